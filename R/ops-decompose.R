@@ -329,7 +329,7 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   y <- strip_names(x)
   if (wide) y <- conjugated(y)
   d <- if (wide) rev(d) else d
-  # without vectors the polar decomposition fails on the card, and breaks the context (cuSOLVER 12.0, seen at 1 x 1)
+  # without vectors the polar decomposition fails on the GPU, and breaks the context (cuSOLVER 12.0, seen at 1 x 1)
   polar <- products$polar && vectors
   f <- .Call(C_svd, y, d, vectors, full, polar)
   # what the polar decomposition gives beside a singular matrix is good as long as it is rounding

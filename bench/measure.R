@@ -160,7 +160,7 @@ measure_device <- function(case, round, f) {
   gc(FALSE)
   before <- counters()
   times <- repeats(function() {
-    # the card has slept while R collected
+    # the GPU has slept while R collected
     r <- call()
     gpu_sync(device)
     from <- now()

@@ -98,7 +98,7 @@ write_table <- function(table, rows, file) {
     paste("Limits:", paste(sprintf("%s %s", rows$name[rows$peer == "limit"],
       ifelse(is.na(rows$gbs[rows$peer == "limit"]), paste(number(rows$ms[rows$peer == "limit"] * 1e3), "us"),
       paste(number(rows$gbs[rows$peer == "limit"], 4), "GB/s"))), collapse = ", ")), "",
-    "Medians over all rounds, milliseconds. Ratios: time over the best peer's (above 1.03 in bold), and over what the card's or the bus' limit of the same run allows.", "",
+    "Medians over all rounds, milliseconds. Ratios: time over the best peer's (above 1.03 in bold), and over what the GPU's or the bus' limit of the same run allows.", "",
     "| case | what | ms | best peer | its ms | ratio | over the floor | host us | launches | peak | peer's peak |",
       "|---|---|---|---|---|---|---|---|---|---|---|",
     sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |", table$name,

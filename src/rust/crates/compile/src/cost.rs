@@ -1,4 +1,4 @@
-//! Roughly what a routine costs an element, in plain operations.
+//! Estimated cost of a routine for an element, in plain operations.
 
 use super::{Block, Draw, Operand, Routine, Statement};
 use verdigris_ops::scalar::Scalar;

@@ -1,5 +1,5 @@
-//! How an element failed: which of a call's, and at what subscript. Of all that fail a call tells of the first, as a
-//! loop in R would stop there.
+//! Records of failed elements: which failure of a call, and the subscript. Of all failing elements the first is
+//! reported, where a loop in R would stop.
 
 use std::fmt::Write as _;
 

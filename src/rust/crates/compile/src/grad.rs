@@ -1,9 +1,8 @@
-//! Gradients: a routine that gives, beside its value, the derivatives by some of what it is given.
+//! Gradients: a routine that computes, beside its value, the derivatives by some of its parameters.
 //!
-//! Forward mode: every float register that depends on a parameter has a register for each derivative, which is written
-//! with it. So loops and conditions need nothing of their own, and no tape is kept (A. Griewank, A. Walther,
-//! "Evaluating Derivatives", 2008, chapter 3). Where a function has a kink or a step the derivative is that of the way
-//! that was taken.
+//! Forward mode: every float register that depends on a parameter has a register for each derivative, written together
+//! with it. Loops and conditions need no special treatment, and no tape is kept (A. Griewank, A. Walther, "Evaluating
+//! Derivatives", 2008, chapter 3). At a kink or a step the derivative is that of the branch that was taken.
 
 use std::collections::HashMap;
 

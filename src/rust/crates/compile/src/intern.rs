@@ -1,4 +1,5 @@
-//! Routines live as long as the process, each once: kernels and prepared forms are kept by them.
+//! Interned routines: one copy of each for the life of the process, since kernels and prepared programs are keyed by
+//! it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Compiles R functions to routines. Nothing here knows of devices.
 //!
-//! From the ground up: [`syntax`] is what R has parsed; a [`Routine`] is structured code over registers; [`compile`]
-//! gives each expression a type and R's meaning; [`grad`] differentiates a routine.
+//! From the bottom up: [`syntax`] is R's parse tree; a [`Routine`] is structured code over registers; [`compile`] gives
+//! each expression a type and R's semantics; [`grad`] differentiates a routine.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod compile;

@@ -1,12 +1,12 @@
-//! Functions that people write in R, as the devices run them: one element, one row or one path a thread.
+//! Compiled R functions, in the form that devices run: one element, one row or one path a thread.
 //!
-//! Data flows one way: [`syntax`] (what R parsed, without R), [`compile`] (types, and what R means), a [`Routine`]
-//! (this file: structured code over registers), and from there the two devices: `backend/cpu/routine` runs it over
-//! blocks of lanes, `backend/cuda/codegen/routine` writes CUDA C. A call is an operation of the graph like others
-//! ([`verdigris_engine::graph::node::Operation::Call`]), so it fuses with what it reads and with what reads it.
+//! Data flows one way: [`syntax`] (R's parse tree), [`compile`] (types and semantics), a [`Routine`] (this file:
+//! structured code over registers), and from there the two devices: `backend/cpu/routine` runs it over blocks of lanes,
+//! `backend/cuda/codegen/routine` writes CUDA C. A call is an operation of the graph like others
+//! ([`verdigris_engine::graph::node::Operation::Call`]), so it fuses with the operations around it.
 //!
-//! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws too
-//! are functions of a key, the element and a count. So it may be computed again, in any order, anywhere.
+//! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws are
+//! functions of a key, the element and a count. So it may be computed again, in any order, on any device.
 
 use std::hash::{Hash, Hasher};
 

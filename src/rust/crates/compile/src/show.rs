@@ -1,4 +1,4 @@
-//! A routine as text: for tests, and to look at.
+//! A routine as text, for tests and debugging.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What R parsed, without R: the tree of a function, what its names mean, and how a refusal names a span in it.
+//! R's parse tree without R: the body of a function, the meaning of its names, and spans for error messages.
 
 use std::rc::Rc;
 

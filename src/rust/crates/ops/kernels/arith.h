@@ -1,7 +1,7 @@
 // Operators: integer arithmetic with NA, %% and %/%, powers, comparison, logic, choice.
 //
-// Written without branches where the compiler should vectorise (g++ -O3 -fno-math-errno
-// -fno-trapping-math); where both operands are NaN, which of them an operator returns is R's.
+// Written without branches, so that g++ -O3 -fno-math-errno -fno-trapping-math vectorises them. Where both operands are
+// NaN, the result has the payload of the operand that R returns.
 #pragma once
 #include "prelude.h"
 
@@ -9,21 +9,21 @@
 VG_FN f64 nan_of(f64 a, f64 b) { return is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64(); }
 VG_FN f32 nan_of(f32, f32) { return nan_f32(); }
 
-// Of two NaNs R's + and * keep the first, as the card does; on the host the compiler may turn operands round.
+// Of two NaNs R's + and * keep the first, as the GPU does; on the host the compiler may turn operands round.
 #ifdef VG_DEVICE
 template <class T> VG_FN T first_nan(T y, T) { return y; }
 #else
 template <class T> VG_FN T first_nan(T y, T a) { return a != a ? a : y; }
 #endif
 
-// The card's subtraction adds the negated second operand, whose NaN then wins.
+// The GPU's subtraction adds the negated second operand, whose NaN then wins.
 #ifdef VG_DEVICE
 VG_FN f64 difference(f64 a, f64 b) { f64 y = a - b; return a != a ? a : y; }
 #else
 VG_FN f64 difference(f64 a, f64 b) { return a - b; }
 #endif
 
-// Nor is the card's division sure which of two NaNs it keeps: compilers differ.
+// Nor is the GPU's division sure which of two NaNs it keeps: compilers differ.
 #ifdef VG_DEVICE
 template <class T> VG_FN T r_div(T a, T b) { T y = a / b; return a != a ? a : b != b ? b : y; }
 #else

@@ -1,4 +1,4 @@
-// What a block computes together: sums and prefixes over its threads.
+// Sums and prefix sums over the threads of a block.
 #pragma once
 #include "prelude.h"
 

@@ -1,16 +1,15 @@
 // Complex arithmetic and elementary functions.
 //
-// Multiplication and division follow C99 Annex G as gcc compiles it, since that is what R does.
-// Everything is computed in double; complex64 rounds at the end (its products are then exact, and
-// even a card with slow doubles stays bound by memory). Branch cuts are those of `?Complex` (Abramowitz
-// and Stegun 1964, figures 4.4 and 4.7), which R follows without looking at the sign of a zero; C99
-// differs there. Where R 4.2 turns an infinite argument into NaN by multiplying it by i, the
-// value of C99 Annex G stands.
+// Multiplication and division follow C99 Annex G as gcc compiles it, since R does. Everything is computed in double;
+// complex64 rounds at the end. Its products are then exact, and memory bound even on a GPU with slow doubles. Branch
+// cuts are those of `?Complex` (Abramowitz and Stegun 1964, figures 4.4 and 4.7), where R ignores the sign of a zero
+// and C99 does not. R 4.2 turns some infinite arguments into NaN by multiplying them by i; there the value of C99 Annex
+// G is returned.
 //
-// Sources: W. Kahan, "Branch cuts for complex elementary functions, or much ado about nothing's sign bit"
-// (1987); T. E. Hull, T. F. Fairgrieve and P. T. P. Tang, "Implementing the complex arcsine and arccosine
-// functions using exception handling", ACM TOMS 23 (1997); M. Baudin and R. L. Smith, "A robust
-// complex division in Scilab" (2012); T. J. Dekker, Numer. Math. 18 (1971) for exact products.
+// Sources: W. Kahan, "Branch cuts for complex elementary functions, or much ado about nothing's sign bit" (1987); T. E.
+// Hull, T. F. Fairgrieve and P. T. P. Tang, "Implementing the complex arcsine and arccosine functions using exception
+// handling", ACM TOMS 23 (1997); M. Baudin and R. L. Smith, "A robust complex division in Scilab" (2012); T. J. Dekker,
+// Numer. Math. 18 (1971) for exact products.
 #pragma once
 
 #define CX_PI 3.14159265358979323846

@@ -1,9 +1,9 @@
-// Draws from distributions with parameters: element i of a key, for any parameters of its own. What needs an unknown
-// number of uniforms takes the blocks of try 0, 1, 2 ... of the element, so it stays a function of key, index and
-// parameters.
+// Draws from distributions with parameters. Element i of a key may have parameters of its own. Algorithms that need an
+// unknown number of uniforms take the blocks of attempt 0, 1, 2 ... of the element, so a draw stays a function of key,
+// index and parameters.
 //
-// As in random.h both devices give the same bits (portable.h). Each notes in w where parameters have no distribution
-// ("NAs produced"), and gives NaN there; limits that are point masses are those of base R.
+// As in random.h both devices give the same bits (portable.h). Parameters without a distribution set a bit in w ("NAs
+// produced") and give NaN. Limits that are point masses are those of base R.
 #pragma once
 #include "random.h"
 
@@ -79,10 +79,10 @@ VG_FN f64 log1p_beyond_third(f64 y) {
 // value * exp(log), for shapes below 1 may leave the range of numbers
 struct stretched { f64 value, log; };
 
-// G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); shapes below 1 by
-// their last section. A try takes a block: 64 bits for the normal's radius, 32 for its angle and 32 for the test. With
-// d = shape - 1/3 and y = x / (3 sqrt(d)), their log(u) < x^2/2 + d - d v + d log(v) is log(u) < 3 d (log(1 + y) - y +
-// y^2/2 - y^3/3).
+// Gamma draws: G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); shapes
+// below 1 by their last section. An attempt uses one block: 64 bits for the normal's radius, 32 for its angle and 32
+// for the test. With d = shape - 1/3 and y = x / (3 sqrt(d)), their log(u) < x^2/2 + d - d v + d log(v) is log(u) < 3 d
+// (log(1 + y) - y + y^2/2 - y^3/3).
 VG_CALL stretched gamma_draw(i64 key, i64 i, u32 purpose, f64 shape) {
   stretched g = {0.0, 0.0};
   if (shape < 1) {

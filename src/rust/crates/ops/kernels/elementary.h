@@ -1,8 +1,7 @@
-// Math functions beyond C's library as R means them: signs, logarithms to a base, functions of
-// multiples of pi, rounding to digits.
+// R's math functions beyond C's library: signs, logarithms to a base, functions of multiples of pi, rounding to digits.
 //
-// C's own (sqrt, exp, sin ...) have overloads for float in NVRTC, and on the host from the C++
-// library's <math.h>, which the line below makes sure of.
+// C's own functions (sqrt, exp, sin ...) have overloads for float in NVRTC. On the host these come from the C++
+// library's <math.h>, which is included below for that reason.
 #pragma once
 #include "arith.h"
 
@@ -28,11 +27,11 @@ template <class T> VG_FN T log_base(T x, T base) {
 VG_FN c64 complex_like(c64, f64 re) { c64 r = {(f32)re, 0}; return r; }
 VG_FN c128 complex_like(c128, f64 re) { c128 r = {re, 0}; return r; }
 
-// ---- sin(pi x) and its like -------------------------------------------------------------------------
-// The exact distance to the nearest whole number, then an exact reflection into 0 ... 1/4, where a product with pi is
-// harmless. The zeros of sin_pi have its operand's sign, as C23 says.
-// R leaves sinpi and cospi to libm where libm has them (glibc 2.41) and else computes sin(pi * fmod(x, 2)),
-// which loses all digits next to the zeros; ours agrees with the former to 1 ulp.
+// ---- sin(pi x) and its kin -----------------------------------------------------------------------------
+// The distance to the nearest integer is exact; an exact reflection then brings it into 0 ... 1/4, where multiplying by
+// pi loses nothing that matters. The zeros of sin_pi have the sign of its operand, as in C23. R leaves sinpi and cospi
+// to libm where libm has them (glibc 2.41) and otherwise computes sin(pi * fmod(x, 2)), which loses all digits next to
+// the zeros; ours agrees with libm's to 1 ulp.
 #define VG_PI 3.141592653589793238462643383280
 template <class T> VG_FN bool is_odd(T whole) { return 2 * floor((T)0.5f * whole) != whole; }
 template <class T> VG_FN T sin_pi(T a) {

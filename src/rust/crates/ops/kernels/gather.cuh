@@ -1,6 +1,6 @@
-// Gathering and scattering.
+// Gather and scatter.
 //
-// Elements are moved by their bytes, so one instance serves all types of a size.
+// Elements are moved as bytes, so one instance serves all types of a size.
 #pragma once
 #include "block.cuh"
 
@@ -31,9 +31,9 @@ template <class T> VG_FN void gather(const T* __restrict__ source, i64 m, const 
 }
 
 // ---- scatter ----------------------------------------------------------------------------------------
-// Of equal positions the last wins. Where positions rise strictly (they come from which() then) there
-// are no equal ones, and one pass writes. Else each position is claimed by its greatest k first. Whether they
-// rise is decided on the device: `equal` is 0 until a fall is seen, and the passes for claims look at it.
+// Of equal positions the last wins. Strictly rising positions (as from which()) have no duplicates, and one pass
+// writes. Otherwise the greatest k first claims each position. Whether positions rise is decided on the device: `equal`
+// is 0 until a pair that does not rise is seen, and the claiming passes read it.
 VG_FN void scatter_check(const i64* __restrict__ at, i64 count, u32* equal) {
   bool falls = false;
   for (i64 k = FIRST_THREAD; k + 1 < count; k += ALL_THREADS) falls |= at[k + 1] <= at[k];

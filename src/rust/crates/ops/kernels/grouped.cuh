@@ -1,9 +1,8 @@
-// What is computed of elements by a code that each has: how many there are of each, and a reduction of those with the
-// same.
+// Grouped operations, where each element has a code: counts of each code, and reductions of the elements of each code.
 //
-// Nothing depends on the order in which threads run. Counts are whole numbers. A reduction's warps have tables of their
-// own, with an accumulator a code, and add to them in the order of their elements; lanes with the same code merge in a
-// fixed tree first. Tables are merged in the order of the elements.
+// Results do not depend on the order in which threads run. Counts are integers. In a reduction each warp has its own
+// table with an accumulator for each code and adds its elements in order; lanes with the same code are first merged in
+// a fixed tree. Tables are merged in the order of the elements.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"

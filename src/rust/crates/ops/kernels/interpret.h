@@ -1,16 +1,15 @@
-// The interpreter: one kernel that carries out any elementwise plan, instruction by instruction.
+// The interpreter: one kernel that executes any elementwise plan, instruction by instruction.
 //
-// A thread takes V elements at once, so that finding out what an instruction is costs little for each. The last
-// result stays in registers, the accumulator; values that are needed later lie in slots of shared memory, where
-// each thread has its own place and a warp's accesses meet no bank twice. The program is a kernel parameter: all
-// threads branch alike.
+// A thread takes V elements at once, so that decoding an instruction costs little for each. The last result stays in
+// registers, the accumulator; values that are needed later lie in slots of shared memory, laid out without bank
+// conflicts. The program is a kernel parameter, so all threads branch alike.
 //
 // The including source (interpret/source.rs) has defined
 //   VG_CELL   bytes of a cell, which holds one value of any class that this interpreter serves: 4, 8 or 16
 //   VG_PACK   elements of a thread
 // and gives `interpret` a struct with the instructions. `interpret/encode.rs` writes programs.
 //
-// The C++ compiler takes it too, with blocks of one thread: so the tests run programs without a card.
+// The C++ compiler compiles it too, with blocks of one thread, so tests run programs without a GPU.
 #pragma once
 #include "prelude.h"
 

@@ -1,5 +1,4 @@
-// What the kernels that are written for a plan share: packs of elements, division by known numbers, flags.
-// For the card only.
+// Helpers of all generated kernels: packs of elements, division by precomputed numbers, flags. CUDA only.
 #pragma once
 #include "prelude.h"
 

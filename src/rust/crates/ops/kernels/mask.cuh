@@ -1,13 +1,13 @@
-// The elements of a plan's value, or the positions, where the plan's mask is TRUE, in order. The including source has
+// The elements of a plan's value, or their positions, where the plan's mask is TRUE, in order. The including source has
 // defined
 //   Params, In, Out, fetch, compute, idx, V (1), W    (codegen/body.rs)
 //   KEEP_NA   whether an NA of the mask gives an element (which is NA)
 //   K         elements that a thread has in flight
 //   Kept      the type that is stored, and keep(out, at, y, i, na), which stores one
 //
-// Every warp has a stretch of its own. One kernel counts, so that the result can be allocated; one writes, each warp
-// from the sum of what was counted before it. Nothing waits for other blocks, and the expression is cheaper to compute
-// twice than to store.
+// Every warp has a contiguous range. One kernel counts, so that the result can be allocated; a second one writes, each
+// warp from the prefix sum of the counts. No block waits for another, and computing the expression twice is cheaper
+// than storing it.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"

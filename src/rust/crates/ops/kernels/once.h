@@ -1,5 +1,5 @@
-// C's functions as calls, for kernels in which many rows stand side by side: inlined into each of them, a
-// logarithm of a hundred instructions is there fifty times. For the card only; the bits are the same.
+// C's functions as calls, for kernels with many rows: inlined into each row, a logarithm of a hundred instructions
+// would be there fifty times. CUDA only; the bits are the same.
 #pragma once
 #include "prelude.h"
 

@@ -1,10 +1,8 @@
-// Logarithm, exponential and their like with the same bits on both devices, for random numbers: only integer
-// operations,
-// + - * / and sqrt stand here, each rounded as IEEE says. No result rests on a fused multiply-add, which many
-// processors lack, and but for the ends of the range nothing branches, so that the compiler of the cpu device can use
-// vectors.
+// Logarithm, exponential and their kin with the same bits on both devices, for random numbers. Only integer operations
+// and + - * / and sqrt are used, each rounded as IEEE 754 says. No result depends on a fused multiply-add, which many
+// processors lack. Except at the ends of the range nothing branches, so that the C++ compiler vectorises.
 //
-// The coefficients are minimax (Remez), found in 60 digits.
+// The coefficients are minimax (Remez), computed with 60 digits.
 #pragma once
 #include "prelude.h"
 
@@ -12,7 +10,7 @@
 #define VG_LOG2_HIGH 6.93147180369123816490e-01
 #define VG_LOG2_LOW 1.90821492927058770002e-10
 
-// A whole number as a double, without the card's slow conversion: 2^52 + 2^31 + k, less the first two.
+// A whole number as a double, without the GPU's slow conversion: 2^52 + 2^31 + k, less the first two.
 VG_FN f64 f64_of_int(i32 k) { return f64_of_bits(0x4330000000000000ull | (u32)k ^ 0x80000000u) - 4503601774854144.0; }
 
 // 1/c and log(c), of c = 1 + j/64 (below j = 26) or half of that
@@ -52,7 +50,7 @@ VG_TABLE log_entry LOGARITHMS[64] = {
   {1.0158730158730158, -0.015748356968139168}, {1.0078740157480315, -0.007843177461025893},
 };
 
-// The card reads an entry at once. Of plain numbers the compiler of the cpu device makes a gather, of entries a loop
+// The GPU reads an entry at once. Of plain numbers the compiler of the cpu device makes a gather, of entries a loop
 // without vectors.
 #ifdef VG_DEVICE
 VG_FN log_entry logarithm_of(u32 k) { return LOGARITHMS[k]; }
@@ -104,7 +102,7 @@ VG_FN f64 own_exp(f64 x) {
   return y * f64_of_bits((u64)(1023 + half) << 52) * f64_of_bits((u64)(1023 + (k - half)) << 52);
 }
 
-// sqrt(x) of normal numbers, rounded as IEEE says. On the card the steps of CUDA's own (a root's reciprocal to 20 bits,
+// sqrt(x) of normal numbers, rounded as IEEE says. On the GPU the steps of CUDA's own (a root's reciprocal to 20 bits,
 // refined, and the remainder), without its branch for the ends of the range, which keeps the compiler from mixing the
 // work of several elements.
 #ifdef VG_DEVICE

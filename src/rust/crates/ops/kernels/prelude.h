@@ -1,9 +1,8 @@
-// Types, NA rules, loads and stores: what every kernel starts from.
+// Types, NA rules, loads and stores: included first by every kernel.
 //
-// The headers of this folder are written once and compiled twice: by NVRTC for the card and by the
-// C++ compiler for the cpu device (see build.rs), so that both devices compute the same thing.
-// Only C++14 without the standard library, without exceptions, and with no fused multiply-add
-// that the text does not ask for (`--fmad=false`, `-ffp-contract=off`).
+// The headers of this folder are compiled twice, by NVRTC for CUDA and by the C++ compiler for the cpu device
+// (build.rs), so that both devices compute the same values. They use C++14 without the standard library and without
+// exceptions, and no fused multiply-add that the source does not ask for (`--fmad=false`, `-ffp-contract=off`).
 #pragma once
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
@@ -72,7 +71,7 @@ VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
 VG_FN bool is_nan(f64 x) { return x != x; }
 VG_FN bool is_nan(f32 x) { return x != x; }
 // NA_real_ itself, not any NaN
-// By whole numbers, for which the card has units to spare; infinity's low half is 0.
+// By whole numbers, for which the GPU has units to spare; infinity's low half is 0.
 VG_FN bool is_na_payload(f64 x) {
   const u64 bits = bits_of(x);
   return (u32)bits == 1954u && ((u32)(bits >> 32) & 0x7FF00000u) == 0x7FF00000u;

@@ -1,8 +1,7 @@
-// Random numbers as functions of a key and an index: Philox4x32-10 of J. Salmon, M. Moraes,
-// R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose constants these are.
+// Random numbers as functions of a key and an index: Philox4x32-10 of J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
+// random numbers: as easy as 1, 2, 3" (SC 2011), with its constants.
 //
-// Both devices give the same bits: portable.h says how. Nothing branches, so that the compiler of the cpu device can
-// use vectors.
+// Both devices give the same bits (portable.h). Nothing branches, so that the C++ compiler vectorises.
 #pragma once
 #include "portable.h"
 
@@ -81,7 +80,7 @@ VG_FN f32 normal32(const philox_block& c, u32 k) { return radius_of(word32(c, k 
 VG_FN f64 exponential64(const philox_block& c, u32 k) { return -own_log(uniform_of(word64(c, k))); }
 VG_FN f32 exponential32(const philox_block& c, u32 k) { return 0.5f * own_minus_two_log(unit_of(word32(c, k))); }
 
-// A stream: element i of a key, where a block serves 2^LOG elements. For the card also packs of V elements from i on, i
+// A stream: element i of a key, where a block serves 2^LOG elements. For the GPU also packs of V elements from i on, i
 // a multiple of V: a block serves all of its elements, and what they share (a radius, an angle) is computed once.
 #define VG_STREAM_ELEMENT(name, T, LOG, of)                             \
   VG_FN T name(i64 key, i64 i) {                                        \

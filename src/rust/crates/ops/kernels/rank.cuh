@@ -1,6 +1,5 @@
-// Order statistics without a sort of everything: the first two digits (11 bits each) of the keys that stand at the
-// wanted ranks are found by counting, then the elements that have these digits are taken out, which are few unless
-// there are many ties.
+// Order statistics without a full sort (radix select). Counting finds the first two digits (11 bits each) of the keys
+// at the wanted ranks. The elements with these digits are then collected; there are few unless many are tied.
 #pragma once
 #include "sort.cuh"
 

@@ -1,13 +1,13 @@
-// Reductions on the card, in one launch. The including source has defined
+// Reductions on CUDA devices, in one launch. The including source has defined
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the accumulator, T the class it takes, NARM, U packs in flight
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
-//   SPREAD  where that is run for packs of a group's elements, and not once
-//   KEPT    with that, where what was reduced is kept for it: in so many places of shared memory
+//   SPREAD  where the epilogue runs for packs of a group's elements instead of once
+//   KEPT    with SPREAD, where the reduced elements are kept for it: the number of slots in shared memory
 // and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), SEGMENTS_PACKS (packs of a group), LANES.
 //
-// Which thread adds which element, and in what order parts are merged, depends only on the shape of the
-// grid, so that the same call gives the same bits.
+// Which thread adds which element, and the order of merging, depend only on the shape of the grid, so that the same
+// call gives the same bits.
 #pragma once
 #include "reduce.h"
 #include "launch.cuh"
@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   __shared__ __align__(16) T kept[KEPT];
   A a = merge_block(walk(p, start, start, end, threadIdx.x, THREADS, w, kept));
 #else
-  // neighbouring stretches in turn, as the card hands out blocks: their ends are where packs end, but the group's
+  // neighbouring stretches in turn, as the GPU hands out blocks: their ends are where packs end, but the group's
   const auto cut = [&](u32 s) { return s == 0 ? start : s == job.slices ? end : (start + s * job.span + V - 1) / V * V; };
   A a = merge_block(walk(p, start, cut(slice), cut(slice + 1), threadIdx.x, THREADS, w));
 #endif

@@ -1,9 +1,9 @@
 // Reductions: accumulators that both devices combine in a fixed tree.
 //
 // An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same sequence, and
-// `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums where
-// elements are added, double-double (Dekker 1971, Knuth TAOCP 4.2.2) where parts are computed with. Float32 and
-// narrower are added in float64.
+// `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums while
+// elements are added, double-double (Dekker 1971, Knuth TAOCP 4.2.2) where partial sums are merged. Float32 and
+// narrower types are added in float64.
 #pragma once
 #include "prelude.h"
 
@@ -259,13 +259,13 @@ template <> struct Mean<c128> {
   VG_FN c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
 };
 
-// Sums of x - p and (x - p)^2 about a pivot p, the part's first value: exact enough that one pass over the data serves
-// (the sums are compensated; merging moves b to a's pivot, in double-double). The differences are rounded. Since p is
-// one of the values, its distance from their mean is no greater than the root of their squares' sum, so what rounding
-// changes of the variance is 2^-52 of it where roundings go both ways, and sqrt(n) as much at worst.
-// From the first value beyond 2^480 on all are kept times 2^-600, since squares would not fit: base R's 80 bits hold
-// them. Next to such a value nothing counts that becomes 0 by that. Where something is missing the variance is NA, as
-// in base R, also of NaN.
+// Sums of x - p and (x - p)^2 about a pivot p, the first value of the part: accurate enough for one pass over the data.
+// Sums are compensated; merging moves b to a's pivot, in double-double. The differences are rounded. Since p is one of
+// the values, its distance from their mean is at most the root of the sum of squares, so rounding changes the variance
+// by 2^-52 of its value where errors cancel, and by sqrt(n) times that at worst.
+// From the first value beyond 2^480 on, everything is scaled by 2^-600, since squares would overflow (they fit base R's
+// 80 bits). Values that become 0 by the scaling do not count next to such a value. Where something is missing the
+// variance is NA, for NaN too, as in base R.
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;

@@ -1,4 +1,4 @@
-// What the device functions of routines call, for the card only; codegen/routine writes them.
+// Device functions that generated routines call (codegen/routine). CUDA only.
 #pragma once
 #include "routine.h"
 

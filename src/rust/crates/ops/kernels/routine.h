@@ -1,5 +1,5 @@
-// What functions written in R (src/routine) need beyond the operation table: positions, a loop's variable, and draws
-// that are numbered. Both devices give the same bits.
+// Helpers of routines (compiled R functions) that are not in the operation table: positions, loop variables, numbered
+// draws. Both devices give the same bits.
 #pragma once
 #include "draws.h"
 

@@ -1,12 +1,12 @@
-// Scans on the card, in one reading. The including source has defined
+// Scans on CUDA devices, in one pass over memory. The including source has defined
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the state, T the class it takes, O the stored type, `put` which stores one
 //   R       packs of a thread, U of them in flight
 //
-// A tile learns what comes before it from the tiles that run beside it (Merrill and Garland 2016, "Single-pass parallel
-// prefix scan with decoupled look-back"). There the order of additions depends on who is ready first; here it
-// must not, so that the same call gives the same bits: a tile waits for the totals of the tiles before it in its group
-// of 32, of the groups before that in theirs of 32, and for the one prefix of all the thousands before.
+// A tile gets its prefix from tiles that run concurrently (Merrill and Garland 2016, "Single-pass parallel prefix scan
+// with decoupled look-back"). In their algorithm the order of additions depends on which tile is ready first. Here it
+// is fixed, so that the same call gives the same bits: a tile waits for the totals of the earlier tiles of its group of
+// 32, of the earlier groups of its 32 groups, and for the one prefix of all complete sets of 1024 tiles.
 #pragma once
 #include "scan.h"
 #include "launch.cuh"

@@ -1,7 +1,8 @@
 // Scans: running sums, products, maxima and minima.
 //
-// A state has `add(x)` for one element, `merge(later)` for what follows, and `value(status)`. R keeps running sums and
-// products of doubles in 80 bits: so does the cpu device where the machine has them; the card keeps double-doubles.
+// A state has `add(x)` for one element, `merge(later)` for the state of what follows, and `value(status)`. R keeps
+// running sums and products of doubles in 80 bits. So does the cpu device where the machine has them; CUDA devices keep
+// double-doubles.
 #pragma once
 #include "reduce.h"
 

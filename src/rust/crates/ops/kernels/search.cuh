@@ -1,4 +1,4 @@
-// Where elements stand in a sorted table: a binary search each.
+// Positions of elements in a sorted table: a binary search each.
 #pragma once
 #include "prelude.h"
 

@@ -1,9 +1,8 @@
-// A stable radix sort from the least significant digit, 8 bits a pass, in one reading of the data a pass
-// (Adinets and Merrill 2022, "Onesweep"): a tile learns from the tiles before it, while they run, where its
-// elements go, and so needs no count of its own beforehand.
+// A stable radix sort from the least significant digit, 8 bits a pass, one read of the data a pass (Adinets and Merrill
+// 2022, "Onesweep"): a tile gets its offsets from earlier tiles while they run, so no counting pass comes before.
 //
-// The elements themselves are moved, bits untouched; their digits are computed from them in every pass. That
-// keeps 0 and -0, and NA and NaN, apart in what comes out while they are equal in the order.
+// The elements themselves are moved, bits unchanged; each pass computes their digits from them. So 0 and -0, and NA and
+// NaN, stay distinct in the output although they compare equal.
 #pragma once
 #include "block.cuh"
 
@@ -11,9 +10,9 @@
 #define WARPS (THREADS / WARP)  // THREADS is the including source's
 
 // ---- keys ---------------------------------------------------------------------------------------------
-// A key is unsigned and rises in the wanted order; missing values have the greatest, which no other has.
-// T is how an element is stored, K the type of its key; `flip` is all ones for a decreasing order, else 0.
-// `last` is an element with the greatest key.
+// A key is unsigned and rises in the wanted order; missing values have the greatest, which no other has. T is the
+// stored type, K the type of the key; `flip` is all ones for a decreasing order, else 0. `last` is an element with the
+// greatest key.
 template <class K> VG_FN K top_bit() { return (K)((K)1 << (8 * sizeof(K) - 1)); }
 // NA, the smallest, becomes 0, and then the greatest, by wrapping round or by flipping
 template <class K> VG_FN K signed_key(K bits, K flip) { return (K)((K)(bits ^ top_bit<K>() ^ flip) - (K)(1 & ~flip)); }
@@ -40,10 +39,10 @@ VG_FLOAT(float64, u64, 0x7FF0000000000000ull)
 
 template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * pass)) & (DIGITS - 1); }
 
-// ---- how often each digit occurs, for all passes in one reading -----------------------------------------
-// Warps count in copies of their own, so that equal digits seldom wait for each other, and a digit that a warp's
-// elements share is counted once: exponents, and the low bits of what was rounded, often are. `bins` gets, behind the
-// counts of all passes, a byte for each (zero before), which says that all elements have the same digit.
+// ---- histograms of the digits, for all passes in one read --------------------------------------------------
+// Each warp counts in its own copy, so that equal digits rarely contend. A digit that all elements of a warp share is
+// counted once; exponents, and the low bits of rounded values, often are. Behind the counts of all passes `bins` has a
+// byte for each pass (zero before), which is set where all elements have the same digit.
 template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ in, i64 n, u32 down, u64* bins) {
   typedef typename Key::K K;
   const int passes = sizeof(K), copies = passes > 4 ? 4 : 8, ahead = 8;
@@ -95,9 +94,9 @@ VG_FN void sort_scan(u64* bins, u64 n) {
 }
 
 // ---- a pass -------------------------------------------------------------------------------------------
-// `words` holds, for every tile and digit, what the tile knows so far: nothing, its own count, or the count
-// of all tiles up to it. State and count are one word, so no fence is needed between them.
-// Offset is u32 below 2^30 elements, else u64; Index the type of the positions that are carried along.
+// `words` holds the state of every tile and digit: nothing, the tile's own count, or the count of all tiles up to it.
+// State and count are one word, so no fence is needed between them. Offset is u32 below 2^30 elements, else u64; Index
+// is the type of the positions that are carried along.
 template <class Offset> struct Word {
   static const int shift = 8 * sizeof(Offset) - 2;
   VG_FN Offset make(u32 state, Offset count) { return ((Offset)state << shift) | count; }

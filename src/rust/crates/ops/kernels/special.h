@@ -1,9 +1,9 @@
-// What gamma.h and normal.h share. Order: prelude.h, special.h, gamma.h, normal.h.
+// Helpers that gamma.h and normal.h share. Order of inclusion: prelude.h, special.h, gamma.h, normal.h.
 //
-// The functions follow papers, named where they are used, never R's sources (GPL): R is the oracle
-// that the results are compared with. The polynomials that no paper is named for were computed with
-// mpmath: interpolation at the Chebyshev nodes with 45 digits, cut where the rest is below 1e-17 of the
-// function, and written in powers of the variable. float32 computes in double and rounds.
+// The functions follow papers, named where they are used, never R's sources (GPL); results are compared with R's.
+// Polynomials without a named paper were computed with mpmath: interpolation at the Chebyshev nodes with 45 digits,
+// truncated where the rest is below 1e-17 of the function, and written in powers of the variable. float32 computes in
+// double and rounds.
 #pragma once
 
 // Even and odd powers apart: two short chains instead of a long one, as there is no fused

@@ -1,4 +1,4 @@
-// Which square of a result a block takes where inputs are read transposed (codegen/tiled.rs). For the card only.
+// The square tile of the result that a block computes where inputs are read transposed (codegen/tiled.rs). CUDA only.
 #pragma once
 #include "prelude.h"
 

@@ -1,7 +1,7 @@
-// Distinct elements: a table of keys by their hash (open addressing, linear probing), each with the first place where
-// it stands. Of whole numbers near each other a table by number, of first places alone: a third of the time, since it
-// stays in the second-level cache. Where a key comes to lie depends on who comes first; its place, the smallest, does
-// not.
+// Distinct elements: a hash table of keys (open addressing, linear probing), each with the first position at which it
+// occurs. Integers of a small range use a table indexed by value that holds first positions only: it takes a third of
+// the time, since it stays in the L2 cache. The slot of a key depends on the order of insertion; its position, the
+// smallest, does not.
 #pragma once
 #define THREADS 256
 #include "sort.cuh"

@@ -1,6 +1,6 @@
-//! Whether this process was forked off the one that made an object: what a parent owns is not its child's to free, and
-//! its threads and its CUDA are not there. Answered by one load; to ask for the process's number is a call of the
-//! system, which takes a microsecond on some virtual machines.
+//! Detects whether this process was forked from the one that made an object. A child must not free what its parent
+//! owns, and has neither its threads nor its CUDA context. The check is one load: getpid() is a system call, which
+//! takes a microsecond on some virtual machines.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

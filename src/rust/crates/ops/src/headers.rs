@@ -1,3 +1,3 @@
-//! The texts of `kernels/`, for NVRTC to include.
+//! The texts of `kernels/`, which NVRTC includes.
 
 include!(concat!(env!("OUT_DIR"), "/headers.rs"));

@@ -1,4 +1,4 @@
-//! Long waits ask now and then whether the user wants them to end.
+//! Long waits check regularly for a user interrupt.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ impl Watch {
         Watch { began, next: began + PERIOD }
     }
 
-    /// Between two looks at what is waited for: asks, and leaves the processor to others if there are some, after a
-    /// while in any case.
+    /// Called between two polls of what is awaited: checks for an interrupt and yields the processor; after a while it
+    /// sleeps.
     ///
     /// # Errors
     /// `Interrupt`.
@@ -46,7 +46,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Asks, every 50 ms.
+    /// Checks for an interrupt, at most every 50 ms.
     ///
     /// # Errors
     /// `Interrupt`.

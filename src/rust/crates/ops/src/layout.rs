@@ -1,4 +1,4 @@
-//! Where an array's elements lie in its buffer: an offset, a shape and strides, column-major.
+//! Layout of an array in its buffer: an offset, a shape and strides, column-major.
 
 use crate::small_vec::SmallVec;
 
@@ -129,8 +129,8 @@ impl Layout {
 
     /// The layout of a view: `shape`, and per axis the step in this layout's own axes `dim`.
     ///
-    /// `dim` is the array's shape as the caller sees it (a refinement of the joined axes), `order` the
-    /// axis that each axis of the view walks, `start` and `step` where it begins there and how it goes on.
+    /// `dim` is the array's shape as the caller sees it (a refinement of the joined axes), `order` the axis that each
+    /// axis of the view walks, `start` and `step` the first index on it and the increment.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Option<Layout> {
         let strides = self.strides_for(dim)?;
         let mut offset = self.offset as isize;

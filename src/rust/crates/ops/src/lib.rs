@@ -1,10 +1,9 @@
-//! Element types, the tables of operations, and the loops that the cpu device runs. Nothing here knows of arrays or
-//! devices.
+//! Element types, the operation tables, and the cpu device's loops. Nothing here knows of arrays or devices.
 //!
-//! From the ground up: [`error`], [`dtype`], [`scalar`] and [`layout`] are what all else speaks of; [`table`],
-//! [`reduction`] and [`scan`] are the tables, each row with its C++ expression, and [`rule`] says what types an
-//! operation gives; [`parallel`] runs tasks on all cores; [`loops`] are the tables' rows, compiled by `build.rs` for
-//! the cpu; [`headers`] are the texts of `kernels/`, which NVRTC compiles for CUDA devices.
+//! From the bottom up: [`error`], [`dtype`], [`scalar`] and [`layout`] are the vocabulary; [`table`], [`reduction`] and
+//! [`scan`] are the tables, each row with its C++ expression, and [`rule`] gives result types; [`parallel`] runs tasks
+//! on all cores; [`loops`] are the rows compiled by `build.rs` for the cpu device; [`headers`] are the texts of
+//! `kernels/`, which NVRTC compiles for CUDA devices.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod call_site;

@@ -1,4 +1,4 @@
-//! A row of the operation table by its number.
+//! A row of the operation table, referred to by its number.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Work on all cores, the calling thread among them: a small array is done before another thread has woken up.
+//! Runs tasks on all cores. The calling thread works too, so a small array is done before another thread has woken up.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -43,7 +43,7 @@ pub fn goes_on() -> bool {
     !ends.load(Ordering::Relaxed)
 }
 
-/// Runs a task that may ask `goes_on`.
+/// Runs a task that may call `goes_on`.
 ///
 /// # Errors
 /// `Interrupt`; the task has then ended early.
@@ -170,7 +170,7 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Re
     spread(n, size, true, body)
 }
 
-/// As `parallel`; on the calling thread alone where it is not worth to wake others.
+/// As `parallel`, but on the calling thread alone where waking others does not pay.
 ///
 /// # Errors
 /// `Interrupt`.

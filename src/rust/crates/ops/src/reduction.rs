@@ -1,4 +1,4 @@
-//! The reductions: what they are called, what they take and give. Their arithmetic is in `kernels/reduce.h`.
+//! The reductions: names, operand and result types. Their arithmetic is in `kernels/reduce.h`.
 
 use crate::dtype::{Class, DType};
 

@@ -1,4 +1,4 @@
-//! Which class computes an operation, and what type its result has.
+//! Type rules: the class that computes an operation, and the type of its result.
 
 use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};

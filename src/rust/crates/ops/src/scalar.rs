@@ -1,4 +1,4 @@
-//! A value on the host that takes part in an expression: an argument of the kernel, never a constant in it.
+//! A host value that is an operand: passed to the kernel as an argument, never compiled in as a constant.
 
 use std::fmt;
 

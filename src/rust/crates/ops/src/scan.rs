@@ -1,4 +1,4 @@
-//! Scans: what they are called, what they take and give. Their arithmetic is in `kernels/scan.h`.
+//! The scans: names, operand and result types. Their arithmetic is in `kernels/scan.h`.
 
 use crate::dtype::{Class, DType, Kind};
 

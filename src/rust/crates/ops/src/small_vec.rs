@@ -1,5 +1,4 @@
-//! A handful of values where they stand; where there are more, all of them are on the heap. A launch asks for no
-//! memory.
+//! A vector that keeps up to N values inline and all of them on the heap beyond that: a launch should allocate nothing.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};

@@ -1,9 +1,10 @@
-//! Subscripts that are certainly inside: of loops over `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and numbers that
-//! stand in the code, and behind `if (a >= 1 && a <= nrow(m))`. Their positions need no test.
+//! Bounds-check elimination: subscripts that are certainly inside need no test. Sources of such knowledge are loops
+//! over `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and literal ranges, and conditions such as `if (a >= 1 && a <=
+//! nrow(m))`.
 //!
-//! What is known of a register holds wherever it is read, since only registers that are written by one statement are
-//! looked at: that statement stands before all that reads it. A loop's variable may be written by other loops too, but
-//! by nothing else in its own.
+//! A fact about a register holds wherever the register is read, since only registers with a single writing statement
+//! are considered, and that statement dominates all reads. A loop's variable may be written by other loops, but by
+//! nothing else in its own loop.
 
 use std::collections::HashMap;
 
@@ -210,11 +211,11 @@ impl Facts {
         }
     }
 
-    /// What a loop over `1:n` with such a variable asks in front of it, once, so that its turns need not: that there is
-    /// an element at all, and subscripts that do not change. They stand where nothing before them in a turn warns or
-    /// fails, so the first turn, which there is in any case, would come to the same end; where what is beyond is NA and
-    /// no failure, the second turn would, with subscript 0, if nothing leaves before. Empty where the variable is no
-    /// such subscript.
+    /// The test that a loop over `1:n` with such a variable makes once, in front, so that its turns need not: that
+    /// there is an element at all, and the subscripts that do not change. Hoisting is valid because no earlier
+    /// statement of a turn warns or fails: the first turn, which always runs, would end the same way. Where a position
+    /// beyond the end is NA and no failure, the second turn would fail with subscript 0, if nothing leaves before.
+    /// Empty where the variable is no such subscript.
     fn checked_once(&mut self, body: &mut Block, variable: Inside, inside: &[Inside], first: usize) -> Block {
         let changes = written(body);
         let fixed = |x: Operand| x.register().is_none_or(|r| !changes.contains(&r));

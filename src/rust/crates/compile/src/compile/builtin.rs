@@ -1,4 +1,4 @@
-//! Calls: R's keywords, functions of base R and stats that the language has, and people's own.
+//! Calls: R's keywords, the supported functions of base R and stats, and the user's own functions.
 
 use super::control::nth;
 use super::value::{self, Number, Value};

@@ -1,4 +1,4 @@
-//! Functions that choose, convert, test and refuse.
+//! Selection (`ifelse`, `switch`), conversion, type tests, and `stop()`.
 
 use super::builtin::Matched;
 use super::control::nth;

@@ -1,4 +1,4 @@
-//! Ways through the code: blocks, conditions and loops.
+//! Control flow: blocks, conditions and loops.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Numbers of elements: 64-bit in routines, integers in R.
+//! Element counts: 64-bit in routines, integers in R.
 
 use super::value::Number;
 use super::{Compiler, Operand};

@@ -1,4 +1,4 @@
-//! Functions that reduce vectors to a number, or walk over them.
+//! Reductions of vectors to a number, and cumulative functions.
 
 use std::rc::Rc;
 

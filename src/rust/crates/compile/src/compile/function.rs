@@ -1,4 +1,4 @@
-//! Functions: what is called is written in place, and how functions end.
+//! Function calls, which are inlined, and returns.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Variables: what is assigned, and what they are where ways meet.
+//! Variables: assignment, and merging at control-flow joins (phi nodes).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Functions that make vectors and lists, and say how many elements there are.
+//! Constructors of vectors and lists, and functions of their length.
 
 use std::rc::Rc;
 

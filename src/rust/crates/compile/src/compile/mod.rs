@@ -1,12 +1,12 @@
-//! From R's tree to a routine: what names mean, types, and what R means by its operators.
+//! From R's syntax tree to a routine: name lookup, types, and the semantics of R's operators.
 //!
-//! Every variable has a register for each type that it takes. Where ways meet, a variable that came with two types gets
-//! the wider one (logical, integer, double, complex), as R's own `c()` would have it; a loop whose body widens what it
-//! began with is written again with the wider type. Functions that are called are written in place. A vector that is
-//! not assigned is found element by element, so `sum((x - m)^2)` makes none.
+//! Every variable has a register for each type that it takes. At a control-flow join, a variable that has two types
+//! gets the wider one (logical, integer, double, complex), as by R's own `c()`; a loop whose body widens a variable is
+//! compiled again with the wider type. Calls of functions are inlined. A vector that is not assigned is computed
+//! element by element, so `sum((x - m)^2)` stores none.
 //!
-//! The types of single operations are those of the operation table (`ops::rule`), so a number that R brings along takes
-//! an array's float type here too.
+//! The types of single operations are those of the operation table (`ops::rule`), so a number from R takes the float
+//! type of an array here too.
 
 mod assign;
 mod bounds;
@@ -94,7 +94,7 @@ pub struct Output {
 /// Compiles a function for the types of its arguments.
 ///
 /// # Errors
-/// What of the language is not for devices, with the span, the reason and what to write instead.
+/// The first construct that devices do not support, with its span, the reason and what to write instead.
 pub fn compile(request: &Request) -> Compiled<Output> {
     let mut hints: Vec<Typed> = Vec::new();
     loop {

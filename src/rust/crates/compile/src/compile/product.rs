@@ -1,4 +1,4 @@
-//! Products of a function's own matrices and vectors, in R's shapes: `%*%`, `crossprod()`, `tcrossprod()`, and `t()`.
+//! Products of local matrices and vectors, in R's shapes: `%*%`, `crossprod()`, `tcrossprod()`, and `t()`.
 
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};

@@ -1,4 +1,4 @@
-//! Operations on single numbers: the rows of the operation table, casts, and where a value is kept.
+//! Operations on single numbers: rows of the operation table, casts, and the registers that hold results.
 
 use super::join::any_value;
 use super::value::{self, Number};

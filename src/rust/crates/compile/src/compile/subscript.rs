@@ -1,5 +1,5 @@
-//! Which elements a subscript takes, as R means it: numbers, logicals, and numbers below 0, which leave elements out.
-//! How many elements a logical takes is not known here, so they are walked over with a condition (`Vector::Where`).
+//! Subscripts by R's rules: positive numbers, negative numbers, which exclude elements, and logicals. The number of
+//! TRUEs is not known at compile time, so a logical subscript is a loop with a condition (`Vector::Where`).
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What was written and nobody reads is left out, and registers are numbered anew.
+//! Dead code elimination and renumbering of registers.
 
 use std::collections::HashMap;
 

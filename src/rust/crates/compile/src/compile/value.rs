@@ -1,5 +1,4 @@
-//! What expressions are worth while a function is compiled: numbers in registers, and vectors whose elements are found
-//! when they are asked for.
+//! Values of expressions at compile time: numbers in registers, and vectors whose elements are computed on demand.
 
 use std::rc::Rc;
 

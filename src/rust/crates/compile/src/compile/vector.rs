@@ -1,4 +1,4 @@
-//! Vectors: made, combined, computed element by element, walked over and reduced.
+//! Vectors: construction, elementwise operations, iteration and reduction.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What is seen in code before it is compiled: which ways through it return, read an argument, warn or fail.
+//! Analysis of code before it is compiled: which paths return, read an argument, warn or fail.
 
 use super::Statement;
 use crate::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};

@@ -1,4 +1,4 @@
-//! Vectors whose elements stand in the code: what their subscripts take is known when a function is compiled.
+//! Vectors of literal elements: their subscripts are resolved at compile time.
 
 use std::rc::Rc;
 

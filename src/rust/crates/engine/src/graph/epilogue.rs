@@ -35,7 +35,7 @@ pub(crate) fn is_intermediate(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
     Arc::strong_count(host) == 3 && roots.iter().any(reads)
 }
 
-/// Groups of so many elements give the threads of a block enough to do, and so many groups fill a card with blocks.
+/// Groups of so many elements give the threads of a block enough to do, and so many groups fill a GPU with blocks.
 const LONG: usize = 512;
 const MANY: usize = 512;
 

@@ -1,5 +1,5 @@
-//! Elements as R stores them, in another dtype: the casts of the operation table, for copies on their way to a
-//! device.
+//! Converts elements from R's storage to another dtype, or back, by the casts of the operation table: for copies on
+//! their way to a device.
 
 use std::ffi::c_void;
 
@@ -44,7 +44,7 @@ impl Converter {
         Some(Converter { body, store, op, from: from.size(), to: to.size() })
     }
 
-    /// Converts `n` elements. Returns the bits of what did not fit.
+    /// Converts `n` elements. Returns the flag bits of values that did not fit.
     ///
     /// # Safety
     /// Both addresses are good for `n` elements of their dtypes, aligned, and do not overlap.

@@ -1,7 +1,7 @@
-// Blocks of Poisson and binomial counts on the cpu: the bits of poisson_of and binomial_of (draws.h), for many elements
-// side by side. Inversion walks the probabilities of 0, 1, 2 ... with all elements, of which those that have arrived
-// wait; of Hoermann's rejections the first try is made with all. What that does not decide, and odd parameters, are
-// drawn anew one by one.
+// Blocks of Poisson and binomial draws on the cpu device: the bits of poisson_of and binomial_of (draws.h), for many
+// elements side by side. Inversion walks the probabilities of 0, 1, 2 ... for all elements together; elements that have
+// arrived wait. Hoermann's rejection makes its first attempt for all. Elements that are still undecided, and unusual
+// parameters, are drawn again one by one.
 #pragma once
 #include "draws.h"
 

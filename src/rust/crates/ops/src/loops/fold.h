@@ -1,8 +1,8 @@
-// How the cpu device takes many elements into the accumulators of reduce.h: in lanes, where elements need not wait for
-// each other, and with a look at what is missing once a block instead of once an element.
+// Adds many elements to the accumulators of reduce.h on the cpu device: in SIMD lanes, where elements need not wait for
+// each other, and with one check for missing values a block instead of one an element.
 //
-// Only the cpu device is compiled with this (build.rs). What it gives does not depend on the target that the compiler
-// writes for.
+// Only the cpu device is compiled with this (build.rs). Results do not depend on the target that the compiler generates
+// code for.
 #pragma once
 #include "scan.h"
 

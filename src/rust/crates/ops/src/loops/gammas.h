@@ -1,6 +1,6 @@
-// Blocks of gamma draws, and of what is made of them, on the cpu: the bits of gamma_of, beta_of and t_of (draws.h). The
-// first try is made with many elements side by side; what it does not decide, and odd parameters, are drawn anew one by
-// one.
+// Blocks of gamma draws, and of the beta and t draws made of them, on the cpu device: the bits of gamma_of, beta_of and
+// t_of (draws.h). The first attempt is made for many elements side by side; undecided ones, and unusual parameters, are
+// drawn again one by one.
 #pragma once
 #include "counts.h"
 

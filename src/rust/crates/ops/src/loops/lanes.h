@@ -1,5 +1,6 @@
-// Loops of routines on the cpu (src/backend/cpu/routine) that are not in the operation table. A lane is an element that
-// a routine works on; `home` says which. Loops that read and write the same register say so to the compiler by `ivdep`.
+// Loops of routines on the cpu device (engine, backend/cpu/routine) that are not in the operation table. A lane is an
+// element that a routine works on; `home` has its index. Loops that read and write the same register declare it by
+// `ivdep`.
 #pragma once
 #include "routine.h"
 

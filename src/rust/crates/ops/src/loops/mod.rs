@@ -1,4 +1,4 @@
-//! The loops that build.rs made from the operation table.
+//! The loops that build.rs generates from the operation table.
 
 pub mod convert;
 

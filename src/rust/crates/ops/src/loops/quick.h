@@ -1,5 +1,5 @@
-// Blocks of remainders and of complex quotients on the cpu: the bits of r_mod, r_intdiv (arith.h) and c_div (complex.h)
-// by fewer steps, for the operands that are common.
+// Blocks of remainders and of complex quotients on the cpu device: the bits of r_mod, r_intdiv (arith.h) and c_div
+// (complex.h) by fewer steps, for common operands.
 #pragma once
 #include "arith.h"
 #include "complex.h"
@@ -7,11 +7,11 @@
 static __attribute__((noinline, unused)) f64 any_mod(f64 a, f64 b, u32& w) { return r_mod(a, b, w); }
 static __attribute__((noinline, unused)) f64 any_intdiv(f64 a, f64 b) { return r_intdiv(a, b); }
 
-// a - n b for n = floor(a / b), where R's steps in 80 bits lose nothing that shows. The product is exact in 64 bits,
-// since n has 11 at most. With |a| >= |b| the difference is a multiple of b's last place and no larger than b, so a
-// double holds it. Else n is 0 or -1, and 64 bits hold the sum as long as a is not much smaller; if it is, the sum must
-// not come near a tie, where rounding to 64 bits first would matter. A difference that is not between 0 and b, or too
-// near to b, takes R's second step: then false.
+// a - n b for n = floor(a / b), in the cases where R's steps in 80 bits give the same bits; false in the others. The
+// product is exact in 64 bits, since n has at most 11. With |a| >= |b| the difference is a multiple of b's last place
+// and no larger than b, so a double holds it. Otherwise n is 0 or -1, and 64 bits hold the sum as long as a is not much
+// smaller; if it is, the sum must not come near a tie, where rounding to 64 bits first would matter. A difference that
+// is not between 0 and b, or too near to b, needs R's second step.
 VG_FN bool quick_remainder(f64 a, f64 b, f64 q, f64 n, f64& r) {
   f64_pair p = exact_product(n, b), s = exact_sum(a, -p.hi);
   f64 rest = s.lo - p.lo, size = fabs(b);

@@ -1,5 +1,5 @@
-//! Casts: one row a target type. Halves are rounded here, so that a value that stays in a register
-//! is the one that a store and a load would give.
+//! Casts: one row a target type. Casts to half types round here, so that a value in a register equals the one that a
+//! store and a load would give.
 
 use super::*;
 

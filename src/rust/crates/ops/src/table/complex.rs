@@ -1,4 +1,4 @@
-//! Complex numbers: their parts, and how they are made (kernels/complex.h).
+//! Complex numbers: parts and construction (kernels/complex.h).
 
 use super::*;
 

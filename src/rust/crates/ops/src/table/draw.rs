@@ -1,5 +1,4 @@
-//! Distributions (kernels/draws.h): what goes on from a standard draw, and draws with a key and parameters of their
-//! own.
+//! Distributions (kernels/draws.h): transformations of a standard draw, and draws with a key and parameters.
 
 use super::*;
 

@@ -1,12 +1,11 @@
 //! The operation table: every elementwise operation, one row each.
 //!
-//! A row says what R calls the operation, which types it takes and gives, and the C++ expression
-//! that computes one element. The expression is compiled twice from the same text: by the C++
-//! compiler into the loops of the cpu device (`build.rs`), and by NVRTC into fused kernels. It sees
-//! its operands as `a`, `b`, `c`, the element's index as `i` (64 bits, from 0), and may set bits of
-//! the flag word `w`; the functions it calls are those of `kernels/*.h`.
+//! A row gives the operation's R name, its operand and result types, and the C++ expression that computes one element.
+//! The expression is compiled twice from the same text: by the C++ compiler into the loops of the cpu device
+//! (`build.rs`), and by NVRTC into fused kernels. It sees its operands as `a`, `b`, `c`, the element's index as `i` (64
+//! bits, from 0), and may set bits of the flag word `w`; the functions it calls are those of `kernels/*.h`.
 //!
-//! This file is included by `build.rs` too, so it uses nothing of the crate but `dtype`.
+//! `build.rs` includes this file too, so it uses nothing of the crate but `dtype`.
 
 use crate::dtype::{Class, DType};
 use Rule::*;

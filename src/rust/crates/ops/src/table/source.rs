@@ -9,7 +9,7 @@ pub const ROWS: &[Op] = &[
     op!(seq, "", Internal, 2, Source, None, 0, [(I32, "(i32)((u32)a + (u32)i * (u32)b)"), (I64, "(i64)((u64)a + (u64)i * (u64)b)"), (F32, "(f32)((f64)a + (f64)i * (f64)b)"), (F64, "a + (f64)i * b")], "a, a + b, a + 2b ..."),
 
     op!(constant, "", Internal, 1, Source, None, 0, [(ALL, "a")], "One value throughout."),
-    // the card draws packs of the same numbers: `Op::pack`
+    // the GPU draws packs of the same numbers: `Op::pack`
     op!(runif, "", Internal, 1, Random(Class::F64), None, 0, [(I64, "runif_f64(a, i)")], "Uniform on (0, 1), never an end; 53 bits."),
     op!(rnorm, "", Internal, 1, Random(Class::F64), None, 0, [(I64, "rnorm_f64(a, i)")], "Standard normal."),
     op!(rexp, "", Internal, 1, Random(Class::F64), None, 0, [(I64, "rexp_f64(a, i)")], "Exponential with rate 1."),

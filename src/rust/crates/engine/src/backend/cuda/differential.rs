@@ -144,7 +144,7 @@ fn gather_is_the_cpus() {
     }
 }
 
-/// Halves with one NaN for all: the cpu device computes in float32, where the card moves bits.
+/// Halves with one NaN for all: the cpu device computes in float32, where the GPU moves bits.
 fn one_nan(dtype: DType, mut bytes: Vec<u8>) -> Vec<u8> {
     let infinite = match dtype {
         DType::Float16 => 0x7C00,

@@ -66,7 +66,7 @@ pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
         0..=6 => Form::Team(1),
         7..=16 => Form::Team(2),
         17..=48 => Form::Team(8),
-        // as long as that fills the card
+        // as long as that fills the GPU
         49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
         49..=1024 => Form::Team(32),
         _ => Form::Block,

@@ -45,7 +45,7 @@ fn numbers(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
     }
 }
 
-/// The numbers' bits, with one NaN for all beside NA: a card's NaNs have the sign that an optimization left them.
+/// The numbers' bits, with one NaN for all beside NA: a GPU's NaNs have the sign that an optimization left them.
 fn bits(raw: &[u8], dtype: DType) -> Vec<u64> {
     if matches!(dtype, DType::Float32 | DType::Complex64) {
         let one = |x: f32| if x.is_nan() { u64::MAX } else { x.to_bits().into() };

@@ -66,7 +66,7 @@ fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
     }
 }
 
-/// Carries a plan out as a card would, with blocks of one thread; gives the bits that were noted, by register.
+/// Carries a plan out as a GPU would, with blocks of one thread; gives the bits that were noted, by register.
 fn interpret(
     plan: &Plan,
     bound: &Bound,

@@ -1,6 +1,6 @@
 //! Launches that come again and again, as graphs of one kernel.
 //!
-//! `cuLaunchKernel` takes 3 µs, and the card begins 2 µs earlier where the same kernel is launched as a graph: 1.5 µs
+//! `cuLaunchKernel` takes 3 µs, and the GPU begins 2 µs earlier where the same kernel is launched as a graph: 1.5 µs
 //! for its new arguments and for the launch (H100, driver 580). Another number of blocks, or another kernel in the same
 //! graph, costs what a launch does, so each has a graph of its own; and each stream, since a graph does not run beside
 //! itself.

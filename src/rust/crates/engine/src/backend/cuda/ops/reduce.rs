@@ -113,13 +113,13 @@ struct Shape {
 }
 
 fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
-    // blocks that the card runs at once: a wave
+    // blocks that the GPU runs at once: a wave
     let wave = planned.wave;
     let v = planned.v;
     match form {
         Form::Block | Form::Kept(_) => {
             let (round, most) = (THREADS * v * u, groups.length.max(1));
-            // several waves of short blocks keep the card evenly busy, but give more parts of a group to merge: a
+            // several waves of short blocks keep the GPU evenly busy, but give more parts of a group to merge: a
             // wave's at most
             let rounds = (groups.outer * most).div_ceil(round);
             let waves = (rounds / (wave * ROUNDS)).clamp(1, groups.outer);
@@ -139,7 +139,7 @@ fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -
         Form::Lanes | Form::SingleLanes => {
             let (packs, length) = (groups.inner / v, groups.length.max(1));
             // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
-            // alone fill the card, no two threads share one and nothing is merged
+            // alone fill the GPU, no two threads share one and nothing is merged
             let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
             let x = packs.min(if alone { THREADS } else { 64 });
             let y = if alone { 1 } else { (THREADS / x).min(length) };

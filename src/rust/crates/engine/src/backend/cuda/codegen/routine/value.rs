@@ -91,7 +91,7 @@ impl Writer<'_> {
         let texts: Vec<Text> = args.iter().map(|&arg| self.read(arg)).collect();
         let infix = |op: &str, binds| Text::infix(&texts[0], op, &texts[1], binds);
         match op {
-            // of two NaNs the card's own operators keep the first, but for differences and quotients: see
+            // of two NaNs the GPU's own operators keep the first, but for differences and quotients: see
             // kernels/arith.h
             id::ADD if float => infix("+", Binds::Sum),
             id::MUL if float => infix("*", Binds::Product),
