@@ -1,9 +1,8 @@
-//! How fast the cuda device is at the engine's own level: `cargo run --release --example cuda_speed`.
+//! Speed of the cuda device at the level of the engine: `cargo run --release --example cuda_speed`.
 //!
-//! Prints, for each row, the median time of a call in milliseconds (queued work waited for), the rate at which the
-//! elements that must be read and written move, and the time of a call among ten that are queued together: what the
-//! device takes, without the way there and back.
-//! An argument names the rows that are wanted, by a part of their name.
+//! Prints for each row: the median time of a call in milliseconds, including the wait; the rate at which the elements
+//! that must be read and written move; and the time of a call among ten that are queued together, which is the device's
+//! time without the round trip. An argument selects rows by a part of their name.
 
 use std::time::Instant;
 

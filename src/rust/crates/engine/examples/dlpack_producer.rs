@@ -1,6 +1,6 @@
-//! A small shared library that gives arrays out by DLPack, for `tests/dlpack.py`: numpy reads them in one process.
+//! A small shared library that exports arrays by DLPack, for `tests/dlpack.py`: numpy reads them in one process.
 //!
-//! `verdigris_example(kind, versioned)` returns a managed tensor; `verdigris_alive()` counts the memory of arrays.
+//! `verdigris_example(kind, versioned)` returns a managed tensor; `verdigris_alive()` counts the buffers in use.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ pub extern "C" fn verdigris_alive() -> u64 {
 
 static IMPORTED: Mutex<Option<(Array, Vec<usize>)>> = Mutex::new(None);
 
-/// Takes a tensor in and keeps it; 0 where it is refused, and then it is still the caller's.
+/// Imports a tensor and keeps it; 0 where it is refused, and then the caller still owns it.
 ///
 /// # Safety
 /// A managed tensor of the form that `versioned` says.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn verdigris_import(tensor: *mut c_void, versioned: c_int)
     }
 }
 
-/// The element at a row-major index of the imported array, as a number, by R's (column-major) reckoning.
+/// The element at a row-major index of the imported array, as a number.
 ///
 /// # Safety
 /// The index has as many numbers as the array has dimensions.

@@ -1,8 +1,8 @@
-//! Fixed work whose instructions `tools/test/guard.sh` counts, and the instructions of fixed kernels.
+//! Fixed work for `tools/test/guard.sh`, which counts its instructions, and the instruction counts of fixed kernels.
 //!
-//! `guard list` names the work; `guard run NAME TIMES` does it so often, for callgrind, which counts two runs: their
+//! `guard list` names the work. `guard run NAME TIMES` repeats it, for callgrind, which counts two runs: their
 //! difference is the work alone. `guard kernels` compiles each of `kernels()` for sm_90 by the NVRTC that
-//! `VERDIGRIS_NVRTC` names, and prints how many instructions it has. Nothing here needs a GPU.
+//! `VERDIGRIS_NVRTC` names, and prints its number of instructions. Nothing here needs a GPU.
 #![cfg(not(target_os = "macos"))]
 
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Routines against the same kernels written by hand: `cargo run --release --example routine_speed`.
+//! Routines compared with the same kernels written by hand: `cargo run --release --example routine_speed`.
 //!
-//! For each the median time in milliseconds of a routine through the graph, and of a kernel by hand that NVRTC compiles
-//! with its own defaults (contraction of `a * b + c` among them), in turn.
+//! Prints the median time in milliseconds of a routine through the graph, and of a hand-written kernel compiled by
+//! NVRTC's defaults (contraction of `a * b + c` among them), measured in turn.
 
 use std::time::Instant;
 

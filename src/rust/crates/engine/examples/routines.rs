@@ -1,6 +1,6 @@
-//! What routines take on one core of the cpu device: nanoseconds an element, of functions that R's users write as
+//! Time of routines on one core of the cpu device, in nanoseconds an element, for functions that R users write as
 //! loops. `cargo run --release --example routines [NAME [BLOCK]]`, in blocks of so many elements (1024).
-//! `bench/routines.R` times such functions through R, beside R's own loops; these are the same functions.
+//! `bench/routines.R` times the same functions through R, beside R's own loops.
 
 use verdigris_compile::{Draw, Failure, Operand, Parameter, Register, Routine, Source, Statement};
 use verdigris_engine::backend::cpu::routine::run;

@@ -85,11 +85,11 @@ const SUFFIX: &str = ".part";
 const YOUNG: Duration = Duration::from_secs(60);
 
 impl Part {
-    /// For a file that will stand at `target`, or where `target`, a link, leads. A file that is there is replaced, and
-    /// its mode and owner are kept; `mode` is that of a new one, which the umask restricts.
+    /// A temporary file for `target`, or for the file that the link `target` leads to. An existing file is replaced,
+    /// with its mode and owner kept; `mode` is that of a new one, which the umask restricts.
     ///
     /// # Errors
-    /// Where the path has something that is no regular file, or its folder cannot be written to.
+    /// Where the path is no regular file, or its folder cannot be written to.
     pub fn new(target: &Path, mode: u32) -> io::Result<Part> {
         let target = followed(target)?;
         let kept = match fs::symlink_metadata(&target) {

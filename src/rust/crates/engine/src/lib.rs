@@ -1,10 +1,9 @@
 //! Lazy, fused arrays on the cpu and on CUDA devices. Nothing here knows of R.
 //!
-//! Each layer uses those before it and none behind it (`tests/layers.rs`): [`memory`] (buffers, and what devices hold),
-//! [`plan`] (what one kernel computes), [`kernel`] (kernels that users write), [`backend`] (what a device can do:
-//! `cpu`, `cuda`), [`graph`] (recorded operations and when they are computed), [`array`] (the handle and all that is
-//! done with it), [`device`] (streams, graphs, copies and profiles that users ask for), [`interop`] (memory of others,
-//! and files).
+//! Each layer uses the ones before it and none behind it (`tests/layers.rs`): [`memory`] (buffers, limits), [`plan`]
+//! (the program of one kernel), [`kernel`] (user-written kernels), [`backend`] (the interface of a device, and `cpu`,
+//! `cuda`), [`graph`] (recorded operations and their evaluation), [`array`] (the handle and its operations), [`device`]
+//! (streams, CUDA graphs, copies, profiles), [`interop`] (other libraries' memory, and files).
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod array;

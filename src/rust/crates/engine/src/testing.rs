@@ -1,4 +1,4 @@
-//! What the tests of recorded arrays share: doubles on the cpu device.
+//! Helpers of tests on recorded arrays: doubles on the cpu device.
 
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array, Operand};

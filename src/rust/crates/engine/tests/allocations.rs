@@ -1,5 +1,5 @@
-//! Carrying out a plan that is known asks for no memory on the way to the driver: neither planning, nor looking the
-//! plan up, nor filling in its kernel's parameters. A process of its own, since it counts allocations.
+//! Running a known plan allocates nothing on the way to the driver: neither building the plan, nor looking it up, nor
+//! filling in its kernel's parameters. A process of its own, since it counts allocations.
 #![cfg(not(target_os = "macos"))]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,5 +1,6 @@
-//! The C files of the package include each other in no circle, and declare each function in the header of its file. The
-//! test stands here because the bridge is a static library for R: its own tests could not be linked without R.
+//! The C files of the package do not include each other in a circle, and declare each function in the header of its
+//! file. The test is in the engine because the bridge is a static library for R, whose own tests could not be linked
+//! without R.
 
 mod reading;
 

@@ -1,13 +1,12 @@
-//! Compiles the kernels that are written for plans, with NVRTC and without a device: every row of the
-//! operation table in every class, every way of reading an input, every reduction in every form. And those that
-//! a differential run asked for.
+//! Compiles the generated kernels with NVRTC, without a device: every row of the operation table in every class, every
+//! access to an input, every reduction in every form, and the kernels that a differential run asked for.
 //!
-//! Ignored unless asked for; `VERDIGRIS_NVRTC` is the path of libnvrtc then. `VERDIGRIS_NVRTC_ARCHS` names the targets,
-//! as NVRTC does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that
-//! this NVRTC knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and
-//! compile time, and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind
-//! (`VERDIGRIS_KERNEL_TRACE` of the cpu device); with `VERDIGRIS_TRACED_ALL` each of those goes to every target.
-//! `tools/gpu/kernels.sh` runs both tests.
+//! Ignored by default. `VERDIGRIS_NVRTC` is the path of libnvrtc. `VERDIGRIS_NVRTC_ARCHS` names the targets, as NVRTC
+//! does: machine code for `sm_90` (the default), PTX for `compute_75`, or for the newest architecture that this NVRTC
+//! knows: `compute_newest`. `VERDIGRIS_NVRTC_TABLE` names a file for each kernel's registers, stack and compile time,
+//! and `VERDIGRIS_TRACED` a folder of kernels that a differential run left behind (`VERDIGRIS_KERNEL_TRACE` of the cpu
+//! device); with `VERDIGRIS_TRACED_ALL` each of those is compiled for every target. `tools/gpu/kernels.sh` runs both
+//! tests.
 #![cfg(not(target_os = "macos"))]
 
 use std::collections::HashSet;

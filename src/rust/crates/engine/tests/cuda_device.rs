@@ -1,4 +1,4 @@
-//! The cuda device held against the cpu device: one body run on both, values compared.
+//! The cuda device compared with the cpu device: one body runs on both.
 //!
 //! Needs a device, and is ignored without: `VERDIGRIS_TEST_DEVICE=cuda cargo test ... -- --ignored`.
 #![cfg(not(target_os = "macos"))]

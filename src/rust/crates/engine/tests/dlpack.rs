@@ -1,4 +1,4 @@
-//! DLPack: out and in again, to and from consumers and producers made of the raw structs, and numpy.
+//! DLPack export and import, to and from consumers and producers made of the raw structs, and numpy.
 
 use std::ffi::c_void;
 use std::process::Command;

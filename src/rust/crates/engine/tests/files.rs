@@ -1,4 +1,4 @@
-//! Arrays in files: what is written is read, in the order that Python sees; what is broken is refused.
+//! Arrays in files: a written file reads back, in the order that Python sees; a broken one is refused.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{host_bytes, Array};

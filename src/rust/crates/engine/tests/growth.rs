@@ -1,6 +1,6 @@
-//! What allocates as much as users' data ask for does so by `memory::fallible` or a block of host memory, which give an
-//! error where there is no memory. `vec!`, `collect()` and their like end the process then. Where they stand
-//! nevertheless is listed here, with what bounds them.
+//! Allocations whose size depends on users' data are made by `memory::fallible` or as a block of host memory, which
+//! return an error when memory is exhausted; `vec!`, `collect()` and the like abort the process. The exceptions are
+//! listed here, with their bounds.
 
 mod reading;
 

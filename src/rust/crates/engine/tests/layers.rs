@@ -1,5 +1,5 @@
-//! Imports run downwards: a layer uses those before it in its list and none behind it, and no file imports, by way of
-//! others, itself. Between crates the compiler sees to that.
+//! Imports run downwards: a layer uses the ones before it in its list and none behind it, and no file imports itself by
+//! way of others. Between crates the compiler sees to that.
 
 mod reading;
 

@@ -1,6 +1,6 @@
-//! Routines on the devices: what CUDA's source looks like and that it compiles, and that both devices have the same
-//! values, warnings and failures. As in `cuda_compile.rs`, sources are compiled where `VERDIGRIS_NVRTC` is the path of
-//! libnvrtc; devices are compared where `VERDIGRIS_TEST_DEVICE` is cuda.
+//! Routines on the devices: the CUDA source and that it compiles, and that both devices give the same values, warnings
+//! and failures. As in `cuda_compile.rs`, sources are compiled where `VERDIGRIS_NVRTC` is the path of libnvrtc; devices
+//! are compared where `VERDIGRIS_TEST_DEVICE` is cuda.
 #![cfg(not(target_os = "macos"))]
 
 mod samples;

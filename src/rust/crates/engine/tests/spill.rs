@@ -1,4 +1,4 @@
-//! Spilling on the cpu device, in a process of its own: what other tests have under way is in use, and stays.
+//! Spilling on the cpu device. A process of its own, since values that other tests are computing are in use and stay.
 
 use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::array::{Array, Operand};

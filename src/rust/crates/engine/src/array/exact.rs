@@ -1,6 +1,6 @@
-//! Comparisons that the common type would get wrong. int64 and floating point meet in a float, in which int64
-//! beyond 2^53 are not distinct, so they are compared exactly. A number of R beside float16 or bfloat16 would be
-//! compared in float32; it is rounded to the array's type first, as beside float32.
+//! Comparisons for which the common type is not exact. int64 and floating point are promoted to a float, in which int64
+//! beyond 2^53 are not distinct, so they are compared exactly. An R number beside float16 or bfloat16 would be compared
+//! in float32; it is rounded to the array's type first, as beside float32.
 
 use crate::array::{Array, Operand};
 use crate::memory::buffer::Device;
@@ -40,7 +40,7 @@ pub fn is_composed(op: OpId, types: &[Typed]) -> bool {
     concerns(op, types) && (half(types).is_some() || !types.contains(&Typed::Value(Kind::Double)))
 }
 
-/// The comparison; None where it is right as it stands.
+/// The exact comparison; None where the common type is exact.
 ///
 /// # Errors
 /// `Memory`.

@@ -23,13 +23,13 @@ pub struct Given<'a> {
     pub dim: &'a [usize],
 }
 
-/// Records `n` runs of an interned routine: an array for each of its results. What is given for parameters is cast to
-/// what they take, and recycled; tables are computed and brought together. `key` is that of random draws, where there
-/// are any. The site hears of warnings and failures, when values are computed.
+/// Records `n` runs of an interned routine; returns an array for each of its results. Arguments are cast to the
+/// parameters' types and recycled; tables are computed and made contiguous. `key` is the key of random draws, if there
+/// are any. Warnings and failures are reported at the call site, when values are computed.
 ///
 /// # Errors
-/// `Shape` where a parameter has more than `n` elements, or some where `n` is not 0 and it has none; `Device` where an
-/// array is on another device; those of computing tables.
+/// `Shape` where a parameter has more than `n` elements, or none and `n` is not 0; `Device` where an array is on
+/// another device; those of computing tables.
 pub fn call(
     routine: &'static Routine,
     given: &[Given],

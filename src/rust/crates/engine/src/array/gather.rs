@@ -1,4 +1,4 @@
-//! Gathers: the elements at positions. A gather is recorded, and fused with the kernel that reads its result.
+//! Gather: the elements at given positions. A gather is recorded, and fuses with the kernel that reads its result.
 
 use std::sync::Arc;
 

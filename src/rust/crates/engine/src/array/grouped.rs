@@ -1,5 +1,5 @@
-//! Counts, reductions by group, look-ups in tables, and order statistics. A group is given by an int32 code for
-//! each element.
+//! Grouped operations: counts, reductions by group, lookups in tables, and order statistics. An int32 code for each
+//! element gives its group.
 
 use crate::array::subscript::range_of;
 use crate::array::Array;
@@ -22,8 +22,8 @@ fn no_complex(dtype: DType) -> Result<()> {
 }
 
 impl Array {
-    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none or
-    /// are missing (int64).
+    /// Counts the elements equal to each integer from `low` on, `bins` of them; one more count has the elements that
+    /// equal none or are missing (int64).
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.
@@ -40,8 +40,9 @@ impl Array {
         Ok(Array::from_view(View::contiguous(counts, DType::Int64, bins + 1)))
     }
 
-    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere) to a value each, in a
-    /// fixed order. Sums of whole numbers are int64. None where there are too many groups to do so without a sort.
+    /// Reduces the elements of each code (int32, 1 to `groups`; others are ignored) to one value, in a fixed order.
+    /// Sums of integers are int64. None where there are too many groups for this method; the caller should sort by
+    /// code.
     ///
     /// # Errors
     /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
@@ -80,8 +81,8 @@ impl Array {
         results.checked(reduction, na_rm, self.dtype(), least).map(Some)
     }
 
-    /// How many elements of `table`, in order and without missing ones, are at most each element, or less than it
-    /// (int32).
+    /// For each element, the number of elements of `table` (sorted, nothing missing) that are at most it, or, if
+    /// `strictly`, less than it (int32).
     ///
     /// # Errors
     /// `DType` for complex values, `Device`, `Memory`.
@@ -91,7 +92,7 @@ impl Array {
         Ok(Array::from_view(View::contiguous(positions, DType::Int32, self.len())))
     }
 
-    /// The place in `table` (int32, from 1) where each element stands first; 0 where it does not or is missing. None
+    /// The position in `table` (int32, from 1) where each element first occurs; 0 where it does not or is missing. None
     /// where the caller should search a sorted table.
     ///
     /// # Errors
@@ -113,8 +114,8 @@ impl Array {
         Ok((self.cast(natural, None)?.contiguous()?, table.cast(natural, None)?.contiguous()?))
     }
 
-    /// The places (int32, from 0, in order) where each value that is not missing stands first. None where the caller
-    /// should sort.
+    /// The positions (int32, from 0, in order) of the first occurrences of values that are not missing. None where the
+    /// caller should sort.
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.

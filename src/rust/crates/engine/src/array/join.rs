@@ -42,8 +42,8 @@ impl Array {
         Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
     }
 
-    /// A view whose axes each walk one of this array's, of shape `dim`: several may walk the same one, whose index is
-    /// then the sum of theirs, and an axis with a step of 0 repeats.
+    /// A view in which each axis follows one axis of this array, of shape `dim`. Several axes may follow the same one,
+    /// whose index is then the sum of theirs; an axis with a step of 0 repeats.
     ///
     /// # Errors
     /// `Shape` where a view would leave the array.

@@ -27,10 +27,10 @@ pub enum Value<'a> {
 
 /// Calls a kernel: queued on the arrays' device (on `device` where there are none), not waited for.
 ///
-/// What the kernel may write changes in place, unless someone else sees that memory: a recorded operation, a view,
-/// a DLPack consumer, another object. Those keep what they have, and the array gets a copy of its own, which is
-/// written. Such copies replace the entries of `arrays`; the caller puts them where he had the old ones.
-/// `holders` counts the references to each array's node that are the caller's own, the one in `arrays` among them.
+/// Memory that the kernel may write is changed in place, unless something else refers to it: a recorded operation, a
+/// view, a DLPack consumer, another object. Those keep the old values, and the array gets a copy of its own, which the
+/// kernel writes. Such copies replace the entries of `arrays`, and the caller stores them. `holders` is the number of
+/// the caller's own references to each array's node, the one in `arrays` included.
 ///
 /// # Errors
 /// `Argument` and `DType`, where arguments do not fit the parameters; `Device`, for arrays on the cpu device or on
@@ -143,7 +143,7 @@ pub fn call(
     Ok(())
 }
 
-/// A kernel's signature; of a binary that does not say it, the sizes of its parameters, for which it is loaded.
+/// A kernel's signature. For a binary that does not declare it, the sizes of its parameters, for which it is loaded.
 ///
 /// # Errors
 /// Those of loading.

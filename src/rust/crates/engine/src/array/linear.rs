@@ -1,7 +1,7 @@
-//! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules, and call base R's
-//! BLAS and LAPACK themselves for arrays on the cpu device, except for products with a vector.
+//! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules. For arrays on the cpu
+//! device they call base R's BLAS and LAPACK themselves, except for products with a vector.
 //!
-//! Operands come in the type that computes: integers and logicals as float64, halves as float32.
+//! Operands have the type of the computation: float64 for integers and logicals, float32 for halves.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -275,10 +275,10 @@ pub fn triangular_solve(r: &Array, n: usize, b: &Array, columns: usize, upper: b
     Ok(array_of(b, dtype, n * columns))
 }
 
-/// The QR decomposition of a real `m × n` matrix in LINPACK's form: LAPACK's reflectors `v`, whose first element is 1,
-/// times their factor `tau` are LINPACK's, and `tau` is their first element. Beside it in one array of float64, so that
-/// they are fetched together: the columns' norms, the first `min(m, n)` elements of the diagonal, and what LINPACK
-/// calls qraux.
+/// The QR decomposition of a real `m × n` matrix in LINPACK's form. LAPACK's reflectors `v`, whose first element is 1,
+/// times their factor `tau` are LINPACK's, and `tau` is their first element. A second float64 array has what R reads,
+/// so that one transfer fetches it: the columns' norms, the first `min(m, n)` elements of the diagonal, and LINPACK's
+/// qraux.
 pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     checked(x, m, n)?;
     let x = working(x)?;

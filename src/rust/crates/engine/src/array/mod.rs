@@ -1,4 +1,4 @@
-//! The array: a handle on a node of the graph, which the bridge holds. Nothing here names a device's own types.
+//! The array: a reference to a node of the graph, held by the bridge. Nothing here names a device's own types.
 
 pub mod exact;
 pub mod explain;
@@ -202,8 +202,8 @@ impl Array {
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
 
-    /// Records `n` draws of a row with parameters: its key, then numbers or arrays, of at most `n` elements, which are
-    /// recycled.
+    /// Records `n` draws of a row of the table: its key, then parameters, which are numbers or arrays of at most `n`
+    /// elements, recycled.
     ///
     /// # Errors
     /// `Device` where the parameters are on another device.

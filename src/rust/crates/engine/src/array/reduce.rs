@@ -1,4 +1,4 @@
-//! Reductions of arrays: of everything, at once or deferred, and within groups.
+//! Reductions of arrays: of all elements, computed at once or deferred, and within groups.
 
 use std::sync::Arc;
 

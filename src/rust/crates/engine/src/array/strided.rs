@@ -1,8 +1,7 @@
-//! Strided memory that a user asks for or another library owns: views of it, checks, writes in place.
+//! Strided memory that a user asks for or another library owns: views, checks, writes in place.
 //!
-//! Strides of the engine's own views are an implementation detail: elements are made contiguous whenever that
-//! suits, and assignment makes new memory. Memory with strides that somebody else knows keeps its layout, and
-//! writes go to it.
+//! Strides of the engine's own views are an implementation detail: elements are made contiguous where that is faster,
+//! and assignment makes new memory. Memory whose strides are known outside keeps its layout, and writes go to it.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::small_vec::SmallVec;
 
-/// From the first element: how far elements reach below it and above it, in elements. (0, 0) where there are none.
+/// The reach of the elements below and above the first one, in elements; (0, 0) where there are none.
 ///
 /// # Errors
 /// `Shape` where that is more than memory can be.
@@ -82,7 +81,7 @@ pub fn strides_of(layout: &Layout, dim: &[usize]) -> Option<Vec<i64>> {
     Some(strides)
 }
 
-/// Room that nothing is written to, with neighbours `strides` elements apart. It is written to where it lies.
+/// Uninitialised memory with neighbours `strides` elements apart. Writes to the array go to this memory.
 ///
 /// # Errors
 /// `Memory`; `Shape` where extents and strides are too large, or a stride is negative.
@@ -112,7 +111,7 @@ pub(crate) fn layout(offset: usize, dim: &[usize], strides: &[i64]) -> Layout {
 }
 
 impl Array {
-    /// Looks at memory of someone else before it is used: whether it is still there, and whether its bools are bools.
+    /// Checks another library's memory before it is used: whether it still exists, and whether its bools are 0 or 1.
     ///
     /// # Errors
     /// `Consumed`, `DType`.
@@ -132,7 +131,7 @@ impl Array {
         }
     }
 
-    /// The values of this moment: a copy where they lie in memory that others may write to.
+    /// The current values: a copy where they lie in memory that others may write to.
     ///
     /// # Errors
     /// `Memory`.
@@ -143,12 +142,12 @@ impl Array {
         Array::duplicate(&self.evaluate()?)
     }
 
-    /// Another view of this array's memory: `offset` counts elements from its first one. Both see what is written to
-    /// either where it lies, as long as both live. An array whose memory nobody else writes to has its elements brought
-    /// together first, and gives no more than these; of others the memory is what their elements reach.
+    /// Another view of this array's memory; `offset` counts elements from its first one. While both live, both see what
+    /// is written in place to either. An array whose memory nobody else writes to is made contiguous first, and the
+    /// view is within its elements; otherwise the view is within the range that the elements span.
     ///
     /// # Errors
-    /// `Shape` where the view would leave that.
+    /// `Shape` where the view would leave that range.
     pub fn as_strided(&self, dim: &[usize], strides: &[i64], offset: i64) -> Result<Array> {
         let n = count(dim)?;
         let (below, above) = reach(dim, strides)?;
@@ -241,7 +240,7 @@ pub fn overlaps(layout: &Layout) -> bool {
     }
 }
 
-/// Refuses to write to memory in which elements overlap, if it is memory that would be written where it lies.
+/// Refuses in-place writes to memory in which elements overlap.
 ///
 /// # Errors
 /// `Shape`, naming the argument.

@@ -1,5 +1,5 @@
-//! Subscripts: R's rules on positive, negative, zero, NA and logical subscripts. A subscript becomes a range where
-//! it is one, so that `x[2:9]` is a view, otherwise positions.
+//! Subscripts by R's rules for positive, negative, zero, NA and logical ones. A regular subscript becomes a range, so
+//! that `x[2:9]` is a view; others become positions.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};

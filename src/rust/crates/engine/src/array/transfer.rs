@@ -1,4 +1,4 @@
-//! Uploads from host vectors, reads into them, and copies between devices.
+//! Uploads from host vectors, reads into host memory, and copies between devices.
 
 use std::sync::Arc;
 
@@ -124,8 +124,7 @@ impl Array {
         Ok(out)
     }
 
-    /// As `upload`, but the copy goes on while other work does. With `rows` (of the matrix, first, count) only these
-    /// rows.
+    /// As `upload`, but the copy overlaps with other work. With `rows` (of the matrix, first, count) only these rows.
     ///
     /// # Safety
     /// The elements must live, and not be written, until the result is taken or dropped.

@@ -1,5 +1,5 @@
-//! Views: a permutation or part of the elements on the same memory. A view of a few recorded operations is recorded
-//! as these operations on views of their operands, so `t(t(x) / s)` reads and writes whole lines of memory.
+//! Views: a permutation or part of the elements on the same memory. A view of a few recorded operations is recorded as
+//! these operations on views of their operands, so `t(t(x) / s)` reads and writes whole lines of memory.
 
 use std::sync::Arc;
 

@@ -12,16 +12,16 @@ use crate::plan::Access;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-/// Computes `value` as the new values of `target`, cast to its dtype; the site hears of what does not fit. Returns the
-/// array that the target is from now on; what else holds the old one keeps its values.
+/// Computes `value` as the new values of `target`, cast to its dtype; values that do not fit are reported at the call
+/// site. Returns the array that replaces the target; other references to the old array keep its values.
 ///
-/// The values go to new memory, and the old memory back to the pool when nobody holds it any more. Where there is no
-/// room for both, and nobody else holds the target, its own memory is written. Memory that others may write to is
-/// written in any case; so is memory that was asked for with strides, and what others may only read, if nothing here
-/// reads the old values. `holders` counts the references to the target's node that are the caller's own.
+/// The values go to new memory, and the old memory returns to the pool with its last reference. If there is too little
+/// memory for both and nothing else refers to the target, its own memory is overwritten. Memory that others may write
+/// to is always overwritten. So is memory that was asked for with strides, or lent read-only, if nothing here reads the
+/// old values. `holders` is the number of the caller's own references to the target's node.
 ///
 /// # Errors
-/// `Shape` for another length and for such memory in which elements overlap, `Device` for another device; those of
+/// `Shape` for another length, and for such memory in which elements overlap; `Device` for another device; those of
 /// computing.
 pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<CallSite>) -> Result<Array> {
     if value.len() != target.len() {

@@ -1,4 +1,4 @@
-//! Dense linear algebra as a backend takes it: matrices of one dtype, float or complex, stored column after column.
+//! Dense linear algebra, as backends take it: matrices of one dtype, float or complex, column-major.
 
 use std::cell::Cell;
 

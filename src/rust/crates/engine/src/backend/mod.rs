@@ -1,4 +1,4 @@
-//! What a device can do. The array above never knows which device it is on.
+//! The interface of a device. The layers above do not know which device an array is on.
 
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ pub trait Backend: Send + Sync {
     /// The bits of the cast that found what does not fit; None where the device had better convert: nothing was copied.
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>>;
 
-    /// Starts a copy to a buffer of its own, with elements converted (from, to) where that is given and the table has
-    /// such a cast; work that is queued from here on goes on meanwhile.
+    /// Starts a copy to a new buffer that overlaps with work queued from here on. With `convert` (from, to) elements
+    /// are converted where the table has such a cast.
     ///
     /// # Safety
     /// The source must live, and not be written, until the result is taken or dropped.
@@ -83,7 +83,7 @@ pub trait Backend: Send + Sync {
     /// Device to device, the same device.
     fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, bytes: usize) -> Result<()>;
 
-    /// As `upload`, but returns when the copy is queued; false where that cannot be, and nothing was done.
+    /// As `upload`, but returns when the copy is queued; returns false, with nothing done, where that is not possible.
     ///
     /// # Safety
     /// The source must live, and not be written, until the copy is done.
@@ -91,7 +91,8 @@ pub trait Backend: Send + Sync {
         Ok(false)
     }
 
-    /// As `download`, but returns when the copy is queued; false where that cannot be, and nothing was done.
+    /// As `download`, but returns when the copy is queued; returns false, with nothing done, where that is not
+    /// possible.
     ///
     /// # Safety
     /// The target must live, and nobody use it, until the copy is done.
@@ -250,7 +251,7 @@ pub trait Backend: Send + Sync {
         Ok(())
     }
 
-    /// Whether the device can use memory of another library, and all of it is there. Not asked of host memory.
+    /// Checks that the device can use memory of another library, and that all of it exists. Not called for host memory.
     ///
     /// # Errors
     /// `Device` where it cannot; `Argument` where the memory ends before.
@@ -311,7 +312,7 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
-/// Compiles a module, for the errors. False where there is nothing to compile it with.
+/// Compiles a module to find errors. False where there is no compiler.
 ///
 /// # Errors
 /// `Compile`, naming the line, with the compiler's log as detail.

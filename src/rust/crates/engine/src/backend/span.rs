@@ -1,4 +1,4 @@
-//! A span for each kernel and copy while somebody measures; those of the cpu device are noted here.
+//! Time spans of kernels and copies while a profile is recorded; those of the cpu device are noted here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;

@@ -30,7 +30,7 @@ pub trait Streams: Send + Sync {
 
     fn current(&self) -> u32;
 
-    /// Has work queued on it from here on. Returns the one before.
+    /// Makes the stream current: work is queued on it from here on. Returns the previous one.
     ///
     /// # Errors
     /// `Capture` while a graph is recorded.

@@ -1,8 +1,7 @@
-//! The CUDA kernels that a program would have run, for a machine without a GPU.
+//! Collects the CUDA kernels that a program would run, on a machine without a GPU.
 //!
-//! Where `VERDIGRIS_KERNEL_TRACE` names a folder, the cpu device writes there the source of the kernel
-//! that the cuda device would make of each plan it runs, once each. CI compiles what the differential tests
-//! leave there (`tests/cuda_compile.rs`).
+//! Where `VERDIGRIS_KERNEL_TRACE` names a folder, the cpu device writes the CUDA source of each plan that it runs
+//! there, once each. CI compiles the sources that the differential tests leave (`tests/cuda_compile.rs`).
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Asynchronous copies between page-locked host memory and devices, and copies into arrays and vectors that exist.
+//! Asynchronous copies between page-locked host memory and devices, and copies into existing arrays and vectors.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

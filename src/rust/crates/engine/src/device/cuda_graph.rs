@@ -1,4 +1,4 @@
-//! CUDA graphs: the work that a block of code queues, recorded once and launched again on other inputs.
+//! CUDA graphs: the work that a block of code queues is recorded once and launched again on other inputs.
 
 use std::sync::Arc;
 
@@ -88,11 +88,11 @@ impl Drop for Recording {
 }
 
 impl Graph {
-    /// Runs it: inputs that are not given keep the values that they had last. The results are copies, or, without
-    /// `copy`, the graph's own memory, which the next run writes.
+    /// Launches the graph. Inputs that are not given keep their last values. The results are copies, or, without
+    /// `copy`, the graph's own memory, which the next launch overwrites.
     ///
     /// # Errors
-    /// `DType`, `Shape` and `Device` for an input that is not as the first one; nothing has run then.
+    /// `DType`, `Shape` and `Device` for an input that differs from the first one; nothing has run then.
     pub fn run(&self, given: &[Option<Array>], copy: bool) -> Result<Vec<Array>> {
         let mut ready: Vec<(View, &View)> = Vec::with_capacity(given.len());
         for (array, input) in given.iter().zip(&self.inputs) {

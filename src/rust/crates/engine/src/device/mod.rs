@@ -1,4 +1,4 @@
-//! The devices of this machine, their names, and the current device, which arrays go to by default.
+//! The devices of this machine, their names, and the current device, which is the default for new arrays.
 
 pub mod async_copy;
 pub mod cuda_graph;
@@ -26,10 +26,10 @@ pub struct Description {
     pub processors: u32,
 }
 
-/// A device by the name that people type: `cpu`, `cuda` (the first), `cuda:1`.
+/// A device by its name: `cpu`, `cuda` (the first), `cuda:1`.
 ///
 /// # Errors
-/// `Device` for any other name. Whether the device is there is not asked.
+/// `Device` for any other name. Whether the device exists is not checked.
 pub fn parse(name: &str) -> Result<Device> {
     let ordinal = |digits: &str| match digits.parse() {
         // `parse` takes a plus sign, which no one writes
@@ -59,7 +59,7 @@ pub fn choice() -> Option<Device> {
     *chosen()
 }
 
-/// Makes a device the current one, None the default again. Returns the choice before.
+/// Makes a device the current one, None the default again. Returns the previous choice.
 ///
 /// # Errors
 /// Those of `backend::of`, where the device cannot be used: it then stays as it was.
@@ -76,10 +76,10 @@ pub fn default() -> Device {
     *DEFAULT.get_or_init(|| if works(0).is_ok() { Device::Cuda(0) } else { Device::Cpu })
 }
 
-/// Whether a CUDA device can be used. It takes no NVRTC: without it, expressions are interpreted.
+/// Whether a CUDA device can be used. NVRTC is not needed: without it, expressions are interpreted.
 ///
 /// # Errors
-/// What is in the way, with the command that mends it.
+/// The obstacle, with the command that removes it.
 #[cfg(not(target_os = "macos"))]
 pub fn works(ordinal: u32) -> Result<()> {
     crate::backend::cuda::driver::library::driver()?;

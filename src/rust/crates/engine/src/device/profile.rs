@@ -1,4 +1,4 @@
-//! Profiles: a span for each kernel and copy while somebody measures, on the device's clock or, for the cpu device,
+//! Profiles: a time span for each kernel and copy while one is recorded, on the device's clock or, for the cpu device,
 //! the host's.
 
 use crate::backend;

@@ -11,11 +11,11 @@ use verdigris_compile::Interned;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::scalar::Scalar;
 
-/// Builds the plan that computes a node. Nodes below it that the plan cannot take in (shorter ones that
-/// are recycled) must be evaluated before: `Array::prepare` does that.
+/// Builds the plan that computes a node. Nodes below it that the plan cannot fuse (shorter ones, which are recycled)
+/// must be evaluated before: `Array::prepare` does that.
 ///
-/// Plans are looked up far more often than kernels are made, so building one asks for no memory: its lists
-/// are those of an earlier plan, which `recycle` gave back, and a node remembers its own register.
+/// Plans are built far more often than kernels are compiled, so building allocates nothing: the lists of an earlier
+/// plan are reused (`recycle`), and a node remembers its own register.
 pub struct Builder {
     plan: Plan,
     bound: Bound,

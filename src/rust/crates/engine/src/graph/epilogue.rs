@@ -1,8 +1,8 @@
 //! Reductions within groups and their epilogues: `sqrt(rowSums(x^2))` is one kernel.
 //!
-//! Such a reduction is recorded as a node. A kernel of the same length as its results computes the reduction first
-//! and goes on to the operations on the results (the epilogue), storing both. Any other reader has the reduction
-//! computed before.
+//! Such a reduction is recorded as a node. A kernel of the same length as its results computes the reduction, goes on
+//! with the operations on the results (the epilogue), and stores both. For any other reader the reduction is computed
+//! before.
 
 use std::sync::Arc;
 

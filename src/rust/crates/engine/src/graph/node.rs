@@ -265,10 +265,10 @@ impl Node {
         matches!(&*self.state(), State::Ready(view) if Arc::ptr_eq(&view.buffer, buffer))
     }
 
-    /// The values, where they are computed; brings them back to the device first.
+    /// The values, if they are computed, after bringing them back to the device if they were spilled.
     ///
     /// # Errors
-    /// `Memory` where there is no room for them.
+    /// `Memory` where the device has too little.
     pub fn values(&self) -> Result<Option<View>> {
         if let State::Ready(view) = &*self.state() {
             self.touch(view);
@@ -278,10 +278,10 @@ impl Node {
         Ok(self.view())
     }
 
-    /// Brings computed values back to the device, and notes that they are used.
+    /// Brings spilled values back to the device, and notes the use.
     ///
     /// # Errors
-    /// `Memory` where there is no room for them.
+    /// `Memory` where the device has too little.
     pub fn bring(&self) -> Result<()> {
         let spilled = match &*self.state() {
             State::Ready(view) => {
@@ -382,7 +382,7 @@ impl Node {
         }
     }
 
-    /// Moves the values to the host. Returns the bytes that the device has got back: 0 where the buffer is in use.
+    /// Spills the values to the host. Returns the bytes of device memory freed: 0 where the buffer is in use.
     ///
     /// # Errors
     /// Those of copying to the host.
@@ -472,8 +472,8 @@ pub fn enlist(node: &Arc<Node>) {
     memory::set_spill(spill_nodes);
 }
 
-/// Spills nodes of a device until this many bytes are free for others, those first that were not used for longest.
-/// False where that cannot be: nothing is spilled then.
+/// Spills nodes of a device, least recently used first, until this many bytes are free. Where that is not possible it
+/// spills nothing and returns false.
 ///
 /// # Errors
 /// Those of copying to the host.

@@ -1,4 +1,4 @@
-//! Reductions within groups wait for their reader, which may take them in.
+//! Postponed reductions within groups: they wait for a reader that may fuse them.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
 //! Spilling: values are moved to the host when a device is full, and brought back when they are needed.
 //!
-//! A computed node is spilled only if nobody else holds its buffer. Buffers that a plan or a view holds are in use
-//! and stay; so do values that an evaluation under way has asked for and not yet put into its plan.
+//! A computed node is spilled only if nothing else refers to its buffer. Buffers that a plan or a view refers to are in
+//! use and stay; so do values that a running evaluation has requested but not yet put into its plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};

@@ -198,12 +198,12 @@ fn sweep_once(path: &Path) {
     }
 }
 
-/// Writes arrays and metadata to a file, which replaces one of that name when it is whole.
+/// Writes arrays and metadata to a file. It replaces an existing file only when it is complete.
 ///
-/// Arrays go to the host in pieces; what is not in the file's order is brought into it on the device.
+/// Arrays are downloaded in pieces; elements are brought into the file's order on the device.
 ///
 /// # Errors
-/// `File` where the file cannot be written; then no file is changed. `Argument` for a name that stands twice.
+/// `File` where the file cannot be written; then no file is changed. `Argument` for duplicate names.
 pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Result<()> {
     let mut names = std::collections::HashSet::new();
     if let Some(twice) = items.iter().find(|item| !names.insert(item.name.as_str()) || item.name == "__metadata__") {
@@ -326,7 +326,7 @@ pub struct Source {
 /// Opens a file.
 ///
 /// # Errors
-/// `File` where it cannot be read or is not what the format asks for.
+/// `File` where it cannot be read or is not in the format.
 pub fn open(path: &Path) -> Result<Source> {
     let wrong = |e: io::Error| failed("read", path, &e);
     let (mut file, length) = disk::open_regular(path).map_err(wrong)?;
@@ -346,8 +346,8 @@ pub fn open(path: &Path) -> Result<Source> {
 }
 
 impl Source {
-    /// Reads a tensor to a device: an array in column-major order, and its dimensions. `pairs` says that the last
-    /// dimension holds real and imaginary parts.
+    /// Reads a tensor to a device: an array in column-major order, and its dimensions. With `pairs` the last dimension
+    /// holds real and imaginary parts.
     ///
     /// # Errors
     /// `DType` for a type that arrays do not have; `File` where the file has changed or a bool is neither 0 nor 1.

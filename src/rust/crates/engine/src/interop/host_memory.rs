@@ -1,7 +1,6 @@
 //! Checks whether a range of host memory can be read, without reading it.
 //!
-//! The answer does not last: the owner may unmap the memory the next moment. It finds wrong addresses and wrong
-//! sizes.
+//! The answer may be stale at once: the owner may unmap the memory. The check finds wrong addresses and wrong sizes.
 
 #[cfg(unix)]
 mod system {

@@ -1,7 +1,7 @@
-//! A strict JSON reader and writer (RFC 8259), as far as the header of a file needs it.
+//! A strict JSON reader and writer (RFC 8259), as far as file headers need it.
 //!
-//! Files come from anywhere. Reading is bounded by the text's length and a depth, and a name that stands twice in
-//! an object is an error, since readers differ in which of the two they take.
+//! Files may come from untrusted sources. Reading is bounded by the text's length and by a depth. A duplicate name in
+//! an object is an error, since readers differ in which value they take.
 
 use std::fmt::Write;
 

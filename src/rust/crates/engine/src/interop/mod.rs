@@ -1,8 +1,7 @@
 //! Exchange with other libraries and programs: memory in this process by DLPack, raw pointers and array interfaces;
 //! files in the safetensors format.
 //!
-//! Only exporting and importing arrays belongs here. Nothing here computes or calls a device's own functions; the
-//! backends do.
+//! Only the export and import of arrays belong here. Computing and device functions belong to the backends.
 
 use crate::array::{Array, Operand};
 use verdigris_ops::error::Result;

@@ -26,12 +26,12 @@ pub struct Given {
     pub within: Option<(u64, usize)>,
 }
 
-/// An array over memory at an address, after all that can be checked is: that the memory is there, on that device, and
-/// as large as the extents and strides ask for. `owner` is called once nothing can fail any more; what it gives is
-/// dropped with the last array that uses the memory.
+/// An array over memory at an address, after all possible checks: that the memory exists, on that device, and is as
+/// large as extents and strides require. `owner` is called once nothing can fail any more; its result is dropped with
+/// the last array that uses the memory.
 ///
 /// # Errors
-/// `Argument`, `Shape`, `Device`, `DType` for what cannot be such memory.
+/// `Argument`, `Shape`, `Device`, `DType` for an address, extents or a dtype that no memory has.
 ///
 /// # Safety
 /// The memory holds elements of the dtype, and lives until the owner is dropped.

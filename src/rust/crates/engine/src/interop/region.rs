@@ -1,5 +1,5 @@
-//! The location of elements in another library's memory (device, dtype, extents, strides, address), checked as far
-//! as numbers can be.
+//! The region of another library's memory that an array would use (device, dtype, extents, strides, address), checked
+//! as far as numbers can be.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -94,10 +94,10 @@ impl Entry {
 }
 
 impl Header {
-    /// Reads a header; `data` is how many bytes follow it.
+    /// Reads a header; `data` is the number of bytes that follow it.
     ///
     /// # Errors
-    /// `File` where it is not JSON, a tensor's type, shape and place do not fit each other, or the tensors overlap,
+    /// `File` where it is not JSON, a tensor's type, shape and offsets contradict each other, or the tensors overlap,
     /// leave gaps, or do not end where the file does.
     pub fn parse(text: &[u8], data: u64) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|_| malformed("its header is not UTF-8"))?;

@@ -1,4 +1,4 @@
-//! What a launch of a user's kernel is given: its geometry and the bytes of its arguments.
+//! The launch of a user-written kernel: its geometry and the bytes of its arguments.
 
 use verdigris_ops::small_vec::SmallVec;
 

@@ -1,8 +1,8 @@
-//! Compiled device code: which kind a file is, whether it is whole, and what it says of its kernels.
+//! Compiled device code: the kind of a file, whether it is complete, and its declarations of kernels.
 //!
-//! The driver is given an address and no length: it reads as far as the headers say. So these are held against the
-//! file first. Formats: PTX (text), cubin (ELF for machine 190), fatbin (a container of both), and the ELF files of
-//! the host that nvcc makes, whose section `.nv_fatbin` has fatbins one behind the other.
+//! The driver is given an address without a length and reads as far as the headers say. So the headers are checked
+//! against the file first. Formats: PTX (text), cubin (ELF for machine 190), fatbin (a container of both), and host ELF
+//! files made by nvcc, whose section `.nv_fatbin` is a sequence of fatbins.
 
 use verdigris_ops::error::{Error, Kind, Result};
 

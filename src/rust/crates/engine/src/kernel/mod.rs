@@ -1,7 +1,7 @@
-//! Kernels that people write, and the modules that they come in: sources and binaries, what is known of their
-//! signatures, and calls checked against these.
+//! User-written kernels and their modules: sources and binaries, the known parts of their signatures, and the check of
+//! calls against these.
 //!
-//! Compiling, loading and launching is the backend's work (`Backend::launch`).
+//! Compiling, loading and launching are the backend's work (`Backend::launch`).
 
 mod arguments;
 mod binary;

@@ -1,4 +1,4 @@
-//! A module: a source or a binary with kernels in it, whatever devices it is loaded on.
+//! A module: a source or a binary with kernels in it, independent of the devices that it is loaded on.
 
 use std::any::Any;
 use std::collections::hash_map::DefaultHasher;
@@ -88,7 +88,7 @@ pub struct Function {
 }
 
 impl Module {
-    /// Reads what the code says of itself; compiles and loads nothing.
+    /// Reads the declarations in the code; compiles and loads nothing.
     ///
     /// # Errors
     /// `Argument` for signatures that cannot be read; `Compile` for a file that is no device code.
@@ -189,10 +189,10 @@ impl Module {
             .advise("A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.")
     }
 
-    /// The function of this name; the only one where there is no name.
+    /// The kernel of this name, or the only one where there is no name.
     ///
     /// # Errors
-    /// `Argument`, naming the kernels that there are.
+    /// `Argument`, naming the kernels of the module.
     pub fn function(self: &Arc<Module>, name: Option<&str>) -> Result<Function> {
         let name = match name {
             Some(name) => name.to_string(),
@@ -267,7 +267,7 @@ impl Function {
         self.signature.get()
     }
 
-    /// The signature; of a binary that does not say it, the `sizes` of its parameters.
+    /// The signature. For a binary that does not declare it, the `sizes` of its parameters.
     ///
     /// # Errors
     /// Those of `sizes`.

@@ -1,7 +1,7 @@
-//! Reads from CUDA C which kernels it has, what they take, and which variables lie on the device.
+//! Reads the kernels of CUDA C source, their parameters, and the variables in device memory.
 //!
-//! No C++ parser: what stands between `__global__` and the body's `{` is read token by token, and so are
-//! declarations at the outermost level that begin with `__device__` or `__constant__`. The compiler has the last word.
+//! This is no C++ parser. The text between `__global__` and the body's `{` is read token by token, and so are outermost
+//! declarations that begin with `__device__` or `__constant__`. The compiler has the last word.
 
 use super::signature::{Element, Parameter, Passing, Signature};
 use super::tokens::{closing, split, tokens, Token};
@@ -95,8 +95,8 @@ pub fn contents(source: &str) -> Result<Contents> {
     Ok(found)
 }
 
-/// Signatures that are written down: of a binary's kernels and host functions, `__global__ void f(float* x, int n)` and
-/// `int g(float* x, cudaStream_t s)`. True for kernels.
+/// Parses declarations given by the user, of a binary's kernels and of host functions: `__global__ void f(float* x, int
+/// n)` and `int g(float* x, cudaStream_t s)`. True for kernels.
 ///
 /// # Errors
 /// `Argument`, where one cannot be understood.
@@ -134,7 +134,7 @@ pub fn declared(text: &str) -> Result<(Signature, bool)> {
 }
 
 impl Definition {
-    /// The parameters, with a template's arguments in their places.
+    /// The parameters, with a template's arguments substituted.
     ///
     /// # Errors
     /// `Argument`, where they cannot be understood.

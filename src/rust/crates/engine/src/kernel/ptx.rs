@@ -1,4 +1,4 @@
-//! What PTX says of its kernels. See the PTX ISA, "Kernel Function Parameters".
+//! Reads kernel declarations from PTX. See the PTX ISA, "Kernel Function Parameters".
 
 use super::signature::{Element, Parameter, Passing, Signature};
 

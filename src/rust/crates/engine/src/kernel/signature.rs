@@ -1,4 +1,4 @@
-//! What a kernel takes: the C types of its parameters, as far as arguments are concerned.
+//! A kernel's signature: the C types of its parameters, as far as passing arguments needs them.
 
 use std::fmt;
 

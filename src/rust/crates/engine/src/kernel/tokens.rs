@@ -1,4 +1,4 @@
-//! CUDA C as words and signs, for `parse`.
+//! A lexer for CUDA C, used by `parse`.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {

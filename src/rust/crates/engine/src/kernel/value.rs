@@ -1,4 +1,4 @@
-//! Numbers from R as the C types of a kernel's parameters.
+//! Converts numbers from R to the C types of a kernel's parameters.
 
 use super::signature::Element;
 use verdigris_ops::dtype::Kind;

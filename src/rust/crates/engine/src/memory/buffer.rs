@@ -1,4 +1,4 @@
-//! Buffers (device memory with an owner) and views of them; which memory is shared with other libraries, and may
+//! Buffers (device memory with an owner) and views of them; records which memory is shared with other libraries and may
 //! change.
 
 use std::any::Any;
@@ -33,8 +33,8 @@ pub type Watch = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A piece of memory, freed when its owner is dropped.
 ///
-/// The content is written once, by the operation that made the buffer, and not changed afterwards,
-/// unless a kernel or someone outside was given the address (`share`, `Lent`).
+/// The operation that made the buffer writes it once. It does not change afterwards, unless its address was given to a
+/// kernel or to another library (`share`, `Lent`).
 pub struct Buffer {
     pub device: Device,
     /// The address on the device; a host address where the device is the cpu. 0 where empty.

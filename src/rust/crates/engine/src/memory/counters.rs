@@ -1,6 +1,6 @@
-//! Counters of launches, copies and the like since the process began. Benchmarks read them, and tests that a
-//! computation is one kernel or that a read copies nothing. They must cost nothing, so they are relaxed atomics of
-//! the whole process.
+//! Counters of launches, copies and the like since the process began, for benchmarks and for tests, which assert that a
+//! computation is one kernel or that a read copies nothing. They are relaxed atomics of the whole process, so that
+//! counting costs nearly nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Vectors whose length users decide. Allocation failure is an error here, where `vec!` and `collect()` would abort
+//! Vectors whose length users decide. A failed allocation is an error here, where `vec!` and `collect()` would abort
 //! the process.
 
 use crate::memory::host_pool;
@@ -8,7 +8,7 @@ use verdigris_ops::error::{Error, Result};
 /// From here on the system is asked whether it has as much: it promises memory that it does not have.
 const ASKED: usize = 1 << 30;
 
-/// Makes room for `more` elements.
+/// Reserves capacity for `more` elements.
 ///
 /// # Errors
 /// `Memory`.
@@ -38,7 +38,7 @@ fn refusal<T>(n: usize) -> Error {
     host_pool::refusal(n.saturating_mul(size_of::<T>()))
 }
 
-/// None yet, and room for `most`.
+/// Empty, with capacity for `most`.
 ///
 /// # Errors
 /// `Memory`.
@@ -66,7 +66,7 @@ pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// A text of one's own.
+/// A copy of a text.
 ///
 /// # Errors
 /// `Memory`.
@@ -77,7 +77,7 @@ pub fn text(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// As many as the iterator gives.
+/// Collects an iterator.
 ///
 /// # Errors
 /// `Memory`.
@@ -89,10 +89,10 @@ pub fn collected<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// All, or the first error.
+/// Collects results: all values, or the first error.
 ///
 /// # Errors
-/// `Memory`, or what an item is.
+/// `Memory`, or an item's error.
 pub fn all_of<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let mut out = with_capacity(items.len())?;
     for item in items {
@@ -101,7 +101,7 @@ pub fn all_of<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<
     Ok(out)
 }
 
-/// One more at the end.
+/// Appends an element.
 ///
 /// # Errors
 /// `Memory`.

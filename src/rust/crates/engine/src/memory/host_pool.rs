@@ -1,9 +1,9 @@
-//! The host pool: memory of arrays on the cpu device, and of the host copies by which R reads arrays of any device.
+//! The host pool: memory of arrays on the cpu device, and of host copies, by which R reads arrays of any device.
 //!
-//! Freed blocks are kept for the next use of about their size, since fresh pages cost more (a fault and a clearing
-//! each) than the copy that fills them. A block that a CUDA device transfers to is page-locked the second time it
-//! is used; then the device writes it directly. Locking a fresh block first would cost more than filling it through
-//! the staging ring (800 MB: 50 ms to touch and lock, 34 ms through the ring).
+//! Freed blocks are kept for the next allocation of about their size, since fresh pages cost more (a fault and a
+//! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked at its second
+//! use, and the device then writes it directly. Locking a fresh block would cost more than filling it through the
+//! staging ring (800 MB: 50 ms to touch and lock, 34 ms through the ring).
 
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::{BTreeMap, VecDeque};
@@ -180,7 +180,7 @@ pub struct Block {
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Memory that `device` will fill or read, not initialised, aligned to 64 bytes.
+    /// Uninitialised memory that `device` will fill or read, aligned to 64 bytes.
     ///
     /// # Errors
     /// `Memory` where the system has none.
@@ -219,10 +219,10 @@ impl Block {
             .ok_or_else(|| refusal(bytes))
     }
 
-    /// Memory whose pages are locked for a CUDA device, cleared; ordinary memory for the cpu.
+    /// Zeroed memory, page-locked for a CUDA device, ordinary for the cpu device.
     ///
     /// # Errors
-    /// `Memory` where the limit of page-locked memory would be passed, or the system does not lock so much.
+    /// `Memory` where the limit of page-locked memory would be exceeded, or the system refuses to lock so much.
     pub fn page_locked(bytes: usize, device: Device) -> Result<Block> {
         let Device::Cuda(ordinal) = device else {
             let block = Block::new(bytes, device)?;

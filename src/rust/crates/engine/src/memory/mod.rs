@@ -1,8 +1,7 @@
-//! Accounts of the bytes that are alive on each device, limits, and the steps that are tried before memory is
-//! refused.
+//! Accounts of the bytes in use on each device, limits, and the steps that are tried before an allocation is refused.
 //!
-//! Backends allocate through `obtain`. The bridge registers what only R can do (collect garbage, deparse a call,
-//! read an option) by `set_hooks`.
+//! Backends allocate through `obtain`. The bridge registers what only R can do (collect garbage, deparse a call, read
+//! an option) by `set_hooks`.
 
 pub mod buffer;
 pub mod counters;
@@ -202,10 +201,10 @@ pub fn collected() {
     }
 }
 
-/// Reads the limit of a device anew. `total` is its whole memory, 0 where it is not known.
+/// Reads the limit of a device from the user's option. `total` is its whole memory, 0 where it is not known.
 ///
 /// # Errors
-/// `Argument` where the user's option is no limit.
+/// `Argument` where the option's value is no limit.
 pub fn refresh_limit(device: Device, total: u64) -> Result<u64> {
     let a = account(device);
     let wanted = match HOOKS.get() {
@@ -352,9 +351,9 @@ pub trait Source {
     }
 }
 
-/// Memory from a source, within the device's limit. Where there is none, in this order: wait for queued work, a quick
-/// collection by R, trim the pool, a full collection (after which torch empties its own pool), spill arrays to the
-/// host.
+/// Allocates from a source, within the device's limit. If that fails, it tries in this order: wait for queued work, a
+/// quick garbage collection by R, trim the pool, a full collection (after which torch empties its own pool), spill
+/// arrays to the host.
 ///
 /// # Errors
 /// `Memory`, naming what is held.

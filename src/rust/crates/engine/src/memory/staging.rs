@@ -1,4 +1,4 @@
-//! Sources of uploads: elements of a vector, or rows of a matrix, that are copied or converted while staging chunks
+//! Sources of uploads: elements of a vector, or rows of a matrix, which are copied or converted while staging chunks
 //! are filled.
 
 use std::sync::Arc;
@@ -88,10 +88,11 @@ impl Filling {
             .then(|| unsafe { self.source.add(self.first * self.from) })
     }
 
-    /// Writes bytes `at .. at + bytes`, whole elements. Returns the bits of the cast that found what does not fit.
+    /// Writes bytes `at .. at + bytes`, whole elements. Returns the flag bits of the cast, which tell of values that do
+    /// not fit.
     ///
     /// # Safety
-    /// There is room for them at `target`, aligned for an element.
+    /// There is space for them at `target`, aligned for an element.
     pub unsafe fn fill(&self, at: usize, bytes: usize, target: *mut u8) -> u32 {
         let (mut e, end) = (at / self.to, (at + bytes) / self.to);
         let (mut out, mut bits) = (target, 0);

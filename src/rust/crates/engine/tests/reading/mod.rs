@@ -1,4 +1,4 @@
-//! What the tests that read this package's sources share.
+//! Helpers of the tests that read this package's sources.
 #![allow(dead_code)] // each of them uses a part
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Routines built by hand, as R functions would be compiled: for tests of the two devices.
+//! Hand-built routines, in the form that compiled R functions have, for tests of the two devices.
 #![allow(dead_code)]
 
 pub mod random;

@@ -1,5 +1,5 @@
-//! Random routines: expressions of values that are used once, among variables that change meanwhile; conditions as
-//! trees; all statements.
+//! Random routines: expressions whose values are used once, among variables that change meanwhile; nested conditions;
+//! all statements.
 
 use super::{d, i, l, r, set, when, Writing};
 use verdigris_compile::{Block, Draw, LocalArray, Operand, Register, Routine, Source, Statement};

@@ -1,4 +1,4 @@
-//! Runs a plan block by block: each instruction is one compiled loop over a block of registers.
+//! Runs a plan block by block: each instruction is one compiled loop over a block of a register.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

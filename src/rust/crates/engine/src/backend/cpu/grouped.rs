@@ -1,4 +1,4 @@
-//! Counts, reductions and places by code on the cpu.
+//! Counts, reductions by code and searches on the cpu device.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Buffers of the cpu device: blocks of host memory, within the device's limit; and memory that a computation takes for
-//! itself.
+//! Memory of the cpu device: buffers on blocks of the host pool, within the device's limit, and scratch memory of
+//! computations.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

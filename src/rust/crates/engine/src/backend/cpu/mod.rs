@@ -1,6 +1,6 @@
 //! The cpu device: plans evaluated in blocks that stay in cache, on all cores.
 //!
-//! Arithmetic is in the compiled loops of the operation table; this folder only drives them.
+//! The arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
 mod blocks;
 mod gather;
@@ -47,7 +47,7 @@ pub fn backend() -> &'static dyn Backend {
 /// A buffer's memory as bytes.
 ///
 /// # Safety
-/// The buffer must be on the cpu, and no one may write the part meanwhile.
+/// The buffer must be on the cpu device, and no one may write this part meanwhile.
 pub(super) unsafe fn bytes(buffer: &Buffer, from: usize, len: usize) -> &[u8] {
     if len == 0 {
         return &[];
@@ -56,10 +56,10 @@ pub(super) unsafe fn bytes(buffer: &Buffer, from: usize, len: usize) -> &[u8] {
     unsafe { std::slice::from_raw_parts((buffer.address as *const u8).add(check(buffer, from, len)), len) }
 }
 
-/// As `bytes`, to write.
+/// A buffer's memory as writable bytes.
 ///
 /// # Safety
-/// The buffer must be on the cpu, and no one may use the part meanwhile.
+/// The buffer must be on the cpu device, and no one may use this part meanwhile.
 #[allow(clippy::mut_from_ref)]
 pub(super) unsafe fn bytes_mut(buffer: &Buffer, from: usize, len: usize) -> &mut [u8] {
     if len == 0 {

@@ -1,5 +1,5 @@
-//! Products of a matrix and a vector on the cpu. What is larger goes to R's BLAS, which copies its factors first; here
-//! the copies would cost more than the product.
+//! Products of a matrix and a vector on the cpu device. Larger products go to R's BLAS on copies of the factors; here
+//! copying would take longer than the product.
 
 use super::gather::elements;
 use crate::backend::dense::Product;
@@ -14,7 +14,8 @@ const TASK: usize = 1 << 15;
 /// Rows that are added to at a time: they stay in the first-level cache.
 const ROWS: usize = 1024;
 
-/// Whether the product was computed: of doubles, with a vector, and without a NaN, of which base R says which it is.
+/// Computes the product; returns false where it does not: for types other than double, without a vector, or with NaNs,
+/// where base R decides which NaN results.
 ///
 /// # Errors
 /// `Interrupt`.

@@ -1,5 +1,5 @@
-//! Order statistics on the cpu by quickselect (Hoare 1961). Between two ranks that are known only the partition that
-//! holds the next rank is searched.
+//! Order statistics on the cpu device by quickselect (Hoare 1961). Ranks are found in turn, each in the partition
+//! between the known ranks around it.
 
 use super::gather::elements;
 use super::memory::ScratchVec;

@@ -1,5 +1,5 @@
-//! Reductions on the cpu: partial results of fixed pieces, merged in order, so that the number of
-//! threads does not change the answer.
+//! Reductions on the cpu device: partial results of fixed pieces, merged in order, so that the result does not depend
+//! on the number of threads.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Scans on the cpu: one pass from the first element to the last, as base R does it.
+//! Scans on the cpu device: one pass from the first element to the last, as in base R.
 
 use super::blocks::{Schedule, Scratch};
 use crate::plan::{Bound, Plan};
@@ -9,8 +9,8 @@ use verdigris_ops::parallel::stoppable;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 
-/// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum on that does not
-/// fit all are NA; returns whether there is one.
+/// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum that does not
+/// fit on, all results are NA; returns whether there is one.
 ///
 /// # Errors
 /// `Interrupt`.

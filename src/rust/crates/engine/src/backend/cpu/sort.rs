@@ -1,5 +1,5 @@
-//! Sorting on the cpu: by the bits of a key, least significant digit first, which is stable and looks at each element a
-//! fixed number of times (Knuth, TAOCP 5.2.5).
+//! Sorting on the cpu device: a radix sort of keys, least significant digit first. It is stable and reads each element
+//! a fixed number of times (Knuth, TAOCP 5.2.5).
 
 use super::gather::{elements, made};
 use super::memory::ScratchVec;
@@ -201,11 +201,11 @@ fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> 
 /// Elements whose places are taken in together where there are few places.
 const TOGETHER: usize = 256;
 
-/// The numbers `first ..` of elements, to where those of their place begin, of `W` places. Registers know how far each
-/// has come, since neighbours mostly have the same place and would wait for a counter in memory.
+/// Scatters the indices `first ..` of elements to the starts of their buckets, of which there are `W`. Neighbours are
+/// mostly in the same bucket and would wait for a counter in memory, so the counters are kept in registers.
 ///
 /// # Safety
-/// There is room for all at `at`, and no one else writes there.
+/// There is space for all at `at`, and no one else writes there.
 unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     from: &[T],
     first: usize,

@@ -1,5 +1,5 @@
-//! First positions of distinct elements on the cpu, and positions in a table: by a hash table with open addressing, or, of
-//! whole numbers near each other, by a position each.
+//! First positions of distinct elements, and positions in a table, on the cpu device: by a hash table with open
+//! addressing, or, for integers of a small range, by a table indexed by value.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The order in which the elements of a view lie in memory.
+//! Iterates over the elements of a view in the order of their indices.
 
 use crate::memory::buffer::View;
 

@@ -1,7 +1,7 @@
-//! Selecting, sorting and products held against the cpu device, and their kernels given to NVRTC.
+//! Gather, sort and products on CUDA compared with the cpu device, and their kernels compiled by NVRTC.
 //!
-//! With `VERDIGRIS_TEST_DEVICE=cuda` the device is compared; with `VERDIGRIS_NVRTC=<libnvrtc>` every
-//! kernel is compiled for every generation, which needs no device. Without them there is nothing to test here.
+//! With `VERDIGRIS_TEST_DEVICE=cuda` the devices are compared; with `VERDIGRIS_NVRTC=<libnvrtc>` every kernel is
+//! compiled for every generation, which needs no device. Without them there is nothing to test here.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Counts, reductions by code, places and ranks held against the cpu device, as `differential` does for the rest.
+//! Counts, reductions by code, searches and ranks compared with the cpu device, as `differential` does for the rest.
 
 use super::differential::{devices, elements, get, lengths, put, Random};
 use crate::array::host_bytes;

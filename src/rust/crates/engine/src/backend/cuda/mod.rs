@@ -1,10 +1,10 @@
 //! CUDA devices.
 //!
-//! Each layer uses those before it and none behind it: [`driver`] (the libraries' functions, kernels and page-locked
+//! Each layer uses the ones before it and none behind it: [`driver`] (the libraries' functions, kernels and page-locked
 //! memory as the driver knows them), [`codegen`] (CUDA C of plans), [`context`] (a device, its streams, memory and
 //! copies), [`compile`] (from text to loaded kernels), [`launch`], [`interpret`] (plans without a compiler), [`tiers`]
-//! (which kernel carries out a plan), `ops` (what has kernels of its own, or a library's), [`prebuilt_list`] (the
-//! kernels that come with the package), [`user`] (kernels that people write).
+//! (which kernel runs a plan), `ops` (operations with kernels of their own, or a library's), [`prebuilt_list`] (the
+//! kernels in the package), [`user`] (user-written kernels).
 
 pub mod codegen;
 pub mod compile;

@@ -1,5 +1,4 @@
-//! The list of kernels that come with the package. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from
-//! this list.
+//! The list of prebuilt kernels. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from this list.
 
 use super::codegen;
 use super::codegen::prebuilt::{plain, FORMS, PLAIN};

@@ -91,7 +91,7 @@ impl Drop for Keep {
     }
 }
 
-/// `export_as` for a consumer that only reads; None waits here.
+/// `export_as` for a read-only consumer; with None the call waits.
 ///
 /// # Errors
 /// As `export_as`.
@@ -100,15 +100,15 @@ pub fn export(array: &Array, dim: &[usize], versioned: bool, stream: Option<u64>
     export_as(array, dim, Terms { versioned, order, writable: false })
 }
 
-/// Gives an array out: computes it, and describes its memory, which stays alive until the deleter is called.
+/// Exports an array: computes it, and describes its memory, which stays alive until the deleter is called.
 ///
-/// `dim` is the array's shape. A view goes out with its strides, without a copy. Unless the terms say that the consumer
-/// may write, the tensor says that it is read-only. Where he may, nothing that was recorded before may read the array's
-/// memory later: that is the caller's to see to.
+/// `dim` is the array's shape. A view is exported with its strides, without a copy. The tensor is marked read-only
+/// unless the terms allow the consumer to write. In that case the caller makes sure that no operation recorded before
+/// reads the array's memory later.
 ///
 /// # Errors
-/// `DType` for a logical array with NA, which DLPack's bool cannot say; `Shape` for memory in which elements overlap,
-/// if it is to be written to; `Argument`, if it is to be written to and was shared as read-only by its producer.
+/// `DType` for a logical array with NA, which DLPack's bool cannot represent; for a writable export `Shape` where
+/// elements overlap, and `Argument` where the producer shared the memory read-only.
 pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     if dim.iter().product::<usize>() != array.len() {
         return Err(Error::new(Kind::Shape, "the dimensions do not fit the array's length"));

@@ -49,26 +49,27 @@ impl Drop for Foreign {
     }
 }
 
-/// Takes a tensor in: an array over the producer's memory, and its shape. The producer's deleter is called
-/// when the last view of that memory is gone, or here, if the data were copied.
+/// Imports a tensor: an array over the producer's memory, and its shape. The producer's deleter is called when the last
+/// view of that memory is gone, or here, if the data were copied.
 ///
-/// The same element has the same index on both sides, so row-major memory becomes a strided view. The producer's
-/// work must be done or queued on the device's default stream (or on one that waits for it); who uses the array calls
+/// An element has the same index on both sides, so row-major memory becomes a strided view. The producer's work must be
+/// done or queued on the device's default stream (or on one that waits for it). Users of the array call
 /// `Backend::acquire` before, as for all memory that others write to.
 ///
 /// # Errors
-/// `Device`, `DType`, `Shape`, `Argument`, for what an array cannot be; the tensor is still the caller's then.
+/// `Device`, `DType`, `Shape`, `Argument`, for tensors that cannot become an array; the caller then still owns the
+/// tensor.
 ///
 /// # Safety
-/// The tensor is whole, the caller's to give away, and describes memory that may be read until it is deleted.
+/// The tensor is complete, owned by the caller, and describes memory that may be read until it is deleted.
 pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     // SAFETY: the caller's promise.
     unsafe { import_on(raw, copying, None, None) }
 }
 
-/// As `import`, from a library in this process that has described memory of its own just now, and uses it in the order
-/// of one stream: giving it back does not wait, and the driver is not asked whether a device's memory is there. `watch`
-/// is asked before each use, and not after the tensor is deleted.
+/// As `import`, for a library in this process that has just described its own memory and uses it in the order of one
+/// stream. So releasing it does not wait, and the driver is not asked whether device memory exists. `watch` is called
+/// before each use, and not after the tensor is deleted.
 ///
 /// # Errors
 /// As `import`.

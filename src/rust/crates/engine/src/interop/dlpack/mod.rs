@@ -1,8 +1,8 @@
-//! DLPack: arrays exchanged with other libraries in this process, without a copy.
+//! DLPack: exchange of arrays with other libraries in this process, without a copy.
 //!
-//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of work on a
-//! device are ours. dlpark's safe interface would take ownership of a tensor before it is checked, but an import
-//! that fails must leave the capsule to its owner. So checks read the structs of `dlpark::ffi`.
+//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of work on a device
+//! are ours. dlpark's safe interface would take ownership of a tensor before it is checked, but a failed import must
+//! leave the capsule to its owner. So checks read the structs of `dlpark::ffi`.
 
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ impl Raw {
         }
     }
 
-    /// The address of the deleter, and what that frees.
+    /// The address of the deleter, and the data that it frees.
     ///
     /// # Safety
     /// The tensor can be read.
@@ -110,7 +110,7 @@ impl Raw {
         &OWN[usize::from(matches!(self, Raw::Versioned(_)))]
     }
 
-    /// What a tensor that was made here keeps alive; None of any other.
+    /// The owner inside a tensor that was exported here; None for any other.
     ///
     /// # Safety
     /// The tensor can be read, and is not deleted during `'a`.
@@ -123,8 +123,8 @@ impl Raw {
         there.then(|| unsafe { &*kept.cast::<Keep>() })
     }
 
-    /// Whether the tensor and what it says of its shape are memory of this process: one that is forged, or long gone,
-    /// is likely to fail here. After it `describe` and `import` can be called for what comes from outside.
+    /// Checks that the tensor and its shape are mapped memory of this process: a forged or freed one is likely to fail
+    /// here. It must come before `describe` and `import` for tensors from outside.
     ///
     /// # Errors
     /// `Argument`.
@@ -175,10 +175,10 @@ impl Raw {
         }
     }
 
-    /// The tensor, once it is known to be of a version that we can read.
+    /// The tensor, if its version is one that we can read.
     ///
     /// # Safety
-    /// The tensor is whole, and lives for `'a`.
+    /// The tensor is complete, and lives for `'a`.
     unsafe fn tensor<'a>(self) -> Result<(&'a DLTensor, Option<DLPackVersion>, DlpackFlags)> {
         // SAFETY: the caller's promise; of another major version only the version is read, which all of them begin
         // with.
@@ -206,10 +206,10 @@ impl Raw {
     }
 
     /// # Errors
-    /// `Argument`, where the tensor contradicts itself or is of a version that we do not know.
+    /// `Argument`, where the tensor contradicts itself or has an unknown version.
     ///
     /// # Safety
-    /// The tensor is whole.
+    /// The tensor is complete.
     pub unsafe fn describe(self) -> Result<Description> {
         // SAFETY: the caller's promise.
         let (tensor, version, flags) = unsafe { self.tensor()? };

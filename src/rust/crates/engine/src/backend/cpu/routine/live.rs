@@ -1,4 +1,4 @@
-//! Which registers are live: read later, on some way, before they are written.
+//! Liveness analysis: registers that are read later, on some path, before they are written.
 
 use verdigris_compile::{Operand, Register, Routine, Statement};
 

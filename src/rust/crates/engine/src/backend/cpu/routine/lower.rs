@@ -1,5 +1,5 @@
-//! From structured code over registers to loops over lanes: every register gets a slot in scratch memory, which it
-//! shares with others that are never live together.
+//! Lowers structured code over registers to loops over lanes. Every register gets a slot in scratch memory, which it
+//! shares with registers that are never live at the same time.
 
 use super::live::{across, at_head, at_return, Around, Set};
 use super::program::*;

@@ -1,10 +1,9 @@
-//! Routines on the cpu: every statement is one compiled loop over the lanes that run it.
+//! Routines on the cpu device: every statement is one compiled loop over the active lanes.
 //!
-//! A lane works on an element. All lanes that stand at a statement lie side by side, so a loop takes them as it takes a
-//! block of the graph's. Where they part, at a condition that not all share, lanes change places until those of each
-//! way lie side by side again, and take the registers that are still wanted with them: nothing is masked, nothing is
-//! gathered, and no lane runs a statement that R would not run. Where the ways are short and cannot warn or fail, all
-//! lanes run both, and keep what is theirs.
+//! A lane works on one element. The lanes that are at the same statement are contiguous, so a loop takes them like a
+//! block of a plan. Where lanes diverge at a condition they are swapped, with all live registers, until the lanes of
+//! each branch are contiguous again. So there are no masks and no gathers, and no lane runs a statement that R would
+//! not run. Where both branches are short and cannot warn or fail, all lanes run both and a select takes the result.
 //!
 //! [`lower`] makes a [`program::Program`] of a routine, once; [`lanes`] runs it.
 
@@ -52,11 +51,11 @@ fn program(routine: &'static Routine) -> &'static Program {
 
 /// Runs a routine for elements `i .. i + n` of a call.
 ///
-/// `args` has `n` elements for each parameter, of its class, and `results` room for as many for each result, of its
-/// register's class; it overlaps nothing else. `tables` are addresses and numbers of elements. `words` takes bits of
-/// each row of `notes`. Returns how the first element that failed did so.
+/// `args` has `n` elements for each parameter, of its class. `results` has space for `n` elements of each result, of
+/// its register's class, and overlaps nothing else. `tables` are addresses and numbers of elements. `words` receives
+/// the flag bits of each row of `notes`. Returns the failure of the first element that failed.
 ///
-/// Where the user wants to stop (`parallel::goes_on`), it returns early, with results that are not computed.
+/// After a user interrupt (`parallel::goes_on`) it returns early, with results that are not computed.
 ///
 /// # Safety
 /// The addresses are those of such memory.

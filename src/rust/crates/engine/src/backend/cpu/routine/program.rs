@@ -1,4 +1,4 @@
-//! A routine as the cpu runs it: loops over lanes, with every register at its place in scratch memory.
+//! A routine in the form that the cpu device runs: loops over lanes, with every register at its slot in scratch memory.
 
 use std::ffi::c_void;
 use verdigris_compile::FailureId;

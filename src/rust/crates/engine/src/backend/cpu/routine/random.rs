@@ -1,4 +1,4 @@
-//! Random programs, each held against what it gives one element after the other.
+//! Random programs, compared with the reference, which runs one element at a time.
 
 use super::tests::*;
 use verdigris_compile::{Block, Draw, LocalArray, Operand, Parameter, Register, Routine, Source, Statement};

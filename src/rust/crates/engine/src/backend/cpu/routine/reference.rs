@@ -1,4 +1,4 @@
-//! What a routine means, for one element at a time: the tests hold the lanes against it.
+//! Reference semantics of a routine, one element at a time; tests compare the lanes with it.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! What a block of statements becomes before it is placed: the same values by cheaper steps.
+//! Rewrites a block of statements before it is lowered: the same values by cheaper steps.
 
 use std::collections::BTreeMap;
 

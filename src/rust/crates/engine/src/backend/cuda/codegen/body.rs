@@ -1,5 +1,4 @@
-//! What every kernel of a plan has: its operations, `Params`, `fetch` for a pack of inputs, `compute`
-//! for one element.
+//! The parts that every kernel of a plan has: `Params`, `fetch` for a pack of inputs, `compute` for one element.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The kernels that take the elements where a mask is TRUE. Their bodies are in `kernels/mask.cuh`.
+//! The kernels that select the elements where a mask is TRUE. Their bodies are in `kernels/mask.cuh`.
 
 use std::fmt::Write as _;
 

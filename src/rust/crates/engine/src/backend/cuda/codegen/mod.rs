@@ -1,8 +1,8 @@
 //! CUDA C from plans.
 //!
-//! `body` writes what every kernel of a plan has: the parameters, how inputs are fetched, and the
-//! straight-line code of one element. `elementwise`, `reduce` and `scan` put a kernel around it. The
-//! arithmetic itself is the operation table's.
+//! `body` writes the parts that every kernel of a plan has: the parameters, the loads of inputs, and the straight-line
+//! code of one element. `elementwise`, `reduce` and `scan` put a kernel around it. The arithmetic itself is the
+//! operation table's.
 
 pub mod body;
 pub mod elementwise;

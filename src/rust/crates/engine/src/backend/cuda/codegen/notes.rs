@@ -1,4 +1,4 @@
-//! Where a kernel notes what R is to be warned of: bits in words of the launch, and the record of the first failure.
+//! Where a kernel records conditions that R warns of: bits in words of the launch, and the record of the first failure.
 
 use verdigris_compile::Interned;
 use verdigris_ops::OpId;

@@ -1,5 +1,4 @@
-//! The parameters of a plan's kernel: the C struct, and the bytes that fill it, side by side because
-//! they must agree.
+//! The parameters of a plan's kernel: the C struct, and the bytes that fill it, in one file because they must agree.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,8 +71,8 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// Fills in `Params`. `packed` says what may be moved by packs (see `fit`), `outputs` are addresses, `flags` the words
-/// of this launch and the host's word.
+/// Fills in `Params`. `packed` has the inputs that may be moved by packs (see `fit`), `outputs` are addresses, `flags`
+/// the words of this launch and the host's word.
 ///
 /// # Errors
 /// `Argument` where the plan has more inputs, axes and scalars than a kernel's parameters hold.

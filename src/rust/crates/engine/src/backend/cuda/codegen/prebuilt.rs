@@ -1,4 +1,4 @@
-//! The kernels of which PTX is prebuilt: the forms that do the work of all others, on values that lie in memory.
+//! The kernels whose PTX is prebuilt: general forms, on values in memory, that can do the work of all others.
 
 use super::reduce::Form;
 use super::{Tiled, Variant};

@@ -1,5 +1,5 @@
-//! The kernels that reduce a plan's value. Their bodies are in `kernels/reduce.cuh`; here is
-//! what they are given.
+//! The kernels that reduce a plan's value. Their bodies are in `kernels/reduce.cuh`; this file writes their
+//! definitions.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The kernels that scan a plan's value. Their body is in `kernels/scan.cuh`; here is what it is given.
+//! The kernels that scan a plan's value. Their body is in `kernels/scan.cuh`; this file writes its definitions.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The kernel that computes a plan with transposed inputs: a block takes a square of the result, reads the
-//! transposed inputs along their own fast axis into shared memory, and goes on along the result's.
+//! The kernel of a plan with transposed inputs: a block computes a square tile of the result. It reads the transposed
+//! inputs along their own fast axis into shared memory, and then goes along the result's.
 
 use std::fmt::Write as _;
 

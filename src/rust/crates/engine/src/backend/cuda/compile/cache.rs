@@ -1,10 +1,10 @@
-//! Compiled kernels on disk: a folder that many processes use at once.
+//! Compiled kernels on disk, in a folder that many processes use at once.
 //!
-//! A file is named by a hash of all that went into the kernel. It holds that name too, ends in a checksum of both, and
-//! is written under another name and renamed into place, so that a reader sees all of it or nothing, and never another
-//! kernel's. Whatever goes wrong, a kernel that cannot be read is compiled, and one that cannot be written is not kept.
-//! What is kept runs in the user's name, so a folder or a file that others may write to is not used. The files that
-//! were not used for longest are removed where all together pass the limit.
+//! A file is named by a hash of everything that the kernel depends on. It contains that name too, ends in a checksum of
+//! both, and is written under another name and renamed into place, so that a reader sees a complete file of the right
+//! kernel or none. Errors are harmless: a kernel that cannot be read is compiled, and one that cannot be written is not
+//! kept. Cached code runs with the user's rights, so a folder or a file that others may write to is not used. The least
+//! recently used files are removed when the total exceeds the limit.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;

@@ -1,5 +1,5 @@
-//! From CUDA C and PTX to loaded kernels: what `nvrtc` and the driver compile, and a cache in memory; `cache` is the
-//! one on disk.
+//! From CUDA C and PTX to loaded kernels, by `nvrtc` and the driver, with a cache in memory; `cache` is the one on
+//! disk.
 
 pub mod cache;
 pub mod nvrtc;
@@ -59,8 +59,7 @@ pub struct Module {
 }
 
 impl Cuda {
-    /// The module that a source compiles to. `key` must determine the source, which is only made where
-    /// the key is new.
+    /// The module of a compiled source. `key` must determine the source, which is only made where the key is new.
     ///
     /// # Errors
     /// `Library` without NVRTC; `Compile`, with the compiler's log as detail.

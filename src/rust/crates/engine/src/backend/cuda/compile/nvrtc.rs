@@ -1,4 +1,4 @@
-//! NVRTC: CUDA C to cubin or PTX. Knows nothing of caches and of what is done with the result.
+//! NVRTC: CUDA C to cubin or PTX. Knows nothing of caches, nor of the use of the result.
 
 use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;

@@ -1,10 +1,10 @@
-//! Kernels that come with the package as PTX, for machines without NVRTC and for results that wait for none: the
-//! interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as
+//! Prebuilt kernels: PTX in the package, for machines without NVRTC and for results that must not wait for it. They are
+//! the interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as
 //! machine code as well, since the driver takes seconds to compile them.
 //!
-//! `ptx/` holds them: `index.txt`, a line a kernel (fingerprint of its source, pack, place in the pack, name), and the
-//! packs, compressed. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
-//! source, so what has changed since is simply not found; a test says so.
+//! They are in `ptx/`: `index.txt`, a line a kernel (fingerprint of its source, pack, position in the pack, name), and
+//! the packs, compressed. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
+//! source, so a stale one is not found; a test reports it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! How plans are carried out where there is a choice: by their own kernels, or by an interpreter.
+//! The tier of plans where there is a choice: their own kernels, or an interpreter.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

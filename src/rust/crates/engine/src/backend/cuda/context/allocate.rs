@@ -1,4 +1,4 @@
-//! Device memory, from the pool and back, in the order of the streams that use it.
+//! Allocation from the device's pool, and return to it, in the order of the streams that use the memory.
 
 use std::sync::Arc;
 
@@ -99,10 +99,10 @@ impl Source for Cuda {
 }
 
 impl Cuda {
-    /// A buffer of this many bytes, not initialised, aligned to 256.
+    /// An uninitialised buffer of this many bytes, aligned to 256.
     ///
     /// # Errors
-    /// `Memory`, once all that `memory::obtain` tries has not helped.
+    /// `Memory`, when all steps of `memory::obtain` have failed.
     pub fn allocate(&self, bytes: usize) -> Result<Arc<Buffer>> {
         if bytes == 0 {
             return Ok(Arc::new(Buffer::new(self.device(), 0, 0, Box::new(()))));

@@ -1,9 +1,9 @@
-//! Graphs: what is queued while a stream is captured, launched again as one.
+//! CUDA graphs: work queued while a stream is captured, launched again as one.
 //!
-//! A graph has a stream of its own, on which it is recorded: the stream's counters, slots and workspaces are the
-//! graph's. So is the memory that is allocated meanwhile (the arena): a launch writes to the same addresses each time.
-//! What existed before is held, and its last uses are waited for by each launch. What the host would have to wait for
-//! cannot be part of a graph (`refuse`).
+//! A graph is recorded on a stream of its own, whose counters, slots and workspaces it owns. It also owns the memory
+//! that is allocated meanwhile (the arena), so each launch writes to the same addresses. It keeps older buffers that it
+//! uses alive, and each launch waits for their last uses. Work for which the host would have to wait cannot be part of
+//! a graph (`refuse`).
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What all parts of a device need: its context, and what its errors mean.
+//! The parts of a device that all others need: its context, and the translation of its errors.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl Core {
         Device::Cuda(self.properties.ordinal)
     }
 
-    /// Makes the device's context current on this thread, and has launches that a thread makes (`submit`) behind it.
+    /// Makes the device's context current on this thread, and waits until the launch thread's ring is empty (`submit`).
     /// Every call of the driver needs it.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A device's streams: which one is current, and which serve again.
+//! A device's streams: the current one, and those that can be reused.
 
 use std::sync::atomic::Ordering;
 

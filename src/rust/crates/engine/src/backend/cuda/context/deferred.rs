@@ -1,7 +1,7 @@
-//! Results that are on their way to the host while R goes on.
+//! Deferred results: they travel to the host while R goes on.
 //!
-//! A reduction writes its value to a slot of page-locked host memory. Who reads it waits; who computes with it has
-//! it copied to the device, in the stream's order.
+//! A reduction writes its value to a slot of page-locked host memory. Reading it waits; computing with it copies it to
+//! the device, in the stream's order.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A device in use: its core, its streams and its memory pool. Whatever else the layers above keep for each device is a
+//! A device in use: its core, its streams and its memory pool. State that higher layers keep for each device is in a
 //! `PerDevice` of theirs.
 
 use std::ops::Deref;

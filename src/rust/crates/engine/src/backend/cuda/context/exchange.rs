@@ -1,4 +1,4 @@
-//! Memory and streams of other libraries: the order of our work and theirs.
+//! Memory and streams of other libraries: ordering our work and theirs.
 
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -1,8 +1,8 @@
-//! The warnings of kernels, on their way from the device.
+//! Warnings of kernels: how they get from the device to the host.
 //!
-//! A kernel that may warn is given a few words of device memory and sets bits there; the first to
-//! set any also writes to one word of host memory. At the next wait that word says whether
-//! there is anything to fetch, so kernels without warnings cost nothing.
+//! A kernel that may warn gets some words of device memory and sets bits there; the first thread to set one also writes
+//! to one word of host memory. At the next wait that word tells whether there is anything to fetch, so kernels without
+//! warnings cost nothing.
 
 use std::sync::{Mutex, MutexGuard};
 

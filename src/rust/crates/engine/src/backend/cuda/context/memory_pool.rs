@@ -1,4 +1,4 @@
-//! A device's memory pool, and the small blocks that are kept beside it.
+//! A device's memory pool, and a cache of small blocks.
 
 use crate::backend::cuda::driver::api::{self, CUmemPool_attribute, Driver, MemoryPool};
 use crate::backend::cuda::driver::devices::Properties;

@@ -1,6 +1,6 @@
 //! A device in use: [`device`] and its streams ([`stream_state`], [`current_stream`], [`waits`], [`hazards`]), its
-//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`exchange`] with other libraries), what comes to the host
-//! ([`flags`], [`slots`], [`deferred`]), and what users ask for: [`capture`] of graphs, [`profile`], [`streams`].
+//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`exchange`] with other libraries), results on their way to the
+//! host ([`flags`], [`slots`], [`deferred`]), and features for users: [`capture`] of graphs, [`profile`], [`streams`].
 
 pub mod allocate;
 pub mod capture;

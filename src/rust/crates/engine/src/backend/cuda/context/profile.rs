@@ -1,4 +1,4 @@
-//! Events around each launch and copy, while somebody measures.
+//! Events around each launch and copy, while a profile is recorded.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Places in page-locked host memory to which kernels write a value that the host is going to read.
+//! Slots in page-locked host memory: a kernel writes a value there that the host is going to read.
 
 use std::sync::atomic::AtomicU64;
 

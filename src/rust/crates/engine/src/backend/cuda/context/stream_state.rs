@@ -1,8 +1,8 @@
-//! A stream of a device, and what only one stream may use at a time: the words of warnings, the slots in which values
-//! arrive, the counters that kernels leave at zero, small blocks that are free in the stream's order.
+//! The state of a stream, which only one stream may use at a time: flag words, slots for results, counters that kernels
+//! leave at zero, and small blocks that are free in the stream's order.
 //!
-//! Stream 0 is the device's own; others are made by `gpu_stream()` and for graphs, and serve again when nobody holds
-//! them. None is ever destroyed: buffers remember streams by their number.
+//! Stream 0 is the device's own. Others are made by `gpu_stream()` and for CUDA graphs, and are reused once nothing
+//! refers to them. None is ever destroyed: buffers remember streams by their number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Streams and events as people use them.
+//! Streams and events of the user interface.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Copies between host and device.
 //!
-//! Ordinary host memory moves at a fifth of the bus's speed, so it goes through page-locked chunks
-//! that several threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
+//! Pageable host memory moves at a fifth of the bus's speed. So it goes through page-locked chunks, which several
+//! threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;

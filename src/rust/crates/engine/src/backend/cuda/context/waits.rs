@@ -1,4 +1,4 @@
-//! Waiting for streams, and what arrives on the host then: values, and warnings.
+//! Waiting for streams, and handling the values and warnings that have arrived on the host then.
 
 use std::sync::atomic::Ordering;
 
@@ -18,11 +18,11 @@ use verdigris_ops::interrupt::Watch;
 const REPORT_AT: usize = 64;
 
 impl Cuda {
-    /// Waits until a stream's stream is empty. Asks the driver again and again, since a wait inside the driver could
-    /// not be interrupted; it is not faster either (a sum of 10 elements: 25 and 26 µs from R).
+    /// Waits until a stream is empty, by polling: a wait inside the driver could not be interrupted, and is no faster
+    /// (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
-    /// `Interrupt`: the work goes on, and nothing that it uses is freed before it has ended.
+    /// `Interrupt`: the work goes on, and memory that it uses is freed only after its end.
     /// `Capture` while a graph is recorded on the stream.
     pub(crate) fn drain(&self, stream_state: &StreamState) -> Result<()> {
         if self.is_capturing() && stream_state.index == self.stream_state().index {

@@ -1,9 +1,8 @@
-//! The functions of the CUDA driver and of NVRTC, declared so that any status they give is a plain number.
+//! The functions of the CUDA driver and of NVRTC, declared so that any status they return is a plain number.
 //!
-//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where
-//! a code that the enum does not know would be undefined behaviour, and they panic where a library is
-//! missing. So an enum is only ever what a function is given, never what it returns or writes.
-//! The libraries stay loaded until the process ends.
+//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where an unknown code
+//! would be undefined behaviour, and they panic where a library is missing. So an enum is only ever passed to a
+//! function, never returned or written by one. The libraries stay loaded until the process ends.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::hash::{Hash, Hasher};
@@ -247,10 +246,10 @@ pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
     }
 }
 
-/// The driver's functions, with `cuInit` done.
+/// The driver's functions, after `cuInit`.
 ///
 /// # Errors
-/// `Library` where there is no driver, with what `library` found out.
+/// `Library` where there is no driver, with the findings of `library`.
 pub fn driver() -> Result<&'static Driver> {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     if let Some(driver) = DRIVER.get() {

@@ -1,4 +1,4 @@
-//! Devices as the driver lists them, without a context on any, and whether this process may ask it.
+//! Devices as the driver lists them, without a context on any, and whether this process may call the driver.
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};

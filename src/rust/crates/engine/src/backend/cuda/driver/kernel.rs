@@ -1,4 +1,4 @@
-//! Kernels that are loaded, and what a launch of one is given: a grid, and arguments as bytes.
+//! Loaded kernels, and the parts of a launch: a grid, and arguments as bytes.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ pub(crate) struct Configuration {
 /// A value that may be passed to a kernel as it is.
 ///
 /// # Safety
-/// Only for plain numbers and `repr(C)` structs of them, without padding at uninitialised places.
+/// Only for plain numbers and `repr(C)` structs of them, without uninitialised padding.
 pub unsafe trait Argument: Copy {}
 macro_rules! plain { ($($t:ty)*) => { $(
     // SAFETY: a plain number.

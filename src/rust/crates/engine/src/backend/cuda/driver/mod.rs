@@ -1,5 +1,5 @@
-//! CUDA's libraries: found and loaded by [`library`]; [`api`] declares the driver's functions, [`devices`] asks it what
-//! there is, [`kernel`], [`host_memory`] and [`submitted`] are what the layers above share of launches.
+//! CUDA's libraries: [`library`] finds and loads them, [`api`] declares the driver's functions, [`devices`] lists
+//! devices; [`kernel`], [`host_memory`] and [`submitted`] are the parts of launches that the layers above share.
 
 pub mod api;
 pub mod devices;

@@ -1,4 +1,4 @@
-//! What status codes mean: plain numbers, of which cudarc's enums know some.
+//! Status codes as plain numbers, and the names of those that cudarc's enums know.
 
 use cudarc::driver::sys::CUresult;
 use verdigris_ops::error::Kind;

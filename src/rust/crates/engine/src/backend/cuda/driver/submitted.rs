@@ -1,5 +1,5 @@
-//! Launches that were left to the thread that makes them (`launch::submit`), as far as all other calls of the driver
-//! must know of them: those come behind, so that the driver sees the order in which work was queued.
+//! Launches that wait in the launch thread's ring (`launch::submit`). All other calls of the driver come behind them,
+//! so that the driver sees the order in which work was queued.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

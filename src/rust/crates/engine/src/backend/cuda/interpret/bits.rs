@@ -1,5 +1,5 @@
-//! That an interpreter's values have the bits of what NVRTC makes of the same plan, wherever one stands in for the
-//! other. With `VERDIGRIS_TEST_DEVICE=cuda` a device's are compared.
+//! Compares an interpreter's values with those of NVRTC's kernel of the same plan, bit by bit, wherever one stands in
+//! for the other. With `VERDIGRIS_TEST_DEVICE=cuda` on a device.
 
 use std::sync::Arc;
 

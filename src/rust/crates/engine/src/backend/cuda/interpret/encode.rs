@@ -1,4 +1,4 @@
-//! Programs: the bytes that `kernels/interpret.h` carries out, of a plan and what it runs on.
+//! Encodes a plan, with its scalars and views, as a program: the bytes that `kernels/interpret.h` executes.
 
 use super::source::{Codes, Family, THREADS};
 use crate::backend::cuda::codegen::notes::FlagBits;

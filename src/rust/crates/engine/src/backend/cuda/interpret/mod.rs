@@ -1,7 +1,7 @@
-//! The interpreter tier: runs any elementwise plan at once, by prebuilt kernels compiled.
+//! The interpreter tier: runs any elementwise plan at once, by prebuilt kernels.
 //!
-//! `source` writes the kernels from the operation table, `encode` the programs that they carry out. Values are those
-//! of a plan's own kernel to the last bit: both are the operation table's expressions, compiled without fused
+//! `source` writes the kernels from the operation table, `encode` the programs that they execute. Values equal those of
+//! a plan's own kernel to the last bit: both use the operation table's expressions, compiled without fused
 //! multiply-add.
 
 #[cfg(test)]

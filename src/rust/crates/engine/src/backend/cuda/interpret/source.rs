@@ -1,4 +1,4 @@
-//! The interpreters' sources, from the operation table; `kernels/interpret.h` is the machine that they run on.
+//! The interpreters' sources, written from the operation table; `kernels/interpret.h` has their fixed part.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;

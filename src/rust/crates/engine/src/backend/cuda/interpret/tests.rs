@@ -1,5 +1,5 @@
-//! Programs carried out on the host: the interpreters' sources go to the C++ compiler, and what they make of random
-//! plans is held against the cpu device, bit by bit.
+//! Programs executed on the host: the C++ compiler compiles the interpreters' sources, and their values of random plans
+//! are compared with the cpu device, bit by bit.
 
 use std::path::PathBuf;
 use std::process::Command;

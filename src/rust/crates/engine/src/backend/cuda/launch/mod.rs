@@ -1,4 +1,4 @@
-//! Queues kernels: at once, through a thread that makes launches (`submit`), or as a graph of one kernel (`relaunch`).
+//! Launches kernels: directly, through the launch thread (`submit`), or as a graph of one kernel (`relaunch`).
 
 pub mod relaunch;
 pub mod submit;
@@ -28,7 +28,8 @@ impl Cuda {
         unsafe { self.launch_at(kernel, Shape { grid, block, shared }, &args.0.all(), false) }
     }
 
-    /// As `launch`, with the bytes of the arguments, and whether the host is about to wait for it. Asks for no memory.
+    /// As `launch`, with the bytes of the arguments, and whether the host is about to wait for the result. Allocates
+    /// nothing.
     ///
     /// # Safety
     /// Each is an argument as the kernel declares it; the grid and the block are within the device's limits.
@@ -50,11 +51,11 @@ impl Cuda {
         unsafe { self.launch_explained(kernel, shape, arguments, awaited, explain) }
     }
 
-    /// As `launch_at`, for callers that name what was launched themselves: `explain` adds it to the error of a failed
+    /// As `launch_at`, for callers that add the kernel's name to errors themselves: `explain` does so for a failed
     /// launch.
     ///
     /// # Safety
-    /// As there.
+    /// As for `launch_at`.
     pub(crate) unsafe fn launch_explained(
         &self,
         kernel: &Arc<Kernel>,

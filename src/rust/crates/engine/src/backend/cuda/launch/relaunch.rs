@@ -1,9 +1,9 @@
-//! Launches that come again and again, as graphs of one kernel.
+//! Recurring launches, as CUDA graphs of one kernel.
 //!
-//! `cuLaunchKernel` takes 3 µs, and the GPU begins 2 µs earlier where the same kernel is launched as a graph: 1.5 µs
-//! for its new arguments and for the launch (H100, driver 580). Another number of blocks, or another kernel in the same
-//! graph, costs what a launch does, so each has a graph of its own; and each stream, since a graph does not run beside
-//! itself.
+//! `cuLaunchKernel` takes 3 µs. The same kernel launched as a graph starts 2 µs earlier on the GPU: 1.5 µs for the new
+//! arguments and the launch (H100, driver 580). Changing the number of blocks, or the kernel, of a graph costs as much
+//! as a launch, so each configuration has a graph of its own; so has each stream, since a graph does not run
+//! concurrently with itself.
 
 use std::collections::HashMap;
 use std::ffi::c_void;

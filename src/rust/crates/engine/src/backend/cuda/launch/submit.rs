@@ -169,7 +169,7 @@ fn made() -> Option<Ring> {
     })
 }
 
-/// Leaves a launch to the thread, on a stream of this device; false where whoever asks must make it.
+/// Leaves a launch to the thread, on a stream of this device; false where the caller must make it.
 ///
 /// # Safety
 /// As for `Cuda::launch_at`.

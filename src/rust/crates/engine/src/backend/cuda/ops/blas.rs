@@ -1,5 +1,5 @@
-//! Products of matrices and triangular solves by cuBLAS: cudarc's types and constants, and functions whose status is a
-//! plain number (see `api`).
+//! Products of matrices and triangular solves by cuBLAS. Types and constants are cudarc's; the functions return plain
+//! numbers as status (see `api`).
 
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -1,4 +1,4 @@
-//! Takes the elements where a mask is TRUE: the mask and the values are computed in the kernels that use them.
+//! Selects the elements where a mask is TRUE. The mask and the values are computed inside the selecting kernels.
 
 use super::gather;
 use crate::backend::cuda::codegen::prebuilt;

@@ -1,4 +1,4 @@
-//! What is done by kernels of its own or by a library: reductions, scans, sorts, lookups, products, factorisations.
+//! Operations with kernels of their own or from a library: reductions, scans, sorts, lookups, products, factorisations.
 
 pub mod blas;
 pub mod gather;

@@ -1,4 +1,4 @@
-//! Order statistics on the device without a sort of everything; the kernels are in `kernels/rank.cuh`.
+//! Order statistics on the device without a full sort; the kernels are in `kernels/rank.cuh`.
 
 use super::{gather, sort};
 use crate::backend::cuda::context::device::Cuda;

@@ -1,4 +1,4 @@
-//! Carries out reductions: how the work is shared, and where parts and results go.
+//! Runs reductions: the partition of the work, and the memory of partial and final results.
 
 use std::sync::Arc;
 

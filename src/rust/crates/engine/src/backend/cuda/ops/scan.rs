@@ -1,4 +1,4 @@
-//! Carries out scans: tiles, and what they tell each other.
+//! Runs scans: tiles, and the prefixes that they pass on.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Places in a sorted table, on the device; the kernel is in `kernels/search.cuh`.
+//! Binary search in a sorted table, on the device; the kernel is in `kernels/search.cuh`.
 
 use std::sync::Arc;
 

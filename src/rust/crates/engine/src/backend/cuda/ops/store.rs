@@ -1,4 +1,5 @@
-//! Computes a plan's outputs: by the kernel that gathers, where that is all the plan does, else as the tiers choose.
+//! Computes a plan's outputs: by the gather kernel where the plan is a gather alone, else by the tier that `tiers`
+//! chooses.
 
 use std::sync::Arc;
 

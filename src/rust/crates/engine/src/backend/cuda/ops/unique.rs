@@ -1,4 +1,4 @@
-//! First places of distinct elements on the device, by a hash table; the kernels are in `kernels/unique.cuh`.
+//! First positions of distinct elements on the device, by a hash table; the kernels are in `kernels/unique.cuh`.
 
 use super::sort;
 use crate::backend::cuda::context::device::Cuda;

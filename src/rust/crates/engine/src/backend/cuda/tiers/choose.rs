@@ -1,9 +1,9 @@
-//! Which of the three tiers carries out a plan: its own kernel, which NVRTC compiles in the background; until that is
-//! there, and where there is no NVRTC, a prebuilt interpreter. An interpreter that the driver would first have to
-//! compile is not begun with: then the plan waits for NVRTC.
+//! Chooses the tier of a plan: its own kernel, which NVRTC compiles in the background, or, until that is ready and
+//! where there is no NVRTC, a prebuilt interpreter. An interpreter that the driver would first have to compile is not
+//! used: the plan then waits for NVRTC.
 //!
-//! A reduction whose bits depend on the order of its additions is always carried out by one kernel, so it waits for
-//! that; without NVRTC its values are interpreted into memory, and a prebuilt kernel reduces them.
+//! A reduction whose bits depend on the order of its additions always runs on one kernel, so it waits for that. Without
+//! NVRTC its values are interpreted into memory, and a prebuilt kernel reduces them.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Which kernel carries out a plan: [`planned`] has the plans' own, [`choose`] decides between those and an
-//! interpreter, and compiles in the background, [`run`] computes a plan's outputs.
+//! The tiers, that is, which kernel runs a plan: [`planned`] has the plans' own kernels, [`choose`] decides between
+//! these and an interpreter, and compiles in the background, [`run`] computes a plan's outputs.
 
 pub mod choose;
 pub mod planned;

@@ -1,4 +1,4 @@
-//! What compilers and loaders say, as errors that a person can act on: the line, its text, a caret.
+//! Turns logs of compilers and loaders into errors that a user can act on: the line, its text, a caret.
 
 use crate::kernel::{Format, Module};
 use verdigris_ops::error::{Error, Kind};

@@ -1,4 +1,4 @@
-//! Grids and blocks: chosen where the caller leaves them open, and within what the device and the kernel allow.
+//! Grids and blocks: defaults for what the caller leaves open, and checks against the limits of device and kernel.
 
 use super::Ready;
 use crate::backend::cuda::context::core::lock;

@@ -1,10 +1,10 @@
-//! Functions of the host that launch kernels, in a shared object that nvcc built:
-//! `int f(const float* x, int n, cudaStream_t s)`.
+//! Host functions that launch kernels, in a shared object built by nvcc: `int f(const float* x, int n, cudaStream_t
+//! s)`.
 //!
-//! Their types are known at run time only. On x86-64 and AArch64 (System V and AAPCS64) whole numbers and addresses go
-//! to registers of their own, floating point to others, each kind in its order, and what finds no register to the stack
-//! in words of 8 bytes. So one call that fills all these registers and some words of stack serves every function whose
-//! parameters are numbers and addresses; what a function does not take it does not look at.
+//! Their types are known at run time only. On x86-64 and AArch64 (System V and AAPCS64) integers and addresses are
+//! passed in one set of registers, floating point in another, each in order; arguments beyond these go to the stack in
+//! words of 8 bytes. So one call that fills all these registers and some words of stack serves every function whose
+//! parameters are numbers and addresses; a function ignores the registers that it does not use.
 
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::Launch;

@@ -1,4 +1,4 @@
-//! Joining a compiled source with other compiled code: by nvJitLink where it is installed, else by the driver.
+//! Links a compiled source with other compiled code: by nvJitLink where it is installed, else by the driver.
 
 use std::ffi::{c_char, c_void, CString};
 
@@ -38,7 +38,7 @@ fn kind(name: &str, bytes: &[u8]) -> Result<Input> {
     })
 }
 
-/// A cubin of a source's image and what it needs.
+/// A cubin, linked from a source's image and the code that it needs.
 ///
 /// # Errors
 /// `Compile`, with the linker's log as detail.

@@ -1,8 +1,7 @@
-//! Modules that people write: compiled or loaded for a device, their kernels found and launched within the device's
-//! limits.
+//! User-written modules: compiled or loaded for a device, their kernels found and launched within the device's limits.
 //!
-//! `compile_error` says what is wrong with a source, `headers` finds what it includes, `link` joins it with other code,
-//! `geometry` chooses and checks grids, `launcher` calls functions of the host.
+//! `compile_error` explains compiler errors, `headers` finds included files, `link` links with other code, `geometry`
+//! chooses and checks grids, `launcher` calls host functions.
 
 mod compile_error;
 mod geometry;
@@ -76,8 +75,8 @@ struct Ready {
     blocks: Mutex<Vec<(u32, u32)>>,
 }
 
-/// Compiles a source for the first device; for the newest architecture that NVRTC knows, where there is no device.
-/// False where there is no NVRTC to ask, and for compiled code.
+/// Compiles a source for the first device, or for the newest architecture that NVRTC knows where there is no device.
+/// False for compiled code, and where there is no NVRTC.
 ///
 /// # Errors
 /// `Compile`, naming the line, with the compiler's log as detail.
@@ -99,7 +98,7 @@ pub fn check(module: &Module) -> Result<bool> {
     Ok(true)
 }
 
-/// What a source is compiled to: machine code of an architecture (`90`), or PTX.
+/// The result of compiling a source: machine code of an architecture (`90`), or PTX.
 ///
 /// # Errors
 /// `Library` without NVRTC; `Compile`.

@@ -1,7 +1,7 @@
-//! Runs a program.
+//! Runs a program over lanes.
 //!
-//! `block` runs steps for lanes `from .. to` and returns where the lanes end that have come through: they lie in front,
-//! and behind them those that have left, whose `status` says where to.
+//! `block` runs steps for lanes `from .. to` and returns the end of the active lanes: these lie in front, and behind
+//! them the lanes that have left the block, whose `status` says where to.
 
 mod turns;
 
@@ -528,7 +528,7 @@ impl Lanes<'_> {
     }
 }
 
-/// Lanes of the two lists are swapped in one register.
+/// Swaps the lanes of the two lists in one register.
 ///
 /// # Safety
 /// The register has all those lanes, and its elements have T's size.

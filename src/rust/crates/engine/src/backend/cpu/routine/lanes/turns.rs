@@ -1,4 +1,4 @@
-//! Loops: turns that lanes leave one by one.
+//! Loops over lanes, which leave a loop one by one.
 
 use super::{fill, Lanes, BREAK, NEXT};
 use crate::backend::cpu::routine::program::*;

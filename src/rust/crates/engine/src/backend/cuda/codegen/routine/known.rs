@@ -1,4 +1,4 @@
-//! What is known of registers at a place of a routine: which are certainly not NA or NaN. What is known needs no test.
+//! Facts about registers at a point of a routine, such as: certainly not NA or NaN. A known value needs no test.
 
 use std::collections::{BTreeMap, BTreeSet};
 

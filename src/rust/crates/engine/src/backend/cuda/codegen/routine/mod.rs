@@ -1,8 +1,8 @@
-//! CUDA C from routines: a device function, which people may read.
+//! CUDA C from routines: a device function, written to be readable.
 //!
-//! `text` is pieces of C, `names` what registers are called and where they are declared, `known` what needs no test,
-//! `value` what rows and conditions look like, `statement` the rest. Statements become statements; a value that is used
-//! once, and has no name in R, stands where it is used.
+//! `text` has pieces of C, `names` the names of registers and where they are declared, `known` the values that need no
+//! test, `value` rows and conditions, `statement` the rest. Each statement becomes a statement of C; a value that is
+//! used once, and has no name in R, is written where it is used.
 
 mod known;
 mod names;

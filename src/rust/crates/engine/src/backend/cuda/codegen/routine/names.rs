@@ -1,4 +1,4 @@
-//! Where registers are written and read, and what they are called in C.
+//! Uses and definitions of registers, and their names in C.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Statements: each becomes one of C's, or a value that waits for its reader.
+//! Statements: each becomes a statement of C, or an expression that is written where it is used.
 
 use super::names::{breaks, leaves};
 use super::text::{comment, Binds, Text};

@@ -1,4 +1,4 @@
-//! Pieces of C: how tightly their outermost operator binds, and what they read.
+//! Pieces of C: the precedence of their outermost operator, and the registers that they read.
 
 use verdigris_compile::Register;
 use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32, NA_I64};

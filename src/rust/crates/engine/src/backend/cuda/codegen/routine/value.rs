@@ -1,4 +1,4 @@
-//! Rows of the operation table as C's own operators where these say the same, and comparisons as conditions.
+//! Rows of the operation table as C operators where these have the same meaning, and comparisons as conditions.
 
 use super::text::{Binds, Text};
 use super::{What, Writer};

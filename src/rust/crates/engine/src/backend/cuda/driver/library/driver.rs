@@ -1,4 +1,5 @@
-//! The driver's library, asked before anything else of CUDA is: is there a driver, for which CUDA, with which devices?
+//! The driver's library, which is examined before any other of CUDA: whether there is a driver, its CUDA version, its
+//! devices.
 
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
@@ -60,7 +61,7 @@ pub fn candidates() -> Vec<PathBuf> {
     names.iter().map(PathBuf::from).collect()
 }
 
-/// Loads the first of the libraries that can be loaded, and asks it.
+/// Loads the first of the libraries that can be loaded, and examines it.
 ///
 /// # Errors
 /// `Library` where there is no driver or it is broken or too old, `Device` where it shows no device.

@@ -1,7 +1,7 @@
-//! Whether a file can be given to the loader at all, and which libraries the loader would open for it.
+//! Checks whether a file can be given to the loader at all, and lists the libraries that the loader would open for it.
 //!
-//! glibc maps what a library's headers say, and a read past the end of a truncated file (a download
-//! that broke off) is a SIGBUS that would end R. So the headers are held against the file first.
+//! glibc maps the segments in a library's headers, and a read past the end of a truncated file (an incomplete download)
+//! is a SIGBUS that would end R. So the headers are checked against the file first.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};

@@ -37,11 +37,11 @@ impl Handle {
         (!address.is_null()).then_some(address)
     }
 
-    /// A function as `F`, an `unsafe extern "C" fn` type; a status that it returns must be `u32`, so that
-    /// a code which this program does not know is a plain number.
+    /// A function as `F`, an `unsafe extern "C" fn` type. Its status must be `u32`, so that an unknown code is a plain
+    /// number.
     ///
     /// # Safety
-    /// `F` must be a function pointer type with the signature that the library's header gives.
+    /// `F` must be a function pointer type with the signature in the library's header.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         const { assert!(std::mem::size_of::<F>() == std::mem::size_of::<*const c_void>()) };
         let address = self.address(name)?;

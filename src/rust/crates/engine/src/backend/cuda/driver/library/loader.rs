@@ -1,8 +1,9 @@
-//! Which file the system's loader would open for a bare name, and whether it can be opened without harm.
+//! Finds the file that the system's loader would open for a bare name, and checks whether it can be opened without
+//! harm.
 //!
-//! glibc's loader trusts the files that it finds. So a name is looked up here first, in the loader's order, each file
-//! that the loader would open is checked, its own dependencies too, and the library is then loaded by its path. What is
-//! not found here (musl, and folders that glibc was built with) is left to the loader.
+//! glibc's loader trusts the files that it finds. So a name is first looked up here, in the loader's order; each file
+//! that the loader would open is checked, its dependencies too, and the library is then loaded by its path. Names that
+//! are not found here (musl, and folders that glibc was built with) are left to the loader.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

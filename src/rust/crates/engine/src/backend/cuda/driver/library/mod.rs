@@ -1,10 +1,10 @@
 //! Finding CUDA's libraries and loading them.
 //!
-//! cudarc loads by bare name, panics where a library is missing, and takes an unknown status code for a value
-//! of its enums. So nothing of CUDA is called before this module has found the library and looked at it:
-//! `driver()` for the driver, `load()` for the rest. Statuses are `u32` here. A library that was loaded by
-//! full path answers later requests for its soname, cudarc's and its siblings' alike (glibc compares sonames).
-//! What may live here: looking, loading, versions, and the advice that mends a lack. No use of a library.
+//! cudarc loads by bare name, panics where a library is missing, and takes an unknown status code for a value of its
+//! enums. So no function of CUDA is called before this module has found the library and checked it: `driver()` for the
+//! driver, `load()` for the rest. Statuses are `u32` here. A library that was loaded by full path answers later
+//! requests for its soname, cudarc's and its siblings' alike (glibc compares sonames). This module searches, loads,
+//! reads versions, and gives the advice that mends a lack. It uses no library.
 
 pub mod driver;
 mod elf;
@@ -275,10 +275,10 @@ impl Loaded {
     }
 }
 
-/// Finds a library in the folders given, and loads the first that works.
+/// Searches a library in the folders given, and loads the first that works.
 ///
 /// # Errors
-/// `Library`, with what was tried in the detail.
+/// `Library`, with the files that were tried in the detail.
 pub fn open(library: Library, search: &SearchList, driver: Option<u32>) -> Result<Loaded> {
     let mut tried = Vec::new();
     let candidates = search.candidates(library, driver);
@@ -431,7 +431,7 @@ pub fn set_search_paths(paths: SearchPaths) {
     }
 }
 
-/// The driver; the first call asks it, and starts CUDA in this process (after which a fork has none).
+/// The driver. The first call examines it and starts CUDA in this process; a child forked afterwards cannot use CUDA.
 ///
 /// # Errors
 /// `Library` where there is none, `Device` where it shows no device; with the command that mends it.
@@ -442,7 +442,7 @@ pub fn driver() -> Result<&'static Driver> {
 /// A library; the first call finds and loads it.
 ///
 /// # Errors
-/// `Library`, with the command that mends it, and in the detail what was tried.
+/// `Library`, with the command that mends it, and in the detail the files that were tried.
 pub fn load(library: Library) -> Result<&'static Loaded> {
     state().load(library)
 }

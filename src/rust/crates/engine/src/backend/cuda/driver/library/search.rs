@@ -1,7 +1,7 @@
-//! Where CUDA's libraries may be, and in which order to try what is there.
+//! Folders in which CUDA's libraries may be, and the order in which to try the files there.
 //!
-//! Looking is apart from loading: a search is a function of a list of folders, so that it can be tested on
-//! folders made for the test.
+//! Searching is apart from loading: a search is a function of a list of folders, so that it can be tested on folders
+//! made for the test.
 
 use std::env;
 use std::ffi::OsStr;

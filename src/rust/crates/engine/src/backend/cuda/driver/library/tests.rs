@@ -1,4 +1,4 @@
-//! Libraries made for the test: absent, garbage, truncated, without functions, with answers nobody expects.
+//! Tests on libraries made for them: absent, garbage, truncated, without functions, with unexpected answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
