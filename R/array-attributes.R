@@ -1,5 +1,5 @@
-# Attributes are R's own: `dim`, `names` and so on are read as from any vector. What sets them makes a new array
-# on the same memory: base R would wrap the shared one, and the class would not follow the dimensions.
+# Attributes are R's own: `dim`, `names` and so on are read as from any vector. Setting one makes a new array on the
+# same memory: base R would wrap the shared one, and the class would not follow the dimensions.
 
 #' @export
 `dim<-.gpu_array` <- function(x, value) {
@@ -8,7 +8,7 @@
   keep <- if (length(keep) > 1L)
     keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
-  dim(x) <- value
+  in_base_words(dim(x) <- value)
   if (length(keep)) attributes(x) <- c(attributes(x), keep)
   .Call(C_classed, x)
 }
@@ -16,11 +16,19 @@
 #' @export
 `dimnames<-.gpu_array` <- function(x, value) {
   if (is.list(value)) value <- lapply(value, host_copy)
-  attributes <- attributes(x)
-  attributes$class <- attributes$gpu_dtype <- NULL
+  relabelled(x, value, "dimnames")
+}
+
+#' @export
+`names<-.gpu_array` <- function(x, value) relabelled(x, host_copy(value), "names")
+
+# The assignments are written out: handing `x` to a setter would add a reference, and R would copy the vector.
+relabelled <- function(x, value, which, frame = parent.frame()) {
+  kept <- attributes(x)
+  kept$class <- kept$gpu_dtype <- NULL
   x <- .Call(C_bare, x)
-  attributes(x) <- attributes
-  dimnames(x) <- value
+  attributes(x) <- kept
+  in_base_words(if (which == "names") names(x) <- value else dimnames(x) <- value, frame)
   .Call(C_classed, x)
 }
 
@@ -71,15 +79,4 @@ as_written <- function(x) {
   y <- host_copy(x)
   attributes(y) <- attributes(x)
   asS4(y, FALSE)
-}
-
-#' @export
-`names<-.gpu_array` <- function(x, value) {
-  value <- host_copy(value)
-  attributes <- attributes(x)
-  attributes$class <- attributes$gpu_dtype <- NULL
-  x <- .Call(C_bare, x)
-  attributes(x) <- attributes
-  names(x) <- value
-  .Call(C_classed, x)
 }

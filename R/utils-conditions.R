@@ -58,6 +58,11 @@ short_call <- function(call) {
 stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
 
+# An expression whose errors are base R's and would show this package's code: they get the call that the user wrote.
+in_base_words <- function(expr, frame = parent.frame()) {
+  withCallingHandlers(expr, error = function(e) stop_as_base(conditionMessage(e), frame))
+}
+
 # Has R say, in the words of its version, that an array of one element, the first operand or the second, is recycled.
 recycled_array <- function(place, frame) {
   one <- base::array(0L, 1L)
@@ -82,6 +87,8 @@ call_base <- function(f, args, frame = parent.frame()) {
     any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
   rewritten <- function(condition) {
     call <- conditionCall(condition)
+    # errors of primitives have the call of do.call()
+    if (identical(call, quote(do.call(f, args, quote = TRUE)))) call[[1L]] <- base::do.call
     if (!is.call(call) || is.symbol(call[[1L]]) && !quoted(call)) return(NULL)
     condition$call <- written_call(frame)
     condition

@@ -1,8 +1,8 @@
 // The ALTREP classes: how R's own code sees an array (docs/altrep.md).
 //
-// A vector's data1 is an external pointer to a Handle in Rust; or, where it was only recorded, its lazy cell
-// (rust/src/array/lazy.rs), which is then the data2 of the vector with a handle. Methods call Rust functions that
-// return a status; conditions are raised here, with no Rust frame alive.
+// A vector's data1 is an external pointer to a Handle in Rust, or, while the vector is only recorded, its lazy cell
+// (rust/src/array/lazy.rs). Once there is a handle the lazy cell is data2. Methods call Rust functions that return a
+// status; conditions are raised here, with no Rust frame alive.
 #include <string.h>
 #include "altrep-array.h"
 #include "altrep-classes.h"

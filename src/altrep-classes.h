@@ -1,5 +1,5 @@
-// A family of ALTREP classes, one for each type of vector. To be included once by each file that has such a family, and
-// defines its methods under these names.
+// A family of ALTREP classes, one for each type of vector. Included once by each file that defines such a family and
+// its methods under these names.
 #pragma once
 #include "r_api.h"
 

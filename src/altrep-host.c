@@ -1,5 +1,5 @@
-// Ordinary vectors whose data lie in a block of ours: what reads of large arrays give. They have no class; R reads
-// and writes them in place, saves them as plain vectors, and copies them as it copies others.
+// Ordinary vectors whose data lie in a block of the host pool: results of reading large arrays. They have no class. R
+// reads and writes them in place, saves them as plain vectors, and copies them like any other.
 //
 // A vector's data1 is an external pointer to a Vector in Rust, whose first fields C knows.
 #include <string.h>

@@ -1,4 +1,4 @@
-// Attributes of arrays: the class that goes with the others, and copies of them.
+// Attributes of arrays: the class that their dimensions imply, and copying.
 #include "attributes.h"
 
 static SEXP classes[4][5]; // class attributes by type and shape

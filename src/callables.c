@@ -1,8 +1,8 @@
-// What other packages' C, C++ and Rust call without linking to us, by R_GetCCallable: inst/include/verdigris.h says
-// what each function does, and calls them.
+// Functions for other packages' C, C++ and Rust, found by R_GetCCallable, without linking to this package.
+// inst/include/verdigris.h documents and calls them.
 //
-// None of them raises an R error but verdigris_raise(): a failure gives NULL, and its condition is kept until it is
-// asked for or the next of these functions is called.
+// Only verdigris_raise() raises an R error. The others return NULL on failure, and keep the condition until it is asked
+// for or the next of these functions is called.
 #include "callables.h"
 #include "conditions.h"
 #include "unwind.h"

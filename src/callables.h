@@ -1,4 +1,4 @@
-// What other packages' C calls (inst/include/verdigris.h).
+// Functions for other packages' C (inst/include/verdigris.h).
 #pragma once
 #include "r_api.h"
 

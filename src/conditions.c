@@ -1,4 +1,4 @@
-// Raises in R what Rust left behind.
+// Raises in R the condition that Rust has left pending.
 #include <string.h>
 #include "conditions.h"
 #include "helpers.h"

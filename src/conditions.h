@@ -1,4 +1,4 @@
-// Rust leaves a condition behind, C raises it when no Rust frame is alive.
+// Rust leaves a condition pending; C raises it when no Rust frame is alive.
 #pragma once
 #include "r_api.h"
 

@@ -1,9 +1,9 @@
-// How R before 4.3 dispatches operators.
+// Fast dispatch of operators in R before 4.3.
 //
-// R before 4.3 has a quick dispatch of S4 methods on primitives, which loading or attaching a package turns off.
-// Turning it on halves what `x + y` costs, but has no effect within a dispatch. So the slow one, which alone leaves
-// `.defined` in the method's frame, is noted here, and the next other entry turns the quick one on; not over and over,
-// should something keep turning it off.
+// R before 4.3 has a fast dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning
+// it on halves the cost of `x + y`, but has no effect within a dispatch. Only the slow dispatch leaves `.defined` in
+// the method's frame; this is noted here, and the next other entry turns the fast one on. It stops doing so if
+// something else keeps turning it off.
 #include "dispatch.h"
 #include "helpers.h"
 

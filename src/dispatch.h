@@ -1,4 +1,4 @@
-// R before 4.3 dispatches operators the slow way (see dispatch.c).
+// Fast dispatch of operators in R before 4.3 (see dispatch.c).
 #pragma once
 #include "r_api.h"
 

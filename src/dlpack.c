@@ -1,5 +1,6 @@
-// What hands memory over is called often, and each is one .External2: C takes the arguments from the function's frame,
-// where R would make a list of them. What is not the plain case goes on in R (R/interop-dlpack.R, R/interop-torch.R).
+// Frequent calls that export memory, each one .External2: C takes the arguments from the function's frame, where
+// .Call() would make R evaluate and copy a list of them. Less frequent cases are handled in R (R/interop-dlpack.R,
+// R/interop-torch.R).
 #include "dlpack.h"
 #include "dots.h"
 #include "entry.h"

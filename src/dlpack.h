@@ -1,4 +1,4 @@
-// Memory that is handed over: DLPack capsules and torch's tensors.
+// Exported memory: DLPack capsules and torch's tensors.
 #pragma once
 #include "r_api.h"
 

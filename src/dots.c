@@ -1,5 +1,4 @@
-// The arguments of a method, as they stand in its frame. R 4.6 has functions that tell; before, they are read from
-// the frame's cells.
+// The arguments of a method, read from its frame. R 4.6 has functions for that; before, the frame's cells are read.
 #include "dots.h"
 
 // Promises whose code is a variable make chains; `depth` ends those that go in circles, as of function(x = x).

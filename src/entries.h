@@ -1,6 +1,6 @@
-// Every function that R calls with .Call(C_<name>, ...): ENTRY(name, number of arguments).
-// init.c makes a C function, its registration and its prototype of each; the body is
-// entry! { fn name(...) } in rust/src/entries. No include guard: this file is read several times.
+// Every function that R calls with .Call(C_<name>, ...): ENTRY(name, number of arguments). From each line init.c makes
+// a C function, its registration and its prototype; the body is entry! { fn name(...) } in rust/src/entries. No include
+// guard: this file is included several times.
 
 // array.rs
 ENTRY(upload, 4)

@@ -1,10 +1,10 @@
-// External pointers that own a value of Rust's, and when it is freed.
+// External pointers that own a Rust value, and when that value is freed.
 //
-// R finalizes an object and all that only it holds after one collection, in the order that it likes: the finalizer of
-// an environment may use an array whose own finalizer has run. So a finalizer of ours only notes the pointer as dead.
+// R finalizes an object, and everything that only it refers to, after one collection and in any order: the finalizer of
+// an environment may use an array whose own finalizer has already run. So our finalizers only list the pointer as dead.
 // The next entry frees the values of dead pointers (rust/src/r/finalizers.rs), unless R is still in a finalizer of R
-// code; what that has used, and may have kept, gets its finalizer again. A pointer whose value was freed keeps the
-// length of its vector, in place of the address, and is an error wherever it is used.
+// code; pointers which that code used, and may have kept, are given a finalizer again. A pointer whose value was freed
+// keeps the length of its vector in place of the address, and using it is an error.
 #include "finalizers.h"
 #include "helpers.h"
 #include "toplevel.h"

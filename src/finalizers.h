@@ -1,4 +1,4 @@
-// External pointers that own a value of Rust's.
+// External pointers that own a Rust value.
 #pragma once
 #include "r_api.h"
 

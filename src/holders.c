@@ -1,12 +1,12 @@
-// Who may keep an address that Dataptr gave out. C code that was given REAL(x) may call R, where x is used on a device,
-// and write through the old address afterwards: numericDeriv() does. So an address counts as held while the C function
-// may be running.
+// Detects whether C code may still use an address that Dataptr returned. C code that was given REAL(x) may call R,
+// where x is used on a device, and write through the old address afterwards: numericDeriv() does. So an address counts
+// as held while that C function may be running.
 //
 // The holder is the outermost C function between Dataptr and the evaluator, which calls foreign functions from
-// R_doDotCall() and do_External(). It may run as long as the stack is deeper than its frame and the return addresses of
-// that frame and of its callers stand where they were. R's own C code keeps no address while it calls R, and holds
-// nothing. The stack is walked once for each place that asks (a microsecond or two); the same place is known by the
-// return addresses above it.
+// R_doDotCall() and do_External(). It may be running as long as the stack is deeper than its frame and the return
+// addresses of that frame and of its callers are unchanged. R's own C code keeps no address while it calls R, and holds
+// nothing. The stack is walked once for each point that calls Dataptr (a microsecond or two); the same point is
+// recognised by the return addresses above it.
 #define _GNU_SOURCE // dl_iterate_phdr()
 #include <string.h>
 #include "holders.h"

@@ -1,7 +1,7 @@
 // R's side of the library: a C function for every entry, and their registration.
 //
-// An entry's body is Rust and returns normally even where it fails: the condition waits in
-// vg_pending, and is raised here, where no Rust frame is left to be jumped over.
+// An entry's body is Rust and returns normally even where it fails: the condition waits in vg_pending and is raised
+// here, where no Rust frame is left to be jumped over.
 #include "altrep-array.h"
 #include "altrep-host.h"
 #include "attributes.h"

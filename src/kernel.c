@@ -1,7 +1,7 @@
-// A call of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch), whose `pointer` is around it,
-// and holds the names of its parameters. C takes the arguments from the frame and puts them in the parameters' order,
-// where R would make lists and match names; what it does not know how to arrange goes to a helper in R, which says what
-// is wrong.
+// Calls of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch). The enclosing environment has
+// `pointer`, which carries the parameters' names. C takes the arguments from the frame and puts them in the parameters'
+// order, where R would build lists and match names. Calls that it cannot arrange go to a helper in R, which raises the
+// error.
 #include "kernel.h"
 #include "conditions.h"
 #include "dots.h"

@@ -1,5 +1,5 @@
-// What package:verdigris has for the names that base R has too, as active bindings (R/base-masks.R): the function
-// stands for the next one of that name on the search path, and which one that is may change.
+// Active bindings in package:verdigris for names that base R has too (R/base-masks.R): the value depends on the next
+// function of that name on the search path, which may change.
 #include "masks.h"
 #include "dots.h"
 

@@ -1,8 +1,7 @@
 // Operators and elementwise functions: base R's rules on lengths and attributes.
 //
-// The values are recorded by Rust (vg_record); what R says about dim, dimnames, names, tsp and the
-// rest is said here, in C, so that R's errors may leave by longjmp with no Rust frame alive. The rules
-// are those of ?Arithmetic, ?Comparison and ?Math.
+// Rust records the values (vg_record). The rules on dim, dimnames, names, tsp and the rest are applied here, in C, so
+// that R's errors may leave by longjmp with no Rust frame alive. They are those of ?Arithmetic, ?Comparison and ?Math.
 #include "operators.h"
 #include "altrep-array.h"
 #include "attributes.h"

@@ -1,8 +1,8 @@
-// Subsetting and assignment: base R's rules on dimensions and names. Which elements a subscript means, and their
-// values, are Rust's (rust/src/entries/index.rs).
+// Subsetting and assignment: base R's rules on dimensions and names. Rust interprets subscripts and moves the values
+// (rust/src/entries/index.rs).
 //
 // The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors,
-// index matrices and what is at fault go to R/array-index.R, which calls back with positions.
+// index matrices and errors go to R/array-index.R, which calls back with positions.
 #include <math.h>
 #include "subset.h"
 #include "altrep-array.h"

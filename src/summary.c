@@ -1,5 +1,5 @@
-// Calls that are made often, whose methods are one .External2: C takes the arguments from the method's frame, where R
-// would make promises and a list of them. What is not the plain case goes to a helper in R.
+// Frequent calls whose methods are one .External2: C takes the arguments from the method's frame, where .Call() would
+// make R build promises and a list. Less frequent cases go to a helper in R.
 #include "summary.h"
 #include "conditions.h"
 #include "dots.h"

@@ -1,4 +1,4 @@
-// R code that Rust may call: what jumps in it ends here, and never passes a Rust frame.
+// R code that Rust may call: its jumps end here, and never cross a Rust frame.
 #include <string.h>
 #include <time.h>
 #include <R_ext/Utils.h>

@@ -1,6 +1,6 @@
-// R's jumps and Rust's frames. What R may fail in, or leave for an interrupt, Rust calls by vg_unwind_protect(): a jump
-// ends there, Rust unwinds and lets go of what it owns, and vg_raise_pending() goes on with the jump when no Rust frame
-// is left (rust/src/r/mod.rs, `protect`).
+// R's jumps and Rust's frames. Rust calls R functions that may fail or be interrupted by vg_unwind_protect(). A jump
+// ends there, Rust unwinds and drops its values, and vg_raise_pending() resumes the jump when no Rust frame is left
+// (rust/src/r/mod.rs, `protect`).
 #include <setjmp.h>
 #include "unwind.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended

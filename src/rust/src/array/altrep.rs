@@ -1,4 +1,4 @@
-//! The work of the ALTREP methods in `altrep-array.c`. A failure leaves a condition, which C raises.
+//! The Rust side of the ALTREP methods in `altrep-array.c`. A failure leaves a condition, which C raises.
 
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;

@@ -1,4 +1,4 @@
-//! The attributes of arrays: the class that goes with the others, and the shape, which a copy takes along.
+//! The attributes of arrays: the class that their dimensions imply, and the shape, which copies keep.
 
 use std::os::raw::c_int;
 

@@ -1,4 +1,4 @@
-//! Devices by name, the current device, and the options that CUDA gets before a device is used.
+//! Devices by name, the current device, and the options passed to CUDA before a device is used.
 
 use std::sync::Mutex;
 
@@ -16,10 +16,10 @@ pub fn set_folders(packages: Vec<String>, torch: Vec<String>) {
     *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = (packages, torch);
 }
 
-/// Hands on where to look for CUDA, the option as it is now.
+/// Passes on the option that says where CUDA's libraries are.
 ///
 /// # Errors
-/// `Argument` for an option that means nothing: this one, or one of those that are read once.
+/// `Argument` for an invalid option: this one, or one of those that are read once.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_paths() -> Result<()> {
     use verdigris_engine::backend::cuda::driver::library::{set_search_paths, SearchPaths};

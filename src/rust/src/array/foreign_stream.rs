@@ -2,7 +2,7 @@
 //! when a call returns.
 //!
 //! On a GPU other libraries work on the default stream, or on streams that wait for it. Our stream waits for the
-//! default stream before it touches shared memory, and the default stream waits for ours before control goes back to R.
+//! default stream before it touches shared memory, and the default stream waits for ours before control returns to R.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Host memory of an array: R reads and writes it; it stays at one address for the array's life.
+//! The host copy of an array: R reads and writes it, at one address for the life of the array.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,10 +96,10 @@ fn double_of(x: i64) -> f64 {
     }
 }
 
-/// Puts R's doubles where int64 elements are.
+/// Replaces int64 elements by R's doubles, in place.
 ///
 /// # Errors
-/// `Interrupt`: some are not.
+/// `Interrupt`: some are not converted.
 ///
 /// # Safety
 /// There are `n` elements, which nobody else uses.
@@ -152,7 +152,7 @@ fn integer64_of(x: f64) -> i64 {
 /// Reads `n` elements from `from` on into memory for R; int64 becomes double.
 ///
 /// # Safety
-/// There is room for `n` elements of R's type at `out`, aligned, written by no one else.
+/// There is space for `n` elements of R's type at `out`, aligned, written by no one else.
 pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result<()> {
     if n == 0 {
         return Ok(());
@@ -177,7 +177,7 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
 /// Reads all elements as another dtype, not int64, into memory for R.
 ///
 /// # Safety
-/// There is room for as many elements of R's type for the dtype at `out`, aligned, written by no one else.
+/// There is space for as many elements of R's type for the dtype at `out`, aligned, written by no one else.
 pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: *mut u8) -> Result<()> {
     use std::slice::from_raw_parts_mut;
     let n = array.len();
@@ -198,10 +198,10 @@ pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: 
     array.read_as(dtype, site, out)
 }
 
-/// One value of a float or int32, as a reduction gives it, in R's representation.
+/// A reduction's result, a float or int32, in R's representation.
 ///
 /// # Safety
-/// There is room for one element of R's type at `out`, aligned.
+/// There is space for one element of R's type at `out`, aligned.
 pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
     let [a, b, c, d, ..] = *value;
     let double = f64::from(f32::from_ne_bytes([a, b, c, d]));
@@ -210,7 +210,8 @@ pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
 }
 
-/// A new array of what R left in the block, like `like`; rounds the block to what the dtype holds.
+/// A new array of the values that R left in the block, with the dtype and length of `like`; rounds the block to the
+/// dtype.
 ///
 /// # Safety
 /// The block holds as many elements as `like` has, and no one writes meanwhile.

@@ -1,4 +1,5 @@
-//! Ordinary R vectors in memory of the host pool: a read of a large array gives one, with no copy after the transfer.
+//! Ordinary R vectors in memory of the host pool: the result of reading a large array, without a copy after the
+//! transfer.
 
 use std::any::Any;
 use std::os::raw::{c_int, c_void};

@@ -1,12 +1,12 @@
 //! Lazy cells: recorded operations without a handle. Most results of operators are only the operand of the next one,
-//! and an object with a finalizer costs R's gc more than recording does. So such a result lies in R's memory alone: a
+//! and an object with a finalizer costs R's gc more than recording does. So such a result lies in R's heap alone: a
 //! *lazy cell* (a pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array
 //! operands. The engine gets a node when something needs the values; then the vector gets a handle and a finalizer too.
 //!
-//! The values of a cell never change. Where they have a handle, the cell's CAR is that handle's external pointer; a
+//! The values of a cell never change. Once they have a handle, the cell's CAR is that handle's external pointer; a
 //! handle that is given other values leaves its cell first (`Handle::part`).
 //!
-//! On the main thread, as everything that uses R's API.
+//! Used on the main thread only, like everything that uses R's API.
 
 use std::cell::{Cell, RefCell};
 use std::os::raw::c_int;

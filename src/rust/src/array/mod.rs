@@ -1,5 +1,4 @@
-//! Arrays as R vectors: the handle behind one, what was recorded and not computed, conversion of values, attributes,
-//! host copies.
+//! Arrays as R vectors: handles, lazy cells, conversion of values, attributes, host copies.
 
 pub mod altrep;
 pub mod attributes;

@@ -1,4 +1,4 @@
-//! Device memory that the next entry frees: R has collected all arrays that hold it.
+//! Device memory that the next entry will free: R has collected all arrays that hold it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Entries: arrays of R vectors and of other arrays.
+//! Entries: arrays from R vectors and from other arrays.
 
 use std::sync::Arc;
 

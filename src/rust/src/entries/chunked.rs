@@ -1,4 +1,4 @@
-//! Entries: copies that go on while something else is computed, for `gpu_chunked()`.
+//! Entries: copies that overlap with computing, for `gpu_chunked()`.
 
 use verdigris_engine::array::transfer::{Coming, Host};
 use verdigris_engine::array::Array;

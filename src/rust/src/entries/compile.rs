@@ -1,7 +1,7 @@
-//! Entries: R functions that are compiled to kernels: their parse trees, the variables around them, and their calls.
+//! Entries: R functions compiled to kernels: their parse trees, the variables around them, and their calls.
 //!
-//! R gathers what a function may need before (`R/kernel-compile.R`, `surroundings()`), so nothing here runs R code: a
-//! look at values only.
+//! R collects the variables that a function may need before (`R/kernel-compile.R`, `surroundings()`), so nothing here
+//! runs R code.
 
 use std::rc::Rc;
 

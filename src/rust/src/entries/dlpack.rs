@@ -1,4 +1,4 @@
-//! Entries: DLPack capsules out and in, for R, Python and other packages' C.
+//! Entries: export and import of DLPack capsules, for R, Python and other packages' C.
 
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
@@ -54,7 +54,7 @@ fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     unsafe { dlpack::import(raw, copying) }
 }
 
-/// `stream`: NULL waits here; a stream of `gpu_stream()`, a stream's address, or -1 where nobody is to wait.
+/// `stream`: NULL waits here; else a stream of `gpu_stream()`, a stream's address, or -1 where nobody has to wait.
 ///
 /// # Errors
 /// `Device` for a stream of another device than x's.

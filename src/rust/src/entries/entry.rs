@@ -1,4 +1,4 @@
-//! What every entry does before and after its body, and the macro that defines one.
+//! The prologue and epilogue of every entry, and the macro that defines one.
 
 use verdigris_ops::error::Result;
 

@@ -1,4 +1,4 @@
-//! Entries: kernels of users. R's arguments become the engine's.
+//! Entries: user-written kernels. R's arguments become the engine's.
 
 use std::os::raw::c_int;
 use std::sync::Arc;

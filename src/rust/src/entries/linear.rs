@@ -1,4 +1,4 @@
-//! Entries: matrix products, factorisations and solving. Matrices come flat, with their extents.
+//! Entries: matrix products, factorisations and solving. Matrices are flat arrays with extents.
 
 use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::Array;

@@ -1,4 +1,4 @@
-//! Entries: counts by value, and places of values in a table.
+//! Entries: counts by value, and positions of values in a table.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_ops::dtype::{DType, Kind as NumberKind};

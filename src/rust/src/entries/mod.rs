@@ -1,4 +1,4 @@
-//! What R calls, one file a subject, named as the R file that calls it (`R/ops-reduce.R`: `reduce.rs`).
+//! The functions that R calls, one file a subject, named as the R file that calls it (`R/ops-reduce.R`: `reduce.rs`).
 
 pub mod array;
 pub mod chunked;

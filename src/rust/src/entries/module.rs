@@ -30,7 +30,7 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
     external_ptr::pointer(value, T::tag(), r::null())
 }
 
-/// What an external pointer holds.
+/// The value of an external pointer.
 ///
 /// # Errors
 /// `Argument`, where it is another pointer, or came from another session.

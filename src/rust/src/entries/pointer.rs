@@ -1,4 +1,4 @@
-//! Entries: arrays at raw addresses, in and out.
+//! Entries: arrays over raw addresses, and the addresses of arrays.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Entries: random numbers, sequences that are functions of a key and the index, keyed by R's generator.
+//! Entries: random numbers, which are functions of a key and an index, with keys from R's generator.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;

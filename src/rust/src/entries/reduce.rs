@@ -1,4 +1,4 @@
-//! Entries: reductions. Of a whole array to a number, along a margin to an array.
+//! Entries: reductions of a whole array to a number, and along a margin to an array.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Entries: loading the package, the end of R, and counters and conditions for tests.
+//! Entries: loading the package, the end of R, counters, and conditions raised for tests.
 #![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there
 
 use verdigris_engine::memory;

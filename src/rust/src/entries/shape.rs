@@ -94,7 +94,7 @@ entry! {
     }
 }
 
-/// A list of views that follow each other, with dimensions where these are not NULL.
+/// A list of consecutive views, with dimensions unless these are NULL.
 ///
 /// # Safety
 /// `dim` is NULL or protected, and fits each view.

@@ -82,7 +82,7 @@ impl Stream {
         Ok(of(self.device)?.map(|streams| streams.raw(self.number)))
     }
 
-    /// Has work of its device queued on it while the result lives.
+    /// Makes the stream current for its device while the result lives.
     ///
     /// # Errors
     /// `Device` where work is on another device; `Capture` while a graph is recorded.

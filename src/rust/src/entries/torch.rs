@@ -1,4 +1,4 @@
-//! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both ways go by DLPack.
+//! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both directions use DLPack.
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};

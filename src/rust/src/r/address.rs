@@ -1,4 +1,4 @@
-//! Raw addresses as R has them, and what keeps the memory there.
+//! Raw addresses in R, and the objects that keep the memory alive.
 
 use verdigris_engine::memory::buffer::Lent;
 use verdigris_ops::dtype::{Class, Kind};

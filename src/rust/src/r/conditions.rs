@@ -1,4 +1,4 @@
-//! Failures, panics and warnings: they are left where C finds and raises them (`conditions.c`).
+//! Failures, panics and warnings: left pending for C, which raises them (`conditions.c`).
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! External pointers that own a value of ours; `finalizers.c` says when R lets go of it, and `finalizers` frees it.
+//! External pointers that own a Rust value. `finalizers.c` lists the dead ones, and `finalizers` frees their values.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -87,7 +87,7 @@ pub unsafe fn value<'a, T>(x: SEXP) -> Option<&'a T> {
 /// Takes the value out of a pointer.
 ///
 /// # Safety
-/// As `value`, and nobody uses the value.
+/// As `value`, and nobody uses the value any more.
 pub unsafe fn take_value<T>(x: SEXP) -> Option<T> {
     // SAFETY: the caller's promise; cleared, so that it is taken once.
     unsafe {

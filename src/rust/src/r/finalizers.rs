@@ -1,4 +1,4 @@
-//! Finalizers. They run wherever R collects garbage, maybe in the middle of our own work, so they only list dead
+//! Finalizers. They run wherever R collects garbage, possibly in the middle of our own work, so they only list dead
 //! pointers (`finalizers.c`). The next entry frees the values.
 
 use std::os::raw::c_int;

@@ -1,7 +1,7 @@
 //! R's garbage collection under memory pressure: R does not see the bytes behind arrays, so it is asked to collect when
-//! they grow. Also the hooks by which the engine's memory asks R for limits, call texts and interrupts.
+//! they grow. Also the hooks by which the engine gets limits, call texts and interrupts from R.
 //!
-//! Entries call `relieve` on their way in; Dataptr cannot, because R's gc is off there.
+//! Entries call `relieve` at their beginning. Dataptr cannot, because R's gc is off there.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

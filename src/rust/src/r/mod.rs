@@ -1,10 +1,10 @@
 //! R's API, and the functions of our own C files.
 //!
 //! R may jump out of most of its functions: an error, where memory is short or a string cannot be translated; an
-//! interrupt at a collection. No such jump passes a frame that owns something: R is called in `protect`, which catches
-//! the jump and unwinds Rust, and C goes on with it when Rust has returned (`unwind.c`). So the functions here that
-//! have a name of R's may be called like any other. `raw` has R's own: those that jump are called in this file alone,
-//! others stand in `NEVER_JUMP` of `tools/test/lint-bridge.R`, which a test runs.
+//! interrupt at a collection. No such jump may cross a frame that owns something. So R is called in `protect`, which
+//! catches the jump and unwinds Rust, and C resumes the jump when Rust has returned (`unwind.c`). The functions here
+//! that are named like R's may therefore be called like any other. `raw` has R's own: those that jump are called in
+//! this file alone, the others are listed in `NEVER_JUMP` of `tools/test/lint-bridge.R`, which a test runs.
 #![allow(improper_ctypes)] // SEXPREC is opaque
 #![allow(non_snake_case)] // R's names
 
@@ -139,8 +139,8 @@ pub fn set_inside(inside: bool) -> bool {
 
 /// Calls R. Where R jumps out of the body, Rust unwinds up to `conditions::attempt`, which every entry is in.
 ///
-/// The body's frames are jumped over: it has nothing to drop, which `Copy` says of what it takes and gives, and does
-/// not panic.
+/// The jump skips the body's frames, so the body must have nothing to drop, which `Copy` on its captures and result
+/// ensures, and must not panic.
 pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
     struct Call<F, T> {
         body: F,
@@ -177,10 +177,10 @@ fn jumped() -> ! {
 macro_rules! protected {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty;)+) => {
         $(
-            /// R's function, or C's of this package, in `protect`.
+            /// An R function, or a C function of this package, in `protect`.
             ///
             /// # Safety
-            /// As the function's.
+            /// That of the function.
             pub unsafe fn $name($($argument: $type),*) -> $out {
                 // SAFETY: the caller's promise.
                 protect(move || unsafe { raw::$name($($argument),*) })
@@ -218,10 +218,10 @@ protected! {
 macro_rules! of_vectors {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty: $kind:ident;)+) => {
         $(
-            /// R's function, in `protect` unless it is an ordinary vector of the type.
+            /// An R function, in `protect` unless the argument is an ordinary vector of the type.
             ///
             /// # Safety
-            /// As the function's.
+            /// That of the function.
             #[inline]
             pub unsafe fn $name(x: SEXP $(, $argument: $type)*) -> $out {
                 // SAFETY: the caller's promise.
@@ -255,10 +255,10 @@ of_vectors! {
     fn VECTOR_ELT(k: R_xlen_t) -> SEXP: VECSXP;
 }
 
-/// An attribute. R makes the value of `names` anew for some objects.
+/// An attribute. For some objects R builds the value of `names` anew.
 ///
 /// # Safety
-/// As R's function's.
+/// That of R's function.
 pub unsafe fn Rf_getAttrib(x: SEXP, name: SEXP) -> SEXP {
     // SAFETY: the caller's promise.
     unsafe {
@@ -403,10 +403,10 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
     }
 }
 
-/// A list under way. It and what is in it are protected until `finish`.
+/// A list under construction. It and its elements are protected until `finish`.
 ///
-/// Not extendr-api's: see `Cargo.toml`. Where it is left unfinished, by an error or a panic, the condition that C then
-/// raises resets the stack of protected values.
+/// extendr-api's list is not used: see `Cargo.toml`. If the list is left unfinished, by an error or a panic, the
+/// condition that C then raises resets the stack of protected values.
 #[must_use]
 pub struct List {
     list: SEXP,

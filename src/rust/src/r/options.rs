@@ -1,5 +1,5 @@
-//! Options `verdigris.*` and environment variables, as they are when they are looked at. A value that means nothing is
-//! an error that names the option and the way back to the default; nothing is done by then.
+//! Options `verdigris.*` and environment variables, read when they are used. An invalid value is an error, raised
+//! before anything is done, that names the option and the way back to the default.
 
 use std::ffi::CStr;
 #[cfg(not(target_os = "macos"))]
@@ -237,11 +237,11 @@ pub fn set_folder(folder: Option<PathBuf>) {
     *FOLDER.lock().unwrap_or_else(|p| p.into_inner()) = folder;
 }
 
-/// Reads how expressions are carried out and where compiled kernels are kept, once; when the package is loaded, or at
-/// the first use of a GPU after a wrong value has been mended.
+/// Reads once the options for the tier of expressions and the folder of compiled kernels: when the package is loaded,
+/// or at the first use of a GPU after an invalid value was corrected.
 ///
 /// # Errors
-/// `Argument` for the first option or environment variable that means nothing; none of them is used then.
+/// `Argument` for the first invalid option or environment variable; none of them is used then.
 #[cfg(not(target_os = "macos"))]
 pub fn start() -> Result<()> {
     use verdigris_engine::backend::cuda::compile::cache::set_cache_dir;

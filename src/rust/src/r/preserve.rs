@@ -1,5 +1,4 @@
-//! R objects that own memory which arrays, or other libraries, use: kept until the last user is gone, on whatever
-//! thread that is.
+//! R objects that own memory used by arrays or other libraries: preserved until the last user is gone, on any thread.
 
 use std::any::Any;
 use std::cell::RefCell;

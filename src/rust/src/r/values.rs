@@ -1,4 +1,4 @@
-//! Ordinary R values as Rust's: vectors, scalars, lengths, strings, names of dtypes.
+//! Ordinary R values converted to Rust: vectors, scalars, lengths, strings, names of dtypes.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::memory::fallible;

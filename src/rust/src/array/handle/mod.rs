@@ -1,4 +1,4 @@
-//! The handle behind an R vector that is an array: the engine's array and, once R has read it, its host copy.
+//! The handle of an array, owned by its R vector: the engine's array and, once R has read it, its host copy.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

@@ -1,4 +1,5 @@
-//! Reading elements: the host copy of all, or a block of elements around the one that was read last.
+//! Reading elements: from the host copy of all, or from a window, a block of elements around the last one that was
+//! read.
 
 use std::rc::Rc;
 
@@ -83,10 +84,10 @@ impl Handle {
         Ok(())
     }
 
-    /// Elements from the host copy or the window; false where they are in neither.
+    /// Copies elements from the host copy or the window; false where they are in neither.
     ///
     /// # Safety
-    /// There is room for `n` elements at `out`.
+    /// There is space for `n` elements at `out`.
     pub unsafe fn cached(&self, from: usize, n: usize, out: *mut u8) -> bool {
         let size = host_copy::r_size(self.array.borrow().dtype());
         // SAFETY: R asks within the length; the window's part is checked.
@@ -109,10 +110,10 @@ impl Handle {
         true
     }
 
-    /// Elements that are not at hand.
+    /// Copies elements that are neither in the host copy nor in the window.
     ///
     /// # Safety
-    /// There is room for `n` elements at `out`.
+    /// There is space for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
         self.check()?;
         if self.number {
@@ -145,11 +146,11 @@ impl Handle {
         Ok(())
     }
 
-    /// One element of a computed array, not at hand. As `read()`, but all elements are never fetched: they were not
-    /// asked for.
+    /// Copies one element of a computed array that is neither in the host copy nor in the window. Unlike `read()` it
+    /// never fetches all elements.
     ///
     /// # Safety
-    /// There is room for one element at `out`.
+    /// There is space for one element at `out`.
     pub unsafe fn element(&self, index: usize, out: *mut u8) -> Result<()> {
         self.check()?;
         let reads = self.rare(|rare| {

@@ -1,4 +1,4 @@
-//! The vector on a handle: from one to the other, and new vectors.
+//! The R vector of a handle: lookups in both directions, and new vectors.
 
 use std::os::raw::c_int;
 
@@ -94,11 +94,11 @@ pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     x
 }
 
-/// A vector that is to have an array of this type and length, which `fill` gives it, with `dim` where there are two
-/// dimensions or more, and its class. Not protected.
+/// A vector for an array of this type and length, which `fill` provides, with `dim` for two or more dimensions, and its
+/// class. Not protected.
 ///
 /// # Errors
-/// `Shape` for an extent that `dim` cannot say.
+/// `Shape` for an extent that `dim` cannot represent.
 pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
         return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
@@ -154,10 +154,10 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
     })
 }
 
-/// A vector on memory from outside, with `dim` where there are two dimensions or more. Not protected.
+/// A vector over memory from outside, with `dim` for two or more dimensions. Not protected.
 ///
 /// # Errors
-/// `Shape` for an extent that `dim` cannot say.
+/// `Shape` for an extent that `dim` cannot represent.
 pub fn shaped(array: Array, dim: &[usize]) -> Result<SEXP> {
     let out = empty(array.dtype(), array.len(), dim)?;
     fill(out, Handle::import(array));
