@@ -1,4 +1,4 @@
-#' Bring an array back to the host
+#' Read an array into an ordinary vector
 #'
 #' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()` give
 #' ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`,

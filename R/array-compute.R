@@ -1,4 +1,4 @@
-#' Compute what is recorded
+#' Evaluate recorded operations
 #'
 #' Arithmetic on arrays is recorded, and computed when something needs the values: printing, a host read, a reduction.
 #' `gpu_compute()` computes now: one kernel for all arrays that have the same length, which reads what they have in
@@ -51,7 +51,7 @@ compute_several <- function(..., out, call) {
   ..1
 }
 
-#' What computing an array would run
+#' Show the kernels that would compute an array
 #'
 #' Shows the kernels that [gpu_compute()] would run for what is recorded in an array: the operations of each, what it
 #' reads and writes, and its source. Nothing is computed.

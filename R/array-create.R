@@ -1,4 +1,4 @@
-#' Make arrays on a device
+#' Create arrays on a device
 #'
 #' Nothing is copied from R, and a constant or a sequence takes no memory until something needs it whole.
 #'

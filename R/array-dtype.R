@@ -1,4 +1,4 @@
-#' What an array is
+#' Type, device and state of an array
 #'
 #' None of these computes or copies anything, but `gpu_cast()`, which records a cast.
 #'

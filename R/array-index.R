@@ -52,7 +52,7 @@ is_index_matrix <- function(i, d) {
   !is.null(d) && is.matrix(i) && (is.numeric(i) || is.character(i)) && ncol(i) == length(d)
 }
 
-#' Parts of arrays
+#' Subset and assign to arrays
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are

@@ -10,7 +10,7 @@ SHOWN_COLUMNS <- 8L
 # Elements that a viewer or a document gets.
 VIEWED <- 1000L
 
-#' Showing arrays
+#' Print arrays
 #'
 #' `print()` shows the type, shape and device of an array and its elements: all of a short one, the first of a long one.
 #' Only what is shown is copied from the device, and of a long array that is recorded only that is computed: the array

@@ -177,7 +177,7 @@ bind <- function(parts, labels, given, level, by_row) {
 # What is joined: of arrays and integer64 the elements alone count.
 as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.vector(x)
 
-#' Arrays bound by columns or rows
+#' Bind arrays by columns or rows
 #'
 #' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the
 #' device. On a GPU what `rbind()` gives is a view of rows that lie one after the other. With a data frame among them
@@ -245,7 +245,7 @@ level_given <- function(f, level) {
 
 # ---- made from elements ------------------------------------------------------------------------------
 
-#' Matrices and arrays of elements
+#' Make matrices and arrays
 #'
 #' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and their like, for arrays:
 #' on the device, by views of the elements where these repeat. With no array among the arguments they are base R's

@@ -1,4 +1,4 @@
-#' Memory with strides
+#' Strided memory and views
 #'
 #' `gpu_empty()` allocates memory that nothing is written to, with neighbours along each dimension as far apart as
 #' `strides` says. `gpu_as_strided()` is another view of an array's memory: any window, diagonal or repetition that

@@ -220,7 +220,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
     list("scaled:scale" = scale)))
 }
 
-#' Element by element
+#' Apply a function to each element
 #'
 #' [base::mapply()], [base::Map()], functions of [base::Vectorize()], [base::Position()], [base::Find()] and
 #' [stats::complete.cases()] of arrays are base R's on the host. All but the last call a function of R with each

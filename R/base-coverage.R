@@ -1,4 +1,4 @@
-#' What base R's functions do with arrays
+#' Coverage of base R's functions
 #'
 #' The functions of base and stats that are about numbers, and where each computes when its data are arrays. This page
 #' is made by a program (`tools/test/coverage.R`) that calls each of them with arrays and counts what comes to the host;

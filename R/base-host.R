@@ -52,7 +52,7 @@ hosted_method <- function(f) {
   method
 }
 
-#' What base R computes on the host
+#' Functions that run on the host
 #'
 #' Functions of base R that have no device code yet. They copy their arrays to the host, and what they compute, where it
 #' is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.

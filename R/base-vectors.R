@@ -7,7 +7,7 @@ through_host <- function(x, f, ...) {
   as_gpu(f(ordinary_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
 }
 
-#' Vectors of arrays: joining and repeating
+#' Join, repeat and reverse arrays
 #'
 #' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the
 #' elements once, on the device. `all.equal()` reads the arrays on the host, and takes ordinary vectors beside them.

@@ -1,4 +1,4 @@
-#' Record a block of code, and run it again
+#' Record code as a CUDA graph
 #'
 #' A kernel takes some microseconds to launch from R; twenty small ones spend their time so. `gpu_graph()` runs a block
 #' of code once while the device records what is queued, and gives a function that runs all of that again by one call,

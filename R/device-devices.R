@@ -1,4 +1,4 @@
-#' Devices
+#' List and choose devices
 #'
 #' An array lives on one device: `"cpu"`, or an NVIDIA GPU, `"cuda"` (the first one, also `"cuda:0"`), `"cuda:1"` and so
 #' on. What makes arrays without naming a device uses the current one. That is the choice of `gpu_use()`, else option

@@ -1,4 +1,4 @@
-#' What was found, and what is missing
+#' Report on the GPU and CUDA's libraries
 #'
 #' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of
 #' compiled kernels and the package's options; for each lack, the command that mends it. Libraries that this version

@@ -1,4 +1,4 @@
-#' What a piece of code takes
+#' Time and profile code on a device
 #'
 #' `gpu_time()` runs code once, and tells the time on the host and on the device, and what was launched and copied.
 #' `gpu_profile()` tells it kernel by kernel, and draws it. `gpu_range()` gives a piece of code a name in NVIDIA's

@@ -1,4 +1,4 @@
-#' Raw addresses
+#' Arrays over raw addresses
 #'
 #' `gpu_pointer()` tells where an array lies in memory, for code that takes addresses; `gpu_from_pointer()` makes an
 #' array of memory that someone else has allocated, without a copy.

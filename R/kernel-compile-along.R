@@ -122,7 +122,7 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   out
 }
 
-#' Folds, scans and orders by R functions
+#' Reduce, scan and sort by R functions
 #'
 #' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each, as [base::Reduce()]
 #' does with and without `accumulate`. `f` takes two numbers and must be associative: the device combines neighbours

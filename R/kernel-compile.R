@@ -1,7 +1,7 @@
 # R functions as functions of a device: gpu_compile(), and the scopes and calls of compiled functions. The compiler is
 # the crate `compile`; here R's names are looked up, and calls are made.
 
-#' R functions as kernels
+#' Compile R functions to kernels
 #'
 #' `gpu_compile(f)` makes a function that runs `f` for each element of its arguments, on the device: one element, one
 #' path or one pixel a thread. The person writes the loop in R. `gpu_map(f, ...)` compiles and calls at once.

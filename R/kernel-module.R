@@ -210,7 +210,7 @@ print.gpu_module <- function(x, ...) {
   invisible(x)
 }
 
-#' Variables of a module on the device
+#' Device variables of a module
 #'
 #' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the
 #' kernels that use it, also of those on other streams (see [gpu_stream()]). Two kernels of a module on two streams are

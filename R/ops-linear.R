@@ -196,7 +196,7 @@ if (getRversion() < "4.3.0") {
   rm(signature)
 }
 
-#' Many matrix products at once
+#' Batched matrix products
 #'
 #' The products of the slices of two arrays of three dimensions: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or
 #' an array of one slice, is a factor of each product. On a GPU by one call of cuBLAS, queued and not waited for;

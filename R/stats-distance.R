@@ -1,6 +1,6 @@
 # Distances between the rows of a matrix.
 
-#' Distances
+#' Distances between rows
 #'
 #' [stats::dist()] of an array: the rows are compared in pairs on the device, as views that repeat, in one kernel for
 #' each block of rows; nothing of the size of all pairs times all columns is stored. On the host run matrices in which

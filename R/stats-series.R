@@ -1,6 +1,6 @@
 # Time series and differences.
 
-#' Differences and times of arrays
+#' Differences and time series
 #'
 #' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series
 #' and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and
