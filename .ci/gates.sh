@@ -1,6 +1,6 @@
-# What .ci/run and .ci/full share: a gate runs a command with a time limit and counts whether it succeeded; `sum_up`
-# prints the counts. A gate that this machine does not let run (it forbids mounts, say) says NOT CHECKED and counts as
-# skipped. To be sourced, with the words that gates' names must have as arguments; none: all gates.
+# Helpers of .ci/run and .ci/full: a gate runs a command with a time limit and counts whether it succeeded; `sum_up`
+# prints the counts. A gate that this machine cannot run (mounts are forbidden, say) prints NOT CHECKED and counts as
+# skipped. To be sourced, with the words that gates' names must contain as arguments; without arguments all gates run.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 logs=build/ci; mkdir -p $logs

@@ -1,10 +1,11 @@
-# Functions of base R that are no generics, exported under their own names and with their own formals: a call with an
-# array (or an object of another class) among its arguments goes to a function of this package, any other to base R's.
+# Interposed functions: functions of base R that are not generic, exported under their own names and with their own
+# formals. A call with an array (or an object of another class) among its arguments goes to a function of this package,
+# any other to base R's.
 #
-# It reaches base R's function as an S4 generic's call reaches its method: with the same call, the same frames below and
-# the same promises, so conditions name what the user wrote and `missing()`, `nargs()`, `substitute()` and
-# `match.call()` answer as ever. A true generic would choose by classes, which does not see an array in a list,
-# evaluates arguments to choose, and costs 3 to 4 ms each when the package is loaded.
+# It reaches base R's function as an S4 generic's call reaches its method: with the same call, frames and promises. So
+# conditions show what the user wrote, and `missing()`, `nargs()`, `substitute()` and `match.call()` answer as always. A
+# true generic would dispatch on classes, which does not find an array in a list and evaluates arguments, and it costs 3
+# to 4 ms when the package is loaded.
 
 # What an environment of interposed functions holds, by which `written_call()` knows them.
 INTERPOSED <- ".verdigris"

@@ -1,6 +1,7 @@
 # Subsetting and assignment: base R's rules on dimensions and names; the values move on the device.
 
-# Subscripts as the device takes them: names become positions, factors their codes. What base R refuses is a fault.
+# Subscripts in the form that the device takes: names become positions, factors their codes. Subscripts that base R
+# refuses are errors.
 positional <- function(i, names, bounded) {
   if (is_gpu(i)) return(if (is.complex(i)) fault() else i)
   if (is.character(i)) {

@@ -1,5 +1,5 @@
-# How arrays show themselves. Each method fetches only the elements that it shows, and of a large array that is recorded
-# computes only those; `str()` and what an editor calls compute nothing.
+# Printing arrays. Each method fetches only the elements that it shows; of a large recorded array only those are
+# computed. `str()` and the methods that editors call compute nothing.
 
 # A vector up to this long is shown whole; of a longer one the first SHOWN_FIRST.
 SHOWN_WHOLE <- 100L

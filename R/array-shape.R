@@ -1,6 +1,7 @@
-# Arrays of other shapes: joined, repeated, placed on a diagonal. Repeating and windows are views, which take no memory.
+# Shapes: joining, repeating, diagonals. Repeating and windows are views, which take no memory.
 
-# A view of x as an array of shape `dim`; each of its axes, fastest first, walks axis `of` from `start` (from 0) on.
+# A view of x as an array of shape `dim`: each of its axes, fastest first, follows axis `of` from index `start` (from 0)
+# on.
 strided <- function(x, dim, of, extent, step = rep(1, length(of)), start = rep(0, length(of))) {
   .Call(C_strided, x, as.double(dim), as.double(of), as.double(start), as.double(step), as.double(extent))
 }

@@ -1,7 +1,7 @@
-# Functions along the margins of arrays: what reduces or sweeps runs on the device.
+# Functions along the margins of arrays. Reducing and sweeping run on the device.
 
-# Which of base R's functions FUN is, of those with these names ("count" is length()): what the device computes; NA for
-# another.
+# The name of the base R function that FUN is, among these names ("count" is length()), which the device computes; else
+# NA.
 known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod,
     any = base::any, all = base::all,

@@ -1,6 +1,5 @@
-# Functions of base R that have no device code yet and would go wrong, or cost too much, by reading an array as a
-# vector: their C code copies the class to an ordinary result, they ask for a vector without attributes, or they compare
-# elements in pairs.
+# Functions of base R that have no device code yet and must not read an array as a plain vector: their C code copies the
+# class to an ordinary result, they ask for a vector without attributes, or they compare elements in pairs.
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
@@ -96,8 +95,8 @@ for (from in names(HOSTED)) for (name in HOSTED[[from]]) {
 }
 rm(from, name, f)
 
-# What order() and sort.list() ask of a class: numbers in the same order. It is they who read them on the host, by the
-# rule on access.
+# order() and sort.list() call xtfrm() for a class: numbers in the same order. These functions read them on the host, by
+# the rule on access.
 #' @rdname host
 #' @export
 xtfrm.gpu_array <- function(x) {

@@ -1,6 +1,6 @@
-# R before 4.3 looks for S3 methods of an object with the S4 bit by its first class alone (see ?UseMethod): these
-# generics of R's own packages, whose methods for matrices, arrays, time series or numbers base R would find by the
-# other classes, are told.
+# R before 4.3 looks for S3 methods of an object with the S4 bit by its first class alone (see ?UseMethod). Base R would
+# find the methods for matrices, arrays, time series or numbers by the other classes; here these generics of R's own
+# packages are given methods that do.
 
 IMPLICIT <- list(
   base = c("as.Date", "as.POSIXct", "as.POSIXlt", "determinant", "diff", "isSymmetric", "plot", "subset"),

@@ -1,16 +1,16 @@
-# What package:verdigris has in front of functions of the same name. A call without an array reaches what it would
-# have reached without this package: the next function of that name on the search path, whatever was attached there,
-# before or later.
+# Masks: the functions that package:verdigris has under names of other functions. A call without an array reaches the
+# function that it would have reached without this package: the next one of that name on the search path, whatever is
+# attached there, before or later.
 #
-# Each name is an active binding, which looks at the search path as R does when it looks for a function. Where base
-# R's function is next its value is this package's own (aaa-interpose.R); otherwise, and of S4 generics, it is a mask
-# of what is next, with its formals. So what the caller gets is decided when the function is looked up, as ever, and
-# calls of the namespace's functions, by importing or by `verdigris::`, have base R's function behind them.
+# Each name is an active binding, which searches the path as R does for a function. If the next function is base R's,
+# the value is this package's own (aaa-interpose.R); otherwise, and for S4 generics, it is a mask of the next function,
+# with its formals. So the choice is made when the function is looked up, as always. Calls of the namespace's functions,
+# imported or by `verdigris::`, have base R's function behind them.
 #
-# A mask hands a call on as an interposed function does. What it does before that must do no harm: an argument may
-# stand for an expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. So of the
-# arguments in which this package's function takes arrays it evaluates the first, and those by which an S4 generic
-# dispatches; of others it looks at values that are there already (`C_known`).
+# A mask passes a call on as an interposed function does. Its test must have no side effects: an argument may be an
+# expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. Of the arguments that may be
+# arrays, the test evaluates the first, and those by which an S4 generic dispatches; of the others it only sees values
+# that are known already (`C_known`).
 
 mask <- function(name, theirs) {
   ours <- get(name, envir = topenv())

@@ -1,9 +1,9 @@
-# Pictures of arrays: what would lie on the same dot of the device is left out before anything is fetched.
+# Plots of arrays: points that would be drawn on the same pixel are left out before anything is fetched.
 #
-# A picture has far fewer dots than a large array has elements. Points are put into cells of a dot each, on the device
-# where the array is, and of each cell the last point is fetched, which is the one that base R would draw on top. Of a
-# line the first, last, least and greatest value in each column of dots draw the same line (Jugel, Jerzak, Hackenbroich
-# and Markl, M4: A Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
+# A plot has far fewer pixels than a large array has elements. Points are assigned to cells of one pixel on the array's
+# device; the last point of each cell is fetched, which base R would draw on top. The first, last, least and greatest
+# value in each column of pixels draw the same line as all values (Jugel, Jerzak, Hackenbroich and Markl, M4: A
+# Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
 
 # Arrays up to this size are fetched as they are.
 DRAWN_WHOLE <- 10000L

@@ -1,5 +1,5 @@
-# Base R's generics on vectors that are not elementwise: what has no device code yet runs on the host, and its
-# result goes back to where the array is.
+# Base R's generics on vectors that are not elementwise. Those without device code run on the host, and the result goes
+# back to the array's device.
 
 # The result of f on the host copy, as an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {

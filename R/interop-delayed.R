@@ -1,5 +1,5 @@
-# DelayedArray's contract of a seed: an array may stand under a DelayedArray. dim() and dimnames() are R's own;
-# extract_array() fetches the part that is asked for, which is picked on the device.
+# DelayedArray's interface of a seed, so that an array can back a DelayedArray. dim() and dimnames() are R's own;
+# extract_array() selects the requested part on the device and fetches it.
 
 extract_part <- function(x, index) {
   subscripts <- lapply(index, function(i) if (is.null(i)) quote(expr = ) else i)

@@ -1,7 +1,7 @@
-# The Matrix package's generics, where a Matrix meets an array: base R's copy on the host, and Matrix decides.
+# The Matrix package's generics for a Matrix and an array: the array is read on the host, and Matrix computes.
 #
-# Its own methods for (CsparseMatrix, ANY) and the like call themselves with what as.matrix() gives, which is an array
-# again: solve(Matrix, x) would not end.
+# Matrix's own methods for (CsparseMatrix, ANY) and the like call themselves with the result of as.matrix(), which is an
+# array again: solve(Matrix, x) would recurse for ever.
 
 MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
 

@@ -1,5 +1,5 @@
-# Python's arrays, by reticulate, where the user has it: `__dlpack__` both ways. inst/python/verdigris_dlpack.py is the
-# other side.
+# Python's arrays, by reticulate, if it is installed: `__dlpack__` in both directions. inst/python/verdigris_dlpack.py
+# is the other side.
 
 #' Share memory with Python
 #'

@@ -1,5 +1,6 @@
-# vctrs, on which tibble and dplyr rest: arrays meet arrays, and numbers from R, in an array. The methods are registered
-# when vctrs is loaded (.onLoad). There is no vec_proxy(): vctrs then takes slices by `[`, which stays on the device.
+# vctrs, on which tibble and dplyr are built: the common type of arrays, and of arrays and numbers, is an array. The
+# methods are registered when vctrs is loaded (.onLoad). There is no vec_proxy(): vctrs then slices by `[`, which stays
+# on the device.
 
 # A vector (or rows of an array) of length 0 of x's R type and shape, for vctrs' own rules.
 prototype <- function(x) {

@@ -1,5 +1,5 @@
-# What is composed of compiled functions: margins, neighbourhoods, folds, scans and orders by R functions. Each is a
-# function in R around the person's, and is compiled with it.
+# Functions composed of compiled functions: margins, neighbourhoods, reductions, scans and sorts by R functions. Each is
+# an R function around the user's, compiled together with it.
 
 #' Functions along margins and over neighbourhoods, on the device
 #'

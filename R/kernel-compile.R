@@ -1,5 +1,5 @@
-# R functions as functions of a device: gpu_compile(), and the scopes and calls of compiled functions. The compiler is
-# the crate `compile`; here R's names are looked up, and calls are made.
+# R functions compiled to kernels: gpu_compile(), and the scopes and calls of compiled functions. The compiler is the
+# crate `compile`; this file looks names up in R and makes calls.
 
 #' Compile R functions to kernels
 #'

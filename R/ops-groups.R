@@ -1,9 +1,9 @@
-# Groups: what is computed of the elements that share a key.
+# Grouped computations on the elements that share a key.
 #
 # Keys become codes, and each code has an accumulator to which its elements are added in a fixed order
-# (`C_reduce_coded`). Where there are too many groups for that on a GPU, some ten thousand, the elements are put in the
-# order of their groups by one sort of the codes. A group is then cut into pieces of a fixed length, the last one filled
-# up with what changes nothing, and all pieces are reduced at once; so are the pieces' results, until each group has
+# (`C_reduce_coded`). A GPU has memory for accumulators of some ten thousand groups. Beyond that, one sort of the codes
+# brings the elements into the order of their groups. Each group is then cut into pieces of a fixed length, the last one
+# padded with neutral elements, and all pieces are reduced at once; so are the pieces' results, until each group has
 # one.
 
 GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
@@ -333,8 +333,8 @@ ave_array <- function(x, keys, FUN) {
   x
 }
 
-# All groups in one assignment, on which unsplit() rests: base R's method makes one for each group, and each is a new
-# array.
+# Assigns all groups at once, for unsplit(): base R's method makes one assignment for each group, each of which copies
+# the array.
 #' @rdname gpu_group
 #' @usage NULL
 #' @export

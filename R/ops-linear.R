@@ -1,6 +1,6 @@
 # Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a vector the engine.
 
-# The three products: what each factor is read as, and base R's function.
+# The three products: how each factor is read, and base R's function.
 matrix_product <- function(x, y) product_of(x, y, `%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))

@@ -1,5 +1,5 @@
-# Equal elements: distinct ones, matches, bins, counts. What is larger than a few elements rests on a stable sort, whose
-# runs of equal elements say which is the first, and which of two vectors it comes from.
+# Equal elements: distinct ones, matches, bins, counts. Beyond a few elements they use a stable sort: in a run of equal
+# elements it shows the first one, and which of two vectors each comes from.
 
 # Tables of so many numbers are compared one by one, in one kernel.
 MOST_COMPARED <- 8L

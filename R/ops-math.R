@@ -1,6 +1,6 @@
 # Elementwise functions of several arguments: base R's names and formals.
 
-# Rows of real numbers alone.
+# Rows of the operation table for real numbers only.
 REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log",
   paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
 

@@ -1,6 +1,6 @@
 # Operators and elementwise functions of one array: methods that record an operation.
 
-# Base R on host copies: for operands that mean more than numbers (Date, factor, Matrix, character).
+# Base R on host copies, for operands that mean more than numbers (Date, factor, Matrix, character).
 on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
 
 # The same for an operator's operands, called from C. Of time series base R names columns by the expressions.

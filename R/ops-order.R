@@ -1,4 +1,4 @@
-# Order: sorting, ranks, quantiles, positions of what is TRUE.
+# Order: sorting, ranks, quantiles, positions of TRUE.
 
 #' Positions, sorting and quantiles
 #'

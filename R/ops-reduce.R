@@ -1,4 +1,4 @@
-# Reductions: base R's names, ordinary R numbers.
+# Reductions under base R's names; results are ordinary R numbers.
 
 STATUS_EMPTY <- 1L
 STATUS_OVERFLOW <- 2L

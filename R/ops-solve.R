@@ -1,6 +1,7 @@
-# Solving: LU and Cholesky factors and triangles by cuSOLVER and cuBLAS on a CUDA device, base R's LAPACK on the cpu.
+# Linear systems: LU and Cholesky factors and triangular solves by cuSOLVER and cuBLAS on a CUDA device, base R's LAPACK
+# on the cpu device.
 
-# ---- what goes where -------------------------------------------------------------------------------------
+# ---- devices -------------------------------------------------------------------------------------------------
 
 # The order of a square matrix that a CUDA device factors; NULL for what base R has the say of, or its errors.
 order_of <- function(x) {

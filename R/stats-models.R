@@ -1,4 +1,4 @@
-# Models and tests: base R's functions on arrays, where reading one as a vector is not enough.
+# Models and tests: functions of base R that need more than an array read as a vector.
 
 # Base R asks is.vector(), which is FALSE of what has a class.
 #' @rdname host
@@ -8,13 +8,13 @@ mahalanobis <- interposed("mahalanobis", c("x", "center", "cov"), hosted_mahalan
   home = "stats")
 hosted_mahalanobis <- function(...) hosted(stats::mahalanobis, list(...))
 
-# It asks an array for one element after the other.
+# Base R's function reads an array element by element.
 #' @rdname host
 #' @usage NULL
 #' @export
 approx <- interposed("approx", c("x", "y", "xout"), hosted_call(stats::approx, environment()), home = "stats")
 
-# Its loop over all elements asks an array how many there are, each time.
+# Base R's loop over all elements asks for the length of the array each time.
 #' @rdname host
 #' @usage NULL
 #' @export lm.fit

@@ -1,6 +1,6 @@
-# Random numbers: drawn on the device, decided by R's generator.
+# Random numbers, drawn on the device and determined by R's generator.
 
-# A stream's key: 64 bits from R's generator, so that set.seed() and future.seed decide.
+# The key of a stream: 64 bits from R's generator, so that set.seed() and future.seed determine the draws.
 stream_key <- function() floor(stats::runif(2L) * 4294967296)
 
 # A count as R's own generators read it: a length stands for a vector.

@@ -1,4 +1,4 @@
-# Windows that move along a vector: views that overlap, and passes that double the window.
+# Moving windows: overlapping views, and passes that double the window.
 
 #' Moving windows
 #'

@@ -1,5 +1,5 @@
-# What the device takes for an argument of base R's functions. Anything else goes to base R, which knows what it means
-# and what is wrong with it: no method judges such a value by rules of its own.
+# Checks of arguments of base R's functions that the device supports. Any other value goes to base R, which interprets
+# or refuses it: no method has rules of its own for such values.
 
 # A condition: TRUE, FALSE, or a number in their place.
 is_switch <- function(x) (is.logical(x) || is.numeric(x)) && length(x) == 1L && !is.object(x) && !is.na(x)

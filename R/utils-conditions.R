@@ -1,4 +1,4 @@
-# Raises what the library left behind: list(kind, message, detail, source, advice). Called from C.
+# Raises the condition that the library left pending: list(kind, message, detail, source, advice). Called from C.
 raise <- function(condition, unused) {
   if (condition$kind == "interrupt") rlang::interrupt() # jumps, as Ctrl-C does
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)

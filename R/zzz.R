@@ -1,6 +1,6 @@
 .onLoad <- function(libname, pkgname) {
-  # from 64 elements on base wraps a shared object whose attributes change instead of copying it: the library
-  # must know such a wrapper when it sees one
+  # from 64 elements on base R wraps a shared object whose attributes change instead of copying it: the library must
+  # recognise such a wrapper
   classed <- lapply(list(logical(64), integer(64), double(64), complex(64)), function(x) {
     class(x) <- "shared"
     x

@@ -1,17 +1,17 @@
-# verdigris on the cases of cases.csv, from plain R code.
+# Runs verdigris on the cases of cases.csv, from plain R code.
 #
 #   Rscript bench/bench.R OUT.jsonl [--device=cuda] [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--serve] [PREFIX
 #   ...]
 #
 # Runs the cases whose names begin with a PREFIX (default: those marked so in cases.csv), or, with --serve, the groups
-# that it reads from its standard input, one line "GROUP ROUND" each (bench/run.sh). Each answer is checked first,
-# against base R on the host in float64; a wrong one is reported and not timed. A line of JSON a case goes to OUT.jsonl:
-# `ms`, one figure a repeat; `host_us`, until the call returns; `launches` a call; `peak_bytes`, the most that arrays
-# held.
+# that it reads from its standard input, one line "GROUP ROUND" each (bench/run.sh). Each result is first checked
+# against base R on the host in float64; a wrong one is reported and not timed. Each case writes a line of JSON to
+# OUT.jsonl: `ms`, one figure a repeat; `host_us`, until the call returns; `launches` a call; `peak_bytes`, the maximum
+# held by arrays.
 #
 # The functions below are what a user writes. They take a list of operands, which are ordinary vectors for the reference
-# and arrays for the device. Timed calls end in gpu_compute() and each repeat in gpu_sync(); numbers are timed in R's
-# hand.
+# and arrays for the device. Timed calls end in gpu_compute() and each repeat in gpu_sync(); calls that return a number
+# are timed until R has it.
 suppressPackageStartupMessages(library(verdigris))
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
 source(file.path(folder, "measure.R"))

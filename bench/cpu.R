@@ -1,16 +1,17 @@
-# The cpu device against base R, operation by operation: what is slower than base R, and by how much.
+# The cpu device compared with base R, operation by operation: which operations are slower, and by how much.
 #
 #   Rscript bench/cpu.R [--sizes=1e5,1e6,1e7] [--chain=1e3,1e4,1e5,1e6,1e7,1e8] [--only=PREFIX,...] [--seconds=0.15]
 #   [--clock=wall|cpu] [--csv=OUT]
 #
-# Each case is one R function, called on ordinary vectors and on arrays. The answers are compared first. Base R and the
-# device are timed in turn, so that whatever else the machine does falls on both, and the fastest repeat of each is
-# taken. Arrays are computed in each repeat (gpu_compute()); results are dropped, as a loop drops them. The project asks
-# that nothing here is slower than 1.2 times base R from 1e5 elements on. Calls that have to do with few elements stand
-# apart.
+# Each case is one R function, called on ordinary vectors and on arrays. The results are compared first. Base R and the
+# device are timed in turn, so that other load on the machine affects both, and the fastest repeat of each is taken.
+# Arrays are computed in each repeat (gpu_compute()); results are dropped, as a loop drops them. The project's goal is
+# that no operation is slower than 1.2 times base R from 1e5 elements on. Calls that touch few elements are listed
+# separately.
 #
-# --clock=cpu takes processor time of all threads (bench/clock.c) instead of the clock's, which says little about two
-# threads, but can be trusted where others use the machine: with RAYON_NUM_THREADS=1 it is what the work costs one core.
+# --clock=cpu takes the processor time of all threads (bench/clock.c) instead of elapsed time. It ignores the gain of
+# two threads, but can be trusted where others use the machine: with RAYON_NUM_THREADS=1 it is the cost of the work on
+# one core.
 suppressPackageStartupMessages(library(verdigris))
 options(warn = -1)
 

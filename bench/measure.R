@@ -1,4 +1,4 @@
-# What bench.R is made of: options, the host's inputs, checking, timing and lines of JSON. Sourced by it.
+# Parts of bench.R, which sources this file: options, the host's inputs, checking, timing and lines of JSON.
 
 given <- commandArgs(TRUE)
 flag <- function(name, default) {

@@ -1,8 +1,8 @@
-# What an operation costs on R's side: recording, a small result computed, a number, and a loop of updates with R's gc.
+# Costs of operations on R's side: recording, a small result computed, a number, and a loop of updates with R's gc.
 #
 #   Rscript bench/recording.R [cpu|cuda]        the device; default: the current one
 #
-# Times are microseconds a call, elapsed, the median of repeats and in brackets the least; R's gc is in them.
+# Times are elapsed microseconds a call, R's gc included: the median of repeats and, in brackets, the minimum.
 suppressMessages(library(verdigris))
 device <- c(commandArgs(TRUE), gpu_device(as_gpu(0)))[1]
 

@@ -1,9 +1,9 @@
-# Tables and the picture of a run of bench/run.sh.
+# Tables and the plot of a run of bench/run.sh.
 #
 #   Rscript bench/report.R OUT [PICTURE.svg]
 #
-# Without a picture: merges OUT/verdigris.jsonl and OUT/peers.jsonl into OUT/results.json (an object a case and peer,
-# medians over all rounds) and OUT/results.md. With one: draws the ratios of OUT/results.json to the best peer (needs
+# Without PICTURE: merges OUT/verdigris.jsonl and OUT/peers.jsonl into OUT/results.json (an object a case and peer,
+# medians over all rounds) and OUT/results.md. With it: draws the ratios of OUT/results.json to the best peer (needs
 # cairo).
 arguments <- commandArgs(TRUE)
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))

@@ -1,10 +1,10 @@
-# Compiled R functions: against kernels that are written by hand in CUDA C (on a GPU), or against the byte-compiled R
-# loop on one core (--device=cpu; set RAYON_NUM_THREADS=1). And what compiling costs without NVRTC.
+# Compiled R functions compared with hand-written CUDA C kernels (on a GPU), or with the byte-compiled R loop on one
+# core (--device=cpu; set RAYON_NUM_THREADS=1). Also the cost of compiling, without NVRTC.
 #
 #   Rscript bench/routines.R [--device=cuda|cpu] [--scale=1] [--seconds=0.5] [--csv=OUT]
 #
-# On a GPU at scale 1: 1e7 paths of 252 steps, and 4096 x 4096 pixels of at most 1000 turns. Answers are compared first:
-# escape counts are equal, means of paths agree within their standard errors (the hand-written kernel draws other
+# On a GPU at scale 1: 1e7 paths of 252 steps, and 4096 x 4096 pixels of at most 1000 iterations. Results are compared
+# first: escape counts are equal, means of paths agree within their standard errors (the hand-written kernel draws other
 # numbers).
 suppressPackageStartupMessages(library(verdigris))
 option <- function(name, default) {

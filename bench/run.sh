@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# verdigris and its peers side by side on one machine: R and Python stay up and take turns, a group of cases at a time,
-# for some rounds, so that both see the same card in the same state. Then bench/report.R makes OUT/results.json and
+# Runs verdigris and its peers side by side on one machine. R and Python stay up and take turns, a group of cases at a
+# time, for some rounds, so that both see the same GPU in the same state. Then bench/report.R makes OUT/results.json and
 # OUT/results.md.
 #
 #   bench/run.sh OUT [--rounds=2] [--quick] [--device=cuda] [--scale=1] [--seconds=0.15] [--peers=cupy,torch,jax]
 #   [PREFIX ...]
 #
-# With PREFIXes the cases whose names begin so (bench/cases.csv); --quick: one round of short repeats. R finds the
+# PREFIXes select the cases whose names begin so (bench/cases.csv); --quick: one round of short repeats. R finds the
 # package by R_LIBS. Without a GPU: bench/run.sh OUT --device=cpu --peers=numpy --scale=1e-3
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

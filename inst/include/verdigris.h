@@ -3,11 +3,11 @@
 // In DESCRIPTION: `LinkingTo: verdigris` for this header and `Imports: verdigris`, which must be loaded before one of
 // these functions is called (importFrom(verdigris, as_dlpack) in NAMESPACE does that). A tensor is a
 // DLManagedTensorVersioned, or, where `versioned` is 0, a DLManagedTensor, of dlpack.h
-// (https://github.com/dmlc/dlpack), passed as `void *`. The vignette `dlpack` of the package says what an R package
-// that gives out or takes tensors has to do.
+// (https://github.com/dmlc/dlpack), passed as `void *`. The vignette `dlpack` explains how an R package exports or
+// imports tensors.
 //
-// R's thread only. No function but verdigris_raise() jumps: a failure gives NULL, and verdigris_message() and
-// verdigris_raise() tell of the last one. So they can be called with C++ or Rust frames on the stack.
+// Call these on R's thread only. No function but verdigris_raise() jumps, so they can be called with C++ or Rust frames
+// on the stack. A failure returns NULL; verdigris_message() and verdigris_raise() report the last one.
 #ifndef VERDIGRIS_H
 #define VERDIGRIS_H
 
@@ -54,10 +54,10 @@ static inline int verdigris_version(void) { return verdigris_version_found_()();
 static inline int verdigris_is_array(SEXP x) { return verdigris_is_array_found_()(x); }
 
 // A tensor over the memory of an array, of a double, integer, complex or raw vector, or of an integer64, with the shape
-// that `dim` says, column-major or strided. The caller owns it, and calls its deleter once, on any thread; the memory
-// lives until then. Vectors that are no arrays go out as they are, read-only. `writable`: whether the caller will
-// write, which R then sees; else he must not. `stream`: a CUDA stream that is made to wait for the values, or one of
-// the two above. NULL on failure.
+// of its `dim`, column-major or strided. The caller owns it, and calls its deleter once, on any thread; the memory
+// lives until then. Vectors that are no arrays are exported as they are, read-only. `writable`: whether the caller will
+// write, which R then sees; otherwise it must not. `stream`: a CUDA stream that is made to wait for the values, or one
+// of the two constants above. NULL on failure.
 static inline void *verdigris_export(SEXP x, int versioned, int writable, int64_t stream) {
   return verdigris_export_found_()(x, versioned, writable, stream);
 }

@@ -1,6 +1,6 @@
-// CUDA C for the host's C++ compiler: what NVRTC declares by itself. Stands before every source that the stand-in for
-// NVRTC compiles. What a macro cannot say (`__global__`, `__shared__`, `__grid_constant__`, inline PTX) nvrtc.cpp
-// rewrites in the text.
+// CUDA C for the host's C++ compiler: declarations that NVRTC has built in. Included before every source that the
+// emulated NVRTC compiles. nvrtc.cpp rewrites in the text what a macro cannot express (`__global__`, `__shared__`,
+// `__grid_constant__`, inline PTX).
 #pragma once
 #define __CUDACC_RTC__ 1
 #define __CUDACC__ 1

@@ -1,4 +1,4 @@
-// An emulated device: its memory, its streams, and what has gone wrong on it.
+// An emulated device: its memory, its streams, and the faults that have occurred on it.
 #pragma once
 #include <atomic>
 #include <condition_variable>

@@ -1,6 +1,6 @@
-// libcuda.so.1: the functions of the driver that the package asks for (src/backend/cuda/api.rs), on emulated devices.
-// Those of modules and launches are in modules.cpp.
-// Numbers of attributes and statuses are those of cuda.h.
+// libcuda.so.1: the driver functions that the package uses (src/rust/crates/engine/src/backend/cuda/driver/api.rs), on
+// emulated devices. Those of modules and launches are in modules.cpp. Numbers of attributes and statuses are those of
+// cuda.h.
 #include <unistd.h>
 
 #include <cstdio>

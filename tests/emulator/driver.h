@@ -1,4 +1,4 @@
-// What the files of libcuda.so.1 share: statuses, the current device, queueing.
+// Shared by the files of libcuda.so.1: statuses, the current device, queueing.
 #pragma once
 #include "device.h"
 

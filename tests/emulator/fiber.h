@@ -1,4 +1,4 @@
-// Fibers: several stacks in one thread of the system, and a switch between them.
+// Fibers: several stacks in one system thread, and switches between them.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>

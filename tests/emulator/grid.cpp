@@ -1,5 +1,5 @@
-// Threads of a block are fibers. One runs until it ends or waits; then one that no longer waits goes on, else the
-// next one starts. A fiber whose thread has ended starts the next thread itself: a kernel in which nothing waits never
+// Threads of a block are fibers. One runs until it ends or waits; then a thread whose wait is over continues, else the
+// next one starts. A fiber whose thread has ended starts the next thread itself, so a kernel without waits never
 // switches.
 #include "grid.h"
 

@@ -1,5 +1,5 @@
-// Device memory is memory of the host that is counted. With VERDIGRIS_EMULATOR_GUARD every piece ends at a page that
-// faults, and faults as a whole after it is freed.
+// Device memory is counted host memory. With VERDIGRIS_EMULATOR_GUARD every piece ends at a page that faults, and
+// faults as a whole after it is freed.
 #include <sys/mman.h>
 
 #include <algorithm>

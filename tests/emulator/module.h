@@ -1,4 +1,4 @@
-// What a compiled kernel module and the driver's stand-in know of each other. Both include it: the module by way of
+// The interface between a compiled kernel module and the emulated driver. Both include it: the module by way of
 // cuda_on_host.h, which has no headers to include.
 #pragma once
 

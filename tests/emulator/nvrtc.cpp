@@ -1,7 +1,7 @@
 // libnvrtc: CUDA C to a shared object for this machine, by the host's C++ compiler.
 //
-// The preprocessor runs first, with cuda_on_host.h before the source. Then the text is rewritten where C++ has no way
-// to say what CUDA says, the kernels are listed behind it, and the compiler makes the "cubin" of it.
+// The preprocessor runs first, with cuda_on_host.h before the source. Then constructs that C++ lacks are rewritten in
+// the text, a list of the kernels is appended, and the compiler makes the "cubin" of it.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>

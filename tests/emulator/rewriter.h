@@ -1,5 +1,4 @@
-// What C++ has no way to say in preprocessed CUDA C, written otherwise, and a list of the kernels behind it. For
-// nvrtc.cpp.
+// Rewrites the constructs of preprocessed CUDA C that C++ lacks, and appends a list of the kernels. For nvrtc.cpp.
 #pragma once
 #include <cctype>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What the environment asks of the emulated GPU (README.md lists the variables).
+// Environment variables of the emulated GPU (README.md lists them).
 #pragma once
 #include <cstdlib>
 

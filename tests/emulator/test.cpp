@@ -1,5 +1,5 @@
-// Whether the emulated GPU notices what it is there to notice. Each case runs in a process of its own, since a fault is
-// for good.
+// Tests that the emulated GPU detects the faults it is meant to detect. Each case runs in a process of its own, since a
+// fault is permanent.
 // usage: test (by tools/test/emulate.sh)
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-# Runs code in an R of its own, so that a crash or a hang is a failure and not the end of the suite. The child uses the
-# device of the tests. The value is what it printed; attribute "status" is its exit status: 0, R's own, 128 + a signal's
+# Runs code in a separate R process, so that a crash or a hang is a failure and not the end of the suite. The child uses
+# the device of the tests. The value is its output; attribute "status" is its exit status: 0, R's own, 128 + a signal's
 # number, or 124 where `timeout` seconds were not enough. Without `attach` the package is on the child's library path
-# alone. `limits` are the shell's, such as "ulimit -v 2000000".
+# only. `limits` are the shell's, such as "ulimit -v 2000000".
 in_child <- function(code, timeout = 60, env = character(), R = "Rscript", arguments = "--vanilla", attach = TRUE,
   limits = NULL) {
   file <- tempfile(fileext = ".R")

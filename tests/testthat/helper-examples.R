@@ -1,6 +1,6 @@
 # R's own examples, run twice: as they are, and with their numbers in arrays. See test-diff-examples.R.
 
-# A value without what differs on purpose: calls, environments, functions, and the array's class.
+# Removes from a value what differs on purpose: calls, environments, functions, and the array's class.
 plain_value <- function(x, depth = 0L) {
   if (depth > 12L || is.function(x) || is.environment(x) || is.language(x) || is.null(x) || typeof(x) == "S4")
     return(NULL)

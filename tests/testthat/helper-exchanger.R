@@ -1,5 +1,5 @@
-# The package in `exchanger/`, which exchanges arrays with this one by its C callables: installed once into a folder of
-# its own.
+# The package in `exchanger/`, which exchanges arrays with this one by its C callables. It is installed once into a
+# folder of its own.
 exchanger <- local({
   found <- NULL
   function() {

@@ -1,5 +1,5 @@
 # With VERDIGRIS_GCTORTURE=step in the environment each test runs under gctorture2(step): R collects garbage at every
-# step-th allocation, so that a value of ours that is not protected is gone when it is used. See docs/testing.md.
+# step-th allocation, so that an object which we failed to protect is gone when it is used. See docs/testing.md.
 
 gctorture_step <- suppressWarnings(as.integer(Sys.getenv("VERDIGRIS_GCTORTURE", "0")))
 

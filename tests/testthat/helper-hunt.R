@@ -1,5 +1,5 @@
-# Random programs, run by base R on host vectors and by the package on arrays. Each statement makes a value of earlier
-# ones, assigns to parts of one, or has one computed; all values are compared at the end. What is made is exact in
+# Random programs, run by base R on host vectors and by the package on arrays. Each statement computes a value from
+# earlier ones, assigns to parts of one, or evaluates one; all values are compared at the end. All values are exact in
 # binary, so that no sum depends on its order.
 
 # ---- leaves ------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 # Calls that are made with and without the package attached, for test-base-masks.R: code for a child process.
 
-# What a call gives, and what is heard of it.
+# The value of a call, and its conditions.
 outcome_code <- quote({
   outcome_of <- function(call) {
     heard <- list()

@@ -1,7 +1,7 @@
-# What is alive. R's gc only queues what it finds, the next call of the package frees it, and what hung on that the next
-# gc finds; and tests before have left garbage of their own. So it is counted when two collections in a row have changed
-# nothing. Something of an earlier test that R still holds (a value in a register, a condition) may go later all the
-# same: after `before <- alive()` compare by "at most".
+# Counts the objects and bytes in use. R's gc only queues finalized objects, the next call of the package frees them,
+# and objects that they referred to are found by the next gc; earlier tests leave garbage, too. So the count is taken
+# when two collections in a row have changed nothing. Objects of an earlier test that R still holds (a value in a
+# register, a condition) may nevertheless go later: after `before <- alive()` compare by "at most".
 
 # Handles, bytes of host copies, bytes on the tests' device.
 alive <- function() {

@@ -1,5 +1,5 @@
-# Random calls: functions of the everyday kind with arguments as nobody means them (empty, missing, named, series, of
-# the wrong type or length), by base R on host vectors and by the package on arrays.
+# Random calls: everyday functions with unusual arguments (empty, missing, named, series, of the wrong type or length),
+# by base R on host vectors and by the package on arrays.
 
 # What may stand where an array is expected.
 odd_inputs <- list(

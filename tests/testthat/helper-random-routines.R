@@ -1,5 +1,5 @@
-# Random programs in the language of gpu_compile(). A variable keeps its type, since one that changes it is of the wider
-# type on a device; what R computes in long double or leaves to the machine is left out.
+# Random programs in the language of gpu_compile(). A variable keeps its type, since on a device a variable of two types
+# has the wider one. Operations that R computes in long double, or leaves to the machine, are left out.
 
 random_function <- function(seed) {
   set.seed(seed)

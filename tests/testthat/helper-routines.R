@@ -1,7 +1,7 @@
-# Functions that people write in R: run by R itself for each element, and compiled on the device under test.
+# Functions as users write them: run by R for each element, and compiled on the device under test.
 
-# What R gives, element by element: values of each result, which elements fail, warnings, and the errors' messages.
-# Arguments that are named in `whole` are handed over whole.
+# R's results, element by element: values of each result, failing elements, warnings, and the errors' messages.
+# Arguments named in `whole` are passed as whole vectors.
 by_element <- function(f, args, whole = character()) {
   is_whole <- if (is.null(names(args))) rep(FALSE, length(args)) else names(args) %in% whole
   single <- args[!is_whole]

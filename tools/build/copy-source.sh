@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies the checkout, as git sees it (tracked files and new ones that are not ignored), into a folder,
-# which is emptied first. Times are kept, those of folders too, so cargo builds only what changed.
+# Copies the checkout, as git sees it (tracked files and new ones that are not ignored), into a folder, which is emptied
+# first. File and folder times are kept, so cargo builds only what changed.
 #
 # usage: tools/build/copy-source.sh FOLDER
 set -euo pipefail

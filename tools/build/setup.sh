@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs what the Makefile's targets need and this machine lacks, on Debian or Ubuntu, as root. It
-# asks dpkg first, so a call with nothing to do takes a moment and no network.
+# Installs the packages that the Makefile's targets need and this machine lacks, on Debian or Ubuntu, as root. It asks
+# dpkg first, so a call with nothing to do takes a moment and no network.
 #
 # usage: tools/build/setup.sh PART ...
 #   rust         cargo and rustc, new enough (the minimum that DESCRIPTION names)
 #   r            R, and the R packages that verdigris imports
 #   test         r, and the packages that the tests use
-#   python       build/venv: numpy and safetensors (tests of exchange) and NVRTC (compiles kernels without a GPU), of the version below
+#   python       build/venv: numpy and safetensors (tests of exchange) and NVRTC (compiles kernels without a GPU), of
+#                the version below
 #   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,5 +1,5 @@
-# The pictures of ?plots: a million points drawn by base R and thinned by the package, side by side; says how far they
-# differ, and what was fetched.
+# The figures of ?plots: a million points drawn by base R and thinned by the package, side by side; prints how far they
+# differ, and how much was fetched.
 #
 # usage: Rscript tools/doc/thinning.R [FILE]     verdigris and png must be in R_LIBS; FILE is man/figures/thinning.png
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Compiles CUDA kernels with NVRTC, which needs no GPU: those of the operation table, those that the differential tests
-# ask for, as tools/test/test.sh left them in build/kernels (5,000 at most), and those that select and sort. The table's
-# are compiled for sm_90, as machine code, and as PTX for sm_75, sm_80 and the newest architecture that NVRTC knows; the
-# tests' for sm_90 (every fifth as machine code, the others as PTX) and for one of the other three in turn
-# (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is what a device would get; the rest is compiled with
-# little optimisation, which is where the time goes.
+# ask for, as tools/test/test.sh left them in build/kernels (5,000 at most), and those that gather and sort. The table's
+# are compiled to machine code for sm_90, and to PTX for sm_75, sm_80 and the newest architecture that NVRTC knows; the
+# tests' for sm_90 (every fifth to machine code, the others to PTX) and for one of the other three in turn
+# (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is compiled as for a device; the rest with little
+# optimisation, which is where the time goes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"

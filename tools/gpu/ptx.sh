@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes src/rust/crates/engine/ptx: the prebuilt kernels, which the driver compiles where there is no NVRTC and
-# where a result should not wait for it. Run it after a change of kernels/, of the operation table or of the code that
-# writes reductions, selections or sorts; the engine's test `prebuilt_kernels_are_up_to_date` says when.
+# Writes src/rust/crates/engine/ptx: the prebuilt kernels, which the driver compiles where there is no NVRTC and where a
+# result should not wait for it. Run it after a change of kernels/, of the operation table or of the code that writes
+# reductions, gathers or sorts; the engine's test `prebuilt_kernels_are_up_to_date` tells when.
 #
 # NVRTC 12.0 writes PTX 8.0, which every driver of CUDA 12.0 and later takes (525.60 and later). Machine code is 12.9's,
-# the last one before CUDA's functions changed: drivers of all of CUDA 12 and later take it. `prebuilt.rs` says both,
-# for the values' sake.
+# the last version before CUDA's functions changed; all drivers of CUDA 12 and later take it. `prebuilt.rs` depends on
+# both versions, since values do.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"

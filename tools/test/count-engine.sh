@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Adds what cargo said of the engine's tests to build/counts, a line "NAME passed failed skipped", and of each that
-# failed its name and why to build/failures.
+# Adds cargo's results of the engine's tests to build/counts, a line "NAME passed failed skipped", and the name and
+# reason of each failure to build/failures.
 #
 # usage: tools/test/count-engine.sh NAME LOG
 set -euo pipefail

@@ -1,13 +1,14 @@
-# Which functions of base and stats take arrays, and where each computes: what ?verdigris-coverage shows.
+# The functions of base and stats that take arrays, and where each computes: the table of ?verdigris-coverage.
 #
-# Nothing here is written by hand but what the functions are called with. Which functions there are, and which of them
-# are about numbers, is read from R's help (its keywords); what each does with an array is seen by calling it, while the
-# package counts the bytes that come to the host. On the cpu device the package runs as on a GPU meanwhile, and leaves
-# nothing to base R that it would not leave there.
+# Only the arguments of calls are written by hand. The list of functions, and of those that work on numbers, is read
+# from R's help (its keywords). The effect on an array is observed by calling the function, while the package counts the
+# bytes that come to the host. The cpu device then runs as on a GPU, and leaves to base R only what a GPU would.
 #
-# What the cpu device hands to base R but a GPU may compute is called again on an emulated GPU (tests/emulator).
+# Functions that the cpu device leaves to base R but a GPU may compute are called again on an emulated GPU
+# (tests/emulator).
 #
-# usage: Rscript tools/test/coverage.R          writes inst/coverage.csv, the table of the help page; verdigris must be in R_LIBS
+# usage: Rscript tools/test/coverage.R          writes inst/coverage.csv, the table of the help page; verdigris must be
+#                                               in R_LIBS
 #        Rscript tools/test/coverage.R FILE     saves the table of the cpu device alone, for a test
 
 # Keywords of R's help under which functions of numbers stand.

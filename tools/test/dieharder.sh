@@ -1,7 +1,7 @@
 #!/bin/sh
 # Debian's dieharder on the raw generator: the words that kernels/random.h makes of one key, in the order in which a
-# stream uses them. Takes an hour and stands in no gate: run it after a change of philox4x32(). dieharder 3.31.1 (-a,
-# key 20260101) gave 147 results on 2026-11-21: none failed; three were weak at first and passed with more samples.
+# stream uses them. It takes an hour and is in no gate: run it after a change of philox4x32(). dieharder 3.31.1 (-a, key
+# 20260101) gave 147 results on 2026-11-21: none failed; three were weak at first and passed with more samples.
 #
 #   tools/test/dieharder.sh [KEY] [ARGUMENTS OF dieharder]      (default: 20260101 -a)
 set -eu

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests on the emulated device (tests/emulator/README.md), of the package that is installed in build/library.
-# The grids of expressions run on the interpreters, and a part of them on kernels of their own: g++ takes a tenth of a
-# second for each. build/counts gets a line "NAME passed failed skipped" each.
+# Runs the tests on the emulated device (tests/emulator/README.md), for the package installed in build/library. The
+# grids of expressions run on the interpreters, and a part of them on kernels of their own, each of which takes g++ a
+# tenth of a second. Each run adds a line "NAME passed failed skipped" to build/counts.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"

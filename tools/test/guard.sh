@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Counts instructions, which are the same on every run and need no GPU: of recording, planning and the cpu evaluator
-# (src/rust/crates/engine/examples/guard.rs) and of small calls from R, by callgrind; and those of generated kernels,
-# which NVRTC compiles for sm_90. bench/bounds.csv has what each took when it was last written; more than a tenth above
-# that fails.
+# Counts instructions, which are the same on every run and need no GPU: callgrind counts those of recording, planning
+# and the cpu device (src/rust/crates/engine/examples/guard.rs) and of small calls from R; NVRTC compiles generated
+# kernels for sm_90, whose instructions are counted too. bench/bounds.csv has the accepted counts; more than a tenth
+# above fails.
 #
-# usage: tools/test/guard.sh [--write]     --write: make what was counted the bounds. Say in the commit why they rose.
+# usage: tools/test/guard.sh [--write]     --write: make the new counts the bounds. Say in the commit why they rose.
 # The bounds are for this compiler and R (Debian 12) and the NVRTC that tools/build/setup.sh pins; a count without a
 # bound fails too.
 set -euo pipefail

@@ -1,10 +1,10 @@
-# Finds calls of R in the bridge that could jump over Rust's frames, and locks that are held around them. Prints what is
-# wrong; the exit status is 1
-# then. usage: Rscript tools/test/lint-bridge.R [src/rust/src]
+# Finds calls of R in the bridge that could jump over Rust's frames, and locks that are held around calls of R. Prints
+# the findings; the exit status is 1 if there are any.
+# usage: Rscript tools/test/lint-bridge.R [src/rust/src]
 #
 # - Only r/mod.rs names R's functions: no other file uses extendr_ffi, or declares functions of C.
-# - What r/mod.rs passes on as it is (`pub use raw::{...}`) never jumps: it stands in NEVER_JUMP, or is one of our own C
-#   functions that contain what jumps in them (CONTAINED). Everything else is `protected!`, `of_vectors!` or called in
+# - Functions that r/mod.rs re-exports unchanged (`pub use raw::{...}`) never jump: they are in NEVER_JUMP, or are C
+#   functions of this package that catch jumps (CONTAINED). Everything else is `protected!`, `of_vectors!` or called in
 #   `protect`.
 # - A cell or lock is not filled or held by an expression that calls R.
 

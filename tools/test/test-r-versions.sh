@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the package's tests under R 4.5 (trixie) and R 4.6 (sid), each in a copy of the checkout, and adds a line a
-# version to build/counts. What the checkout has built of the engine, which knows nothing of R, serves there too; the
-# bridge is built anew. (tools/build/check.sh builds all of it with that Debian's compilers.)
+# version to build/counts. The engine does not depend on R, so its build is reused there; the bridge is built anew.
+# (tools/build/check.sh builds all of it with that Debian's compilers.)
 #
 # usage: tools/test/test-r-versions.sh [trixie] [sid]       as root
 set -euo pipefail

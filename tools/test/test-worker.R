@@ -1,7 +1,8 @@
-# One of the processes that tools/test/test.R shares the tests among: runs each file that no other has taken yet, and
-# leaves its results.
+# One of the processes among which tools/test/test.R shares the tests: takes files one by one, runs them, and saves the
+# results.
 #
-# usage: Rscript tools/test/test-worker.R FOLDER       FOLDER/files names the test files; FOLDER/NAME.rds gets the results of one
+# usage: Rscript tools/test/test-worker.R FOLDER       FOLDER/files names the test files; FOLDER/NAME.rds gets the
+#                                                      results of one
 
 folder <- commandArgs(TRUE)
 Sys.setenv(NOT_CRAN = "true") # skip_on_cran() skips nothing here

@@ -1,5 +1,5 @@
-# Runs the tests of the installed package and adds a line "NAME passed failed skipped" (tests, not expectations) to
-# build/counts, and what failed, with what it said, to build/failures. Two processes share the files
+# Runs the tests of the installed package. Adds a line "NAME passed failed skipped" (tests, not expectations) to
+# build/counts, and failures with their messages to build/failures. Two processes share the files
 # (tools/test/test-worker.R).
 #
 # usage: Rscript tools/test/test.R NAME [FILTER]       verdigris must be in R_LIBS
