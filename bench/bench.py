@@ -1,10 +1,10 @@
-"""The peers (CuPy, PyTorch, JAX) on the cases of cases.csv, and the limits of the card.
+"""The peers (CuPy, PyTorch, JAX) on the cases of cases.csv, and the limits of the GPU.
 
     python3 bench/bench.py OUT.jsonl [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--peers=cupy,torch,jax] [--serve]
                            [PREFIX ...]
 
 Runs the cases whose names begin with a PREFIX (default: those marked so in cases.csv), or, with --serve, the groups
-that it reads from its standard input (bench/run.sh). Each answer is checked first against NumPy in float64 on few
+that it reads from its standard input (bench/run.sh). Each answer is checked first against NumPy in float64 on some
 elements; a wrong one is reported and not timed. A line of JSON a case and peer goes to OUT.jsonl, with the fields of bench.R.
 
 What R does by columns NumPy does by rows: memory is laid out alike on both sides, so R's colSums() stands beside

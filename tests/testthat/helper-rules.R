@@ -1,4 +1,4 @@
-# What the tests of the rules for an array that is an R vector look at.
+# Helpers of the tests of the rules for arrays as R vectors.
 
 counts <- function() setNames(.Call(verdigris:::C_live)[c(1, 2, 4)], c("handles", "bytes", "read"))
 info <- function(x) verdigris:::gpu_info(x)

@@ -1,12 +1,12 @@
-# Random programs on arrays that share memory: exports, imports, `out =`, copies, assignment, views, graphs and what was
-# recorded before, beside a model on the host. In the model a name is elements `at` of a memory, a vector in an
-# environment:
+# Random programs on arrays that share memory: exports, imports, `out =`, copies, assignment, views, graphs and earlier
+# recorded operations, beside a model on the host. In the model a name stands for elements `at` of a memory, which is a
+# vector in an environment:
 #
-# * what is lent to be written to, and a strided view, is the same memory as the array that it is made of;
-# * what is read-only *follows* a memory: a write there is either seen or not, as long as each value is one that the
+# * a writable export and a strided view have the same memory as the array that they are made of;
+# * a read-only export *follows* a memory: a write there is either seen or not, as long as each value is one that the
 #   memory has had;
-# * all else that is made of an array, a part of a read-only one too, has memory of its own, with the values of that
-#   moment.
+# * everything else made of an array, a part of a read-only export too, has memory of its own, with the values at the
+#   time of the call.
 
 shared_program <- function(seed, steps = 24L, device = test_device) {
   set.seed(seed)

@@ -1,5 +1,5 @@
-# A random program on a handful of arrays, the same for a seed whatever streams it runs on: what it leaves is compared
-# by bits. `streams` is a list of streams (NULL is the one from the start), of which each step takes one at random.
+# A random program on some arrays, the same for a seed whatever streams it runs on; its results are compared by bits.
+# `streams` is a list of streams (NULL is the initial one), of which each step takes one at random.
 random_program <- function(seed, steps, streams = list(NULL), n = 257L, device = test_device) {
   draw <- local({
     state <- seed

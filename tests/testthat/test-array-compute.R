@@ -1,4 +1,4 @@
-# gpu_compute() and gpu_explain(): what is computed when, together, and over what.
+# gpu_compute() and gpu_explain(): which operations are computed, together or apart, and in whose memory.
 
 pending <- function(x) verdigris:::gpu_info(x)$pending
 kernels <- function(x) length(gpu_explain(x)$kernels)

@@ -1,4 +1,4 @@
-# Assignment to parts: the same values, types, names, growth, warnings and errors as base R; the old value stays.
+# Assignment to parts: the same values, types, names, growth, warnings and errors as base R; the old value is unchanged.
 
 same_assign <- function(x, i, value, j = NULL, what) {
   f <- if (is.null(j)) function(v, w) { v[i] <- w; v } else function(v, w) { v[i, j[[1L]]] <- w; v }

@@ -1,4 +1,4 @@
-# ?verdigris-coverage says what is true: tools/test/coverage.R calls every function again.
+# ?verdigris-coverage is up to date: tools/test/coverage.R calls every function again.
 
 test_that("the page of coverage is not out of date", {
   script <- test_path("..", "..", "tools", "test", "coverage.R")

@@ -1,4 +1,4 @@
-# Base R's functions that have no device code: the same values as base R, in arrays where they are numbers.
+# Base R's functions without device code: the same values as base R, in arrays where they are numbers.
 
 test_that("transforms, cumulative and Bessel functions agree with base R, and give arrays", {
   found <- list()

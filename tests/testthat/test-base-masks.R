@@ -1,6 +1,6 @@
-# A call without an array gives what it gives without this package, whatever is attached before or behind it; calls with
-# arrays come to this package where it is in front. Each child process makes the calls of some packages without this
-# one, with it attached after them, and with it attached before.
+# Masks: a call without an array gives the same result as without this package, whatever is attached before or behind
+# it; calls with arrays reach this package where it is in front. Each child process makes the calls of some packages
+# without this one, with it attached after them, and with it attached before.
 
 # The calls of a package's functions whose names this package has too, and of base R's on that package's classes.
 calls_of <- list(

@@ -1,7 +1,6 @@
-# Pictures of arrays are base R's, pixel by pixel but for a few; what is fetched is no more than they show.
+# Plots of arrays equal base R's, but for a few pixels; no more is fetched than they show.
 
-# Draws with ordinary vectors and with arrays: the share of pixels whose colour is another, and the bytes that came to
-# the host.
+# Draws with ordinary vectors and with arrays: the share of pixels that differ, and the bytes that came to the host.
 drawn <- function(f, ..., size = 300) {
   pixels <- function(args) {
     file <- withr::local_tempfile(fileext = ".png")

@@ -1,5 +1,4 @@
-# Counts, extents, margins, digits, flags and words of base R's functions, with values that nobody means: what base R
-# makes of them, or says.
+# Unusual values of counts, extents, margins, digits, flags and names in base R's functions: the same results or errors.
 
 odd_arguments <- quote(list(
   NULL, NA, NA_real_, NaN, Inf, -Inf, "a", "2", TRUE, 1i, as.raw(1), list(1), list(), sum, factor("b"), numeric(),

@@ -1,5 +1,5 @@
-# Blocks: where many elements are computed together, what is uncommon among them is computed as before. Base R is the
-# judge.
+# Blocks with special cases: where many elements are computed together, uncommon ones among them are computed one by
+# one. Compared with base R.
 
 set.seed(11)
 n <- 3000L

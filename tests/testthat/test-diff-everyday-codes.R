@@ -1,5 +1,5 @@
-# What rests on codes, tables and ranks: counts, groups, matches, distinct elements and order statistics of many
-# elements, many groups and large tables, over dtypes, against base R; also as on a GPU.
+# Functions that use codes, tables and ranks: counts, groups, matches, distinct elements and order statistics of many
+# elements, many groups and large tables, over dtypes, compared with base R; also in the mode that computes as on a GPU.
 
 many <- 100001L
 

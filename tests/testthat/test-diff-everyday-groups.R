@@ -1,5 +1,5 @@
-# Groups and statistics: calls over types, sizes, edges and layouts, against base R; also as on a GPU, where the cpu
-# device leaves some to base R.
+# Groups and statistics: calls over types, sizes, edges and layouts, compared with base R; also in the mode that
+# computes as on a GPU, since the cpu device leaves some to base R.
 
 keys_of <- function(v, k = 3L) rep_len(c(2L, 1L, 3L, 2L)[seq_len(k + 1L)], length(v))
 

@@ -1,6 +1,6 @@
-# The everyday functions on many elements, past every block, piece and table of the devices: 1e5 + 1, as a vector,
-# matrices and arrays of three dimensions that are whole, views or recorded. A part here; all types, kinds of values and
-# layouts where VERDIGRIS_EXAMPLES is "all" (make examples).
+# The everyday functions on many elements, beyond every block, piece and table of the devices: 1e5 + 1, as a vector,
+# matrices and arrays of three dimensions that are contiguous, views or recorded. A part here; all types, kinds of
+# values and layouts where VERDIGRIS_EXAMPLES is "all" (make examples).
 
 all_of_them <- Sys.getenv("VERDIGRIS_EXAMPLES") == "all"
 

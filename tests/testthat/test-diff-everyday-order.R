@@ -1,5 +1,5 @@
-# Order, ranks, matches and counts: calls over types, sizes, edges and layouts, against base R; also as on a GPU, where
-# the cpu device leaves some to base R.
+# Order, ranks, matches and counts: calls over types, sizes, edges and layouts, compared with base R; also in the mode
+# that computes as on a GPU, since the cpu device leaves some to base R.
 
 test_that("sorting, ordering and ranking agree with base R", {
   calls <- list(

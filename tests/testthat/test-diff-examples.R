@@ -1,6 +1,6 @@
-# R's own examples of base's and stats' help pages, for the functions of ?verdigris-coverage: run as they are, and with
-# their numbers in arrays (what a name is given, data sets, and what c(), `:`, seq(), matrix(), rnorm() and their like
-# make). Each expression's value, warnings and error are compared.
+# R's own examples on base's and stats' help pages, for the functions of ?verdigris-coverage: run as they are, and with
+# their numbers in arrays (assigned values, data sets, and the results of c(), `:`, seq(), matrix(), rnorm() and their
+# kin). Each expression's value, warnings and error are compared.
 #
 # A part of the pages runs here; all of them where VERDIGRIS_EXAMPLES is "all" (make examples).
 

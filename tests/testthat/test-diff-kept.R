@@ -1,4 +1,4 @@
-# What assignments, transposition and conversions keep: attributes, names, dtypes.
+# Attributes, names and dtypes that assignments, transposition and conversions keep.
 
 test_that("attributes are kept where base R keeps them", {
   # as_gpu() takes shape, names and time alone: what else there is comes afterwards

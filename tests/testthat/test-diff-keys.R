@@ -1,4 +1,4 @@
-# Keys with rounding noise: whatever makes codes of values tells apart what base R tells apart, neither more nor less.
+# Keys with rounding noise: functions that make codes of values distinguish the same values as base R.
 
 noise <- .1 + .2 - .3
 keys <- list(

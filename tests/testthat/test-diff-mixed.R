@@ -1,4 +1,4 @@
-# Operands that mean more than numbers: with them base R, on the host, has the say.
+# Operands that mean more than numbers: with them base R computes, on the host.
 
 test_that("dates, times, factors and units meet arrays as they meet vectors", {
   n <- c(1, 2, 3)

@@ -1,5 +1,5 @@
-# Numbers of R beside narrow floats adopt their type: they are rounded first, then compared or computed with, by every
-# function and for tables of any length. What an array brings along keeps its type.
+# R numbers beside narrow floats take their type: they are rounded first, then compared or computed with, in every
+# function and for tables of any length. An array keeps its own type.
 
 calls_beside <- list(
   equal = function(x, h) x == rep_len(h, length(x)), "equal to one" = function(x, h)

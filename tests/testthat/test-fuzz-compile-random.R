@@ -1,5 +1,5 @@
-# Random programs, by R for each element and by the device. VERDIGRIS_PROGRAMS says how many; VERDIGRIS_PROGRAM runs
-# one, and shows it.
+# Random programs, by R for each element and by the device. VERDIGRIS_PROGRAMS is their number; VERDIGRIS_PROGRAM runs
+# one, and prints it.
 
 test_that("random programs give what R gives", {
   skip_if(emulated && !nzchar(Sys.getenv("VERDIGRIS_PROGRAMS")))

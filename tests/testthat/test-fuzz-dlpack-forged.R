@@ -1,5 +1,5 @@
-# Tensors that are wrong, made by the package in exchanger/: each is refused with a classed error and stays its owner's,
-# or it is an array that can be read. VERDIGRIS_EXAMPLES=all fuzzes longer.
+# Wrong tensors, made by the package in exchanger/: each is refused with a classed error and still belongs to its owner,
+# or it becomes an array that can be read. VERDIGRIS_EXAMPLES=all fuzzes longer.
 
 base <- list() # eight doubles, 1-d
 big <- 2^62

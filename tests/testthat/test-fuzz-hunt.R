@@ -1,5 +1,5 @@
-# Random programs, by base R on host vectors and by the package on arrays: helper-hunt.R. VERDIGRIS_HUNT=2000 makes so
-# many; one that differs is shown in the shortest form that still does.
+# Random programs, by base R on host vectors and by the package on arrays: helper-hunt.R. VERDIGRIS_HUNT=2000 runs that
+# many; a program that differs is printed in the shortest form that still does.
 
 hunted <- function(seeds, length, big = FALSE) {
   found <- list()

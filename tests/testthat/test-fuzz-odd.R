@@ -1,5 +1,5 @@
 # Random calls with odd arguments, by base R on host vectors and by the package on arrays: helper-odd.R.
-# VERDIGRIS_HUNT=20000 makes so many.
+# VERDIGRIS_HUNT=20000 makes that many.
 
 test_that("functions of odd arguments give what base R gives", {
   withr::local_options(verdigris.host_access = "allow")

@@ -1,5 +1,5 @@
-# What is made of an array that shares its memory keeps the values of its moment, by whatever way the memory is written
-# later. First by pairs; then random programs (helper-shared-memory.R), of which VERDIGRIS_SHARED=10000 makes so many.
+# Results computed from an array that shares its memory keep their values, however the memory is written later. First in
+# pairs; then by random programs (helper-shared-memory.R), of which VERDIGRIS_SHARED=10000 makes that many.
 
 # An array of the memory of `x`, for reading.
 for_reading <- list(

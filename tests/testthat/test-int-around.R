@@ -1,4 +1,4 @@
-# What surrounds base R's vectors: models, frames, lists, Matrix and DelayedArray.
+# Arrays in models, frames, lists, Matrix and DelayedArray.
 
 test_that("lists that hold arrays are unlisted into arrays", {
   lists <- list(list(c(1, 2), 3), list(a = 1:2, b = 3L), list(a = 1, b = list(c = c(x = 1, y = 2), 5)),

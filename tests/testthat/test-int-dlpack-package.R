@@ -1,4 +1,4 @@
-# A second package that knows nothing of this one but inst/include/verdigris.h (tests/testthat/exchanger).
+# A second package that knows only inst/include/verdigris.h of this one (tests/testthat/exchanger).
 
 test_that("another package's memory becomes an array, and is deleted once", {
   e <- exchanger()

@@ -1,5 +1,5 @@
-# What an editor, a viewer and a document ask of an array: they compute nothing that is recorded beyond what they show,
-# and fetch no more than 1,000 elements.
+# Calls that editors, viewers and documents make on an array: they compute only the recorded elements that they show,
+# and fetch at most 1,000 elements.
 
 # Bytes of elements that come to the host while the code runs.
 fetched_by <- function(code) {

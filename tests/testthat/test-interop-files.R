@@ -1,4 +1,4 @@
-# Arrays in safetensors files: round trips, what Python sees and writes, and files that are broken.
+# Arrays in safetensors files: round trips, files as Python reads and writes them, and broken files.
 
 round_trip <- function(x, ...) {
   file <- withr::local_tempfile()

@@ -1,5 +1,5 @@
-# On a stand-in for torch for R (tests/torch/README.md). Its own tensors are on the CPU; what it borrows may be on the
-# emulated GPU.
+# Runs on a stand-in for torch for R (tests/torch/README.md). Its own tensors are on the CPU; borrowed ones may be on
+# the emulated GPU.
 
 stand_in <- local({
   made <- NULL

@@ -1,4 +1,4 @@
-# Margins, neighbourhoods, folds, scans and orders by R functions, against loops in R.
+# Margins, neighbourhoods, reductions, scans and sorts by R functions, compared with loops in R.
 
 m <- matrix(c(1.5, NA, 3, -2, 5, 0, 7, 8, 2, 1, -4, 6), 3, dimnames = list(letters[1:3], NULL))
 whole <- matrix(c(3L, 1L, 2L, 9L, 8L, 7L), 2)

@@ -1,5 +1,4 @@
-# Code that is nested deep: it gives its value or is refused, and never ends R, with the usual stack and with a small
-# one.
+# Deeply nested code: it gives its value or is refused, and never ends R, with the usual stack and with a small one.
 
 deep_code <- quote({
   nested <- function(n, start, step) { e <- start; for (k in seq_len(n)) e <- step(e, k); e }

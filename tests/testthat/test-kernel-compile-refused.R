@@ -1,4 +1,5 @@
-# What cannot be compiled: the expression, its line, the reason, and what to write instead. The messages are snapshots.
+# Code that cannot be compiled: the expression, its line, the reason, and what to write instead. The messages are
+# snapshots.
 
 # The message of the refusal; NA where the function compiled.
 refusal <- function(f, ...) {

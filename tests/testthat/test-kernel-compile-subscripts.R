@@ -1,6 +1,6 @@
-# Subscripts in compiled functions: logicals, numbers below 0, 0, and what takes them, as base R has it.
+# Subscripts in compiled functions: logicals, negative numbers, 0, and functions of subscripts, as in base R.
 
-# What each element of `x` gives, in R and on the device. R warns of the extremes of nothing; the device does not.
+# The value for each element of `x`, in R and on the device. R warns of extremes of nothing; the device does not.
 expect_subscripts <- function(functions, x, ..., whole = character(), captured = list()) {
   found <- lapply(Filter(function(f) is_next_ours(), functions), function(f) {
     environment(f) <- list2env(captured, parent = globalenv())

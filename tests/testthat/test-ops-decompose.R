@@ -1,4 +1,4 @@
-# QR, singular values and eigenvalues: base R's decompositions, and residuals where vectors have signs of their own.
+# QR, singular values and eigenvalues: base R's decompositions, and residuals where the signs of vectors may differ.
 
 access <- options(verdigris.host_access = "allow")
 on_gpu <- test_device != "cpu"

@@ -1,4 +1,5 @@
-# Numbers that reductions have yet to give. The cpu device computes at once; C_defer makes it pretend.
+# Deferred scalars: results of reductions that are not computed yet. The cpu device computes at once; C_defer makes it
+# defer.
 
 deferring <- function(code, env = parent.frame()) {
   before <- .Call(C_defer, TRUE)

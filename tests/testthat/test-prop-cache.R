@@ -1,5 +1,4 @@
-# Compiled kernels on disk: files that are damaged, under another name, or other people's are not used, and the values
-# stay right.
+# Compiled kernels on disk: files that are damaged, misnamed, or owned by others are not used, and the values are right.
 
 skip_on_os(c("mac", "windows"))
 

@@ -1,6 +1,6 @@
-# The documentation is whole: every export has a help page with a value and examples, and stands in the reference index.
+# Documentation: every export has a help page with a value and examples, and is in the reference index.
 
-# The checkout's or, where there is none (R CMD check), the installed package's help pages.
+# The checkout's help pages or, where there is no checkout (R CMD check), the installed package's.
 root <- test_path("..", "..")
 pages <- if (dir.exists(file.path(root, "man"))) tools::Rd_db(dir = root) else tools::Rd_db("verdigris")
 

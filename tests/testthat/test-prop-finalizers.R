@@ -1,5 +1,5 @@
-# What finalizers of R code do with arrays and all else that owns memory of ours: R finalizes both after one collection,
-# in its own order.
+# Finalizers of R code that use arrays and other objects that own our memory: R finalizes both after one collection, in
+# any order.
 
 # Objects by kind, and what is done with them; in children, since what is wrong here ends R. The finalizer is registered
 # before the object is made, so that R runs it after the object's own.

@@ -1,6 +1,5 @@
-# C code may keep the address that REAL(x) gave over a call of R, and write through it again: what R and devices see of
-# x in between and afterwards is what they would see of a host vector. `holder/holder.c` is such code. It runs in a
-# child.
+# C code may keep the address from REAL(x) over a call of R, and write through it again: R and devices see of x in
+# between and afterwards what they would see of a host vector. `holder/holder.c` is such code. It runs in a child.
 
 holder <- local({
   found <- NULL

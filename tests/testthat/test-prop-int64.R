@@ -1,5 +1,5 @@
-# int64 beyond 2^53, which doubles do not tell apart: functions of equal elements and of order are exact, and what must
-# be an R double says that it is NA.
+# int64 beyond 2^53, which doubles cannot distinguish: functions of equal elements and of order are exact, and a result
+# that must be an R double is NA, with a warning.
 
 skip_if_not_installed("bit64")
 texts <- c("9007199254740993", "9007199254740992", "5", NA, "9007199254740993", "-9007199254740995", "9007199254740994",

@@ -1,6 +1,6 @@
-# Nothing is left behind: handles, host copies, bytes on the device.
+# Nothing leaks: handles, host copies, device memory.
 
-# What one more call leaves is what all of them may: the last value of a loop may stay in a register of R's.
+# All calls together may leave as much as one: the last value of a loop may stay in a register of R's.
 expect_nothing_left <- function(before, bytes) {
   after <- alive()
   expect_lte(after[["handles"]], before[["handles"]] + 1)

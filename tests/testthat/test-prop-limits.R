@@ -1,4 +1,4 @@
-# What asks for more memory, or more threads, than the process may have is a classed error; R goes on, and its next
+# A call that needs more memory, or more threads, than the process may have is a classed error; R goes on, and its next
 # values are right.
 
 skip_on_os(c("mac", "windows"))

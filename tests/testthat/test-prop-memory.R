@@ -1,4 +1,4 @@
-# Memory: accounting, limits, collecting garbage, and vectors that lie in our memory.
+# Memory: accounting, limits, garbage collection, and ordinary vectors in our memory.
 
 memory <- function() gpu_memory(test_device)
 block <- function(megabytes) gpu_compute(gpu_full(1, megabytes * 1e6 / 8, device = test_device))

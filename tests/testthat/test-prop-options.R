@@ -1,5 +1,5 @@
-# Options and environment variables with values that mean nothing: an error of class verdigris_error_argument that names
-# the option and the way back.
+# Invalid values of options and environment variables: an error of class verdigris_error_argument that names the option
+# and the way back.
 
 odd_values <- list(NA, NA_character_, NA_real_, NaN, Inf, -1, 0, 0.5, 1, 2L, 1.5, 1e300, "nonsense", "", "2", TRUE,
   FALSE, 1i, as.raw(1), list(1), list(), numeric(), character(), c("a", NA), c(1, 2), c(TRUE, FALSE), sum,

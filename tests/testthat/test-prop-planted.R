@@ -1,5 +1,5 @@
 # Errors and interrupts wherever R may jump out of the package's code: no hang, no leak, and the next calls work.
-# planted/ has what plants them.
+# planted/ has the code that causes them.
 
 planted_library <- function() {
   skip_if(Sys.info()[["sysname"]] != "Linux", "functions of R are preloaded, as Linux can")

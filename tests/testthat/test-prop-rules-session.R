@@ -1,6 +1,5 @@
-# The rules for an array that is an R vector (docs/altrep.md, which says what keeps each). A test fails where its rule
-# is broken.
-# Rules 7 to 13: errors, dispatch, processes, types, classes.
+# The rules for arrays as R vectors (docs/altrep.md, which says how each is kept); a test fails where its rule is
+# broken. Rules 7 to 13: errors, dispatch, processes, types, classes.
 
 test_that("rule 7: an error of Dataptr is an ordinary R error, of its class", {
   withr::local_options(verdigris.host_access = "error")

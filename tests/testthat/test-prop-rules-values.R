@@ -1,6 +1,5 @@
-# The rules for an array that is an R vector (docs/altrep.md, which says what keeps each). A test fails where its rule
-# is broken.
-# Rules 1 to 6: whose memory it is, and what is copied, read and written.
+# The rules for arrays as R vectors (docs/altrep.md, which says how each is kept); a test fails where its rule is
+# broken. Rules 1 to 6: ownership of memory, copying, reading and writing.
 
 test_that("rule 1: base's wrappers are seen through, and a plain vector of the class is adopted", {
   x <- gpu(real())

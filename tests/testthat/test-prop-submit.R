@@ -1,5 +1,5 @@
-# Launches that a thread of the package's makes (backend/cuda/launch/submit.rs): whatever comes between them, the driver
-# sees the order in which they were asked for.
+# Launches by the launch thread (backend/cuda/launch/submit.rs): whatever comes between them, the driver sees the order
+# of the calls.
 
 run <- function(mode, code) {
   file <- script_of(c("suppressMessages(library(verdigris))", "gpu_use(\"cuda\")", code))

@@ -1,4 +1,4 @@
-# Distributions: right ones, base R's limits, warnings and types, and the same numbers on every device.
+# Distributions: goodness of fit, base R's limits, warnings and types, and the same numbers on every device.
 
 # Draws on the cpu device, which has the numbers of every device: the last test compares.
 drawn <- function(f, n, ..., seed = 1L) {

@@ -1,4 +1,4 @@
-# Random numbers: decided by R's generator, in the open interval, of the right distribution.
+# Random numbers: determined by R's generator, in the open interval, of the right distribution.
 
 draw <- function(f, n, ..., seed = 1L) {
   set.seed(seed)

@@ -1,4 +1,4 @@
-# Samples: base R's meaning of x, size, replace and prob; every element as likely as it should be.
+# Samples: base R's meaning of x, size, replace and prob; every element with its probability.
 
 sampled <- function(..., seed = 1L) {
   set.seed(seed)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tells which of CUDA's functions changed their bits from one version of NVRTC to the next: what `CHANGES` in
-src/rust/crates/engine/src/backend/cuda/interpret/mod.rs says. Every float32 is tried, of float64 and of pairs 2^30 random ones.
+"""Finds the CUDA functions whose bits changed from one version of NVRTC to the next, for `CHANGES` in
+src/rust/crates/engine/src/backend/cuda/interpret/mod.rs. Every float32 is tried, of float64 and of pairs 2^30 random ones.
 
 usage: tools/gpu/functions.py compile FOLDER [ARCHITECTURE]     each version by pip, and its FOLDER/VERSION.cubin (sm_90); needs no GPU
        tools/gpu/functions.py run FOLDER                        on a GPU of that architecture; FOLDER with the cubins is enough

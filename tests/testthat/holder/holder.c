@@ -1,4 +1,4 @@
-// C code that keeps the address of a vector's elements while it calls R, in the ways that packages do
+// C code that keeps the address of a vector's elements while it calls R, in the ways found in packages
 // (test-prop-held.R).
 #define R_NO_REMAP
 #include <R.h>

@@ -1,5 +1,5 @@
 # Rscript planted.R LIBRARY MODE MOST PART PARTS: for each entry, and each of its first MOST calls of R's allocating
-# functions, lets that call fail (MODE 0) or be interrupted (1). Ends with "end"; what is wrong stands in lines before
+# functions, makes that call fail (MODE 0) or be interrupted (1). The last line is "end"; failures are lines before it
 # that begin with "WRONG". planted.so is preloaded.
 arguments <- commandArgs(TRUE)
 mode <- as.integer(arguments[[2]])

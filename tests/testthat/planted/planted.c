@@ -1,5 +1,5 @@
-// Preloaded into R by test-prop-planted.R: lets the k-th call that the package makes of R's allocating functions fail,
-// or be interrupted as at the end of a collection.
+// Preloaded into R by test-prop-planted.R: makes the k-th call of R's allocating functions by the package fail, or be
+// interrupted as at the end of a collection.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

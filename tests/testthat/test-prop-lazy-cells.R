@@ -1,5 +1,5 @@
-# What is recorded lies in R's memory until something needs it (lazy.rs): it keeps the values that it was recorded on,
-# whatever happens to the operands, and costs R's gc no finalizer.
+# Lazy cells: a recorded operation is in R's heap until something needs its values (lazy.rs). It keeps the values of its
+# operands at that time, whatever happens to them, and costs R's gc no finalizer.
 
 handles <- function() alive()[["handles"]]
 
