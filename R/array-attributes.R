@@ -8,7 +8,7 @@
   keep <- if (length(keep) > 1L)
     keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
-  in_base_words(dim(x) <- value)
+  with_user_call(dim(x) <- value)
   if (length(keep)) attributes(x) <- c(attributes(x), keep)
   .Call(C_classed, x)
 }
@@ -28,7 +28,7 @@ relabelled <- function(x, value, which, frame = parent.frame()) {
   kept$class <- kept$gpu_dtype <- NULL
   x <- .Call(C_bare, x)
   attributes(x) <- kept
-  in_base_words(if (which == "names") names(x) <- value else dimnames(x) <- value, frame)
+  with_user_call(if (which == "names") names(x) <- value else dimnames(x) <- value, frame)
   .Call(C_classed, x)
 }
 

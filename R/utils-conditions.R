@@ -59,7 +59,7 @@ stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(messa
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
 
 # An expression whose errors are base R's and would show this package's code: they get the call that the user wrote.
-in_base_words <- function(expr, frame = parent.frame()) {
+with_user_call <- function(expr, frame = parent.frame()) {
   withCallingHandlers(expr, error = function(e) stop_as_base(conditionMessage(e), frame))
 }
 
