@@ -41,9 +41,10 @@ def load_peers(names):
         try:
             import cupy as cp
             pool = cp.get_default_memory_pool()
-            peers["cupy"] = Peer("cupy", cp, lambda x, d=None: cp.asarray(x).astype(d or x.dtype, copy=False), cp.asnumpy,
-                                 lambda r=None: cp.cuda.Device().synchronize(), lambda: (pool.free_all_blocks(), cp.get_default_pinned_memory_pool().free_all_blocks()),
-                                 pool.total_bytes, pool.free_all_blocks)
+            peers["cupy"] = Peer("cupy", cp, lambda x, d=None: cp.asarray(x).astype(d or x.dtype, copy=False),
+                cp.asnumpy, lambda r=None: cp.cuda.Device().synchronize(),
+                lambda: (pool.free_all_blocks(), cp.get_default_pinned_memory_pool().free_all_blocks()),
+                pool.total_bytes, pool.free_all_blocks)
         except Exception as e: print("no CuPy:", e, file=sys.stderr)
     if "torch" in names:
         try:
@@ -53,9 +54,13 @@ def load_peers(names):
             import torch._dynamo
             torch._dynamo.config.automatic_dynamic_shapes = False   # a kernel for each length, as the others make
             def put(x, d=None):
-                return torch.from_numpy(np.ascontiguousarray(x)).to("cuda").to(getattr(torch, np.dtype(d or x.dtype).name if np.dtype(d or x.dtype) != bool else "bool"))
-            peers["torch"] = Peer("torch", torch, put, lambda r: (r.float() if r.dtype == torch.bfloat16 else r).cpu().numpy(), lambda r=None: torch.cuda.synchronize(),
-                                  torch.cuda.empty_cache, torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats)
+                dtype = np.dtype(d or x.dtype)
+                name = dtype.name if dtype != bool else "bool"
+                return torch.from_numpy(np.ascontiguousarray(x)).to("cuda").to(getattr(torch, name))
+            peers["torch"] = Peer("torch", torch, put,
+                lambda r: (r.float() if r.dtype == torch.bfloat16 else r).cpu().numpy(),
+                lambda r=None: torch.cuda.synchronize(), torch.cuda.empty_cache,
+                torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats)
         except Exception as e: print("no PyTorch:", e, file=sys.stderr)
     if "jax" in names:
         try:
@@ -63,8 +68,9 @@ def load_peers(names):
             jax.config.update("jax_enable_x64", True)
             import jax.numpy as jnp
             card = jax.devices("gpu")[0]
-            peers["jax"] = Peer("jax", jnp, lambda x, d=None: jax.device_put(np.asarray(x, d), card), np.asarray, lambda r=None: jax.block_until_ready(r) if r is not None else None,
-                                peak=lambda: (card.memory_stats() or {}).get("peak_bytes_in_use"))
+            peers["jax"] = Peer("jax", jnp, lambda x, d=None: jax.device_put(np.asarray(x, d), card), np.asarray,
+                lambda r=None: jax.block_until_ready(r) if r is not None else None,
+                peak=lambda: (card.memory_stats() or {}).get("peak_bytes_in_use"))
         except Exception as e: print("no JAX:", e, file=sys.stderr)
     return peers
 
@@ -98,8 +104,10 @@ def operands(group, x, y, put, n, dtype):
         soft = put(np.resize(y, max(len(x) // 10 ** 4 * 6711 // 64, 1) * 64))
         columns = 4096 if len(soft) >= 4096 * 64 else 8
         rows = len(soft) // columns; soft = soft[:rows * columns]
-        return Operands(m=put(x).reshape(side, side), flat=long.reshape(-1, 16), tall=long.reshape(16, -1), rows=soft.reshape(columns, rows), columns=soft.reshape(rows, columns))
-    if group == "order": return Operands(x=put(x), i=put(np.random.default_rng(3).integers(0, len(x), len(x), dtype=np.int32), np.int32))
+        return Operands(m=put(x).reshape(side, side), flat=long.reshape(-1, 16), tall=long.reshape(16, -1),
+            rows=soft.reshape(columns, rows), columns=soft.reshape(rows, columns))
+    if group == "order":
+        return Operands(x=put(x), i=put(np.random.default_rng(3).integers(0, len(x), len(x), dtype=np.int32), np.int32))
     if group == "groups":
         drawn = lambda seed, most: put(np.random.default_rng(seed).integers(0, most, len(x), dtype=np.int32), np.int32)
         return Operands(x=put(x), g=drawn(4, 1000), b=drawn(5, 256), u=drawn(6, 10 ** 6))
@@ -107,7 +115,8 @@ def operands(group, x, y, put, n, dtype):
     if group == "linear": return Operands(m=put(x[:n * n].reshape(n, n)), w=put(y[:n * n].reshape(n, n)))
     if group == "library":
         a = x[:n * n].reshape(n, n)
-        return Operands(tall=put(x[:len(x) // 100 * 100].reshape(-1, 100)), a=put(a), spd=put(a.T @ a + n * np.eye(n)), b=put(y[:16 * n].reshape(n, 16)), z=put(x + 1j * y, np.complex128))
+        return Operands(tall=put(x[:len(x) // 100 * 100].reshape(-1, 100)), a=put(a), spd=put(a.T @ a + n * np.eye(n)),
+            b=put(y[:16 * n].reshape(n, 16)), z=put(x + 1j * y, np.complex128))
     raise ValueError(group)
 
 
@@ -241,13 +250,16 @@ def check_names(cases):
 
 
 # ---- checking and timing ---------------------------------------------------------------------------------------------
-def label(way): return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator", "jax_nn": "jax.nn", "cupy_scatter_add": "cupyx.scatter_add", "torch_index_add": "torch.index_add_"}.get(way, way)
+def label(way):
+    return {"torch_compile": "torch.compile", "cupy_fuse": "cupy.fuse", "cupy_generator": "cupy.Generator",
+        "jax_nn": "jax.nn", "cupy_scatter_add": "cupyx.scatter_add", "torch_index_add": "torch.index_add_"}.get(way, way)
 
 def emit(**row):
     row.setdefault("status", "ok")
     with open(OUT, "a") as f: f.write(json.dumps(row) + "\n")
     ms = f"{statistics.median(row['ms']):12.5f} ms" if "ms" in row else row.get("why", "")
-    print(f"{row['name']:26s} {row['peer']:14s} {row['status'] if row['status'] != 'ok' else ''} {ms}", file=sys.stderr, flush=True)
+    print(f"{row['name']:26s} {row['peer']:14s} {row['status'] if row['status'] != 'ok' else ''} {ms}",
+        file=sys.stderr, flush=True)
 
 def near(found, wanted, tolerance):
     found, wanted = np.asarray(found), np.asarray(wanted)
@@ -276,7 +288,8 @@ def measure(case, peer, way, round, f):
         if not number: peer.wait(r)
         return (time.perf_counter() - start) / inner * 1e3, (returned - start) / inner * 1e6
     rows = repeats(once)
-    emit(name=case["name"], peer=label(way), round=round, ms=both([a for a, _ in rows]), host_us=None if number else statistics.median(b for _, b in rows), launches=None, peak_bytes=peer.peak())
+    emit(name=case["name"], peer=label(way), round=round, ms=both([a for a, _ in rows]),
+        host_us=None if number else statistics.median(b for _, b in rows), launches=None, peak_bytes=peer.peak())
 
 def few_of(r, peer):
     if isinstance(r, (float, int, np.ndarray)): return r
@@ -301,17 +314,25 @@ def run_cases(table, round, peers, cases, host):
                         small = operands(group, host["x"][:few], host["y"][:few], put, n and min(n, 64), dtype)
                         found = f(small)
                         if case["check"] in ("small", "sample", "full", "order"):
-                            plain = operands(group, host["x"][:few], host["y"][:few], lambda v, d=None: np.asarray(v, d or "float64"), n and min(n, 64), dtype)
+                            plain = operands(group, host["x"][:few], host["y"][:few],
+                                lambda v, d=None: np.asarray(v, d or "float64"), n and min(n, 64), dtype)
                             found = few_of(found, peer)
                             if case["check"] == "order": found = plain.x[found]; wanted = np.sort(plain.x)
                             else: wanted = spec["reference"](plain)
                             # float64 limits are for R's sums in double-double; a peer may add plainly
-                            if not near(found, wanted, max(float(case["tolerance"]), 0 if float(case["tolerance"]) == 0 else 1e-5 if dtype == "float32" else 1e-10)):
-                                REFUSED.add((name, way)); emit(name=name, peer=label(way), status="wrong", why="not what NumPy gives"); continue
+                            least = 1e-5 if dtype == "float32" else 1e-10
+                            tolerance = float(case["tolerance"])
+                            if not near(found, wanted, 0 if tolerance == 0 else max(tolerance, least)):
+                                REFUSED.add((name, way))
+                                emit(name=name, peer=label(way), status="wrong", why="not what NumPy gives")
+                                continue
                         elif case["check"] in ("normal", "uniform"):
-                            v = np.asarray(few_of(found, peer), dtype="float64"); right = (0, 1) if case["check"] == "normal" else (0.5, 1 / 12)
+                            v = np.asarray(few_of(found, peer), dtype="float64")
+                            right = (0, 1) if case["check"] == "normal" else (0.5, 1 / 12)
                             if abs(v.mean() - right[0]) > 8 / len(v) ** 0.5 or abs(v.var() - right[1]) > 16 / len(v) ** 0.5:
-                                REFUSED.add((name, way)); emit(name=name, peer=label(way), status="wrong", why="wrong moments"); continue
+                                REFUSED.add((name, way))
+                                emit(name=name, peer=label(way), status="wrong", why="wrong moments")
+                                continue
                         del small, found
                     if held is None or size != n:
                         held = None; gc.collect(); peer.free()
@@ -350,18 +371,27 @@ def run_transfers(table, round, peers, cases, host):
         single = "f32" in name
         for peer in peers.values():
             if name.startswith("h2d"):
-                measure_host(name, peer, peer.name, round, lambda: peer.put(h, np.float32) if single and peer.name != "torch" else up(peer, h, single))
-                if peer.name == "cupy" and single: measure_host(name, peer, "cupy host cast", round, lambda: peer.m.asarray(h.astype(np.float32)))
+                measure_host(name, peer, peer.name, round,
+                    lambda: peer.put(h, np.float32) if single and peer.name != "torch" else up(peer, h, single))
+                if peer.name == "cupy" and single:
+                    measure_host(name, peer, "cupy host cast", round, lambda: peer.m.asarray(h.astype(np.float32)))
                 if peer.name == "cupy" and name == "h2d_f64":
                     import cupyx
                     pinned = cupyx.empty_pinned(len(x), dtype=np.float64); pinned[:] = x; target = peer.m.empty(len(x))
-                    measure_host(name, peer, "cupy pinned", round, lambda: target.set(pinned)); measure_host("d2h_f64", peer, "cupy pinned", round, lambda: target.get(out=pinned)); del pinned, target
+                    measure_host(name, peer, "cupy pinned", round, lambda: target.set(pinned))
+                    measure_host("d2h_f64", peer, "cupy pinned", round, lambda: target.get(out=pinned))
+                    del pinned, target
             else:
                 a = up(peer, h, single)
                 if peer.name == "jax":   # an array of JAX keeps the copy that it has once made
-                    measure_host(name, peer, "jax", round, lambda b: np.asarray(b, np.float64), before=lambda: a + 0, once=case["kind"] == "first")
-                elif peer.name == "torch": measure_host(name, peer, "torch", round, lambda: (a.double() if single else a).cpu(), once=case["kind"] == "first")
-                else: measure_host(name, peer, peer.name, round, lambda: peer.get(a.astype(np.float64) if single else a), once=case["kind"] == "first")
+                    measure_host(name, peer, "jax", round, lambda b: np.asarray(b, np.float64), before=lambda: a + 0,
+                        once=case["kind"] == "first")
+                elif peer.name == "torch":
+                    measure_host(name, peer, "torch", round, lambda: (a.double() if single else a).cpu(),
+                        once=case["kind"] == "first")
+                else:
+                    measure_host(name, peer, peer.name, round, lambda: peer.get(a.astype(np.float64) if single else a),
+                        once=case["kind"] == "first")
                 del a
 
 def up(peer, h, single):
@@ -393,8 +423,11 @@ def run_dtypes(table, round, peers, cases, host):
             if way == "h2d": measure_host(case["name"], peer, peer.name, round, put)
             else:
                 try: a = put()
-                except Exception as e: emit(name=case["name"], peer=peer.name, status="failed", why=repr(e)[:200]); continue
-                measure_host(case["name"], peer, peer.name, round, get, before=(lambda: a.copy()) if peer.name == "jax" else (lambda: a)); del a
+                except Exception as e:
+                    emit(name=case["name"], peer=peer.name, status="failed", why=repr(e)[:200]); continue
+                measure_host(case["name"], peer, peer.name, round, get,
+                    before=(lambda: a.copy()) if peer.name == "jax" else (lambda: a))
+                del a
 
 def run_small(table, round, peers, cases, host):
     names = {c["name"] for c in table}
@@ -413,7 +446,8 @@ def run_small(table, round, peers, cases, host):
             calls["small_kernel"] = lambda: k((4,), (256,), (u, v, a, n))
             calls["small_dlpack"] = lambda: peer.m.from_dlpack(u)
         if peer.name == "torch": calls["small_dlpack"] = lambda: peer.m.from_dlpack(x)
-        if not near(few_of(x + y, peer), host["x"][:10] + host["y"][:10], 1e-6): emit(name="small_add", peer=peer.name, status="wrong"); continue
+        if not near(few_of(x + y, peer), host["x"][:10] + host["y"][:10], 1e-6):
+            emit(name="small_add", peer=peer.name, status="wrong"); continue
         for name, f in calls.items():
             if name not in names: continue
             for _ in range(200): r = f()
@@ -424,7 +458,8 @@ def run_small(table, round, peers, cases, host):
                 returned = time.perf_counter(); peer.wait(r)
                 return (time.perf_counter() - start) / calls * 1e3, (returned - start) / calls * 1e6
             rows = repeats(once, 5)
-            emit(name=name, peer=peer.name, round=round, ms=both([a for a, _ in rows]), host_us=statistics.median(b for _, b in rows), launches=None, peak_bytes=None)
+            emit(name=name, peer=peer.name, round=round, ms=both([a for a, _ in rows]),
+                host_us=statistics.median(b for _, b in rows), launches=None, peak_bytes=None)
 
 UNARY = ["sin", "cos", "tanh", "atan", "exp", "abs", "floor", "sqrt"]
 def fresh_source(k, module, atan):
@@ -442,14 +477,20 @@ def run_fresh(table, round, peers, cases, host):
             ms = []
             # torch.compile takes a second for each: three of them
             for k in range((round - 1) * 30, (round - 1) * 30 + (3 if way == "torch_compile" else 30)):
-                f = eval("lambda x, y: " + fresh_source(k, "m", "atan" if peer.name == "torch" else "arctan"), dict(m=peer.m))
+                f = eval("lambda x, y: " + fresh_source(k, "m", "atan" if peer.name == "torch" else "arctan"),
+                    dict(m=peer.m))
                 peer.wait((x, y)); start = time.perf_counter()
                 g = peer.m.fuse(kernel_name="fresh")(f) if way == "cupy_fuse" else peer.m.compile(f) if way == "torch_compile" else f
                 if peer.name == "jax": import jax; g = jax.jit(f)
                 r = g(x, y); peer.wait(r); ms.append((time.perf_counter() - start) * 1e3)
-                wanted = eval("lambda x, y: " + fresh_source(k, "m", "arctan"), dict(m=np))(host["x"][:100], host["y"][:100])
-                if not near(peer.get(r[:100]), wanted, 1e-4): emit(name="new_expression", peer=label(way), status="wrong", why=fresh_source(k, "m", "atan")); break
-            else: emit(name="new_expression", peer=label(way), round=round, ms=both(ms), host_us=None, launches=None, peak_bytes=None)
+                reference = eval("lambda x, y: " + fresh_source(k, "m", "arctan"), dict(m=np))
+                wanted = reference(host["x"][:100], host["y"][:100])
+                if not near(peer.get(r[:100]), wanted, 1e-4):
+                    emit(name="new_expression", peer=label(way), status="wrong", why=fresh_source(k, "m", "atan"))
+                    break
+            else:
+                emit(name="new_expression", peer=label(way), round=round, ms=both(ms), host_us=None, launches=None,
+                    peak_bytes=None)
 
 COLD = {
     "cupy": "import numpy as np, cupy as m; x = m.asarray(np.random.rand(N).astype('f')); w = m.cuda.Device().synchronize; w(); t = time.perf_counter(); y = m.sqrt(x * x + 1) * 2 - m.exp(-x); w()",
@@ -465,9 +506,12 @@ def run_cold(table, round, peers, cases, host):
             code = f"import time; N = {int(1e6 * SCALE)}; {COLD[peer.name]}; print((time.perf_counter() - t) * 1e3)"
             # of these CuPy alone keeps what it compiles by itself; the others are always cold
             for name in names if peer.name == "cupy" else names[:1]:
-                p = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, CUPY_CACHE_DIR=cache), capture_output=True, text=True)
+                p = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, CUPY_CACHE_DIR=cache),
+                    capture_output=True, text=True)
                 if p.returncode: emit(name=name, peer=peer.name, status="failed", why=p.stderr[-200:])
-                else: emit(name=name, peer=peer.name, round=round, ms=both([float(p.stdout)]), host_us=None, launches=None, peak_bytes=None)
+                else:
+                    emit(name=name, peer=peer.name, round=round, ms=both([float(p.stdout)]), host_us=None,
+                        launches=None, peak_bytes=None)
 
 def run_loop(table, round, peers, cases, host):
     n, steps = max(1000, int(1e6 * SCALE)), max(100, int(1e5 * SCALE))
@@ -485,12 +529,14 @@ def run_loop(table, round, peers, cases, host):
                 for _ in range(100): x = f(x, 0.99, 0.01)
                 wanted = host["x"][:100].copy()
                 for _ in range(100): wanted = wanted * 0.99 + 0.01
-                if not near(peer.get(x[:100]), wanted, 1e-4): emit(name="loop", peer=label(way), status="wrong"); continue
+                if not near(peer.get(x[:100]), wanted, 1e-4):
+                    emit(name="loop", peer=label(way), status="wrong"); continue
                 peer.wait(x); peer.reset(); x = start_x; start = time.perf_counter()
                 for _ in range(steps): x = f(x, 0.99, 0.01)
                 returned = time.perf_counter(); peer.wait(x); end = time.perf_counter()
                 for name in (c["name"] for c in table):
-                    emit(name=name, peer=label(way), round=round, ms=both([(end - start) * 1e3]), host_us=(returned - start) / steps * 1e6, launches=None, peak_bytes=peer.peak())
+                    emit(name=name, peer=label(way), round=round, ms=both([(end - start) * 1e3]),
+                        host_us=(returned - start) / steps * 1e6, launches=None, peak_bytes=peer.peak())
             except Exception as e: emit(name="loop", peer=label(way), status="failed", why=repr(e)[:200])
 
 def run_limits(round, peers):
@@ -506,17 +552,22 @@ def run_limits(round, peers):
             peer.wait(); return (time.perf_counter() - start) / per * 1e3
         return repeats(once)
     a = torch.zeros(2 * N, dtype=torch.float64, device="cuda"); b = torch.empty_like(a)
-    rows = {"copy": (limit("copy", lambda: b.copy_(a), 5), 2 * a.nbytes), "read": (limit("read", lambda: a.view(-1).view(torch.float32).sum(), 5), a.nbytes)}
+    rows = {"copy": (limit("copy", lambda: b.copy_(a), 5), 2 * a.nbytes),
+        "read": (limit("read", lambda: a.view(-1).view(torch.float32).sum(), 5), a.nbytes)}
     del a, b; peer.free()
     h = torch.empty(N, dtype=torch.float64, pin_memory=True); d = torch.empty(N, dtype=torch.float64, device="cuda")
-    rows["h2d"] = (limit("h2d", lambda: d.copy_(h, non_blocking=True), 1), h.nbytes); rows["d2h"] = (limit("d2h", lambda: h.copy_(d, non_blocking=True), 1), h.nbytes)
+    rows["h2d"] = (limit("h2d", lambda: d.copy_(h, non_blocking=True), 1), h.nbytes)
+    rows["d2h"] = (limit("d2h", lambda: h.copy_(d, non_blocking=True), 1), h.nbytes)
     del h, d; peer.free()
-    for name, (ms, nbytes) in rows.items(): emit(name="limit_" + name, peer="limit", round=round, ms=both(ms), gbs=nbytes / statistics.median(ms) / 1e6)
+    for name, (ms, nbytes) in rows.items():
+        emit(name="limit_" + name, peer="limit", round=round, ms=both(ms), gbs=nbytes / statistics.median(ms) / 1e6)
     if "cupy" in peers:
         k = peers["cupy"].m.RawKernel('extern "C" __global__ void nothing() {}', "nothing")
-        emit(name="limit_launch", peer="limit", round=round, ms=both([t / 1000 for t in limit("launch", lambda: [k((1,), (1,), ()) for _ in range(1000)], 1)]))
+        emit(name="limit_launch", peer="limit", round=round,
+            ms=both([t / 1000 for t in limit("launch", lambda: [k((1,), (1,), ()) for _ in range(1000)], 1)]))
 
-SPECIAL = dict(transfer=run_transfers, dtypes=run_dtypes, small=run_small, compile=run_fresh, cold=run_cold, loop=run_loop)
+SPECIAL = dict(transfer=run_transfers, dtypes=run_dtypes, small=run_small, compile=run_fresh, cold=run_cold,
+    loop=run_loop)
 def run_group(group, round, state):
     if group == "limit": return run_limits(round, state["peers"])
     table = [c for c in WANTED if c["group"] == group]
@@ -526,9 +577,14 @@ def main():
     if OUT is None: raise SystemExit(__doc__)
     state = {}
     def begin():
-        state["peers"] = load_peers(FLAGS.get("peers", "cupy,torch,jax").split(",")); state["cases"] = build(state["peers"]); check_names(state["cases"])
-        emit(name="versions", peer="versions", status=", ".join(f"{k} {getattr(p.m, '__version__', '') or sys.modules[k].__version__}" for k, p in state["peers"].items()))
-        if "torch" in state["peers"]: emit(name="device", peer="versions", status=state["peers"]["torch"].m.cuda.get_device_name(0))
+        state["peers"] = load_peers(FLAGS.get("peers", "cupy,torch,jax").split(","))
+        state["cases"] = build(state["peers"])
+        check_names(state["cases"])
+        emit(name="versions", peer="versions",
+            status=", ".join(f"{k} {getattr(p.m, '__version__', '') or sys.modules[k].__version__}"
+                for k, p in state["peers"].items()))
+        if "torch" in state["peers"]:
+            emit(name="device", peer="versions", status=state["peers"]["torch"].m.cuda.get_device_name(0))
     if "serve" not in FLAGS:
         state["host"] = make_inputs(); begin()
         for round in range(1, int(FLAGS.get("rounds", 1)) + 1):

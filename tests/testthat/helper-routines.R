@@ -68,7 +68,8 @@ in_columns <- function(got) {
 
 # Compares them. `wider`: the type may be wider than that of R's values, where ways with another type are not taken by
 # any element. `payload`: whether NA and NaN are told apart (where several of them meet R leaves it to the machine).
-compare_routine <- function(f, args, whole = character(), bounds = "R", ulp = 0, wider = FALSE, payload = TRUE, what = deparse1(f)) {
+compare_routine <- function(f, args, whole = character(), bounds = "R", ulp = 0, wider = FALSE, payload = TRUE,
+  what = deparse1(f)) {
   cases$n <- cases$n + 1L
   want <- by_element(f, args, whole)
   got <- by_device(f, args, whole, bounds)
@@ -81,8 +82,10 @@ difference_routine <- function(got, want, args, ulp, wider, payload) {
   columns <- in_columns(want)
   values <- got$value
   values <- if (is.list(values)) values else if (is.matrix(values) && length(columns) > 1L) asplit_columns(values) else list(values)
-  if (length(columns) && length(values) != length(columns)) return(sprintf("%d results are not %d", length(values), length(columns)))
-  missing <- Reduce(`+`, lapply(args, function(x) if (length(x)) rep_len(as.integer(is.na(x)), length(want$values)) else 0L), 0L)
+  if (length(columns) && length(values) != length(columns)) return(sprintf("%d results are not %d", length(values),
+    length(columns)))
+  missing <- Reduce(`+`, lapply(args,
+    function(x) if (length(x)) rep_len(as.integer(is.na(x)), length(want$values)) else 0L), 0L)
   for (k in seq_along(columns)) {
     value <- as.vector(values[[k]])
     column <- columns[[k]]
@@ -92,13 +95,15 @@ difference_routine <- function(got, want, args, ulp, wider, payload) {
     here <- !want$failed
     eps <- 2^-52
     said <- difference(value[here], column[here], ulp, eps, payload = FALSE)
-    if (is.null(said) && payload && is.double(value)) said <- difference(value[here & missing < 2L], column[here & missing < 2L], ulp, eps)
+    if (is.null(said) && payload && is.double(value)) said <- difference(value[here & missing < 2L],
+      column[here & missing < 2L], ulp, eps)
     if (!is.null(said)) return(paste0(if (k > 1L) sprintf("result %d: ", k), said))
   }
   # cumsum() of integers warns as `+` does
   want$warnings <- sub("^integer overflow in 'cumsum'.*", "NAs produced by integer overflow", want$warnings)
   if (!setequal(got$warnings, want$warnings)) {
-    return(sprintf("warnings {%s} are not {%s}", paste(got$warnings, collapse = "; "), paste(want$warnings, collapse = "; ")))
+    return(sprintf("warnings {%s} are not {%s}", paste(got$warnings, collapse = "; "),
+      paste(want$warnings, collapse = "; ")))
   }
   # the device says where it was; of several errors it says one
   of_r <- function(message) any(startsWith(message, want$errors))

@@ -5,11 +5,14 @@ whole <- matrix(c(3L, 1L, 2L, 9L, 8L, 7L), 2)
 
 test_that("gpu_apply() gives what apply() gives", {
   functions <- list(
-    function(v) max(v) - min(v), function(v) sum(v * v), function(v) { s <- 0; for (x in v) if (!is.na(x) && x > 0) s <- s + x; s }, function(v) v[1] + v[length(v)],
+    function(v) max(v) - min(v), function(v) sum(v * v),
+    function(v) { s <- 0; for (x in v) if (!is.na(x) && x > 0) s <- s + x; s }, function(v) v[1] + v[length(v)],
     function(v) { n <- 0L; for (k in seq_along(v)) if (is.na(v[k])) n <- n + 1L; n }
   )
-  for (f in functions) for (margin in 1:2) expect_equal(collect(gpu_apply(gpu(m), margin, f)), apply(m, margin, f), info = deparse1(f))
-  expect_identical(collect(gpu_apply(gpu(whole), 1, function(v, k) sum(v) * k, 2L)), apply(whole, 1, function(v) sum(v) * 2L))
+  for (f in functions) for (margin in 1:2) expect_equal(collect(gpu_apply(gpu(m), margin, f)), apply(m, margin, f),
+    info = deparse1(f))
+  expect_identical(collect(gpu_apply(gpu(whole), 1, function(v, k) sum(v) * k, 2L)),
+    apply(whole, 1, function(v) sum(v) * 2L))
   expect_equal(collect(gpu_apply(gpu(whole), 2, function(v) c(min(v), max(v)))), t(apply(whole, 2, range)))
   expect_identical(collect(gpu_apply(whole, 1, function(v) which.max(v))), apply(whole, 1, which.max))
   expect_error(gpu_apply(gpu(1:3), 1, sum), class = "verdigris_error_shape")
@@ -63,7 +66,8 @@ test_that("gpu_reduce(), gpu_scan() and gpu_sort_by() give what R's loops give",
 
 test_that("outer(), Map(), mapply() and sapply() take compiled functions", {
   f <- gpu_compile(function(x, y) if (x > y) x - y else 0)
-  expect_identical(collect(outer(gpu(c(1, 5)), c(0, 2, 9), f)), outer(c(1, 5), c(0, 2, 9), Vectorize(function(x, y) if (x > y) x - y else 0)))
+  expect_identical(collect(outer(gpu(c(1, 5)), c(0, 2, 9), f)),
+    outer(c(1, 5), c(0, 2, 9), Vectorize(function(x, y) if (x > y) x - y else 0)))
   g <- gpu_compile(function(x) x * 2)
   expect_identical(as.numeric(sapply(gpu(c(1, 2)), g)), c(2, 4))
 })

@@ -286,7 +286,8 @@ test_that("what cannot be compiled says why, where, and what to write instead", 
     do.call(refusal, c(f, rep(list(1.5), sum(needed))))
   }, "")
   expect_identical(names(messages)[is.na(messages)], character())
-  expect_false(any(startsWith(messages, "another error")), label = paste(messages[startsWith(messages, "another error")], collapse = "\n"))
+  expect_false(any(startsWith(messages, "another error")),
+    label = paste(messages[startsWith(messages, "another error")], collapse = "\n"))
   expect_snapshot(writeLines(paste0("# ", names(messages), "\n", messages, "\n")))
 })
 

@@ -203,8 +203,10 @@ test_that("loops", {
     case(function(n) { while (n != 1L) { n <- if (n %% 2L == 0L) n %/% 2L else 3L * n + 1L; if (n < 0L) stop("lost") }; n }, c(1L, 7L, 27L)),
     case(function(n) { s <- 0L; for (k in 1:3) { for (k in 1:2) s <- s + k; s <- s + 10L * k }; s + n }, 1:2),
     case(function(n) { v <- 1:3; for (x in v) { v <- v * 2L; n <- n + x }; c(n, v[2]) }, 1:2),
-    case(function(x) { for (i in 1:3) { for (j in 1:3) { if (i * j > x) return(c(i, j)) } }; c(0L, 0L) }, c(0, 3, 5, 100)),
-    case(function(x) { y <- 0; repeat { y <- y + 1; if (y > 3) { if (x > 0) break else { y <- y + 10; break } } }; y }, finite),
+    case(function(x) { for (i in 1:3) { for (j in 1:3) { if (i * j > x) return(c(i, j)) } }; c(0L, 0L) },
+      c(0, 3, 5, 100)),
+    case(function(x) { y <- 0; repeat { y <- y + 1; if (y > 3) { if (x > 0) break else { y <- y + 10; break } } }; y },
+      finite),
     case(function(x) { n <- 0L; for (k in rev(1:4)) n <- n * 10L + k; n + x }, 1:2),
     case(function(x) { i <- 0L; repeat { i <- i + 1L; j <- 0L; repeat { j <- j + 1L; if (j > i) break; if (i * j == x) return(i * 100L + j) }; if (i > 6L) break }; -1L }, 1:12)
   ))
@@ -309,12 +311,14 @@ test_that("local vectors", {
 test_that("products of small matrices", {
   expect_same_as_r(list(
     case(function(x) { a <- matrix(c(1, 2, x, 4), 2); b <- matrix(c(3, 0, -1, x, 5, 7), 2); a %*% b }, finite, ulp = 2),
-    case(function(x) { m <- matrix(c(2, 1, 0, x, 3, 1), 3); c(m %*% c(1, 2), c(1, 2, 3) %*% m, t(m) %*% m, t(m)) }, finite, ulp = 2),
+    case(function(x) { m <- matrix(c(2, 1, 0, x, 3, 1), 3); c(m %*% c(1, 2), c(1, 2, 3) %*% m, t(m) %*% m, t(m)) },
+      finite, ulp = 2),
     case(function(x) { m <- matrix(1:6, 2); c(crossprod(m), tcrossprod(m), crossprod(m, c(1L, 2L)), tcrossprod(m, matrix(x, 1, 3))) }, finite, ulp = 2),
     case(function(x) { v <- c(x, 1, 2); c(v %*% v, 2 %*% v, tcrossprod(v, c(1, 2)), t(v)) }, finite, ulp = 2),
     case(function(x) { v <- c(x, 1); c(v %*% matrix(c(1, 2, 3), 1), nrow(v %*% matrix(1, 1, 3)), ncol(t(v)), dim(v %*% t(v))) }, finite),
     case(function(x) { m <- matrix(c(1, 1, 1, 0), 2); p <- m; for (k in 1:8) p <- p %*% m; p[1, 2] + x }, finite),
-    case(function(x) { m <- matrix(0, 6, 6); for (i in 1:6) for (j in 1:6) m[i, j] <- i * x + j; sum(m %*% t(m)) }, finite, ulp = 4),
+    case(function(x) { m <- matrix(0, 6, 6); for (i in 1:6) for (j in 1:6) m[i, j] <- i * x + j; sum(m %*% t(m)) },
+      finite, ulp = 4),
     case(function(x) { z <- complex(real = x, imaginary = 1); m <- matrix(c(z, 1, 2, z), 2); p <- m %*% m; c(Re(p[1, 1]), Im(p[2, 1])) }, finite)
   ))
 })
@@ -415,12 +419,18 @@ test_that("an error says which element failed first, and of a subscript what it 
   v <- c(1, 2, 3)
   m <- matrix(1:4, 2)
   i <- c(1, 4, NA, 2, 9)
-  expect_identical(said(function(i) v[i], i, bounds = "error"), "subscript out of bounds: `i` is 4 of 3, in `v[i]` (line 1, element 2)")
-  expect_match(said(function(i, j) m[j, i + 1], i, 2L), "^subscript out of bounds: `i \\+ 1` is 5 of 2, in `m\\[j, i \\+ 1\\]` \\(line 1, element 2\\)$")
-  expect_match(said(function(i) v[i], c(2, -3.5, 0)), "^a subscript below 1: `i` is -3.5, in `v\\[i\\]` \\(line 1, element 2\\)$")
-  expect_match(said(function(i) m[5L, i], 1:2), "^subscript out of bounds: 5 of 2, in `m\\[5L, i\\]` \\(line 1, element 1\\)$")
-  expect_match(said(function(i) { w <- numeric(2); w[i] <- 1; sum(w) }, c(1L, 3L)), "^subscript out of bounds: `i` is 3 of 2, in `w\\[i\\]` \\(line 1, element 2\\)$")
-  expect_match(said(function(x) if (x > 0) 1 else stop("not so"), c(1, 2, NA, -1)), "^missing value .*, in `x > 0` \\(line 1, element 3\\)$")
+  expect_identical(said(function(i) v[i], i, bounds = "error"),
+    "subscript out of bounds: `i` is 4 of 3, in `v[i]` (line 1, element 2)")
+  expect_match(said(function(i, j) m[j, i + 1], i, 2L),
+    "^subscript out of bounds: `i \\+ 1` is 5 of 2, in `m\\[j, i \\+ 1\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(i) v[i], c(2, -3.5, 0)),
+    "^a subscript below 1: `i` is -3.5, in `v\\[i\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(i) m[5L, i], 1:2),
+    "^subscript out of bounds: 5 of 2, in `m\\[5L, i\\]` \\(line 1, element 1\\)$")
+  expect_match(said(function(i) { w <- numeric(2); w[i] <- 1; sum(w) }, c(1L, 3L)),
+    "^subscript out of bounds: `i` is 3 of 2, in `w\\[i\\]` \\(line 1, element 2\\)$")
+  expect_match(said(function(x) if (x > 0) 1 else stop("not so"), c(1, 2, NA, -1)),
+    "^missing value .*, in `x > 0` \\(line 1, element 3\\)$")
   # of many elements the first, whichever way it fails and whoever computes it
   n <- if (emulated) 3000L else 200000L
   x <- seq_len(n)
@@ -446,7 +456,8 @@ test_that("subscripts that loops and conditions keep inside are not tested", {
     function(k) { s <- 0; for (d in -1:1) { a <- k + d; if (a >= 1 && a <= length(v)) s <- s + v[a] }; s }
   )
   for (f in sums) {
-    expect_identical(grep("position\\(|AT_|pick_", source_of(f, list(k)), value = TRUE), character(), info = deparse1(f))
+    expect_identical(grep("position\\(|AT_|pick_", source_of(f, list(k)), value = TRUE), character(),
+      info = deparse1(f))
   }
   # of no elements 1:n has two turns, and the first fails: that is asked once, in front
   rows <- function(k) { s <- 0; for (j in 1:ncol(m)) s <- s + m[k, j]; s }
@@ -488,7 +499,10 @@ test_that("loops over sizes are R's loops where there is nothing, too", {
   if (emulated) sizes <- sizes[c(2, 4)]
   # those that read with subscript 0 in a matrix of no elements, which R does not refuse
   zero <- c(5, 8, 9)
-  table <- lapply(seq_along(loops), function(l) lapply(if (l %in% zero) Filter(function(d) all(d > 0), sizes) else sizes, function(d) case(loops[[l]], m = matrix(as.numeric(seq_len(prod(d))), d[[1]], d[[2]]), i = seq_len(max(1, min(d[[1]], 3))), whole = "m")))
+  table <- lapply(seq_along(loops),
+    function(l) lapply(if (l %in% zero) Filter(function(d) all(d > 0), sizes) else sizes,
+    function(d) case(loops[[l]], m = matrix(as.numeric(seq_len(prod(d))), d[[1]], d[[2]]),
+    i = seq_len(max(1, min(d[[1]], 3))), whole = "m")))
   expect_same_as_r(unlist(table, recursive = FALSE))
 })
 
@@ -500,7 +514,8 @@ test_that("stored types are kept", {
   expect_identical(gpu_dtype(of(function(x) x + 1L, 1:3, "int8")), gpu_dtype(gpu(1:3, "int8") + 1L))
   expect_identical(gpu_dtype(of(function(x) x > 1, c(1, 2), "bfloat16")), "bool8")
   x <- c(0.1, 2.7, -3.3)
-  expect_identical(collect(of(function(x) { y <- x * x; y - 1 }, x, "float32")), collect(gpu(x, "float32") * gpu(x, "float32") - 1))
+  expect_identical(collect(of(function(x) { y <- x * x; y - 1 }, x, "float32")),
+    collect(gpu(x, "float32") * gpu(x, "float32") - 1))
   long <- bit64::as.integer64(c("1", "4611686018427387904", NA))
   got <- bit64::as.integer64(gpu_map(function(x) if (is.na(x)) x else x + x %/% 2L, gpu(long, "int64")))
   expect_identical(as.character(got), as.character(long + long %/% 2L))
@@ -527,16 +542,26 @@ test_that("draws have the distributions that they are named after", {
   i <- gpu(seq_len(n))
   set.seed(5)
   drawn <- list(
-    unif = list(function(i) runif(1, -1, 3), function(q) punif(q, -1, 3)), norm = list(function(i) rnorm(1, 2, 0.5), function(q) pnorm(q, 2, 0.5)),
-    exp = list(function(i) rexp(1, 3), function(q) pexp(q, 3)), gamma = list(function(i) rgamma(1, 2.5, 2), function(q) pgamma(q, 2.5, 2)),
-    scale = list(function(i) rgamma(1, 0.7, scale = 2), function(q) pgamma(q, 0.7, scale = 2)), beta = list(function(i) rbeta(1, 2, 3), function(q) pbeta(q, 2, 3)),
-    chisq = list(function(i) rchisq(1, 4), function(q) pchisq(q, 4)), t = list(function(i) rt(1, 5), function(q) pt(q, 5)), lnorm = list(function(i) rlnorm(1, 0, 0.5), function(q) plnorm(q, 0, 0.5)),
-    weibull = list(function(i) rweibull(1, 2, 3), function(q) pweibull(q, 2, 3)), cauchy = list(function(i) rcauchy(1), pcauchy), logis = list(function(i) rlogis(1, 1, 2), function(q) plogis(q, 1, 2))
+    unif = list(function(i) runif(1, -1, 3), function(q) punif(q, -1, 3)),
+    norm = list(function(i) rnorm(1, 2, 0.5), function(q) pnorm(q, 2, 0.5)),
+    exp = list(function(i) rexp(1, 3), function(q) pexp(q, 3)),
+    gamma = list(function(i) rgamma(1, 2.5, 2), function(q) pgamma(q, 2.5, 2)),
+    scale = list(function(i) rgamma(1, 0.7, scale = 2), function(q) pgamma(q, 0.7, scale = 2)),
+    beta = list(function(i) rbeta(1, 2, 3), function(q) pbeta(q, 2, 3)),
+    chisq = list(function(i) rchisq(1, 4), function(q) pchisq(q, 4)),
+    t = list(function(i) rt(1, 5), function(q) pt(q, 5)),
+    lnorm = list(function(i) rlnorm(1, 0, 0.5), function(q) plnorm(q, 0, 0.5)),
+    weibull = list(function(i) rweibull(1, 2, 3), function(q) pweibull(q, 2, 3)),
+    cauchy = list(function(i) rcauchy(1), pcauchy),
+    logis = list(function(i) rlogis(1, 1, 2), function(q) plogis(q, 1, 2))
   )
-  for (name in names(drawn)) expect_gt(ks.test(collect(gpu_map(drawn[[name]][[1]], i)), drawn[[name]][[2]])$p.value, 1e-4, label = name)
+  for (name in names(drawn)) expect_gt(ks.test(collect(gpu_map(drawn[[name]][[1]], i)), drawn[[name]][[2]])$p.value,
+    1e-4, label = name)
   counted <- list(
-    pois = list(function(i) rpois(1, 3), function(k) dpois(k, 3)), binom = list(function(i) rbinom(1, 9, 0.3), function(k) dbinom(k, 9, 0.3)),
-    geom = list(function(i) rgeom(1, 0.4), function(k) dgeom(k, 0.4)), nbinom = list(function(i) rnbinom(1, 3, 0.5), function(k) dnbinom(k, 3, 0.5)),
+    pois = list(function(i) rpois(1, 3), function(k) dpois(k, 3)),
+    binom = list(function(i) rbinom(1, 9, 0.3), function(k) dbinom(k, 9, 0.3)),
+    geom = list(function(i) rgeom(1, 0.4), function(k) dgeom(k, 0.4)),
+    nbinom = list(function(i) rnbinom(1, 3, 0.5), function(k) dnbinom(k, 3, 0.5)),
     sample = list(function(i) sample.int(6L, 1L) - 1L, function(k) (k < 6) / 6)
   )
   for (name in names(counted)) {
@@ -558,7 +583,8 @@ test_that("shapes, recycling and names of arguments", {
 
 test_that("a function takes more arrays than a word has bits", {
   names <- paste0("x", 1:40)
-  f <- eval(call("function", as.pairlist(setNames(rep(list(quote(expr = )), 40), names)), Reduce(function(a, b) call("+", a, b), lapply(names, as.name))))
+  f <- eval(call("function", as.pairlist(setNames(rep(list(quote(expr = )), 40), names)),
+    Reduce(function(a, b) call("+", a, b), lapply(names, as.name))))
   m <- lapply(1:40, function(k) matrix(k + 1:420 / 7, 20))
   for (turned in c(1, 33, 40)) {
     own <- lapply(m, gpu)

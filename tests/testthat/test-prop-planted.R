@@ -8,7 +8,9 @@ planted_library <- function() {
   folder <- tempfile("planted")
   dir.create(folder)
   file.copy(test_path("planted", "planted.c"), folder)
-  out <- withr::with_dir(folder, suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "planted.c"), stdout = TRUE, stderr = TRUE)))
+  out <- withr::with_dir(folder,
+    suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "planted.c"), stdout = TRUE,
+    stderr = TRUE)))
   library <- file.path(folder, "planted.so")
   if (!file.exists(library)) stop(paste(out, collapse = "\n"))
   library
@@ -17,13 +19,16 @@ planted_library <- function() {
 # `share` of the entries; all of them where VERDIGRIS_PLANTED is set.
 run_planted <- function(library, mode, share) {
   all <- nzchar(Sys.getenv("VERDIGRIS_PLANTED"))
-  arguments <- c("--vanilla", test_path("planted", "planted.R"), library, mode, if (all) c(200, 0, 1) else c(40, share, 7))
-  env <- c(paste0("LD_PRELOAD=", library), paste0("R_LIBS=", paste(.libPaths(), collapse = ":")), paste0("VERDIGRIS_TEST_DEVICE=", test_device))
+  arguments <- c("--vanilla", test_path("planted", "planted.R"), library, mode,
+    if (all) c(200, 0, 1) else c(40, share, 7))
+  env <- c(paste0("LD_PRELOAD=", library), paste0("R_LIBS=", paste(.libPaths(), collapse = ":")),
+    paste0("VERDIGRIS_TEST_DEVICE=", test_device))
   out <- suppressWarnings(system2(
     "timeout", c("--kill-after=5", if (all) 3000 else 120, file.path(R.home("bin"), "Rscript"), shQuote(arguments)),
     stdout = TRUE, stderr = TRUE, env = env
   ))
-  expect(length(out) > 0L && out[[length(out)]] == "end", paste(c("the child did not end:", utils::tail(out, 12L)), collapse = "\n"))
+  expect(length(out) > 0L && out[[length(out)]] == "end",
+    paste(c("the child did not end:", utils::tail(out, 12L)), collapse = "\n"))
   expect_identical(grep("^WRONG", out, value = TRUE), character())
   times <- as.integer(sub("times ", "", grep("^times ", out, value = TRUE)))
   expect_gt(times, 40L)
@@ -72,8 +77,10 @@ test_that("the bridge calls R so that no jump passes Rust", {
   copy <- tempfile("bridge")
   dir.create(copy)
   file.copy(list.files(folder, full.names = TRUE), copy, recursive = TRUE)
-  write("pub unsafe fn f() { extendr_ffi::Rf_allocVector(1, 1); }\nfn g() { LOCKED.lock().set(r::string(\"a\")) }", file.path(copy, "planted.rs"))
-  write("pub use raw::{Rf_cons};\nfn h() { unsafe { raw::Rf_mkChar(p) } }", file.path(copy, "r", "mod.rs"), append = TRUE)
+  write("pub unsafe fn f() { extendr_ffi::Rf_allocVector(1, 1); }\nfn g() { LOCKED.lock().set(r::string(\"a\")) }",
+    file.path(copy, "planted.rs"))
+  write("pub use raw::{Rf_cons};\nfn h() { unsafe { raw::Rf_mkChar(p) } }", file.path(copy, "r", "mod.rs"),
+    append = TRUE)
   found <- lint$lint_bridge(copy)
   for (what in c("planted.rs:1", "planted.rs:2", "`Rf_cons` is passed on", "`raw::Rf_mkChar` is called outside")) {
     expect_true(any(grepl(what, found, fixed = TRUE)), label = what)

@@ -15,7 +15,8 @@ NOTE = ROOT / "LICENSE.note"
 
 def crates():
     """The crates of Cargo.lock, those of other platforms too, without this project's own."""
-    said = subprocess.run(["cargo", "metadata", "--format-version", "1", "--manifest-path", ROOT / "src/rust/Cargo.toml"],
+    said = subprocess.run(["cargo", "metadata", "--format-version", "1", "--manifest-path",
+        ROOT / "src/rust/Cargo.toml"],
                           check=True, capture_output=True, text=True).stdout
     found = [p for p in json.loads(said)["packages"] if p["source"]]
     return sorted(found, key=lambda p: (p["name"], p["version"]))

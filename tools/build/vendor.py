@@ -101,7 +101,8 @@ def main():
         trim(crate, features)
     out.unlink(missing_ok=True)
     # the same bytes from the same lock file
-    tar = subprocess.Popen(["tar", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+rw,go=rX",
+    tar = subprocess.Popen(["tar", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner",
+        "--mode=u+rw,go=rX",
                             "-C", manifest, "-c", "vendor"], stdout=subprocess.PIPE)
     with out.open("wb") as file:
         subprocess.run(["xz", "-9e", "-T1"], stdin=tar.stdout, stdout=file, check=True)

@@ -15,7 +15,8 @@ import sys
 VERSIONS = ["12.0.140", "12.1.105", "12.2.140", "12.3.107", "12.4.127", "12.5.82", "12.6.85", "12.8.93", "12.9.86",
             "13.0.88", "13.1.115", "13.2.86", "13.3.33", "13.4.92", "13.5.37"]
 # those that kernels/ calls
-UNARY = ["exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+UNARY = ["exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "tanh",
          "asinh", "acosh", "atanh", "sqrt", "sine_of_both", "cosine_of_both"]
 FLOAT = ["sinpif", "cospif"]
 BINARY = ["pow", "atan2", "fmod", "hypot"]

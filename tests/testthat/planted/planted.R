@@ -44,15 +44,18 @@ alive <- function() {
     gc()
     gpu_sync(device)
   }
-  c(handles = .Call(verdigris:::C_live)[[1]], host = .Call(verdigris:::C_live)[[2]], device = gpu_memory(device)[["live"]])
+  c(handles = .Call(verdigris:::C_live)[[1]], host = .Call(verdigris:::C_live)[[2]],
+    device = gpu_memory(device)[["live"]])
 }
 
 # Whether the package works.
 works <- function() {
   options(verdigris.cuda_path = NULL)
   all(
-    identical(as.vector(x + 1), c(4, 2, 3, 6, 5, 7)), sum(y) == 21, identical(as.vector(x[2:3]), c(1, 2)), length(gpu_cast(x, "float32")) == 6L,
-    identical(as.vector(from_dlpack(as_dlpack(y))), c(6, 4, 5, 2, 1, 3)), identical(as.vector(as_gpu(1:3)), 1:3), nrow(gpu_devices()) >= 1L,
+    identical(as.vector(x + 1), c(4, 2, 3, 6, 5, 7)), sum(y) == 21, identical(as.vector(x[2:3]), c(1, 2)),
+    length(gpu_cast(x, "float32")) == 6L,
+    identical(as.vector(from_dlpack(as_dlpack(y))), c(6, 4, 5, 2, 1, 3)), identical(as.vector(as_gpu(1:3)), 1:3),
+    nrow(gpu_devices()) >= 1L,
     identical(as.vector(i), 1:6), identical(dim(t(m)), c(3L, 3L)), sum(square(x)) == 97
   )
 }
