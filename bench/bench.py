@@ -324,15 +324,13 @@ def run_cases(table, round, peers, cases, host):
                             tolerance = float(case["tolerance"])
                             if not near(found, wanted, 0 if tolerance == 0 else max(tolerance, least)):
                                 REFUSED.add((name, way))
-                                emit(name=name, peer=label(way), status="wrong", why="not what NumPy gives")
-                                continue
+                                emit(name=name, peer=label(way), status="wrong", why="not what NumPy gives"); continue
                         elif case["check"] in ("normal", "uniform"):
                             v = np.asarray(few_of(found, peer), dtype="float64")
                             right = (0, 1) if case["check"] == "normal" else (0.5, 1 / 12)
                             if abs(v.mean() - right[0]) > 8 / len(v) ** 0.5 or abs(v.var() - right[1]) > 16 / len(v) ** 0.5:
                                 REFUSED.add((name, way))
-                                emit(name=name, peer=label(way), status="wrong", why="wrong moments")
-                                continue
+                                emit(name=name, peer=label(way), status="wrong", why="wrong moments"); continue
                         del small, found
                     if held is None or size != n:
                         held = None; gc.collect(); peer.free()
@@ -379,8 +377,7 @@ def run_transfers(table, round, peers, cases, host):
                     import cupyx
                     pinned = cupyx.empty_pinned(len(x), dtype=np.float64); pinned[:] = x; target = peer.m.empty(len(x))
                     measure_host(name, peer, "cupy pinned", round, lambda: target.set(pinned))
-                    measure_host("d2h_f64", peer, "cupy pinned", round, lambda: target.get(out=pinned))
-                    del pinned, target
+                    measure_host("d2h_f64", peer, "cupy pinned", round, lambda: target.get(out=pinned)); del pinned, target
             else:
                 a = up(peer, h, single)
                 if peer.name == "jax":   # an array of JAX keeps the copy that it has once made
@@ -426,8 +423,7 @@ def run_dtypes(table, round, peers, cases, host):
                 except Exception as e:
                     emit(name=case["name"], peer=peer.name, status="failed", why=repr(e)[:200]); continue
                 measure_host(case["name"], peer, peer.name, round, get,
-                    before=(lambda: a.copy()) if peer.name == "jax" else (lambda: a))
-                del a
+                    before=(lambda: a.copy()) if peer.name == "jax" else (lambda: a)); del a
 
 def run_small(table, round, peers, cases, host):
     names = {c["name"] for c in table}
@@ -486,8 +482,7 @@ def run_fresh(table, round, peers, cases, host):
                 reference = eval("lambda x, y: " + fresh_source(k, "m", "arctan"), dict(m=np))
                 wanted = reference(host["x"][:100], host["y"][:100])
                 if not near(peer.get(r[:100]), wanted, 1e-4):
-                    emit(name="new_expression", peer=label(way), status="wrong", why=fresh_source(k, "m", "atan"))
-                    break
+                    emit(name="new_expression", peer=label(way), status="wrong", why=fresh_source(k, "m", "atan")); break
             else:
                 emit(name="new_expression", peer=label(way), round=round, ms=both(ms), host_us=None, launches=None,
                     peak_bytes=None)
@@ -578,8 +573,7 @@ def main():
     state = {}
     def begin():
         state["peers"] = load_peers(FLAGS.get("peers", "cupy,torch,jax").split(","))
-        state["cases"] = build(state["peers"])
-        check_names(state["cases"])
+        state["cases"] = build(state["peers"]); check_names(state["cases"])
         emit(name="versions", peer="versions",
             status=", ".join(f"{k} {getattr(p.m, '__version__', '') or sys.modules[k].__version__}"
                 for k, p in state["peers"].items()))
