@@ -203,10 +203,8 @@ test_that("loops", {
     case(function(n) { while (n != 1L) { n <- if (n %% 2L == 0L) n %/% 2L else 3L * n + 1L; if (n < 0L) stop("lost") }; n }, c(1L, 7L, 27L)),
     case(function(n) { s <- 0L; for (k in 1:3) { for (k in 1:2) s <- s + k; s <- s + 10L * k }; s + n }, 1:2),
     case(function(n) { v <- 1:3; for (x in v) { v <- v * 2L; n <- n + x }; c(n, v[2]) }, 1:2),
-    case(function(x) { for (i in 1:3) { for (j in 1:3) { if (i * j > x) return(c(i, j)) } }; c(0L, 0L) },
-      c(0, 3, 5, 100)),
-    case(function(x) { y <- 0; repeat { y <- y + 1; if (y > 3) { if (x > 0) break else { y <- y + 10; break } } }; y },
-      finite),
+    case(function(x) { for (i in 1:3) { for (j in 1:3) { if (i * j > x) return(c(i, j)) } }; c(0L, 0L) }, c(0, 3, 5, 100)),
+    case(function(x) { y <- 0; repeat { y <- y + 1; if (y > 3) { if (x > 0) break else { y <- y + 10; break } } }; y }, finite),
     case(function(x) { n <- 0L; for (k in rev(1:4)) n <- n * 10L + k; n + x }, 1:2),
     case(function(x) { i <- 0L; repeat { i <- i + 1L; j <- 0L; repeat { j <- j + 1L; if (j > i) break; if (i * j == x) return(i * 100L + j) }; if (i > 6L) break }; -1L }, 1:12)
   ))
@@ -425,8 +423,7 @@ test_that("an error says which element failed first, and of a subscript what it 
     "^subscript out of bounds: `i \\+ 1` is 5 of 2, in `m\\[j, i \\+ 1\\]` \\(line 1, element 2\\)$")
   expect_match(said(function(i) v[i], c(2, -3.5, 0)),
     "^a subscript below 1: `i` is -3.5, in `v\\[i\\]` \\(line 1, element 2\\)$")
-  expect_match(said(function(i) m[5L, i], 1:2),
-    "^subscript out of bounds: 5 of 2, in `m\\[5L, i\\]` \\(line 1, element 1\\)$")
+  expect_match(said(function(i) m[5L, i], 1:2), "^subscript out of bounds: 5 of 2, in `m\\[5L, i\\]` \\(line 1, element 1\\)$")
   expect_match(said(function(i) { w <- numeric(2); w[i] <- 1; sum(w) }, c(1L, 3L)),
     "^subscript out of bounds: `i` is 3 of 2, in `w\\[i\\]` \\(line 1, element 2\\)$")
   expect_match(said(function(x) if (x > 0) 1 else stop("not so"), c(1, 2, NA, -1)),
@@ -456,8 +453,7 @@ test_that("subscripts that loops and conditions keep inside are not tested", {
     function(k) { s <- 0; for (d in -1:1) { a <- k + d; if (a >= 1 && a <= length(v)) s <- s + v[a] }; s }
   )
   for (f in sums) {
-    expect_identical(grep("position\\(|AT_|pick_", source_of(f, list(k)), value = TRUE), character(),
-      info = deparse1(f))
+    expect_identical(grep("position\\(|AT_|pick_", source_of(f, list(k)), value = TRUE), character(), info = deparse1(f))
   }
   # of no elements 1:n has two turns, and the first fails: that is asked once, in front
   rows <- function(k) { s <- 0; for (j in 1:ncol(m)) s <- s + m[k, j]; s }
