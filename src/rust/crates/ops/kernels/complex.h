@@ -168,7 +168,9 @@ VG_FN c64 c_div(c64 a, c64 b) { return c_narrow(c_div(c_wide(a), c_wide(b))); }
 
 // Bit 2 of w, "NaNs produced in function": a part of the result is NaN where none of the operand was.
 template <class Z> VG_FN Z c_noted(Z r, Z a, u32& w) { w |= (u32)(is_na(r) & !is_na(a)) << 1; return r; }
-template <class Z> VG_FN Z c_noted(Z r, Z a, Z b, u32& w) { w |= (u32)(is_na(r) & !is_na(a) & !is_na(b)) << 1; return r; }
+template <class Z> VG_FN Z c_noted(Z r, Z a, Z b, u32& w) {
+  w |= (u32)(is_na(r) & !is_na(a) & !is_na(b)) << 1; return r;
+}
 
 // R's functions of one complex argument give NA + NA i when a part is NA
 VG_FN bool cx_missing(c128 a) { return is_na_payload(a.re) || is_na_payload(a.im); }

@@ -64,9 +64,15 @@ VG_FN f64 logistic_draw(f64 u, f64 location, f64 scale, u32& w) {
 
 // float32 is drawn in float32 and shaped in float64
 VG_FN f32 lognormal_draw(f32 z, f32 mean, f32 sd, u32& w) { return (f32)lognormal_draw((f64)z, (f64)mean, (f64)sd, w); }
-VG_FN f32 weibull_draw(f32 e, f32 shape, f32 scale, u32& w) { return (f32)weibull_draw((f64)e, (f64)shape, (f64)scale, w); }
-VG_FN f32 cauchy_draw(f32 u, f32 location, f32 scale, u32& w) { return (f32)cauchy_draw((f64)u, (f64)location, (f64)scale, w); }
-VG_FN f32 logistic_draw(f32 u, f32 location, f32 scale, u32& w) { return (f32)logistic_draw((f64)u, (f64)location, (f64)scale, w); }
+VG_FN f32 weibull_draw(f32 e, f32 shape, f32 scale, u32& w) {
+  return (f32)weibull_draw((f64)e, (f64)shape, (f64)scale, w);
+}
+VG_FN f32 cauchy_draw(f32 u, f32 location, f32 scale, u32& w) {
+  return (f32)cauchy_draw((f64)u, (f64)location, (f64)scale, w);
+}
+VG_FN f32 logistic_draw(f32 u, f32 location, f32 scale, u32& w) {
+  return (f32)logistic_draw((f64)u, (f64)location, (f64)scale, w);
+}
 
 // ---- gamma ----------------------------------------------------------------------------------------------
 // log(1 + y) - y + y^2/2 - y^3/3, without cancellation

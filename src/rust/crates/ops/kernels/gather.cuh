@@ -11,7 +11,8 @@ struct __align__(16) b16 { u64 low, high; };
 
 // ---- gather -----------------------------------------------------------------------------------------
 // out[k] = source[at[k]], or `na` where that is outside. Four loads are on the way at once.
-template <class T> VG_FN void gather(const T* __restrict__ source, i64 m, const i64* __restrict__ at, i64 n, T na, T* __restrict__ out) {
+template <class T> VG_FN void gather(const T* __restrict__ source, i64 m, const i64* __restrict__ at, i64 n, T na,
+    T* __restrict__ out) {
   for (i64 first = FIRST_THREAD; first < n; first += 4 * ALL_THREADS) {
     i64 p[4];
     T x[4];
@@ -51,7 +52,8 @@ template <class W> VG_FN void scatter_claim(const i64* __restrict__ at, i64 coun
   }
 }
 // `winner` is null where nothing needs to be claimed: one value for all.
-template <class T, class W> VG_FN void scatter_write(T* __restrict__ target, i64 n, const i64* __restrict__ at, i64 count,
+template <class T, class W> VG_FN void scatter_write(T* __restrict__ target, i64 n, const i64* __restrict__ at,
+    i64 count,
                                                     const T* __restrict__ values, i64 length, const W* __restrict__ winner, const u32* equal) {
   bool claimed = winner && *equal;
   for (i64 k = FIRST_THREAD; k < count; k += ALL_THREADS) {

@@ -26,7 +26,8 @@ VG_FN u32 bin_of(u8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 
 // Adds to `out[0 .. bins]`. A block counts in shared memory, `counts`, in `copies` (a power of two) that its lanes have
 // in turn, or, where there are none, where the result is.
-template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out, u32* counts) {
+template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out,
+    u32* counts) {
   const int ahead = 8;
   for (u32 k = threadIdx.x; k < (bins + 1) * copies; k += blockDim.x) counts[k] = 0;
   __syncthreads();
@@ -104,7 +105,8 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
 
 // `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has `each` elements, a multiple of WARP *
 // ROWS. `tables` lie in shared memory, one a warp; `parts` gets one a block.
-template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x, const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
+template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x,
+    const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
   const u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   A* const own = tables + (u64)warp * groups;
@@ -155,11 +157,13 @@ template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __res
   }
 }
 // A warp a group: each lane takes some blocks' parts, in order.
-template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks, typename A::value* out) {
+template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks,
+    typename A::value* out) {
   const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP, some = (blocks + WARP - 1) / WARP;
   if (g >= groups) return;
   A all = A::start();
-  for (u32 b = lane_id() * some; b < blocks && b < (lane_id() + 1) * some; b++) A::merge(all, parts[(i64)b * groups + g]);
+  for (u32 b = lane_id() * some; b < blocks && b < (lane_id() + 1) * some; b++)
+    A::merge(all, parts[(i64)b * groups + g]);
 #pragma unroll
   for (int by = 1; by < WARP; by *= 2) {
     const A later = shuffle_down(all, by);

@@ -65,7 +65,8 @@ template <class Body> VG_FN void stretch(const Params& p, const Job& job, u32 (&
   if (row < end) rows<false>(p, row + lane_id(), end, w, body);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mask_count(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) mask_count(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   __shared__ bool last;
   u32 w[W] = {};
   u32 found = 0;
@@ -93,7 +94,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_count(const __grid_co
   note_flags(w, p.flags, p.any);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mask_write(const __grid_constant__ Params p, const __grid_constant__ Job job, Kept* out) {
+extern "C" __global__ void __launch_bounds__(THREADS) mask_write(const __grid_constant__ Params p,
+    const __grid_constant__ Job job, Kept* out) {
   u32 w[W] = {};
   u64 at = 0;
   for (u32 b = threadIdx.x; b < blockIdx.x; b += THREADS) at += job.blocks[b];

@@ -76,7 +76,9 @@ VG_FN f32 radius_of(u32 word) { return root_of_normal(own_minus_two_log(unit_of(
 VG_FN f64 uniform64(const philox_block& c, u32 k) { return uniform_of(word64(c, k)); }
 VG_FN f32 uniform32(const philox_block& c, u32 k) { return uniform_of(word32(c, k)); }
 VG_FN f64 normal64(const philox_block& c, u32 k) { return radius_of(word64(c, 0)) * turned_cosine(word64(c, 1), k); }
-VG_FN f32 normal32(const philox_block& c, u32 k) { return radius_of(word32(c, k & 2u)) * turned_cosine(word32(c, k | 1u), k & 1u); }
+VG_FN f32 normal32(const philox_block& c, u32 k) {
+  return radius_of(word32(c, k & 2u)) * turned_cosine(word32(c, k | 1u), k & 1u);
+}
 VG_FN f64 exponential64(const philox_block& c, u32 k) { return -own_log(uniform_of(word64(c, k))); }
 VG_FN f32 exponential32(const philox_block& c, u32 k) { return 0.5f * own_minus_two_log(unit_of(word32(c, k))); }
 

@@ -7,7 +7,9 @@
 #define TOP_DIGITS (1 << TOP_BITS)
 #define NO_SLOT 255u
 
-template <class K> VG_FN u32 top_digit(K key, int level) { return (u32)(key >> (8 * sizeof(K) - TOP_BITS * (level + 1))) & (TOP_DIGITS - 1); }
+template <class K> VG_FN u32 top_digit(K key, int level) {
+  return (u32)(key >> (8 * sizeof(K) - TOP_BITS * (level + 1))) & (TOP_DIGITS - 1);
+}
 
 // How often each first digit occurs; behind them, how many elements are missing.
 template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__ in, i64 n, u64* out) {
@@ -50,7 +52,8 @@ template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__
 }
 
 // How often each second digit occurs beside the first digits that have a slot; `counts` lie in shared memory.
-template <class Key> VG_FN void second_digits(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, u64* out, u32* counts) {
+template <class Key> VG_FN void second_digits(const typename Key::T* __restrict__ in, i64 n,
+    const u8* __restrict__ slots, u32 count, u64* out, u32* counts) {
   const int ahead = 8;
   __shared__ u8 slot_of[TOP_DIGITS];
   for (u32 k = threadIdx.x; k < TOP_DIGITS; k += THREADS) slot_of[k] = slots[k];
@@ -74,7 +77,8 @@ template <class Key> VG_FN void second_digits(const typename Key::T* __restrict_
 }
 
 // Takes the elements with the wanted two digits, in no order; 0 for -0, which its equals could not be told from.
-template <class Key> VG_FN void take_ranks(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots, u32 count, const u8* __restrict__ wanted,
+template <class Key> VG_FN void take_ranks(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots,
+    u32 count, const u8* __restrict__ wanted,
                                           typename Key::T* out, u64* cursor, u8* takes) {
   const int ahead = 8;
   __shared__ u8 slot_of[TOP_DIGITS];

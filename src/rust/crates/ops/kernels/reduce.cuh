@@ -210,7 +210,8 @@ VG_FN A few(const Params& p, i64 length, u32 (&w)[W]) {
 constexpr int AHEAD = sizeof(A) <= 24 ? 4 : 2;
 
 // A group is `length` neighbours; `slices` blocks share it.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   u32 w[W] = {};
 #ifndef SPREAD
   if (gridDim.x == 1u && job.length <= 32 * V) {
@@ -240,7 +241,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
       for (u32 s = threadIdx.x; s < job.slices; s += THREADS * AHEAD) {
         A part[AHEAD];
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) part[u] = s + u * THREADS < job.slices ? read_fresh(parts + s + u * THREADS) : A::start();
+        for (int u = 0; u < AHEAD; u++)
+          part[u] = s + u * THREADS < job.slices ? read_fresh(parts + s + u * THREADS) : A::start();
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) A::merge(a, part[u]);
       }
@@ -275,7 +277,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 
 #ifdef SEGMENTS_TEAM
 // Short groups: SEGMENTS_TEAM neighbouring threads of a warp take one.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   u32 w[W] = {};
   constexpr int team = SEGMENTS_TEAM;
   const i64 group = (i64)blockIdx.x * (THREADS / team) + threadIdx.x / team;
@@ -293,7 +296,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 #ifdef SEGMENTS_PACKS
 // Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs
 // together.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   u32 w[W] = {};
   constexpr int team = SEGMENTS_PACKS;
   const i64 packs = job.groups * team, first = (i64)blockIdx.x * (THREADS * U) + threadIdx.x;
@@ -325,7 +329,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
 #ifdef LANES
 // Neighbours belong to different groups: a thread walks the axis for V of them. A block is `x` packs abreast,
 // each shared by `y` threads; `slices` blocks share the axis.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   // parts that are read together, where they are small enough to cost the rest of the kernel no registers
   constexpr int AHEAD = sizeof(A) * V <= 32 ? 4 : sizeof(A) * V <= 48 ? 2 : 1;
   // whether there is room for a result of each lane, which is 48 KiB at most
@@ -364,7 +369,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
     for (; l < end; l += U * job.y) {
       In x[U];
 #pragma unroll
-      for (int u = 0; u < U; u++) fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], l + u * job.y < end ? u * job.y * job.inner : 0);
+      for (int u = 0; u < U; u++)
+        fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], l + u * job.y < end ? u * job.y * job.inner : 0);
       loads_together();
 #pragma unroll
       for (int u = 0; u < U; u++) if (l + u * job.y < end) add(x[u], l + u * job.y);
@@ -423,7 +429,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
       for (int k = 0; k < V; k++) parts[tx * V + k] = a[k];
     __syncthreads();
     const i64 from = (i64)column * job.x * V;
-    for (u32 k = threadIdx.x; k < job.x * V && from + k < job.inner; k += THREADS) put(job, outer * job.inner + from + k, parts[k]);
+    for (u32 k = threadIdx.x; k < job.x * V && from + k < job.inner; k += THREADS)
+      put(job, outer * job.inner + from + k, parts[k]);
   } else if (real && ty == 0) {
 #pragma unroll
     for (int k = 0; k < V; k++) put(job, outer * job.inner + lane + k, a[k]);

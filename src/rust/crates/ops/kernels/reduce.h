@@ -200,8 +200,13 @@ template <class T> struct Min {
     k = narm ? 0 : k;
     a.seen = k > a.seen ? k : a.seen;
   }
-  VG_FN void merge(Min& a, const Min& b) { a.m = b.m < a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
-  VG_FN T finish(const Min& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+  VG_FN void merge(Min& a, const Min& b) {
+    a.m = b.m < a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any;
+  }
+  VG_FN T finish(const Min& a, u32& status) {
+    if (!a.any) status |= STATUS_EMPTY;
+    return a.seen ? Limit<T>::value(a.seen) : a.m;
+  }
 };
 template <class T> struct Max {
   typedef T value; T m; u32 seen, any;
@@ -213,8 +218,13 @@ template <class T> struct Max {
     k = narm ? 0 : k;
     a.seen = k > a.seen ? k : a.seen;
   }
-  VG_FN void merge(Max& a, const Max& b) { a.m = b.m > a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any; }
-  VG_FN T finish(const Max& a, u32& status) { if (!a.any) status |= STATUS_EMPTY; return a.seen ? Limit<T>::value(a.seen) : a.m; }
+  VG_FN void merge(Max& a, const Max& b) {
+    a.m = b.m > a.m ? b.m : a.m; a.seen = b.seen > a.seen ? b.seen : a.seen; a.any |= b.any;
+  }
+  VG_FN T finish(const Max& a, u32& status) {
+    if (!a.any) status |= STATUS_EMPTY;
+    return a.seen ? Limit<T>::value(a.seen) : a.m;
+  }
 };
 template <class T> struct Pair { T first, second; };
 template <class T> struct Range {
@@ -222,7 +232,9 @@ template <class T> struct Range {
   VG_FN Range start() { Range a; a.low = Min<T>::start(); a.high = Max<T>::start(); return a; }
   VG_FN void add(Range& a, T x, bool narm) { Min<T>::add(a.low, x, narm); Max<T>::add(a.high, x, narm); }
   VG_FN void merge(Range& a, const Range& b) { Min<T>::merge(a.low, b.low); Max<T>::merge(a.high, b.high); }
-  VG_FN value finish(const Range& a, u32& status) { value r; r.first = Min<T>::finish(a.low, status); r.second = Max<T>::finish(a.high, status); return r; }
+  VG_FN value finish(const Range& a, u32& status) {
+    value r; r.first = Min<T>::finish(a.low, status); r.second = Max<T>::finish(a.high, status); return r;
+  }
 };
 
 // ---- any, all: three-valued -------------------------------------------------------------------------
@@ -254,9 +266,13 @@ template <class T> struct Mean {
 template <> struct Mean<c128> {
   typedef c128 value; Sum<c128> s; i64 n;
   VG_FN Mean start() { Mean a; a.s = Sum<c128>::start(); a.n = 0; return a; }
-  VG_FN void add(Mean& a, c128 x, bool narm) { Sum<c128>::add(a.s, x, narm); a.n += !(narm && (x.re != x.re || x.im != x.im)); }
+  VG_FN void add(Mean& a, c128 x, bool narm) {
+    Sum<c128>::add(a.s, x, narm); a.n += !(narm && (x.re != x.re || x.im != x.im));
+  }
   VG_FN void merge(Mean& a, const Mean& b) { Sum<c128>::merge(a.s, b.s); a.n += b.n; }
-  VG_FN c128 finish(const Mean& a, u32&) { c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r; }
+  VG_FN c128 finish(const Mean& a, u32&) {
+    c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r;
+  }
 };
 
 // Sums of x - p and (x - p)^2 about a pivot p, the first value of the part: accurate enough for one pass over the data.
@@ -271,7 +287,9 @@ template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;
   u32 usual;  // values whose high word is less, without the sign, are as usual: none before the first value, nor once all are scaled
   u32 missing;
-  VG_FN Var start() { Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = 0; a.missing = 0; return a; }
+  VG_FN Var start() {
+    Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = 0; a.missing = 0; return a;
+  }
   VG_FN void begin(Var& a, f64 pivot) { a.pivot = pivot; a.usual = (1023u + 480u) << 20; }
   VG_FN bool is_huge(f64 x) {
     f64 size = x < 0 ? -x : x;
@@ -390,7 +408,9 @@ template <> struct Var<f32> {
 template <class T> VG_FN T unset(T last) { return last; }
 VG_FN f32 unset(f32) { return nan_f32(); }
 VG_FN f64 unset(f64) { return nan_f64(); }
-template <class T> VG_FN bool replaces(T x, T, i64 at, bool better) { return Limit<T>::missing(x) == 0 && (at < 0 || better); }
+template <class T> VG_FN bool replaces(T x, T, i64 at, bool better) {
+  return Limit<T>::missing(x) == 0 && (at < 0 || better);
+}
 VG_FN bool replaces(f32, f32 m, i64, bool better) { return better || m != m; }
 VG_FN bool replaces(f64, f64 m, i64, bool better) { return better || m != m; }
 template <class T, bool GREATEST> struct Which {
@@ -409,7 +429,9 @@ template <class T> using WhichMin = Which<T, false>;
 
 // One name for adding, whether the position matters or not.
 template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A::add(a, x, narm); }
-template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) { Which<T, GREATEST>::add_at(a, x, i); }
+template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) {
+  Which<T, GREATEST>::add_at(a, x, i);
+}
 // Several at once, for those that have a shorter way: false, and nothing is added, where they must be added one by one.
 template <class A> constexpr bool ADDS_ALL = false;
 template <> constexpr bool ADDS_ALL<Var<f64>> = true;

@@ -57,8 +57,12 @@ VG_FN u64 next_word(i64 key, i64 i, i32& d, u32 purpose, u64& spare) {
   d++;
   return word;
 }
-VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) { return uniform_of(next_word(key, i, d, FOR_UNIFORMS, spare)); }
-VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) { return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare))); }
+VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) {
+  return uniform_of(next_word(key, i, d, FOR_UNIFORMS, spare));
+}
+VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) {
+  return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare)));
+}
 // Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other:
 // written so, no lanes wait for each other at a branch.
 VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {

@@ -9,7 +9,9 @@
 #define AT_NONE (-1ll)
 #define AT_LOW (-2ll)
 #define AT_HIGH (-3ll)
-VG_FN i64 position(i32 x, i64 extent) { return x == NA_I32 ? AT_NONE : x < 1 ? AT_LOW : (i64)x > extent ? AT_HIGH : (i64)x - 1; }
+VG_FN i64 position(i32 x, i64 extent) {
+  return x == NA_I32 ? AT_NONE : x < 1 ? AT_LOW : (i64)x > extent ? AT_HIGH : (i64)x - 1;
+}
 VG_FN i64 position(i64 x, i64 extent) { return x == NA_I64 ? AT_NONE : x < 1 ? AT_LOW : x > extent ? AT_HIGH : x - 1; }
 VG_FN i64 position(f64 x, i64 extent) {
   if (x != x) return AT_NONE;
@@ -18,7 +20,9 @@ VG_FN i64 position(f64 x, i64 extent) {
 VG_FN i64 position(f32 x, i64 extent) { return position((f64)x, extent); }
 
 // Adds one axis to the offset of an element (0 at first): AT_NONE where the position on any axis is AT_NONE
-VG_FN i64 add_offset(i64 offset, i64 at, i64 stride) { return (offset < 0) | (at < 0) ? AT_NONE : offset + at * stride; }
+VG_FN i64 add_offset(i64 offset, i64 at, i64 stride) {
+  return (offset < 0) | (at < 0) ? AT_NONE : offset + at * stride;
+}
 
 // ---- a loop's variable --------------------------------------------------------------------------------------
 VG_FN i32 stepped(i32 from, i32 counter, i32 step) { return (i32)((u32)from + (u32)counter * (u32)step); }
@@ -34,7 +38,9 @@ VG_FN f64 stepped(f64 from, i32 counter, f64 step) { return from + (f64)counter 
 VG_FN philox_block numbers_of(i64 key, i64 i, i32 d, u32 purpose) { return block_of(key, i, (u32)d >> 1, purpose); }
 VG_FN f64 uniform_number(i64 key, i64 i, i32 d) { return uniform64(numbers_of(key, i, d, FOR_UNIFORMS), (u32)d & 1u); }
 VG_FN f64 normal_number(i64 key, i64 i, i32 d) { return normal64(numbers_of(key, i, d, FOR_NORMALS), (u32)d & 1u); }
-VG_FN f64 exponential_number(i64 key, i64 i, i32 d) { return exponential64(numbers_of(key, i, d, FOR_EXPONENTIALS), (u32)d & 1u); }
+VG_FN f64 exponential_number(i64 key, i64 i, i32 d) {
+  return exponential64(numbers_of(key, i, d, FOR_EXPONENTIALS), (u32)d & 1u);
+}
 
 // The key under which draw d of a distribution with parameters is what its row gives element i.
 VG_FN i64 key_of_number(i64 key, i32 d) {

@@ -106,7 +106,8 @@ VG_FN A before_tile(const Job& job, u32 tile, const A& total) {
 // conflicts, whether threads read neighbouring packs or eight consecutive packs each.
 VG_FN u32 swizzle(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
 
-extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant__ Params p, const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
   __shared__ __align__(16) char memory[THREADS * R * V * sizeof(T)];
   __shared__ u32 my_tile;
   __shared__ A parts[WARPS], start;

@@ -46,7 +46,9 @@ template <> struct CumSum<c128> {
   VG_FN CumSum start() { CumSum a; a.re = a.im = CumSum<f64>::start(); return a; }
   VG_FN void add(CumSum& a, c128 x) { CumSum<f64>::add(a.re, x.re); CumSum<f64>::add(a.im, x.im); }
   VG_FN void merge(CumSum& a, const CumSum& b) { CumSum<f64>::merge(a.re, b.re); CumSum<f64>::merge(a.im, b.im); }
-  VG_FN c128 value(const CumSum& a, u32& w) { c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r; }
+  VG_FN c128 value(const CumSum& a, u32& w) {
+    c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r;
+  }
 };
 // From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the
 // caller's matter.

@@ -21,7 +21,8 @@ template <bool STRICTLY, class T> VG_FN i64 count_below(const T* table, i64 m, T
   return from;
 }
 // The table is cut into pieces whose last elements every block keeps; the last search is within a piece.
-template <class T, bool STRICTLY> VG_FN void search(const T* __restrict__ x, i64 n, const T* __restrict__ table, i64 m, i64 piece, i32* out) {
+template <class T, bool STRICTLY> VG_FN void search(const T* __restrict__ x, i64 n, const T* __restrict__ table, i64 m,
+    i64 piece, i32* out) {
   __shared__ T last[PIECES];
   const u32 pieces = (u32)((m + piece - 1) / piece);
   for (u32 k = threadIdx.x; k < pieces; k += blockDim.x) {

@@ -64,7 +64,8 @@ template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ i
 #pragma unroll
       for (int pass = 0; pass < passes; pass++) {
         if (__all_sync(ALL_LANES, digit(differ, pass) == 0)) {
-          if (lane_id() == 0) atomicAdd(&counts[pass][digit(one, pass)][(threadIdx.x / WARP) & (copies - 1)], (u32)(ahead * WARP));
+          if (lane_id() == 0) atomicAdd(&counts[pass][digit(one, pass)][(threadIdx.x / WARP) & (copies - 1)],
+              (u32)(ahead * WARP));
         } else {
 #pragma unroll
           for (int l = 0; l < ahead; l++) atomicAdd(&counts[pass][digit(key[l], pass)][copy], 1u);
@@ -136,10 +137,11 @@ VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
 template <class T, class Index> struct Buffers {
   const T* in;
   T *out, *spare;
-  Index *places, *spare_places;
+  Index *positions, *spare_positions;
 };
 template <class Key, int ITEMS, bool POSITIONS, class Index, class Offset>
-VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u32 down, u32 pass, const u64* __restrict__ all_bins,
+VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u32 down, u32 pass,
+    const u64* __restrict__ all_bins,
                      volatile Offset* words, u32* ticket) {
   typedef typename Key::T T;
   typedef typename Key::K K;
@@ -243,8 +245,8 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   }
   if (POSITIONS) {
     // the first pass takes the elements' own places
-    const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? memory_of.places : memory_of.spare_places;
-    Index* const at_out = left & 1 ? memory_of.spare_places : memory_of.places;
+    const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? memory_of.positions : memory_of.spare_positions;
+    Index* const at_out = left & 1 ? memory_of.spare_positions : memory_of.positions;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {

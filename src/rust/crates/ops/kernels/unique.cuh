@@ -54,7 +54,8 @@ template <class K> VG_FN void insert(K key, u32 position, u32 at, Slot<K>* slots
   }
 }
 
-template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ in, i64 n, Slot<typename Key::K>* slots, u32 mask, u32* full) {
+template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ in, i64 n, Slot<typename Key::K>* slots,
+    u32 mask, u32* full) {
   typedef typename Key::K K;
   const int ahead = 8;
   const K none = (K)~(K)0;
