@@ -55,7 +55,7 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   results <- list()
   so_far <- NULL
   first <- TRUE
-  # puts a result to the others, and lets go of its chunk
+  # appends a result, and releases its chunk
   # an array that a reader returned is the reader's
   put <- function(done) {
     if (gathers) {
@@ -149,7 +149,7 @@ host_source <- function(x, chunk, margin, dtype, device) {
   list(start = start, take = take, chunks = ceiling(extent / chunk))
 }
 
-# The array as a matrix; the one without a shape lets go of the chunk, so that freeing the other frees it.
+# The array as a matrix; the one without a shape releases the chunk, so that freeing the other frees it.
 as_chunk <- function(y, dim, dimnames) {
   z <- with_attributes(y, c(list(dim = dim), if (!is.null(dimnames)) list(dimnames = dimnames)))
   gpu_free(y)

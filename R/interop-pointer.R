@@ -117,7 +117,7 @@ format_address <- function(address) {
   paste0("0x", if (high > 0) sprintf("%x%06x", high, address %% 2^24) else sprintf("%x", address))
 }
 
-# What preserve.rs calls when memory is let go of.
+# Called by preserve.rs when memory is released.
 call_on_free <- function(on_free, unused) {
   tryCatch(on_free(), error = function(e) {
     warning("`on_free` failed: ", conditionMessage(e), call. = FALSE)

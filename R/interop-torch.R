@@ -66,7 +66,7 @@ as_torch <- function(x) .External2(C_as_torch)
 #' @export
 as_gpu.torch_tensor <- function(x, dtype = NULL, device = NULL, detach = FALSE, ...) .External2(C_from_torch)
 
-# With arguments that ask for more than the tensor's memory.
+# With arguments that exceed the tensor's memory.
 take_tensor <- function(x, dtype, device, detach) {
   if (!identical(detach, FALSE)) {
     if (!isTRUE(detach)) abort_argument("detach", "TRUE or FALSE", detach)

@@ -122,7 +122,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   order_arrays(first, TRUE, FALSE, method)
 }
 
-# Places of the elements in order, equal where these are, the missing ones before all others.
+# Ranks of the elements, equal where the elements are equal; missing ones come before all others.
 order_first <- function(key, decreasing) {
   y <- ranked(key, "min", TRUE)
   ifelse(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)

@@ -41,7 +41,7 @@ written_call <- function(frame = parent.frame()) {
   short_call(sys.call(k))
 }
 
-# A call by the name of its generic, and without the data that do.call() and the Summary group put into it: who shows it
+# A call by the name of its generic, and without the data that do.call() and the Summary group put into it: printing it
 # would read them.
 short_call <- function(call) {
   if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {

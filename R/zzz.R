@@ -33,7 +33,7 @@
 .onAttach <- function(libname, pkgname) {
   package <- as.environment(paste0("package:", pkgname))
   bind_masks(package)
-  # these hand on what is not for arrays, so library() says nothing of them; of others it would
+  # these pass on calls without arrays, so library() need not report them; it does report others
   others <- setdiff(ls(package), names(MASKED))
   behind <- parent.env(package)
   if (!any(vapply(others, exists, NA, envir = behind, mode = "function")))

@@ -22,8 +22,8 @@ static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 // Whether Dataptr is asked for nothing but a handle.
 static int giving = 0;
 
-// The handle; of a vector that was only recorded made here, NULL where that fails. Who reads an element or asks for a
-// handle does not expect R to collect garbage. R has no function that keeps it from doing so, but does not in Dataptr.
+// The handle, made here for a vector that was only recorded; NULL where that fails. Callers that read an element do not
+// expect R to collect garbage. R has no function that prevents a collection, but runs none in Dataptr.
 static void *try_handle(SEXP x) {
   if (is_recorded(x)) {
     giving = 1;
@@ -145,7 +145,7 @@ static R_xlen_t length_method(SEXP x) {
   return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_length_of(data);
 }
 
-// Who asks to write may do so until his C function returns.
+// C code that asks for a writable address may write until its function returns.
 static void *given_out(void *h, void *host, int writable, const void *frame) {
   const vg_holding *holder = writable && host != NULL ? vg_holder(frame) : NULL;
   if (holder != NULL) vg_handle_hold(h, holder);

@@ -30,7 +30,7 @@ static SEXP take_error(void) {
 }
 
 // The call as it was written: where R dispatches from C, the call that a method sees names the method. Arrays in it
-// (by do.call) become `...`: who shows the call would read them.
+// (by do.call) become `...`: printing the call would read them.
 static SEXP as_written(SEXP call) {
   // of methods, and of what a mask hands to (R/base-masks.R)
   static const char *suffixes[] = {".gpu_array", ".verdigris"};

@@ -3,7 +3,7 @@
 #include "conditions.h"
 #include "dispatch.h"
 
-// Rust (preserve.rs): functions of users that are called when their memory is let go of.
+// Rust (preserve.rs): functions of users that are called when their memory is released.
 extern int vg_freed;                 // nonzero where there are any
 SEXP vg_next_freed(void);
 

@@ -65,7 +65,7 @@ SEXP vg_new_pointer(SEXP tag, SEXP kept) {
 
 void *vg_value_of(SEXP pointer) { return vg_value(pointer); }
 
-// Who asks for the length may keep the vector for later, as R's deferred strings do.
+// Code that asks for the length may keep the vector for later, as R's deferred strings do.
 R_xlen_t vg_length_of(SEXP pointer) {
   uintptr_t at = (uintptr_t)R_ExternalPtrAddr(pointer);
   if (at == 0) return 0;

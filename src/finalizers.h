@@ -34,7 +34,7 @@ static inline vg_header *vg_peek(SEXP pointer) {
   return (uintptr_t)at & 1 ? NULL : (vg_header *)at;
 }
 
-// The same for who uses it.
+// The same for code that uses it.
 static inline void *vg_value(SEXP pointer) {
   vg_header *value = vg_peek(pointer);
   if (value != NULL && value->state == VG_DEAD) value->state = VG_USED;

@@ -112,7 +112,7 @@ static const Walk *walk(Walk *w, uintptr_t at) {
   vg_holding *holding = &w->holding;
   memset(holding, 0, sizeof *holding);
   if (!w->is_known) {
-    // too deep, or code without tables for unwinding: whoever is not far above may hold it
+    // too deep, or code without unwind tables: any C function not far above may hold it
     w->at = 0;
     w->first = 0;
     holding->end = at + VG_NOT_FAR;
@@ -161,7 +161,7 @@ void vg_init_holders(void) {
 
 #else
 
-// Without the walk, whoever is not far above may hold it. Stacks grow down.
+// Without the walk, any C function not far above may hold it. Stacks grow down.
 const vg_holding *vg_holder(const void *frame) {
   static vg_holding holding;
   memset(&holding, 0, sizeof holding);

@@ -64,7 +64,7 @@ SEXP C_masked(SEXP state) {
     return value_in(ours, symbol);
   }
   if (VECTOR_ELT(state, THEIRS) != theirs) {
-    // for who looks for the name meanwhile, as methods does
+    // for code that looks for the name meanwhile, as methods does
     SET_VECTOR_ELT(state, MASK, theirs);
     SET_VECTOR_ELT(state, THEIRS, theirs);
     SEXP call = PROTECT(Rf_lang3(mask_symbol, PROTECT(Rf_ScalarString(PRINTNAME(symbol))), theirs));

@@ -331,7 +331,7 @@ fn own(cell: SEXP, array: Array) {
         handle.value.set_cell(cell);
         handle.give(pointer);
         r::SETCAR(cell, pointer);
-        // R counts references, and `part` asks for the count: a pair that only joins two operands lets go of them
+        // R counts references, and `part` asks for the count: a pair that only joins two operands drops them
         let below = r::CDR(cell);
         r::SETCDR(cell, r::null());
         r::SET_TAG(cell, r::null());

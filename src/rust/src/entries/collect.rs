@@ -49,7 +49,7 @@ entry! {
     }
 
     /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of
-    /// base R that read their arguments and let them go. NULL where that memory is not as R has it, or where someone
+    /// base R that only read their arguments. NULL where that memory is not in R's representation, or where someone
     /// else may write.
     fn lend(x) {
         let array = convert::array(x)?;

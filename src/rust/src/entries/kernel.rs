@@ -28,7 +28,7 @@ const HOLDERS: usize = 2;
 /// A kernel as R holds it.
 pub struct Kernel {
     function: Function,
-    /// Places of the parameters that a call allocates and returns.
+    /// Indices of the parameters that a call allocates and returns.
     returns: Vec<usize>,
     cooperative: bool,
     cluster: Option<[u32; 3]>,

@@ -10,7 +10,7 @@ use verdigris_ops::call_site::CallSite;
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
 /// An R call that is protected from garbage collection while this lives. R's lists of preserved objects are for the
-/// main thread, and a call site may be dropped elsewhere: it is put on a list, and `reap` lets go of it.
+/// main thread, and a call site may be dropped elsewhere: it is put on a list, and `reap` releases it.
 struct Call(SEXP);
 
 // SAFETY: other threads only move and drop it, and dropping uses no R.

@@ -251,7 +251,7 @@ extern "C" fn vg_condition_clear() {
     drop(old);
 }
 
-// ---- for packages that call us from C: they ask for the error when they want it -------------------
+// ---- for packages that call us from C: they fetch the error when they want it -------------------
 
 thread_local! {
     static KEPT: RefCell<Option<Error>> = const { RefCell::new(None) };

@@ -10,7 +10,7 @@ use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, call_site, finalizers, SEXP};
 
-/// An R object that is kept from being collected. Dropped on any thread; the next entry lets go of it.
+/// An R object that is kept from being collected. Dropped on any thread; the next entry releases it.
 struct Kept(Option<CallSite>);
 
 impl Drop for Kept {
@@ -25,7 +25,7 @@ pub fn keep(x: SEXP) -> Box<dyn Any + Send + Sync> {
     Box::new(Kept(call_site::of(x)))
 }
 
-/// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is let go of.
+/// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is released.
 pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
     Box::new(Owner { owner: ManuallyDrop::new(Kept(call_site::of(owner))), on_free: call_site::of(on_free) })
 }

@@ -59,7 +59,7 @@ impl Hash for Operand {
 }
 
 /// The number of a failure in `Routine::failures`. An element that fails leaves the routine at once, and all its
-/// results are NA. R raises an error when it hears of it: that of the first element that failed ([`Failed`]).
+/// results are NA. R raises an error for the first element that failed ([`Failed`]).
 pub type FailureId = u8;
 
 /// The most failures of a routine: their numbers are bytes.

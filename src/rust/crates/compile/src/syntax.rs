@@ -5,7 +5,7 @@ use std::rc::Rc;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::rule::Typed;
 
-/// The number of an expression. Whoever made the tree can show it: [`Scope::text`], [`Scope::line`].
+/// The number of an expression. The scope can show it: [`Scope::text`], [`Scope::line`].
 pub type Span = u32;
 
 #[derive(Clone, Debug)]

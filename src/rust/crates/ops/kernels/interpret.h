@@ -213,7 +213,7 @@ template <class D> VG_STEP bool load_linear(const Thread& t, const u64* input, C
   }
   return false;
 }
-// The elements of a unit from their places, to the scratch slot.
+// The elements of a unit from their offsets, to the scratch slot.
 template <class D> VG_STEP void load_indexed(const Thread& t, const u64* input, int u, const i64 (&at)[G]) {
   const typename D::Stored* p = (const typename D::Stored*)input[0];
   Cell x[G];

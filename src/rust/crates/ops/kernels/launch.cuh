@@ -41,7 +41,7 @@ VG_FN u32 quotient(u32 x, const Divisor32& v) { return __umulhi(x, v.m) >> v.s; 
 VG_FN i64 quotient(i64 x, const Divisor64& v) { return (i64)(__umul64hi((u64)x, v.m) >> v.s); }
 
 // ---- flags --------------------------------------------------------------------------------------
-// Ors a thread's bits into the launch's words. Most threads find their bits set already; whoever sets
+// Ors a thread's bits into the launch's words. Most threads find their bits set already; a thread that sets
 // a new one tells the host that there is something to fetch.
 template <int N> VG_FN void note_flags(const u32 (&w)[N], u32* flags, u32* any) {
 #pragma unroll

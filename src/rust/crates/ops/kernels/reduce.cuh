@@ -16,11 +16,11 @@
 
 struct Job {
   i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
-  i64 span;                   // elements of a group (or places on the axis) that one of them takes, the last fewer
+  i64 span;                   // elements of a group (or indices on the axis) that one of them takes, the last fewer
   u32 slices;                 // blocks that share a group (or a block of lanes)
   u32 x, y;                   // LANES: packs abreast in a block, and threads that share each
   u32 across;                 // LANES: blocks that lie abreast
-  A* partial;                 // room for the slices' parts
+  A* partial;                 // the slices' partial results
   A::value* out;
   u32* tickets;               // zero before and after
   volatile u64* reported;         // where the host waits for `mark` in the high half of five words, or null

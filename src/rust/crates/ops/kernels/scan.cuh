@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   const u32 tile = my_tile, t = threadIdx.x, warp = t >> 5, lane = t & 31u;
   const idx n = (idx)p.n, first = (idx)tile * (idx)(THREADS * V * R);
   const bool full = first + (idx)(THREADS * V * R) <= n;
-  u32 w[W] = {}, unfit = 0;  // of this thread's places, counted from 1, the first whose sum does not fit
+  u32 w[W] = {}, unfit = 0;  // of this thread's positions, counted from 1, the first whose sum does not fit
   // neighbouring threads compute neighbouring packs ...
 #pragma unroll 1
   for (int r = 0; r < R; r += U) {

@@ -194,7 +194,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   }
   __syncthreads();
 
-  // The count of the tile is told at once; then from the warps' counts to places in the sorted tile.
+  // The tile's count is published at once; then the warps' counts become positions in the sorted tile.
   const u32 d = threadIdx.x;
   u32 count = 0;
   if (d < DIGITS) {
@@ -244,7 +244,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
     if (j < valid) out[to[k]] = y;
   }
   if (POSITIONS) {
-    // the first pass takes the elements' own places
+    // in the first pass the positions are the elements' own
     const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? memory_of.positions : memory_of.spare_positions;
     Index* const at_out = left & 1 ? memory_of.spare_positions : memory_of.positions;
     __syncthreads();

@@ -78,7 +78,7 @@ template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ i
   }
 }
 
-// The first places of whole numbers, `bins` of them from `low` on; what is missing is none of them.
+// The first positions of integers, `bins` of them from `low` on; missing values have none.
 template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32* first) {
   const int ahead = 4;
   const i64 step = (i64)gridDim.x * THREADS;
@@ -101,7 +101,7 @@ template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64
 template <class K> VG_FN u32 position_in(const Slot<K>& slot) { return slot.position; }
 VG_FN u32 position_in(u32 position) { return position; }
 
-// How many slots have a place; with `out`, these places in no order.
+// The number of occupied slots; with `out`, their positions in no order.
 template <class S> VG_FN void collect_positions(const S* __restrict__ slots, u32 size, u32* cursor, i32* out) {
   const u32 step = gridDim.x * THREADS;
   for (u32 row = blockIdx.x * THREADS + (threadIdx.x & ~(WARP - 1)); row < size; row += step) {

@@ -15,7 +15,7 @@ pub fn set_check(check: fn() -> bool) {
     let _ = CHECK.set(check);
 }
 
-/// A wait may take the processor so long, as CUDA's own waits do without end: who sleeps wakes up to 100 µs late.
+/// A wait may spin for so long, as CUDA's own waits do without end: a sleeping thread wakes up to 100 µs late.
 const LIVELY: Duration = Duration::from_millis(100);
 const NAP: Duration = Duration::from_micros(50);
 

@@ -9,7 +9,7 @@ pub struct Layout {
     axes: Axes,
 }
 
-/// Extents and strides of the joined axes. Most layouts have one, which asks for no memory of its own.
+/// Extents and strides of the joined axes. Most layouts have one, which is stored inline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Axes {
     One([usize; 1], [isize; 1]),

@@ -253,9 +253,9 @@ impl Handle {
         !cell.is_null() && unsafe { r::vg_is_shared(cell) } != 0
     }
 
-    /// The array for another library that may write to its memory from now on. Where something else may still read
-    /// that, what was recorded on it or a view, the array moves to memory of its own before. So does a part of
-    /// read-only memory, a copy to R.
+    /// The array for a library that may write to its memory from now on. Where something else may still read that
+    /// memory (a recorded operation or a view), the array moves to memory of its own before. So does a part of
+    /// read-only memory, which is a copy to R.
     pub fn lend(&self) -> Result<Array> {
         let array = self.current()?;
         if array.is_volatile() {

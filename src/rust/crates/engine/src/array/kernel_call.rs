@@ -201,9 +201,9 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
     text
 }
 
-/// The memory that may be written in place of an array's, whose contiguous view this is: that memory itself, where
-/// nobody else sees it, else other memory, which is an array of its own: a copy, or, if all of it will be written,
-/// memory as it comes.
+/// The memory that a kernel may write for an array, given its contiguous view: the array's own memory, if nothing else
+/// refers to it. Otherwise new memory in an array of its own: a copy, or, if the kernel overwrites all of it,
+/// uninitialised memory.
 pub(crate) fn own(array: &Array, view: View, holders: usize, all: bool) -> Result<(View, Option<Array>)> {
     strided::refuse_overlap(array, "an array that the kernel writes")?;
     if !array.node().lies_in(&view.buffer) {

@@ -89,9 +89,9 @@ pub struct Options {
     pub halves: Option<bool>,
 }
 
-/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in the type that both meet in (integers become float64). `None`
-/// where the device leaves products to the host's BLAS. A view that a library can read where it lies costs no copy, and
-/// the product of a matrix and its own transpose is symmetric to the last bit.
+/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in their common type (integers become float64). `None` where the
+/// device leaves products to the host's BLAS. A view that a library can read in place costs no copy, and the product of
+/// a matrix and its own transpose is symmetric to the last bit.
 pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -> Result<Option<Array>> {
     let dtype = product_dtype(a.dtype(), b.dtype());
     let backend = backend::of(common_device(&[Operand::Array(a.clone()), Operand::Array(b.clone())])?)?;

@@ -139,7 +139,7 @@ impl Array {
     }
 
     /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for,
-    /// or nothing is to be computed. The array itself stays recorded, and no node hears of it.
+    /// or nothing is to be computed. The array itself stays recorded, and no node is marked.
     pub fn leading(&self, n: usize) -> Result<Option<Array>> {
         if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
             return Ok(None);
@@ -286,7 +286,7 @@ impl Array {
         Ok(Array { node: Arc::new(node) })
     }
 
-    /// Records a cast to a dtype; what does not fit becomes NA, and the site hears of it. Of int64 that is rounded to
+    /// Records a cast to a dtype; values that do not fit become NA, reported at the site. Of int64 that is rounded to
     /// double R hears without a site, too: where that is no matter the row `nearest` makes the doubles.
     pub fn cast(&self, dtype: DType, site: Option<CallSite>) -> Result<Array> {
         if dtype == self.dtype() {
@@ -311,7 +311,7 @@ impl Array {
         }
     }
 
-    /// Computes what is recorded, as `evaluate`, for who does not look at the values now.
+    /// Computes what is recorded, as `evaluate`, for callers that do not read the values now.
     pub fn compute(&self) -> Result<()> {
         if self.node.is_ready() {
             return Ok(());
@@ -354,7 +354,7 @@ impl Array {
     }
 
     /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not
-    /// fit counts as one, and is told of beside the result.
+    /// fit counts as one, and is reported beside the result.
     pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
         let class = scan.class(self.dtype().class()).ok_or_else(|| {
             Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))

@@ -102,7 +102,7 @@ impl Array {
         let latest = Arc::downgrade(results.node());
         let out = if narrow && dtype == DType::Float64 {
             let narrowed = results.cast(DType::Float32, None)?;
-            // who holds them wants them stored
+            // they are stored for their other references
             drop(results);
             narrowed
         } else {

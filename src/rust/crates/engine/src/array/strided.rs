@@ -289,7 +289,7 @@ pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
     Err(Error::new(ErrorKind::DType, message).advise("Export them as uint8 instead."))
 }
 
-/// The places of a layout's elements in its buffer (int64, from 0).
+/// The offsets of a layout's elements in its buffer (int64, from 0).
 fn offsets(layout: &Layout, device: Device) -> Result<Array> {
     let n = layout.len();
     let number = |x: i64| Operand::Value(Scalar::I64(x), Kind::Integer64);

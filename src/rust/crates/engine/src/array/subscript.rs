@@ -294,7 +294,7 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     }
     let one = Operand::Value(Scalar::I64(1), Kind::Integer64);
     let wide = Operand::Array(subscript.cast(DType::Int64, None)?);
-    // recorded: who reads by the positions computes them anew, which costs less than storing them
+    // recorded: readers compute the positions anew, which costs less than storing them
     let positions = Array::apply(id::SUB, &[wide, one], None)?;
     let Range { low, high, any_na } = range_known(subscript, &positions)?;
     if low < 0 {

@@ -90,7 +90,7 @@ impl Coming {
 
 impl Array {
     /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and
-    /// waits only until the host memory may change again. The site hears of what does not fit the dtype.
+    /// waits only until the host memory may change again. Values that do not fit the dtype are reported at the site.
     pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
@@ -193,7 +193,7 @@ impl Array {
         Ok(())
     }
 
-    /// Copies all elements to the host as another dtype, and waits; the site hears of what does not fit.
+    /// Copies all elements to the host as another dtype, and waits; values that do not fit are reported at the site.
     pub fn read_as(&self, dtype: DType, site: Option<CallSite>, out: HostMut<'_>) -> Result<()> {
         self.evaluate()?;
         let converted = self.cast(dtype, site)?;

@@ -39,9 +39,9 @@ impl Array {
     }
 }
 
-/// The operations of a recorded array on views of what they read; None where there is more to it than elements: what
-/// depends on the index, what may warn, which concerns all elements, or an operand that does not repeat along whole
-/// axes.
+/// The operations of a recorded array, applied to views of their operands. None for operations that are not
+/// elementwise: those that depend on the index, may warn, or concern all elements, and operands that do not repeat
+/// along whole axes.
 fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc<Node>>> {
     let len: usize = dim.iter().product();
     if node.len != len {
@@ -162,7 +162,7 @@ mod tests {
         let expected = |i: usize| host[i] - host[i / ROWS * ROWS..][..ROWS].iter().sum::<f64>() * 0.5;
         let found = values(&centred);
         assert!((0..ROWS * COLUMNS).all(|i| found[i] == expected(i)));
-        // who asks for the results finds them
+        // later readers find the results
         assert!(sums.is_ready());
         assert_eq!(values(&sums)[3], host[3 * ROWS..][..ROWS].iter().sum::<f64>());
     }

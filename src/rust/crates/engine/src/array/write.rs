@@ -40,7 +40,7 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
     if view.buffer.is_shared() && !view.buffer.is_read_only() {
         strided::refuse_overlap(target, "out")?;
         let value = Array::from_view(value.contiguous()?);
-        // who only reads it sees the new values too, unless something here reads the old ones: it would as well
+        // read-only borrowers see the new values too, unless something here reads the old ones: they do then, too
         let alone = || {
             let readers = Arc::strong_count(&view.buffer) - view.buffer.lent();
             Arc::strong_count(target.node()) <= holders && readers <= 2

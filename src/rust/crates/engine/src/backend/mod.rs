@@ -138,9 +138,8 @@ pub trait Backend: Send + Sync {
     /// over.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// What the plan's first output (bool8), a mask, chooses: the elements of its second output where the mask is TRUE,
-    /// and NA where it is NA and `keep_na`; or, where there is no second output, the positions (int64, from 0; for NA
-    /// -1).
+    /// Selects by the plan's first output (bool8), a mask: the elements of its second output where the mask is TRUE,
+    /// and NA where it is NA and `keep_na`; without a second output the positions (int64, from 0; -1 for NA).
     fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `position_dtype`) that
@@ -161,9 +160,9 @@ pub trait Backend: Send + Sync {
     /// int64. Of the dtypes that are real and not half.
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>>;
 
-    /// Reduces the elements that have the same code (int32, 1 to `groups`; others count nowhere), stored as their class
-    /// computes, to a value each; None where there are too many groups to do so without a sort. Of the cpu device the
-    /// values may be several columns as long as the codes.
+    /// Reduces the elements of each code (int32, 1 to `groups`; others are ignored) to one value, with elements stored
+    /// as their class computes. None where there are too many groups for this method; the caller should sort. On the
+    /// cpu device the values may be several columns as long as the codes.
     fn reduce_coded(
         &self,
         values: &View,
@@ -173,13 +172,13 @@ pub trait Backend: Send + Sync {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>>;
 
-    /// The places (int32, from 0, in order) where each value that is not missing stands first; 0 and -0 are the same.
-    /// Stored as its class computes. None where a sort serves better. `between`: the smallest and the largest value of
-    /// whole numbers, if known.
+    /// The first positions (int32, from 0, in order) of values that are not missing; 0 and -0 are the same. Values are
+    /// stored as their class computes. None where a sort is faster. `between`: the smallest and the largest value of
+    /// integers, if known.
     fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
 
-    /// The place in a table (int32, from 1) where each value stands first, 0 where it does not or is missing; both are
-    /// of one dtype, stored as its class computes. None where the caller should search a sorted table.
+    /// The position in a table (int32, from 1) where each value first occurs, 0 where it does not or is missing. Both
+    /// are stored as their class computes.
     fn matches(&self, _values: &View, _table: &View) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }

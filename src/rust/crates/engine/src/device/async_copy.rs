@@ -139,7 +139,7 @@ pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, hol
         let at = view.layout.offset() * wire.size();
         if let Some(block) = block {
             // SAFETY: the block is kept until the copy is done; what is written to it meanwhile is the caller's affair,
-            // who was told.
+            // which was notified.
             if unsafe { backend.upload_queued(bytes, &view.buffer, at)? } {
                 return keep(to.device(), block);
             }

@@ -112,7 +112,7 @@ impl Graph {
         if copy {
             outputs.map(Array::duplicate).collect()
         } else {
-            // who reads them sees what the next run writes
+            // readers see the values of the next run
             Ok(outputs.cloned().inspect(|view| view.buffer.share()).map(Array::from_view).collect())
         }
     }

@@ -21,7 +21,7 @@ pub struct Builder {
     bound: Bound,
     values: Values,
     walk: Walk,
-    /// Whether nodes hear that a kernel computes them: not where it computes a few elements only.
+    /// Whether nodes are marked as fused: not where the kernel computes a few elements only.
     marks: bool,
 }
 
@@ -103,7 +103,7 @@ impl Builder {
         Builder { plan, bound, values, walk: Walk::new(), marks: true }
     }
 
-    /// Nodes do not hear of this plan.
+    /// This plan does not mark nodes as fused.
     pub fn unmarked(mut self) -> Builder {
         self.marks = false;
         self

@@ -204,7 +204,7 @@ mod tests {
         let ratio = apply("div", &[&b, &a]);
         assert_eq!(explain(&ratio).len(), 1);
         assert_eq!(values(&ratio), [2.0, 2.0]);
-        // whoever reads them otherwise has them computed first
+        // for any other reader they are computed first
         let scaled = apply("div", &[&x, &apply("sqrt", &[&sums(&apply("mul", &[&x, &x]))])]);
         assert_eq!(explain(&scaled).len(), 2);
         assert_eq!(values(&scaled)[..2], [0.6, 1.0 / 3.0]);

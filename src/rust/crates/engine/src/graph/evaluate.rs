@@ -185,7 +185,7 @@ fn allocate_for(node: &Node) -> Result<Arc<Buffer>> {
     memory::made_by(node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))
 }
 
-/// `evaluate_together` for one node by itself, which asks for no memory but the result's.
+/// `evaluate_together` for one node by itself, which allocates only the result.
 fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
     if node.is_ready() {
         return Ok(());
@@ -203,7 +203,7 @@ fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
     Ok(())
 }
 
-/// The first `n` elements of a node alone, which stays as it is; no node hears of it.
+/// The first `n` elements of a node alone, which stays as it is; no node is marked.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     let _used = spill::Used::new();
     for reduction in prepare(std::slice::from_ref(node), false)?.reductions {
@@ -237,9 +237,9 @@ pub(crate) struct Below {
     pub reductions: Vec<Arc<Node>>,
 }
 
-/// Computes the nodes below that a kernel over the roots' elements cannot take in: recorded ones of another length,
-/// strided views that would be recycled. Returns those of the roots' length that are to be kept, a root itself
-/// only if `root_too`, among them other results of calls that are made anyway; and the reductions, roots too.
+/// Computes the nodes below that a kernel over the roots' elements cannot fuse: recorded ones of another length, and
+/// strided views that would be recycled. Returns the nodes of the roots' length that are to be stored, a root itself
+/// only if `root_too`, and among them the other results of calls that run anyway; and the reductions, roots too.
 pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
     let mut found = Below::default();
     let mut calls = Vec::new();
@@ -289,9 +289,9 @@ fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>)
     Ok(())
 }
 
-/// Keeps the graph small enough for one kernel: computes a new node's operands where it is not. Tells how many computed
-/// nodes there are below. What is recorded next starts from computed operands again, so that a loop of updates comes to
-/// the same graph, and so to the same kernel, again and again.
+/// Keeps the graph small enough for one kernel: computes a new node's operands where it is too large. Returns the
+/// number of computed nodes below. The next operation starts from computed operands again, so a loop of updates gives
+/// the same graph, and so the same kernel, each time.
 pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     let (weight, most) = Node::size(op, args);
     let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };

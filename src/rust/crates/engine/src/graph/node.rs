@@ -22,7 +22,7 @@ pub enum Arg {
     Scalar(Scalar),
 }
 
-/// The operands of one operation: up to three in place, so that recording a row asks for no memory of their own. (The
+/// The operands of one operation: up to three in place, so that recording a row allocates nothing for them. (The
 /// crate smallvec was tried: recording and planning took a tenth more instructions.)
 #[derive(Clone)]
 pub struct Args {
@@ -123,7 +123,7 @@ impl Operation {
             // a random draw is some hundred instructions
             Operation::Row(op) if matches!(op.row().rule, Rule::Random(_) | Rule::Drawn) => 16,
             Operation::Row(_) | Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
-            // a line of memory for an element: who needs it twice had better keep it
+            // a line of memory for an element: a value needed twice is better stored
             Operation::Pick => COSTLY,
             // long ones leave no room for others in their kernel
             Operation::Call(routine) => routine.size().clamp(COSTLY, MOST_CALL),
@@ -291,7 +291,7 @@ impl Node {
             State::Lazy(_) => return Ok(()),
             State::Spilled(spilled) => spilled.clone(),
         };
-        // not under the lock: making room may run R code that asks for this node
+        // not under the lock: freeing memory may run R code that asks for this node
         let view = spilled.restore()?;
         self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
@@ -304,10 +304,10 @@ impl Node {
         self.reduces && !self.is_ready()
     }
 
-    /// The nodes of a call's results: those whose values somebody may ask for are computed together.
+    /// The nodes of a call's results: those with other references are computed together.
     pub fn give_results(&self, results: &[Arc<Node>]) {
         let results = results.iter().map(Arc::downgrade).collect();
-        // a call is given them once, by who records it
+        // set once, when the call is recorded
         let _ = self.results.set(results);
     }
 
@@ -413,7 +413,7 @@ impl Node {
                 State::Lazy(expr) => return read(Ok(expr)),
                 State::Spilled(_) => {}
             }
-            // who plans has brought what he reads; a failure here is a bug
+            // planning has brought its operands to the device; a failure here is a bug
             self.bring().expect("memory on the device");
         }
     }
@@ -440,7 +440,7 @@ impl Node {
         self.fused.load(Ordering::Relaxed)
     }
 
-    /// Gives the node its values and lets go of the graph below it.
+    /// Gives the node its values and drops the graph below it.
     pub fn resolve(self: &Arc<Node>, view: View) {
         computed(self, &view);
         self.touch(&view);

@@ -12,14 +12,14 @@ thread_local! {
     static LATEST: RefCell<Weak<Node>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Leaves a reduction within groups, and `node`, which comes of it or is itself, to its reader, for what is left to be
-/// done with it. It holds on to all that it reads, so there is at most one that is not computed, and none that reads
+/// Postpones a reduction within groups, and `node`, which is computed from it or is the reduction itself, until a
+/// reader fuses it. A postponed reduction keeps all that it reads alive, so at most one is pending, and none that reads
 /// much.
 pub(crate) fn postpone(reduction: Weak<Node>, node: &Arc<Node>, reads: usize) -> Result<()> {
     let earlier = LATEST.with(|latest| latest.replace(reduction));
     if let Some(earlier) = earlier.upgrade().filter(|earlier| earlier.is_reduction()) {
         match evaluate_together(&[earlier]) {
-            // whatever else it failed for, its reader will hear of
+            // any other failure recurs when it is read
             Err(error) if error.kind == ErrorKind::Interrupt => return Err(error),
             _ => {}
         }

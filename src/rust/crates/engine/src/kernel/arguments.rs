@@ -17,7 +17,7 @@ pub struct Geometry {
     pub cluster: Option<[u32; 3]>,
 }
 
-/// As many arguments as most kernels have: of so many a call asks for no memory.
+/// Most kernels have at most so many arguments; a call with these allocates nothing.
 pub const USUAL: usize = 16;
 
 /// The bytes of arguments, each at a multiple of 16.

@@ -44,10 +44,10 @@ pub struct Buffer {
     shared: AtomicBool,
     fixed: AtomicBool,
     read_only: bool,
-    /// Those outside who hold it for a time, and how many of them may write.
+    /// Number of borrowers outside, and how many of them may write.
     lent: AtomicU32,
     lent_to_write: AtomicU32,
-    /// Who has lent it: the number of an array, 0 where that is not known, `SEVERAL` where there is another one.
+    /// The lender: the number of an array, 0 where that is not known, `SEVERAL` for more than one.
     lender: AtomicU64,
     /// The buffer whose memory this is, where it left and came back.
     origin: Option<Weak<Buffer>>,
@@ -151,7 +151,7 @@ impl Buffer {
     /// Whether this is memory of another buffer that somebody here, or who was given that one, may write to.
     fn is_written_elsewhere(&self) -> bool {
         let Some(origin) = self.origin.as_ref().and_then(Weak::upgrade) else { return false };
-        // all but those who hold it for others, and this reference, can write
+        // all references can write, but for borrowers' and this one
         !origin.read_only && (origin.is_volatile() || Arc::strong_count(&origin) > 1 + origin.lent())
     }
 
@@ -191,13 +191,13 @@ impl Buffer {
         self.lender.load(Ordering::Acquire) == number
     }
 
-    /// Those outside who hold it for a time; each of them has a reference to it.
+    /// Number of borrowers outside; each of them has a reference to it.
     pub fn lent(&self) -> usize {
         self.lent.load(Ordering::Acquire) as usize
     }
 
     /// Whether our work on it and work of someone outside are to be kept in order: he may write to it, or it is his.
-    /// Who was promised that it does not change, and only reads, needs no order.
+    /// A read-only borrower that was promised constant memory needs no ordering.
     pub fn is_contested(&self) -> bool {
         self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
     }

@@ -39,7 +39,7 @@ pub struct Filling {
     converter: Option<Converter>,
 }
 
-// SAFETY: who makes one promises that the source lives and is not written meanwhile; it is only read.
+// SAFETY: the maker promises that the source lives and is not written meanwhile; it is only read.
 unsafe impl Send for Filling {}
 // SAFETY: as above.
 unsafe impl Sync for Filling {}

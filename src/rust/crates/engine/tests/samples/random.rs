@@ -184,7 +184,7 @@ impl Random {
         r(sum)
     }
 
-    /// A variable that changes between what is computed and who reads it.
+    /// A variable that changes between a computation and its reader.
     fn between(&mut self, out: &mut Block) {
         match self.below(12) {
             0 => {

@@ -203,7 +203,7 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
       for (i32 k = 0; k < n; k++) at[k] = own_exp(log[k]);
       for (i32 k = 0; k < n; k++) at[k] = is_small[k] ? at[k] : 1.0;
       for (f64 j = 0; j < most && j < 150; j += 1) {
-        // who has as many as trials stays
+        // an element with as many as trials stays
         for (i32 k = 0; k < n; k++) at[k] = j < trials[k] ? at[k] : 1.0;
         if (!go_on(o, u, at, n)) break;
         for (i32 k = 0; k < n; k++) at[k] *= (trials[k] - j) / (j + 1.0) * odds[k];

@@ -174,9 +174,9 @@ impl<'a> Schedule<'a> {
         1 + self.plan.code.iter().map(of).sum::<usize>()
     }
 
-    /// Whether an operation, and at most a cast before it, takes less time than memory does to be written in elements
-    /// of 8 bytes. In longer loops the processor's own looking ahead is enough, and what is asked for by hand would
-    /// stand in the way of their reads.
+    /// Whether an operation, with at most a cast before it, takes less time than writing the result to memory, in
+    /// elements of 8 bytes. In longer loops the processor's own prefetching is enough, and explicit prefetches would
+    /// delay their reads.
     fn waits_for_memory(&self) -> bool {
         let mut left = 2;
         self.plan.code.iter().all(|instruction| match instruction {

@@ -91,9 +91,9 @@ pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
 /// many others.
 pub const FAR: usize = 1 << 19;
 
-/// Asks for the memory that is about to be written, all at once. A simple loop waits for one line after the other where
-/// they lie in no cache: the processor reads each before it changes it, and looks ahead less far for what is written
-/// than for what is read.
+/// Prefetches the memory that is about to be written, all at once. A simple loop waits for one line after the other
+/// where they are in no cache: the processor reads each before it changes it, and prefetches less far ahead for writes
+/// than for reads.
 pub fn fetch(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(LINE) {

@@ -234,7 +234,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     }
 }
 
-/// Places in order, and values where there is room for them, by counting keys, which reach this far from `low` on; what
+/// Positions in order, and values where they are wanted, by counting keys, which reach this far from `low` on; what
 /// is missing comes last. Pieces count and place their elements on all cores.
 fn by_counts<T: Sortable + Sync, P: Position>(
     from: &[T],
@@ -312,7 +312,7 @@ fn stored<T>(cpu: &dyn Backend, like: &View, sorted: impl Iterator<Item = T>) ->
     Ok((Some(made(cpu, like.dtype, like.len(), fill)?), None))
 }
 
-/// Values and places, of which those that are wanted are there.
+/// Values and positions, as far as they are wanted.
 fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
     values: &View,
@@ -372,7 +372,7 @@ fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> us
     (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
 }
 
-/// Values in order, where they are wanted, and the places that they had.
+/// Sorted values, where they are wanted, and their former positions.
 fn with_positions<T: Sortable + Sync, P: Position>(
     cpu: &dyn Backend,
     values: &View,
@@ -393,7 +393,7 @@ fn with_positions<T: Sortable + Sync, P: Position>(
             Some(View::contiguous(at, position, n)),
         )
     };
-    // places alone are what R is given, which counts from 1
+    // positions alone go to R, which counts from 1
     let first = usize::from(wanted == Wanted::Positions);
     if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
@@ -423,9 +423,9 @@ fn with_positions<T: Sortable + Sync, P: Position>(
     Ok(done(at))
 }
 
-/// Hands pairs, of which the lowest `bits` of the keys count, to `put` in order, each with its place there; equal keys
-/// stay in their order. The pairs are made where they are first looked at, and the last digit puts them where they
-/// belong. Returns how many.
+/// Calls `put` with the pairs in order, by the lowest `bits` of the keys, and each pair's position; equal keys stay in
+/// their order. The pairs are generated when first read, and the last digit's pass puts them directly. Returns their
+/// number.
 fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     pairs: impl Fn() -> I,
     most: usize,

@@ -58,7 +58,7 @@ impl Entries {
 }
 
 impl<'a, T: Sortable> Table<'a, T> {
-    /// `new` hears of first positions, from 0, in order.
+    /// Calls `new` with the first positions, from 0, in order.
     fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
         let (low, high) = T::extremes(from);
         let reach = high.wrapping_sub(low);

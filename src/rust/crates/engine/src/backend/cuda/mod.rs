@@ -182,7 +182,7 @@ impl Backend for Cuda {
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
         let _ordered = self.ordered(|t| _ = t.view(&product.a.view).view(&product.b.view).write(output))?;
-        // the library has kept the stream, but who queues on it takes it each time
+        // the library has kept the stream, but code that queues on it takes it each time
         let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
         blas::multiply(self, product, output)
     }

@@ -17,7 +17,7 @@ use crate::memory::buffer::{Device, Lent};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Who waits for the values of an array that leaves.
+/// Which side waits for the values of an exported array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// This thread, here.

@@ -23,7 +23,7 @@ mod import;
 pub use export::{export, export_as, Order, Terms};
 pub use import::{import, import_on};
 
-/// A managed tensor in transit, in either form of the ABI. Owned by whoever holds it: see `delete`.
+/// A managed tensor in transit, in either form of the ABI. Owned by its holder: see `delete`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Raw {
     /// `DLManagedTensor`, in capsules called `dltensor`.

@@ -6,9 +6,9 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
 use verdigris_ops::{id, OpId};
 
-/// What programs have: doubles 0 ... 4, of which 0 and 1 are given, integers 5 ... 8, of which 5 is, logicals 9 and 10,
-/// positions 11 and 12, counts of draws 13 and 14, the key 15, doubles 16 that are given and not written; counters and
-/// turns are made as they are needed.
+/// Registers of the programs: doubles 0 ... 4, of which 0 and 1 are parameters, integers 5 ... 8, of which 5 is one,
+/// logicals 9 and 10, positions 11 and 12, counts of draws 13 and 14, the key 15, double parameters 16 that are not
+/// written; counters and turns are added as needed.
 struct Random {
     state: u64,
     registers: Vec<Class>,

@@ -172,9 +172,9 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
     text
 }
 
-/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (apart, so that
-/// several packs are read at one address and numbers that the compiler knows). Where they pass the end, which those of
-/// `fetch<true>` do not, the last element stands in, so that what is computed from it raises no warning of its own.
+/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (two numbers, so
+/// that several packs are read at one address and constant offsets). Past the end, which `fetch<true>` does not reach,
+/// the last element stands in, so that computing with it raises no warning of its own.
 fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut fields = String::new();
     let mut code = String::new();

@@ -32,7 +32,7 @@ pub enum Form {
 /// Bytes of shared memory that leave room for several blocks on a multiprocessor.
 const MOST_KEPT: usize = 36 << 10;
 
-/// Places for a group's values, and for what its first and last packs hold of its neighbours: few sizes, since each is
+/// Slots for a group's values, and for its neighbours' in the first and last packs: few sizes, since each is
 /// a kernel.
 fn kept_capacity(length: usize) -> usize {
     let mut capacity = 576;

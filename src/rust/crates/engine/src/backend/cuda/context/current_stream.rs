@@ -22,7 +22,7 @@ impl Cuda {
         unsafe { &*self.stream_states.current.load(Ordering::Acquire) }
     }
 
-    /// Its stream, for who queues work on it next.
+    /// Its stream, for callers that queue work on it next.
     pub fn stream(&self) -> Stream {
         self.stream_state().queue()
     }

@@ -50,9 +50,9 @@ impl Flags {
         Ok(Flags { words, any: Host::new(driver, 64)?, state: Mutex::default() })
     }
 
-    /// Words for one launch whose flagged instructions were recorded at `sites`: the addresses of the words and of the
-    /// host's word. The guard must live until the kernel is queued: what is collected meanwhile would not know of it.
-    /// Where there are not words enough, `drain` waits for the stream, and what it noted is handed on first.
+    /// Flag words for one launch, whose flagged instructions were recorded at `sites`: the addresses of the words and
+    /// of the host's word. The guard must live until the kernel is queued; a collection before that would miss it. When
+    /// the words run out, `drain` waits for the stream, and its warnings are passed on first.
     pub(crate) fn take(
         &self,
         core: &Core,

@@ -96,7 +96,7 @@ impl StreamState {
         Ok(stream_state)
     }
 
-    /// The stream, for who queues work on it next.
+    /// The stream, for callers that queue work on it next.
     pub(crate) fn queue(&self) -> Stream {
         flush();
         self.submitted()
@@ -108,7 +108,7 @@ impl StreamState {
         self.stream
     }
 
-    /// The stream, for who asks, waits or compares.
+    /// The stream, for queries, waits and comparisons.
     pub(crate) fn handle(&self) -> Stream {
         flush();
         self.stream
@@ -125,7 +125,7 @@ impl StreamState {
         self.given_out.load(Ordering::Relaxed)
     }
 
-    /// The stream, for who has it wait for work of others.
+    /// The stream, for making it wait for other work.
     pub(crate) fn delayed(&self) -> Stream {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.handle()
@@ -183,7 +183,7 @@ impl StreamState {
             core.check(unsafe { (core.driver.event_create)(&mut event, flags) }, "cuEventCreate")?;
             marks.ring.push(event);
         }
-        // SAFETY: a live event and a live stream; who waits for its last recording waits for that.
+        // SAFETY: a live event and a live stream; waits for its last recording wait for that.
         core.check(unsafe { (core.driver.event_record)(marks.ring[index], self.handle()) }, "cuEventRecord")?;
         marks.last = next;
         Ok(next)

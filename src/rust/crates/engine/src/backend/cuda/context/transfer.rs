@@ -192,7 +192,7 @@ impl Cuda {
 
     fn fetch(&self, source: u64, host: *mut u8, bytes: usize) -> Result<()> {
         let _timed = self.timed("download", self.stream(), bytes, || "download".into());
-        // SAFETY: both are live and long enough; who calls waits before reading.
+        // SAFETY: both are live and long enough; the caller waits before reading.
         let status = unsafe { (self.driver.download_async)(host.cast(), source, bytes, self.stream()) };
         self.check(status, "cuMemcpyDtoHAsync")
     }
@@ -462,7 +462,7 @@ impl Ahead for Copying {
 
 impl Drop for Copying {
     fn drop(&mut self) {
-        // who drops it may free the source
+        // the caller may free the source after dropping it
         let _ = self.finish();
     }
 }

@@ -48,13 +48,13 @@ impl Cuda {
         Ok(())
     }
 
-    /// As `drain`, for who goes on with the stream.
+    /// As `drain`, for callers that go on with the stream.
     fn drained(&self, stream_state: &StreamState) -> Result<Stream> {
         self.drain(stream_state)?;
         Ok(stream_state.queue())
     }
 
-    /// Waits for all work queued on the current stream, and hands on the warnings that it raised.
+    /// Waits for all work queued on the current stream, and passes on the warnings that it raised.
     pub fn wait(&self) -> Result<()> {
         self.wait_stream(self.stream_state())
     }
@@ -159,7 +159,7 @@ impl Cuda {
         words: usize,
         bound: &Bound,
     ) -> Result<((u64, u64), Option<Queueing<'_>>)> {
-        // a graph's kernels warn nobody: who recorded them is long gone when they run again
+        // a graph's kernels do not warn: the recording call has returned when they run again
         if words == 0 || bound.sites.is_empty() || self.is_capturing() {
             return Ok(((0, 0), None));
         }

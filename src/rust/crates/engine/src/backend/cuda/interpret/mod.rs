@@ -150,7 +150,7 @@ pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
 /// Versions of CUDA.
 type Version = (u32, u32);
 
-/// Where CUDA's functions got other bits from one version to the next, and the rows that have them: found with
+/// Versions at which CUDA's functions changed their bits, and the rows that use them: found with
 /// `tools/gpu/functions.py`, which compares every float32, and 2^30 random operands of each other function, from 12.0
 /// to `NEWEST`.
 #[rustfmt::skip]

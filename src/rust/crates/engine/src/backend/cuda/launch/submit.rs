@@ -93,7 +93,7 @@ impl Slot {
             // SAFETY: within the units.
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
-        // SAFETY: who left the launch here promises the arguments; no module is ever unloaded.
+        // SAFETY: the caller that left the launch here promises the arguments; no module is ever unloaded.
         let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
@@ -147,9 +147,9 @@ pub fn is_wish(text: &str) -> bool {
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
-/// The ring, which is not there where the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler,
-/// which counts a launch to the named range (`nvtx`) of the thread that makes it. "always" is for tests, which then
-/// leave all to the thread that can be; else it takes processors enough.
+/// The ring. There is none where the environment variable `VERDIGRIS_SUBMIT` is "never", with too few processors, or
+/// under a profiler, which attributes a launch to the named range (`nvtx`) of the thread that makes it. "always" is for
+/// tests, which then leave every possible launch to the thread.
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -243,13 +243,13 @@ impl Ring {
         }
     }
 
-    /// By who holds `held`.
+    /// Called by the holder of `held`.
     fn set(&self, state: State) {
         self.state.0.store(state as u8, Ordering::Release);
     }
 
     /// While nobody else leaves a launch, and the thread does not go to sleep. The thread itself never waits for it,
-    /// since who holds it may wait for the thread.
+    /// since its holder may wait for the thread.
     fn alone<R>(&self, mut body: impl FnMut(&mut Leaving) -> R) -> R {
         loop {
             match self.try_alone(&mut body) {
@@ -280,7 +280,7 @@ impl Ring {
         }
     }
 
-    /// By who holds `held`.
+    /// Called by the holder of `held`.
     fn wake(&'static self) {
         if self.runs() && self.state() == State::Asleep {
             self.set(State::Woken);
@@ -290,7 +290,7 @@ impl Ring {
         }
     }
 
-    /// Whether there is the thread; it is made here. Without it launches are made by who asks for them.
+    /// Whether there is the thread; it is made here. Without it the callers launch themselves.
     fn runs(&'static self) -> bool {
         let thread = || std::thread::Builder::new().name("verdigris-submit".into()).spawn(|| self.run());
         self.thread.get_or_init(|| thread().ok().map(|made| made.thread().clone())).is_some()

@@ -119,9 +119,9 @@ impl Workspace {
     }
 }
 
-/// Calls `cusolverDnNAME` with the arguments between the handles and the workspace, after `_bufferSize` has said how
-/// much it takes. The first list has the arguments of `_bufferSize`, the second those of the function; both with their
-/// types.
+/// Calls `cusolverDnNAME` with the arguments between the handles and the workspace, after `_bufferSize` has returned
+/// the sizes of the workspace. The first list has the arguments of `_bufferSize`, the second those of the function;
+/// both with their types.
 macro_rules! call {
     ($cuda:ident, $solver:ident, $name:literal, [$($size:expr => $size_type:ty),* $(,)?], [$($arg:expr => $type:ty),* $(,)?] $(, $more:expr => $more_type:ty)?) => {{
         let Handle { handle, params, library } = $solver;

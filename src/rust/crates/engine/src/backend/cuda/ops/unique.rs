@@ -36,7 +36,7 @@ pub(crate) fn source(dtype: DType) -> String {
     text
 }
 
-/// The places (int32, from 0, in order) where each known value stands first; None where a sort serves better.
+/// The first positions (int32, from 0, in order) of known values; None where a sort serves better.
 /// `between`: the smallest and the largest of whole numbers, where they are known.
 pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>> {
     let (n, dtype) = (values.len(), values.dtype);

@@ -15,7 +15,7 @@ pub struct Known {
     positive: BTreeSet<Register>,
     /// Positions that are not -1, and below this extent, where it is known.
     found: BTreeMap<Register, Option<Operand>>,
-    /// Places in a table along some of its axes (bits), inside along these.
+    /// Offsets in a table along some of its axes (bits), inside along these.
     parts: BTreeMap<Register, (u16, u8)>,
     /// How a register came by its value, where the operands still have theirs.
     made: BTreeMap<Register, (OpId, Vec<Operand>)>,
