@@ -9,7 +9,7 @@
 #include "reduce.h"
 
 // ---- counts -------------------------------------------------------------------------------------------
-// The place of a whole number among `bins` from `low` on; `bins` for all else. NA lies below what `low` may be.
+// The bin of an integer among `bins` from `low` on; `bins` for all else. NA is below every possible `low`.
 VG_FN u32 bin_of(i64 x, i64 low, u32 bins) { const u64 d = (u64)x - (u64)low; return d < bins ? (u32)d : bins; }
 VG_FN u32 bin_of(f64 x, i64 low, u32 bins) {
   const f64 d = x - (f64)low;

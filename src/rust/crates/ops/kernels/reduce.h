@@ -404,7 +404,7 @@ template <> struct Var<f32> {
 };
 
 // ---- which.max, which.min: position of the first, counted from 0; -1 where there is none -----------------
-// Of floats nothing is yet there as long as m is NaN: whatever comes takes its place, another NaN too.
+// For floats m is NaN until there is a value; any element replaces it, another NaN too.
 template <class T> VG_FN T unset(T last) { return last; }
 VG_FN f32 unset(f32) { return nan_f32(); }
 VG_FN f64 unset(f64) { return nan_f64(); }

@@ -24,7 +24,7 @@ struct Total { Piece piece[PIECES]; };
 struct Job {
   Total *tiles, *groups, *thousands;  // zero before; the thousands' are of all up to their end
   u32* ticket;                        // zero before
-  u64* first;                         // the first place whose sum does not fit, beyond the end before; or null
+  u64* first;                         // the first position whose sum does not fit, beyond the end initially; or null
 };
 
 template <class S> VG_FN S shuffle_up(const S& a, int by) {

@@ -86,7 +86,7 @@ template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ i
     if (sum) atomicAdd(bins + k, sum);
   }
 }
-// A block a pass: counts become the place of the digit's first element.
+// A block a pass: counts become the position of the digit's first element.
 VG_FN void sort_scan(u64* bins, u64 n) {
   __shared__ u64 warps[DIGITS / WARP];
   u64 total, *bin = bins + (u64)blockIdx.x * DIGITS + threadIdx.x;
@@ -149,7 +149,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   const u32 exchange = tile_items * (POSITIONS && sizeof(Index) > sizeof(T) ? sizeof(Index) : sizeof(T));
   const u32 ranking = WARPS * DIGITS * 4;
   __shared__ __align__(16) char memory[exchange > ranking ? exchange : ranking];
-  __shared__ Offset start[DIGITS];  // where the digit's first element of this tile goes, less its place in the sorted tile
+  __shared__ Offset start[DIGITS];  // output position of the digit's first element of this tile, less its position in the tile
   __shared__ u32 warp_sums[WARPS];
   __shared__ u32 my_tile;
   const Turn turn = turn_of(all_bins[sizeof(K) * DIGITS], pass, (u32)sizeof(K));

@@ -97,7 +97,7 @@ template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64
   }
 }
 
-// The place in a slot; all ones where it is free.
+// The position in a slot; all ones where it is free.
 template <class K> VG_FN u32 position_in(const Slot<K>& slot) { return slot.position; }
 VG_FN u32 position_in(u32 position) { return position; }
 

@@ -16,7 +16,7 @@ use verdigris_ops::small_vec::SmallVec;
 /// An argument of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// The place of an array among the call's arrays.
+    /// The index of an array among the call's arrays.
     Array(usize),
     Scalar(Scalar, Kind),
     /// The bytes themselves, of a struct above all.

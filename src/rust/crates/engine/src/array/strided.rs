@@ -153,7 +153,7 @@ impl Array {
         let (below, above) = reach(dim, strides)?;
         let view = if self.is_volatile() { self.evaluate()? } else { self.contiguous()? };
         let size = view.dtype.size();
-        // the first element's place in the memory, and how many there are
+        // the first element's offset in the memory, and how many there are
         let (first, extent) = span(&view.layout);
         let start = (first as i64).checked_add(offset).ok_or_else(too_large)?;
         let (low, high) = (start.checked_sub(below as i64), start.checked_add(above as i64));
@@ -200,7 +200,7 @@ fn span(layout: &Layout) -> (usize, usize) {
     (below, below + above + 1)
 }
 
-/// Whether two elements may lie in one place. Exact up to a span of 2^24 elements; beyond it an arrangement that is not
+/// Whether two elements may overlap. Exact up to a span of 2^24 elements; beyond it an arrangement that is not
 /// plainly apart counts as overlapping.
 pub fn overlaps(layout: &Layout) -> bool {
     if layout.is_contiguous() {

@@ -178,7 +178,7 @@ pub trait Backend: Send + Sync {
     fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
 
     /// The position in a table (int32, from 1) where each value first occurs, 0 where it does not or is missing. Both
-    /// are stored as their class computes.
+    /// are of one dtype, stored as its class computes. None where the caller should search a sorted table.
     fn matches(&self, _values: &View, _table: &View) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }

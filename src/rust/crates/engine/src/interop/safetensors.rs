@@ -142,7 +142,7 @@ impl Header {
     }
 
     /// A header for tensors (name, dtype as the format calls it, shape, bytes) that follow each other in the order of
-    /// `places`. Padded so that the data begin at a multiple of 8.
+    /// `entries`. Padded so that the data begin at a multiple of 8.
     pub fn write(entries: &[Entry], metadata: &[(String, String)]) -> Vec<u8> {
         let integers = |numbers: &[u64]| Json::Array(numbers.iter().map(|&n| Json::Integer(n)).collect());
         let mut members = Vec::with_capacity(entries.len() + 1);

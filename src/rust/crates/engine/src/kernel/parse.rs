@@ -242,7 +242,7 @@ fn template(before: &[Token]) -> Option<Vec<(String, Vec<Token>)>> {
     )
 }
 
-/// From `__global__` on: the kernel, the place behind its parameters, and whether a body follows.
+/// From `__global__` on: the kernel, the index behind its parameters, and whether a body follows.
 fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> {
     let line = tokens[at].line;
     let broken = |what: &str| {

@@ -189,7 +189,7 @@ fn called(signature: &Signature, k: usize) -> String {
 
 /// An argument that does not fit its parameter.
 impl Signature {
-    /// An argument that does not fit the parameter of this place.
+    /// An argument that does not fit the parameter of this index.
     pub fn misfit(&self, k: usize, why: &str) -> Error {
         let parameter = &self.parameters[k];
         Error::new(ErrorKind::DType, format!("{} is `{}`: {why}", called(self, k), parameter.c_type()))

@@ -68,7 +68,7 @@ pub fn tokens(source: &str) -> Vec<Token> {
     out
 }
 
-/// The place of the bracket that closes the one at `open`.
+/// The index of the bracket that closes the one at `open`.
 pub fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     let opener = tokens[open].text.as_str();
     let closer = match opener {

@@ -43,7 +43,7 @@ fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Kept blocks by their size; of one size the oldest first, each with its place in the order of freeing.
+/// Kept blocks by their size; of one size the oldest first, each with its number in the order of freeing.
 struct Kept {
     classes: BTreeMap<usize, VecDeque<(u64, Raw)>>,
     bytes: u64,

@@ -25,7 +25,7 @@ fn pieces(n: usize, groups: usize) -> (usize, usize) {
 }
 
 trait Whole: Copy + Sync {
-    /// The place among bins from `low` on; None for all else.
+    /// The bin from `low` on; None for all else.
     fn bin(self, low: i64, bins: usize) -> usize;
 }
 macro_rules! whole {
@@ -112,7 +112,7 @@ pub fn reduce(
     let out = Shared(out.as_mut_ptr());
     parallel(columns, COLUMNS / codes.len(), |first, end| {
         for k in first..end {
-            // SAFETY: the output has a place for each column, and tasks write different ones.
+            // SAFETY: the output has space for each column, and tasks write different ones.
             let out = unsafe { std::slice::from_raw_parts_mut(out.at(k * to), to) };
             // one piece, which is not interrupted
             let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
@@ -183,7 +183,7 @@ fn search_as<T: Ordered>(values: &View, table: &View, strictly: bool, out: &Arc<
     let (from, table): (&[T], &[T]) = (elements(values), elements(table));
     let out = Shared(out.address as *mut u8);
     parallel(from.len(), 1 << 14, |first, end| {
-        // SAFETY: the output has a place for each element, and tasks write different ones.
+        // SAFETY: the output has an element for each value, and tasks write different ones.
         let out = unsafe { std::slice::from_raw_parts_mut(out.at(first * 4).cast::<i32>(), end - first) };
         for (slot, &x) in out.iter_mut().zip(&from[first..end]) {
             let below = if strictly { table.partition_point(|&y| y < x) } else { table.partition_point(|&y| y <= x) };

@@ -149,7 +149,7 @@ fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64
             slots[*start].write(*item);
             *start += 1;
         }
-        // SAFETY: each of the items was written to a place of its own.
+        // SAFETY: each of the items was written to an index of its own.
         unsafe { other.set_len(items.len()) };
         std::mem::swap(items, &mut other);
     }
@@ -190,15 +190,15 @@ impl Position for i64 {
     }
 }
 
-/// How many elements there are of each place among `width`.
+/// Counts the elements of each bucket.
 fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> usize) {
     for &x in from {
-        // SAFETY: the caller's places are below the width.
+        // SAFETY: the caller's buckets are below the width.
         unsafe { *counts.get_unchecked_mut(bucket(x)) += 1 };
     }
 }
 
-/// Elements whose places are taken in together where there are few places.
+/// Elements that are scattered together where there are few buckets.
 const TOGETHER: usize = 256;
 
 /// Scatters the indices `first ..` of elements to the starts of their buckets, of which there are `W`. Neighbours are
@@ -224,7 +224,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
             }
         }
         for digit in 0..W {
-            // SAFETY: the caller's promise; the places of a digit end where those of the next begin.
+            // SAFETY: the caller's promise; the range of a digit ends where that of the next begins.
             unsafe {
                 let to = at.add(starts[digit] as usize);
                 std::ptr::copy_nonoverlapping(staged[digit].as_ptr(), to, counts[digit]);
@@ -235,7 +235,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
 }
 
 /// Positions in order, and values where they are wanted, by counting keys, which reach this far from `low` on; what
-/// is missing comes last. Pieces count and place their elements on all cores.
+/// is missing comes last. Pieces count and scatter their elements on all cores.
 fn by_counts<T: Sortable + Sync, P: Position>(
     from: &[T],
     (low, reach): (u64, u64),
@@ -278,7 +278,7 @@ fn by_counts<T: Sortable + Sync, P: Position>(
     }
     spread(pieces, 1, true, |piece, _| {
         let (starts, from, first) = (row(piece), &from[of(piece)], of(piece).start + first);
-        // SAFETY: there is room for every element, and no two have the same place.
+        // SAFETY: there is space for every element, and no two have the same index.
         unsafe {
             let all = at.at(0).cast::<P>();
             match (width, &moved) {
@@ -365,7 +365,7 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
-/// Whether each of as many numbers as there are elements is there once; then `at` has their places, counted from 1.
+/// Whether each of as many numbers as there are elements is there once; then `at` has their positions, counted from 1.
 /// What is none mostly has a number twice among the first.
 fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
     at.fill(P::of(0));
@@ -396,7 +396,7 @@ fn with_positions<T: Sortable + Sync, P: Position>(
     // positions alone go to R, which counts from 1
     let first = usize::from(wanted == Wanted::Positions);
     if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
-        // SAFETY: as for `put` below; a place is a key's distance from the first, which is less than n.
+        // SAFETY: as for `put` below; a position is a key's distance from the first, which is less than n.
         let out = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
         if is_permutation(from, |x| (key(x) - low) as usize, out) {
             return Ok(done(at));
@@ -480,7 +480,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
             now.iter().copied().for_each(&mut move_on);
         }
         if !ends {
-            // SAFETY: each of the pairs was written to a place of its own.
+            // SAFETY: each of the pairs was written to an index of its own.
             unsafe { next.set_len(count) };
             std::mem::swap(&mut now, &mut next);
         }

@@ -13,7 +13,7 @@ pub struct Slot {
     pub size: u8,
 }
 
-/// A register that lanes take with them when they change places.
+/// A register whose values move with the lanes when these are swapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     pub slot: Slot,

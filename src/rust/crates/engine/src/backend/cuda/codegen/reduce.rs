@@ -17,7 +17,7 @@ pub const NAME: &str = "reduction";
 pub enum Form {
     /// One or more blocks a group of neighbouring elements.
     Block,
-    /// A block a group, whose values it keeps in so many places until it has their result.
+    /// A block a group, whose values it keeps in so many slots until it has their result.
     Kept(u32),
     /// This many threads of a warp a group.
     Team(u32),

@@ -85,7 +85,7 @@ pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
 pub fn source(plan: &Plan, variant: Variant) -> String {
     let (edge, axis) = (edge(plan, variant.tiled), variant.tiled.axis);
     let mut text = body::text(plan, variant, 1);
-    // the place of an element of this thread in the tile, along the result
+    // the offset of an element of this thread in the tile, along the result
     let offset = format!(
         "const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;"
     );

@@ -38,7 +38,7 @@ pub struct StreamState {
     /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
     pub(crate) priority: i32,
     pub(crate) flags: Flags,
-    /// A result's place in host memory that kernels can write.
+    /// A result's slot in host memory that kernels can write.
     pub(crate) slot: Mutex<Host>,
     pub(crate) slots: Mutex<Slots>,
     /// Counters that kernels use and leave at zero.

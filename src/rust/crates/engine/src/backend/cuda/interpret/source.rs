@@ -102,7 +102,7 @@ const LINEAR: u16 = 0;
 const STORE: u16 = 12;
 const FIRST_ROW: u16 = 24;
 
-/// The place of special.rs in the operation table.
+/// The index of special.rs in the operation table.
 const SPECIAL: usize = 2;
 
 /// Which file of the operation table a row is in.

@@ -388,7 +388,7 @@ fn a_plan_in_halves_keeps_its_order() {
 
 #[test]
 fn flagged_rows_have_room_for_their_place() {
-    // the word and the shift of a place share 16 bits
+    // the word and the shift of flag bits share 16 bits
     assert!(OpId::all().all(|op| op.row().flag == Flag::None || op.row().flag.width() <= 4));
     assert!(crate::graph::builder::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
 }

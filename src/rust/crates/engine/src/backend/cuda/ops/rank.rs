@@ -32,7 +32,7 @@ pub(crate) fn source(dtype: DType) -> String {
     )
 }
 
-/// Where a rank falls among counts: the place, and how many come before it.
+/// The bin that a rank falls into, and the rank within it.
 fn locate(counts: &[u64], mut rank: u64) -> (usize, u64) {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {

@@ -105,7 +105,7 @@ pub fn groups(
 struct Shape {
     grid: usize,
     slices: usize,
-    /// Elements of a group, or places on the axis, of a slice.
+    /// Elements of a group, or indices on the axis, of a slice.
     span: usize,
     x: usize,
     y: usize,

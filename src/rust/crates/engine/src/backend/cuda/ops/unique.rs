@@ -49,7 +49,7 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         Ok([n.div_ceil(THREADS * 4).clamp(1, wave) as u32, 1, 1])
     };
     let threads = [THREADS as u32, 1, 1];
-    // whether the table is full, and how many places it has
+    // whether the table is full, and how many positions it has
     let state = cuda.allocate(8)?;
     let counted = |collect, table: &Buffer, size: usize, out: u64| -> Result<()> {
         let mut args = Args::new();

@@ -48,7 +48,7 @@ impl Known {
         self.found.get(&operand.register()?).copied().flatten()
     }
 
-    /// The table, and the axes of it, along which a place is inside.
+    /// The table, and the axes of it, along which an offset is inside.
     pub fn part(&self, operand: Operand) -> Option<(u16, u8)> {
         self.parts.get(&operand.register()?).copied()
     }

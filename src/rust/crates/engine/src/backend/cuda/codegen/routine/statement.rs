@@ -207,7 +207,7 @@ impl Writer<'_> {
         self.fail_with(test, &code(failure), "0.0, 0", failure);
     }
 
-    /// `fail`, where `code` says which failure it is (that one, or another of the same place), and `at` at what
+    /// `fail`, where `code` says which failure it is (that one, or another of the same span), and `at` at what
     /// subscript of how many.
     fn fail_with(&mut self, test: &str, code: &str, at: &str, failure: FailureId) {
         self.fails = true;
@@ -314,7 +314,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The table and the axes (bits) whose positions a place is the sum of, where all are inside and go by their
+    /// The table and the axes (bits) whose positions make up an offset, where all are inside and go by their
     /// strides.
     fn part(&self, at: &[(Operand, Operand)]) -> Option<(u16, u8)> {
         let mut sum = None;
@@ -362,7 +362,7 @@ impl Writer<'_> {
         unchanged.any(|length| self.known.is_below(at, length))
     }
 
-    /// The place of an element of a local array, where that is known and there is one.
+    /// The index of an element of a local array, where that is known and there is one.
     fn constant_index(&self, array: u16, at: Operand) -> Option<i64> {
         match at {
             Operand::Constant(Scalar::I64(k)) => Some(k),

@@ -43,7 +43,7 @@ type DeviceName = unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> u32;
 type DeviceMemory = unsafe extern "C" fn(*mut usize, CUdevice) -> u32;
 type DeviceAttribute = unsafe extern "C" fn(*mut c_int, CUdevice_attribute, CUdevice) -> u32;
 
-/// Where the driver's library may be: the loader's own answer first, then places that it may not know.
+/// Where the driver's library may be: the loader's own answer first, then folders that it may not search.
 pub fn candidates() -> Vec<PathBuf> {
     let names: &[&str] = if cfg!(windows) {
         &["nvcuda.dll"]

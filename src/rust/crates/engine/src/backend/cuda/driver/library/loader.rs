@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::elf::{self, Unfit};
 use super::handle::{load, Failure, Handle};
 
-/// The places of the loader, in its order.
+/// The folders that the loader searches, in its order.
 pub struct Loader {
     /// Of `LD_LIBRARY_PATH`.
     folders: Vec<PathBuf>,
