@@ -85,7 +85,7 @@ quick_dispatch <- function(...) {
   }
 }
 
-# From R 4.3 on this settles which method serves operands of two classes: ours.
+# From R 4.3 on this decides which method serves operands of two classes: ours.
 chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' The operation table

@@ -122,8 +122,8 @@ void wait_here() {
 // ---- warps ------------------------------------------------------------------------------------------
 const char* const NAMES[] = {"a shuffle", "a vote", "__syncwarp()", "__match_any_sync()"};
 
-// Whether all that lane `one` waits for have come; then gives each its answer.
-bool settle(Warp& warp, u32 one, u32 first) {
+// Whether all lanes that lane `one` waits for have arrived; then gives each its result.
+bool complete(Warp& warp, u32 one, u32 first) {
   const Together what = warp.lane[one].what;
   const u32 lanes = warp.lane[one].lanes, site = (u32)warp.lane[one].site, here = lanes & warp.alive;
   if ((warp.waiting & here) != here) return false;
@@ -177,7 +177,7 @@ u64 together(Together what, u32 lanes, u64 value, u32 from, int site) {
   own.site = site;
   own.value = value;
   warp.waiting |= 1u << thread % 32;
-  if (!settle(warp, thread % 32, thread / 32 * 32)) wait_here();
+  if (!complete(warp, thread % 32, thread / 32 * 32)) wait_here();
   return own.value;
 }
 
@@ -208,7 +208,7 @@ void ended(u32 thread) {
   warp.alive &= ~(1u << thread % 32);
   // others may have waited for this one alone
   for (u32 k = 0; k < 32; k++)
-    if (warp.waiting >> k & 1) settle(warp, k, thread / 32 * 32);
+    if (warp.waiting >> k & 1) complete(warp, k, thread / 32 * 32);
   if (block.live > 0 && block.at_barrier.size() == block.live) open_barrier();
 }
 

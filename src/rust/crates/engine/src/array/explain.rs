@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::graph::builder::Builder;
-use crate::graph::epilogue::{hosting, is_intermediate, stand_in};
+use crate::graph::epilogue::{fusion_target, is_intermediate, stand_in};
 use crate::graph::evaluate::is_kept;
 use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
@@ -69,22 +69,23 @@ impl Copy {
         let mut reductions = Vec::new();
         below(root, Walk::new(), &mut reductions);
         // as `evaluate` has it: one of them goes on to this kernel's work
-        let host = hosting(&reductions).cloned();
-        for node in reductions.iter().filter(|node| !host.as_ref().is_some_and(|host| Arc::ptr_eq(host, node))) {
+        let target = fusion_target(&reductions).cloned();
+        for node in reductions.iter().filter(|node| !target.as_ref().is_some_and(|target| Arc::ptr_eq(target, node))) {
             self.missing(node);
         }
-        let host = host.filter(|host| !self.copies.contains_key(&Arc::as_ptr(host)));
-        let spread = host.as_ref().is_some_and(|host| host.repeats().is_some());
+        let target = target.filter(|target| !self.copies.contains_key(&Arc::as_ptr(target)));
+        let spread = target.as_ref().is_some_and(|target| target.repeats().is_some());
         let intermediate =
-            spread || host.as_ref().is_some_and(|host| is_intermediate(host, std::slice::from_ref(root)));
-        let reduced =
-            host.as_ref().map(|host| self.reduced(&host.repeats().map_or(host.clone(), |(results, _)| results)));
+            spread || target.as_ref().is_some_and(|target| is_intermediate(target, std::slice::from_ref(root)));
+        let reduced = target
+            .as_ref()
+            .map(|target| self.reduced(&target.repeats().map_or(target.clone(), |(results, _)| results)));
         let mut builder = Builder::new(root.len);
         let mut results = None;
-        if let Some(host) = &host {
-            let copy = Arc::new(Node::ready(stand_in(host)));
-            results = Some(builder.stand_in(&copy, &stand_in(host)));
-            self.copies.insert(Arc::as_ptr(host), copy);
+        if let Some(target) = &target {
+            let copy = Arc::new(Node::ready(stand_in(target)));
+            results = Some(builder.stand_in(&copy, &stand_in(target)));
+            self.copies.insert(Arc::as_ptr(target), copy);
         }
         let mut kept = Vec::new();
         let others = std::mem::take(&mut self.calls);
@@ -99,11 +100,11 @@ impl Copy {
         for node in &kept {
             outputs.push((builder.node(node), node.dtype));
         }
-        if let (Some(host), Some((register, _)), false) = (&host, results, intermediate) {
-            outputs.push((register, host.dtype));
+        if let (Some(target), Some((register, _)), false) = (&target, results, intermediate) {
+            outputs.push((register, target.dtype));
         }
-        let reduced_node = |host: &Arc<Node>| host.repeats()?.0.args()?.nodes().next().cloned();
-        let values = host.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
+        let reduced_node = |target: &Arc<Node>| target.repeats()?.0.args()?.nodes().next().cloned();
+        let values = target.as_ref().and_then(reduced_node).and_then(|operand| builder.find(&operand));
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {

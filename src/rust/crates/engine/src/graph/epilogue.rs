@@ -15,8 +15,9 @@ use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::reduction::{Groups, Reduction};
 
-/// The reduction that reads most; one that is repeated only if it is alone, and of groups that a block walks twice.
-pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
+/// The reduction that a kernel fuses: the one that reads most. One that is repeated is fused only if it is alone, and has
+/// groups that a block walks twice.
+pub(crate) fn fusion_target(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     if let [alone] = reductions {
         if let Some((results, length)) = alone.repeats() {
             return Some(alone).filter(|_| results.is_reduction() && length >= LONG && results.len >= MANY);
@@ -29,10 +30,10 @@ pub(crate) fn hosting(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
 /// Whether nothing else reads the results themselves: they are an operand of a stored root only. (Any other node might
 /// be evaluated later, and would reduce again.) The caller holds two references: in its list of reductions, and as the
 /// fusion target.
-pub(crate) fn is_intermediate(host: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
-    let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, host)));
+pub(crate) fn is_intermediate(target: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
+    let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, target)));
     // the operand itself, if a copy of the root's operands is not held any more
-    Arc::strong_count(host) == 3 && roots.iter().any(reads)
+    Arc::strong_count(target) == 3 && roots.iter().any(reads)
 }
 
 /// Groups of so many elements give the threads of a block enough to do, and so many groups fill a GPU with blocks.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend;
 use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
-use crate::graph::epilogue::{self, hosting, repeating, stand_in, Reducing};
+use crate::graph::epilogue::{self, fusion_target, repeating, stand_in, Reducing};
 use crate::graph::node::{Args, Expr, Node, Operation, Walk, COSTLY};
 use crate::graph::spill;
 use crate::memory;
@@ -76,28 +76,28 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     let backend = backend::of(device)?;
     let _used = spill::Used::new();
     let Below { kept, reductions } = if n == 0 { Below::default() } else { prepare(roots, false)? };
-    let host = host(&reductions)?;
-    if let ([node], [], None) = (roots, &kept[..], &host) {
+    let target = prepared_target(&reductions)?;
+    if let ([node], [], None) = (roots, &kept[..], &target) {
         return evaluate_alone(node);
     }
     // what the reduction itself reads is planned first: that may compute nodes of ours
-    let reduction = host.as_ref().map(reducing).transpose()?;
-    let host = host.filter(|host| !host.is_ready());
+    let reduction = target.as_ref().map(reducing).transpose()?;
+    let target = target.filter(|target| !target.is_ready());
     let intermediate =
-        host.as_ref().is_some_and(|host| host.repeats().is_some() || epilogue::is_intermediate(host, roots));
+        target.as_ref().is_some_and(|target| target.repeats().is_some() || epilogue::is_intermediate(target, roots));
     let mut builder = Builder::new(n);
-    let results = host.as_ref().map(|host| builder.stand_in(host, &stand_in(host)));
+    let results = target.as_ref().map(|target| builder.stand_in(target, &stand_in(target)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
     // the results are stored too: what R still has of them is not known before it collects
-    for node in roots.iter().chain(&kept).chain(host.as_ref().filter(|_| !intermediate)) {
+    for node in roots.iter().chain(&kept).chain(target.as_ref().filter(|_| !intermediate)) {
         // computing what cannot be fused may have computed a root too
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
         }
     }
     if stored.len() > 1 && !builder.fits() {
-        if let Some(host) = &host {
-            evaluate_together(std::slice::from_ref(host))?;
+        if let Some(target) = &target {
+            evaluate_together(std::slice::from_ref(target))?;
         }
         // what the roots read is prepared; the kept values are below them
         return kept.iter().chain(roots).try_for_each(evaluate_alone);
@@ -110,8 +110,8 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
             }
-            // keeping a value is a favour
-            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() && host.is_none() => {}
+            // keeping a value is optional
+            Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() && target.is_none() => {}
             Err(error) => return Err(error),
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
         return Ok(());
     }
     // results that each element of their group reads are few beside those
-    let repeated = match host.as_ref().and_then(|host| host.repeats()) {
+    let repeated = match target.as_ref().and_then(|target| target.repeats()) {
         Some((results, _)) => Some((allocate_for(&results)?, results)),
         None => None,
     };
@@ -145,13 +145,13 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
-/// Of the reductions that one kernel would read, the one that goes on to that kernel's work; the others are computed.
-fn host(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
-    let host = hosting(reductions);
-    for node in reductions.iter().filter(|node| !host.is_some_and(|host| Arc::ptr_eq(node, host))) {
+/// Chooses the reduction that the kernel fuses, and computes the other reductions that it reads.
+fn prepared_target(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
+    let target = fusion_target(reductions);
+    for node in reductions.iter().filter(|node| !target.is_some_and(|target| Arc::ptr_eq(node, target))) {
         evaluate_together(std::slice::from_ref(node))?;
     }
-    Ok(host.filter(|host| !host.is_ready()).cloned())
+    Ok(target.filter(|target| !target.is_ready()).cloned())
 }
 
 /// Computes the results that a node repeats, and has it read them.
