@@ -110,6 +110,22 @@ test_that("conditions show the call that was written, not methods and helpers", 
   shows(median(gpu("a")), quote(as_gpu(x, dtype = dtype, device = test_device)))
 })
 
+test_that("errors of replacement functions have the user's call, and base R's words", {
+  called <- function(x, assign) {
+    e <- tryCatch(assign(x), error = identity)
+    list(conditionMessage(e), as.character(conditionCall(e)[[1L]]))
+  }
+  words <- function(x, assign) tryCatch(assign(x), error = conditionMessage)
+  m <- matrix(1:4, 2L)
+  for (case in list(
+    list("names<-", 1:3, function(x) { names(x) <- letters; x }),
+    list("dim<-", 1:3, function(x) { dim(x) <- 7L; x }),
+    list("dimnames<-", m, function(x) { dimnames(x) <- list(1:3, NULL); x }),
+    list("[<-", 1:3, function(x) { x[list(1)] <- 1L; x }),
+    list("[<-", 1:3, function(x) { x["a", 1L] <- 1L; x })
+  )) expect_identical(called(gpu(case[[2L]]), case[[3L]]), list(words(case[[2L]], case[[3L]]), case[[1L]]))
+})
+
 test_that("a condition's call holds no data", {
   x <- gpu_seq(-1, -1e6, device = test_device)
   before <- .Call(verdigris:::C_live)[3]
