@@ -76,12 +76,12 @@ static inline SEXP verdigris_capsule(void *tensor, int versioned) {
 }
 
 // The tensor of a capsule, which is the caller's from then on, and marks the capsule as used. NULL on failure: it was
-// used, it is none, or it holds the other form.
+// used, it is no capsule, or it holds the other form.
 static inline void *verdigris_take(SEXP capsule, int versioned) { return verdigris_take_found_()(capsule, versioned); }
 
-// Why the last of the functions above failed: text in UTF-8, cut to `room` bytes with its NUL, "" where it did not
+// Why the last of the functions above failed: text in UTF-8, truncated to `size` bytes with its NUL, "" where it did not
 // fail.
-static inline void verdigris_message(char *out, int room) { verdigris_message_found_()(out, room); }
+static inline void verdigris_message(char *out, int size) { verdigris_message_found_()(out, size); }
 
 // Raises that as an R error, of class verdigris_error_<kind>; returns where nothing has failed.
 static inline void verdigris_raise(void) { verdigris_raise_found_()(); }
