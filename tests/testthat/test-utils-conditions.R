@@ -22,9 +22,13 @@ test_that("warnings are base R's, with the call that recorded the operation", {
   expect_s3_class(w, c("simpleWarning", "warning", "condition"), exact = TRUE)
   expect_identical(conditionMessage(w), odd)
   expect_warning(expect_true(test_condition("warning", "one")), "one")
+  # the class comes with a warning, whatever its words are
+  w <- tryCatch(test_condition("warning", "integer precision lost while converting to double"), warning = identity)
+  expect_s3_class(w, c("simpleWarning", "warning", "condition"), exact = TRUE)
   w <- tryCatch(as_gpu(3e9, dtype = "int32", device = test_device), warning = identity)
   expect_identical(conditionMessage(w), "NAs introduced by coercion to integer range")
   expect_identical(conditionCall(w)[[1]], quote(as_gpu))
+  expect_s3_class(w, c("simpleWarning", "warning", "condition"), exact = TRUE)
 })
 
 test_that("a warning of a recorded operation comes when it is computed, once", {

@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Mutex;
 
-use verdigris_engine::plan::warning;
+use verdigris_engine::plan::warning::{self, Class};
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -21,8 +21,7 @@ pub static vg_pending: AtomicI32 = AtomicI32::new(0);
 struct Warned {
     message: String,
     site: Option<CallSite>,
-    /// Whether values have lost digits, for which there is a class of ours.
-    lost: bool,
+    class: Class,
 }
 
 #[derive(Default)]
@@ -147,9 +146,8 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
 pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
-            if !noted.error {
-                let lost = noted.message == warning::ROUNDED;
-                push(noted.message.to_string(), noted.site, lost);
+            if noted.class != Class::Error {
+                push(noted.message.to_string(), noted.site, noted.class);
             } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
                 // the first; the values are computed, and NA where elements have failed
                 leave(Error::new(Kind::Value, noted.message));
@@ -160,17 +158,17 @@ pub fn collect_warnings() {
 
 /// A warning of the bridge's own.
 pub fn warn(message: impl Into<String>, site: Option<CallSite>) {
-    push(message.into(), site, false);
+    push(message.into(), site, Class::Base);
 }
 
 /// A warning of values that have lost digits.
 pub fn warn_lost(message: &str) {
-    push(message.into(), None, true);
+    push(message.into(), None, Class::Precision);
 }
 
 #[cold]
-fn push(message: String, site: Option<CallSite>, lost: bool) {
-    CONDITION.with_borrow_mut(|c| c.warnings.push(Warned { message, site, lost }));
+fn push(message: String, site: Option<CallSite>, class: Class) {
+    CONDITION.with_borrow_mut(|c| c.warnings.push(Warned { message, site, class }));
     vg_pending.store(1, Ordering::Relaxed);
 }
 
@@ -231,7 +229,7 @@ extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char 
 #[no_mangle]
 extern "C" fn vg_warning_class(index: c_int) -> *const c_char {
     CONDITION.with_borrow(|c| match c.warnings.get(index as usize) {
-        Some(w) if w.lost => c"verdigris_warning_precision".as_ptr(),
+        Some(w) if w.class == Class::Precision => c"verdigris_warning_precision".as_ptr(),
         _ => ptr::null(),
     })
 }

@@ -118,7 +118,8 @@ fn run(routine: &Routine, values: &[(Value, &[usize])], n: usize, device: Device
     let bytes =
         results.iter().map(|result| host_bytes(&result.contiguous().expect("values")).expect("bytes")).collect();
     backend::of(device).expect("a device").synchronize().expect("nothing fails");
-    let mut noted: Vec<_> = warning::take().into_iter().map(|w| (w.message.to_string(), w.error)).collect();
+    let mut noted: Vec<_> =
+        warning::take().into_iter().map(|w| (w.message.to_string(), w.class == warning::Class::Error)).collect();
     noted.sort();
     (bytes, noted)
 }

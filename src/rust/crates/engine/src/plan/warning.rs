@@ -12,16 +12,28 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::{Flag, OpId};
 
+/// What R makes of a warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// A warning as base R gives it.
+    Base,
+    /// A warning that values have lost digits, of a class of this package.
+    Precision,
+    /// An error: an element has left its routine.
+    Error,
+}
+
 /// What happened, in R's words, and where it was recorded.
 pub struct Warning {
     pub message: Cow<'static, str>,
     pub site: Option<CallSite>,
-    /// Whether R is to raise an error: an element has left its routine.
-    pub error: bool,
+    pub class: Class,
 }
 
 /// Of int64 that became floats, in bit64's words.
-pub const ROUNDED: &str = "integer precision lost while converting to double";
+const ROUNDED: &str = "integer precision lost while converting to double";
+/// Its place among the bits of a cast's flag word.
+const ROUNDED_BIT: usize = 3;
 
 /// A site without a call, of what warns wherever it is recorded.
 pub fn no_call() -> Option<CallSite> {
@@ -34,6 +46,7 @@ static NOTED: Mutex<Vec<Warning>> = Mutex::new(Vec::new());
 /// Notes the warnings that the bits of a row's flag word stand for.
 pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
     let row = op.row();
+    let precision = |bit| if row.flag == Flag::Coercion && bit == ROUNDED_BIT { Class::Precision } else { Class::Base };
     let messages: [Option<Cow<'static, str>>; 4] = match row.flag {
         Flag::None => Default::default(),
         Flag::NaNsProduced => [
@@ -58,15 +71,16 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
         ],
     };
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
-    for message in messages.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0).filter_map(|(_, m)| m) {
-        noted.push(Warning { message, site: site.cloned(), error: false });
+    for (bit, message) in messages.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0) {
+        let Some(message) = message else { continue };
+        noted.push(Warning { message, site: site.cloned(), class: precision(bit) });
         ANY.store(true, Ordering::Release);
     }
 }
 
 /// Notes that an int64 became another number as a double.
 pub fn rounded(site: Option<&CallSite>) {
-    note(OpId::cast(DType::Float64), 8, site);
+    note(OpId::cast(DType::Float64), 1 << ROUNDED_BIT, site);
 }
 
 /// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has
@@ -83,7 +97,7 @@ pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site:
 /// Notes the first element of a call that has failed.
 pub fn fail(routine: &Routine, failed: Failed, site: Option<&CallSite>) {
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
-    noted.push(Warning { message: failed.message(routine).into(), site: site.cloned(), error: true });
+    noted.push(Warning { message: failed.message(routine).into(), site: site.cloned(), class: Class::Error });
     ANY.store(true, Ordering::Release);
 }
 
