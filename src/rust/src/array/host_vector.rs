@@ -9,6 +9,7 @@ use verdigris_engine::array::Array;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
+use verdigris_ops::raw_slice;
 
 use crate::array::host_copy::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
@@ -94,8 +95,6 @@ pub fn read_integer64(array: &Array) -> Result<SEXP> {
     host_copy::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
     // SAFETY: there is room for n elements, 8 bytes wide in both.
     unsafe {
-        filled(DType::Int64, n, array, |start| {
-            array.read(0, HostMut::Integer64(std::slice::from_raw_parts_mut(start.cast(), n)))
-        })
+        filled(DType::Int64, n, array, |start| array.read(0, HostMut::Integer64(raw_slice::slice_mut(start.cast(), n))))
     }
 }

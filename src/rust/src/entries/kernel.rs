@@ -12,6 +12,7 @@ use verdigris_engine::kernel::{Element, Function, Geometry, Module, Parameter, P
 use verdigris_engine::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::raw_slice;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::small_vec::SmallVec;
 
@@ -75,7 +76,7 @@ impl<'a> Arguments<'a> {
             }
         } else if r::kind_of(x) == SEXPTYPE::RAWSXP {
             // SAFETY: a raw vector, which R protects for the length of the call.
-            Value::Raw(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) })
+            Value::Raw(unsafe { raw_slice::slice(r::RAW_RO(x), r::len(x)) })
         } else {
             let either = parameter.passing == Passing::Either;
             match values::scalar(x) {
@@ -336,7 +337,7 @@ extern "C" fn vg_launch(
     stream: SEXP,
 ) -> SEXP {
     // SAFETY: C gives the address of so many.
-    let arguments = unsafe { std::slice::from_raw_parts(arguments, count as usize) };
+    let arguments = unsafe { raw_slice::slice(arguments, count as usize) };
     entry::run(|| launch(pointer, arguments, &Asked { grid, block, shared, n, stream }))
 }
 

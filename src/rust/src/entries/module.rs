@@ -6,6 +6,7 @@ use verdigris_engine::backend;
 use verdigris_engine::kernel::{Code, Format, Module, Spec};
 use verdigris_engine::memory::fallible;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::raw_slice;
 
 use crate::array::device;
 use crate::entry;
@@ -71,7 +72,7 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     // SAFETY: a raw vector of this length.
-    fallible::copied(unsafe { std::slice::from_raw_parts(r::RAW_RO(x), r::len(x)) }).map(Some)
+    fallible::copied(unsafe { raw_slice::slice(r::RAW_RO(x), r::len(x)) }).map(Some)
 }
 
 entry! {

@@ -4,6 +4,7 @@ use verdigris_engine::array::transfer::Host;
 use verdigris_engine::memory::fallible;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::raw_slice::slice;
 use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, SEXP, SEXPTYPE};
@@ -23,16 +24,6 @@ pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
             _ => return None,
         })
     }
-}
-
-/// # Safety
-/// `start` is good for `n` elements, or n is 0 (R gives any address then).
-unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
-    if n == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(start, n) }
 }
 
 /// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers,

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod loops;
 mod operation;
 pub mod parallel;
+pub mod raw_slice;
 pub mod reduction;
 pub mod rule;
 pub mod scalar;

@@ -13,6 +13,7 @@ use crate::memory::fallible;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::id;
+use verdigris_ops::raw_slice;
 use verdigris_ops::reduction::{Reduction, STATUS_EMPTY};
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 
@@ -439,7 +440,7 @@ fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
     let total = fallible::product(selections.iter().map(Selection::len))?;
     let buffer = backend::of(Device::Cpu)?.allocate(total * size_of::<i64>())?;
     // SAFETY: the buffer has room for so many, is aligned to 64 bytes, and nobody else has seen it.
-    let flat = unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut i64, total) };
+    let flat = unsafe { raw_slice::slice_mut(buffer.address as *mut i64, total) };
     flat[..total.min(1)].fill(0);
     let (mut done, mut stride, mut any_na) = (1, 1i64, false);
     for (selection, &extent) in selections.iter().zip(dim).filter(|_| total > 0) {

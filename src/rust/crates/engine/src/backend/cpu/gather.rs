@@ -9,6 +9,7 @@ use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
+use verdigris_ops::raw_slice;
 use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
 
 /// The NA of a dtype as stored bytes; uint8 has none and takes 0.
@@ -34,7 +35,7 @@ pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     // SAFETY: a finished buffer of the cpu, contiguous, read as what it holds; buffers are aligned to 64 bytes.
     unsafe {
         let raw = bytes(&view.buffer, view.layout.offset() * size, view.len() * size);
-        std::slice::from_raw_parts(raw.as_ptr().cast(), view.len())
+        raw_slice::slice(raw.as_ptr().cast(), view.len())
     }
 }
 
@@ -88,7 +89,7 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> R
     let out = output.address;
     parallel(at.len(), 1 << 15, |first, end| {
         // SAFETY: the output has an element for every position, and tasks write different ones.
-        let out = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(first), end - first) };
+        let out = unsafe { raw_slice::slice_mut((out as *mut T).add(first), end - first) };
         pick(from, &at[first..end], na, out);
     })
 }
@@ -115,7 +116,7 @@ fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>],
             }
             let from = start.map_or(&[][..], |start| &from[start..start + extent]);
             // SAFETY: the output has an element for every position, and tasks write different columns.
-            let out = unsafe { std::slice::from_raw_parts_mut((out as *mut T).add(column * first.len()), first.len()) };
+            let out = unsafe { raw_slice::slice_mut((out as *mut T).add(column * first.len()), first.len()) };
             pick(from, first, na, out);
         }
     })
@@ -129,7 +130,7 @@ fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values:
     // SAFETY: the target was made for this call, and has n elements.
     let out = unsafe {
         let raw = bytes_mut(target, 0, n * std::mem::size_of::<T>());
-        std::slice::from_raw_parts_mut(raw.as_mut_ptr().cast::<T>(), n)
+        raw_slice::slice_mut(raw.as_mut_ptr().cast::<T>(), n)
     };
     // a negative position is a very large one
     for (&p, &value) in elements::<i64>(positions).iter().zip(elements::<T>(values).iter().cycle()) {

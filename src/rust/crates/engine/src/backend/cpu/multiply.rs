@@ -8,6 +8,7 @@ use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
+use verdigris_ops::raw_slice;
 
 /// Elements of the matrix that one task takes.
 const TASK: usize = 1 << 15;
@@ -32,8 +33,7 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     let matrix = elements::<f64>(&matrix.view);
     let out = Shared(output.address as *mut u8);
     // SAFETY: the output has an element for each of the `length`, and was made for this call.
-    let part =
-        |from: usize, to: usize| unsafe { std::slice::from_raw_parts_mut(out.at(from * 8).cast::<f64>(), to - from) };
+    let part = |from: usize, to: usize| unsafe { raw_slice::slice_mut(out.at(from * 8).cast::<f64>(), to - from) };
     if across {
         parallel(length, (TASK / k).clamp(64, ROWS), |from, to| {
             let y = part(from, to);

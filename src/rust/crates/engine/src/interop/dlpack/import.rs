@@ -16,6 +16,7 @@ use crate::memory::buffer::{Device, View, Watch};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::fork;
+use verdigris_ops::raw_slice;
 
 /// A producer's tensor as the owner of a buffer: dropping it calls the producer's deleter.
 struct Foreign {
@@ -101,7 +102,7 @@ pub unsafe fn import_on(
         // the whole span, elements and gaps, to where it is aligned
         let buffer = backend.allocate(region.bytes)?;
         // SAFETY: host memory that the producer lets us read.
-        let bytes = unsafe { std::slice::from_raw_parts(region.address as *const u8, region.bytes) };
+        let bytes = unsafe { raw_slice::slice(region.address as *const u8, region.bytes) };
         backend.upload(bytes, &buffer, 0)?;
         let array = Array::from_view(region.view(buffer)?);
         // SAFETY: the caller's promise; nothing points to it any more.
