@@ -50,9 +50,10 @@ recycled <- function(row, f, ...) {
 #'   is rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once
 #'   for each array that an operation converts. Recorded operations warn when their values are computed. Float32 and
 #'   narrower types round without a warning, as they round doubles.
-#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class at the
-#'   first reading of an array: `as.vector(x)`, `max(x)`, `x[[1]]`, files. `collect(x)` gives an `integer64`, which the
-#'   bit64 package computes with.
+#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class for
+#'   each R function that reads the array, once while it runs: `as.vector(x)`, `max(x)`, `x[[1]]`, files, keys of
+#'   `rowsum(1:3, x)` and `aggregate(1:3, list(x), sum)`. `collect(x)` gives an `integer64`, which the bit64 package
+#'   computes with.
 #' @section Where base R's answer is another:
 #' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
 #' differ on purpose:

@@ -159,6 +159,9 @@ reading_function <- function() {
   if (is.symbol(fun)) as.character(fun) else if (is.call(fun)) deparse(fun, nlines = 1L)[[1]] else "a function"
 }
 
+# Its environment.
+reading_frame <- function(unused, unused_too) if (sys.nframe() > 1L) sys.frame(-1L) else globalenv()
+
 refuse_host_access <- function(length, bytes, name = NULL) {
   if (is.null(name)) name <- reading_function()
   # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught

@@ -140,6 +140,30 @@ static void inform(void *h) {
   if (((vg_header *)h)->length > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
+// A number that is another for each R function that asks in turn. The environment of the last one is known by a weak
+// reference, which R clears before it gives the address to another.
+static R_xlen_t reader_number(void) {
+  static SEXP last = NULL;
+  static R_xlen_t number = 0;
+  SEXP environment = PROTECT(vg_eval_helper("reading_frame", R_NilValue, R_NilValue));
+  if (last == NULL) {
+    last = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(last);
+  }
+  if (CAR(last) == R_NilValue || R_WeakRefKey(CAR(last)) != environment) {
+    SETCAR(last, R_MakeWeakRef(environment, R_NilValue, R_NilValue, FALSE));
+    number++;
+  }
+  UNPROTECT(1);
+  return number;
+}
+
+// Each R function that reads NA for an int64 which no double holds is warned, once while it runs.
+static void warn_of_lost(void *h) {
+  vg_warn_of_lost(h, reader_number());
+  if (vg_pending) vg_raise_pending(R_NilValue);
+}
+
 static R_xlen_t length_method(SEXP x) {
   SEXP data = R_altrep_data1(x);
   return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_length_of(data);
@@ -163,10 +187,14 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
   void *h = handle(x);
   const void *frame = __builtin_frame_address(0);
   void *host = vg_host_pointer(h, writable);
-  if (host != NULL) return given_out(h, host, writable, frame);
+  if (host != NULL) {
+    if (TYPEOF(x) == REALSXP && vg_is_lossy(h)) warn_of_lost(h);
+    return given_out(h, host, writable, frame);
+  }
   permit(h);
   host = given_out(h, vg_host_fetch(h, writable), writable, frame);
   if (vg_pending) vg_raise_pending(R_NilValue);
+  if (vg_is_lossy(h)) warn_of_lost(h);
   inform(h);
   return host;
 }
@@ -183,6 +211,7 @@ static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
   int done = vg_region(h, from, n, out);
   if (vg_pending) vg_raise_pending(R_NilValue);
   if (!done) Rf_errorcall(R_NilValue, "%s", "verdigris: a read failed");
+  if (done == 2) warn_of_lost(h);
   if (vg_host_pointer(h, 0) != NULL) inform(h);
 }
 
@@ -223,6 +252,7 @@ static SEXP serialized_state_method(SEXP x) {
   void *h = handle(x);
   if (vg_host_pointer(h, 0) == NULL) vg_host_fetch(h, 0);
   if (vg_pending) vg_raise_pending(R_NilValue);
+  if (vg_is_lossy(h)) warn_of_lost(h);
   const char *dtype = vg_handle_dtype(h);
   if (dtype != NULL) {
     SEXP value = PROTECT(Rf_mkString(dtype));

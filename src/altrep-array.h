@@ -23,8 +23,10 @@ R_xlen_t vg_recorded_length(SEXP cell);
 // Rust: the methods' work (altrep.rs). Those that may fail leave a condition.
 void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where there is none; notes a writer
 void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
+int vg_is_lossy(void *handle);                      // whether int64 is NA in the host copy, since no double holds it
+void vg_warn_of_lost(void *handle, R_xlen_t reader);
 int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
-int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure
+int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure, 2 where int64 became NA
 int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 where it does not serve
 void *vg_handle_duplicate(void *handle);            // NULL: let R copy
 const char *vg_handle_dtype(void *handle);          // NULL where R's type says it all

@@ -394,3 +394,42 @@ test_that("values of int64 that are doubles too are as doubles", {
   expect_all_same(run())
   expect_composed_same(run)
 })
+
+test_that("each R function that reads int64 as NA is warned, once while it runs", {
+  heard <- function(code) {
+    n <- 0L
+    withCallingHandlers(code, verdigris_warning_precision = function(w) {
+      n <<- n + 1L
+      invokeRestart("muffleWarning")
+    })
+    n
+  }
+  # C code of R's that asks for an address, for a region, and for one element after the other
+  reads <- list(address = function(v) .Internal(rowsum_matrix(matrix(1, 3L), v, c(5, 7), FALSE, c("a", "b"))),
+    whole = function(v) rev(stats::ecdf(c(v))(1)), elements = function(v) vapply(v, identity, 1),
+    complete = function(v) stats::complete.cases(data.frame(v = v)))
+  for (name in names(reads)) {
+    x <- gpu(whole64[c(1L, 3L, 2L)])
+    f <- reads[[name]]
+    for (times in 1:3) expect_gte(heard(f(x)), 1L, label = paste(name, times))
+    # what loses nothing is read in silence
+    y <- gpu(whole64[c(2L, 3L, 4L)])
+    for (times in 1:2) expect_identical(heard(try(f(y), silent = TRUE)), 0L, label = name)
+  }
+  # once in a loop of one function
+  x <- gpu(whole64[c(1L, 3L)])
+  loop <- function(v) for (k in 1:20) .Internal(rowsum_matrix(matrix(1, 2L), v, c(5, 7), FALSE, c("a", "b")))
+  expect_identical(heard(loop(x)), 1L)
+  # a copy that R makes, and what C code has written to
+  y <- x
+  attr(y, "note") <- "a"
+  expect_gte(heard(stats::complete.cases(data.frame(v = y))), 1L)
+  x[1L] <- 4
+  expect_identical(heard(stats::complete.cases(data.frame(v = x))), 0L)
+  # rows, not numbers, are lost to base R's own functions
+  keys <- gpu(whole64[c(1L, 2L, 5L)])
+  expect_gte(heard(aggregate(1:3, list(k = keys), sum)), 1L)
+  expect_gte(heard(aggregate(1:3, list(k = keys), sum)), 1L)
+  expect_gte(heard(rowsum(1:3, keys)), 1L)
+  expect_gte(heard(rowsum(1:3, keys)), 1L)
+})

@@ -47,6 +47,18 @@ extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void
     }
 }
 
+/// Whether `vg_warn_of_lost` may have something to say: one look.
+#[no_mangle]
+extern "C" fn vg_is_lossy(handle: *mut c_void) -> c_int {
+    unsafe { of(handle) }.is_lossy() as c_int
+}
+
+/// Leaves a warning for the R function of this number of int64 that it reads as NA.
+#[no_mangle]
+extern "C" fn vg_warn_of_lost(handle: *mut c_void, reader: isize) {
+    unsafe { of(handle) }.warn_of_lost(reader);
+}
+
 #[no_mangle]
 extern "C" fn vg_handle_hold(handle: *mut c_void, holder: *const Holder) {
     unsafe { of(handle).hold(&*holder) };
@@ -63,7 +75,10 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
     // SAFETY: R has room for n elements.
     let done = conditions::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
     conditions::collect_warnings();
-    done.is_some() as c_int
+    match done {
+        None => 0,
+        Some(lost) => 1 + c_int::from(lost),
+    }
 }
 
 /// One element, by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`

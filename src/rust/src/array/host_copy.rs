@@ -28,6 +28,8 @@ pub struct Block {
     _held: Held,
     /// Goes up whenever R may have written: what was copied from the block before is of its own.
     pub stamp: Cell<u64>,
+    /// Whether int64 elements became NA, since no double holds them.
+    pub lossy: Cell<bool>,
 }
 
 impl Block {
@@ -35,7 +37,7 @@ impl Block {
     pub fn new(bytes: usize, device: Device) -> Result<Block> {
         let memory = host_pool::Block::new(bytes, device)?;
         let held = Held::on_host(bytes as u64);
-        Ok(Block { memory, _held: held, stamp: Cell::new(0) })
+        Ok(Block { memory, _held: held, stamp: Cell::default(), lossy: Cell::default() })
     }
 
     pub fn start(&self) -> *mut u8 {
@@ -96,14 +98,14 @@ fn double_of(x: i64) -> f64 {
     }
 }
 
-/// Replaces int64 elements by R's doubles, in place.
+/// Puts R's doubles where int64 elements are. Returns whether some became NA.
 ///
 /// # Errors
 /// `Interrupt`: some are not converted.
 ///
 /// # Safety
 /// There are `n` elements, which nobody else uses.
-unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
+unsafe fn make_doubles(elements: Shared, n: usize) -> Result<bool> {
     const TASK: usize = 1 << 16;
     let lost = AtomicBool::new(false);
     parallel(n, TASK, |from, to| {
@@ -120,10 +122,7 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<()> {
             lost.store(true, Ordering::Relaxed);
         }
     })?;
-    if lost.into_inner() {
-        warn_lost();
-    }
-    Ok(())
+    Ok(lost.into_inner())
 }
 
 /// Of int64 that became NA on the way to R's doubles.
@@ -149,29 +148,49 @@ fn integer64_of(x: f64) -> i64 {
     }
 }
 
-/// Reads `n` elements from `from` on into memory for R; int64 becomes double.
+/// Whether one of the `n` int64 from `from` on has no double of its own.
+pub fn loses(array: &Array, from: usize, n: usize) -> Result<bool> {
+    let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
+    array.read(from, HostMut::Integer64(&mut values))?;
+    Ok(values.iter().any(|&x| x != NA_I64 && x.unsigned_abs() > EXACT))
+}
+
+/// Reads `n` elements from `from` on into memory for R; int64 becomes double, with a warning where it is lost.
 ///
 /// # Safety
 /// There is space for `n` elements of R's type at `out`, aligned, written by no one else.
 pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result<()> {
+    // SAFETY: the caller's promise.
+    if unsafe { read_quietly(array, from, n, out)? } {
+        warn_lost();
+    }
+    Ok(())
+}
+
+/// As `read`, without a warning. Returns whether int64 was lost.
+///
+/// # Safety
+/// As for `read`.
+pub unsafe fn read_quietly(array: &Array, from: usize, n: usize, out: *mut u8) -> Result<bool> {
     if n == 0 {
-        return Ok(());
+        return Ok(false);
     }
     FETCHED.fetch_add((n * r_size(array.dtype())) as u64, Ordering::Relaxed);
     READ.fetch_add(n as u64, Ordering::Relaxed);
     // SAFETY: the caller's promise; every bit pattern is a value of these types.
     unsafe {
         match array.dtype().kind() {
-            Kind::Logical => array.read(from, HostMut::Logical(std::slice::from_raw_parts_mut(out.cast(), n))),
-            Kind::Integer => array.read(from, HostMut::Integer(std::slice::from_raw_parts_mut(out.cast(), n))),
-            Kind::Double => array.read(from, HostMut::Double(std::slice::from_raw_parts_mut(out.cast(), n))),
-            Kind::Complex => array.read(from, HostMut::Complex(std::slice::from_raw_parts_mut(out.cast(), n))),
+            Kind::Logical => array.read(from, HostMut::Logical(std::slice::from_raw_parts_mut(out.cast(), n)))?,
+            Kind::Integer => array.read(from, HostMut::Integer(std::slice::from_raw_parts_mut(out.cast(), n)))?,
+            Kind::Double => array.read(from, HostMut::Double(std::slice::from_raw_parts_mut(out.cast(), n)))?,
+            Kind::Complex => array.read(from, HostMut::Complex(std::slice::from_raw_parts_mut(out.cast(), n)))?,
             Kind::Integer64 => {
                 array.read(from, HostMut::Integer64(std::slice::from_raw_parts_mut(out.cast(), n)))?;
-                make_doubles(Shared(out), n)
+                return make_doubles(Shared(out), n);
             }
         }
     }
+    Ok(false)
 }
 
 /// Reads all elements as another dtype, not int64, into memory for R.
@@ -242,13 +261,16 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
                 let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
+                let mut lossy = false;
                 for (value, double) in values.iter_mut().zip(doubles) {
                     let shown = double_of(*value);
                     if shown.to_bits() != double.to_bits() && !(shown.is_nan() && double.is_nan()) {
                         *value = integer64_of(*double);
                         *double = double_of(*value);
                     }
+                    lossy |= double.is_nan() && *value != NA_I64;
                 }
+                block.lossy.set(lossy);
                 Array::upload(Host::Integer64(&values), Some(dtype), device, None)?
             }
         };

@@ -60,6 +60,8 @@ struct Rare {
     deferred: Option<(Rc<dyn Deferred>, bool)>,
     /// The number by which these values were lent to readers; 0 where they were not.
     lends_as: u64,
+    /// The number of the R function that was last warned of int64 that it read as NA; 0 for none.
+    warned: isize,
     /// C functions that may still write through the address that they were given.
     holders: Vec<Holder>,
 }
@@ -176,9 +178,9 @@ impl Handle {
 
     /// Forgets what was read before, in whatever way.
     fn forget(&self) {
-        let old = self.rare.take().filter(|rare| !rare.holders.is_empty() || rare.lends_as > 0);
+        let old = self.rare.take().filter(|rare| !rare.holders.is_empty() || rare.lends_as > 0 || rare.warned > 0);
         if let Some(old) = old {
-            self.rare(|rare| (rare.holders, rare.lends_as) = (old.holders, old.lends_as));
+            self.rare(|rare| (rare.holders, rare.lends_as, rare.warned) = (old.holders, old.lends_as, old.warned));
         }
     }
 
@@ -432,6 +434,7 @@ impl Handle {
                 let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
                 // SAFETY: both hold this handle's elements.
                 unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
+                own.lossy.set(block.lossy.get());
                 copy.host.replace(Some(Rc::new(own)));
                 copy.dirty.set(true);
             }

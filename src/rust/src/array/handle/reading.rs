@@ -1,9 +1,12 @@
-//! Reading elements: from the host copy of all, or from a window, a block of elements around the last one that was
-//! read.
+//! Reading elements: the host copy of all, or a block of elements around the one that was read last.
+//!
+//! Where int64 has no double, R reads NA. Each R function that does is warned, once while it runs: C asks `is_lossy` of
+//! the host copy and what `read` says of elements, and calls `warn_of_lost`.
 
 use std::rc::Rc;
 
 use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
 use super::Handle;
@@ -54,7 +57,7 @@ impl Handle {
         foreign_stream::before_read(&array)?;
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
-            unsafe { host_copy::read(&array, 0, self.len, block.start())? };
+            block.lossy.set(unsafe { host_copy::read_quietly(&array, 0, self.len, block.start())? });
             self.note_read(&array, block);
             self.stale.set(false);
             return Ok(());
@@ -74,8 +77,11 @@ impl Handle {
         // SAFETY: the block has room for the elements, and no one else knows it yet.
         unsafe {
             match sibling {
-                Some(from) => std::ptr::copy_nonoverlapping(from.start(), block.start(), self.host_bytes()),
-                None => host_copy::read(&array, 0, self.len, block.start())?,
+                Some(from) => {
+                    std::ptr::copy_nonoverlapping(from.start(), block.start(), self.host_bytes());
+                    block.lossy.set(from.lossy.get());
+                }
+                None => block.lossy.set(host_copy::read_quietly(&array, 0, self.len, block.start())?),
             }
         }
         self.forget();
@@ -84,7 +90,19 @@ impl Handle {
         Ok(())
     }
 
-    /// Copies elements from the host copy or the window; false where they are in neither.
+    /// Warns the R function of this number of int64 that it has read as NA, unless it was the last that was warned.
+    pub fn warn_of_lost(&self, reader: isize) {
+        if self.rare(|rare| std::mem::replace(&mut rare.warned, reader)) != reader {
+            host_copy::warn_lost();
+        }
+    }
+
+    /// Whether the host copy has NA for int64 that no double holds.
+    pub fn is_lossy(&self) -> bool {
+        self.host.borrow().as_ref().is_some_and(|block| block.lossy.get())
+    }
+
+    /// Elements from the host copy or the window; false where they are in neither, or are NA there and may not be.
     ///
     /// # Safety
     /// There is space for `n` elements at `out`.
@@ -94,7 +112,7 @@ impl Handle {
         unsafe {
             if let Some(block) = self.host.borrow().as_ref().filter(|block| self.is_current(block)) {
                 std::ptr::copy_nonoverlapping(block.start().add(from * size), out, n * size);
-                return true;
+                return !block.lossy.get() || !has_nan(out, n);
             }
             if self.array.borrow().is_shared() {
                 return false;
@@ -106,27 +124,26 @@ impl Handle {
             }
             let start = window.bytes.as_ptr().add((from - window.from) * size);
             std::ptr::copy_nonoverlapping(start, out, n * size);
+            self.array.borrow().dtype() != DType::Int64 || !has_nan(out, n)
         }
-        true
     }
 
-    /// Copies elements that are neither in the host copy nor in the window.
+    /// Elements that are not at hand. Returns whether int64 became NA.
     ///
     /// # Safety
     /// There is space for `n` elements at `out`.
-    pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<()> {
+    pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<bool> {
         self.check()?;
-        if self.number {
-            self.fetch()?;
-            // SAFETY: the caller's promise.
-            unsafe { self.cached(from, n, out) };
-            return Ok(());
-        }
         let array = self.peek();
-        if array.is_shared() {
+        if !self.number && array.is_shared() && !self.is_lossy() {
             foreign_stream::before_read(&array)?;
             // SAFETY: the caller's promise.
-            return unsafe { host_copy::read(&array, from, n, out) };
+            return unsafe { host_copy::read_quietly(&array, from, n, out) };
+        }
+        if self.number || self.is_lossy() {
+            self.fetch()?;
+            // SAFETY: the caller's promise.
+            return unsafe { self.cached_or_lost(from, n, out) };
         }
         let reads = self.rare(|rare| {
             rare.window.reads += 1;
@@ -134,7 +151,7 @@ impl Handle {
         });
         if n >= WINDOW || reads <= SINGLE_READS {
             // SAFETY: the caller's promise.
-            return unsafe { host_copy::read(&array, from, n, out) };
+            return unsafe { host_copy::read_quietly(&array, from, n, out) };
         }
         if reads > SINGLE_READS + WINDOW_READS || self.len <= WINDOW {
             self.fetch()?;
@@ -142,8 +159,19 @@ impl Handle {
             self.slide(from)?;
         }
         // SAFETY: the caller's promise.
-        unsafe { self.cached(from, n, out) };
-        Ok(())
+        unsafe { self.cached_or_lost(from, n, out) }
+    }
+
+    /// As `cached`, after a fetch of what is asked for. Returns whether NA stands for int64.
+    ///
+    /// # Safety
+    /// As for `cached`.
+    unsafe fn cached_or_lost(&self, from: usize, n: usize, out: *mut u8) -> Result<bool> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.cached(from, n, out) } {
+            return Ok(false);
+        }
+        host_copy::loses(&self.peek(), from, n)
     }
 
     /// Copies one element of a computed array that is neither in the host copy nor in the window. Unlike `read()` it
@@ -177,9 +205,16 @@ impl Handle {
         window.bytes.resize(WINDOW * host_copy::r_size(array.dtype()), 0);
         let count = WINDOW.min(self.len - from);
         // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.
-        unsafe { host_copy::read(&array, from, count, window.bytes.as_mut_ptr())? };
+        unsafe { host_copy::read_quietly(&array, from, count, window.bytes.as_mut_ptr())? };
         (window.from, window.n, window.reads) = (from, count, reads);
         self.rare(|rare| rare.window = window);
         Ok(())
     }
+}
+
+/// # Safety
+/// There are `n` doubles at `start`.
+unsafe fn has_nan(start: *const u8, n: usize) -> bool {
+    // SAFETY: the caller's promise; R's memory for doubles is aligned, and read as such.
+    (0..n).any(|k| unsafe { start.cast::<f64>().add(k).read_unaligned() }.is_nan())
 }
