@@ -18,3 +18,6 @@ is_real <- function(x) !is.complex(x) && (is_gpu(x) || !is.object(x) && (is.nume
 is_choice <- function(x, among) is.character(x) && length(x) == 1L && x %in% among
 
 is_labels <- function(x) is.null(x) || is.list(x)
+
+# Strings that are text: valid in their encoding, and not marked as bytes.
+is_text <- function(x) is.character(x) && all(validEnc(x)) && !any(Encoding(x) == "bytes")

@@ -12,7 +12,7 @@ NEVER_JUMP <- c(
   "ALTREP", "CAR", "CDR", "MARK_NOT_MUTABLE", "PRINTNAME", "R_CHAR", "R_ClearExternalPtr", "R_ExternalPtrAddr",
     "R_ExternalPtrProtected", "R_ExternalPtrTag",
   "R_SetExternalPtrAddr", "R_SetExternalPtrTag", "R_altrep_data1", "R_altrep_data2", "R_set_altrep_data1",
-    "R_set_altrep_data2", "Rf_GetOption1", "Rf_isObject",
+    "R_set_altrep_data2", "Rf_GetOption1", "Rf_getCharCE", "Rf_isObject",
   "Rf_protect", "Rf_unprotect", "Rf_xlength", "SETCAR", "SETCDR", "SET_STRING_ELT", "SET_TAG", "SET_VECTOR_ELT", "TAG",
     "TYPEOF"
 )

@@ -18,22 +18,22 @@ const ATTRIBUTES: &str = "verdigris";
 /// Objects and arrays within each other, which the reader allows too.
 const DEEPEST: usize = 16;
 
-/// Strings of a character vector; None for NA.
-fn strings<'a>(x: SEXP) -> impl Iterator<Item = Option<&'a str>> {
+/// Strings of a character vector; None for NA, and an error for what is no text.
+fn strings<'a>(x: SEXP, what: &str) -> impl Iterator<Item = Result<Option<&'a str>>> + use<'a, '_> {
     // SAFETY: a character vector, read within its length; translations live as long as this .Call.
     (0..if r::kind_of(x) == SEXPTYPE::STRSXP { r::len(x) } else { 0 }).map(move |k| unsafe {
         let text = r::STRING_ELT(x, k as isize);
         if text == r::R_NaString {
-            return None;
+            return Ok(None);
         }
-        r::translated(text).to_str().ok()
+        r::translated(text).map(Some).map_err(|why| values::unreadable(what, why))
     })
 }
 
 fn names(x: SEXP, what: &str) -> Result<Vec<String>> {
     let mut all = Vec::new();
-    for text in strings(x) {
-        let text = text.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
+    for text in strings(x, what) {
+        let text = text?.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
         fallible::push(&mut all, fallible::text(text)?)?;
     }
     Ok(all)
@@ -47,10 +47,10 @@ fn to_json(x: SEXP, depth: usize) -> Result<Json> {
         match r::kind_of(x) {
             SEXPTYPE::STRSXP => {
                 let mut all = fallible::with_capacity(n)?;
-                for text in strings(x) {
+                for text in strings(x, "metadata") {
                     fallible::push(
                         &mut all,
-                        text.map_or(Ok(Json::Null), |text| fallible::text(text).map(Json::String))?,
+                        text?.map_or(Ok(Json::Null), |text| fallible::text(text).map(Json::String))?,
                     )?;
                 }
                 Json::Array(all)
@@ -65,8 +65,8 @@ fn to_json(x: SEXP, depth: usize) -> Result<Json> {
                     return Ok(Json::Array(elements));
                 }
                 let mut members = fallible::with_capacity(elements.len())?;
-                for (name, element) in strings(names).zip(elements) {
-                    fallible::push(&mut members, (fallible::text(name.unwrap_or(""))?, element))?;
+                for (name, element) in strings(names, "metadata").zip(elements) {
+                    fallible::push(&mut members, (fallible::text(name?.unwrap_or(""))?, element))?;
                 }
                 Json::Object(members)
             }

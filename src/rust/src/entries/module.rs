@@ -59,9 +59,8 @@ pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
     unsafe {
         let is_text = r::kind_of(x) == SEXPTYPE::STRSXP;
         if is_text && (0..r::len(x) as isize).all(|k| r::STRING_ELT(x, k) != r::R_NaString) {
-            return Ok((0..r::len(x) as isize)
-                .map(|k| r::translated(r::STRING_ELT(x, k)).to_string_lossy().into_owned())
-                .collect());
+            let text = |k| r::translated(r::STRING_ELT(x, k)).map(str::to_string);
+            return (0..r::len(x) as isize).map(|k| text(k).map_err(|why| values::unreadable(argument, why))).collect();
         }
     }
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", values::describe(x))))

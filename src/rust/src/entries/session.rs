@@ -8,7 +8,7 @@ use crate::array::{device, handle, host_copy};
 use crate::entry;
 use crate::r::{self, conditions, gc, values, SEXP, SEXPTYPE};
 
-/// Strings of a character vector, NA and what is no character vector left out.
+/// Strings of a character vector, NA, what is no text and what is no character vector left out.
 fn strings(x: SEXP) -> Vec<String> {
     if r::kind_of(x) != SEXPTYPE::STRSXP {
         return Vec::new();
@@ -18,7 +18,7 @@ fn strings(x: SEXP) -> Vec<String> {
         (0..r::len(x) as isize)
             .map(|k| r::STRING_ELT(x, k))
             .filter(|&text| text != r::R_NaString)
-            .map(|text| r::translated(text).to_string_lossy().into_owned())
+            .filter_map(|text| r::translated(text).ok().map(str::to_string))
             .collect()
     }
 }

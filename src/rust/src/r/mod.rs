@@ -18,9 +18,9 @@ pub use raw::{
     cetype_t, R_CFinalizer_t, R_ClassSymbol, R_ClearExternalPtr, R_DimNamesSymbol, R_DimSymbol, R_ExternalPtrAddr,
     R_ExternalPtrProtected, R_ExternalPtrTag, R_MissingArg, R_NaReal, R_NaString, R_NamesSymbol, R_NilValue,
     R_SetExternalPtrAddr, R_SetExternalPtrTag, R_TspSymbol, R_altrep_data1, R_altrep_data2, R_set_altrep_data1,
-    R_set_altrep_data2, R_xlen_t, Rboolean, Rcomplex, Rf_GetOption1, Rf_isObject, Rf_protect, Rf_unprotect, Rf_xlength,
-    ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR, SET_STRING_ELT, SET_TAG, SET_VECTOR_ELT,
-    SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
+    R_set_altrep_data2, R_xlen_t, Rboolean, Rcomplex, Rf_GetOption1, Rf_getCharCE, Rf_isObject, Rf_protect,
+    Rf_unprotect, Rf_xlength, ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR, SET_STRING_ELT,
+    SET_TAG, SET_VECTOR_ELT, SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
 };
 // ours; calls of R in them are caught there
 pub use raw::{
@@ -58,6 +58,7 @@ mod raw {
         pub fn Rf_ScalarString(x: SEXP) -> SEXP;
         pub fn Rf_copyMostAttrib(from: SEXP, to: SEXP);
         pub fn Rf_translateCharUTF8(x: SEXP) -> *const c_char;
+        pub fn Rf_getCharCE(x: SEXP) -> c_int;
         pub fn R_ExpandFileName(path: *const c_char) -> *const c_char;
 
         // unwind.c
@@ -355,10 +356,17 @@ pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
     unsafe { std::ffi::CStr::from_ptr(R_CHAR(x)) }.to_bytes()
 }
 
-/// The text of a CHARSXP in UTF-8, which lives as long as this .Call.
-pub fn translated<'a>(x: SEXP) -> &'a CStr {
-    // SAFETY: R ends its strings in NUL.
-    unsafe { CStr::from_ptr(Rf_translateCharUTF8(x)) }
+/// The text of a CHARSXP in UTF-8, which lives as long as this .Call. The error says why there is none: R would raise
+/// one of its own for the encoding "bytes", and does not look at what is marked as UTF-8.
+pub fn translated<'a>(x: SEXP) -> Result<&'a str, &'static str> {
+    const CE_BYTES: c_int = 3;
+    // SAFETY: a CHARSXP; R ends its strings in NUL.
+    unsafe {
+        if Rf_getCharCE(x) == CE_BYTES {
+            return Err("has the encoding \"bytes\", so it is no text");
+        }
+        CStr::from_ptr(Rf_translateCharUTF8(x)).to_str().map_err(|_| "is not valid text in its encoding")
+    }
 }
 
 /// A path in which `~` is expanded, as by `path.expand()`.

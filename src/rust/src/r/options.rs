@@ -49,7 +49,7 @@ fn shown(x: SEXP) -> String {
                 SEXPTYPE::INTSXP | SEXPTYPE::REALSXP => return "NA".into(),
                 SEXPTYPE::STRSXP if r::STRING_ELT(x, 0) == r::R_NaString => return "NA".into(),
                 SEXPTYPE::STRSXP => {
-                    let text = r::translated(r::STRING_ELT(x, 0)).to_string_lossy();
+                    let Ok(text) = r::translated(r::STRING_ELT(x, 0)) else { return "a string that is no text".into() };
                     let more = if text.chars().nth(MOST).is_some() { "..." } else { "" };
                     return format!("\"{}{more}\"", text.chars().take(MOST).collect::<String>());
                 }
@@ -116,10 +116,10 @@ pub fn paths(name: &'static CStr) -> Result<Vec<PathBuf>> {
         // SAFETY: reads within the length; the translation is copied at once.
         unsafe {
             let path = r::STRING_ELT(value, k);
-            if path == r::R_NaString {
-                return Err(refused());
+            match r::translated(path) {
+                Ok(text) if path != r::R_NaString => out.push(text.into()),
+                _ => return Err(refused()),
             }
-            out.push(r::translated(path).to_string_lossy().into_owned().into());
         }
     }
     Ok(out)

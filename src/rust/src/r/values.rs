@@ -104,14 +104,18 @@ pub fn describe(x: SEXP) -> String {
     format!("{name} of length {}", r::len(x))
 }
 
+/// The error of a string that is no text.
+pub fn unreadable(argument: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Argument, format!("`{argument}` {why}"))
+        .advise("`Encoding()` says how a string is marked; `iconv(x, \"latin1\", \"UTF-8\")` translates one.")
+}
+
 /// One string that is not NA.
 pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
     // SAFETY: the type and length are checked; the translation lives as long as this .Call.
     unsafe {
         if r::kind_of(x) == SEXPTYPE::STRSXP && r::len(x) == 1 && r::STRING_ELT(x, 0) != r::R_NaString {
-            if let Ok(text) = r::translated(r::STRING_ELT(x, 0)).to_str() {
-                return Ok(text);
-            }
+            return r::translated(r::STRING_ELT(x, 0)).map_err(|why| unreadable(argument, why));
         }
     }
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
