@@ -36,3 +36,6 @@ is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "
 
 # Whether elements are int64, which doubles may not hold.
 is_int64 <- function(x) if (is_gpu(x)) gpu_dtype(x) == "int64" else inherits(x, "integer64")
+
+# An ordinary vector of bit64's class, which meets an array as int64.
+is_host_int64 <- function(x) inherits(x, "integer64") && !is_gpu(x)

@@ -15,6 +15,7 @@ PIECE <- 64
 # levels.
 grouping <- function(keys, device) {
   coded <- lapply(keys, function(key) {
+    if (is_host_int64(key)) key <- as_gpu(key, device = device)
     if (!is_gpu(key)) {
       key <- as.factor(key)
       return(list(codes = as_gpu(as.integer(key), device = device), levels = levels(key)))
@@ -258,7 +259,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   }
   if (!usable) return(on_base())
   device <- gpu_device(x)
-  if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
+  if (is.integer(group) && !is.object(group) || is_host_int64(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
   if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else

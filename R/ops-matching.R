@@ -64,7 +64,12 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
 #' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows,
 #' complex numbers, `incomparables`, and matching with strings or factors.
 #' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however
-#' many they are (see section "Numbers beside an array" of [elementwise]); int64 is compared as it is.
+#' many they are (see section "Numbers beside an array" of [elementwise]); int64 is compared as it is, with strings by
+#' its digits.
+#'
+#' Base R's own `match()`, on which `merge()` and the functions of packages rest, compares int64 exactly too. Before
+#' R 4.3 it takes the elements of an `integer64` for doubles of the same bits, so that negative ones, and `NA` beside 0,
+#' are refused there: make both arrays.
 #' @param x,el An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
 #' @param table,y,set What is matched with, an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()],
@@ -76,7 +81,8 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
 #'   ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
 #'   `anyDuplicated()` what base R gives.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
+#' Base R's, in its words; `verdigris_error_memory`; `verdigris_error_argument` where base R's `match()` cannot tell
+#' int64 from an `integer64`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 3, NA), device = "cpu")
 #' unique(x)
@@ -160,7 +166,7 @@ equals <- function(x, value) {
 }
 
 in_arrays <- function(x, table) {
-  if (!matches_on_device(x, table)) return(call_base(base::`%in%`, list(plain_vector(x), plain_vector(table))))
+  if (!matches_on_device(x, table)) return(call_base(base::`%in%`, plain_pair(x, table)))
   if (is_gpu(x) && is_small_table(table, x)) {
     if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
     x <- strip(x)
@@ -177,21 +183,11 @@ meets_alike <- function(table, x) {
   !is_int64(x) && !is_int64(table) && (!is_gpu(table) || gpu_dtype(x) == "float64" || gpu_dtype(x) == gpu_dtype(table))
 }
 
-# An array as an ordinary vector for base R's match(), which takes objects for strings.
-plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else x
-
-# The same of a key: of int64, which doubles may not hold, the factor that base R would make of it.
-plain_key <- function(x) {
-  if (!is_gpu(x) || !is_int64(x)) return(plain_vector(x))
-  by <- grouping(list(x), gpu_device(x))
-  factor(by$levels[[1L]][as.vector(by$codes)], by$levels[[1L]])
-}
-
 match_arrays <- function(x, table, nomatch, incomparables) {
   usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) &&
     length(nomatch) == 1L
   if (!usual || !matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables))) {
-    return(call_base(base::match, list(plain_vector(x), plain_vector(table), host_copy(nomatch), incomparables)))
+    return(call_base(base::match, c(plain_pair(x, table), list(host_copy(nomatch), incomparables))))
   }
   nomatch <- as.integer(nomatch)
   if (!is_gpu(x)) return(collect(match_on_device(adopt(x, table), table, nomatch)))
@@ -241,19 +237,6 @@ match_by_search <- function(x, table, nomatch) {
   ifelse(is.na(out), nomatch, out)
 }
 
-# For base R's own match(), which asks this of an object, from R 4.2 on.
-mtfrm.gpu_array <- function(x) {
-  if (!is_int64(x)) return(as.vector(host_copy(x)))
-  y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
-  exact <- as.vector(is.na(x) | x == y)
-  if (all(exact)) return(y)
-  # strings as base R makes them of doubles, digits where those are none of the number
-  texts <- as.character(y)
-  at <- base::which(!exact | !is.na(y) & as.double(texts) != y)
-  texts[at] <- as.character(x[at])
-  texts
-}
-
 # ---- sets --------------------------------------------------------------------------------------------
 
 #' @rdname matching
@@ -272,7 +255,7 @@ setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
 #' @export
 is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set))
 
-set_on_base <- function(name, x, y) call_base(get(name, baseenv()), list(plain_vector(x), plain_vector(y)))
+set_on_base <- function(name, x, y) call_base(get(name, baseenv()), plain_pair(x, y))
 
 union_of_arrays <- function(x, y) {
   if (!matches_on_device(x, y)) return(set_on_base("union", x, y))
@@ -362,8 +345,15 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
 #' @export
 cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
   ordered_result = FALSE, ...) {
-  # of int64 those that are doubles, with a warning
-  breaks <- if (is_int64(breaks)) as.vector(as_gpu(breaks, device = gpu_device(x))) else host_copy(breaks)
+  # of int64 beyond 2^53 no doubles; as the number of intervals it is one
+  whole <- if (is_int64(breaks)) strip(as_gpu(breaks, device = gpu_device(x)))
+  exact <- length(whole) > 1L && !anyNA(whole) && !all(abs(whole) <= 2^53)
+  breaks <- if (exact) seq_along(whole) + 0 else if (is.null(whole)) host_copy(breaks) else as.vector(whole)
+  if (exact) {
+    whole <- sort(whole)
+    if (is.null(labels)) labels <- interval_labels(as.character(whole), include.lowest, right)
+    if (anyDuplicated(whole)) breaks[2L] <- breaks[1L]
+  }
   args <- list(breaks = breaks, labels = labels, include.lowest = include.lowest, right = right, dig.lab = dig.lab,
     ordered_result = ordered_result, ...)
   usable <- is_switch(include.lowest) && is_switch(right) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) &&
@@ -390,6 +380,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   } else {
     breaks <- sort.int(as.double(breaks))
   }
+  if (exact) breaks <- whole
   pieces <- length(breaks) - 1L
   code <- count_below(x, breaks, right)
   if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces,
@@ -399,6 +390,18 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   out <- as.vector(code)
   attributes(out) <- attributes(shape)
   out
+}
+
+# The names of intervals between bounds of these digits, as base R writes them.
+interval_labels <- function(digits, include.lowest, right) {
+  n <- length(digits)
+  closed <- is_switch(include.lowest) && include.lowest
+  right <- is_switch(right) && right
+  open <- rep.int(if (right) "(" else "[", n - 1L)
+  close <- rep.int(if (right) "]" else ")", n - 1L)
+  if (closed && right) open[1L] <- "["
+  if (closed && !right) close[n - 1L] <- "]"
+  paste0(open, digits[-n], ",", digits[-1L], close)
 }
 
 # ---- counts ------------------------------------------------------------------------------------------
@@ -473,11 +476,12 @@ table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(l
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
+  device <- device_of(parts)
+  parts <- lapply(parts, function(x) if (is_host_int64(x)) as_gpu(x, device = device) else x)
   usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) ||
     is.character(x), NA)
   n <- length(parts[[1L]])
-  if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_vector)))
-  device <- device_of(parts)
+  if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_key)))
   # each argument as the places of its elements among its distinct ones
   coded <- lapply(parts, function(x) {
     if (!is_gpu(x)) {
@@ -502,7 +506,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     list(values = values, at = if (any(missing)) ifelse(is.na(at), length(values), at) else at)
   })
   # of NA and NaN base R has first what comes first
-  if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_vector)))
+  if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_key)))
   sizes <- vapply(coded, function(p) length(p$values), 1L)
   strides <- cumprod(c(1, sizes))[seq_along(sizes)]
   found <- if (!is.null(coded[[1L]]$counts)) list(values = seq_len(sizes) - 1, counts = coded[[1L]]$counts) else {

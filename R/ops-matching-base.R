@@ -1,0 +1,88 @@
+# Arrays in base R's own match(), on which merge() and the set functions rest: it knows numbers and strings, and no
+# int64.
+
+# Two arguments of base R's functions of equal elements, as ordinary vectors: int64 meets words by its digits.
+plain_pair <- function(x, y) list(plain_beside(x, y), plain_beside(y, x))
+
+plain_beside <- function(x, other) {
+  if (is_gpu(x) && is_int64(x) && is_words(other)) as.character(x) else plain_vector(x)
+}
+
+# An array as an ordinary vector for base R's match(), which takes objects for strings.
+plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else x
+
+# The same of a key: of int64, which doubles may not hold, the factor that base R would make of it.
+plain_key <- function(x) {
+  if (!is_gpu(x) || !is_int64(x)) return(plain_vector(x))
+  by <- grouping(list(x), gpu_device(x))
+  factor(by$levels[[1L]][as.vector(by$codes)], by$levels[[1L]])
+}
+
+is_words <- function(x) is.character(x) || is.factor(x)
+
+# base::match() calls mtfrm() for each argument that is an object, from R 4.2 on, and compares what it gets as numbers
+# or, where one of the two is words, as strings. So int64 becomes what it can be told apart in beside the other
+# argument.
+mtfrm.gpu_array <- function(x) {
+  if (!is_int64(x)) return(as.vector(host_copy(x)))
+  other <- matched_arguments(parent.frame())
+  if (is.null(other)) return(as_words_of_doubles(x))
+  other <- Filter(function(v) !is_gpu(v) || !is_int64(v), other)
+  if (!length(other)) return(as.character(x))
+  other <- other[[1L]]
+  if (is_words(other)) return(as.character(x))
+  if (is_host_int64(other)) return(as_transformed_integer64(x, other))
+  if (is_number(other)) return(as_doubles_apart(x, other))
+  as_words_of_doubles(x)
+}
+
+# The two arguments of match() in the frame that calls it, which is its own or, since compiled code has its body in place
+# of the call, that of `%in%`, is.element(), merge() or a set function; NULL in others.
+matched_arguments <- function(frame) {
+  for (names in list(c("x", "table"), c("el", "table"), c("bx", "by"), c("x", "y"))) {
+    if (all(vapply(names, exists, NA, envir = frame, inherits = FALSE))) {
+      values <- mget(names, envir = frame)
+      if (!any(vapply(values, is.data.frame, NA))) return(unname(values))
+    }
+  }
+}
+
+# As doubles; what is none becomes a number that the other argument does not hold.
+as_doubles_apart <- function(x, other) {
+  y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
+  lost <- !as.vector(is.na(x) | x == y)
+  if (!any(lost)) return(y)
+  # of one fraction more than it has elements
+  fractions <- 1 / (1 + seq_len(length(other) + 1))
+  y[lost] <- fractions[is.na(base::match(fractions, as.vector(other)))][1L]
+  y
+}
+
+# As base R transforms an integer64: into strings by bit64's method or, before R 4.3, into doubles of the same bits.
+as_transformed_integer64 <- function(x, other) {
+  refuse <- function(why) stop_verdigris("argument",
+    paste0("base::match() cannot tell these elements of an int64 array and an integer64 apart: ", why, "."),
+    c("`match()`, `%in%` and the set functions that verdigris exports compare them exactly.",
+      "For `merge()` make both keys arrays, with `as_gpu()`."), call = NULL)
+  y <- collected(x, TRUE)
+  if (!isNamespaceLoaded("bit64")) refuse("bit64 is not installed")
+  y <- mtfrm(y)
+  if (!is.double(y)) return(y)
+  # such doubles are NaN for negative numbers and large ones, and -0 for NA
+  if (any(x < 0 & x > -2^52 | x > 2^63 - 2^52, na.rm = TRUE)) refuse("it takes negative and very large ones for NaN")
+  zero <- function(v) any(as_gpu(v, device = gpu_device(x)) == 0L, na.rm = TRUE)
+  if (anyNA(x) && zero(other) || zero(x) && anyNA(as_gpu(other, device = gpu_device(x))))
+    refuse("it takes NA for 0")
+  y
+}
+
+# As strings that base R makes of doubles, and digits where those are none of the number.
+as_words_of_doubles <- function(x) {
+  y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
+  exact <- as.vector(is.na(x) | x == y)
+  if (all(exact)) return(y)
+  texts <- as.character(y)
+  at <- base::which(!exact | !is.na(y) & as.double(texts) != y)
+  texts[at] <- as.character(x[at])
+  texts
+}
