@@ -248,7 +248,8 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 #' @rdname gpu_group
 #' @export
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
-  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L
+  usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L &&
+    is_flag(na.rm)
   on_base <- function() {
     # of int64 the places among the distinct ones, which doubles may not hold
     distinct <- if (is_int64(group) && is_gpu(group)) counted(group)$values
@@ -266,7 +267,6 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
-  na.rm <- isTRUE(as.logical(na.rm))
   out <- if (p > 1L && !(na.rm && anyNA(x))) reduce_coded(strip(x), codes, length(values), "sum")
   if (is.null(out)) {
     columns <- lapply(seq_len(p), function(k) reduce_by(if (p == 1L) x else x[, k], codes, length(values), "sum", na.rm,

@@ -30,12 +30,19 @@ summary_method <- function(name) {
   function(..., na.rm = FALSE) .External2(C_whole)
 }
 
+# Whether missing elements are left out, where `na.rm` is not TRUE or FALSE: what else means depends on the version of
+# R, which is asked.
+leaves_out <- function(name, na.rm, frame = parent.frame()) {
+  !is.na(call_base(get(name, baseenv()), list(c(NA, name == "all"), na.rm = na.rm), frame)[1L])
+}
+
 # Of several: the parts are reduced where they live, then base R reduces the results.
 reduce_parts <- function(name, x, na.rm) {
   frame <- environment()
   if (any(vapply(x, is.character, NA)))
     return(do.call(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm))))
   decided <- FALSE
+  if (!is_flag(na.rm)) na.rm <- leaves_out(name, na.rm, frame)
   parts <- lapply(x, function(x) {
     # what stands behind the first that decides any() or all() is not looked at
     if (decided) return(logical())
@@ -48,7 +55,7 @@ reduce_parts <- function(name, x, na.rm) {
         warn_as_base(sprintf("coercing argument of type '%s' to logical", typeof(x)), frame)
       decided <<- identical(.Call(C_reduce, name, x, TRUE), name == "any")
     }
-    out <- .Call(C_reduce, name, x, !isFALSE(as.logical(na.rm)))
+    out <- .Call(C_reduce, name, x, na.rm)
     if (!is.list(out)) return(out)
     if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
     out[[1L]]

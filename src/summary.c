@@ -9,7 +9,7 @@
 SEXP vg_compute_one(SEXP x);
 SEXP vg_reduce(SEXP name, SEXP x, SEXP na_rm);
 
-static SEXP out_symbol, name_symbol, na_rm_symbol, several_call, parts_call, explain_call;
+static SEXP out_symbol, name_symbol, na_rm_symbol, several_call, parts_call, leaves_out_call, explain_call;
 
 void vg_init_summary(void) {
   out_symbol = Rf_install("out");
@@ -17,6 +17,7 @@ void vg_init_summary(void) {
   na_rm_symbol = Rf_install("na.rm");
   several_call = vg_preserved("compute_several(..., out = out, call = sys.call())");
   parts_call = vg_preserved("reduce_parts(name, list(...), na.rm)");
+  leaves_out_call = vg_preserved("leaves_out(name, na.rm)");
   explain_call = vg_preserved("explain_status(name, value, ..1, sys.call())");
 }
 
@@ -41,8 +42,8 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL) return Rf_eval(parts_call, rho);
   SEXP na_rm = Rf_eval(na_rm_symbol, rho);
-  // as base R takes it: of numbers too, and NA counts as TRUE
-  int leave_out = Rf_asLogical(na_rm) != FALSE;
+  int flag = TYPEOF(na_rm) == LGLSXP && XLENGTH(na_rm) == 1 ? LOGICAL_ELT(na_rm, 0) : NA_LOGICAL;
+  int leave_out = flag != NA_LOGICAL ? flag : Rf_asLogical(Rf_eval(leaves_out_call, rho));
   SEXP name = Rf_eval(name_symbol, rho);
   if ((TYPEOF(x) == REALSXP || TYPEOF(x) == CPLXSXP) && XLENGTH(x) > 0 && CHAR(STRING_ELT(name, 0))[0] == 'a') {
     // any() and all()
