@@ -9,8 +9,32 @@
     keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
   with_user_call(dim(x) <- value)
-  if (length(keep)) attributes(x) <- c(attributes(x), keep)
+  if (!is.null(keep$tsp)) {
+    keep <- in_settable_order(c(attributes(x), keep), length(x))
+    dim(x) <- NULL
+    # here, since a function would share x
+    for (k in seq_along(keep)) attr(x, names(keep)[k]) <- keep[[k]]
+  } else if (length(keep)) {
+    attributes(x) <- c(attributes(x), keep)
+  }
   .Call(C_classed, x)
+}
+
+# Attributes in an order in which they can be given one by one. The times of a series whose dim was set since may be
+# those of other rows, which R refuses to set once there are these.
+in_settable_order <- function(keep, n) {
+  times <- times_of(keep$tsp)
+  rest <- keep[!names(keep) %in% c("dim", "tsp")]
+  if (is.null(times) || times == (if (is.null(keep$dim)) n else keep$dim[1L]))
+    return(c(keep["dim"[!is.null(keep$dim)]], keep["tsp"[!is.null(times)]], rest))
+  c(list(dim = c(times, n / times)), keep["tsp"], list(dim = keep$dim), rest)
+}
+
+times_of <- function(tsp) if (!is.null(tsp)) round((tsp[2L] - tsp[1L]) * tsp[3L]) + 1
+
+with_each <- function(x, attributes) {
+  for (k in seq_along(attributes)) attr(x, names(attributes)[k]) <- attributes[[k]]
+  x
 }
 
 #' @export

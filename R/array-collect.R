@@ -37,9 +37,7 @@ collect.gpu_array <- function(x, ...) {
 collected <- function(x, exact) {
   if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
   y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
-  keep <- host_attributes(x, exact)
-  for (name in names(keep)) attr(y, name) <- keep[[name]]
-  y
+  with_each(y, host_attributes(x, exact))
 }
 
 # The array's attributes, as an ordinary vector has them, in an order in which they can be given one by one. R makes a
@@ -51,9 +49,12 @@ host_attributes <- function(x, exact = FALSE) {
   if (length(keep) == 1L && !exact) return(NULL)
   keep$class <- keep$gpu_dtype <- NULL
   if (length(keep) < 2L && is.null(keep$tsp) && !exact) return(keep)
-  class <- c(if (!is.null(keep$tsp)) oldClass(stats::ts(if (is.null(keep$dim) || keep$dim[2L] %in% 1L) 0 else
-    matrix(0, 1L, 2L))), if (exact) "integer64")
-  c(keep["dim"[!is.null(keep$dim)]], keep[names(keep) != "dim"], if (length(class)) list(class = class))
+  times <- times_of(keep$tsp)
+  of_series <- !is.null(times) && length(keep$dim) == 2L && keep$dim[2L] != 1L && keep$dim[1L] == times
+  class <- c(if (!is.null(times)) oldClass(stats::ts(if (of_series) matrix(0, 1L, 2L) else 0)),
+    if (exact) "integer64")
+  keep <- in_settable_order(keep, length(x))
+  c(keep, if (length(class)) list(class = class))
 }
 
 # What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles,

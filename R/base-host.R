@@ -128,8 +128,5 @@ read_by <- function(name, x, copy = ordinary_copy) {
 # to four times as long on a large vector in memory of ours, each of whose elements is a call.
 ordinary_copy <- function(x, exact = FALSE) {
   if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
-  y <- .Call(C_collect_ordinary, x)
-  keep <- host_attributes(x)
-  for (name in names(keep)) attr(y, name) <- keep[[name]]
-  y
+  with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }

@@ -4,7 +4,7 @@
 
 IMPLICIT <- list(
   base = c("as.Date", "as.POSIXct", "as.POSIXlt", "determinant", "diff", "isSymmetric", "plot", "subset"),
-  stats = c("aggregate", "cycle", "diffinv", "kernapply", "monthplot", "time"),
+  stats = c("aggregate", "as.ts", "cycle", "diffinv", "kernapply", "monthplot", "time"),
   graphics = c("boxplot", "lines"),
   grDevices = "as.raster",
   utils = c("relist", "tail")
@@ -17,7 +17,15 @@ register_implicit_methods <- function() {
     for (generic in IMPLICIT[[package]]) if (!exists(paste0(generic, ".gpu_array"), topenv(), inherits = FALSE))
       registerS3method(generic, "gpu_array", implicit_method(generic, home), home)
   }
+  registerS3method("na.omit", "gpu_array", omitting, asNamespace("stats"))
 }
+
+# Base R's method of series sets the class anew, which warns of the S4 bit.
+omitting <- function(object, ...) {
+  if (is.null(attr(object, "tsp"))) return(na_omit(object, ...))
+  back_beside(stats::na.omit(host_series(object), ...), object)
+}
+na_omit <- utils::getS3method("na.omit", "default", envir = asNamespace("stats"))
 
 implicit_method <- function(generic, home) {
   force(generic)
@@ -40,7 +48,7 @@ implicit_method <- function(generic, home) {
     }
     out <- method(x, ...)
     # with x's attributes its S4 bit may have come along
-    if (isS4(out) && is.atomic(out) && !is_gpu(out)) asS4(out, FALSE) else out
+    if (isS4(out) && is.atomic(out) && !is_gpu(out)) asS4(out, FALSE, complete = FALSE) else out
   }
 }
 

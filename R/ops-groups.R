@@ -326,7 +326,7 @@ ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "s
 ave_array <- function(x, keys, FUN) {
   name <- known_function(FUN, GROUPED)
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) &&
-    !any(vapply(keys, anyNA, NA))
+    !any(vapply(keys, function(key) is.list(key) || anyNA(key), NA))
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
   value <- strip(grouped(x, by, name, FALSE))

@@ -29,9 +29,11 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   # nothing is left: its type and shape differ between versions of R
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
   # what base R makes of a lag that is not whole depends on its version
-  if (lag * differences >= extent(x) || lag %% 1 != 0 || differences %% 1 != 0)
-    return(hosted(diff, list(x, lag, differences)))
   time <- attr(x, "tsp")
+  # nor is one element of a series a plain case: base R gives it a name
+  left <- extent(x) - lag * differences
+  if (left <= 0 || left == 1 && !is.null(time) || lag %% 1 != 0 || differences %% 1 != 0)
+    return(hosted(diff, list(x, lag, differences)))
   y <- x
   for (k in seq_len(differences)) {
     later <- (lag + 1L):extent(y)

@@ -179,7 +179,6 @@ odd_known <- list(
   list("filter|asplit", function(v) length(dim(v$X[[1L]])) > 1L, "a class less, and dimnames that are none"),
   list("[cr]bind\\(.*deparse", function(v) any(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)),
     "time series do not take it, which R says from 4.6 on"),
-  list("na.omit", function(v) !is.null(attr(v$X[[1L]], "tsp")), "before R 4.3 a series has not its class"),
   list("rcond", function(v) anyNA(v$X[[1L]]), "base R's BLAS decides what NA does"),
   list("dim\\(X|X /|.*[-+*/]", function(v) sum(vapply(v, function(x) !is.null(attr(x[[1L]], "tsp")), NA)) > 1L ||
     length(dim(v$X[[1L]])) > 1L && !is.null(attr(v$X[[1L]], "tsp")),
