@@ -38,7 +38,9 @@ NULL
 gpu_rgamma <- function(n, shape, rate = 1, scale = 1 / rate, dtype = NULL, device = NULL) {
   if (!is_real(rate)) abort_argument("rate", "numbers or an array of numbers", rate)
   if (!missing(rate) && !missing(scale)) {
-    if (!isTRUE(all(abs(rate * scale - 1) < 1e-15))) stop_as_base("specify 'rate' or 'scale' but not both")
+    if (!is_real(scale)) abort_argument("scale", "numbers or an array of numbers", scale)
+    if (!isTRUE(all(abs(rate * scale - 1) < 1e-15)))
+      stop_verdigris("argument", "specify 'rate' or 'scale' but not both", "`scale` is 1 / `rate`.")
     warn_as_base("specify 'rate' or 'scale' but not both")
   }
   draws("rgamma", NULL, count_of(n), list(shape = shape, scale = scale), dtype, device)
@@ -70,6 +72,7 @@ gpu_rbeta <- function(n, shape1, shape2, ncp = 0, dtype = NULL, device = NULL) {
 gpu_rt <- function(n, df, ncp, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (missing(ncp)) return(draws("rt", NULL, n, list(df = df), dtype, device))
+  if (!is_real(ncp)) abort_argument("ncp", "numbers or an array of numbers", ncp)
   device <- device %||% gpu_device_of_any(list(df, ncp))
   out <- gpu_rnorm(n, ncp, device = device) / sqrt(gpu_rchisq(n, df, device = device) / df)
   if (is.null(dtype)) out else gpu_cast(out, dtype)
@@ -143,7 +146,7 @@ gpu_rgeom <- function(n, prob, dtype = NULL, device = NULL) {
 #' @export
 gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
   n <- count_of(n)
-  if (!missing(mu) && !missing(prob)) stop_as_base("'prob' and 'mu' both specified")
+  if (!missing(mu) && !missing(prob)) stop_verdigris("argument", "'prob' and 'mu' both specified", "Give one of them.")
   if (is.null(dtype)) {
     # a gamma of this size is below its mean and 60 roots and units of it
     most <- extreme_of(size, max, infinite = TRUE)
@@ -191,7 +194,7 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
   z <- gpu_rnorm(n * d, dtype = dtype, device = device)
   dim(z) <- c(n, d)
   out <- z %*% root_of(sigma)
-  if (any(mean != 0)) out <- sweep(out, 2L, as.numeric(mean), "+")
+  if (!isTRUE(all(mean == 0))) out <- sweep(out, 2L, as.numeric(mean), "+")
   names <- colnames(sigma) %||% names(mean)
   if (!is.null(names)) dimnames(out) <- list(NULL, names)
   out

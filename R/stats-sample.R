@@ -22,7 +22,8 @@
 #'   an array, or, of factors, strings and other vectors that no device holds, a vector on the host. Sampling without
 #'   replacement computes at once.
 #' @section Errors:
-#' Base R's, in its words.
+#' `verdigris_error_argument` for what base R refuses too, in its words; `verdigris_error_dtype`,
+#' `verdigris_error_device`.
 #' @examples
 #' set.seed(1)
 #' gpu_sample(5, device = "cpu")
@@ -31,6 +32,8 @@
 #' @export
 gpu_sample <- function(x, size, replace = FALSE, prob = NULL, dtype = NULL, device = NULL) {
   device <- device %||% if (is_gpu(x)) gpu_device(x)
+  if (is.environment(x) || is.function(x) || is.symbol(x))
+    abort_argument("x", "a vector, an array or a factor to sample from", x)
   n <- length(x)
   if (n == 1L && is.numeric(x) && !is.factor(x) && is.finite(x) && x >= 1) {
     x <- as.numeric(x)
@@ -49,13 +52,16 @@ gpu_sample <- function(x, size, replace = FALSE, prob = NULL, dtype = NULL, devi
 #' @export
 gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NULL, device = NULL) {
   whole <- function(x) (is.numeric(x) || is.logical(x)) && length(x) == 1L && is.finite(x) && x >= 0 && x < 2^52
-  if (!whole(n) || trunc(n) == 0 && isTRUE(size > 0)) stop_as_base("invalid first argument")
-  if (!whole(size)) stop_as_base("invalid 'size' argument")
+  if (!whole(n) || trunc(n) == 0 && whole(size) && size > 0)
+    abort_sample("invalid first argument", "a number of positions, 1 or more", n)
+  if (!whole(size)) abort_sample("invalid 'size' argument", "a number of draws, 0 or more", size)
   if (!is.logical(replace) && !is.numeric(replace) || length(replace) != 1L || is.na(replace))
-    stop_as_base("invalid 'replace' argument")
+    abort_sample("invalid 'replace' argument", "TRUE or FALSE", replace)
   n <- trunc(as.numeric(n))
   size <- trunc(as.numeric(size))
-  if (!replace && size > n) stop_as_base("cannot take a sample larger than the population when 'replace = FALSE'")
+  if (!replace && size > n) stop_verdigris("argument",
+    "cannot take a sample larger than the population when 'replace = FALSE'",
+    "Give a smaller `size`, or `replace = TRUE`.")
   if (!is.null(prob)) prob <- as_weights(prob, n, size, replace)
   if (!is.null(dtype) && (!is.character(dtype) || length(dtype) != 1L || is.na(dtype)))
     abort_argument("dtype", "the name of a dtype", dtype)
@@ -75,6 +81,11 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   as_wanted(if (size < n) at[seq_len(size)] else at)
 }
 
+# Base R's words for an argument, and what it should be.
+abort_sample <- function(message, expected, got, frame = parent.frame()) {
+  stop_verdigris("argument", message, sprintf("It must be %s, not %s.", expected, describe(got)), call = frame)
+}
+
 # Positions, all as likely, any number of times.
 positions <- function(n, size, dtype, device) {
   .Call(C_draw, "rindex", NULL, size, stream_key(), list(n), dtype, device, NULL)
@@ -92,12 +103,15 @@ different_positions <- function(n, size, dtype, device) {
 
 # Weights of n positions as base R checks them.
 as_weights <- function(prob, n, size, replace, frame = parent.frame()) {
-  if (is_gpu(prob)) prob <- collect(prob)
-  prob <- as.double(prob)
-  if (length(prob) != n) stop_as_base("incorrect number of probabilities", frame)
-  if (!all(is.finite(prob))) stop_as_base("NA in probability vector", frame)
-  if (any(prob < 0)) stop_as_base("negative probability", frame)
+  wrong <- function(message, advice) stop_verdigris("argument", message, advice, call = frame)
+  if (!is_real(prob)) abort_sample("invalid 'prob' argument", "numbers or NULL", prob, frame)
+  prob <- as.double(if (is_gpu(prob)) collect(prob) else prob)
+  if (length(prob) != n) wrong("incorrect number of probabilities",
+    sprintf("`prob` has %s elements, for %s positions.", format_count(length(prob)), format_count(n)))
+  if (!all(is.finite(prob))) wrong("NA in probability vector", "All elements of `prob` must be finite.")
+  if (any(prob < 0)) wrong("negative probability", "All elements of `prob` must be 0 or more.")
   positive <- sum(prob > 0)
-  if (positive == 0L || !replace && size > positive) stop_as_base("too few positive probabilities", frame)
+  if (positive == 0L || !replace && size > positive) wrong("too few positive probabilities",
+    sprintf("%s elements of `prob` are above 0; `size` is %s.", format_count(positive), format_count(size)))
   prob
 }

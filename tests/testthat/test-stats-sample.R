@@ -32,7 +32,7 @@ test_that("x is what base R takes it for", {
   expect_type(sampled(list(1, "a"), 2), "list")
 })
 
-test_that("errors are base R's", {
+test_that("errors begin with base R's words, and have a class", {
   calls <- list(
     quote(sample.int(5, 6)), quote(sample.int(0, 1)), quote(sample.int(5, -1)), quote(sample.int(5, NA)),
       quote(sample.int(5, 2, prob = 1:3)),
@@ -45,7 +45,9 @@ test_that("errors are base R's", {
     want <- tryCatch(eval(call), error = conditionMessage)
     call[[1L]] <- quote(gpu_sample_int)
     call$device <- "cpu"
-    expect_identical(tryCatch(eval(call), error = conditionMessage), want, label = deparse(call))
+    got <- tryCatch(eval(call), error = identity)
+    expect_true(startsWith(conditionMessage(got), want), label = deparse(call))
+    expect_s3_class(got, "verdigris_error_argument")
   }
 })
 
