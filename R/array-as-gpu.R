@@ -15,6 +15,9 @@
 #'   arrays; the other columns stay as they are.
 #'
 #'   An ordinary vector with the class, as [readRDS()] gives one (see [host]), is uploaded, and keeps its dtype.
+#'   `saveRDS()` and `serialize()` write such a vector, which R reads without this package too: the elements, the
+#'   attributes and the class. A dtype that R's type does not say (all but float64, int32, bool8 and complex128) is
+#'   written as attribute `gpu_dtype`, which the array that was saved then has as well; no operation hands it on.
 #'
 #'   The data are copied; the call returns when `x` may change again. An array that is already there and of
 #'   that dtype is shared, not copied.

@@ -72,3 +72,39 @@ test_that("a file from saveRDS is read back, in every dtype", {
     expect_identical(names(y), c("a", "b"))
   }
 })
+
+test_that("a file from saveRDS holds the base vector, its class, and a dtype that R's type does not say", {
+  vectors <- list(float64 = c(a = 1.5, b = 2), int32 = matrix(1:4, 2, dimnames = list(NULL, c("u", "v"))),
+    bool8 = c(TRUE, NA), complex128 = c(1i, 2))
+  for (dtype in names(vectors)) {
+    x <- gpu(vectors[[dtype]])
+    before <- attributes(x)
+    y <- unserialize(serialize(x, NULL))
+    # saving changes nothing of what is saved
+    expect_identical(attributes(x), before, info = dtype)
+    expect_identical(attributes(y), before, info = dtype)
+    attr(y, "class") <- NULL
+    expect_identical(asS4(y, FALSE), vectors[[dtype]], info = dtype)
+  }
+  # of another dtype that alone is more, and operations do not hand it on
+  x <- gpu(c(a = 1.5, b = 2), "float32")
+  y <- unserialize(serialize(x, NULL))
+  expect_identical(attr(y, "gpu_dtype"), "float32")
+  expect_setequal(names(attributes(y)), c("names", "class", "gpu_dtype"))
+  expect_identical(gpu_dtype(y + 0), "float32")
+  expect_identical(collect(x), c(a = 1.5, b = 2))
+  for (z in list(x + 1, y + 1, x[1], y[1], rev(x), as_gpu(y), sqrt(x)))
+    expect_null(attr(z, "gpu_dtype"))
+})
+
+test_that("a file from saveRDS is a vector where the package is not", {
+  file <- withr::local_tempfile()
+  saveRDS(list(gpu(c(a = 1.5, b = 2)), gpu(matrix(1:4, 2), "int8"), gpu(c(1, 4), "float32")), file)
+  out <- in_child(c(sprintf("s <- readRDS(%s)", deparse(file)),
+    "stopifnot(!\"verdigris\" %in% loadedNamespaces())",
+    "stopifnot(identical(as.vector(s[[1]]), c(1.5, 2)), sum(s[[1]] * 2) == 7, s[[1]][[\"b\"]] == 2)",
+    "stopifnot(identical(dim(s[[2]]), c(2L, 2L)), identical(rowSums(s[[2]]), c(4, 6)), s[[2]][2, 2] == 4L)",
+    "stopifnot(identical(as.vector(sqrt(s[[3]])), c(1, 2)), identical(vapply(s[[3]], identity, 1), c(1, 4)))",
+    "s[[1]][[1]] <- 7; stopifnot(mean(s[[1]]) == 4.5)", "cat(\"end\\n\")"), attach = FALSE)
+  expect_identical(out[length(out)], "end")
+})
