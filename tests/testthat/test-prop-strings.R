@@ -10,15 +10,15 @@ test_that("strings that are no text are refused by what takes strings, and nothi
   file <- withr::local_tempfile()
   gpu_save(list(a = x), file)
   calls <- list(
-    device = function(s) as_gpu(1, device = s), dtype = function(s) as_gpu(1, dtype = s), cast = function(s) gpu_cast(x, s),
-    use = function(s) gpu_use(s), save = function(s) gpu_save(list(a = x), s), load = function(s) gpu_load(s),
+    device = function(s) as_gpu(1, device = s), dtype = function(s) as_gpu(1, dtype = s),
+    cast = function(s) gpu_cast(x, s), use = function(s) gpu_use(s), save = function(s) gpu_save(list(a = x), s), load = function(s) gpu_load(s),
     names = function(s) gpu_save(stats::setNames(list(x), s), withr::local_tempfile()),
     wanted = function(s) gpu_load(file, names = s),
     metadata = function(s) gpu_save(list(a = x), withr::local_tempfile(), metadata = c(k = s)),
     keys = function(s) gpu_save(list(a = x), withr::local_tempfile(), metadata = stats::setNames("v", s)),
     stream = function(s) gpu_stream(s), kernel = function(s) gpu_kernel(s), module = function(s) gpu_module(s),
-    path = function(s) gpu_module(path = s), pinned = function(s) gpu_pinned(3, s), chunked = function(s) gpu_chunked(1, s),
-    combine = function(s) gpu_chunked(1, sum, combine = s), draws = function(s) gpu_rnorm(3, device = s),
+    path = function(s) gpu_module(path = s), pinned = function(s) gpu_pinned(3, s),
+    chunked = function(s) gpu_chunked(1, s), combine = function(s) gpu_chunked(1, sum, combine = s), draws = function(s) gpu_rnorm(3, device = s),
     typestr = function(s) gpu_from_array_interface(list(shape = 1L, typestr = s, data = list(0, FALSE), version = 3L)),
     address = function(s) gpu_from_pointer(s, 3), group = function(s) gpu_group(x, 1:2, s), whole = function(s)
       gpu_compile(function(a) a + 1, whole = s)
@@ -54,7 +54,8 @@ test_that("names that are no text work as in base R", {
   withr::local_options(verdigris.host_access = "allow")
   calls <- expression(names(v + 1), v[s], { v[s] <- 3; v }, { v["q"] <- 3; v }, rev(v), sort(v), c(v, v), m[s, ],
     m[, s], t(m), m %*% m, rbind(m, m), cbind(m, m), apply(m, 1, sum), rowSums(m), { m[s, ] <- 0; m }, outer(v, v),
-    unlist(list(v, v)), ifelse(v > 1, v, 0), round(v), v[c(s, "b")], tapply(c(1, 2) + 0 * v, c(s, "b"), sum), match(v, s))
+    unlist(list(v, v)), ifelse(v > 1, v, 0), round(v), v[c(s, "b")], tapply(c(1, 2) + 0 * v, c(s, "b"), sum),
+    match(v, s))
   for (s in list(bytes, marked, latin)) for (k in seq_along(calls)) {
     run <- function(make) {
       v <- make(stats::setNames(c(1, 2), c(s, "b")))
