@@ -158,7 +158,7 @@ start_problem <- function() tryCatch(.Call(C_start_options), verdigris_error = c
 # Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE, or no path.
 cache_folder <- function() {
   folder <- getOption("verdigris.cache_dir", tools::R_user_dir("verdigris", "cache"))
-  if (is_text(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
+  if (is_readable(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
 }
 
 # The message about a folder that is not used, or NULL. Kernels are code that runs in the user's name.

@@ -103,7 +103,7 @@ with_saved <- function(array, saved) {
 }
 
 file_path <- function(path, call = parent.frame()) {
-  if (!is_text(path) || length(path) != 1L || is.na(path) || !nzchar(path))
+  if (!is_readable(path) || length(path) != 1L || is.na(path) || !nzchar(path))
     abort_argument("path", "the path of a file", path, call = call)
   enc2utf8(path.expand(path))
 }

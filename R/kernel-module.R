@@ -121,7 +121,7 @@ instance_name <- function(name) gsub("\\s*([<>,])\\s*", "\\1", name)
 
 # Paths of files that are there.
 existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
-  if (!is_text(path) || anyNA(path) || !length(path) || length(path) > most) {
+  if (!is_readable(path) || anyNA(path) || !length(path) || length(path) > most) {
     abort_argument(argument, if (most == 1L) "the path of a file" else "paths of files", path, call = call)
   }
   wrong <- path[!file.exists(path) | dir.exists(path)]

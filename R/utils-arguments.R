@@ -20,4 +20,4 @@ is_choice <- function(x, among) is.character(x) && length(x) == 1L && x %in% amo
 is_labels <- function(x) is.null(x) || is.list(x)
 
 # Strings that are text: valid in their encoding, and not marked as bytes.
-is_text <- function(x) is.character(x) && all(validEnc(x)) && !any(Encoding(x) == "bytes")
+is_readable <- function(x) is.character(x) && all(validEnc(x)) && !any(Encoding(x) == "bytes")

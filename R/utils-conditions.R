@@ -120,7 +120,7 @@ one_of <- function(argument, value, choices, call = parent.frame()) {
 # A function, or the name of one that the caller of `call` sees.
 function_of <- function(argument, value, call = parent.frame()) {
   if (is.function(value)) return(value)
-  if (!is_text(value) || length(value) != 1L || is.na(value) || !nzchar(value))
+  if (!is_readable(value) || length(value) != 1L || is.na(value) || !nzchar(value))
     abort_argument(argument, "a function, or the name of one", value, call)
   found <- get0(value, envir = parent.frame(2L), mode = "function")
   if (is.null(found)) stop_verdigris("argument",
