@@ -80,15 +80,26 @@ static SEXP take_warnings(void) {
   return all;
 }
 
+// list(error, warnings).
+static SEXP take_condition(void *unused) {
+  SEXP taken = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(taken, 0, take_error());
+  SET_VECTOR_ELT(taken, 1, take_warnings());
+  UNPROTECT(1);
+  return taken;
+}
+
+static void clear_condition(void *unused) { vg_condition_clear(); }
+
 SEXP vg_raise_pending(SEXP result) {
   if (vg_is_jumping()) {
     vg_condition_clear();
     vg_continue_jump();
   }
   PROTECT(result);
-  SEXP error = PROTECT(take_error());
-  SEXP warnings = PROTECT(take_warnings());
-  vg_condition_clear(); // before anything can jump
+  // where R has no memory for it, the next entry must not raise it
+  SEXP taken = PROTECT(R_ExecWithCleanup(take_condition, NULL, clear_condition, NULL));
+  SEXP error = VECTOR_ELT(taken, 0), warnings = VECTOR_ELT(taken, 1);
   for (R_xlen_t k = 0; k < XLENGTH(warnings); k++) {
     SEXP call = PROTECT(Rf_lang2(Rf_install("warning"), VECTOR_ELT(warnings, k)));
     Rf_eval(call, R_BaseEnv);
@@ -98,6 +109,6 @@ SEXP vg_raise_pending(SEXP result) {
     vg_eval_helper("raise", error, R_NilValue);
     Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
   }
-  UNPROTECT(3);
+  UNPROTECT(2);
   return result;
 }
