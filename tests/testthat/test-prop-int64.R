@@ -424,7 +424,7 @@ test_that("each R function that reads int64 as NA is warned, once while it runs"
   y <- x
   attr(y, "note") <- "a"
   expect_gte(heard(stats::complete.cases(data.frame(v = y))), 1L)
-  x[1L] <- 4
+  x[1L] <- 4L
   expect_identical(heard(stats::complete.cases(data.frame(v = x))), 0L)
   # rows, not numbers, are lost to base R's own functions
   keys <- gpu(whole64[c(1L, 2L, 5L)])
