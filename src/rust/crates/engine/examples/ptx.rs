@@ -15,7 +15,7 @@ fn main() {
     use std::sync::Mutex;
     use verdigris_engine::backend::cuda::compile::prebuilt::{fingerprint, ARCH};
     use verdigris_engine::backend::cuda::compile::{compile, nvrtc::Target};
-    use verdigris_engine::backend::cuda::prebuilt_list::{sources, Prebuilt, COMPILED};
+    use verdigris_engine::backend::cuda::prebuilt_list::{is_compiled, sources, Prebuilt};
 
     let mut arguments = std::env::args().skip(1);
     let folder = std::path::PathBuf::from(arguments.next().expect("the folder to write to"));
@@ -27,7 +27,7 @@ fn main() {
         }
         let arch = what.parse().expect("`ptx` or an architecture's number");
         let pack: &'static str = format!("sm_{arch}").leak();
-        let compiled = sources().into_iter().filter(|job| COMPILED.iter().any(|family| family.name() == job.name));
+        let compiled = sources().into_iter().filter(|job| is_compiled(&job.name));
         jobs.extend(compiled.map(|job| (Target::Cubin(arch), Prebuilt { pack, ..job })));
     }
     let next = AtomicUsize::new(0);

@@ -185,11 +185,19 @@ fn jobs() -> Vec<Job> {
     after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; 3] });
     after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0] });
     after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
-    let forms =
-        [Form::Team(32), Form::Packs(2), Form::Team(8), Form::Lanes, Form::SingleLanes, Form::Block, Form::Kept(4608)];
+    let forms = [
+        Form::Team(32),
+        Form::Packs(2),
+        Form::Team(8),
+        Form::Lanes,
+        Form::SingleLanes,
+        Form::Block,
+        Form::Kept(4608),
+        Form::KeptShort(576),
+    ];
     for (k, form) in forms.into_iter().enumerate() {
         // a block that has a group goes on to its elements, too, and may keep them
-        let kept = matches!(form, Form::Kept(_));
+        let kept = matches!(form, Form::Kept(_) | Form::KeptShort(_));
         let after =
             After { plan: after.clone(), results: 0, spread: kept || form == Form::Block, values: kept.then_some(1) };
         let after = Some(Box::new(after));

@@ -1,38 +1,43 @@
 // Reductions on CUDA devices, in one launch. The including source has defined
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
-//   A       the accumulator, T the class it takes, NARM, U packs in flight
+//   T       the class that is reduced, U packs in flight
 //   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
 //   SPREAD  where the epilogue runs for packs of a group's elements instead of once
 //   KEPT    with SPREAD, where the reduced elements are kept for it: the number of slots in shared memory
-// and defines one of SEGMENTS_BLOCK, SEGMENTS_TEAM (threads of a group), SEGMENTS_PACKS (packs of a group), LANES.
+//   SHORT   with KEPT, where a block has more threads than a row has lanes
+// and calls one of reduce_neighbours, reduce_packs and reduce_lanes from its kernel, with the accumulator A.
 //
-// Which thread adds which element, and the order of merging, depend only on the shape of the grid, so that the same
-// call gives the same bits.
+// Which elements are added in what order says tree.rs: shapes alone decide, so that all kernels, the interpreter's
+// prebuilt ones and the cpu device give the same bits. Exact reductions (ORDERED<A> is false) share out their elements
+// as suits the memory.
 #pragma once
 #include "reduce.h"
 #include "launch.cuh"
 
 #define THREADS 256
+#define THREAD_BITS 8
 
-struct Job {
+template <class A> struct Job {
   i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
-  i64 span;                   // elements of a group (or indices on the axis) that one of them takes, the last fewer
+  i64 span;                   // BLOCK: tiles that a block takes, a power of two
   u32 slices;                 // blocks that share a group (or a block of lanes)
-  u32 x, y;                   // LANES: packs abreast in a block, and threads that share each
+  u32 x, y;                   // LANES: packs abreast in a block; threads that share each, a power of two
   u32 across;                 // LANES: blocks that lie abreast
-  A* partial;                 // the slices' partial results
-  A::value* out;
+  u32 lane_bits, rows;        // of the tree: 2^lane_bits lanes; a power of two
+  A* partial;                 // room for the slices' parts
+  typename A::value* out;
   u32* tickets;               // zero before and after
-  volatile u64* reported;         // where the host waits for `mark` in the high half of five words, or null
+  volatile u64* reported;     // where the host waits for `mark` in the high half of five words, or null
   u32 mark;
+  u32 na_rm;                  // for kernels that serve both
 #ifdef AFTER
   after::Params after;        // of the epilogue, which stores what `out` would
 #endif
 };
 
-// Tells the host a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until
+// Reports a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until
 // one store is there before the other (the LL protocol of NCCL).
-VG_FN void tell(const Job& job, const A::value& value, u32 status) {
+template <class A> VG_FN void report(const Job<A>& job, const typename A::value& value, u32 status) {
   u32 words[5] = {};
   static_assert(sizeof(value) <= 16, "a result of more than four words");
   memcpy(words, &value, sizeof(value));
@@ -41,36 +46,85 @@ VG_FN void tell(const Job& job, const A::value& value, u32 status) {
   for (int k = 0; k < 5; k++) job.reported[k] = (u64)job.mark << 32 | words[k];
 }
 
-VG_FN void put(const Job& job, i64 group, const A& a) {
+template <class A> VG_FN void put(const Job<A>& job, i64 group, const A& a) {
   u32 status = 0;
 #if defined(AFTER) && !defined(SPREAD)
   after::run(job.after, group, A::finish(a, status));
 #else
-  const A::value value = A::finish(a, status);
+  const typename A::value value = A::finish(a, status);
   job.out[group] = value;
-  if (job.reported != nullptr) tell(job, value, status);
+  if (job.reported != nullptr) report(job, value, status);
 #endif
 }
 
-// All threads' accumulators in thread 0, in a fixed tree. The warps' parts: one thread merges those that are little,
-// which takes it less than sending them about.
-VG_FN A merge_block(A a) {
+// ---- the tree ---------------------------------------------------------------------------------------
+// `n` accumulators, pairwise and bit by bit of their places, into the first.
+template <int N, class A> VG_FN void merge_all(A (&a)[N]) {
+#pragma unroll
+  for (int by = 1; by < N; by *= 2)
+#pragma unroll
+    for (int k = 0; k < N; k += 2 * by) A::merge(a[k], a[k + by]);
+}
+
+// Where code size matters more (SMALL) merges are loops and calls.
+#ifdef SMALL
+constexpr int STEPS = 1;
+#define MERGE VG_CALL
+#else
+constexpr int STEPS = 8;
+#define MERGE VG_FN
+#endif
+
+// `team` neighbouring threads of a warp, into the first.
+template <class A> VG_FN A merge_team(A a, int team) {
+#pragma unroll STEPS
+  for (int by = 1; by < team; by *= 2) A::merge(a, shuffle_down(a, by));
+  return a;
+}
+
+// All threads' accumulators in thread 0. The warps' parts: one thread merges those that are little, which takes it less
+// than sending them about.
+template <class A> MERGE A merge_block(A a) {
   constexpr int WARPS = THREADS / 32;
   __shared__ A parts[WARPS];
-#pragma unroll
-  for (int by = 16; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+  a = merge_team(a, 32);
   if ((threadIdx.x & 31u) == 0u) parts[threadIdx.x >> 5] = a;
   __syncthreads();
-  if (sizeof(A) > 24 && threadIdx.x < 32) {
-    a = parts[threadIdx.x % WARPS];
+  if ((sizeof(A) > 24 || STEPS == 1) && threadIdx.x < 32) {
+    a = merge_team(parts[threadIdx.x % WARPS], WARPS);
+  } else if (STEPS > 1 && threadIdx.x == 0) {
+    A all[WARPS];
 #pragma unroll
-    for (int by = WARPS / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
-  } else if (threadIdx.x == 0) {
-    for (int k = 1; k < WARPS; k++) A::merge(a, parts[k]);
+    for (int k = 0; k < WARPS; k++) all[k] = parts[k];
+    merge_all(all);
+    a = all[0];
   }
   __syncthreads();
   return a;
 }
+
+// Parts that come one after the other: `levels` holds a part of 2^l of them for each bit l of their number.
+template <class A> MERGE void push(A* levels, i64 number, u32 step, A a) {
+#pragma unroll 1
+  for (; number & 1; number >>= 1, levels += step) {
+    A low = *levels;
+    A::merge(low, a);
+    a = low;
+  }
+  *levels = a;
+}
+template <class A> MERGE A all_pushed(const A* levels, i64 number, u32 step) {
+  A a = A::start();
+#pragma unroll 1
+  for (; number > 0; number >>= 1, levels += step) {
+    if (!(number & 1)) continue;
+    A low = *levels;
+    A::merge(low, a);
+    a = low;
+  }
+  return a;
+}
+constexpr int LEVELS = 32;
 
 // Whether this block is the last of `slices` to come here.
 VG_FN bool is_last(u32* ticket, u32 slices) {
@@ -86,173 +140,190 @@ VG_FN bool is_last(u32* ticket, u32 slices) {
   return last;
 }
 
-// Adds the elements `from .. end` of the group that begins at `start`: this thread is number `rank` of `team` that
-// share them.
-constexpr int L = ADDS_ALL<A> ? 1 : V < 4 ? V : 4;  // divides V
+// ---- neighbours ---------------------------------------------------------------------------------------
+// Elements of a row that a thread has: four lanes of the tree, or a pack.
+template <class A> constexpr int OWN = ORDERED<A> ? 4 : V;
+// What the first place of a row is a multiple of.
+template <class A> constexpr int ALIGN = OWN<A> < 4 ? 4 : OWN<A>;
+// Parts of a group that are read together.
+constexpr int AHEAD = 4;
+
+// The row of a place, and rows that hold so many places.
+template <class A> VG_FN i64 row_of(i64 place, int bits) {
+  constexpr int OWN_BITS = OWN<A> == 1 ? 0 : OWN<A> == 2 ? 1 : OWN<A> == 4 ? 2 : OWN<A> == 8 ? 3 : 4;
+  return place >> (bits + OWN_BITS);
+}
+template <class A> VG_FN i64 rows_of(i64 places, int bits) { return row_of<A>(places + ((i64)OWN<A> << bits) - 1, bits); }
+
 #ifdef KEPT
 #define KEPT_IN , T* kept
+#define KEPT_GIVEN , kept
 #define KEEP(i, x) kept[(i) - (start & ~15ll)] = (x)  // no pack is wider than 16
 #else
 #define KEPT_IN
+#define KEPT_GIVEN
 #define KEEP(i, x)
 #endif
-VG_FN A walk(const Params& p, i64 start, i64 from, i64 end, i64 rank, i64 team, u32 (&w)[W] KEPT_IN) {
+
+// What this thread, number `rank` of 2^`bits`, has of rows `row .. rows` of the group `start .. end`, whose rows begin at
+// `base`: of its lanes those from `pass` packs on, of which one pack is walked.
+template <class A>
+VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, int pass,
+                  bool narm, u32 (&w)[W] KEPT_IN) {
+  constexpr int L = V < 4 ? V : 4;                // accumulators, which divide V
+  constexpr int B = ADDS_ALL<A> ? 4 : U;          // rows that are read together; one by one where an element is much code
+  constexpr int S = ADDS_ALL<A> ? 1 : U;          // and where some may not be there
+  const i64 width = (i64)OWN<A> << bits, own = base + rank * OWN<A> + pass * V;
   A lane[L];
 #pragma unroll
   for (int l = 0; l < L; l++) lane[l] = A::start();
-  // packs lie on multiples of V in the whole array; `first .. last` are wholly among them
-  const i64 first = (from + V - 1) / V, last = end / V;
-  const auto add = [&](const In& x, i64 pack) {
+  const auto add_one = [&](const In& x, int k, i64 i) {
+    Out y;
+    compute(p, x, k, i + k, w, y);
+    // one position serves L lanes; beyond 0 also in a pack that begins before the group
+    accumulate(lane[k % L], y.y0, i + (k - k % L) - start + L, narm);
+    KEEP(i + k, y.y0);
+  };
+  const auto add = [&](const In& x, i64 i) {
+#pragma unroll
+    for (int k = 0; k < V; k++) add_one(x, k, i);
+  };
+  // four rows, each lane's elements together; in `left` a bit for each lane whose must be added one by one
+  const auto add_rows = [&](const In (&x)[B], i64 i) {
+    u32 left = 0;
 #pragma unroll
     for (int k = 0; k < V; k++) {
-      Out y;
-      compute(p, x, k, pack * V + k, w, y);
-      accumulate(lane[k % L], y.y0, pack * V + (k - k % L) - start, NARM);
-      KEEP(pack * V + k, y.y0);
-    }
-  };
-  // what a batch of packs holds; false where they must be added one by one
-  const auto add_packs = [&](const In (&x)[U], i64 pack) {
-    T y[U * V];
-#pragma unroll
-    for (int j = 0; j < U * V; j++) {
-      const i64 i = (pack + j / V * team) * V + j % V;
-      Out out;
-      compute(p, x[j / V], j % V, i, w, out);
-      y[j] = out.y0;
-      KEEP(i, y[j]);
-    }
-    return add_all(lane[0], y);
-  };
-  // without a look at the end as long as there are U packs: for this thread, or for all of a team within a warp, so
-  // that none waits for others
-  i64 pack = first + rank;
-#pragma unroll 1
-  for (; U > 1 && (team < 32 ? pack - rank + U * team <= last : pack + (U - 1) * team < last); pack += U * team) {
-    In x[U];
-#pragma unroll
-    for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], u * team * V);
-    loads_together();
-    if (ADDS_ALL<A>) {
-      if (add_packs(x, pack)) continue;
-#pragma unroll 1
-      for (int u = 0; u < U; u++) {
-        fetch<true>(p, (idx)((pack + u * team) * V), x[0]);
-        add(x[0], pack + u * team);
+      T y[B];
+#pragma unroll (V == 1 ? 1 : B)
+      for (int u = 0; u < B; u++) {
+        Out out;
+        compute(p, x[u], k, i + u * width + k, w, out);
+        y[u] = out.y0;
+        KEEP(i + u * width + k, y[u]);
       }
-    } else {
-#pragma unroll
-      for (int u = 0; u < U; u++) add(x[u], pack + u * team);
+      if (!add_all(lane[k % L], y)) left |= 1u << k;
     }
-  }
+    return left;
+  };
+  // before the rows the pack that the group shares with the one before it, behind them the one with the next
 #pragma unroll 1
-  for (; pack < last; pack += U * team) {
-    In x[U];
+  for (int edge = 0; edge < 2; edge++) {
+    if (V > 1) {
+      const i64 at = edge == 0 ? start : end, i = at & ~(i64)(V - 1), r = row_of<A>(i - own, bits);
+      if (i != at && (edge == 0 || i >= start) && i == own + r * width && r >= row && r < rows) {
+        In x;
+        fetch(p, (idx)i, x);
 #pragma unroll
-    for (int u = 0; u < U; u++) fetch<true>(p, (idx)(pack * V), x[u], pack + u * team < last ? u * team * V : 0);
-    loads_together();
-#pragma unroll (ADDS_ALL<A> ? 1 : U)
-    for (int u = 0; u < U; u++) if (pack + u * team < last) add(x[u], pack + u * team);
-    if (U > 1) break;
-  }
-#pragma unroll
-  for (int l = 1; l < L; l++) move_on(lane[l], l);
-#pragma unroll
-  for (int l = 1; l < L; l++) A::merge(lane[0], lane[l]);
-  // the packs at its ends, shared with the neighbours; merged, not added, since the first comes before what was added
-  if (V > 1 && from < end) {
-    A ends = A::start();
-#pragma unroll 1
-    for (i64 edge = rank; edge < 2; edge += team) {
-      const i64 at = edge == 0 ? from / V : end / V;
-      const bool whole = edge == 0 ? from % V == 0 : end % V == 0;
-      if (whole || (edge == 1 && at == from / V && from % V != 0)) continue;
-      In x;
-      fetch(p, (idx)(at * V), x);
-#pragma unroll
-      for (int k = 0; k < V; k++) {
-        const i64 i = at * V + k;
-        if (i < from || i >= end) continue;
-        Out y;
-        compute(p, x, k, i, w, y);
-        accumulate(ends, y.y0, i - start, NARM);
-        KEEP(i, y.y0);
+        for (int k = 0; k < V; k++)
+          if (i + k >= start && i + k < end) add_one(x, k, i);
       }
     }
-    A::merge(lane[0], ends);
+    if (edge == 1) break;
+    const i64 complete = row_of<A>(end - base, bits), whole = complete < rows ? complete : rows;
+#pragma unroll 1
+    for (i64 r = row; r < rows; r += S) {
+      // without a look at the end as long as rows are whole
+      if (B > 1 && base + r * width >= start && (!ADDS_ALL<A> || r % B == 0)) {
+#pragma unroll 1
+        for (; r + B <= whole; r += B) {
+          const i64 i = own + r * width;
+          In x[B];
+#pragma unroll (V == 1 ? 1 : B)
+          for (int u = 0; u < B; u++) fetch<true>(p, (idx)i, x[u], u * width);
+          loads_together();
+          if (ADDS_ALL<A>) {
+            const u32 left = add_rows(x, i);
+            if (left == 0u) continue;
+#pragma unroll 1
+            for (int u = 0; u < B; u++) {
+              fetch<true>(p, (idx)(i + u * width), x[0]);
+#pragma unroll
+              for (int k = 0; k < V; k++)
+                if (left >> k & 1u) add_one(x[0], k, i + u * width);
+            }
+          } else {
+#pragma unroll
+            for (int u = 0; u < B; u++) add(x[u], i + u * width);
+          }
+        }
+        if (r >= rows) break;
+      }
+      In x[S];
+      bool there[S];
+#pragma unroll
+      for (int u = 0; u < S; u++) {
+        const i64 i = own + (r + u) * width;
+        there[u] = r + u < rows && i >= start && i + V <= end;
+        if (there[u]) fetch<true>(p, (idx)i, x[u]);
+      }
+      if (S > 1) loads_together();
+#pragma unroll
+      for (int u = 0; u < S; u++)
+        if (there[u]) add(x[u], own + (r + u) * width);
+    }
   }
+  if (!ORDERED<A>) {
+#pragma unroll
+    for (int l = 0; l < L; l++) move_on(lane[l], l - L);
+  }
+  merge_all(lane);
   return lane[0];
 }
 
-#ifdef SEGMENTS_BLOCK
-// At most 32 packs, a thread each: what a number takes that somebody waits for is the way to it.
-VG_FN A few(const Params& p, i64 length, u32 (&w)[W]) {
-  A a = A::start();
-  const i64 at = (i64)threadIdx.x * V;
-  if (at < length) {
-    In x;
-    fetch(p, (idx)at, x);
-#pragma unroll
-    for (int k = 0; k < V; k++) {
-      if (at + k >= length) break;
-      Out y;
-      compute(p, x, k, at + k, w, y);
-      accumulate(a, y.y0, at + k, NARM);
-    }
-  }
+// All that this thread has of those rows.
+template <class A>
+VG_FN A walk(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, bool narm,
+             u32 (&w)[W] KEPT_IN) {
+  constexpr int PASSES = OWN<A> / V;
+  static_assert(PASSES == 1 || PASSES == 2 || PASSES == 4, "four lanes, in whole packs");
+  if (PASSES == 1) return walk_pass<A>(p, base, start, end, row, rows, rank, bits, 0, narm, w KEPT_GIVEN);
+  A low = A::start(), high = A::start();
 #pragma unroll 1
-  for (int by = 16; by > 0; by >>= 1)
-    if (by * V < length) A::merge(a, shuffle_down(a, by));
-  return a;
+  for (int pass = 0; pass < PASSES; pass++) {
+    const A a = walk_pass<A>(p, base, start, end, row, rows, rank, bits, pass, narm, w KEPT_GIVEN);
+    if (pass < 2) A::merge(low, a);
+    else A::merge(high, a);
+  }
+  A::merge(low, high);
+  return low;
 }
 
-// Parts that are read together.
-constexpr int AHEAD = sizeof(A) <= 24 ? 4 : 2;
-
-// A group is `length` neighbours; `slices` blocks share it.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
-    const __grid_constant__ Job job) {
-  u32 w[W] = {};
-#ifndef SPREAD
-  if (gridDim.x == 1u && job.length <= 32 * V) {
-    if (threadIdx.x >= 32u) return;
-    const A a = few(p, job.length, w);
-    if (threadIdx.x == 0) put(job, 0, a);
-    note_flags(w, p.flags, p.any);
-    return;
-  }
-#endif
-  const i64 group = blockIdx.x / job.slices;
-  const u32 slice = blockIdx.x % job.slices;
-  const i64 start = group * job.length, end = start + job.length;
-#ifdef KEPT
-  __shared__ __align__(16) T kept[KEPT];
-  A a = merge_block(walk(p, start, start, end, threadIdx.x, THREADS, w, kept));
-#else
-  // neighbouring stretches in turn, as the GPU hands out blocks: their ends are where packs end, but the group's
-  const auto cut = [&](u32 s) { return s == 0 ? start : s == job.slices ? end : (start + s * job.span + V - 1) / V * V; };
-  A a = merge_block(walk(p, start, cut(slice), cut(slice + 1), threadIdx.x, THREADS, w));
-#endif
-  if (job.slices > 1) {
-    A* parts = job.partial + group * job.slices;
-    if (threadIdx.x == 0) parts[slice] = a;
-    if (is_last(job.tickets + group, job.slices)) {
-      a = A::start();
-      for (u32 s = threadIdx.x; s < job.slices; s += THREADS * AHEAD) {
-        A part[AHEAD];
+#ifdef SHORT
+// Keeps values, and adds nothing.
+struct Nothing {
+  VG_FN Nothing start() { return Nothing(); }
+  VG_FN void add(Nothing&, T, bool) {}
+  VG_FN void merge(Nothing&, const Nothing&) {}
+};
+// What this thread has of a group that is kept, by the same additions as `walk`'s: a lane of rows of 2^`lane_bits`.
+template <class A>
+VG_FN A walk_kept(i64 base, i64 start, i64 end, i64 row, i64 rows, int lane_bits, bool narm, const T* kept) {
+  const i64 width = 1ll << lane_bits, own = base + threadIdx.x;
+  const T* x = kept + (own - (start & ~15ll));
+  A a = A::start();
+#pragma unroll 1
+  for (i64 r = row; r < rows; r++) {
+    if (ADDS_ALL<A> && r % 4 == 0 && base + r * width >= start && base + (r + 4) * width <= end && r + 4 <= rows) {
+      T y[4];
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++)
-          part[u] = s + u * THREADS < job.slices ? read_fresh(parts + s + u * THREADS) : A::start();
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++) A::merge(a, part[u]);
+      for (int u = 0; u < 4; u++) y[u] = x[(r + u) * width];
+      if (add_all(a, y)) {
+        r += 3;
+        continue;
       }
-      a = merge_block(a);
-      if (threadIdx.x == 0) put(job, group, a);
     }
+    const i64 i = own + r * width;
+    if (i >= start && i < end) accumulate(a, x[r * width], i - start, narm);
   }
+  return a;
+}
+#endif
+
 #ifdef SPREAD
-  // what the block has just read is in the caches still, if not kept
-  __shared__ A::value result;
+// What is computed of a group's elements and its result, by the block that has it: what it has just read is in the
+// caches still, if not kept.
+template <class A> VG_FN void spread_out(const Job<A>& job, i64 group, i64 start, i64 end, const A& a KEPT_IN) {
+  __shared__ typename A::value result;
   if (threadIdx.x == 0) {
     u32 status = 0;
     result = A::finish(a, status);
@@ -261,45 +332,130 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   __syncthreads();
   const i64 last = (end + after::V - 1) / after::V;
   for (i64 pack = start / after::V + threadIdx.x; pack < last; pack += THREADS * after::U)
-#ifdef KEPT
-    after::run(job.after, pack, last, start, end, result, kept);
-#else
-    after::run(job.after, pack, last, start, end, result);
+    after::run(job.after, pack, last, start, end, result KEPT_GIVEN);
+}
 #endif
+
+// A row that is one warp's: what a number takes that somebody waits for is the way to it.
+template <class A> VG_FN A few(const Params& p, i64 length, bool narm, u32 (&w)[W]) {
+  constexpr int PASSES = OWN<A> / V;
+  A low = A::start(), high = A::start();
+#pragma unroll 1
+  for (int pass = 0; pass < PASSES; pass++) {
+    const i64 at = (i64)threadIdx.x * OWN<A> + pass * V;
+    if (at >= length) break;
+    In x;
+    fetch(p, (idx)at, x);
+    A lane[V];
+#pragma unroll
+    for (int k = 0; k < V; k++) lane[k] = A::start();
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      if (at + k >= length) break;
+      Out y;
+      compute(p, x, k, at + k, w, y);
+      accumulate(lane[k], y.y0, at + k, narm);
+    }
+    merge_all(lane);
+    if (PASSES == 1 || pass < 2) A::merge(low, lane[0]);
+    else A::merge(high, lane[0]);
+  }
+  if (PASSES > 2) A::merge(low, high);
+#pragma unroll 1
+  for (int by = 1; by < 32 && by * OWN<A> < length; by *= 2) A::merge(low, shuffle_down(low, by));
+  return low;
+}
+
+// A group is `length` neighbours. 2^`bits` neighbouring threads of a warp take a short one; else `slices` blocks share it,
+// `span` tiles each.
+template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& job, bool narm, int bits) {
+  __shared__ A levels[LEVELS];
+  u32 w[W] = {};
+#ifdef SPREAD
+  // a block takes short ones too, whose rows have fewer lanes than it has threads
+  constexpr bool team = false;
 #else
-  else if (threadIdx.x == 0) {
-    put(job, group, a);
+  const bool team = bits < THREAD_BITS;
+#endif
+  const i64 group = team ? (i64)blockIdx.x * (THREADS >> bits) + (threadIdx.x >> bits) : blockIdx.x / job.slices;
+  const u32 slice = team ? 0u : blockIdx.x % job.slices, rank = team ? threadIdx.x & ((1u << bits) - 1u) : threadIdx.x;
+  // all threads of a warp stay, for the shuffles
+  const bool real = group < job.groups;
+  const i64 start = real ? group * job.length : 0, end = real ? start + job.length : 0;
+  const i64 base = start & ~(i64)(ALIGN<A> - 1), all = rows_of<A>(end - base, bits);
+#ifndef SPREAD
+  if (!team && gridDim.x == 1u && job.length <= 32 * OWN<A>) {
+    if (threadIdx.x >= 32u) return;
+    const A a = few<A>(p, job.length, narm, w);
+    if (threadIdx.x == 0u) put(job, 0, a);
+    note_flags(w, p.flags, p.any);
+    return;
   }
 #endif
-  note_flags(w, p.flags, p.any);
-}
+#ifdef KEPT
+  __shared__ __align__(16) T kept[KEPT];
 #endif
-
-#ifdef SEGMENTS_TEAM
-// Short groups: SEGMENTS_TEAM neighbouring threads of a warp take one.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
-    const __grid_constant__ Job job) {
-  u32 w[W] = {};
-  constexpr int team = SEGMENTS_TEAM;
-  const i64 group = (i64)blockIdx.x * (THREADS / team) + threadIdx.x / team;
-  const bool real = group < job.groups;
-  const i64 start = real ? group * job.length : 0;
-  // all threads of a warp stay, for the shuffles
-  A a = walk(p, start, start, real ? start + job.length : 0, threadIdx.x % team, team, w);
+#ifdef SHORT
+  const i64 from = start & ~(i64)(ALIGN<Nothing> - 1);
+  walk<Nothing>(p, from, start, end, 0, rows_of<Nothing>(end - from, THREAD_BITS), threadIdx.x, THREAD_BITS, narm, w, kept);
+  __syncthreads();
+#endif
+  // exact ones need no tiles: a span of them is one
+  const i64 height = team ? all : ORDERED<A> ? (i64)job.rows : (i64)job.rows * 4 / OWN<A> * job.span;
+  const i64 tiles = team ? 1 : (all + height - 1) / height, span = team || !ORDERED<A> ? 1 : job.span;
+  const i64 first = slice * span, last = first + span < tiles ? first + span : tiles;
+  A a = A::start();
+#pragma unroll 1
+  for (i64 tile = first; tile < last; tile++) {
+    const i64 rows = (tile + 1) * height < all ? (tile + 1) * height : all;
+    a = A::start();
+#ifdef SHORT
+    if (rank >> (bits + 2) == 0u) a = walk_kept<A>(base, start, end, tile * height, rows, bits + 2, narm, kept);
+#else
+    if (rank >> bits == 0u) a = walk<A>(p, base, start, end, tile * height, rows, rank, bits, narm, w KEPT_GIVEN);
+#endif
+    if (team) a = merge_team(a, 1 << bits);
+    else a = merge_block(a);
+    if (span > 1 && threadIdx.x == 0) push(levels, tile - first, 1, a);
+  }
+  if (span > 1 && threadIdx.x == 0) a = all_pushed(levels, last > first ? last - first : 0, 1);
+  if (!team && job.slices > 1) {
+    A* parts = job.partial + group * job.slices;
+    if (threadIdx.x == 0) parts[slice] = a;
+    if (!is_last(job.tickets + group, job.slices)) {
+      note_flags(w, p.flags, p.any);
+      return;
+    }
+    // neighbours for each thread, a power of two: sixteen at most, since reduce.rs makes no more slices
+    u32 each = 1;
+    while (each * THREADS < job.slices) each *= 2;
+    A low = A::start(), high = A::start();
+#pragma unroll 1
+    for (u32 k = 0; k < each; k += AHEAD) {
+      const u32 from = threadIdx.x * each + k;
+      A part[AHEAD];
 #pragma unroll
-  for (int by = team / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
-  if (real && threadIdx.x % team == 0) put(job, group, a);
+      for (u32 u = 0; u < AHEAD; u++)
+        part[u] = u < each && from + u < job.slices ? read_fresh(parts + from + u) : A::start();
+      merge_all(part);
+      if (k < 2 * AHEAD) A::merge(low, part[0]);
+      else A::merge(high, part[0]);
+    }
+    A::merge(low, high);
+    a = merge_block(low);
+  }
+#ifdef SPREAD
+  spread_out(job, group, start, end, a KEPT_GIVEN);
+#else
+  if (real && rank == 0u) put(job, group, a);
+#endif
   note_flags(w, p.flags, p.any);
 }
-#endif
 
-#ifdef SEGMENTS_PACKS
 // Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs
 // together.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
-    const __grid_constant__ Job job) {
+template <class A> VG_FN void reduce_packs(const Params& p, const Job<A>& job, bool narm, int team) {
   u32 w[W] = {};
-  constexpr int team = SEGMENTS_PACKS;
   const i64 packs = job.groups * team, first = (i64)blockIdx.x * (THREADS * U) + threadIdx.x;
   In x[U];
 #pragma unroll
@@ -311,31 +467,32 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   for (int u = 0; u < U; u++) {
     const i64 at = first + u * THREADS, pack = at < packs ? at : packs - 1;
     // all threads of a warp stay, for the shuffles
-    A a = A::start();
+    constexpr int L = ORDERED<A> ? V : 1;
+    A lane[L];
+#pragma unroll
+    for (int l = 0; l < L; l++) lane[l] = A::start();
 #pragma unroll
     for (int k = 0; k < V; k++) {
       Out y;
       compute(p, x[u], k, pack * V + k, w, y);
-      accumulate(a, y.y0, pack % team * V + k, NARM);
+      accumulate(lane[k % L], y.y0, pack % team * V + k, narm);
     }
-#pragma unroll
-    for (int by = team / 2; by > 0; by >>= 1) A::merge(a, shuffle_down(a, by));
+    merge_all(lane);
+    const A a = merge_team(lane[0], team);
     if (at < packs && at % team == 0) put(job, at / team, a);
   }
   note_flags(w, p.flags, p.any);
 }
-#endif
 
-#ifdef LANES
-// Neighbours belong to different groups: a thread walks the axis for V of them. A block is `x` packs abreast,
-// each shared by `y` threads; `slices` blocks share the axis.
-extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_constant__ Params p,
-    const __grid_constant__ Job job) {
-  // parts that are read together, where they are small enough to cost the rest of the kernel no registers
-  constexpr int AHEAD = sizeof(A) * V <= 32 ? 4 : sizeof(A) * V <= 48 ? 2 : 1;
+// ---- across memory -------------------------------------------------------------------------------------
+// Neighbours belong to different groups: a thread walks a lane of a tile for V of them. A block is `x` packs abreast,
+// each shared by `y` threads, which have neighbouring lanes; `slices` blocks share the axis.
+template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, bool narm) {
   // whether there is room for a result of each lane, which is 48 KiB at most
-  constexpr bool STAGED = sizeof(A) * V * THREADS <= 32768;
+  constexpr bool STAGED = sizeof(A) * V * THREADS <= 28672;
+  constexpr u32 MOST_ABREAST = 32, ROUNDS = 8;  // of blocks that share the axis; bits of their rounds
   __shared__ A parts[THREADS * (STAGED ? V : 1)];
+  __shared__ A levels[MOST_ABREAST * ROUNDS];
   u32 w[W] = {};
   const u32 column = blockIdx.x % job.across, rest = blockIdx.x / job.across;
   const u32 slice = rest % job.slices;
@@ -346,56 +503,57 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   A a[V];
 #pragma unroll
   for (int k = 0; k < V; k++) a[k] = A::start();
-  const i64 base = outer * job.length, end = slice + 1u == job.slices ? job.length : (slice + 1u) * job.span;
   if (real) {
+    // all lanes of all tiles, in the order in which they are merged
+    const u32 place = slice * job.y + ty, step = 1u << job.lane_bits;
+    const i64 tile = (i64)job.rows << job.lane_bits, from = (place >> job.lane_bits) * tile;
+    const i64 base = outer * job.length, end = from + tile < job.length ? from + tile : job.length;
     const auto add = [&](const In& x, i64 l) {
 #pragma unroll
       for (int k = 0; k < V; k++) {
         Out y;
         compute(p, x, k, (base + l) * job.inner + lane + k, w, y);
-        accumulate(a[k], y.y0, l, NARM);
+        accumulate(a[k], y.y0, l, narm);
       }
     };
-    i64 l = slice * job.span + ty;
+    i64 l = from + (place & (step - 1u));
 #pragma unroll 1
-    for (; U > 1 && l + (U - 1) * job.y < end; l += U * job.y) {
+    for (; U > 1 && l + (U - 1) * step < end; l += U * step) {
       In x[U];
 #pragma unroll
-      for (int u = 0; u < U; u++) fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], u * job.y * job.inner);
+      for (int u = 0; u < U; u++) fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], u * step * job.inner);
 #pragma unroll
-      for (int u = 0; u < U; u++) add(x[u], l + u * job.y);
+      for (int u = 0; u < U; u++) add(x[u], l + u * step);
     }
 #pragma unroll 1
-    for (; l < end; l += U * job.y) {
+    for (; l < end; l += U * step) {
       In x[U];
 #pragma unroll
       for (int u = 0; u < U; u++)
-        fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], l + u * job.y < end ? u * job.y * job.inner : 0);
+        fetch<true>(p, (idx)((base + l) * job.inner + lane), x[u], l + u * step < end ? u * step * job.inner : 0);
       loads_together();
 #pragma unroll
-      for (int u = 0; u < U; u++) if (l + u * job.y < end) add(x[u], l + u * job.y);
+      for (int u = 0; u < U; u++) if (l + u * step < end) add(x[u], l + u * step);
       if (U > 1) break;
     }
   }
-#pragma unroll 1
-  for (int round = 0; round < 2; round++) {
-    // the threads that share a lane
-    if (job.y > 1) {
-#pragma unroll
-      for (int k = 0; k < V; k++) {
-        parts[threadIdx.x] = a[k];
-        __syncthreads();
-        for (u32 by = THREADS / 2; by > 0; by >>= 1) {
-          if (ty < by && ty + by < job.y) {
-            A::merge(a[k], parts[threadIdx.x + by * job.x]);
-            parts[threadIdx.x] = a[k];
-          }
-          __syncthreads();
-        }
+  // the threads that share a pack, into the first
+  const auto merge_threads = [&](A own) {
+    if (job.y == 1u) return own;
+    parts[threadIdx.x] = own;
+    __syncthreads();
+    for (u32 by = 1; by < job.y; by *= 2) {
+      if (ty % (2 * by) == 0u && ty + by < job.y) {
+        A::merge(own, parts[threadIdx.x + by * job.x]);
+        parts[threadIdx.x] = own;
       }
+      __syncthreads();
     }
-    if (job.slices == 1 || round == 1) break;
-    // the blocks that share the axis
+    return own;
+  };
+#pragma unroll
+  for (int k = 0; k < V; k++) a[k] = merge_threads(a[k]);
+  if (job.slices > 1u) {
     A* all = job.partial + outer * job.slices * job.inner + lane;
     if (real && ty == 0)
 #pragma unroll
@@ -404,26 +562,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
       note_flags(w, p.flags, p.any);
       return;
     }
+    const u32 each = job.slices > 2 * job.y ? 4 : job.slices > job.y ? 2 : 1;
+    const u32 rounds = (job.slices + each * job.y - 1) / (each * job.y);
 #pragma unroll
-    for (int k = 0; k < V; k++) a[k] = A::start();
-    if (real)
-      for (u32 s = ty; s < job.slices; s += job.y * AHEAD) {
-        A part[AHEAD][V];
+    for (int k = 0; k < V; k++) {
+#pragma unroll 1
+      for (u32 round = 0; round < rounds; round++) {
+        const u32 from = (round * job.y + ty) * each;
+        A part[AHEAD];
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++)
-#pragma unroll
-          for (int k = 0; k < V; k++) {
-            const u32 at = s + u * job.y;
-            part[u][k] = at < job.slices ? read_fresh(all + at * job.inner + k) : A::start();
-          }
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++)
-#pragma unroll
-          for (int k = 0; k < V; k++) A::merge(a[k], part[u][k]);
+        for (u32 u = 0; u < AHEAD; u++)
+          part[u] = real && u < each && from + u < job.slices ? read_fresh(all + (from + u) * job.inner + k) : A::start();
+        merge_all(part);
+        a[k] = merge_threads(part[0]);
+        if (rounds > 1 && ty == 0) push(levels + tx, round, MOST_ABREAST, a[k]);
       }
+      if (rounds > 1 && ty == 0) a[k] = all_pushed(levels + tx, rounds, MOST_ABREAST);
+    }
   }
   if (STAGED) {
     // neighbouring threads store neighbouring results
+    __syncthreads();
     if (ty == 0)
 #pragma unroll
       for (int k = 0; k < V; k++) parts[tx * V + k] = a[k];
@@ -437,4 +596,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) reduction(const __grid_con
   }
   note_flags(w, p.flags, p.any);
 }
-#endif

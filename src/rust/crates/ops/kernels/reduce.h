@@ -432,6 +432,14 @@ template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A
 template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) {
   Which<T, GREATEST>::add_at(a, x, i);
 }
+// Whether the order in which elements are added and parts are merged changes the result's bits.
+template <class A> constexpr bool ORDERED = false;
+template <class T> constexpr bool ORDERED<Product<T>> = true;
+template <class T> constexpr bool ORDERED<Mean<T>> = true;
+template <class T> constexpr bool ORDERED<Var<T>> = true;
+template <> constexpr bool ORDERED<Sum<f32>> = true;
+template <> constexpr bool ORDERED<Sum<f64>> = true;
+template <> constexpr bool ORDERED<Sum<c128>> = true;
 // Several at once, for those that have a shorter way: false, and nothing is added, where they must be added one by one.
 template <class A> constexpr bool ADDS_ALL = false;
 template <> constexpr bool ADDS_ALL<Var<f64>> = true;

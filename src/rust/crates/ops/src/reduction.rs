@@ -114,6 +114,17 @@ impl Reduction {
         }
     }
 
+    /// Whether the order of additions cannot change the bits of a result: sums that round depend on it
+    /// ([`crate::tree`]).
+    pub fn is_exact(self, class: Class) -> bool {
+        use Reduction::*;
+        match self {
+            Min | Max | Range | Any | All | WhichMax | WhichMin => true,
+            Sum => matches!(class, Class::I32 | Class::I64),
+            Product | Mean | Var => false,
+        }
+    }
+
     /// Values a group gives.
     pub const fn width(self) -> usize {
         if matches!(self, Reduction::Range) {

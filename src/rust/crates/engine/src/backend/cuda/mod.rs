@@ -13,6 +13,8 @@ pub mod context;
 mod differential;
 #[cfg(test)]
 mod differential_grouped;
+#[cfg(test)]
+mod differential_tree;
 pub mod driver;
 pub mod interpret;
 pub mod launch;

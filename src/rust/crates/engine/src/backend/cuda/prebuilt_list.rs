@@ -1,17 +1,28 @@
 //! The list of prebuilt kernels. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from this list.
 
 use super::codegen;
-use super::codegen::prebuilt::{plain, FORMS, PLAIN};
+use super::codegen::prebuilt::{plain, positions_name, reductions_name, scan_name, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
 use super::ops::{gather, grouped, rank, search, sort, unique};
+use super::tiers::prebuilt_reductions;
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
-/// The interpreters whose machine code is prebuilt. That of the others would take 1.1 MB of the package's 5.
-pub const COMPILED: [Family; 2] = [Family::Narrow, Family::Wide];
+/// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreters of
+/// plain arithmetic, and what new reductions, scans and masks of the usual classes run next. All machine code together
+/// would be twice the package's 5 MB.
+pub fn is_compiled(name: &str) -> bool {
+    const USUAL: [Class; 3] = [Class::I32, Class::F32, Class::F64];
+    let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
+    let scans = [Class::F32, Class::F64].map(|class| scan_name(Scan::Sum, class));
+    let masks = [false, true].map(positions_name);
+    let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
+    let others = ["gather 4", "gather 8", "sum F64 by code false", "mean F64 by code false"].map(String::from);
+    reductions.chain(scans).chain(masks).chain(interpreters).chain(others).any(|compiled| compiled == name)
+}
 
 /// A kernel to ship.
 pub struct Prebuilt {
@@ -28,26 +39,19 @@ pub fn sources() -> Vec<Prebuilt> {
         let pack = ["narrow", "wide", "complex", "special", "special"][family as usize];
         add(pack, family.name().into(), interpret::source(family));
     }
-    for reduction in Reduction::ALL {
-        for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {
-            for form in FORMS {
-                for na_rm in [false, true] {
-                    let source = codegen::source_reduce(&plain(natural_dtype(class)), PLAIN, reduction, na_rm, form);
-                    add("reduce", format!("{} {class:?} {form:?} {na_rm}", reduction.name()), source);
-                }
-            }
-        }
+    for (name, source) in prebuilt_reductions::modules() {
+        add("reduce", name, source);
     }
     for scan in Scan::ALL {
         for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
             let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
-            add("scan", format!("{} {class:?}", scan.name()), source);
+            add("scan", scan_name(scan, class), source);
         }
     }
     for keep_na in [false, true] {
         // what a mask chooses is gathered by its positions
         let source = codegen::mask::source(&plain(DType::Bool8), PLAIN, keep_na);
-        add("select", format!("positions {keep_na}"), source);
+        add("select", positions_name(keep_na), source);
     }
     for size in [1, 2, 4, 8, 16] {
         add("select", format!("gather {size}"), gather::gather_source(size));
@@ -107,8 +111,8 @@ mod tests {
 
     #[test]
     fn machine_code_serves_its_generation() {
-        for family in COMPILED {
-            let code = |capability| machine_code(family.name(), capability);
+        for source in sources().iter().filter(|source| is_compiled(&source.name)) {
+            let code = |capability| machine_code(&source.name, capability);
             for arch in ARCHS {
                 let code = code((arch / 10, arch % 10)).expect("code");
                 assert!(code.starts_with(b"\x7fELF"), "{arch}");

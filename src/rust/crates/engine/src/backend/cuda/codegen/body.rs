@@ -77,7 +77,7 @@ fn cost(plan: &Plan) -> usize {
 
 /// Whether an element takes so many instructions that memory is not what it waits for, and repeating
 /// them for each element of a pack would only make the compiler slow.
-fn is_heavy(plan: &Plan) -> bool {
+pub fn is_heavy(plan: &Plan) -> bool {
     cost(plan) >= 100
 }
 

@@ -8,6 +8,7 @@ use crate::plan::{After, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::tree::{merges_fast, Tree, MOST_LANES};
 
 /// The kernel's name in its source.
 pub const NAME: &str = "reduction";
@@ -19,6 +20,8 @@ pub enum Form {
     Block,
     /// A block a group, whose values it keeps in so many slots until it has their result.
     Kept(u32),
+    /// As `Kept`, of a group whose rows have fewer lanes than a block has threads: it is added up once it is kept.
+    KeptShort(u32),
     /// This many threads of a warp a group.
     Team(u32),
     /// As many threads of a warp a group as it has packs, and several groups in flight.
@@ -42,55 +45,59 @@ fn kept_capacity(length: usize) -> usize {
     capacity
 }
 
-/// The form that suits the groups.
+/// The form that suits the groups. How many threads a group has says the tree.
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // a block has the whole group
     if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
         let (capacity, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
-        return if after.values.is_some() && capacity * size <= MOST_KEPT {
-            Form::Kept(capacity as u32)
-        } else {
-            Form::Block
+        let class = reduced_class(plan);
+        let is_short = !reduction.is_exact(class) && Tree::of(reduction, class, groups).lanes < MOST_LANES;
+        return match capacity as u32 {
+            _ if after.values.is_none() || capacity * size > MOST_KEPT => Form::Block,
+            capacity if is_short => Form::KeptShort(capacity),
+            capacity => Form::Kept(capacity),
         };
     }
     if groups.inner > 1 {
-        return if groups.inner.is_multiple_of(pack_size(plan, Form::Lanes)) { Form::Lanes } else { Form::SingleLanes };
+        let v = pack_size(plan, reduction, Form::Lanes);
+        return if groups.inner.is_multiple_of(v) { Form::Lanes } else { Form::SingleLanes };
     }
-    let packs = groups.length / pack_size(plan, Form::Block);
-    match packs {
-        _ if groups.outer == 1 => Form::Block,
-        1 | 2 | 4 | 8 if groups.length == packs * pack_size(plan, Form::Block) && merges_fast(plan, reduction) => {
+    let (class, v) = (reduced_class(plan), pack_size(plan, reduction, Form::Block));
+    let tree = Tree::of(reduction, class, groups);
+    if tree.lanes == MOST_LANES {
+        return Form::Block;
+    }
+    // a row is the whole group, or the order does not matter
+    let by_packs = tree.lanes == 32 && v == 4 || reduction.is_exact(class);
+    match groups.length / v {
+        packs @ (1 | 2 | 4 | 8) if groups.length == packs * v && by_packs && merges_fast(reduction, class) => {
             Form::Packs(packs as u32)
         }
-        // merging accumulators costs more than neighbours far apart, while a warp's groups fit the first-level cache
-        0..=6 => Form::Team(1),
-        7..=16 => Form::Team(2),
-        17..=48 => Form::Team(8),
-        // as long as that fills the GPU
-        49..=256 if groups.outer >= 1 << 14 => Form::Team(8),
-        49..=1024 => Form::Team(32),
-        _ => Form::Block,
+        _ => Form::Team((tree.lanes / 4) as u32),
     }
 }
 
-/// Whether merging accumulators is next to nothing: not those in two doubles, nor several numbers.
-fn merges_fast(plan: &Plan, reduction: Reduction) -> bool {
-    use Reduction::*;
-    match reduction {
-        Min | Max | Any | All => true,
-        Sum | Mean => matches!(plan.class(plan.outputs[0].0), Class::I32 | Class::F32),
-        Product | Var | Range | WhichMax | WhichMin => false,
-    }
+/// The class of what is reduced.
+fn reduced_class(plan: &Plan) -> Class {
+    plan.class(plan.outputs[0].0)
 }
 
 /// Elements of a pack.
-pub fn pack_size(plan: &Plan, form: Form) -> usize {
+pub fn pack_size(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     // an output is not stored, but its dtype is that of the values
     let v = body::pack_size(plan);
     match form {
         Form::SingleLanes => 1,
         // an accumulator for each
         Form::Lanes => v.min(4),
+        // a thread has four lanes of the tree
+        _ if !reduction.is_exact(reduced_class(plan)) => {
+            if body::is_heavy(plan) {
+                1
+            } else {
+                4
+            }
+        }
         _ => v,
     }
 }
@@ -98,42 +105,67 @@ pub fn pack_size(plan: &Plan, form: Form) -> usize {
 /// Packs that a thread has in flight: fewer where adding an element is much code.
 pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     use Reduction::*;
-    let elements = |count: usize| count / pack_size(plan, form);
+    let elements = |count: usize| count / pack_size(plan, reduction, form);
     let most = match (form, reduction) {
         (_, Product) => 1,
+        (_, Var) if !is_wide(plan) => 4,
         (_, Range | WhichMax | WhichMin | Var) => elements(8).clamp(2, 4),
-        (Form::Block | Form::Kept(_), Sum | Mean | Min | Max | Any | All) => elements(16).clamp(4, 8),
+        // a thread's four lanes of float64 are 32 bytes
+        (_, Sum | Mean) if pack_size(plan, reduction, form) == 4 && is_wide(plan) => 2,
+        (Form::Block | Form::Kept(_) | Form::KeptShort(_), Sum | Mean | Min | Max | Any | All) => {
+            elements(16).clamp(4, 8)
+        }
         (_, Sum | Mean | Min | Max | Any | All) => 4,
     };
     body::packs_in_flight(plan, most)
 }
 
+/// Whether elements of 8 bytes and more are read.
+fn is_wide(plan: &Plan) -> bool {
+    plan.inputs.iter().any(|input| input.access.follows() && input.dtype.size() >= 8)
+}
+
 pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, form: Form) -> String {
-    let class = plan.class(plan.outputs[0].0).c_type();
+    let class = reduced_class(plan).c_type();
     let mut text = String::from("#include \"reduce.h\"\n");
-    text += &body::text(plan, variant, pack_size(plan, form));
+    text += &body::text(plan, variant, pack_size(plan, reduction, form));
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
-    let u = packs_in_flight(plan, reduction, form);
-    let _ = writeln!(text, "constexpr bool NARM = {na_rm};\nconstexpr int U = {u};");
+    let _ = writeln!(text, "constexpr int U = {};", packs_in_flight(plan, reduction, form));
     if let Some(after) = &plan.after {
-        let given = after.values.filter(|_| matches!(form, Form::Kept(_)));
+        let given = after.values.filter(|_| matches!(form, Form::Kept(_) | Form::KeptShort(_)));
         text += &epilogue(after, epilogue_variant(after, variant), given);
     }
-    match form {
-        Form::Block => text.push_str("#define SEGMENTS_BLOCK\n"),
-        Form::Kept(capacity) => {
-            let _ = writeln!(text, "#define SEGMENTS_BLOCK\n#define KEPT {capacity}");
-        }
-        Form::Team(threads) => {
-            let _ = writeln!(text, "#define SEGMENTS_TEAM {threads}");
-        }
-        Form::Packs(threads) => {
-            let _ = writeln!(text, "#define SEGMENTS_PACKS {threads}");
-        }
-        Form::Lanes | Form::SingleLanes => text.push_str("#define LANES\n"),
+    if let Form::Kept(capacity) | Form::KeptShort(capacity) = form {
+        let _ = writeln!(text, "#define KEPT {capacity}");
+    }
+    if matches!(form, Form::KeptShort(_)) {
+        text.push_str("#define SHORT\n");
     }
     text.push_str("#include \"reduce.cuh\"\n");
-    text
+    text + &kernel(NAME, "A", &call(form, plan.spreads(), "A", &na_rm.to_string()))
+}
+
+/// A kernel, by what it calls.
+pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
+    format!(
+        "typedef Job<{accumulator}> job_of_{name};\nextern \"C\" __global__ void __launch_bounds__(THREADS) {name}(\
+         const __grid_constant__ Params p, const __grid_constant__ job_of_{name} job) {{ {call} }}\n"
+    )
+}
+
+/// The function that carries out a form.
+fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
+    let (function, threads) = match form {
+        // rows of a short group that a block takes have fewer lanes than it has threads
+        Form::Block | Form::KeptShort(_) if spreads => {
+            ("neighbours", format!(", ORDERED<{accumulator}> ? (int)job.lane_bits - 2 : THREAD_BITS"))
+        }
+        Form::Block | Form::Kept(_) | Form::KeptShort(_) => ("neighbours", format!(", {}", THREADS.ilog2())),
+        Form::Team(threads) => ("neighbours", format!(", {}", threads.ilog2())),
+        Form::Packs(threads) => ("packs", format!(", {threads}")),
+        Form::Lanes | Form::SingleLanes => ("lanes", String::new()),
+    };
+    format!("reduce_{function}<{accumulator}>(p, job, {na_rm}{threads});")
 }
 
 /// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched,

@@ -8,17 +8,27 @@ use verdigris_ops::scan::Scan;
 
 /// The kernel's name in its source.
 pub const NAME: &str = "scan";
-/// Packs of a thread: `swizzle` in scan.cuh permutes eight packs.
+/// Packs of 16 bytes of a thread: `place` in scan.cuh turns eights.
 const PACKS: usize = 8;
 
-/// Elements of a pack: 16 bytes at most of what is scanned, which passes through shared memory.
-pub fn pack_size(plan: &Plan) -> usize {
-    body::pack_size(plan).min(16 / plan.class(plan.outputs[0].0).size())
+/// Elements of 16 bytes of what is scanned, which passes through shared memory.
+fn widest(plan: &Plan) -> usize {
+    16 / plan.class(plan.outputs[0].0).size()
 }
 
-/// Elements of a block.
+/// Elements of a pack: one where an element is a long computation.
+pub fn pack_size(plan: &Plan) -> usize {
+    if body::is_heavy(plan) {
+        1
+    } else {
+        widest(plan)
+    }
+}
+
+/// Elements of a block. A thread adds up neighbours, as many for every plan of a class, so the order of additions does
+/// not depend on the plan.
 pub fn tile(plan: &Plan) -> usize {
-    THREADS * pack_size(plan) * PACKS
+    THREADS * widest(plan) * PACKS
 }
 
 pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
@@ -28,10 +38,11 @@ pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
     text += &body::text(plan, variant, pack_size(plan));
     let _ = writeln!(
         text,
-        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {PACKS}, U = {};\n\
+        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {}, U = {};\n\
          VG_FN void put(O* y, int k, T x) {{ store_{dtype}(y, k, x); }}\n#include \"scan.cuh\"",
         dtype.c_type(),
         scan.state(),
+        PACKS * widest(plan) / pack_size(plan),
         body::packs_in_flight(plan, 4),
     );
     text

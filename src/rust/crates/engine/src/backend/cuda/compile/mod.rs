@@ -83,7 +83,13 @@ impl Cuda {
     }
 
     fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
-        // NVRTC's are made for the very device
+        if std::ptr::eq(style, &OWN) {
+            // a driver too old for it says so
+            let code = prebuilt::machine_code_of(source, self.properties.capability);
+            if let Some(module) = code.and_then(|code| self.load_image(code, label).ok()) {
+                return Ok(module);
+            }
+        }
         let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
         let prebuilt = if std::ptr::eq(style, &OWN) && alone { prebuilt::find(source) } else { None };
         match prebuilt.map(|ptx| self.link(&ptx, label)) {
@@ -96,6 +102,34 @@ impl Cuda {
         let name = if cache::is_on() { Some(name(source, target, style)?) } else { None };
         let load = |bytes: &[u8]| self.load_image(bytes, label);
         cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
+    }
+
+    /// A module that comes with the package: its machine code, else its PTX, which the driver compiles, else from NVRTC.
+    pub(crate) fn prebuilt_module(&self, name: &str, source: impl FnOnce() -> String) -> Result<Module> {
+        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
+            // a driver too old for it says so
+            if let Ok(module) = self.load_image(code, name) {
+                return Ok(module);
+            }
+        }
+        let linked = prebuilt::named(name)
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
+            .and_then(|ptx| self.link(&ptx, name));
+        match linked {
+            Ok(module) => Ok(module),
+            Err(_) if api::nvrtc().is_ok() => self.load(&source(), name),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The CUDA version whose functions such a module has, where its machine code is there: the package's, or from an
+    /// earlier compilation by the driver.
+    pub(crate) fn prebuilt_at_hand(&self, name: &str) -> Option<(u32, u32)> {
+        if prebuilt::machine_code(name, self.properties.capability).is_some() {
+            return Some(prebuilt::CODE_IS_OF);
+        }
+        let linked = self.linked_name(&prebuilt::named(name)?).ok()?;
+        cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
     }
 
     /// What compiled PTX is called on disk.

@@ -113,10 +113,20 @@ pub fn named(name: &str) -> Option<Ptx> {
     index().ptx.values().find(|entry| entry.name == name).map(Ptx)
 }
 
-/// The prebuilt machine code under a name for a device of this compute capability.
-pub fn machine_code(name: &str, (major, minor): (u32, u32)) -> Option<&'static [u8]> {
+/// The machine code in the package under a name, for a device of this compute capability.
+pub fn machine_code(name: &str, capability: (u32, u32)) -> Option<&'static [u8]> {
+    newest(capability, |entry| entry.name == name)
+}
+
+/// The machine code in the package for a source.
+pub fn machine_code_of(source: &str, capability: (u32, u32)) -> Option<&'static [u8]> {
+    let fingerprint = fingerprint(source);
+    newest(capability, |entry| entry.fingerprint == fingerprint)
+}
+
+fn newest((major, minor): (u32, u32), is_it: impl Fn(&Entry) -> bool) -> Option<&'static [u8]> {
     let serves = |arch: u32| arch / 10 == major && arch % 10 <= minor;
-    let all = index().code.iter().filter(|entry| entry.name == name);
+    let all = index().code.iter().filter(|entry| is_it(entry));
     let best = all.filter(|entry| entry.arch().is_some_and(serves)).max_by_key(|entry| entry.arch());
     best.map(Entry::bytes)
 }

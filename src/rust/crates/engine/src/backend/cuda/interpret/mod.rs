@@ -16,10 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
-use super::compile::{cache, nvrtc, prebuilt, Module, USUAL_SHARED};
+use super::compile::{nvrtc, USUAL_SHARED};
 use super::context::core::lock;
 use super::context::device::{Cuda, PerDevice};
-use super::driver::api;
 use super::driver::kernel::{Args, Kernel};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Instruction, Plan};
@@ -80,38 +79,6 @@ fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result
     run(cuda, &second, &second_bound, outputs)
 }
 
-impl Cuda {
-    /// An interpreter: prebuilt machine code, else prebuilt PTX and the driver compiles, else from NVRTC.
-    pub(crate) fn interpreter(&self, family: Family) -> Result<Module> {
-        let name = family.name();
-        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
-            // a driver too old for it says so
-            if let Ok(module) = self.load_image(code, name) {
-                return Ok(module);
-            }
-        }
-        let linked = prebuilt::named(name)
-            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
-            .and_then(|ptx| self.link(&ptx, name));
-        match linked {
-            Ok(module) => Ok(module),
-            Err(_) if api::nvrtc().is_ok() => self.load(&source::source(family), name),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The CUDA version whose functions an interpreter has, where its machine code is there: prebuilt, or from an
-    /// earlier compilation by the driver.
-    pub(crate) fn interpreter_at_hand(&self, family: Family) -> Option<(u32, u32)> {
-        let name = family.name();
-        if prebuilt::machine_code(name, self.properties.capability).is_some() {
-            return Some(prebuilt::CODE_IS_OF);
-        }
-        let linked = self.linked_name(&prebuilt::named(name)?).ok()?;
-        cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
-    }
-}
-
 static INTERPRETERS: PerDevice<[OnceLock<Arc<Kernel>>; Family::ALL.len()]> = PerDevice::new();
 
 /// A family's kernel, loaded at its first use.
@@ -126,7 +93,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
     }
-    let kernel = cuda.function(&cuda.interpreter(family)?, family.name())?;
+    let kernel = cuda.function(&cuda.prebuilt_module(family.name(), || source::source(family))?, family.name())?;
     if cuda.properties.shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, cuda.properties.shared)?;
     }
@@ -136,7 +103,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
 pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan) else { return false };
-    let Some(interpreter) = cuda.interpreter_at_hand(family) else { return false };
+    let Some(interpreter) = cuda.prebuilt_at_hand(family.name()) else { return false };
     let compiler = nvrtc::version().ok();
     plan.code.iter().all(|instruction| match instruction {
         Instruction::Apply { op, class, .. } => {

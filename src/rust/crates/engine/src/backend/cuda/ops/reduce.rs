@@ -8,24 +8,23 @@ use crate::backend::cuda::codegen::reduce::{epilogue_pack, epilogue_variant, for
 use crate::backend::cuda::codegen::{body, parameters, Tiled, Variant, THREADS};
 use crate::backend::cuda::context::deferred::{outcome, Slot};
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::context::stream_state::TICKETS;
 use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
-use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
+use crate::backend::cuda::tiers::planned::{Planned, Use};
+use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
 use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
 use crate::plan::{After, Bound, Plan};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::tree::{Tree, ALIGN};
 
 /// Bytes of the largest accumulator of `reduce.h` (`Var`), rounded up.
 const ACCUMULATOR: usize = 64;
 /// Bytes of a `Job` without an epilogue, at most.
 const MOST_JOB: usize = 128;
-/// Rounds of a block's loop that outweigh its start and its end.
-const ROUNDS: usize = 8;
 
 /// A reduction to carry out.
 #[derive(Clone, Copy)]
@@ -91,67 +90,80 @@ pub fn groups(
         [outputs @ .., results] if after.spread => (outputs, Some(results.clone())),
         _ => (outputs, None),
     };
-    if work.with_epilogue(after, given, outputs, results.as_ref().map_or(0, |results| results.address))? {
+    let fused = work.with_epilogue(after, given, outputs, results.as_ref().map_or(0, |results| results.address))?;
+    if fused == Fused::Done {
         return Ok(());
     }
     // one after the other
     let results = results.map_or_else(|| cuda.allocate(after.results_size(groups)), Ok)?;
     let alone = Plan { after: None, ..plan.clone() };
-    Work { plan: &alone, ..work }.queue(Target::buffer(results.address))?;
-    store(cuda, &after.plan, &given.with(after.results, results), outputs)
+    let (work, target) = (Work { plan: &alone, ..work }, Target::buffer(results.address));
+    let given = given.with(after.results, results);
+    if fused == Fused::NotYet {
+        // kernels of the parts would be compiled for this once
+        work.queue_prebuilt(target)?;
+        let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
+        return interpret::run(cuda, &after.plan, &given, &addresses);
+    }
+    work.queue(target)?;
+    store(cuda, &after.plan, &given, outputs)
+}
+
+/// What became of a reduction with its epilogue in one kernel.
+#[derive(PartialEq, Eq)]
+enum Fused {
+    Done,
+    /// The kernel is not made yet, or there is none without NVRTC.
+    NotYet,
+    /// One kernel cannot do both.
+    Never,
 }
 
 /// How the threads of a launch share the elements.
 struct Shape {
     grid: usize,
     slices: usize,
-    /// Elements of a group, or indices on the axis, of a slice.
+    /// Tiles that a block takes.
     span: usize,
     x: usize,
     y: usize,
     across: usize,
 }
 
-fn shape(plan: &Plan, planned: &Planned, u: usize, form: Form, groups: Groups) -> Shape {
-    // blocks that the GPU runs at once: a wave
-    let wave = planned.wave;
-    let v = planned.v;
+/// Blocks that keep any GPU busy.
+const BUSY: usize = 4096;
+/// Parts of a group of neighbours at most: sixteen for each thread of the block that merges them.
+const MOST_SLICES: usize = 16 * THREADS;
+/// Packs abreast in a block where several blocks share the axis: `MOST_ABREAST` of reduce.cuh.
+const MOST_ABREAST: usize = 32;
+
+/// How a launch follows the tree. The bits do not depend on it.
+fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tree: Tree) -> Shape {
+    let alone = |grid| Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 };
     match form {
-        Form::Block | Form::Kept(_) => {
-            let (round, most) = (THREADS * v * u, groups.length.max(1));
-            // several waves of short blocks keep the GPU evenly busy, but give more parts of a group to merge: a
-            // wave's at most
-            let rounds = (groups.outer * most).div_ceil(round);
-            let waves = (rounds / (wave * ROUNDS)).clamp(1, groups.outer);
-            let apart = groups.outer < wave && !plan.spreads();
-            let span = if apart { (rounds.div_ceil(waves * wave) * round).min(most) } else { most };
-            let slices = most.div_ceil(span);
-            Shape { grid: groups.outer * slices, slices, span, x: 0, y: 0, across: 0 }
+        Form::Block | Form::Kept(_) | Form::KeptShort(_) => {
+            // a group may begin within a pack
+            let tiles = (groups.length + v.max(ALIGN) - 1).div_ceil(tree.tile());
+            let whole = plan.spreads() || tiles == 1 || groups.outer >= BUSY;
+            let mut span = tiles.next_power_of_two();
+            if !whole {
+                let wanted = (tiles * groups.outer / BUSY).max(tiles.div_ceil(MOST_SLICES)).max(1);
+                span = span.min(wanted.next_power_of_two());
+            }
+            let slices = tiles.div_ceil(span);
+            Shape { grid: groups.outer * slices, slices, span, ..alone(0) }
         }
-        Form::Team(threads) => {
-            let grid = groups.outer.div_ceil(THREADS / threads as usize);
-            Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 }
-        }
-        Form::Packs(threads) => {
-            let grid = (groups.outer * threads as usize).div_ceil(THREADS * u);
-            Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 }
-        }
+        Form::Team(_) => alone(groups.outer.div_ceil(THREADS / (tree.lanes / 4))),
+        Form::Packs(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
         Form::Lanes | Form::SingleLanes => {
-            let (packs, length) = (groups.inner / v, groups.length.max(1));
-            // 64 packs abreast read a kilobyte a row, and the other threads of the block take other rows; where lanes
-            // alone fill the GPU, no two threads share one and nothing is merged
-            let alone = packs.div_ceil(THREADS) * groups.outer >= wave;
-            let x = packs.min(if alone { THREADS } else { 64 });
-            let y = if alone { 1 } else { (THREADS / x).min(length) };
-            let across = packs.div_ceil(x);
-            // one wave, since there are parts of all lanes to merge: the last block does, a thread every y-th, and no
-            // more of them than it does in some microseconds
-            let most = length.div_ceil(y * u).clamp(1, 64 * y);
-            let columns = across * groups.outer;
-            let span =
-                if columns < wave.min(TICKETS) { length.div_ceil((wave / columns).clamp(1, most)) } else { length };
-            let slices = length.div_ceil(span);
-            Shape { grid: columns * slices, slices, span, x, y, across }
+            let packs = groups.inner / v;
+            // lanes of all tiles, each for a thread
+            let lanes = groups.length.div_ceil(tree.tile()).max(1) * tree.lanes;
+            let most = lanes.next_power_of_two();
+            let x = packs.min((THREADS / most).max(MOST_ABREAST));
+            let y = (1 << (THREADS / x).ilog2()).min(most);
+            let (across, slices) = (packs.div_ceil(x), lanes.div_ceil(y));
+            Shape { grid: across * slices * groups.outer, slices, span: 0, x, y, across }
         }
     }
 }
@@ -182,7 +194,7 @@ impl Work<'_> {
     fn queue(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
-        let fit = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        let fit = parameters::fit(plan, bound, pack_size(plan, reduction, form), &[]);
         match choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_prebuilt(target),
@@ -192,7 +204,7 @@ impl Work<'_> {
     /// Reduces without a kernel of the plan's own: its values are interpreted into memory, and a prebuilt kernel
     /// reduces those.
     fn queue_prebuilt(self, target: Target) -> Result<()> {
-        let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        let Work { cuda, plan, bound, reduction, groups, .. } = self;
         let (register, _) = plan.outputs[0];
         let dtype = natural_dtype(plan.class(register));
         let simple = prebuilt::plain(dtype);
@@ -203,20 +215,19 @@ impl Work<'_> {
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
         let form = prebuilt::form_for(form(&simple, reduction, groups));
-        let planned = planned(cuda, &simple, Use::Reduce(reduction, na_rm, form), prebuilt::PLAIN)?;
+        let planned = prebuilt_reduction(cuda, reduction, plan.class(register), form)?;
         let fit = (prebuilt::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 
-    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address; false
-    /// where there is none that does.
-    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<bool> {
+    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address.
+    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<Fused> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         if after.results as usize >= Tiled::MOST {
-            return Ok(false);
+            return Ok(Fused::Never);
         }
         let form = form(plan, reduction, groups);
-        let before = parameters::fit(plan, bound, pack_size(plan, form), &[]);
+        let before = parameters::fit(plan, bound, pack_size(plan, reduction, form), &[]);
         let variant = before.0;
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
         let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);
@@ -225,7 +236,7 @@ impl Work<'_> {
             || after.spread && apart.unaligned
             || !bound.sites.is_empty() && !given.sites.is_empty()
         {
-            return Ok(false);
+            return Ok(Fused::Never);
         }
         let fit = (epilogue_variant(after, variant), packed);
         let pack = |plan: &Plan, bound: &Bound, fit, addresses: &[u64], flags| -> Result<Packed> {
@@ -236,22 +247,23 @@ impl Work<'_> {
         let both = pack(plan, bound, (variant, 0), &[], (0, 0))?.len()
             + pack(&after.plan, given, fit, &addresses, (0, 0))?.len();
         if both + MOST_JOB > MOST_BYTES {
-            return Ok(false);
+            return Ok(Fused::Never);
         }
         let Some(planned) = choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
-            return Ok(false);
+            return Ok(Fused::NotYet);
         };
         let (bits, words) = body::flag_bits(&after.plan);
         let (flags, _queueing) = cuda.flag_words(&bits, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
         let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
         self.launch(&planned, before, form, target)?;
-        Ok(true)
+        Ok(Fused::Done)
     }
 
     fn launch(self, planned: &Planned, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
-        let Work { cuda, plan, bound, reduction, groups, .. } = self;
-        let shape = shape(plan, planned, packs_in_flight(plan, reduction, form), form, groups);
+        let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
+        let tree = Tree::of(reduction, plan.class(plan.outputs[0].0), groups);
+        let shape = shape(plan, planned.v, packs_in_flight(plan, reduction, form), form, groups, tree);
         let parts = match form {
             _ if shape.slices == 1 => 0,
             Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
@@ -268,13 +280,14 @@ impl Work<'_> {
         job.u32(shape.x as u32);
         job.u32(shape.y as u32);
         job.u32(shape.across as u32);
+        job.u32(tree.lanes.ilog2());
+        job.u32(tree.rows as u32);
         job.u64(partial.as_ref().map_or(0, |partial| partial.address));
         job.u64(target.out);
         job.u64(cuda.tickets());
         job.u64(target.reported);
         job.u32(target.mark);
-        // a struct's size is a multiple of its alignment
-        job.u32(0);
+        job.u32(na_rm.into());
         job.field(&target.after, 8);
         planned.launch_fit(cuda, plan, bound, fit, &[], Some(&job), shape.grid as u32, target.reported != 0)
     }

@@ -2,8 +2,8 @@
 //! where there is no NVRTC, a prebuilt interpreter. An interpreter that the driver would first have to compile is not
 //! used: the plan then waits for NVRTC.
 //!
-//! A reduction whose bits depend on the order of its additions always runs on one kernel, so it waits for that. Without
-//! NVRTC its values are interpreted into memory, and a prebuilt kernel reduces them.
+//! A reduction without a kernel of its own has its values interpreted into memory, where a prebuilt kernel reduces them
+//! in the same order (`verdigris_ops::tree`). So it is with scans and with what a mask chooses.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::planned::{known, planned, Planned, Use};
+use crate::backend::cuda::codegen::prebuilt;
+use crate::backend::cuda::codegen::reduce::Form;
 use crate::backend::cuda::codegen::Variant;
 use crate::backend::cuda::compile::tier::{tier, Tier};
 use crate::backend::cuda::context::core::lock;
@@ -19,9 +21,7 @@ use crate::backend::cuda::driver::devices::at_home;
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::launch::submit;
 use crate::plan::Plan;
-use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
-use verdigris_ops::reduction::Reduction;
 
 /// A device's plans under way to NVRTC, and counts.
 #[derive(Default)]
@@ -70,9 +70,7 @@ pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
             // a graph runs what it was recorded with for good
-            None if may_differ(plan, how) || cuda.is_capturing() || !interpret::is_at_hand(cuda, plan) => {
-                awaited(cuda, plan, how, variant)?
-            }
+            None if cuda.is_capturing() || !is_served(cuda, plan, how) => awaited(cuda, plan, how, variant)?,
             None => {
                 queue(cuda, plan, how, variant);
                 None
@@ -115,21 +113,18 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
     }
 }
 
-/// Whether the bits of a result depend on which kernel makes it: sums that round depend on the order of additions.
-fn may_differ(plan: &Plan, how: Use) -> bool {
-    let reduction = match how {
-        Use::Store | Use::Mask(_) => return false,
-        Use::Scan(_) => return true,
-        Use::Reduce(reduction, ..) => reduction,
-    };
+/// Whether other kernels than the plan's own can serve at once, to the same bits.
+fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
     let class = plan.class(plan.outputs[0].0);
-    let exact = match reduction {
-        Reduction::Min | Reduction::Max | Reduction::Range | Reduction::Any | Reduction::All => true,
-        Reduction::WhichMax | Reduction::WhichMin => true,
-        Reduction::Sum => matches!(class, Class::I32 | Class::I64),
-        Reduction::Product | Reduction::Mean | Reduction::Var => false,
+    let second = match how {
+        Use::Store => return interpret::is_at_hand(cuda, plan),
+        Use::Mask(keep_na) => prebuilt::positions_name(keep_na),
+        Use::Scan(scan) => prebuilt::scan_name(scan, class),
+        Use::Reduce(_, _, form) => prebuilt::reductions_name(class, prebuilt::form_for(form) == Form::SingleLanes),
     };
-    !exact
+    cuda.prebuilt_at_hand(&second).is_some()
+        && interpret::is_at_hand(cuda, plan)
+        && plan.after.as_ref().is_none_or(|after| interpret::is_at_hand(cuda, &after.plan))
 }
 
 // ---- compiling in the background --------------------------------------------------------------------

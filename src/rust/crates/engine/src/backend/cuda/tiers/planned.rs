@@ -78,7 +78,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
         Use::Reduce(reduction, na_rm, form) => {
             let source = reduce::source(plan, variant, reduction, na_rm, form);
-            (source, reduce::NAME, reduce::pack_size(plan, form))
+            (source, reduce::NAME, reduce::pack_size(plan, reduction, form))
         }
         Use::Mask(keep_na) => (mask::source(plan, variant, keep_na), mask::COUNT, 1),
         Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
@@ -106,6 +106,11 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
 }
 
 impl Planned {
+    /// A prebuilt kernel of a plan that only loads.
+    pub(super) fn of_plain(kernel: Arc<Kernel>, v: usize) -> Planned {
+        Planned { kernel, second: None, v, wave: 0, bits: Vec::new(), words: 0 }
+    }
+
     /// Queues the kernel: its `Params`, and the struct that goes with its kind.
     #[allow(clippy::too_many_arguments)]
     pub fn launch(

@@ -1,0 +1,114 @@
+//! The order in which a reduction adds: a function of shapes alone, for every device, kernel and tier.
+//!
+//! A group's elements lie in rows of `lanes`; the element at place p is in lane p mod `lanes` of row p / `lanes`. `rows`
+//! rows make a tile. Within a tile each lane adds its elements one after the other. Then the lanes are merged pairwise,
+//! bit by bit of their numbers from bit 0 up, the lower one first; then the tiles in the same way. A lane or a tile that
+//! is not there changes nothing.
+//!
+//! Where a group's elements are neighbours, places are counted from the last multiple of `ALIGN` at or before its first
+//! element, so that 16 bytes of a float32 array belong to one thread.
+
+use crate::dtype::Class;
+use crate::reduction::{Groups, Reduction};
+
+/// What the first place of a group of neighbours is a multiple of.
+pub const ALIGN: usize = 4;
+
+/// Lanes of the longest row: four for each thread of a block.
+pub const MOST_LANES: usize = 1024;
+
+/// Elements beside each other of groups that lie across memory: rows take in their neighbours' elements too.
+const ACROSS: usize = 256;
+
+/// Elements of all groups from which on tiles are longer.
+const MANY: usize = 1 << 22;
+
+/// Rows of a tile that a reduction across memory has at least.
+const FEWEST_ROWS: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tree {
+    /// A power of two.
+    pub lanes: usize,
+    /// A power of two.
+    pub rows: usize,
+}
+
+impl Tree {
+    /// The order for a reduction of elements of `class`.
+    pub fn of(reduction: Reduction, class: Class, groups: Groups) -> Tree {
+        let Groups { outer, length, inner } = groups;
+        let all = outer.saturating_mul(length).saturating_mul(inner);
+        if inner > 1 {
+            let beside = power_below((ACROSS / inner).max(1));
+            let lanes = beside.min(length.div_ceil(4).next_power_of_two());
+            // the blocks of groups that lie abreast share the work too
+            let rows = if inner > ACROSS { all >> 21 } else { all >> 20 }.max(FEWEST_ROWS);
+            return Tree { lanes, rows: rows.next_power_of_two() };
+        }
+        if outer == 1 || length > 2048 || length > 512 && outer < 512 {
+            // merging moments is much arithmetic
+            let longer = if matches!(reduction, Reduction::Var | Reduction::Product) { 4 } else { 1 };
+            return Tree { lanes: MOST_LANES, rows: if all < MANY { 4 } else { 16 * longer } };
+        }
+        // short groups are a tile each
+        let lanes = match length {
+            4 | 8 | 16 | 32 if merges_fast(reduction, class) => 32,
+            0..=32 => 4,
+            33..=64 => 8,
+            65..=128 => 16,
+            129..=256 => 32,
+            257..=512 => 64,
+            _ => 128,
+        };
+        Tree { lanes, rows: 64 }
+    }
+
+    /// Places of a tile.
+    pub fn tile(self) -> usize {
+        self.lanes * self.rows
+    }
+}
+
+/// Whether merging accumulators is next to nothing: not those in two doubles, nor several numbers.
+pub fn merges_fast(reduction: Reduction, class: Class) -> bool {
+    use Reduction::*;
+    match reduction {
+        Min | Max | Any | All => true,
+        Sum | Mean => matches!(class, Class::I32 | Class::F32),
+        Product | Var | Range | WhichMax | WhichMin => false,
+    }
+}
+
+fn power_below(n: usize) -> usize {
+    1 << n.ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_neighbouring_groups_fit_a_block() {
+        for inner in [2, 3, 10, 100, 128, 129, 255, 256, 257, 100_000] {
+            for length in [1, 2, 7, 100, 1 << 20] {
+                let tree = Tree::of(Reduction::Sum, Class::F64, Groups { outer: 3, length, inner });
+                assert!(tree.lanes == 1 || tree.lanes * inner <= ACROSS, "{inner} {length} {tree:?}");
+                assert!(tree.lanes <= 2 * length, "{inner} {length} {tree:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_groups_have_one_tile() {
+        for length in 1..=2048 {
+            for reduction in [Reduction::Sum, Reduction::Var] {
+                for class in [Class::F32, Class::F64] {
+                    let tree = Tree::of(reduction, class, Groups { outer: 1000, length, inner: 1 });
+                    assert!(length + ALIGN - 1 <= tree.tile(), "{length} {tree:?}");
+                    assert!((4..=128).contains(&tree.lanes));
+                }
+            }
+        }
+    }
+}

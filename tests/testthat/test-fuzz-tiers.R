@@ -1,0 +1,83 @@
+# A value does not depend on what computes it: the expression's own kernel, or the interpreter with the kernels in the
+# package. Random expressions under random reductions, scans, margins and epilogues, over many shapes, compared bit by
+# bit. VERDIGRIS_EXAMPLES=all compares more.
+
+# Expressions of plain arithmetic, which has the same bits in every version of CUDA; some long enough that an element is
+# a thread's whole work.
+inner_expressions <- list(
+  quote(x), quote(x * 3), quote(x - y), quote((x - y)^2), quote(x / (1 + abs(y))), quote(ifelse(x > y, x, -y)),
+  quote(sqrt(abs(x)) * y + 1),
+  Reduce(function(e, k) bquote(sqrt(abs(.(e)) + .(k / 7)) / (1 + abs(y * .(k)))), 1:14, quote(x))
+)
+reduced <- list(
+  sum = function(v) sum(v), mean = function(v) mean(v), var = function(v) var(v), prod = function(v) prod(v),
+  narm = function(v) sum(v, na.rm = TRUE), cumsum = function(v) cumsum(v)
+)
+by_margin <- list(
+  colSums = function(m) colSums(m), rowSums = function(m) rowSums(m), colMeans = function(m) colMeans(m, na.rm = TRUE),
+  rowMeans = function(m) rowMeans(m), apply_var = function(m) apply(m, 2, var), row_var = function(m) apply(m, 1, var),
+  centred = function(m) sweep(m, 2, colMeans(m)), scaled = function(m) m / rowSums(m),
+  log_sum = function(m) log1p(colSums(abs(m)))
+)
+
+bits_of <- function(v) {
+  v <- unname(as.vector(collect(v)))
+  writeBin(as.double(v), raw())
+}
+
+# Under one tier, as bits.
+computed_by <- function(tier, call, expression, x, y) {
+  old <- options(verdigris.tier = tier)
+  on.exit(options(old))
+  bits_of(call(eval(expression, list(x = x, y = y))))
+}
+
+compare_tiers <- function(call, name, expression, x, y) {
+  own <- computed_by("compiled", call, expression, x, y)
+  interpreted <- computed_by("interpreted", call, expression, x, y)
+  if (identical(own, interpreted)) return(character())
+  sprintf("%s of %s, %s %s", name, paste(deparse(expression), collapse = "")[1L], gpu_dtype(x),
+    paste(if (is.null(dim(x))) length(x) else dim(x), collapse = " x "))
+}
+
+test_that("own kernels and the interpreter give the same bits", {
+  skip_if(test_device == "cpu", "the cpu device has one tier")
+  emulated <- nzchar(Sys.getenv("VERDIGRIS_EMULATOR"))
+  everything <- identical(Sys.getenv("VERDIGRIS_EXAMPLES"), "all")
+  set.seed(if (everything) as.integer(Sys.time()) else 20261125L)
+  lengths <- c(1L, 7L, 128L, 129L, 4096L, 5003L, 70001L, if (!emulated) c(1048577L, 5e6L))
+  shapes <- list(c(3L, 40L), c(33L, 9L), c(64L, 200L), c(200L, 7L), c(513L, 5L), c(5L, 513L), c(1000L, 600L), c(4100L, 3L),
+    c(2L, 9001L), if (!emulated) c(1000L, 5000L), if (!emulated) c(300000L, 10L), if (!emulated) c(10L, 300000L))
+  shapes <- Filter(Negate(is.null), shapes)
+  drawn <- function(n) {
+    v <- runif(n, -1, 1) * sample(c(1, 1e-3, 1e4), n, TRUE)
+    if (runif(1) < 0.2) v[sample.int(n, 1L)] <- NA
+    v
+  }
+  found <- character()
+  compared <- 0L
+  kernels <- if (emulated) 4L else if (everything) 200L else 40L
+  for (k in seq_len(kernels)) {
+    dtype <- sample(c("float64", "float32"), 1L)
+    expression <- inner_expressions[[sample.int(length(inner_expressions), 1L)]]
+    if (k %% 2L) {
+      name <- sample(names(reduced), 1L)
+      for (n in lengths) {
+        x <- gpu(drawn(n), dtype)
+        y <- gpu(drawn(n), dtype)
+        found <- c(found, compare_tiers(reduced[[name]], name, expression, x, y))
+        compared <- compared + 1L
+      }
+    } else {
+      name <- sample(names(by_margin), 1L)
+      for (d in shapes) {
+        x <- gpu(matrix(drawn(prod(d)), d[1L]), dtype)
+        y <- gpu(matrix(drawn(prod(d)), d[1L]), dtype)
+        found <- c(found, compare_tiers(by_margin[[name]], name, expression, x, y))
+        compared <- compared + 1L
+      }
+    }
+  }
+  expect_identical(found, character())
+  expect_gt(compared, kernels)
+})
