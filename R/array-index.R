@@ -149,10 +149,7 @@ single <- function(given, d, names) {
 #' @export
 `[<-.gpu_array` <- function(x, ..., value) {
   given <- .External2(C_replace)
-  if (!is.list(given)) {
-    if (length(given) != length(x) && !is.null(attr(x, "tsp"))) stop_as_base("only replacement of elements is allowed")
-    return(given)
-  }
+  if (!is.list(given)) return(given)
   if (missing(value)) {
     # as a function, with the value unnamed: it is the last argument
     value <- given[[length(given)]][[1L]]
@@ -183,13 +180,13 @@ assign_part <- function(x, given, value) {
   }
   out <- .Call(C_put, x, at, value, new_names)
   if (is.character(out)) fault()
-  if (length(out) != length(x) && !is.null(attr(x, "tsp"))) stop_as_base("only replacement of elements is allowed")
   out
 }
 
 #' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
+  if (!is.null(.External2(C_replace_element))) return(x)
   given <- list(i, ...)
   if (missing(value)) {
     value <- given[[length(given)]]

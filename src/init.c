@@ -15,6 +15,7 @@
 #include "operators.h"
 #include "subset.h"
 #include "summary.h"
+#include "target.h"
 #include "torch_bridge.h"
 #include "unwind.h"
 
@@ -77,6 +78,7 @@ static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
     {"C_launch", (DL_FUNC)C_launch, 0}, {"C_evaluate", (DL_FUNC)C_evaluate, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
+    {"C_replace_element", (DL_FUNC)C_replace_element, 0},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
     {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},
     {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
@@ -95,6 +97,7 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_summary();
   vg_init_dlpack();
   vg_init_subset();
+  vg_init_target();
   vg_init_kernel();
   vg_init_masks();
   vg_register_host_vectors(dll);

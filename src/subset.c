@@ -10,11 +10,13 @@
 #include "conditions.h"
 #include "dots.h"
 #include "helpers.h"
+#include "target.h"
 
 // Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are
 // assigned to.
 SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
-SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count);
+SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count, SEXP is_target);
+int vg_assign_one(SEXP x, R_xlen_t place, SEXP value);
 SEXP vg_collect(SEXP x);
 
 #define MOST_ASKED 8
@@ -295,13 +297,13 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 // ---- assignment ------------------------------------------------------------------------------------
 
-// x with the value at these places. `names` are those of a vector that grows; NULL for x's. A string where a subscript
-// is at fault.
-static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
+// x with the value at these places: x itself, if that is a target and is written in place. `names` are those of a vector
+// that grows; NULL for x's. A string where a subscript is at fault.
+static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
   int flat = XLENGTH(at) == 1;
   SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
   SEXP count = PROTECT(Rf_ScalarReal(0));
-  SEXP out = PROTECT(vg_checked(vg_assign(x, dim, at, value, count)));
+  SEXP out = PROTECT(vg_checked(vg_assign(x, dim, at, value, count, Rf_ScalarLogical(is_target))));
   if (is_fault(out)) {
     switch (CHAR(STRING_ELT(out, 0))[0]) {
     case 'z': vg_say("stop_as_base", "replacement has length zero"); break;
@@ -315,10 +317,11 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
     vg_say("warn_as_base", "number of items to replace is not a multiple of replacement length");
   R_xlen_t had = Rf_xlength(x), has = Rf_xlength(out);
   if (out == x) {
-    // nothing was assigned to nothing
+    // in place, or nothing to nothing
   } else if (has == had) {
     out = C_copy_attributes(x, out);
   } else {
+    if (Rf_getAttrib(x, R_TspSymbol) != R_NilValue) vg_say("stop_as_base", "only replacement of elements is allowed");
     SEXP old = PROTECT(Rf_getAttrib(x, R_NamesSymbol));
     int grows = names == R_NilValue && old != R_NilValue;
     PROTECT(names = grows ? Rf_allocVector(STRSXP, has) : names);
@@ -330,12 +333,53 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names) {
   return out;
 }
 
-SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names); }
+SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names, 0); }
 
-// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the new array, or a list of the subscripts, which R code is
-// to look at.
+// The place, from 0, that a number means on an axis; -1 for all else.
+static double place_on(SEXP i, double extent) {
+  if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return -1;
+  double place = trunc(TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0)); // NA_INTEGER is less than 1
+  return place >= 1 && place <= extent ? place - 1 : -1;
+}
+
+static int is_number(SEXP x) {
+  return (TYPEOF(x) == REALSXP || TYPEOF(x) == INTSXP || TYPEOF(x) == LGLSXP) && !Rf_isObject(x) && XLENGTH(x) == 1;
+}
+
+// Writes one number at one number on each axis of a target, in place; whether that was done. `i` is the symbol of the
+// first subscript; NULL, the pointer, where all are among `...`.
+static int put_one(SEXP x, SEXP i, SEXP value, SEXP rho) {
+  int first = i != NULL, n = vg_dots_length(rho) + first;
+  if (!is_number(value) || n == 0) return 0;
+  SEXP dim = PROTECT(n == 1 ? R_NilValue : Rf_getAttrib(x, R_DimSymbol));
+  double place = 0, stride = 1;
+  int plain = n == 1 || Rf_length(dim) == n;
+  for (int k = 0; k < n && plain; k++) {
+    plain = (first && k == 0) || vg_dots_kind(k + 1 - first, rho) != VG_EMPTY;
+    if (!plain) break;
+    double extent = n == 1 ? (double)Rf_xlength(x) : INTEGER_ELT(dim, k);
+    double at = place_on(first && k == 0 ? Rf_eval(i, rho) : vg_dots_value(k + 1 - first, rho), extent);
+    plain = at >= 0;
+    place += at * stride;
+    stride *= extent;
+  }
+  UNPROTECT(1);
+  if (!plain) return 0;
+  int done = vg_assign_one(x, (R_xlen_t)place, value);
+  if (vg_pending) vg_raise_pending(R_NilValue);
+  return done == 1;
+}
+
+// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the array, or a list of the subscripts, which R code is to
+// look at.
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho));
+  int is_target = vg_is_target(x, NULL, rho);
+  if (is_target && put_one(x, NULL, Rf_eval(value_symbol, rho), rho)) {
+    UNPROTECT(1);
+    return x;
+  }
+  SEXP values = PROTECT(subscripts(rho)), out = NULL;
   // as a function it may be called with the value unnamed, which is then the last subscript
   int known = !vg_is_missing(value_symbol, rho);
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
@@ -344,11 +388,20 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
     SEXP at = XLENGTH(values) == 0 ? Rf_allocVector(VECSXP, 1) : positions(x, values);
     if (at != NULL) {
       PROTECT(at);
-      out = put(x, at, value, R_NilValue);
+      out = put(x, at, value, R_NilValue, is_target);
       UNPROTECT(1);
     }
   }
   if (out == NULL || is_fault(out)) out = for_r(values);
   UNPROTECT(3);
   return out;
+}
+
+// .External2(C_replace_element) in `[[<-.gpu_array`(x, i, ..., value): x, where one number is written in place; NULL
+// for what R code is to look at.
+SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho));
+  int done = vg_is_target(x, i_symbol, rho) && put_one(x, i_symbol, Rf_eval(value_symbol, rho), rho);
+  UNPROTECT(1);
+  return done ? x : R_NilValue;
 }

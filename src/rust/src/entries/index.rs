@@ -2,6 +2,7 @@
 
 use std::os::raw::c_int;
 
+use verdigris_engine::array::assign::Assigned;
 use verdigris_engine::array::strided;
 use verdigris_engine::array::subscript::{self, Fault, Selection};
 use verdigris_engine::array::{Array, Operand};
@@ -10,9 +11,10 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 use verdigris_ops::rule::{promote, Typed};
 
+use crate::array::handle::Handle;
 use crate::array::{convert, handle};
 use crate::entry;
-use crate::r::{self, values, *};
+use crate::r::{self, conditions, values, *};
 
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
@@ -107,14 +109,7 @@ entry! {
                 unsafe { *INTEGER(extents).add(k) = extent };
             }
         }
-        let ranges: Option<Vec<Axis>> = found
-            .iter()
-            .enumerate()
-            .map(|(of, s)| match *s {
-                Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
-                Selection::At { .. } => None,
-            })
-            .collect();
+        let ranges = ranges(&found);
         // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
         if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
             let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
@@ -124,7 +119,7 @@ entry! {
             }
         }
         let out = match ranges {
-            Some(axes) => array.view(&dim, &axes)?.fixed()?,
+            Some(axes) => array.part(&dim, &axes)?.fixed()?,
             None => match subscript::taken(&array, &dim, &found)? {
                 Some(taken) => taken,
                 None => {
@@ -142,10 +137,38 @@ entry! {
     }
 }
 
+/// The selections, where all are ranges.
+fn ranges(found: &[Selection]) -> Option<Vec<Axis>> {
+    let axis = |(of, selection): (usize, &Selection)| match *selection {
+        Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
+        Selection::At { .. } => None,
+    };
+    found.iter().enumerate().map(axis).collect()
+}
+
+/// What an assignment gives R: `x` itself where it was written in place, or took the values.
+fn assigned(x: SEXP, target: Option<&Handle>, done: Assigned) -> Result<SEXP> {
+    match (done, target) {
+        (Assigned::InPlace, Some(handle)) => handle.written(),
+        (Assigned::New { array, warned: false }, Some(handle)) => handle.rewrite(array)?,
+        (Assigned::New { array, .. }, _) => return Ok(handle::wrap(array)),
+        (Assigned::InPlace, None) => unreachable!("what is no target is not written"),
+    }
+    Ok(x)
+}
+
+/// The handle of a target, whose memory nothing but the array's own counts protects. `is_target`: R assigns to `x`,
+/// which nobody else refers to.
+fn target<'a>(x: SEXP, is_target: SEXP) -> Option<&'a Handle> {
+    // SAFETY: a logical that C made.
+    let is_target = unsafe { r::LOGICAL_ELT(is_target, 0) } == 1;
+    handle::of(x).filter(|handle| is_target && handle.is_writable())
+}
+
 entry! {
-    /// A copy of `x` with `x[i, j, ...] <- value`, flat and maybe longer; or a string that names a fault. `count` is
-    /// one double that takes how many elements are assigned to.
-    fn assign(x, dim, subscripts, value, count) {
+    /// `x` with `x[i, j, ...] <- value`: `x` itself, or a new array, flat and maybe longer; or a string that names a
+    /// fault. `count` is one double that takes how many elements are assigned to.
+    fn assign(x, dim, subscripts, value, count, is_target) {
         let array = convert::array(x)?;
         strided::refuse_overlap(&array, "x")?;
         let dim = checked_dim(dim, subscripts, &array)?;
@@ -179,15 +202,52 @@ entry! {
         } else {
             array.len()
         };
-        let at = positions(&dim, &found, &array)?;
         let adopts = convert::fits(value, array.dtype());
         let value = convert::operand(value, array.device())?;
         let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
+        let stays = like == array.dtype() && n == array.len();
+        // a warning of what does not fit may become an error, which leaves `x` as it was
+        let handle = target(x, is_target).filter(|_| stays && selected % value.extent().max(1) == 0);
+        if selected == 0 && handle.is_some() {
+            return Ok(x);
+        }
+        // each place takes one element: where they are ranges, one kernel writes them
+        let by_place = value.extent() == selected || matches!(value, Operand::Value(..));
+        let ranges = if stays && by_place && selected > 0 { ranges(&found) } else { None };
         let values = match value {
             Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
-            Operand::Value(scalar, _) => Array::full(scalar, like, 1, array.device())?,
+            Operand::Value(scalar, _) => {
+                let count = if ranges.is_some() { selected } else { 1 };
+                Array::full(scalar, like, count, array.device())?
+            }
         };
-        let out = array.cast(like, None)?.scatter(&at, &values, n)?;
-        Ok(handle::wrap(out))
+        // the references to the node that the handle has, and we
+        let holders = if handle.is_some() { 2 } else { usize::MAX };
+        if let Some(axes) = ranges {
+            return assigned(x, handle, array.assign_ranges(&dim, &axes, &values.cast(like, None)?, holders)?);
+        }
+        let at = positions(&dim, &found, &array)?;
+        drop(found);
+        if stays {
+            return assigned(x, handle, array.assign_at(&at, &values.cast(like, None)?, holders)?);
+        }
+        Ok(handle::wrap(array.cast(like, None)?.scatter(&at, &values, n)?))
     }
+}
+
+/// `x[place] <- value`, a number, in place: `x` is a target of an assignment of R's that nobody else refers to. 1 where
+/// that was done; 0 where it failed, -1 where it cannot be.
+#[no_mangle]
+extern "C" fn vg_assign_one(x: SEXP, place: isize, value: SEXP) -> c_int {
+    let done = conditions::attempt(|| {
+        let Some(handle) = handle::of(x).filter(|handle| handle.is_writable()) else { return Ok(false) };
+        let Some((value, kind)) = values::scalar(value) else { return Ok(false) };
+        // the handle's reference to the node
+        let done = handle.with_array(|array| array.assign_one(place as usize, value, kind, 1))??;
+        if done {
+            handle.written();
+        }
+        Ok(done)
+    });
+    done.map_or(0, |done| if done { 1 } else { -1 })
 }

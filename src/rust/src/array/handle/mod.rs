@@ -248,6 +248,23 @@ impl Handle {
         read.is_some_and(|sum| sum == self.checksum(block))
     }
 
+    /// Whether the values may be written in place, as far as that is known here: R has no address of them, they came from
+    /// nobody else, and nothing that was recorded reads them.
+    pub fn is_writable(&self) -> bool {
+        let plain = !self.number && !self.freed.get() && !self.dirty.get() && !self.import.get();
+        plain && !self.is_recorded_on() && !self.is_held()
+    }
+
+    /// The array's memory was written in place.
+    pub fn written(&self) {
+        self.part();
+        self.forget();
+        if let Some(block) = self.host.borrow().as_ref() {
+            block.stamp.set(block.stamp.get() + 1);
+            self.stale.set(true);
+        }
+    }
+
     /// Whether something that was recorded may still read the values.
     pub fn is_recorded_on(&self) -> bool {
         let cell = self.cell.get();

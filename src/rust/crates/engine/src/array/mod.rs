@@ -1,5 +1,6 @@
 //! The array: a reference to a node of the graph, held by the bridge. Nothing here names a device's own types.
 
+pub mod assign;
 pub mod exact;
 pub mod explain;
 pub mod function_call;

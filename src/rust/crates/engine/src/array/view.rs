@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::graph::epilogue;
 use crate::graph::node::{Node, CHEAP};
-use crate::memory::buffer::View;
+use crate::memory::buffer::{Device, View};
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::{Axis, Layout};
 
@@ -36,6 +36,21 @@ impl Array {
             }
         };
         Ok(Array::from_view(View { layout, ..view }))
+    }
+
+    /// `view` for a subscript. On the cpu device a few elements in memory are copied: a view of them would keep all of
+    /// the memory from being freed, and from being written in place, for as long as R has not collected it.
+    pub fn part(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
+        const FEW: usize = 4096;
+        let part = self.view(dim, axes)?;
+        if part.device() == Device::Cpu
+            && self.is_ready()
+            && part.len() * part.dtype().size() <= FEW
+            && !part.is_shared()
+        {
+            return Array::duplicate(&part.evaluate()?);
+        }
+        Ok(part)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::memory::staging::{Ahead, Filling};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::layout::Axis;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scan::Scan;
 
@@ -53,6 +54,13 @@ pub struct Memory {
     /// Free on the whole device, for everyone.
     pub free: u64,
     pub total: u64,
+}
+
+/// The array that an assignment to a part of it gives a second buffer: contiguous, its extents, and the part of each axis.
+pub struct Base<'a> {
+    pub view: &'a View,
+    pub dim: &'a [usize],
+    pub axes: &'a [Axis],
 }
 
 /// A device. Work is queued on its current stream, in order; only `download`, `reduce` to the host and `synchronize`
@@ -102,6 +110,11 @@ pub trait Backend: Send + Sync {
 
     /// Computes an elementwise plan. Output `k` is written to `outputs[k]`, contiguous.
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()>;
+
+    /// Computes an elementwise plan of one output into the places of a view, of which the plan's inputs hold none. With a
+    /// base the view's buffer takes the base's elements in all other places. False where the device has no kernel for
+    /// that, and nothing was done.
+    fn put(&self, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool>;
 
     /// Reduces the plan's value over everything, to the host.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;

@@ -260,6 +260,16 @@ impl Node {
         any_shared() && matches!(&*self.state(), State::Ready(view) if test(&view.buffer))
     }
 
+    /// The values, where they are computed and nobody but this node holds or knows their buffer.
+    pub fn sole(&self) -> Option<View> {
+        match &*self.state() {
+            State::Ready(view) => {
+                (Arc::strong_count(&view.buffer) == 1 && view.buffer.is_private()).then(|| view.clone())
+            }
+            State::Lazy(_) | State::Spilled(_) => None,
+        }
+    }
+
     /// Whether the values lie in this buffer.
     pub fn lies_in(&self, buffer: &Arc<Buffer>) -> bool {
         matches!(&*self.state(), State::Ready(view) if Arc::ptr_eq(&view.buffer, buffer))

@@ -176,6 +176,11 @@ impl Buffer {
         self.shared.load(Ordering::Acquire) || self.lent.load(Ordering::Acquire) > 0
     }
 
+    /// Whether the memory came from here and nobody outside knows the address: no other library, and no recorded graph.
+    pub fn is_private(&self) -> bool {
+        !self.is_shared() && !self.is_fixed() && !self.read_only && self.origin.is_none() && self.watch.is_none()
+    }
+
     /// Notes that an array, by a number of its own, is about to lend it.
     pub fn note_lender(&self, number: u64) {
         if self.lent() == 0 {

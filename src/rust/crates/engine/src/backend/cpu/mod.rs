@@ -2,6 +2,7 @@
 //!
 //! The arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
+mod assign;
 mod blocks;
 mod gather;
 mod grouped;
@@ -16,6 +17,7 @@ mod sort;
 mod unique;
 mod walk;
 
+pub(crate) use assign::set;
 #[cfg(not(target_os = "macos"))] // of CUDA's selections
 pub(crate) use gather::na_bytes;
 pub(crate) use gather::{join_rows, take_axes};
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::dense::Product;
-use super::{Backend, Memory, Outcome, Ranked};
+use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::counters;
@@ -155,6 +157,14 @@ impl Backend for Cpu {
         counters::LAUNCHES.add(1);
         let _span = span::on_host(|| plan.key());
         blocks::run(plan, bound, outputs)
+    }
+
+    fn put(&self, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool> {
+        #[cfg(not(target_os = "macos"))]
+        super::trace::elementwise(plan);
+        counters::LAUNCHES.add(1);
+        let _span = span::on_host(|| plan.key());
+        assign::put(plan, bound, part, base).map(|()| true)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {

@@ -30,9 +30,11 @@ use self::context::device::Cuda;
 use self::context::{exchange, streams};
 use self::ops::{blas, gather, grouped, mask, rank, reduce, scan, search, solver, sort, store, unique};
 
+use self::tiers::run;
+
 use super::dense::{Product, Task};
 use super::streams::Streams;
-use super::{Backend, Deferred, Launch, Memory, Outcome, Ranked, Touching};
+use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::staging::{Ahead, Filling};
@@ -99,6 +101,16 @@ impl Backend for Cuda {
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.bound(bound).writes(outputs))?;
         store::store(self, plan, bound, outputs)
+    }
+
+    fn put(&self, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool> {
+        let _ordered = self.ordered(|t| {
+            _ = t.bound(bound).write(&part.buffer);
+            if let Some(base) = base {
+                _ = t.view(base.view);
+            }
+        })?;
+        run::put(self, plan, bound, part, base)
     }
 
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {

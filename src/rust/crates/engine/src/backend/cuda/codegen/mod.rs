@@ -9,6 +9,7 @@ pub mod elementwise;
 pub mod mask;
 pub mod notes;
 pub mod parameters;
+pub mod patch;
 pub mod prebuilt;
 pub mod reduce;
 pub mod routine;

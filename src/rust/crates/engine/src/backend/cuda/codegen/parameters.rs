@@ -130,7 +130,7 @@ pub fn pack(
 }
 
 /// What a kernel needs to divide by `d`; see `launch.cuh`.
-fn divisor(p: &mut Packed, d: u64, wide: bool) {
+pub(super) fn divisor(p: &mut Packed, d: u64, wide: bool) {
     let log = u64::BITS - (d - 1).leading_zeros();
     let bits = if wide { 63 } else { 31 };
     let m = (1u128 << (bits + log)).div_ceil(d as u128);

@@ -117,7 +117,7 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
 fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
     let class = plan.class(plan.outputs[0].0);
     let second = match how {
-        Use::Store => return interpret::is_at_hand(cuda, plan),
+        Use::Store | Use::Put(_) | Use::Patch(_) => return interpret::is_at_hand(cuda, plan),
         Use::Mask(keep_na) => prebuilt::positions_name(keep_na),
         Use::Scan(scan) => prebuilt::scan_name(scan, class),
         Use::Reduce(_, _, form) => prebuilt::reductions_name(class, prebuilt::form_for(form) == Form::SingleLanes),

@@ -5,7 +5,9 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex};
 
 use crate::backend::cuda::codegen::notes::FlagBits;
-use crate::backend::cuda::codegen::{body, elementwise, mask, parameters, reduce, scan, tiled, Variant, THREADS};
+use crate::backend::cuda::codegen::{
+    body, elementwise, mask, parameters, patch, reduce, scan, tiled, Variant, THREADS,
+};
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
 use crate::backend::cuda::driver::kernel::{Kernel, Packed, Shape};
@@ -22,6 +24,9 @@ pub(crate) enum Use {
     /// Taken where its mask is TRUE; also where it is NA?
     Mask(bool),
     Scan(Scan),
+    /// Assigned to a part of an array: with so many axes, where it lies; with so many windows, in a second array.
+    Put(u8),
+    Patch(u8),
 }
 
 /// A kernel for a plan, and what launching it takes.
@@ -82,12 +87,15 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         }
         Use::Mask(keep_na) => (mask::source(plan, variant, keep_na), mask::COUNT, 1),
         Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
+        Use::Put(rank) => (patch::source(plan, variant, rank, false), patch::NAME, 1),
+        Use::Patch(rank) => (patch::source(plan, variant, rank, true), patch::NAME, 1),
     };
     let label = match how {
         Use::Store => plan.key(),
         Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
         Use::Mask(_) => format!("subset of {}", plan.key()),
         Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
+        Use::Put(_) | Use::Patch(_) => format!("assignment of {}", plan.key()),
     };
     let module = cuda.load(&source, &label)?;
     let second = match how {

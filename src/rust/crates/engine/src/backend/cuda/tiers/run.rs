@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use super::choose;
 use super::planned::{hit, Use};
-use crate::backend::cuda::codegen::{body, elementwise, parameters, tiled, Variant};
+use crate::backend::cuda::codegen::{body, elementwise, parameters, patch, tiled, Variant};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::blocks;
 use crate::backend::cuda::interpret;
-use crate::memory::buffer::Buffer;
+use crate::backend::Base;
+use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 
+/// Buffers of so many bytes are indexed by 64 bits where a part of them is assigned to.
+const MOST_NARROW: usize = 1 << 30;
+
 /// Computes a plan's outputs.
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
-    if bound.n == 0 {
-        return Ok(());
-    }
     let (mut inline, many): ([u64; 4], Vec<u64>);
     let addresses = if outputs.len() <= 4 {
         inline = [0; 4];
@@ -26,6 +27,14 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         many = outputs.iter().map(|b| b.address).collect();
         &many
     };
+    run_at(cuda, plan, bound, addresses)
+}
+
+/// As `run`, to addresses.
+pub fn run_at(cuda: &Cuda, plan: &Plan, bound: &Bound, addresses: &[u64]) -> Result<()> {
+    if bound.n == 0 {
+        return Ok(());
+    }
     let tiled = tiled::choose(plan, bound);
     if tiled.inputs == 0 && choose::uses_kernels() {
         if let Some((planned, fit, block)) = hit(cuda, plan, bound, addresses) {
@@ -45,4 +54,33 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
         (Some(tiles), count as u32)
     };
     planned.launch(cuda, plan, bound, variant, addresses, tiles.as_ref(), grid)
+}
+
+/// `Backend::put`.
+pub fn put(cuda: &Cuda, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool> {
+    if base.is_none() && part.layout.is_contiguous() {
+        return run_at(cuda, plan, bound, &[part.address()]).map(|()| true);
+    }
+    let windows = match base {
+        Some(base) => match patch::windows(base.dim, base.axes) {
+            Some(windows) => windows,
+            None => return Ok(false),
+        },
+        None if part.layout.shape().len() > patch::MOST_AXES => return Ok(false),
+        None => Vec::new(),
+    };
+    // `patch` writes all of the buffer, `put` from the part's first element on
+    let (how, address, n) = match base {
+        Some(base) => (Use::Patch(windows.len() as u8), part.buffer.address, base.view.len()),
+        None => (Use::Put(part.layout.shape().len() as u8), part.address(), bound.n),
+    };
+    let variant = parameters::fit(plan, bound, 1, &[address]).0;
+    let variant = Variant { wide: variant.wide || part.buffer.bytes >= MOST_NARROW, ..variant };
+    let Some(planned) = choose::kernel(cuda, plan, how, variant)? else { return Ok(false) };
+    let job = match base {
+        Some(base) => patch::pack_patch(&windows, base.view.address(), variant.wide),
+        None => patch::pack_put(part, variant.wide),
+    };
+    planned.launch(cuda, plan, bound, variant, &[address], Some(&job), blocks(n, patch::block_elements()))?;
+    Ok(true)
 }

@@ -1,0 +1,204 @@
+//! Assignment to a part of an array: in its own memory where nothing else reads that, else in a second buffer that takes
+//! its place. A value that reads the array is an input of the kernel that fills the second buffer, so no element is read
+//! after it was written.
+
+use std::sync::Arc;
+
+use crate::array::strided::store;
+use crate::array::subscript::forget_ranges;
+use crate::array::Array;
+use crate::backend::{self, cpu, Base};
+use crate::memory::buffer::{Device, View};
+use verdigris_ops::dtype::Kind;
+use verdigris_ops::error::Result;
+use verdigris_ops::layout::{Axis, Layout};
+use verdigris_ops::rule::{promote, Typed};
+use verdigris_ops::scalar::Scalar;
+
+/// What an assignment has made.
+pub enum Assigned {
+    /// The array's own memory was written.
+    InPlace,
+    /// The values are in another array. `warned`: computing them may have left a warning, which R may make an error.
+    New { array: Array, warned: bool },
+}
+
+/// From so many elements on a value is computed before it is written in place on the cpu: that may be interrupted.
+const LONG: usize = 1 << 14;
+
+impl Array {
+    /// The values, where they may be written in place: nothing but the caller holds the node, which he does `holders`
+    /// times, nothing else holds the buffer, nobody outside knows it, and no graph is recorded, which would write again.
+    fn own(&self, holders: usize) -> Result<Option<View>> {
+        if Arc::strong_count(self.node()) != holders {
+            return Ok(None);
+        }
+        let Some(view) = self.node().sole() else { return Ok(None) };
+        let backend = backend::of(view.buffer.device)?;
+        let records = backend.tracks() && backend.streams().is_some_and(|streams| streams.is_capturing());
+        Ok((!records).then_some(view))
+    }
+
+    /// One element from a number of R's, in place; false where that cannot be, or would change the dtype.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn assign_one(&self, place: usize, value: Scalar, kind: Kind, holders: usize) -> Result<bool> {
+        let dtype = self.dtype();
+        let keeps = promote(&[Typed::Array(dtype), Typed::Value(kind)]) == dtype;
+        if !keeps || kind == Kind::Integer64 || place >= self.len() {
+            return Ok(false);
+        }
+        let Some(view) = self.own(holders)? else { return Ok(false) };
+        let part = View { layout: Layout::new(view.layout.offset_of(place), &[1], &[1]), ..view };
+        if self.device() == Device::Cpu {
+            cpu::set(&part, value.to(dtype.class()));
+        } else {
+            let (plan, bound) = Array::full(value, dtype, 1, self.device())?.plan()?;
+            backend::of(self.device())?.put(&plan, &bound, &part, None)?;
+        }
+        forget_ranges();
+        Ok(true)
+    }
+
+    /// `self[ranges] <- value`: a range of each axis of `dim`; the value has this dtype, and an element for each place,
+    /// of which there are some.
+    ///
+    /// # Errors
+    /// Those of computing; the array is as it was then.
+    pub fn assign_ranges(&self, dim: &[usize], axes: &[Axis], value: &Array, holders: usize) -> Result<Assigned> {
+        let backend = backend::of(self.device())?;
+        let (dtype, n, size) = (self.dtype(), self.len(), self.dtype().size());
+        let alone = Arc::strong_count(self.node()) == holders;
+        let cheap = !alone && !self.is_ready() && self.pending() <= 1;
+        if !cheap {
+            self.compute()?;
+        }
+        let (plan, bound) = value.planned(true)?;
+        let warned = !bound.sites.is_empty();
+        // a value that reads this array holds its buffer by now
+        if let Some(view) = self.own(holders)?.filter(|_| !warned) {
+            if let Some(layout) = view.layout.view(dim, axes) {
+                let part = View { layout, ..view };
+                let done = if self.device() == Device::Cpu && part.len() >= LONG {
+                    let (plan, bound) = Array::from_view(value.contiguous()?).plan()?;
+                    backend.put(&plan, &bound, &part, None)?
+                } else {
+                    backend.put(&plan, &bound, &part, None)?
+                };
+                if !done {
+                    store(value, &part)?;
+                }
+                forget_ranges();
+                return Ok(Assigned::InPlace);
+            }
+        }
+        let whole = View::contiguous(backend.allocate(n * size)?, dtype, n);
+        let part = View { layout: whole.layout.view(dim, axes).unwrap_or(Layout::contiguous(0)), ..whole.clone() };
+        let base = if cheap {
+            // what costs no more than a copy, as a constant, is computed where it is wanted
+            let (plan, bound) = self.planned(true)?;
+            backend.run(&plan, &bound, std::slice::from_ref(&whole.buffer))?;
+            None
+        } else {
+            Some(self.contiguous()?)
+        };
+        let around = base.as_ref().map(|view| Base { view, dim, axes });
+        if !backend.put(&plan, &bound, &part, around.as_ref())? {
+            if let Some(view) = &base {
+                backend.copy(&view.buffer, view.layout.offset() * size, &whole.buffer, 0, n * size)?;
+            }
+            store(value, &part)?;
+        }
+        Ok(Assigned::New { array: Array::from_view(whole), warned })
+    }
+
+    /// `self[at] <- values`: positions from 0 (int64), of equal ones the last wins; the values have this dtype, and are
+    /// recycled.
+    ///
+    /// # Errors
+    /// Those of computing; the array is as it was then.
+    pub fn assign_at(&self, at: &Array, values: &Array, holders: usize) -> Result<Assigned> {
+        if Arc::strong_count(self.node()) == holders {
+            self.compute()?;
+        }
+        let warned = !at.is_ready() || !values.is_ready();
+        let (at, values) = (at.contiguous()?, values.contiguous()?);
+        if let Some(view) = self.own(holders)?.filter(|_| !warned) {
+            if view.layout.is_contiguous() && view.layout.offset() == 0 {
+                if !at.is_empty() && !values.is_empty() {
+                    backend::of(self.device())?.scatter(&view.buffer, self.dtype(), self.len(), &at, &values)?;
+                }
+                forget_ranges();
+                return Ok(Assigned::InPlace);
+            }
+        }
+        let (at, values) = (Array::from_view(at), Array::from_view(values));
+        Ok(Assigned::New { array: self.scatter(&at, &values, self.len())?, warned })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Operand;
+    use crate::testing::{apply, array, twice, values};
+
+    const MIDDLE: [Axis; 1] = [Axis { of: 0, start: 1, step: 1, extent: 2 }];
+
+    fn address(x: &Array) -> u64 {
+        x.evaluate().expect("values").address()
+    }
+
+    #[test]
+    fn what_nobody_else_holds_is_written_in_place() {
+        let x = array(&[1.0, 2.0, 3.0, 4.0]);
+        let at = address(&x);
+        let value = twice(&array(&[10.0, 20.0]));
+        assert!(matches!(x.assign_ranges(&[4], &MIDDLE, &value, 1), Ok(Assigned::InPlace)));
+        assert!(x.assign_one(3, Scalar::I32(7), Kind::Integer, 1).expect("written"));
+        assert_eq!((values(&x), address(&x)), (vec![1.0, 20.0, 40.0, 7.0], at));
+        // another holder of the array, another view of its memory, memory that others know, another dtype
+        let other = x.clone();
+        assert!(!x.assign_one(0, Scalar::F64(5.0), Kind::Double, 1).expect("asked"));
+        drop(other);
+        let view = x.view(&[4], &MIDDLE).expect("a view").evaluate().expect("values");
+        assert!(!x.assign_one(0, Scalar::F64(5.0), Kind::Double, 1).expect("asked"));
+        drop(view);
+        assert!(!x.assign_one(0, Scalar::C128([5.0, 0.0]), Kind::Complex, 1).expect("asked"));
+        assert!(x.assign_one(0, Scalar::F64(5.0), Kind::Double, 1).expect("asked"));
+        x.evaluate().expect("values").buffer.share();
+        assert!(!x.assign_one(0, Scalar::F64(6.0), Kind::Double, 1).expect("asked"));
+        assert_eq!(values(&x), [5.0, 20.0, 40.0, 7.0]);
+    }
+
+    #[test]
+    fn a_value_that_reads_the_array_goes_to_a_second_buffer() {
+        let x = array(&[1.0, 2.0, 3.0, 4.0]);
+        let part = |start| x.view(&[4], &[Axis { start, ..MIDDLE[0] }]).expect("a view");
+        let value = apply("add", &[part(0), part(2)].map(Operand::Array));
+        let Ok(Assigned::New { array: new, warned: false }) = x.assign_ranges(&[4], &MIDDLE, &value, 1) else {
+            panic!("it is written over while it is read")
+        };
+        assert_eq!(values(&new), [1.0, 4.0, 6.0, 4.0]);
+        assert_eq!(values(&x), [1.0, 2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn strided_parts_of_matrices_are_written_where_they_lie() {
+        let host: Vec<f64> = (0..35).map(f64::from).collect();
+        let axes = [Axis { of: 0, start: 1, step: 2, extent: 2 }, Axis { of: 1, start: 6, step: -3, extent: 3 }];
+        let value = twice(&array(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+        let mut expected = host.clone();
+        for k in 0..6 {
+            expected[1 + 2 * (k % 2) + 5 * (6 - 3 * (k / 2))] = 2.0 * (k as f64 + 1.0);
+        }
+        let x = array(&host);
+        assert!(matches!(x.assign_ranges(&[5, 7], &axes, &value, 1), Ok(Assigned::InPlace)));
+        assert_eq!(values(&x), expected);
+        let (x, held) = (array(&host), array(&host));
+        let _other = held.clone();
+        let Ok(Assigned::New { array: new, .. }) = held.assign_ranges(&[5, 7], &axes, &value, 1) else { panic!() };
+        assert_eq!((values(&new), values(&held)), (expected, values(&x)));
+    }
+}

@@ -1,0 +1,221 @@
+// Whether an assignment function may write to its first argument.
+//
+// `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before that R has made sure, by its counts of references, that nothing
+// but the variable refers to the vector; it copies one that is shared. The method sees more references, those of its
+// own arguments, so it cannot ask. What holds when it is called holds for as long as no code runs that could make a
+// reference: v is evaluated, but i is not. So subscripts are looked at before they are evaluated: constants, variables
+// that have a value, and calls of functions of base R that do nothing but compute.
+#include "target.h"
+#include "altrep-array.h"
+#include "dots.h"
+
+// So many calls are looked at, of so many within one another.
+enum { MOST_CALLS = 32, DEEPEST = 16 };
+
+static SEXP tmp_symbol, x_symbol, value_symbol, array_class;
+static SEXP pure[24];
+
+void vg_init_target(void) {
+  static const char *names[] = {"+", "-", "*", "/", "^", "%%", "%/%", ":", "(", "!", "&", "|", "==", "!=", "<", ">", "<=",
+    ">=", "c", "length", "seq_len", "is.na", "[", NULL};
+  for (int k = 0; names[k] != NULL; k++) pure[k] = Rf_install(names[k]);
+  tmp_symbol = Rf_install("*tmp*");
+  x_symbol = Rf_install("x");
+  value_symbol = Rf_install("value");
+  array_class = Rf_mkChar("gpu_array");
+  R_PreserveObject(array_class);
+}
+
+// ---- arguments -------------------------------------------------------------------------------------
+
+// What is known of a variable or an argument.
+enum { UNKNOWN, VALUE, FORCED, DELAYED };
+typedef struct {
+  int kind;
+  SEXP value;     // of VALUE and FORCED
+  SEXP code, env; // of DELAYED; the code of FORCED
+} binding;
+
+static const binding unknown = {UNKNOWN, NULL, NULL, NULL};
+
+#if R_VERSION >= R_Version(4, 6, 0)
+
+static binding variable(SEXP symbol, SEXP env) {
+  binding b = unknown;
+  switch (R_GetBindingType(symbol, env)) {
+  case R_BindingTypeValue:
+    b.kind = VALUE;
+    b.value = R_getVar(symbol, env, FALSE);
+    break;
+  case R_BindingTypeForced:
+    b.kind = FORCED;
+    b.value = R_getVar(symbol, env, FALSE);
+    b.code = R_ForcedBindingExpression(symbol, env);
+    break;
+  case R_BindingTypeDelayed:
+    b.kind = DELAYED;
+    b.code = R_DelayedBindingExpression(symbol, env);
+    b.env = R_DelayedBindingEnvironment(symbol, env);
+    break;
+  default: break;
+  }
+  return b;
+}
+
+static binding dot(int k, SEXP rho) {
+  binding b = unknown;
+  switch (R_GetDotType(k, rho)) {
+  case R_DotTypeValue:
+    b.kind = VALUE;
+    b.value = R_DotsElt(k, rho);
+    break;
+  case R_DotTypeForced:
+    b.kind = FORCED;
+    b.value = R_DotsElt(k, rho);
+    b.code = R_DotForcedExpression(k, rho);
+    break;
+  case R_DotTypeDelayed:
+    b.kind = DELAYED;
+    b.code = R_DotDelayedExpression(k, rho);
+    b.env = R_DotDelayedEnvironment(k, rho);
+    break;
+  default: break;
+  }
+  return b;
+}
+
+static SEXP parent(SEXP env) { return R_ParentEnv(env); }
+
+static int is_bound(SEXP symbol, SEXP env) { return R_GetBindingType(symbol, env) != R_BindingTypeUnbound; }
+
+#else
+
+static binding of_value(SEXP value) {
+  binding b = {VALUE, value, NULL, NULL};
+  while (TYPEOF(b.value) == PROMSXP) {
+    SEXP promise = b.value, code = PREXPR(promise);
+    if (PRVALUE(promise) == R_UnboundValue) {
+      binding delayed = {DELAYED, NULL, code, PRENV(promise)};
+      return delayed;
+    }
+    // a promise where one was handed on
+    while (TYPEOF(code) == PROMSXP) code = PREXPR(code);
+    b.kind = FORCED;
+    b.code = code;
+    b.value = PRVALUE(promise);
+  }
+  return b.value == R_MissingArg || b.value == R_UnboundValue ? unknown : b;
+}
+
+static SEXP parent(SEXP env) { return ENCLOS(env); }
+
+static int is_bound(SEXP symbol, SEXP env) { return R_existsVarInFrame(env, symbol); }
+
+static binding variable(SEXP symbol, SEXP env) {
+  if (!is_bound(symbol, env) || R_BindingIsActive(symbol, env)) return unknown;
+  return of_value(Rf_findVarInFrame3(env, symbol, TRUE));
+}
+
+static binding dot(int k, SEXP rho) {
+  SEXP dots = Rf_findVarInFrame(rho, R_DotsSymbol);
+  while (--k > 0) dots = CDR(dots);
+  return of_value(CAR(dots));
+}
+
+#endif
+
+// ---- code that makes no reference ------------------------------------------------------------------
+
+typedef struct {
+  int calls, depth;
+} budget;
+
+static int is_code(SEXP x) { return TYPEOF(x) == SYMSXP || TYPEOF(x) == LANGSXP || TYPEOF(x) == BCODESXP; }
+
+static int is_pure(SEXP code, SEXP env, int is_operand, budget *left);
+
+// A function of base R's dispatches on the class of what it is given; ours make no reference.
+static int is_plain(SEXP value) {
+  switch (TYPEOF(value)) {
+  case NILSXP: case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: case STRSXP:
+    return !Rf_isObject(value) || vg_data_of(value) != NULL;
+  default: return 0;
+  }
+}
+
+static int is_pure_binding(binding b, int is_operand, budget *left) {
+  switch (b.kind) {
+  case VALUE:
+  case FORCED: return !is_operand || is_plain(b.value);
+  case DELAYED: return is_pure(b.code, b.env, is_operand, left);
+  default: return 0;
+  }
+}
+
+// Whether the name of a function stands for base R's.
+static int is_base(SEXP symbol, SEXP env) {
+  for (; env != R_BaseEnv && env != R_BaseNamespace; env = parent(env)) {
+    if (env == R_EmptyEnv || is_bound(symbol, env)) return 0;
+  }
+  return 1;
+}
+
+static int is_pure_function(SEXP symbol, SEXP env) {
+  for (int k = 0; pure[k] != NULL; k++) {
+    if (pure[k] == symbol) return is_base(symbol, env);
+  }
+  return 0;
+}
+
+static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
+  if (left->depth == 0) return 0;
+  left->depth--;
+  int yes = 0;
+  switch (TYPEOF(code)) {
+  case SYMSXP:
+    if (code == R_MissingArg || code == R_DotsSymbol) break;
+    while (env != R_EmptyEnv && !is_bound(code, env)) env = parent(env);
+    if (env != R_EmptyEnv) yes = is_pure_binding(variable(code, env), is_operand, left);
+    break;
+  case LANGSXP:
+    if (left->calls == 0 || TYPEOF(CAR(code)) != SYMSXP || !is_pure_function(CAR(code), env)) break;
+    left->calls--;
+    yes = 1;
+    for (SEXP args = CDR(code); yes && args != R_NilValue; args = CDR(args)) yes = is_pure(CAR(args), env, 1, left);
+    break;
+#if R_VERSION < R_Version(4, 6, 0)
+  case PROMSXP: yes = is_pure_binding(of_value(code), is_operand, left); break;
+#else
+  case PROMSXP: break;
+#endif
+  case BCODESXP: break;
+  default: yes = !is_operand || is_plain(code);
+  }
+  left->depth++;
+  return yes;
+}
+
+// An argument of the method. One that is evaluated by now was so before the method was called, by R < 4.3 where there are
+// S4 methods to look for, and may have run any code.
+static int is_quiet(binding b) {
+  budget left = {MOST_CALLS, DEEPEST};
+  return b.kind == FORCED ? !is_code(b.code) : is_pure_binding(b, 0, &left);
+}
+
+int vg_is_target(SEXP x, SEXP i, SEXP rho) {
+  // no wrapper, and no method of a class that comes before ours, which may have kept it
+  if (vg_data_of(x) == NULL) return 0;
+  SEXP class = Rf_getAttrib(x, R_ClassSymbol);
+  if (TYPEOF(class) != STRSXP || XLENGTH(class) == 0 || STRING_ELT(class, 0) != array_class) return 0;
+  binding target = variable(x_symbol, rho);
+  if (target.kind != FORCED || target.value != x || target.code != tmp_symbol) return 0;
+  // R hands on the value that it has; code is somebody's own call
+  binding value = variable(value_symbol, rho);
+  if (value.kind == UNKNOWN || (value.kind == DELAYED && is_code(value.code))) return 0;
+  if (i != NULL && !is_quiet(variable(i, rho))) return 0;
+  int n = vg_dots_length(rho);
+  for (int k = 1; k <= n; k++) {
+    if (vg_dots_kind(k, rho) != VG_EMPTY && !is_quiet(dot(k, rho))) return 0;
+  }
+  return 1;
+}
