@@ -148,9 +148,9 @@ entry! {
     /// bytes that arrays held on one device since the last call, and launches that were graphs of one kernel.
     fn counters() {
         use verdigris_engine::memory::counters::*;
-        let [launches, up, down, compiled, hits, again] =
-            [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS, &RELAUNCHES].map(|c| c.get() as f64);
-        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64, again].into_iter()))
+        let [launches, up, down, compiled, hits, again, in_place] =
+            [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS, &RELAUNCHES, &IN_PLACE].map(|c| c.get() as f64);
+        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64, again, in_place].into_iter()))
     }
 
     /// Gives what the device's pool keeps, and what is kept on the host, back to the system.

@@ -9,6 +9,7 @@ use crate::array::subscript::forget_ranges;
 use crate::array::Array;
 use crate::backend::{self, cpu, Base};
 use crate::memory::buffer::{Device, View};
+use crate::memory::counters;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::error::Result;
 use verdigris_ops::layout::{Axis, Layout};
@@ -21,6 +22,11 @@ pub enum Assigned {
     InPlace,
     /// The values are in another array. `warned`: computing them may have left a warning, which R may make an error.
     New { array: Array, warned: bool },
+}
+
+fn written_in_place() {
+    forget_ranges();
+    counters::IN_PLACE.add(1);
 }
 
 /// From so many elements on a value is computed before it is written in place on the cpu: that may be interrupted.
@@ -57,7 +63,7 @@ impl Array {
             let (plan, bound) = Array::full(value, dtype, 1, self.device())?.plan()?;
             backend::of(self.device())?.put(&plan, &bound, &part, None)?;
         }
-        forget_ranges();
+        written_in_place();
         Ok(true)
     }
 
@@ -89,7 +95,7 @@ impl Array {
                 if !done {
                     store(value, &part)?;
                 }
-                forget_ranges();
+                written_in_place();
                 return Ok(Assigned::InPlace);
             }
         }
@@ -129,7 +135,7 @@ impl Array {
                 if !at.is_empty() && !values.is_empty() {
                     backend::of(self.device())?.scatter(&view.buffer, self.dtype(), self.len(), &at, &values)?;
                 }
-                forget_ranges();
+                written_in_place();
                 return Ok(Assigned::InPlace);
             }
         }

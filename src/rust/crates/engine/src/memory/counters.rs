@@ -31,6 +31,8 @@ pub static BYTES_DOWN: Counter = Counter::new();
 /// Sources that NVRTC has compiled, and those that were found compiled on the disk.
 pub static COMPILED: Counter = Counter::new();
 pub static CACHE_HITS: Counter = Counter::new();
+/// Assignments to parts of arrays that were written in place.
+pub static IN_PLACE: Counter = Counter::new();
 
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
