@@ -430,6 +430,26 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 diag <- interposed("diag", "x",
   diag_of_array(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()))
 
+#' @rdname subsetting
+#' @usage NULL
+#' @export
+`diag<-` <- interposed("diag<-", "x", assign_diagonal(x, value, environment()))
+
+# `frame` is that of `diag<-`, whose first argument R may allow to be written in place.
+assign_diagonal <- function(x, value, frame) {
+  d <- attr(x, "dim")
+  if (length(d) != 2L) stop_as_base("only matrix diagonals can be replaced")
+  m <- min(d)
+  if (length(value) != 1L && length(value) != m) stop_as_base("replacement diagonal has wrong length")
+  if (m == 0L) return(x)
+  i <- seq_len(m)
+  out <- .External2(C_replace_at, frame, i + (i - 1) * d[1L])
+  if (is.null(out)) {
+    x[cbind(i, i)] <- value
+    x
+  } else out
+}
+
 # `extents` are the ones that were given.
 diag_of_array <- function(x, extents, names, given) {
   d <- attr(x, "dim")

@@ -78,7 +78,7 @@ static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
     {"C_launch", (DL_FUNC)C_launch, 0}, {"C_evaluate", (DL_FUNC)C_evaluate, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
     {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
-    {"C_replace_element", (DL_FUNC)C_replace_element, 0},
+    {"C_replace_element", (DL_FUNC)C_replace_element, 0}, {"C_replace_at", (DL_FUNC)C_replace_at, 2},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
     {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},
     {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},

@@ -335,6 +335,12 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
 
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names, 0); }
 
+// Whether elements may be assigned from it here.
+static int is_value(SEXP value) {
+  int is_complex = TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value));
+  return value != R_NilValue && (is_plain(value) || is_complex);
+}
+
 // The place, from 0, that a number means on an axis; -1 for all else.
 static double place_on(SEXP i, double extent) {
   if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return -1;
@@ -383,8 +389,7 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   // as a function it may be called with the value unnamed, which is then the last subscript
   int known = !vg_is_missing(value_symbol, rho);
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
-  int is_complex = TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value));
-  if (value != R_NilValue && (is_plain(value) || is_complex)) {
+  if (is_value(value)) {
     SEXP at = XLENGTH(values) == 0 ? Rf_allocVector(VECSXP, 1) : positions(x, values);
     if (at != NULL) {
       PROTECT(at);
@@ -404,4 +409,18 @@ SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   int done = vg_is_target(x, i_symbol, rho) && put_one(x, i_symbol, Rf_eval(value_symbol, rho), rho);
   UNPROTECT(1);
   return done ? x : R_NilValue;
+}
+
+// .External2(C_replace_at, frame, at) for an assignment function with arguments `x` and `value`, whose frame is given: x
+// with the value at these places; NULL for what R code is to look at.
+SEXP C_replace_at(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP frame = CAR(args = CDR(args)), at = PROTECT(Rf_allocVector(VECSXP, 1));
+  SET_VECTOR_ELT(at, 0, CAR(CDR(args)));
+  SEXP x = PROTECT(Rf_eval(x_symbol, frame)), value = PROTECT(Rf_eval(value_symbol, frame)), out = R_NilValue;
+  if (is_value(value)) {
+    out = put(x, at, value, R_NilValue, vg_is_target(x, NULL, frame));
+    if (is_fault(out)) out = R_NilValue;
+  }
+  UNPROTECT(3);
+  return out;
 }

@@ -7,5 +7,6 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_replace_at(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_take(SEXP x, SEXP at, SEXP drop);
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names);
