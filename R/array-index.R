@@ -59,7 +59,13 @@ is_index_matrix <- function(i, d) {
 #' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are
 #' recorded: the kernel that reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store
 #' nothing in between. On the cpu device `x[i, j]` of an array that is computed is a copy.
-#' `x[i] <- value` gives a new array; the old values stay with whoever else holds them.
+#' `x[i] <- value` leaves the old values to whoever else holds them. Where nobody does, the elements are written in
+#' place: no other variable, list, closure or promise refers to `x`, and no view, recorded operation, export or graph to
+#' its memory (views and operations that are not used any more count until R has collected them). The same holds of
+#' `x[i, j]`, `x[[i]]` and `diag(x)`. Else, and where `value` reads `x`, one kernel fills a second buffer, which `x` has
+#' from then on. A subscript must be numbers, logicals, a variable, or arithmetic, comparisons, `c()`, `:`, `length()`,
+#' `seq_len()` or `is.na()` of these: other calls might keep `x`, so they copy, as names do. `"[<-"(x, i, value = v)`,
+#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value` copies, too.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
 #' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device

@@ -297,8 +297,8 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 // ---- assignment ------------------------------------------------------------------------------------
 
-// x with the value at these places: x itself, if that is a target and is written in place. `names` are those of a vector
-// that grows; NULL for x's. A string where a subscript is at fault.
+// x with the value at these places: x itself, if that is a target and is written in place. `names` are those of a
+// vector that grows; NULL for x's. A string where a subscript is at fault.
 static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
   int flat = XLENGTH(at) == 1;
   SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
@@ -411,8 +411,8 @@ SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return done ? x : R_NilValue;
 }
 
-// .External2(C_replace_at, frame, at) for an assignment function with arguments `x` and `value`, whose frame is given: x
-// with the value at these places; NULL for what R code is to look at.
+// .External2(C_replace_at, frame, at) for an assignment function with arguments `x` and `value`, whose frame is given:
+// x with the value at these places; NULL for what R code is to look at.
 SEXP C_replace_at(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP frame = CAR(args = CDR(args)), at = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(at, 0, CAR(CDR(args)));

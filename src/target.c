@@ -1,7 +1,7 @@
 // Whether an assignment function may write to its first argument.
 //
-// `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before that R has made sure, by its counts of references, that nothing
-// but the variable refers to the vector; it copies one that is shared. The method sees more references, those of its
+// `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before that R has made sure, by its counts of references, that
+// nothing but the variable refers to the vector; it copies one that is shared. The method sees more references, those of its
 // own arguments, so it cannot ask. What holds when it is called holds for as long as no code runs that could make a
 // reference: v is evaluated, but i is not. So subscripts are looked at before they are evaluated: constants, variables
 // that have a value, and calls of functions of base R that do nothing but compute.
@@ -16,8 +16,8 @@ static SEXP tmp_symbol, x_symbol, value_symbol, array_class;
 static SEXP pure[24];
 
 void vg_init_target(void) {
-  static const char *names[] = {"+", "-", "*", "/", "^", "%%", "%/%", ":", "(", "!", "&", "|", "==", "!=", "<", ">", "<=",
-    ">=", "c", "length", "seq_len", "is.na", "[", NULL};
+  static const char *names[] = {"+", "-", "*", "/", "^", "%%", "%/%", ":", "(", "!", "&", "|", "==", "!=", "<", ">",
+    "<=", ">=", "c", "length", "seq_len", "is.na", "[", NULL};
   for (int k = 0; names[k] != NULL; k++) pure[k] = Rf_install(names[k]);
   tmp_symbol = Rf_install("*tmp*");
   x_symbol = Rf_install("x");
@@ -195,8 +195,8 @@ static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
   return yes;
 }
 
-// An argument of the method. One that is evaluated by now was so before the method was called, by R < 4.3 where there are
-// S4 methods to look for, and may have run any code.
+// An argument of the method. One that is evaluated by now was so before the method was called, by R < 4.3 where there
+// are S4 methods to look for, and may have run any code.
 static int is_quiet(binding b) {
   budget left = {MOST_CALLS, DEEPEST};
   return b.kind == FORCED ? !is_code(b.code) : is_pure_binding(b, 0, &left);

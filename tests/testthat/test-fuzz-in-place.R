@@ -12,16 +12,21 @@ plain <- function() pick(plain_vectors)
 number <- function() pick("7", "-2.5", "100L", "TRUE", "NA", "0.5", sprintf("a[%d]", sample(5L, 1L)), "k", "sum(b) / 8")
 
 # Subscripts of a vector; some run code that makes another reference to the vector that is assigned to.
-place <- function() pick("1", "2L", "5", "k", "k + 1", "length(a)", "(k)", "idx[2]", "one[[1]]",
-  sprintf("{ %s <- %s; 3 }", plain(), some()), sprintf("alias(%s, 2)", some()), "late", "now_and_then()")
-places <- function() pick("2:4", "1:3 + k", "c(1, 3, 5)", "-1", "-(1:3)", "idx", "a > 1", "b == 2", "TRUE", "c(2, 2, 4)",
-  "8:1", "seq(1, 7, 2)", "integer()", sprintf("{ %s <- %s; 2:4 }", plain(), some()), "late_range")
+place <- function(x) pick("1", "2L", "5", "k", "k + 1", "length(a)", "(k)", "idx[2]", "one[[1]]",
+  sprintf("{ %s <- %s; 3 }", plain(), some()), sprintf("{ also <- %s; 4 }", x),
+    sprintf("{ assign(\"beyond\", %s); 2 }", x),
+  sprintf("alias(%s, 2)", x), "late", "now_and_then()", sprintf("{ l3 <- list(%s); 1 }", x))
+places <- function(x) pick("2:4", "1:3 + k", "c(1, 3, 5)", "-1", "-(1:3)", "idx", "a > 1", "b == 2", "TRUE",
+  "c(2, 2, 4)",
+  "8:1", "seq(1, 7, 2)", "integer()", sprintf("{ %s <- %s; 2:4 }", plain(), some()), "late_range",
+    sprintf("{ also <- %s; 2:3 }", x))
 # As many values as the range has places, which may read what is assigned to.
 stencil <- function(x) {
   from <- sample(2:4, 1L)
   to <- from + sample(0:2, 1L)
   part <- function(by) sprintf("%s[%d:%d]", x, from + by, to + by)
-  value <- pick(sprintf("%s + %s", part(-1L), part(1L)), part(1L), part(-1L), sprintf("(%s - %s) * 2", part(0L), part(1L)),
+  value <- pick(sprintf("%s + %s", part(-1L), part(1L)), part(1L), part(-1L), sprintf("(%s - %s) * 2", part(0L),
+    part(1L)),
     sprintf("rev(%s)", part(0L)), sprintf("%s[%d:%d]", plain(), from, to), sprintf("%s * %s", part(0L), number()))
   sprintf("%s[%d:%d] <- %s", x, from, to, value)
 }
@@ -33,8 +38,10 @@ matrix_stencil <- function() pick("m[2:3, 2:3] <- m[1:2, 2:3] + m[3:4, 2:3] * 0.
 dim(m) <- c(4, 4)", "rownames(m) <- letters[1:4]", "m[\"a\", 2] <- 3", "m <- n", "m[2, {n <- m; 3}] <- 8")
 
 assignment <- function(x = some()) pick(
-  sprintf("%s[%s] <- %s", x, place(), number()), sprintf("%s[[%s]] <- %s", x, place(), number()),
-  sprintf("%s[%s] <- %s", x, places(), number()), stencil(x),
+  sprintf("%s[%s] <- %s", x, place(x), number()), sprintf("%s[[%s]] <- %s", x, place(x), number()),
+  sprintf("%s[%s] <- %s", x, places(x), number()), stencil(x),
+  # the second write finds what nobody else holds, but for what its subscript does
+  sprintf("%s[1] <- 3; %s[%s] <- %s; %s[5] <- 4", x, x, pick(place(x), places(x)), number(), x),
   sprintf("%s[%s][%s] <- %s", x, "1:4", pick("2", "k", sprintf("{ %s <- %s; 1 }", plain(), x)), number()))
 
 statement <- function() {
@@ -46,14 +53,15 @@ statement <- function() {
     sprintf("%s <- %s", y, x), sprintf("%s <- %s", x, y), sprintf("%s <- %s", x, y),
     sprintf("%s <- %s; %s", y, x, assignment(y)),
     # lists, environments, attributes
-    "l2 <- l", "l <- l2", "l$x <- e$x", "e$x <- l$y", "l <- list(x = a, y = b)", "l2$x[2] <- 17", "o$in_list <- list(z = d)",
+    "l2 <- l", "l <- l2", "l$x <- e$x", "e$x <- l$y", "l <- list(x = a, y = b)", "l2$x[2] <- 17",
+      "o$in_list <- list(z = d)",
     sprintf("e2 <- as.environment(list(x = %s)); e2$x[2] <- 33", x), "f <- e; f$x[1] <- 21",
     sprintf("attr(box, \"held\") <- %s; attr(box, \"held\")[3] <- 44", x), sprintf("%s <- attr(box, \"held\")", y),
     sprintf("names(%s) <- letters[seq_along(%s)]; names(%s)[2] <- \"q\"", y, y, y), sprintf("%s[\"q\"] <- 12", y),
     sprintf("s <- structure(list(v = %s), class = \"boxed\"); s$v[1] <- 3; s", x), sprintf("%s <- s$v", y),
     # functions, closures, promises
     sprintf("%s <- change(%s, %s)", y, x, pick("1", "k", "2:3")), sprintf("change(%s, 2)", x),
-    sprintf("set1(%s) <- %s", y, number()), sprintf("set2(%s, %s) <- %s", x, place(), number()),
+    sprintf("set1(%s) <- %s", y, number()), sprintf("set2(%s, %s) <- %s", x, place(x), number()),
     sprintf("w <- writer(%s); %s <- w(2, 5); %s <- w(3, 6)", x, y, z), sprintf("%s <- w(k, 8)", y),
     "environment(w)$s[2] <- 13", sprintf("%s <- environment(w)$s", y), sprintf("kept <- reader(%s)", x),
     sprintf("%s <- kept()", y), sprintf("delayedAssign(\"later\", %s)", x), sprintf("%s <- later", y),
@@ -63,7 +71,8 @@ statement <- function() {
     sprintf("l3 <- lapply(1:2, function(i) { %s[i] <- i; %s })", y, y),
     sprintf("l3 <- Reduce(function(p, i) { p[i] <- i; p }, 1:3, %s, accumulate = TRUE)", y),
     sprintf("pair <- list(%s, { %s[1] <- 61; 0 })", y, y), sprintf("pair <- list({ %s[1] <- 62; 0 }, %s, %s)", y, y, x),
-    sprintf("pair <- c(list(%s), list({ %s[2] <- 63; %s }))", y, y, y), sprintf("local({ %s[2] <- 64; %s <<- %s })", y, z, y),
+    sprintf("pair <- c(list(%s), list({ %s[2] <- 63; %s }))", y, y, y), sprintf("local({ %s[2] <- 64; %s <<- %s })",
+      y, z, y),
     sprintf("assign(\"%s\", %s); %s[2] <- 65", y, x, y), sprintf("eval(quote(%s[k] <- 66))", y),
     sprintf("with(l, { x[1] <- 67; %s <<- x })", y), sprintf("active[%s] <- 68", pick("1", "k", "2:3")),
     sprintf("%s <- active", y), sprintf("try(%s[{ %s <- %s; stop() }] <- 5, silent = TRUE)", y, z, y),
@@ -71,15 +80,19 @@ statement <- function() {
 %s <- made(8)", y, y),
     # loops
     sprintf("for (el in %s) %s[2] <- el", y, y), sprintf("for (i in 1:4) %s[i] <- %s", x, pick("i", "k", "i / 2")),
-    sprintf("for (i in 2:5) %s[i] <- %s[i - 1] + 1", x, x), sprintf("for (i in 1:3) { %s <- %s; %s[i] <- -i }", z, y, y),
+    sprintf("for (i in 2:5) %s[i] <- %s[i - 1] + 1", x, x), sprintf("for (i in 1:3) { %s <- %s; %s[i] <- -i }", z, y,
+      y),
     sprintf("for (i in 1:3) l$x[i] <- %s[i]", y), sprintf("i <- 0; while (i < 3) { i <- i + 1; %s[[i]] <- i }", y),
     "for (i in 1:2) for (j in 1:3) m[i, j] <- i * j", "for (i in 2:4) m[i, ] <- m[i - 1, ] + 1",
     # what reads later: recorded operations, views, other owners of the memory, addresses, sums
     sprintf("r1 <- %s * 2 + %s", y, z), sprintf("r2 <- r1 - %s", y), sprintf("v1 <- %s[2:6]", x), "v1[2] <- 71",
     sprintf("v2 <- %s[8:1]", y), sprintf("out <- exported(%s)", y), sprintf("again <- imported(exported(%s))", y),
-    sprintf("h <- addressed(%s)", x), sprintf("s1 <- sum(%s)", y), sprintf("%s[1] <- s1", y), "t1 <- t(m)", "t1[1, 2] <- 72",
-    sprintf("q <- sqrt(abs(%s)); q[1] <- 0", y), sprintf("cc <- c(%s, %s); cc[2] <- 73", y, z), sprintf("%s <- %s * 1", y, y),
-    sprintf("in_finalizer(%s)", y), sprintf("%s <- made(%s)", y, pick("8", "8", "80")), "ints[k] <- 3L", "ints[2] <- 2.5",
+    sprintf("h <- addressed(%s)", x), sprintf("s1 <- sum(%s)", y), sprintf("%s[1] <- s1", y), "t1 <- t(m)",
+      "t1[1, 2] <- 72",
+    sprintf("q <- sqrt(abs(%s)); q[1] <- 0", y), sprintf("cc <- c(%s, %s); cc[2] <- 73", y, z),
+      sprintf("%s <- %s * 1", y, y),
+    sprintf("in_finalizer(%s)", y), sprintf("%s <- made(%s)", y, pick("8", "8", "80")), "ints[k] <- 3L",
+      "ints[2] <- 2.5",
     "ints <- counted(8)", "more <- ints; more[1] <- 9L", "flags <- a > 1; flags[2] <- NA",
     "collected()")
 }
@@ -92,7 +105,8 @@ prelude <- function(make, on_device, often) {
   world <- list(
     made = made, counted = function(n) make(seq_len(n)), k = 2L, idx = c(2L, 4L), one = list(3), l3 = NULL, pair = NULL,
     box = 1:3, o = list(in_list = list(z = made(8))), a = made(8), b = made(8), d = made(80), ints = make(1:8),
-    m = make(matrix(as.numeric(1:16), 4)), n = make(matrix(0, 4, 4)), l = list(x = made(8), y = made(8)), l2 = list(x = made(8)),
+    m = make(matrix(as.numeric(1:16), 4)), n = make(matrix(0, 4, 4)), l = list(x = made(8), y = made(8)),
+      l2 = list(x = made(8)),
     change = function(x, i) { x[i] <- 90; x }, writer = function(s) { force(s); function(i, v) { s[i] <<- v; s } },
     reader = function(s) function() s, lazily = function(p, q) { q; p[2] <- 91; p },
     deep = function(x, n) if (n > 0) { x[n] <- n; deep(x, n - 1) } else x,
@@ -115,7 +129,7 @@ inside <- quote({
   attr(box, "held") <- made(8)
   deep <- deep
   environment(deep) <- environment()
-  v1 <- r1 <- cc <- made(8)
+  v1 <- r1 <- cc <- also <- beyond <- last_alias <- a_before <- seen <- made(8)
   t1 <- n
   out <- exported(made(8))
   alias <- function(x, i) { last_alias <<- x; i }
@@ -151,7 +165,8 @@ host <- function(x, depth = 0L) {
 program_function <- function(text, home, compiled) {
   lines <- parse(text = text, keep.source = FALSE)
   # each statement may fail, as it does on both sides
-  tried <- lapply(lines, function(line) bquote(failed <- c(failed, tryCatch({ .(line); FALSE }, error = function(e) TRUE))))
+  tried <- lapply(lines, function(line) bquote(failed <- c(failed, tryCatch({ .(line); FALSE },
+    error = function(e) TRUE))))
   # what programs write to must be their own
   own <- lapply(setdiff(names(prelude(identity, FALSE, 0)), c("made", "counted")), function(name)
     call("<-", as.name(name), as.name(name)))

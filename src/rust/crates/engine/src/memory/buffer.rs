@@ -33,8 +33,9 @@ pub type Watch = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A piece of memory, freed when its owner is dropped.
 ///
-/// The operation that made the buffer writes it once. It does not change afterwards, unless its address was given to a
-/// kernel or to another library (`share`, `Lent`).
+/// The content is written once, by the operation that made the buffer, and not changed afterwards, unless a kernel or
+/// someone outside was given the address (`share`, `Lent`), or an array that alone holds the buffer is assigned to
+/// (`array/assign.rs`).
 pub struct Buffer {
     pub device: Device,
     /// The address on the device; a host address where the device is the cpu. 0 where empty.
