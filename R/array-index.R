@@ -65,7 +65,8 @@ is_index_matrix <- function(i, d) {
 #' `x[i, j]`, `x[[i]]` and `diag(x)`. Else, and where `value` reads `x`, one kernel fills a second buffer, which `x` has
 #' from then on. A subscript must be numbers, logicals, a variable, or arithmetic, comparisons, `c()`, `:`, `length()`,
 #' `seq_len()` or `is.na()` of these: other calls might keep `x`, so they copy, as names do. `"[<-"(x, i, value = v)`,
-#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value` copies, too.
+#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value` copies, too, as does `x[i] <- value` where
+#' Matrix is loaded.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
 #' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device

@@ -348,8 +348,10 @@ static double place_on(SEXP i, double extent) {
   return place >= 1 && place <= extent ? place - 1 : -1;
 }
 
+// One that is known: for the result of a reduction the device would have to be waited for.
 static int is_number(SEXP x) {
-  return (TYPEOF(x) == REALSXP || TYPEOF(x) == INTSXP || TYPEOF(x) == LGLSXP) && !Rf_isObject(x) && XLENGTH(x) == 1;
+  int is_real = TYPEOF(x) == REALSXP || TYPEOF(x) == INTSXP || TYPEOF(x) == LGLSXP;
+  return is_real && !Rf_isObject(x) && XLENGTH(x) == 1 && !vg_is_ours(x);
 }
 
 // Writes one number at one number on each axis of a target, in place; whether that was done. `i` is the symbol of the

@@ -1,10 +1,10 @@
 // Whether an assignment function may write to its first argument.
 //
 // `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before that R has made sure, by its counts of references, that
-// nothing but the variable refers to the vector; it copies one that is shared. The method sees more references, those of its
-// own arguments, so it cannot ask. What holds when it is called holds for as long as no code runs that could make a
-// reference: v is evaluated, but i is not. So subscripts are looked at before they are evaluated: constants, variables
-// that have a value, and calls of functions of base R that do nothing but compute.
+// nothing but the variable refers to the vector; it copies one that is shared. The method sees more references, those
+// of its own arguments, so it cannot ask. What holds when it is called holds for as long as no code runs that could
+// make a reference: v is evaluated, but i is not. So subscripts are looked at before they are evaluated: constants,
+// variables that have a value, and calls of functions of base R that do nothing but compute.
 #include "target.h"
 #include "altrep-array.h"
 #include "dots.h"

@@ -1,7 +1,9 @@
-# Assignment to parts: the same values, types, names, growth, warnings and errors as base R; the old value is unchanged.
+# Assignment to parts: the same values, types, names, growth, warnings and errors as base R; the old value stays. What
+# is assigned a second time is in memory of its own, and written in place.
 
 same_assign <- function(x, i, value, j = NULL, what) {
-  f <- if (is.null(j)) function(v, w) { v[i] <- w; v } else function(v, w) { v[i, j[[1L]]] <- w; v }
+  f <- if (is.null(j)) function(v, w) { v[i] <- w; v[i] <- w; v } else
+    function(v, w) { v[i, j[[1L]]] <- w; v[i, j[[1L]]] <- w; v }
   c(compare(f, list(x, list(value)), what = what), if (is.numeric(value) || is.logical(value) || is.complex(value))
     compare(f, list(x, value), what = paste(what, "(array)")))
 }
@@ -121,4 +123,67 @@ test_that("a logical subscript lengthens a vector, and what is empty stays so on
     found <- c(found, compare(assigned, list(x, list(i), value), what = paste("nothing at", deparse1(i))))
   }
   expect_all_same(found)
+})
+
+# R before 4.3 looks for S4 methods first, where there are any, which leaves references to `x` behind.
+skip_if_s4 <- function() skip_if(getRversion() < "4.3" && isNamespaceLoaded("Matrix"))
+
+# How many of the assignments in `code` were written in place.
+in_place <- function(code) {
+  before <- .Call(verdigris:::C_counters)[[8L]]
+  force(code)
+  .Call(verdigris:::C_counters)[[8L]] - before
+}
+
+test_that("an array that nobody else holds is written in place", {
+  skip_if_s4()
+  x <- gpu(as.numeric(1:100))
+  m <- gpu(matrix(as.numeric(1:100), 10L))
+  l <- list(x = gpu(as.numeric(1:8)))
+  e <- new.env()
+  e$x <- gpu(as.numeric(1:8))
+  i <- c(2L, 5L, 9L)
+  expect_identical(in_place(for (k in 1:9) x[k] <- k / 2), 9)
+  expect_identical(in_place({ x[2:5] <- 1; x[i] <- 7; x[i + 1L] <- c(7, 8, 9); x[length(x)] <- 3L; x[-1] <- 4 }), 5)
+  expect_identical(in_place({ m[2, ] <- 1; m[, 3] <- 1:10; m[2:3, i] <- 5 }), 3)
+  expect_identical(in_place({ m[4, 4] <- 6; m[i, i] <- 8; diag(m) <- 9 }), 3)
+  expect_identical(in_place({ l$x[2] <- 5; l[["x"]][3] <- 6; e$x[1:2] <- 7 }), 3)
+  f <- compiler::cmpfun(function(x, i, v) { x[1] <- 0; x[i] <- v; x[i + 1] <- v; x })
+  expect_identical(in_place(f(x, 3, 9)), 2)
+  if (getRversion() >= "4.3") expect_identical(in_place({ x[[2]] <- 5; m[[2, 3]] <- 4 }), 2)
+})
+
+test_that("an array that somebody holds is not", {
+  x <- gpu(as.numeric(1:100))
+  x[1] <- 0
+  y <- NULL
+  expect_identical(in_place({ y <- x; x[1] <- 1 }), 0)
+  expect_identical(in_place(x[{ y <- x; 1 }] <- 2), 0)
+  delayedAssign("late", { y <- x; 1 })
+  expect_identical(in_place(x[late] <- 3), 0)
+  expect_identical(in_place(`[<-`(x, 1, value = 4)), 0)
+  x[1] <- 5
+  recorded <- x * 2
+  expect_identical(in_place(x[1] <- 6), 0)
+  part <- x[1:90 + 5L]
+  half <- gpu_as_strided(x, 10)
+  expect_identical(in_place(x[1] <- 7), 0)
+  capsule <- as_dlpack(x)
+  expect_identical(in_place(x[1] <- 8), 0)
+  expect_identical(in_place(x[2:5] <- x[1:4] + 1), 0)
+  expect_identical(in_place(x[3] <- x), 0) |> suppressWarnings()
+  expect_identical(collect(y)[1:2], c(2, 2))
+  expect_identical(collect(recorded)[1], 10)
+  expect_identical(c(collect(half)[1], collect(from_dlpack(capsule))[1]), c(6, 7))
+})
+
+test_that("a number that is written in place is rounded as one that is uploaded", {
+  set.seed(1)
+  v <- c(rnorm(50) * 10^runif(50, -8, 8), 0.1, 1 / 3, 65504, 65520, 1e-8, NA, NaN, Inf, -Inf, -0, 2049, 2049.5)
+  for (dtype in c("float64", "float32", "float16", "bfloat16")) {
+    x <- as_gpu(numeric(length(v)), dtype, device = test_device)
+    written <- in_place(for (k in seq_along(v)) x[k] <- v[k])
+    expect_identical(collect(x), collect(as_gpu(v, dtype, device = test_device)), info = dtype)
+    if (getRversion() >= "4.3" || !isNamespaceLoaded("Matrix")) expect_gte(written, length(v) - 1)
+  }
 })

@@ -248,8 +248,8 @@ impl Handle {
         read.is_some_and(|sum| sum == self.checksum(block))
     }
 
-    /// Whether the values may be written in place, as far as that is known here: R has no address of them, they came from
-    /// nobody else, and nothing that was recorded reads them.
+    /// Whether the values may be written in place, as far as that is known here: R has no address of them, they came
+    /// from nobody else, and nothing that was recorded reads them.
     pub fn is_writable(&self) -> bool {
         let plain = !self.number && !self.freed.get() && !self.dirty.get() && !self.import.get();
         plain && !self.is_recorded_on() && !self.is_held()

@@ -1,6 +1,6 @@
-//! Assignment to a part of an array: in its own memory where nothing else reads that, else in a second buffer that takes
-//! its place. A value that reads the array is an input of the kernel that fills the second buffer, so no element is read
-//! after it was written.
+//! Assignment to a part of an array: in its own memory where nothing else reads that, else in a second buffer that
+//! takes its place. A value that reads the array is an input of the kernel that fills the second buffer, so no element
+//! is read after it was written.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ const LONG: usize = 1 << 14;
 
 impl Array {
     /// The values, where they may be written in place: nothing but the caller holds the node, which he does `holders`
-    /// times, nothing else holds the buffer, nobody outside knows it, and no graph is recorded, which would write again.
+    /// times, nothing else holds the buffer, nobody outside knows it, and no graph is recorded, which would write
+    /// again.
     fn own(&self, holders: usize) -> Result<Option<View>> {
         if Arc::strong_count(self.node()) != holders {
             return Ok(None);
@@ -67,8 +68,8 @@ impl Array {
         Ok(true)
     }
 
-    /// `self[ranges] <- value`: a range of each axis of `dim`; the value has this dtype, and an element for each place,
-    /// of which there are some.
+    /// `self[ranges] <- value`: a range of each axis of `dim`; the value has this dtype, and an element for each
+    /// place, of which there are some.
     ///
     /// # Errors
     /// Those of computing; the array is as it was then.
@@ -119,8 +120,8 @@ impl Array {
         Ok(Assigned::New { array: Array::from_view(whole), warned })
     }
 
-    /// `self[at] <- values`: positions from 0 (int64), of equal ones the last wins; the values have this dtype, and are
-    /// recycled.
+    /// `self[at] <- values`: positions from 0 (int64), of equal ones the last wins; the values have this dtype, and
+    /// are recycled.
     ///
     /// # Errors
     /// Those of computing; the array is as it was then.
@@ -128,7 +129,7 @@ impl Array {
         if Arc::strong_count(self.node()) == holders {
             self.compute()?;
         }
-        let warned = !at.is_ready() || !values.is_ready();
+        let warned = !values.is_ready() && !values.plan()?.1.sites.is_empty();
         let (at, values) = (at.contiguous()?, values.contiguous()?);
         if let Some(view) = self.own(holders)?.filter(|_| !warned) {
             if view.layout.is_contiguous() && view.layout.offset() == 0 {

@@ -56,7 +56,8 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// The array that an assignment to a part of it gives a second buffer: contiguous, its extents, and the part of each axis.
+/// The array that an assignment to a part of it gives a second buffer: contiguous, its extents, and the part of each
+/// axis.
 pub struct Base<'a> {
     pub view: &'a View,
     pub dim: &'a [usize],
@@ -111,9 +112,9 @@ pub trait Backend: Send + Sync {
     /// Computes an elementwise plan. Output `k` is written to `outputs[k]`, contiguous.
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()>;
 
-    /// Computes an elementwise plan of one output into the places of a view, of which the plan's inputs hold none. With a
-    /// base the view's buffer takes the base's elements in all other places. False where the device has no kernel for
-    /// that, and nothing was done.
+    /// Computes an elementwise plan of one output into the places of a view, of which the plan's inputs hold none.
+    /// With a base the view's buffer takes the base's elements in all other places. False where the device has no
+    /// kernel for that, and nothing was done.
     fn put(&self, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool>;
 
     /// Reduces the plan's value over everything, to the host.

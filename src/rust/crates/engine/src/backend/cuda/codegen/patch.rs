@@ -1,5 +1,5 @@
-//! The kernels that assign a plan's values to a part of an array: `put` writes that part where it lies, `patch` writes a
-//! second array, with the plan's values in the part and the old elements around it.
+//! The kernels that assign a plan's values to a part of an array: `put` writes that part where it lies, `patch` writes
+//! a second array, with the plan's values in the part and the old elements around it.
 
 use std::fmt::Write as _;
 
@@ -31,8 +31,8 @@ pub struct Window {
     count: usize,
 }
 
-/// The part of an array by windows; axes that it has all of are joined with the next one. None where it takes steps, or
-/// turns axes, or has too many.
+/// The part of an array by windows; axes that it has all of are joined with the next one. None where it takes steps,
+/// or turns axes, or has too many.
 pub fn windows(dim: &[usize], axes: &[Axis]) -> Option<Vec<Window>> {
     let mut out: Vec<Window> = Vec::with_capacity(dim.len());
     for (k, (&extent, axis)) in dim.iter().zip(axes).enumerate() {
