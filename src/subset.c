@@ -354,25 +354,31 @@ static int is_number(SEXP x) {
   return is_real && !Rf_isObject(x) && XLENGTH(x) == 1 && !vg_is_ours(x);
 }
 
-// Writes one number at one number on each axis of a target, in place; whether that was done. `i` is the symbol of the
+// The place, from 0, in the flat array that one number on each axis means; -1 for all else. `i` is the symbol of the
 // first subscript; NULL, the pointer, where all are among `...`.
-static int put_one(SEXP x, SEXP i, SEXP value, SEXP rho) {
+static double flat_place(SEXP x, SEXP i, SEXP rho) {
   int first = i != NULL, n = vg_dots_length(rho) + first;
-  if (!is_number(value) || n == 0) return 0;
   SEXP dim = PROTECT(n == 1 ? R_NilValue : Rf_getAttrib(x, R_DimSymbol));
   double place = 0, stride = 1;
-  int plain = n == 1 || Rf_length(dim) == n;
-  for (int k = 0; k < n && plain; k++) {
-    plain = (first && k == 0) || vg_dots_kind(k + 1 - first, rho) != VG_EMPTY;
-    if (!plain) break;
+  if (n == 0 || (n > 1 && Rf_length(dim) != n)) place = -1;
+  for (int k = 0; k < n && place >= 0; k++) {
+    int is_first = first && k == 0, j = k + 1 - first;
+    if (!is_first && vg_dots_kind(j, rho) == VG_EMPTY) {
+      place = -1;
+      break;
+    }
     double extent = n == 1 ? (double)Rf_xlength(x) : INTEGER_ELT(dim, k);
-    double at = place_on(first && k == 0 ? Rf_eval(i, rho) : vg_dots_value(k + 1 - first, rho), extent);
-    plain = at >= 0;
-    place += at * stride;
+    double at = place_on(is_first ? Rf_eval(i, rho) : vg_dots_value(j, rho), extent);
+    place = at < 0 ? -1 : place + at * stride;
     stride *= extent;
   }
   UNPROTECT(1);
-  if (!plain) return 0;
+  return place;
+}
+
+// Writes one number at a place of a target, in place; whether that was done.
+static int put_one(SEXP x, double place, SEXP value) {
+  if (place < 0 || !is_number(value)) return 0;
   int done = vg_assign_one(x, (R_xlen_t)place, value);
   if (vg_pending) vg_raise_pending(R_NilValue);
   return done == 1;
@@ -383,9 +389,14 @@ static int put_one(SEXP x, SEXP i, SEXP value, SEXP rho) {
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int is_target = vg_is_target(x, NULL, rho);
-  if (is_target && put_one(x, NULL, Rf_eval(value_symbol, rho), rho)) {
+  if (is_target) {
+    SEXP number = PROTECT(Rf_eval(value_symbol, rho));
+    int done = is_number(number) && put_one(x, flat_place(x, NULL, rho), number);
     UNPROTECT(1);
-    return x;
+    if (done) {
+      UNPROTECT(1);
+      return x;
+    }
   }
   SEXP values = PROTECT(subscripts(rho)), out = NULL;
   // as a function it may be called with the value unnamed, which is then the last subscript
@@ -404,13 +415,25 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// .External2(C_replace_element) in `[[<-.gpu_array`(x, i, ..., value): x, where one number is written in place; NULL
-// for what R code is to look at.
+// .External2(C_replace_element) in `[[<-.gpu_array`(x, i, ..., value): the array with one number in the place that
+// numbers mean; NULL for what R code is to look at.
 SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP x = PROTECT(Rf_eval(x_symbol, rho));
-  int done = vg_is_target(x, i_symbol, rho) && put_one(x, i_symbol, Rf_eval(value_symbol, rho), rho);
-  UNPROTECT(1);
-  return done ? x : R_NilValue;
+  if (vg_is_missing(value_symbol, rho) || vg_is_missing(i_symbol, rho)) return R_NilValue;
+  SEXP x = PROTECT(Rf_eval(x_symbol, rho)), out = R_NilValue;
+  int is_target = vg_is_target(x, i_symbol, rho);
+  SEXP value = PROTECT(Rf_eval(value_symbol, rho));
+  double place = is_value(value) && Rf_xlength(value) == 1 ? flat_place(x, i_symbol, rho) : -1;
+  if (is_target && put_one(x, place, value)) {
+    out = x;
+  } else if (place >= 0) {
+    SEXP at = PROTECT(Rf_allocVector(VECSXP, 1));
+    SET_VECTOR_ELT(at, 0, Rf_ScalarReal(place + 1));
+    out = put(x, at, value, R_NilValue, is_target);
+    if (is_fault(out)) out = R_NilValue;
+    UNPROTECT(1);
+  }
+  UNPROTECT(2);
+  return out;
 }
 
 // .External2(C_replace_at, frame, at) for an assignment function with arguments `x` and `value`, whose frame is given:

@@ -8,11 +8,12 @@
 #include "target.h"
 #include "altrep-array.h"
 #include "dots.h"
+#include "helpers.h"
 
 // So many calls are looked at, of so many within one another.
 enum { MOST_CALLS = 32, DEEPEST = 16 };
 
-static SEXP tmp_symbol, x_symbol, value_symbol, array_class;
+static SEXP tmp_symbol, x_symbol, value_symbol, array_class, caller_call;
 static SEXP pure[24];
 
 void vg_init_target(void) {
@@ -22,6 +23,7 @@ void vg_init_target(void) {
   tmp_symbol = Rf_install("*tmp*");
   x_symbol = Rf_install("x");
   value_symbol = Rf_install("value");
+  caller_call = vg_preserved("parent.frame()");
   array_class = Rf_mkChar("gpu_array");
   R_PreserveObject(array_class);
 }
@@ -128,6 +130,7 @@ static binding dot(int k, SEXP rho) {
 
 typedef struct {
   int calls, depth;
+  int is_late; // whether the code has run: what was a promise then may have run any other
 } budget;
 
 static int is_code(SEXP x) { return TYPEOF(x) == SYMSXP || TYPEOF(x) == LANGSXP || TYPEOF(x) == BCODESXP; }
@@ -145,8 +148,10 @@ static int is_plain(SEXP value) {
 
 static int is_pure_binding(binding b, int is_operand, budget *left) {
   switch (b.kind) {
-  case VALUE:
-  case FORCED: return !is_operand || is_plain(b.value);
+  case FORCED:
+    if (left->is_late && is_code(b.code)) return 0;
+    return !is_operand || is_plain(b.value);
+  case VALUE: return !is_operand || is_plain(b.value);
   case DELAYED: return is_pure(b.code, b.env, is_operand, left);
   default: return 0;
   }
@@ -195,11 +200,17 @@ static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
   return yes;
 }
 
-// An argument of the method. One that is evaluated by now was so before the method was called, by R < 4.3 where there
-// are S4 methods to look for, and may have run any code.
-static int is_quiet(binding b) {
-  budget left = {MOST_CALLS, DEEPEST};
-  return b.kind == FORCED ? !is_code(b.code) : is_pure_binding(b, 0, &left);
+// An argument of the method.
+static int is_quiet(binding b, SEXP rho) {
+  budget left = {MOST_CALLS, DEEPEST, 0};
+  if (b.kind != FORCED || !is_code(b.code)) return is_pure_binding(b, 0, &left);
+#if R_VERSION < R_Version(4, 3, 0)
+  // evaluated by R where it looked for an S4 method, in the frame of the method's caller
+  left.is_late = 1;
+  return is_pure(b.code, Rf_eval(caller_call, rho), 0, &left);
+#else
+  return 0;
+#endif
 }
 
 int vg_is_target(SEXP x, SEXP i, SEXP rho) {
@@ -212,10 +223,10 @@ int vg_is_target(SEXP x, SEXP i, SEXP rho) {
   // R hands on the value that it has; code is somebody's own call
   binding value = variable(value_symbol, rho);
   if (value.kind == UNKNOWN || (value.kind == DELAYED && is_code(value.code))) return 0;
-  if (i != NULL && !is_quiet(variable(i, rho))) return 0;
+  if (i != NULL && !is_quiet(variable(i, rho), rho)) return 0;
   int n = vg_dots_length(rho);
   for (int k = 1; k <= n; k++) {
-    if (vg_dots_kind(k, rho) != VG_EMPTY && !is_quiet(dot(k, rho))) return 0;
+    if (vg_dots_kind(k, rho) != VG_EMPTY && !is_quiet(dot(k, rho), rho)) return 0;
   }
   return 1;
 }
