@@ -65,8 +65,8 @@ is_index_matrix <- function(i, d) {
 #' `x[i, j]`, `x[[i]]` and `diag(x)`. Else, and where `value` reads `x`, one kernel fills a second buffer, which `x` has
 #' from then on. A subscript must be numbers, logicals, a variable, or arithmetic, comparisons, `c()`, `:`, `length()`,
 #' `seq_len()` or `is.na()` of these: other calls might keep `x`, so they copy, as names do. `"[<-"(x, i, value = v)`,
-#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value`, and with Matrix loaded `x[i] <- value`, copy
-#' where `i` is an argument of the function that they stand in.
+#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value`, and `x[i] <- value` while a package is
+#' loaded that has S4 methods for it, copy where `i` is an argument of the function that they stand in, or always.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
 #' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device
