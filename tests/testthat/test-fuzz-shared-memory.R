@@ -98,12 +98,12 @@ test_that("who borrowed an array's memory does not see what another array on it 
   gpu_compute(gpu(c(7, 8, 9)), out = x)
   expect_identical(list(collect(b), collect(x)), list(c(2, 3), c(7, 8, 9)))
   x <- gpu(c(1, 2, 3))
-  v <- x[2:3]
+  v <- t(x)
   b <- from_dlpack(as_dlpack(x))
   w <- from_dlpack(as_dlpack(x, writable = TRUE)) # x has moved
-  gpu_compute(gpu(c(7, 8)), out = v)
+  gpu_compute(gpu(c(7, 8, 9)), out = v)
   gpu_compute(gpu(c(4, 5, 6)), out = w)
-  expect_identical(lapply(list(b, v, x), collect), list(c(1, 2, 3), c(7, 8), c(4, 5, 6)))
+  expect_identical(lapply(list(b, v, x), as.vector), list(c(1, 2, 3), c(7, 8, 9), c(4, 5, 6)))
   # the array that lent it, again and again
   x <- gpu(c(1, 2, 3))
   b <- from_dlpack(as_dlpack(x))
