@@ -154,7 +154,7 @@ test_that("an array that nobody else holds is written in place", {
   expect_identical(in_place({ l$x[2] <- 5; l[["x"]][3] <- 6; e$x[1:2] <- 7 }), 3)
   f <- compiler::cmpfun(function(x, i, v) { x[1] <- 0; x[i] <- v; x[i + 1] <- v; x })
   if (getRversion() >= "4.3") expect_identical(in_place(f(x, 3, 9)), 2)
-  expect_identical(in_place({ x[[2]] <- 5; k <- 3; m[[2, k]] <- 4 }), 2)
+  expect_identical(in_place({ m[[2, 3]] <- 5; k <- 3; m[[2, k]] <- 4 }), 2)
 })
 
 test_that("an array that somebody holds is not", {
