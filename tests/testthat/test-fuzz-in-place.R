@@ -117,7 +117,8 @@ prelude <- function(make, on_device, often) {
     reader = function(s) function() s, lazily = function(p, q) { q; p[2] <- 91; p },
     deep = function(x, n) if (n > 0) { x[n] <- n; deep(x, n - 1) } else x,
     `set1<-` = function(x, value) { x[1] <- value; x }, `set2<-` = function(x, i, value) { x[[i]] <- value; x },
-    exported = if (on_device) function(x) as_dlpack(x) else as.vector,
+    exported = if (on_device) function(x) as_dlpack(x) else
+      function(x) if (is.list(x)) stop("a list") else as.vector(x),
     imported = if (on_device) function(capsule) from_dlpack(capsule) else identity,
     # C code of R's that asks for addresses, to read and to write
     addressed = function(x) { identical(x, x + 1); order(x); rev(as.vector(x)) },
