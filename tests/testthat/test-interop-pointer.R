@@ -10,7 +10,7 @@ test_that("an address says where the elements lie, and its owner keeps them", {
   expect_identical(typeof(p$owner), "externalptr")
   expect_identical(gpu_pointer(x, writable = FALSE)$address, p$address)
   expect_identical(gpu_pointer(aperm(array(gpu(1:6), 1:3)), writable = FALSE)$strides[1:2], c(2, 1))
-  expect_identical(gpu_pointer(gpu(1:5)[4:2], writable = FALSE)$strides, -1)
+  expect_identical(gpu_pointer(gpu(1:5000)[4000:2], writable = FALSE)$strides, -1)
   expect_identical(gpu_pointer(gpu(numeric()))[c("address", "dim", "strides")],
     list(address = 0, dim = 0L, strides = 1))
   y <- gpu_from_pointer(p)

@@ -140,8 +140,8 @@ fn cases() -> Vec<Case> {
     let n = 3000;
     let spread = |from: f64, to: f64| (0..n).map(|k| from + (to - from) * (k as f64) / (n as f64)).collect::<Vec<_>>();
     let wave: Vec<f64> = (0..n).map(|k| (k as f64 * 0.7).sin() * 1.3).collect();
-    let (edges, n) = (EDGES.len() * EDGES.len(), 14);
-    let whole = |values: &[i32]| Value::Wholes((0..n).map(|k| values[k % values.len()]).collect());
+    let (edges, short) = (EDGES.len() * EDGES.len(), 14);
+    let whole = |values: &[i32]| Value::Wholes((0..short).map(|k| values[k % values.len()]).collect());
     let flags = Value::Logicals((0..edges as i32).map(|k| [0, 1, NA_I32][k as usize % 3]).collect());
     let matrix = (0..12).map(|k| if k == 5 { NA_F64 } else { f64::from(k) }).collect::<Vec<_>>();
     let table = || (Value::Doubles(matrix.clone()), &[3usize, 4][..]);
@@ -155,25 +155,29 @@ fn cases() -> Vec<Case> {
             vec![x(Value::Doubles(spread(1.0, 2.0))), x(Value::Number(0.01)), x(Value::Number(0.2))],
             n,
         ),
-        (samples::path(4), vec![x(Value::Doubles(EDGES.to_vec())), x(Value::Number(NA_F64)), x(Value::Number(0.2))], n),
+        (
+            samples::path(4),
+            vec![x(Value::Doubles(EDGES.to_vec())), x(Value::Number(NA_F64)), x(Value::Number(0.2))],
+            short,
+        ),
         (
             samples::lookup(),
             vec![x(whole(&[1, 2, 3, NA_I32])), x(Value::Doubles(vec![1.0, 2.9, 4.0, NA_F64, 3.0])), table(), vector()],
-            n,
+            short,
         ),
         (
             samples::lookup(),
             vec![x(whole(&[1, 4, 0])), x(Value::Doubles(vec![1.0, -1.0, 4.0, 5.0])), table(), vector()],
-            n,
+            short,
         ),
-        (samples::lookup(), vec![x(whole(&[1, 2])), x(Value::Doubles(EDGES.to_vec())), table(), vector()], n),
-        (samples::lookup(), vec![x(whole(&[1])), x(Value::Number(1.0)), table(), (Value::Wholes(vec![]), &[])], n),
-        (samples::total(), vec![x(Value::Doubles(EDGES.to_vec())), table()], n),
-        (samples::total(), vec![x(Value::Doubles(EDGES.to_vec())), (Value::Doubles(vec![]), &[])], n),
-        (samples::fibonacci(), vec![x(whole(&[1, 2, 3, 4, NA_I32, 1000, -1, 1]))], n),
-        (samples::fibonacci(), vec![x(whole(&[1, 2, 3]))], n),
+        (samples::lookup(), vec![x(whole(&[1, 2])), x(Value::Doubles(EDGES.to_vec())), table(), vector()], short),
+        (samples::lookup(), vec![x(whole(&[1])), x(Value::Number(1.0)), table(), (Value::Wholes(vec![]), &[])], short),
+        (samples::total(), vec![x(Value::Doubles(EDGES.to_vec())), table()], short),
+        (samples::total(), vec![x(Value::Doubles(EDGES.to_vec())), (Value::Doubles(vec![]), &[])], short),
+        (samples::fibonacci(), vec![x(whole(&[1, 2, 3, 4, NA_I32, 1000, -1, 1]))], short),
+        (samples::fibonacci(), vec![x(whole(&[1, 2, 3]))], short),
         (samples::draws(), vec![x(Value::Wholes((0..2000).map(|k| k % 13).collect()))], 2000),
-        (samples::draws(), vec![x(whole(&[3, 0, -2, NA_I32]))], n),
+        (samples::draws(), vec![x(whole(&[3, 0, -2, NA_I32]))], short),
         (samples::branches(), vec![x(Value::Doubles(crossed(0))), x(Value::Doubles(crossed(1))), x(flags)], edges),
         (
             samples::branches(),
