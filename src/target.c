@@ -40,50 +40,32 @@ typedef struct {
 
 static const binding unknown = {UNKNOWN, NULL, NULL, NULL};
 
-#if R_VERSION >= R_Version(4, 6, 0)
-
-static binding variable(SEXP symbol, SEXP env) {
-  binding b = unknown;
-  switch (R_GetBindingType(symbol, env)) {
-  case R_BindingTypeValue:
-    b.kind = VALUE;
-    b.value = R_getVar(symbol, env, FALSE);
-    break;
-  case R_BindingTypeForced:
-    b.kind = FORCED;
-    b.value = R_getVar(symbol, env, FALSE);
-    b.code = R_ForcedBindingExpression(symbol, env);
-    break;
-  case R_BindingTypeDelayed:
-    b.kind = DELAYED;
-    b.code = R_DelayedBindingExpression(symbol, env);
-    b.env = R_DelayedBindingEnvironment(symbol, env);
-    break;
-  default: break;
-  }
+static binding of_kind(int kind, SEXP value, SEXP code, SEXP env) {
+  binding b = {kind, value, code, env};
   return b;
 }
 
-static binding dot(int k, SEXP rho) {
-  binding b = unknown;
-  switch (R_GetDotType(k, rho)) {
-  case R_DotTypeValue:
-    b.kind = VALUE;
-    b.value = R_DotsElt(k, rho);
-    break;
-  case R_DotTypeForced:
-    b.kind = FORCED;
-    b.value = R_DotsElt(k, rho);
-    b.code = R_DotForcedExpression(k, rho);
-    break;
-  case R_DotTypeDelayed:
-    b.kind = DELAYED;
-    b.code = R_DotDelayedExpression(k, rho);
-    b.env = R_DotDelayedEnvironment(k, rho);
-    break;
-  default: break;
+#if R_VERSION >= R_Version(4, 6, 0)
+
+static binding variable(SEXP symbol, SEXP env) {
+  switch (R_GetBindingType(symbol, env)) {
+  case R_BindingTypeValue: return of_kind(VALUE, R_getVar(symbol, env, FALSE), NULL, NULL);
+  case R_BindingTypeForced:
+    return of_kind(FORCED, R_getVar(symbol, env, FALSE), R_ForcedBindingExpression(symbol, env), NULL);
+  case R_BindingTypeDelayed:
+    return of_kind(DELAYED, NULL, R_DelayedBindingExpression(symbol, env), R_DelayedBindingEnvironment(symbol, env));
+  default: return unknown;
   }
-  return b;
+}
+
+static binding dot(int k, SEXP rho) {
+  switch (R_GetDotType(k, rho)) {
+  case R_DotTypeValue: return of_kind(VALUE, R_DotsElt(k, rho), NULL, NULL);
+  case R_DotTypeForced: return of_kind(FORCED, R_DotsElt(k, rho), R_DotForcedExpression(k, rho), NULL);
+  case R_DotTypeDelayed:
+    return of_kind(DELAYED, NULL, R_DotDelayedExpression(k, rho), R_DotDelayedEnvironment(k, rho));
+  default: return unknown;
+  }
 }
 
 static SEXP parent(SEXP env) { return R_ParentEnv(env); }
@@ -93,13 +75,10 @@ static int is_bound(SEXP symbol, SEXP env) { return R_GetBindingType(symbol, env
 #else
 
 static binding of_value(SEXP value) {
-  binding b = {VALUE, value, NULL, NULL};
+  binding b = of_kind(VALUE, value, NULL, NULL);
   while (TYPEOF(b.value) == PROMSXP) {
     SEXP promise = b.value, code = PREXPR(promise);
-    if (PRVALUE(promise) == R_UnboundValue) {
-      binding delayed = {DELAYED, NULL, code, PRENV(promise)};
-      return delayed;
-    }
+    if (PRVALUE(promise) == R_UnboundValue) return of_kind(DELAYED, NULL, code, PRENV(promise));
     // a promise where one was handed on
     while (TYPEOF(code) == PROMSXP) code = PREXPR(code);
     b.kind = FORCED;
