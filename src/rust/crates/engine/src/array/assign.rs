@@ -77,7 +77,7 @@ impl Array {
         let backend = backend::of(self.device())?;
         let (dtype, n, size) = (self.dtype(), self.len(), self.dtype().size());
         let alone = Arc::strong_count(self.node()) == holders;
-        let cheap = !alone && !self.is_ready() && self.pending() <= 1;
+        let cheap = !alone && self.costs_a_copy();
         if !cheap {
             self.compute()?;
         }
@@ -103,7 +103,6 @@ impl Array {
         let whole = View::contiguous(backend.allocate(n * size)?, dtype, n);
         let part = View { layout: whole.layout.view(dim, axes).unwrap_or(Layout::contiguous(0)), ..whole.clone() };
         let base = if cheap {
-            // what costs no more than a copy, as a constant, is computed where it is wanted
             let (plan, bound) = self.planned(true)?;
             backend.run(&plan, &bound, std::slice::from_ref(&whole.buffer))?;
             None

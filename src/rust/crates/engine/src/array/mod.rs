@@ -373,6 +373,12 @@ impl Array {
         Ok((Array::from_view(View::contiguous(output, dtype, self.len())), unfit))
     }
 
+    /// Whether it is recorded and, as a constant, costs no more than a copy: it is computed in the memory that wants
+    /// it.
+    pub(super) fn costs_a_copy(&self) -> bool {
+        !self.is_ready() && self.pending() <= 1
+    }
+
     /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
     /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
@@ -382,8 +388,7 @@ impl Array {
         let (dtype, size) = (self.dtype(), self.dtype().size());
         let output = backend.allocate(n * size)?;
         let kept = n.min(self.len());
-        if n >= self.len() && !self.is_ready() && self.pending() <= 1 && n > 0 {
-            // what costs no more than a copy, as a constant, is computed where it is wanted
+        if n >= self.len() && self.costs_a_copy() && n > 0 {
             let (plan, bound) = self.planned(true)?;
             backend.run(&plan, &bound, std::slice::from_ref(&output))?;
         } else {
