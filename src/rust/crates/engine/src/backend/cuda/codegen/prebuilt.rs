@@ -8,6 +8,7 @@ use crate::plan::{Access, Input, Instruction, Plan};
 use verdigris_ops::dtype::{natural_dtype, Class, DType};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
+use verdigris_ops::tree::Tree;
 
 /// The plan of a reduction whose values are stored as they are computed.
 pub fn plain(dtype: DType) -> Plan {
@@ -19,47 +20,47 @@ pub fn plain(dtype: DType) -> Plan {
     }
 }
 
-/// The prebuilt form that does the work of any.
-pub fn form_for(form: Form) -> Form {
+/// The form that a prebuilt kernel takes in place of any. `along` serves blocks and teams of any size.
+pub fn form_for(form: Form, tree: Tree) -> Form {
     match form {
         Form::Block | Form::Kept(_) | Form::KeptShort(_) => Form::Block,
-        // as many threads as the tree has lanes for
-        Form::Team(_) | Form::Packs(_) => Form::Team(0),
+        Form::Team(_) | Form::Packs(_) => Form::Team((tree.lanes / 4) as u32),
         Form::Lanes | Form::SingleLanes => Form::SingleLanes,
+    }
+}
+
+/// Elements of a prebuilt kernel's pack: along memory a thread's lanes of the tree.
+pub fn reduction_pack(across: bool) -> usize {
+    if across {
+        1
+    } else {
+        4
     }
 }
 
 /// The variant of the reductions that are prebuilt: any length, and memory of our own, which is aligned.
 pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
 
-/// The kernels that reduce what lies in memory, for all reductions of a class: along memory or
-/// across it. The number of a team's threads and whether missing elements are left out come with the launch, and code
-/// stands once: it is in the package five times.
+/// The kernels of all reductions of stored arrays of a class, along memory or across it. They are written for size,
+/// since the package has their machine code for five architectures: a team's threads and `na.rm` are arguments.
 pub fn reductions_source(class: Class, across: bool) -> String {
     let plan = plain(natural_dtype(class));
     let c = class.c_type();
     let mut text = String::from("#define SMALL\n#define VG_CALLS\n#include \"reduce.h\"\n");
-    text += &body::text(&plan, PLAIN, if across { 1 } else { reduction_pack(&plan) });
+    text += &body::text(&plan, PLAIN, reduction_pack(across));
     let _ = writeln!(text, "typedef {c} T;\nconstexpr int U = 1;\n#include \"reduce.cuh\"");
-    let form = if across { Form::SingleLanes } else { Form::Block };
     for reduction in Reduction::ALL.into_iter().filter(|reduction| reduction.serves(class)) {
         let accumulator = format!("{}<{c}>", reduction.accumulator());
         let (function, bits) = if across { ("lanes", "") } else { ("neighbours", ", (int)job.lane_bits - 2") };
         let call = format!("reduce_{function}<{accumulator}>(p, job, job.na_rm != 0u{bits});");
-        text += &reduce::kernel(&reduction_name(reduction, form), &accumulator, &call);
+        text += &reduce::kernel(&reduction_name(reduction, across), &accumulator, &call);
     }
     text
 }
 
 /// What a prebuilt kernel is called in its module.
-pub fn reduction_name(reduction: Reduction, form: Form) -> String {
-    let lie = if form == Form::SingleLanes { "across" } else { "along" };
-    format!("{}_{lie}", reduction.accumulator())
-}
-
-/// Elements of a prebuilt kernel's pack: four, a thread's lanes of the tree.
-pub fn reduction_pack(plan: &Plan) -> usize {
-    body::pack_size(plan).max(4)
+pub fn reduction_name(reduction: Reduction, across: bool) -> String {
+    format!("{}_{}", reduction.accumulator(), if across { "across" } else { "along" })
 }
 
 /// The names of prebuilt kernels and modules: all reductions of a class,

@@ -32,6 +32,13 @@ pub enum Form {
     SingleLanes,
 }
 
+impl Form {
+    /// Whether neighbours belong to different groups.
+    pub fn is_across(self) -> bool {
+        matches!(self, Form::Lanes | Form::SingleLanes)
+    }
+}
+
 /// Bytes of shared memory that leave room for several blocks on a multiprocessor.
 const MOST_KEPT: usize = 36 << 10;
 

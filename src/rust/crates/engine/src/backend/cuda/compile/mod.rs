@@ -64,53 +64,68 @@ impl Cuda {
     /// # Errors
     /// `Library` without NVRTC; `Compile`, with the compiler's log as detail.
     pub fn module(&self, key: &str, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
-        self.module_as(key, &OWN, source)
+        self.kept_module(key, || self.load_typed(&source(), key))
     }
 
-    /// As `module`; the key must determine the style too.
+    /// As `module`, for a source of another style; the key must determine the style too.
     pub fn module_as(&self, key: &str, style: &Style, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
+        self.kept_module(key, || self.load_as(&source(), key, style))
+    }
+
+    /// The module of a key, loaded at its first use.
+    fn kept_module(&self, key: &str, load: impl FnOnce() -> Result<Module>) -> Result<Arc<Module>> {
         if let Some(module) = lock(MODULES.of(self)).get(key) {
             return Ok(module.clone());
         }
-        let module = Arc::new(self.load_as(&source(), key, style)?);
+        let module = Arc::new(load()?);
         // where two threads compiled the same, the first one's is kept
         Ok(lock(MODULES.of(self)).entry(key.into()).or_insert(module).clone())
     }
 
-    /// Compiles and loads a source, whatever was compiled before.
-    pub(crate) fn load(&self, source: &str, label: &str) -> Result<Module> {
-        self.load_as(source, label, &OWN)
-    }
-
-    fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
-        if std::ptr::eq(style, &OWN) {
-            // a driver too old for it says so
-            let code = prebuilt::machine_code_of(source, self.properties.capability);
-            if let Some(module) = code.and_then(|code| self.load_image(code, label).ok()) {
-                return Ok(module);
-            }
+    /// Loads a source of our own that depends on types alone, so that it may be prebuilt: the package's machine code or,
+    /// where NVRTC cannot compile for the very device, its PTX. Else as `load`.
+    pub(crate) fn load_typed(&self, source: &str, label: &str) -> Result<Module> {
+        let code = prebuilt::machine_code_of(source, self.properties.capability);
+        if let Some(module) = self.load_code(code, label) {
+            return Ok(module);
         }
         let alone = tier::tier() == Tier::Interpreted || api::nvrtc().is_err();
-        let prebuilt = if std::ptr::eq(style, &OWN) && alone { prebuilt::find(source) } else { None };
+        let prebuilt = if alone { prebuilt::find(source) } else { None };
         match prebuilt.map(|ptx| self.link(&ptx, label)) {
             Some(Ok(module)) => return Ok(module),
             // a driver that does not compile PTX (containers may leave that part out)
             Some(Err(error)) if api::nvrtc().is_err() => return Err(error),
             _ => {}
         }
+        self.load(source, label)
+    }
+
+    /// Loads a source of our own, compiled now or, on disk, before.
+    pub(crate) fn load(&self, source: &str, label: &str) -> Result<Module> {
+        self.load_as(source, label, &OWN)
+    }
+
+    fn load_as(&self, source: &str, label: &str, style: &Style) -> Result<Module> {
         let target = Target::of(self.properties.capability)?;
         let name = if cache::is_on() { Some(name(source, target, style)?) } else { None };
         let load = |bytes: &[u8]| self.load_image(bytes, label);
         cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
     }
 
-    /// A module that comes with the package: its machine code, else its PTX, which the driver compiles, else from NVRTC.
-    pub(crate) fn prebuilt_module(&self, name: &str, source: impl FnOnce() -> String) -> Result<Module> {
-        if let Some(code) = prebuilt::machine_code(name, self.properties.capability) {
-            // a driver too old for it says so
-            if let Ok(module) = self.load_image(code, name) {
-                return Ok(module);
-            }
+    /// Loads prebuilt machine code; `None` where there is none, or the driver is too old for it.
+    fn load_code(&self, code: Option<&[u8]>, label: &str) -> Option<Module> {
+        self.load_image(code?, label).ok()
+    }
+
+    /// A prebuilt module, loaded at its first use: its machine code, else its PTX, which the driver compiles, else from
+    /// NVRTC.
+    pub(crate) fn prebuilt_module(&self, name: &str, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
+        self.kept_module(name, || self.load_prebuilt(name, source))
+    }
+
+    fn load_prebuilt(&self, name: &str, source: impl FnOnce() -> String) -> Result<Module> {
+        if let Some(module) = self.load_code(prebuilt::machine_code(name, self.properties.capability), name) {
+            return Ok(module);
         }
         let linked = prebuilt::named(name)
             .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))

@@ -93,7 +93,8 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
     }
-    let kernel = cuda.function(&cuda.prebuilt_module(family.name(), || source::source(family))?, family.name())?;
+    let module = cuda.prebuilt_module(family.name(), || source::source(family))?;
+    let kernel = cuda.function(&module, family.name())?;
     if cuda.properties.shared > USUAL_SHARED {
         cuda.allow_shared(&kernel, cuda.properties.shared)?;
     }

@@ -153,7 +153,7 @@ fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tr
             let slices = tiles.div_ceil(span);
             Shape { grid: groups.outer * slices, slices, span, ..alone(0) }
         }
-        Form::Team(_) => alone(groups.outer.div_ceil(THREADS / (tree.lanes / 4))),
+        Form::Team(threads) => alone(groups.outer.div_ceil(THREADS / threads as usize)),
         Form::Packs(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
@@ -214,8 +214,9 @@ impl Work<'_> {
             interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
-        let form = prebuilt::form_for(form(&simple, reduction, groups));
-        let planned = prebuilt_reduction(cuda, reduction, plan.class(register), form)?;
+        let class = plan.class(register);
+        let form = prebuilt::form_for(form(&simple, reduction, groups), Tree::of(reduction, class, groups));
+        let planned = prebuilt_reduction(cuda, reduction, class, form.is_across())?;
         let fit = (prebuilt::PLAIN, parameters::packable(&simple, &bound, planned.v, &[]));
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }

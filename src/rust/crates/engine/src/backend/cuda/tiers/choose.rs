@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::planned::{known, planned, Planned, Use};
 use crate::backend::cuda::codegen::prebuilt;
-use crate::backend::cuda::codegen::reduce::Form;
 use crate::backend::cuda::codegen::Variant;
 use crate::backend::cuda::compile::tier::{tier, Tier};
 use crate::backend::cuda::context::core::lock;
@@ -120,7 +119,7 @@ fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
         Use::Store | Use::Put(_) | Use::Patch(_) => return interpret::is_at_hand(cuda, plan),
         Use::Mask(keep_na) => prebuilt::positions_name(keep_na),
         Use::Scan(scan) => prebuilt::scan_name(scan, class),
-        Use::Reduce(_, _, form) => prebuilt::reductions_name(class, prebuilt::form_for(form) == Form::SingleLanes),
+        Use::Reduce(_, _, form) => prebuilt::reductions_name(class, form.is_across()),
     };
     cuda.prebuilt_at_hand(&second).is_some()
         && interpret::is_at_hand(cuda, plan)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::backend::cuda::codegen::{
-    body, elementwise, mask, parameters, patch, reduce, scan, tiled, Variant, THREADS,
+    body, elementwise, mask, parameters, patch, prebuilt, reduce, scan, tiled, Variant, THREADS,
 };
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
@@ -36,7 +36,7 @@ pub(crate) struct Planned {
     pub second: Option<Arc<Kernel>>,
     /// Elements of a pack.
     pub v: usize,
-    /// Blocks that the device runs at once.
+    /// Of a mask, blocks that the device runs at once.
     pub wave: usize,
     bits: Vec<(Register, FlagBits)>,
     words: usize,
@@ -97,7 +97,9 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
         Use::Put(_) | Use::Patch(_) => format!("assignment of {}", plan.key()),
     };
-    let module = cuda.load(&source, &label)?;
+    // a plan's own kernel is not in the package: no need to look for it there
+    let module =
+        if variant == prebuilt::PLAIN { cuda.load_typed(&source, &label) } else { cuda.load(&source, &label) }?;
     let second = match how {
         Use::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
         _ => None,
@@ -106,7 +108,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
     // messages name the expression, since all kernels have one of two names
     kernel.name = label;
     let (bits, words) = body::flag_bits(plan);
-    let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
+    let wave = if matches!(how, Use::Mask(_)) { cuda.wave(&kernel, THREADS as u32, 0)? } else { 0 };
     let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, bits, words });
     let mut known = lock(&PLANS.of(cuda).known);
     known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
