@@ -36,8 +36,8 @@ mtfrm.gpu_array <- function(x) {
   as_words_of_doubles(x)
 }
 
-# The two arguments of match() in the frame that calls it, which is its own or, since compiled code has its body in place
-# of the call, that of `%in%`, is.element(), merge() or a set function; NULL in others.
+# The two arguments of match() in the frame that calls it, which is its own or, since compiled code has its body in
+# place of the call, that of `%in%`, is.element(), merge() or a set function; NULL in others.
 matched_arguments <- function(frame) {
   for (names in list(c("x", "table"), c("el", "table"), c("bx", "by"), c("x", "y"))) {
     if (all(vapply(names, exists, NA, envir = frame, inherits = FALSE))) {

@@ -1,7 +1,7 @@
 # The functions of base and stats that take arrays, and where each computes: the table of ?verdigris-coverage.
 #
-# Only the arguments of calls are written by hand. The list of functions, and of those that work on numbers, is read
-# from R's help (its keywords). The effect on an array is observed by calling the function, while the package counts the
+# The arguments of calls are written by hand. The functions, and which of them take numbers, come from the keywords of
+# R's help pages. The effect on an array is observed by calling the function, while the package counts the
 # bytes that come to the host. The cpu device then runs as on a GPU, and leaves to base R only what a GPU would.
 #
 # Functions that the cpu device leaves to base R but a GPU may compute are called again on an emulated GPU

@@ -19,7 +19,7 @@ pub fn set_folders(packages: Vec<String>, torch: Vec<String>) {
 /// Passes on the option that says where CUDA's libraries are.
 ///
 /// # Errors
-/// `Argument` for an invalid option: this one, or one of those that are read once.
+/// `Argument` for an invalid value of this option, or of an option that is read once.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_paths() -> Result<()> {
     use verdigris_engine::backend::cuda::driver::library::{set_search_paths, SearchPaths};

@@ -7,9 +7,8 @@
 //   SHORT   with KEPT, where a block has more threads than a row has lanes
 // and calls one of reduce_neighbours, reduce_packs and reduce_lanes from its kernel, with the accumulator A.
 //
-// Which elements are added in what order says tree.rs: shapes alone decide, so that all kernels, the interpreter's
-// prebuilt ones and the cpu device give the same bits. Exact reductions (ORDERED<A> is false) share out their elements
-// as suits the memory.
+// tree.rs defines the order of additions, a function of shapes alone, so that a plan's own kernel and the prebuilt ones
+// give the same bits. Exact reductions (ORDERED<A> is false) share out their elements as suits the memory.
 #pragma once
 #include "reduce.h"
 #include "launch.cuh"
@@ -19,10 +18,10 @@
 
 template <class A> struct Job {
   i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
-  i64 span;                   // BLOCK: tiles that a block takes, a power of two
+  i64 span;                   // neighbours: tiles that a block takes, a power of two
   u32 slices;                 // blocks that share a group (or a block of lanes)
-  u32 x, y;                   // LANES: packs abreast in a block; threads that share each, a power of two
-  u32 across;                 // LANES: blocks that lie abreast
+  u32 x, y;                   // lanes: packs abreast in a block; threads that share each, a power of two
+  u32 across;                 // lanes: blocks that lie abreast
   u32 lane_bits, rows;        // of the tree: 2^lane_bits lanes; a power of two
   A* partial;                 // room for the slices' parts
   typename A::value* out;
@@ -165,14 +164,14 @@ template <class A> VG_FN i64 rows_of(i64 places, int bits) { return row_of<A>(pl
 #define KEEP(i, x)
 #endif
 
-// What this thread, number `rank` of 2^`bits`, has of rows `row .. rows` of the group `start .. end`, whose rows begin at
-// `base`: of its lanes those from `pass` packs on, of which one pack is walked.
+// Reduces rows `row .. rows` of the group `start .. end`, whose rows begin at `base`, by thread `rank` of 2^`bits`: of
+// its four lanes those of pack `pass`.
 template <class A>
 VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, int pass,
                   bool narm, u32 (&w)[W] KEPT_IN) {
   constexpr int L = V < 4 ? V : 4;                // accumulators, which divide V
-  constexpr int B = ADDS_ALL<A> ? 4 : U;          // rows that are read together; one by one where an element is much code
-  constexpr int S = ADDS_ALL<A> ? 1 : U;          // and where some may not be there
+  constexpr int B = ADDS_ALL<A> ? 4 : U;          // rows that are read together
+  constexpr int S = ADDS_ALL<A> ? 1 : U;          // the same where some may not be whole
   const i64 width = (i64)OWN<A> << bits, own = base + rank * OWN<A> + pass * V;
   A lane[L];
 #pragma unroll
@@ -366,8 +365,8 @@ template <class A> VG_FN A few(const Params& p, i64 length, bool narm, u32 (&w)[
   return low;
 }
 
-// A group is `length` neighbours. 2^`bits` neighbouring threads of a warp take a short one; else `slices` blocks share it,
-// `span` tiles each.
+// A group is `length` neighbours. 2^`bits` neighbouring threads of a warp take a short one; else `slices` blocks share
+// it, `span` tiles each.
 template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& job, bool narm, int bits) {
   __shared__ A levels[LEVELS];
   u32 w[W] = {};

@@ -1,5 +1,5 @@
-//! Slices of memory by its address. Empty memory has any address, null and unaligned ones among them, which no slice may
-//! have: R gives 1 for vectors without elements, empty buffers have 0.
+//! Slices of memory by its address. Empty memory has any address, null and unaligned ones among them, which no slice
+//! may have: R gives 1 for vectors without elements, empty buffers have 0.
 
 /// `n` elements from `start` on.
 ///

@@ -1,12 +1,11 @@
-//! The order in which a reduction adds: a function of shapes alone, for every device, kernel and tier.
+//! The order in which a reduction adds on a CUDA device: a function of shapes alone, for every kernel and tier.
 //!
-//! A group's elements lie in rows of `lanes`; the element at place p is in lane p mod `lanes` of row p / `lanes`. `rows`
-//! rows make a tile. Within a tile each lane adds its elements one after the other. Then the lanes are merged pairwise,
-//! bit by bit of their numbers from bit 0 up, the lower one first; then the tiles in the same way. A lane or a tile that
-//! is not there changes nothing.
+//! Element p of a group is in lane p mod `lanes` of row p / `lanes`; `rows` rows make a tile. Within a tile each lane
+//! adds its elements in order. Then lanes are merged pairwise, by bit 0 of their numbers first, the lower lane as the
+//! left operand; tiles likewise. Merging with an absent lane or tile changes nothing.
 //!
-//! Where a group's elements are neighbours, places are counted from the last multiple of `ALIGN` at or before its first
-//! element, so that 16 bytes of a float32 array belong to one thread.
+//! Along memory p counts from the last multiple of `ALIGN` at or before the group's first element, so that a thread's
+//! four lanes are 16 aligned bytes of a float32 array.
 
 use crate::dtype::Class;
 use crate::reduction::{Groups, Reduction};

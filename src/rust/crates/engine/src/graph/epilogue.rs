@@ -15,8 +15,8 @@ use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::reduction::{Groups, Reduction};
 
-/// The reduction that a kernel fuses: the one that reads most. One that is repeated is fused only if it is alone, and has
-/// groups that a block walks twice.
+/// The reduction that a kernel fuses: the one that reads most. One that is repeated is fused only if it is alone, and
+/// has groups that a block walks twice.
 pub(crate) fn fusion_target(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     if let [alone] = reductions {
         if let Some((results, length)) = alone.repeats() {

@@ -1,4 +1,4 @@
-//! Status codes as plain numbers, and the names of those that cudarc's enums know.
+//! Status codes of CUDA as integers, with the names that cudarc's enums give them.
 
 use cudarc::driver::sys::CUresult;
 use verdigris_ops::error::Kind;

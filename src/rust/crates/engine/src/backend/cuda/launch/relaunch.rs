@@ -97,7 +97,8 @@ impl Relaunch {
         unsafe { cuda.call_launch(what, arguments) }
     }
 
-    /// Whether one more graph may be kept; at the limit the least recently launched one is destroyed, if it is old enough.
+    /// Whether one more graph may be kept; at the limit the least recently launched one is destroyed, if it is old
+    /// enough.
     fn make_slot(&mut self, cuda: &Cuda) -> bool {
         if self.graphs < MOST {
             return true;

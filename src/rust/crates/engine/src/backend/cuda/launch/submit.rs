@@ -1,10 +1,10 @@
 //! A worker thread that makes launches while R's thread goes on.
 //!
-//! `cuLaunchKernel` takes 3 to 5 µs of the calling thread, more than all other work of a small operation. When launches
-//! follow each other closely, R's thread writes each into a ring buffer and the worker makes it, as a graph of one
-//! kernel where it recurs (`relaunch`). The order is unchanged: every other call of the driver first waits until the
-//! ring is empty (`flush`). A lone launch, and one that the host is about to wait for, is made by the caller: handing it
-//! over would take longer.
+//! `cuLaunchKernel` takes 3 to 5 µs of the calling thread, more than all other work of a small operation. When
+//! launches follow each other closely, R's thread writes each into a ring buffer and the worker makes it, as a graph
+//! of one kernel where it recurs (`relaunch`). The order is unchanged: every other call of the driver first waits
+//! until the ring is empty (`flush`). A lone launch, and one that the host is about to wait for, is made by the
+//! caller: handing it over would take longer.
 //!
 //! The worker only gets launches that cannot fail by themselves (`Kernel::is_proven`). If the driver refuses one
 //! nevertheless, results are missing that R believes to exist, so the device counts as failed.
@@ -117,8 +117,8 @@ struct Ring {
     slots: Box<[UnsafeCell<Slot>]>,
     thread: OnceLock<Option<Thread>>,
     state: Apart<AtomicU8>,
-    /// A lock: held by the thread that writes a launch, and by the worker when it goes to sleep. It is released by a plain
-    /// store: a locked instruction would wait for the cache line of the slot that was just written.
+    /// A lock: held by the thread that writes a launch, and by the worker when it goes to sleep. It is released by a
+    /// plain store: a locked instruction would wait for the cache line of the slot that was just written.
     held: Apart<AtomicBool>,
     leaving: UnsafeCell<Leaving>,
     /// Owned by the worker while the ring is non-empty, otherwise by the lock holder.

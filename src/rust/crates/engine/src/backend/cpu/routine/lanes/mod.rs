@@ -271,8 +271,8 @@ impl Lanes<'_> {
             // SAFETY: each list has room for all lanes.
             unsafe { self.base.add(offset as usize).cast::<u16>() }
         });
-        // lanes that leave and lanes that stay, in order: a staying lane at the back is swapped with a leaving one at the
-        // front
+        // lanes that leave and lanes that stay, in order: a staying lane at the back is swapped with a leaving one at
+        // the front
         let (mut leaving, mut staying) = (0usize, 0usize);
         for k in from..to {
             let stay = stays(self, k);
