@@ -157,7 +157,8 @@ pieced <- function(y, counts, name) {
 #' one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no
 #' whole numbers.
 #'
-#' Sums are added in a fixed order: the same call gives the same bits on every run. The number of elements and the place
+#' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to some ten thousand groups,
+#' on the cpu device and on every card. The number of elements and the place
 #' of each group come to the host; which groups there are is waited for.
 #' @param x,X An array: a vector, or for `rowsum()` a matrix too.
 #' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a

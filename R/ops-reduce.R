@@ -69,8 +69,9 @@ reduce_parts <- function(name, x, na.rm) {
 #' an array are computed where it lives, in one pass that takes in whatever was recorded before, and
 #' give ordinary R values, of the type and with the warnings that base R gives.
 #'
-#' Float64 sums and means are accumulated in two doubles (compensated sums), integer sums exactly, float32 and narrower
-#' in float64; the order is fixed, so that the same call gives the same bits on every run. Along margins of float32 and
+#' Float64 sums and means are accumulated in two doubles (compensated sums) that reach beyond the largest double, as base
+#' R's 80 bits do; integer sums exactly, float32 and narrower in float64. The order is fixed: the same elements give the
+#' same bits on every run, on the cpu device and on every card. Along margins of float32 and
 #' narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of
 #' values near 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
 #' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`,

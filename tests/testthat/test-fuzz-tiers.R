@@ -1,6 +1,6 @@
-# A value does not depend on what computes it: the expression's own kernel, or the interpreter with the kernels in the
-# package. Random expressions under random reductions, scans, margins and epilogues, over many shapes, compared bit by
-# bit. VERDIGRIS_EXAMPLES=all compares more.
+# A value does not depend on what computes it: the expression's own kernel, the interpreter with the kernels in the
+# package, or the cpu device. Random expressions under random reductions, scans, margins, groups and epilogues, over many
+# shapes, compared bit by bit. VERDIGRIS_EXAMPLES=all compares more.
 
 # Expressions of plain arithmetic, which has the same bits in every version of CUDA; some long enough that an element is
 # a thread's whole work.
@@ -11,7 +11,10 @@ inner_expressions <- list(
 )
 reduced <- list(
   sum = function(v) sum(v), mean = function(v) mean(v), var = function(v) var(v), prod = function(v) prod(v),
-  narm = function(v) sum(v, na.rm = TRUE), cumsum = function(v) cumsum(v)
+  narm = function(v) sum(v, na.rm = TRUE), cumsum = function(v) cumsum(v), cumprod = function(v) cumprod(v),
+  grouped = function(v) gpu_group(v, rep_len(c(3L, 1L, 1L, 2L, 5L, 4L, 4L), length(v)), "sum"),
+  group_var = function(v) gpu_group(v, rep_len(1:1999, length(v)), "var"),
+  group_mean = function(v) gpu_group(v, (seq_along(v) * 7919L) %% 13L, "mean", na.rm = TRUE)
 )
 by_margin <- list(
   colSums = function(m) colSums(m), rowSums = function(m) rowSums(m), colMeans = function(m) colMeans(m, na.rm = TRUE),
@@ -27,20 +30,27 @@ bits_of <- function(v) {
 
 # Under one tier, as bits.
 computed_by <- function(tier, call, expression, x, y) {
-  old <- options(verdigris.tier = tier)
-  on.exit(options(old))
+  before <- .Call(verdigris:::C_tier, tier)
+  on.exit(.Call(verdigris:::C_tier, before))
   bits_of(call(eval(expression, list(x = x, y = y))))
 }
 
 compare_tiers <- function(call, name, expression, x, y) {
-  own <- computed_by("compiled", call, expression, x, y)
-  interpreted <- computed_by("interpreted", call, expression, x, y)
-  if (identical(own, interpreted)) return(character())
-  sprintf("%s of %s, %s %s", name, paste(deparse(expression), collapse = "")[1L], gpu_dtype(x),
-    paste(if (is.null(dim(x))) length(x) else dim(x), collapse = " x "))
+  found <- if (test_device != "cpu") {
+    list(own = computed_by("compiled", call, expression, x, y), interpreted = computed_by("interpreted", call, expression, x, y))
+  }
+  # running sums of the cpu device are base R's, in 80 bits
+  if (!name %in% c("cumsum", "cumprod")) {
+    on_cpu <- lapply(list(x = x, y = y), as_gpu, device = "cpu")
+    found$cpu <- bits_of(call(eval(expression, on_cpu)))
+  }
+  other <- names(found)[!vapply(found, identical, NA, found[[length(found)]])]
+  if (!length(other)) return(character())
+  sprintf("%s of %s, %s %s: %s", name, paste(deparse(expression), collapse = "")[1L], gpu_dtype(x),
+    paste(if (is.null(dim(x))) length(x) else dim(x), collapse = " x "), paste(other, collapse = ", "))
 }
 
-test_that("own kernels and the interpreter give the same bits", {
+test_that("own kernels, the interpreter and the cpu device give the same bits", {
   skip_if(test_device == "cpu", "the cpu device has one tier")
   emulated <- nzchar(Sys.getenv("VERDIGRIS_EMULATOR"))
   everything <- identical(Sys.getenv("VERDIGRIS_EXAMPLES"), "all")
@@ -80,4 +90,33 @@ test_that("own kernels and the interpreter give the same bits", {
   }
   expect_identical(found, character())
   expect_gt(compared, kernels)
+})
+
+test_that("the cpu device gives the same bits with any number of threads", {
+  skip_on_cran()
+  code <- quote({
+    set.seed(3)
+    gpu_use("cpu")
+    written <- function(v) writeBin(as.double(as.vector(v)), raw())
+    of <- function(n, dtype) {
+      x <- as_gpu(stats::runif(n, -1, 1) * sample(c(1, 1e-3, 1e4), n, TRUE), dtype)
+      m <- array(x[seq_len(n %/% 7L * 7L)], c(7L, n %/% 7L))
+      g <- seq_len(n) %% 17L
+      list(sum(x), mean(x), stats::var(x), prod(x), sum(x * x - 1), cumsum(x), cumprod(x), rowSums(m), colSums(m),
+        rowMeans(t(m)), apply(m, 1L, stats::var), apply(m, 2L, stats::var), gpu_group(x, g, "sum"), gpu_group(x, g, "var"))
+    }
+    all <- lapply(c(5L, 1000L, 70001L, 1500000L), function(n) lapply(c("float64", "float32"), of, n = n))
+    bytes <- unlist(rapply(all, written, how = "list"))
+    file <- tempfile()
+    writeBin(bytes, file)
+    cat(length(bytes), unname(tools::md5sum(file)), "\n")
+  })
+  digests <- lapply(c("1", "2", "3"), function(threads) {
+    out <- in_child(code, timeout = 300, env = paste0("RAYON_NUM_THREADS=", threads))
+    expect_identical(attr(out, "status"), 0L)
+    out[length(out)]
+  })
+  expect_match(digests[[1]], "^[0-9]+ [0-9a-f]{32}")
+  expect_identical(digests[[2]], digests[[1]])
+  expect_identical(digests[[3]], digests[[1]])
 })

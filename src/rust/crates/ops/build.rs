@@ -36,6 +36,8 @@ fn main() {
     let kernels = manifest().join("kernels");
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=src/loops/fold.h");
+    println!("cargo:rerun-if-changed=src/loops/tree.h");
+    println!("cargo:rerun-if-changed=src/loops/short_groups.h");
     println!("cargo:rerun-if-changed=src/loops/quick.h");
     println!("cargo:rerun-if-changed=src/loops/counts.h");
     println!("cargo:rerun-if-changed=src/loops/gammas.h");
@@ -58,7 +60,10 @@ fn main() {
         units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3 | 6), &mut declared)));
     }
     units.push(("memory".into(), memory(&mut declared)));
-    units.push(("reductions".into(), reductions(&mut declared)));
+    units.push(("reductions".into(), reductions("", &mut declared)));
+    if has_wide() {
+        units.push((WIDE.into(), reductions("_wide", &mut declared)));
+    }
     units.push(("scans".into(), scans(&mut declared)));
     units.push(("lanes".into(), lanes(&ops, &mut declared)));
     write_tables(&out, &ops, &declared);
@@ -76,6 +81,14 @@ fn main() {
     }
 }
 
+/// The unit of those that processors with AVX2 and fused multiply-add run, where the target is an x86. Both versions
+/// round alike: nothing is fused that the source does not ask for.
+const WIDE: &str = "reductions_wide";
+
+fn has_wide() -> bool {
+    env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64")
+}
+
 fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     let mut text = String::new();
     for header in HEADERS {
@@ -88,7 +101,11 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     if fs::read_to_string(&source).ok().as_deref() != Some(&text) {
         fs::write(&source, text).expect("OUT_DIR is writable");
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if name == WIDE {
+        build.flag("-mavx2").flag("-mfma");
+    }
+    build
         .cpp(true)
         .cpp_link_stdlib(None)
         .std("c++14")
@@ -196,39 +213,106 @@ fn memory(declared: &mut String) -> String {
     text
 }
 
-/// The accumulators of `reduce.h` behind plain functions, which take elements as `fold.h` does.
-fn reductions(declared: &mut String) -> String {
-    let mut text = String::new();
+/// The accumulators of `reduce.h` behind plain functions, which take elements as `fold.h` and `tree.h` do. All of them
+/// are compiled twice (`WIDE`), with names that end differently.
+fn reductions(suffix: &str, declared: &mut String) -> String {
+    let mut text = String::from("#include \"short_groups.h\"\n");
     for r in Reduction::ALL {
         for class in Class::ALL.into_iter().filter(|&c| r.serves(c)) {
             let t = class.c_type();
             let a = format!("{}<{t}>", r.accumulator());
-            let name = format!("{}_{t}", r.accumulator().to_lowercase());
-            let _ = writeln!(
-                text,
-                "extern \"C\" i32 vg_size_{name}() {{ return sizeof({a}); }}\n\
-                 extern \"C\" void vg_start_{name}(void* a, i32 n) {{ for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start(); }}\n\
-                 extern \"C\" VG_CLONES void vg_fold_{name}(void* a, const void* x, i64 i, i32 n, i32 narm) {{ fold(*({a}*)a, (const {t}*)x, i, n, narm != 0); }}\n\
-                 extern \"C\" VG_CLONES void vg_rows_{name}(void* a, const void* x, i64 i, i32 rows, i32 inner, i32 narm) {{ fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0); }}\n\
-                 extern \"C\" VG_CLONES u32 vg_short_{name}(void* o, const void* x, i32 length, i32 n, i32 narm) {{ u32 w = 0; Groups<{a}, {t}>::values(({a}::value*)o, (const {t}*)x, length, n, narm != 0, w); return w; }}\n\
-                 extern \"C\" void vg_coded_{name}(void* a, const void* x, const i32* codes, i32 n, i32 groups, i32 narm) {{ fold_coded(({a}*)a, (const {t}*)x, codes, n, groups, narm != 0); }}\n\
-                 extern \"C\" void vg_merge_{name}(void* a, const void* b, i32 n) {{ for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]); }}\n\
-                 extern \"C\" u32 vg_finish_{name}(void* o, const void* a, i32 n) {{ u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w; }}"
+            let mut function = |name: &str, result: &str, parameters: &[(&str, &str)], body: &str| {
+                let name = format!("vg_{name}_{}_{t}{suffix}", r.accumulator().to_lowercase());
+                let list: Vec<String> = parameters.iter().map(|(c_type, p)| format!("{c_type} {p}")).collect();
+                let _ = writeln!(text, "extern \"C\" {result} {name}({}) {{ {body} }}", list.join(", "));
+                let list: Vec<String> = parameters.iter().map(|(c, p)| format!("{p}: {}", rust_type(c))).collect();
+                let result = if result == "void" { String::new() } else { format!(" -> {}", rust_type(result)) };
+                let _ = writeln!(declared, "fn {name}({}){result};", list.join(", "));
+            };
+            let (x, n, narm) = (("const void*", "x"), ("i32", "n"), ("i32", "narm"));
+            let acc = ("void*", "a");
+            function("size", "i32", &[], &format!("return sizeof({a});"));
+            function("start", "void", &[acc, n], &format!("for (i32 k = 0; k < n; k++) (({a}*)a)[k] = {a}::start();"));
+            function(
+                "coded",
+                "void",
+                &[acc, ("i64*", "stamps"), x, ("const i32*", "codes"), n, ("i32", "groups"), narm],
+                &format!("fold_coded(({a}*)a, stamps, (const {t}*)x, codes, n, groups, narm != 0);"),
             );
-            let _ = writeln!(
-                declared,
-                "fn vg_size_{name}() -> i32;\n\
-                 fn vg_start_{name}(a: *mut c_void, n: i32);\n\
-                 fn vg_fold_{name}(a: *mut c_void, x: *const c_void, i: i64, n: i32, narm: i32);\n\
-                 fn vg_rows_{name}(a: *mut c_void, x: *const c_void, i: i64, rows: i32, inner: i32, narm: i32);\n\
-                 fn vg_short_{name}(o: *mut c_void, x: *const c_void, length: i32, n: i32, narm: i32) -> u32;\n\
-                 fn vg_coded_{name}(a: *mut c_void, x: *const c_void, codes: *const i32, n: i32, groups: i32, narm: i32);\n\
-                 fn vg_merge_{name}(a: *mut c_void, b: *const c_void, n: i32);\n\
-                 fn vg_finish_{name}(o: *mut c_void, a: *const c_void, n: i32) -> u32;"
+            function(
+                "merge",
+                "void",
+                &[acc, ("const void*", "b"), n],
+                &format!("for (i32 k = 0; k < n; k++) {a}::merge((({a}*)a)[k], ((const {a}*)b)[k]);"),
+            );
+            function(
+                "finish",
+                "u32",
+                &[("void*", "o"), ("const void*", "a"), n],
+                &format!("u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w;"),
+            );
+            if r.is_exact(class) {
+                function(
+                    "fold",
+                    "void",
+                    &[acc, x, ("i64", "i"), n, narm],
+                    &format!("fold(*({a}*)a, (const {t}*)x, i, n, narm != 0);"),
+                );
+                function(
+                    "rows",
+                    "void",
+                    &[acc, x, ("i64", "i"), ("i32", "rows"), ("i32", "inner"), narm],
+                    &format!("fold_rows(({a}*)a, (const {t}*)x, i, rows, inner, narm != 0);"),
+                );
+                function(
+                    "short",
+                    "u32",
+                    &[("void*", "o"), x, ("i32", "length"), n, narm],
+                    &format!(
+                        "u32 w = 0; fold_short<{a}>(({a}::value*)o, (const {t}*)x, length, n, narm != 0, w); return w;"
+                    ),
+                );
+                continue;
+            }
+            let row = format!("Row<{a}, {t}>");
+            let state = ("void*", "row");
+            function("bytes", "i32", &[], &format!("return 2 * sizeof({row});"));
+            let special = ("i32", "special");
+            function("begin", "void", &[state, n, special], &format!("(({row}*)row)->start(n, special != 0);"));
+            function(
+                "walk",
+                "void",
+                &[state, ("i64", "place"), x, n, ("i32", "lanes"), ("i32", "fours"), narm],
+                &format!("walk<{a}>(*({row}*)row, place, (const {t}*)x, n, lanes, fours != 0, narm != 0);"),
+            );
+            function(
+                "collapse",
+                "i32",
+                &[state, acc, ("i32", "lanes"), ("i32", "width"), special],
+                &format!("return collapse(({row}*)row, ({a}*)a, lanes, width, special != 0);"),
+            );
+            function(
+                "groups",
+                "u32",
+                &[("void*", "o"), x, ("i32", "first"), ("i32", "length"), n, ("i32", "lanes"), narm],
+                &format!("u32 w = 0; short_groups<{a}>(({a}::value*)o, (const {t}*)x, first, length, n, lanes, narm != 0, w); return w;"),
             );
         }
     }
     text
+}
+
+fn rust_type(c: &str) -> &'static str {
+    match c {
+        "void*" => "*mut c_void",
+        "const void*" => "*const c_void",
+        "const i32*" => "*const i32",
+        "i64*" => "*mut i64",
+        "i32" => "i32",
+        "i64" => "i64",
+        "u32" => "u32",
+        other => unreachable!("{other}"),
+    }
 }
 
 /// The states of `scan.h` behind plain functions: a scan of a block, which goes on from the state.
@@ -331,21 +415,14 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
             DType::ALL.iter().map(|d| format!("vg_{}_{} as {kind}", kind.to_lowercase(), d.name())).collect();
         let _ = writeln!(text, "pub static {table}: [{kind}; {}] = [{}];", row.len(), row.join(", "));
     }
-    let _ = writeln!(text, "pub static FOLDS: [[Option<Folding>; {}]; {}] = [", Class::ALL.len(), Reduction::ALL.len());
-    for r in Reduction::ALL {
-        let row: Vec<String> = Class::ALL
-            .into_iter()
-            .map(|c| {
-                if !r.serves(c) {
-                    return "None".into();
-                }
-                let n = format!("{}_{}", r.accumulator().to_lowercase(), c.c_type());
-                format!("Some(Folding {{ size: vg_size_{n}, start: vg_start_{n}, fold: vg_fold_{n}, rows: vg_rows_{n}, short: vg_short_{n}, coded: vg_coded_{n}, merge: vg_merge_{n}, finish: vg_finish_{n} }})")
-            })
-            .collect();
-        let _ = writeln!(text, "[{}],", row.join(", "));
+    let kinds: &[(&str, &str)] = if has_wide() { &[("", ""), ("_WIDE", "_wide")] } else { &[("", "")] };
+    for (table, suffix) in kinds {
+        write_folds(&mut text, table, suffix);
     }
-    text.push_str("];\n");
+    let _ = writeln!(text, "const HAS_WIDE: bool = {};", has_wide());
+    if !has_wide() {
+        text.push_str("use FOLDS as FOLDS_WIDE;\n");
+    }
     let _ = writeln!(text, "pub static SCANS: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
     for scan in Scan::ALL {
         let row = Class::ALL.into_iter().map(|c| {
@@ -361,4 +438,35 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
     }
     text.push_str("];\n");
     fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// A table of the reductions' functions, by reduction and class.
+fn write_folds(text: &mut String, table: &str, suffix: &str) {
+    let (classes, reductions) = (Class::ALL.len(), Reduction::ALL.len());
+    let _ = writeln!(text, "static FOLDS{table}: [[Option<Folding>; {classes}]; {reductions}] = [");
+    for r in Reduction::ALL {
+        let row = Class::ALL.into_iter().map(|class| {
+            if !r.serves(class) {
+                return "None".into();
+            }
+            let fields = |names: &[&str]| {
+                let field =
+                    |name| format!("{name}: vg_{name}_{}_{}{suffix}", r.accumulator().to_lowercase(), class.c_type());
+                names.iter().map(field).collect::<Vec<String>>().join(", ")
+            };
+            let adding = match r.is_exact(class) {
+                true => format!("Adding::Any {{ {} }}", fields(&["fold", "rows", "short"])),
+                false => {
+                    let fours = r == Reduction::Var && class == Class::F64;
+                    format!(
+                        "Adding::Tree {{ {}, fours: {fours} }}",
+                        fields(&["bytes", "begin", "walk", "collapse", "groups"])
+                    )
+                }
+            };
+            format!("Some(Folding {{ {}, adding: {adding} }})", fields(&["size", "start", "coded", "merge", "finish"]))
+        });
+        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
+    }
+    text.push_str("];\n");
 }

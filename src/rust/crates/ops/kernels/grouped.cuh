@@ -1,8 +1,9 @@
 // Grouped operations, where each element has a code: counts of each code, and reductions of the elements of each code.
 //
-// Results do not depend on the order in which threads run. Counts are integers. In a reduction each warp has its own
-// table with an accumulator for each code and adds its elements in order; lanes with the same code are first merged in
-// a fixed tree. Tables are merged in the order of the elements.
+// Results do not depend on the order in which threads run, nor on the device. Counts are integers. In a reduction a
+// chunk of elements, whose length depends on their number and that of the codes alone (`tree.rs`), has a table with an
+// accumulator for each code; a warp takes it in rows of 32, and lanes with the same code are first merged in a fixed
+// tree. Tables are merged pairwise, by bit 0 of their chunks' numbers first.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"
@@ -103,8 +104,9 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
   }
 }
 
-// `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has `each` elements, a multiple of WARP *
-// ROWS. `tables` lie in shared memory, one a warp; `parts` gets one a block.
+// `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has a chunk of `each` elements, a multiple of
+// WARP * ROWS. `tables`, one a warp, of which there are a power of two, lie in shared memory where they fit; `parts` gets
+// one a block.
 template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x,
     const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
@@ -151,19 +153,37 @@ template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __res
   }
   __syncthreads();
   for (u32 g = threadIdx.x; g < groups; g += blockDim.x) {
-    A all = tables[g];
-    for (u32 w = 1; w < warps; w++) A::merge(all, tables[(u64)w * groups + g]);
-    parts[(i64)blockIdx.x * groups + g] = all;
+#pragma unroll 1
+    for (u32 by = 1; by < warps; by *= 2)
+#pragma unroll 1
+      for (u32 w = 0; w < warps; w += 2 * by) {
+        A low = tables[(u64)w * groups + g];
+        A::merge(low, tables[(u64)(w + by) * groups + g]);
+        tables[(u64)w * groups + g] = low;
+      }
+    parts[(i64)blockIdx.x * groups + g] = tables[g];
   }
 }
-// A warp a group: each lane takes some blocks' parts, in order.
-template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks,
+// A warp a group: each lane takes `each` neighbouring blocks' parts, a power of two, 128 at most.
+template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks, u32 each,
     typename A::value* out) {
-  const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP, some = (blocks + WARP - 1) / WARP;
+  const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   if (g >= groups) return;
-  A all = A::start();
-  for (u32 b = lane_id() * some; b < blocks && b < (lane_id() + 1) * some; b++)
-    A::merge(all, parts[(i64)b * groups + g]);
+  // a part of 2^l of them for each bit l of their number
+  A levels[8], all = A::start();
+#pragma unroll 1
+  for (u32 k = 0; k < each; k++) {
+    const u32 b = lane_id() * each + k;
+    all = b < blocks ? parts[(i64)b * groups + g] : A::start();
+    u32 l = 0;
+#pragma unroll 1
+    for (; k >> l & 1; l++) {
+      A low = levels[l];
+      A::merge(low, all);
+      all = low;
+    }
+    levels[l] = all;
+  }
 #pragma unroll
   for (int by = 1; by < WARP; by *= 2) {
     const A later = shuffle_down(all, by);

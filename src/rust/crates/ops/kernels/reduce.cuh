@@ -164,6 +164,32 @@ template <class A> VG_FN i64 rows_of(i64 places, int bits) { return row_of<A>(pl
 #define KEEP(i, x)
 #endif
 
+// What walk_pass does, where elements have come that are not as usual: one after the other.
+template <class A>
+VG_FN A walk_special(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, int pass,
+                     bool narm, u32 (&w)[W]) {
+  constexpr int L = V < 4 ? V : 4;
+  const i64 width = (i64)OWN<A> << bits, own = base + rank * OWN<A> + pass * V;
+  A lane[L];
+#pragma unroll
+  for (int l = 0; l < L; l++) lane[l] = A::start();
+#pragma unroll 1
+  for (i64 r = row; r < rows; r++) {
+    const i64 i = own + r * width;
+    if (i + V <= start || i >= end) continue;
+    In x;
+    fetch(p, (idx)i, x);
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      Out y;
+      compute(p, x, k, i + k, w, y);
+      if (i + k >= start && i + k < end) accumulate(lane[k % L], y.y0, i + k - start, narm);
+    }
+  }
+  merge_all(lane);
+  return lane[0];
+}
+
 // Reduces rows `row .. rows` of the group `start .. end`, whose rows begin at `base`, by thread `rank` of 2^`bits`: of
 // its four lanes those of pack `pass`.
 template <class A>
@@ -173,14 +199,14 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
   constexpr int B = ADDS_ALL<A> ? 4 : U;          // rows that are read together
   constexpr int S = ADDS_ALL<A> ? 1 : U;          // the same where some may not be whole
   const i64 width = (i64)OWN<A> << bits, own = base + rank * OWN<A> + pass * V;
-  A lane[L];
+  Quick<A> lane[L];
 #pragma unroll
-  for (int l = 0; l < L; l++) lane[l] = A::start();
+  for (int l = 0; l < L; l++) lane[l] = Quick<A>::start();
   const auto add_one = [&](const In& x, int k, i64 i) {
     Out y;
     compute(p, x, k, i + k, w, y);
     // one position serves L lanes; beyond 0 also in a pack that begins before the group
-    accumulate(lane[k % L], y.y0, i + (k - k % L) - start + L, narm);
+    Quick<A>::add(lane[k % L], y.y0, i + (k - k % L) - start + L, narm);
     KEEP(i + k, y.y0);
   };
   const auto add = [&](const In& x, i64 i) {
@@ -200,7 +226,9 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
         y[u] = out.y0;
         KEEP(i + u * width + k, y[u]);
       }
-      if (!add_all(lane[k % L], y)) left |= 1u << k;
+      if constexpr (ADDS_ALL<A>) {
+        if (!add_all(lane[k % L].a, y)) left |= 1u << k;
+      }
     }
     return left;
   };
@@ -261,12 +289,17 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
         if (there[u]) add(x[u], own + (r + u) * width);
     }
   }
-  if (!ORDERED<A>) {
+  A all[L];
+  bool is_usual = true;
 #pragma unroll
-    for (int l = 0; l < L; l++) move_on(lane[l], l - L);
+  for (int l = 0; l < L; l++) {
+    is_usual = is_usual && Quick<A>::is_usual(lane[l]);
+    all[l] = Quick<A>::get(lane[l]);
+    if (!ORDERED<A>) move_on(all[l], l - L);
   }
-  merge_all(lane);
-  return lane[0];
+  if (QUICK<A> && !is_usual) return walk_special<A>(p, base, start, end, row, rows, rank, bits, pass, narm, w);
+  merge_all(all);
+  return all[0];
 }
 
 // All that this thread has of those rows.
@@ -507,12 +540,15 @@ template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, b
     const u32 place = slice * job.y + ty, step = 1u << job.lane_bits;
     const i64 tile = (i64)job.rows << job.lane_bits, from = (place >> job.lane_bits) * tile;
     const i64 base = outer * job.length, end = from + tile < job.length ? from + tile : job.length;
+    Quick<A> quick[V];
+#pragma unroll
+    for (int k = 0; k < V; k++) quick[k] = Quick<A>::start();
     const auto add = [&](const In& x, i64 l) {
 #pragma unroll
       for (int k = 0; k < V; k++) {
         Out y;
         compute(p, x, k, (base + l) * job.inner + lane + k, w, y);
-        accumulate(a[k], y.y0, l, narm);
+        Quick<A>::add(quick[k], y.y0, l, narm);
       }
     };
     i64 l = from + (place & (step - 1u));
@@ -534,6 +570,28 @@ template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, b
 #pragma unroll
       for (int u = 0; u < U; u++) if (l + u * step < end) add(x[u], l + u * step);
       if (U > 1) break;
+    }
+    bool is_usual = true;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      is_usual = is_usual && Quick<A>::is_usual(quick[k]);
+      a[k] = Quick<A>::get(quick[k]);
+    }
+    if (QUICK<A> && !is_usual) {
+      // again, one row after the other
+#pragma unroll
+      for (int k = 0; k < V; k++) a[k] = A::start();
+#pragma unroll 1
+      for (l = from + (place & (step - 1u)); l < end; l += step) {
+        In x;
+        fetch(p, (idx)((base + l) * job.inner + lane), x);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+          Out y;
+          compute(p, x, k, (base + l) * job.inner + lane + k, w, y);
+          accumulate(a[k], y.y0, l, narm);
+        }
+      }
     }
   }
   // the threads that share a pack, into the first

@@ -1,9 +1,8 @@
 // Reductions: accumulators that both devices combine in a fixed tree.
 //
 // An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same sequence, and
-// `finish(out, status)`. Float64 sums are kept in two doubles, because R adds in 80 bits: compensated sums while
-// elements are added, double-double (Dekker 1971, Knuth TAOCP 4.2.2) where partial sums are merged. Float32 and
-// narrower types are added in float64.
+// `finish(out, status)`. R adds in 80 bits, so float64 sums are compensated (two doubles) and reach beyond the largest
+// double. Float32 and narrower types are added in float64.
 #pragma once
 #include "prelude.h"
 
@@ -58,10 +57,10 @@ VG_FN f64 dd_divide(dd a, f64 n) {
 }
 
 // ---- compensated sums ---------------------------------------------------------------------------
-// Sum2 of Ogita, Rump and Oishi 2005: the errors of hi gather in lo, and count where hi is finite.
+// Sum2 of Ogita, Rump and Oishi 2005: the errors of hi gather in lo. All that is added is finite.
 VG_FN void add_up(dd& s, f64 x) { dd t = two_sum(s.hi, x); s.hi = t.hi; s.lo += t.lo; }
 VG_FN void add_up(dd& s, dd x) { dd t = two_sum(s.hi, x.hi); s.hi = t.hi; s.lo += t.lo + x.lo; }
-VG_FN f64 total(dd s) { return s.hi - s.hi == 0.0 ? s.hi + s.lo : s.hi; }
+VG_FN f64 total(dd s) { return s.hi + s.lo; }
 
 // ---- missing values in one accumulator ---------------------------------------------------------
 // R: any NA gives NA; else any NaN gives NaN. (It adds on the x87, which keeps the NaN with the larger payload.)
@@ -73,16 +72,54 @@ VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
 
 // ---- sum -------------------------------------------------------------------------------------------
 template <class T> struct Sum;
+// The high word of a double without its sign: larger for a larger number, and largest for Inf and NaN.
+VG_FN u32 size_of(f64 x) { return (u32)(bits_of(x) >> 32) & 0x7FFFFFFFu; }
+// Elements from 2^960 on are huge: fewer than 2^63 of the others add up to a finite sum. From the first huge one on
+// everything is scaled by 2^-64. What is missing or infinite is noted, not added.
+enum : u32 { SEEN_NAN = 1, SEEN_NA = 2, SEEN_INF = 4, SEEN_MINUS_INF = 8, SEEN_ANY = 15 };
+enum : u32 { HUGE_SIZE = (1023u + 960u) << 20 };
 template <> struct Sum<f64> {
-  typedef f64 value; dd s; u32 na;
-  VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; a.na = 0; return a; }
+  typedef f64 value; dd s;
+  u32 usual;  // sizes from here on are for `admit`: HUGE_SIZE, or 0 once all are scaled; its low bits say what was seen
+  VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; a.usual = HUGE_SIZE; return a; }
   VG_FN void add(Sum& a, f64 x, bool narm) {
-    if (narm && x != x) return;
-    add_up(a.s, x);
-    a.na |= (u32)is_na_payload(x);
+    if (size_of(x) >= a.usual) admit(a, x, narm);
+    else add_up(a.s, x);
   }
-  VG_FN void merge(Sum& a, const Sum& b) { add_up(a.s, b.s); a.na |= b.na; }
-  VG_FN f64 finish(const Sum& a, u32&) { return a.na ? na_f64() : total(a.s); }
+  VG_FN void merge(Sum& a, const Sum& other) {
+    Sum b = other;
+    if ((a.usual ^ b.usual) > SEEN_ANY) {
+      // not of one or the other, which would then lie in memory
+      if (a.usual > b.usual) scale(a); else scale(b);
+    }
+    add_up(a.s, b.s);
+    a.usual |= b.usual;
+  }
+  VG_FN f64 finish(const Sum& a, u32&) { return result(a, total(a.s)); }
+
+  VG_FN f64 scaling() { return f64_of_bits((u64)(1023 - 64) << 52); }
+  VG_FN void scale(Sum& a) { a.s.hi *= scaling(); a.s.lo *= scaling(); a.usual &= SEEN_ANY; }
+  VG_FN void note(Sum& a, f64 x) {
+    a.usual |= x == x ? x > 0 ? SEEN_INF : SEEN_MINUS_INF : is_na_payload(x) ? SEEN_NA : SEEN_NAN;
+  }
+  VG_FN void admit(Sum& a, f64 x, bool narm) {
+    if (x - x != 0.0) {
+      if (x == x || !narm) note(a, x);
+      return;
+    }
+    if (a.usual >= HUGE_SIZE) scale(a);
+    add_up(a.s, x * scaling());
+  }
+  // What was seen, or else a number made of the sums.
+  VG_FN f64 result(const Sum& a, f64 number) {
+    if (a.usual == HUGE_SIZE) return number;
+    if (a.usual & SEEN_NA) return na_f64();
+    const u32 infinite = a.usual & (SEEN_INF | SEEN_MINUS_INF);
+    if ((a.usual & SEEN_NAN) || infinite == (SEEN_INF | SEEN_MINUS_INF)) return nan_f64();
+    const f64 inf = f64_of_bits(0x7FF0000000000000ull);
+    if (infinite) return infinite == SEEN_INF ? inf : -inf;
+    return a.usual >= HUGE_SIZE ? number : number / scaling();
+  }
 };
 template <> struct Sum<f32> {
   typedef f64 value; f64 s;
@@ -121,14 +158,16 @@ template <> struct Sum<i64> {
   }
 };
 template <> struct Sum<c128> {
-  typedef c128 value; dd re, im;
-  VG_FN Sum start() { Sum a; a.re.hi = a.re.lo = a.im.hi = a.im.lo = 0; return a; }
+  typedef c128 value; Sum<f64> re, im;
+  VG_FN Sum start() { Sum a; a.re = a.im = Sum<f64>::start(); return a; }
   VG_FN void add(Sum& a, c128 x, bool narm) {
     if (narm && (x.re != x.re || x.im != x.im)) return;
-    add_up(a.re, x.re); add_up(a.im, x.im);
+    Sum<f64>::add(a.re, x.re, false); Sum<f64>::add(a.im, x.im, false);
   }
-  VG_FN void merge(Sum& a, const Sum& b) { add_up(a.re, b.re); add_up(a.im, b.im); }
-  VG_FN c128 finish(const Sum& a, u32&) { c128 r; r.re = total(a.re); r.im = total(a.im); return r; }
+  VG_FN void merge(Sum& a, const Sum& b) { Sum<f64>::merge(a.re, b.re); Sum<f64>::merge(a.im, b.im); }
+  VG_FN c128 finish(const Sum& a, u32& w) {
+    c128 r; r.re = Sum<f64>::finish(a.re, w); r.im = Sum<f64>::finish(a.im, w); return r;
+  }
 };
 
 // ---- product: a double-double mantissa in [1, 2) and an exponent, as R's 80 bits reach 2^±16384 ------
@@ -254,7 +293,7 @@ template <class T> struct All {
 };
 
 // ---- mean, var: moments -----------------------------------------------------------------------------
-VG_FN f64 quotient(const Sum<f64>& s, i64 n) { return s.na ? na_f64() : dd_divide(s.s, (f64)n); }
+VG_FN f64 quotient(const Sum<f64>& s, i64 n) { return Sum<f64>::result(s, dd_divide(s.s, (f64)n)); }
 VG_FN f64 quotient(const Sum<f32>& s, i64 n) { return s.s / (f64)n; }
 template <class T> struct Mean {
   typedef f64 value; Sum<T> s; i64 n;
@@ -271,7 +310,7 @@ template <> struct Mean<c128> {
   }
   VG_FN void merge(Mean& a, const Mean& b) { Sum<c128>::merge(a.s, b.s); a.n += b.n; }
   VG_FN c128 finish(const Mean& a, u32&) {
-    c128 r; r.re = dd_divide(a.s.re, (f64)a.n); r.im = dd_divide(a.s.im, (f64)a.n); return r;
+    c128 r; r.re = quotient(a.s.re, a.n); r.im = quotient(a.s.im, a.n); return r;
   }
 };
 
@@ -290,7 +329,8 @@ template <class T> struct Var {
   VG_FN Var start() {
     Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = 0; a.missing = 0; return a;
   }
-  VG_FN void begin(Var& a, f64 pivot) { a.pivot = pivot; a.usual = (1023u + 480u) << 20; }
+  VG_FN u32 limit() { return (1023u + 480u) << 20; }
+  VG_FN void begin(Var& a, f64 pivot) { a.pivot = pivot; a.usual = limit(); }
   VG_FN bool is_huge(f64 x) {
     f64 size = x < 0 ? -x : x;
     return size > f64_of_bits((u64)(1023 + 480) << 52) && x - x == 0.0;
@@ -315,7 +355,6 @@ template <class T> struct Var {
     if (!a.usual) x *= huge_scale();
     return true;
   }
-  VG_FN u32 size_of(f64 x) { return (u32)(bits_of(x) >> 32) & 0x7FFFFFFFu; }
   VG_FN void add(Var& a, T v, bool narm) {
     f64 x = (f64)v;
     if (size_of(x) >= a.usual && !admit(a, x, narm)) return;
@@ -324,32 +363,27 @@ template <class T> struct Var {
     add_up(a.s, d);
     add_up(a.q, two_product(d, d));
   }
-  // Several that are as usual, without a branch among them. Their squares are added to a sum of their own, in halves,
-  // whose roundings are N / 2 + 1 times 2^-53 of it at most.
-  template <int N> VG_FN bool add_all(Var& a, const T (&v)[N]) {
+  // Four that are as usual, without a branch among them. Their squares are added to sums of their own, in halves,
+  // whose roundings are four times 2^-53 of it at most.
+  VG_FN void add_four(dd& s, dd& q, f64 a, f64 b, f64 c, f64 d) {
+    add_up(s, a); add_up(s, b); add_up(s, c); add_up(s, d);
+    add_up(q, (a * a + c * c) + (b * b + d * d));
+  }
+  VG_FN bool add_all(Var& a, const T (&v)[4]) {
     u32 greatest = 0;
 #pragma unroll
-    for (int k = 0; k < N; k++) {
+    for (int k = 0; k < 4; k++) {
       const u32 size = size_of((f64)v[k]);
       greatest = size > greatest ? size : greatest;
     }
     if (greatest >= a.usual) return false;
-    f64 q[2] = {0, 0};
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-      const f64 d = (f64)v[k] - a.pivot;
-      add_up(a.s, d);
-      q[k % 2] = multiply_add(d, d, q[k % 2]);
-    }
-    add_up(a.q, q[0] + q[1]);
-    a.n += N;
+    const f64 p = a.pivot;
+    add_four(a.s, a.q, (f64)v[0] - p, (f64)v[1] - p, (f64)v[2] - p, (f64)v[3] - p);
+    a.n += 4;
     return true;
   }
-  VG_FN void merge(Var& a, const Var& other) {
-    Var b = other;
-    if (b.n == 0) return;
-    if (a.n == 0) { a = b; return; }
-    if (a.usual != b.usual) { if (a.usual) scale(a); else scale(b); }
+  // Both have a pivot, and are scaled or not alike.
+  VG_FN void merge_usual(Var& a, const Var& b) {
     // b's sums about a's pivot, from those about its own: with g between the pivots s + n g, and q + g (2 s + n g)
     const dd g = two_sum(b.pivot, -a.pivot), n = {(f64)b.n, 0}, shift = dd_multiply(n, g);
     dd both = {2 * b.s.hi, 2 * b.s.lo};
@@ -357,6 +391,13 @@ template <class T> struct Var {
     add_up(a.q, b.q); add_up(a.q, dd_multiply(g, both));
     add_up(a.s, b.s); add_up(a.s, shift);
     a.n += b.n;
+  }
+  VG_FN void merge(Var& a, const Var& other) {
+    Var b = other;
+    if (b.n == 0) return;
+    if (a.n == 0) { a = b; return; }
+    if (a.usual != b.usual) { if (a.usual) scale(a); else scale(b); }
+    merge_usual(a, b);
     a.missing |= b.missing;
   }
   VG_FN f64 finish(const Var& a, u32&) {
@@ -440,11 +481,43 @@ template <class T> constexpr bool ORDERED<Var<T>> = true;
 template <> constexpr bool ORDERED<Sum<f32>> = true;
 template <> constexpr bool ORDERED<Sum<f64>> = true;
 template <> constexpr bool ORDERED<Sum<c128>> = true;
+// An accumulator while all that is added is as usual, where that is less work; most have none. Where something else has
+// come (`is_usual` is false), the elements are to be added again, to A itself.
+template <class A> constexpr bool QUICK = false;
+template <class A> struct Quick {
+  A a;
+  VG_FN Quick start() { Quick q; q.a = A::start(); return q; }
+  template <class T> VG_FN void add(Quick& q, T x, i64 i, bool narm) { accumulate(q.a, x, i, narm); }
+  VG_FN bool is_usual(const Quick&) { return true; }
+  VG_FN A get(const Quick& q) { return q.a; }
+};
+template <> constexpr bool QUICK<Sum<f64>> = true;
+template <> struct Quick<Sum<f64>> {
+  dd s; u32 greatest;
+  VG_FN Quick start() { Quick q; q.s.hi = 0; q.s.lo = 0; q.greatest = 0; return q; }
+  VG_FN void add(Quick& q, f64 x, i64, bool narm) {
+    if (narm) x = x == x ? x : 0.0;  // which leaves a sum as it is
+    const u32 size = size_of(x);
+    q.greatest = size > q.greatest ? size : q.greatest;
+    add_up(q.s, x);
+  }
+  VG_FN bool is_usual(const Quick& q) { return q.greatest < HUGE_SIZE; }
+  VG_FN Sum<f64> get(const Quick& q) { Sum<f64> a = Sum<f64>::start(); a.s = q.s; return a; }
+};
+template <> constexpr bool QUICK<Mean<f64>> = true;
+template <> struct Quick<Mean<f64>> {
+  Quick<Sum<f64>> s; i64 n;
+  VG_FN Quick start() { Quick q; q.s = Quick<Sum<f64>>::start(); q.n = 0; return q; }
+  VG_FN void add(Quick& q, f64 x, i64 i, bool narm) { Quick<Sum<f64>>::add(q.s, x, i, narm); q.n += !(narm && x != x); }
+  VG_FN bool is_usual(const Quick& q) { return Quick<Sum<f64>>::is_usual(q.s); }
+  VG_FN Mean<f64> get(const Quick& q) { Mean<f64> a; a.s = Quick<Sum<f64>>::get(q.s); a.n = q.n; return a; }
+};
+
 // Several at once, for those that have a shorter way: false, and nothing is added, where they must be added one by one.
 template <class A> constexpr bool ADDS_ALL = false;
 template <> constexpr bool ADDS_ALL<Var<f64>> = true;
 template <class A, class T, int N> VG_FN bool add_all(A&, const T (&)[N]) { return false; }
-template <int N> VG_FN bool add_all(Var<f64>& a, const f64 (&x)[N]) { return Var<f64>::add_all(a, x); }
+VG_FN bool add_all(Var<f64>& a, const f64 (&x)[4]) { return Var<f64>::add_all(a, x); }
 // One that was given positions less than they are.
 template <class A> VG_FN void move_on(A&, i64) {}
 template <class T, bool GREATEST> VG_FN void move_on(Which<T, GREATEST>& a, i64 by) { if (a.at >= 0) a.at += by; }

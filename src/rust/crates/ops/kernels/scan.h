@@ -11,6 +11,7 @@ template <class T> struct CumSum;
 #ifdef VG_DEVICE
 // As in base R the first that is missing stays, NA or NaN; it is in hi.
 VG_FN f64 keep_first(f64 r, f64 a) { return a == a ? r : a; }
+VG_FN f64 total_or_not_finite(dd s) { return s.hi - s.hi == 0.0 ? total(s) : s.hi; }
 // Compensated sums.
 template <> struct CumSum<f64> {
   dd s;
@@ -23,7 +24,7 @@ template <> struct CumSum<f64> {
     dd t = two_sum(a.s.hi, b.s.hi);
     a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo + b.s.lo;
   }
-  VG_FN f64 value(const CumSum& a, u32&) { return total(a.s); }
+  VG_FN f64 value(const CumSum& a, u32&) { return total_or_not_finite(a.s); }
 };
 #else
 template <> struct CumSum<f64> {

@@ -1,4 +1,4 @@
-//! The order in which a reduction adds on a CUDA device: a function of shapes alone, for every kernel and tier.
+//! The order in which a reduction adds: a function of shapes alone, for every kernel, tier and device.
 //!
 //! Element p of a group is in lane p mod `lanes` of row p / `lanes`; `rows` rows make a tile. Within a tile each lane
 //! adds its elements in order. Then lanes are merged pairwise, by bit 0 of their numbers first, the lower lane as the
@@ -68,6 +68,27 @@ impl Tree {
         self.lanes * self.rows
     }
 }
+
+/// Elements of a row of a chunk, which the lanes of a warp take: those with the same code are merged first.
+pub const CODED_ROW: usize = 32;
+
+/// Rows of a chunk come by so many.
+const CODED_ROWS: usize = 4;
+
+/// Chunks at most.
+const CHUNKS: usize = 4096;
+
+/// Elements of a chunk in a reduction by code: a table of all codes is worth making and merging for some elements a
+/// code. Chunks are merged pairwise, by bit 0 of their numbers first.
+pub fn chunk(n: usize, groups: usize) -> usize {
+    let least = (CODED_ROWS * CODED_ROW).max(4 * groups);
+    let chunks = n.div_ceil(least).clamp(1, CHUNKS);
+    n.div_ceil(chunks).next_multiple_of(CODED_ROWS * CODED_ROW)
+}
+
+/// Bytes of a table of accumulators for all codes, up to which elements are reduced by code as they lie, on every card
+/// (what a block has on an H100).
+pub const MOST_CODED: usize = 232_448;
 
 /// Whether merging accumulators is next to nothing: not those in two doubles, nor several numbers.
 pub fn merges_fast(reduction: Reduction, class: Class) -> bool {

@@ -18,6 +18,8 @@ pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
 pub mod dense;
+#[cfg(test)]
+pub(crate) mod differential_order;
 pub mod span;
 pub mod streams;
 #[cfg(not(target_os = "macos"))]

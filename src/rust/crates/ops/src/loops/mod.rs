@@ -4,7 +4,8 @@ pub mod convert;
 
 use std::ffi::c_void;
 
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
+use crate::reduction::Reduction;
 
 /// Computes `n` elements: result, operands, index of the first element, count, flag word.
 pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
@@ -28,17 +29,64 @@ pub type Numbered =
 pub struct Folding {
     pub size: unsafe extern "C" fn() -> i32,
     pub start: unsafe extern "C" fn(*mut c_void, i32),
-    /// Elements that follow each other into one accumulator.
-    pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
-    /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into accumulator `k`.
-    pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
-    /// Whole groups of neighbours, of some length, so many: their values, and status bits.
-    pub short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
-    /// Elements with codes, so many, into the accumulators of their codes, which are 1 to some number; others are
-    /// passed over.
-    pub coded: unsafe extern "C" fn(*mut c_void, *const c_void, *const i32, i32, i32, i32),
+    /// A chunk of elements with codes, so many, into the accumulators of their codes, which are 1 to some number;
+    /// others are passed over. Beside the accumulators is room for a number of each code.
+    pub coded: unsafe extern "C" fn(*mut c_void, *mut i64, *const c_void, *const i32, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
+    pub adding: Adding,
+}
+
+/// How many elements are added.
+pub enum Adding {
+    /// In any order (`fold.h`).
+    Any {
+        /// Elements that follow each other, from a place in their group on, into one accumulator.
+        fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+        /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into
+        /// accumulator `k`.
+        rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
+        /// Whole groups of neighbours, of some length, so many: their values, and status bits.
+        short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
+    },
+    /// In the order of [`crate::tree`] (`tree.h`). The state holds accumulators side by side, `BLOCK` at most.
+    Tree {
+        /// Bytes of a state.
+        bytes: unsafe extern "C" fn() -> i32,
+        /// Makes so many accumulators empty; special ones take any elements.
+        begin: unsafe extern "C" fn(*mut c_void, i32, i32),
+        /// The elements of a tile from a place on: place, elements, how many, lanes of a row, whether four rows are
+        /// added together, na.rm.
+        walk: unsafe extern "C" fn(*mut c_void, i64, *const c_void, i32, i32, i32, i32),
+        /// Merges so many lanes, a power of two, of some width each, into accumulators; whether they are special. 0
+        /// where the tile is to be reduced again by special ones.
+        collapse: unsafe extern "C" fn(*mut c_void, *mut c_void, i32, i32, i32) -> i32,
+        /// Whole groups of neighbours to their values: where the first begins in its row, length, how many, lanes;
+        /// status bits.
+        groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32, i32, i32) -> u32,
+        /// Whether it matters which four rows are added together (`ADDS_ALL`).
+        fours: bool,
+    },
+}
+
+impl Folding {
+    /// Those of a reduction of a class, for this processor.
+    ///
+    /// # Panics
+    /// Where the reduction does not serve the class.
+    pub fn of(reduction: Reduction, class: Class) -> &'static Folding {
+        let table = if is_wide() { &FOLDS_WIDE } else { &FOLDS };
+        let row = Reduction::ALL.iter().position(|r| *r == reduction).expect("listed");
+        table[row][class as usize].as_ref().expect("the array casts to a class that the reduction serves")
+    }
+}
+
+/// Whether this processor runs what build.rs has compiled for wide registers.
+fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return HAS_WIDE && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return HAS_WIDE;
 }
 
 /// The functions of a state in `scan.h`.

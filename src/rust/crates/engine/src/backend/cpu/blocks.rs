@@ -424,6 +424,11 @@ impl<'a> Schedule<'a> {
         }
     }
 
+    /// Whether a register's values lie in memory one after the other, so that more than a block is there at once.
+    pub fn in_memory(&self, register: Register) -> bool {
+        matches!(self.locations[register as usize], Location::Input(_))
+    }
+
     /// Hands the flag bits that were set to the warnings.
     pub fn warn(&self) {
         let mut flags = &self.flags[..];

@@ -1,20 +1,25 @@
 //! Counts, reductions by code and searches on the cpu device.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::accumulators::Accumulators;
 use super::gather::elements;
-use super::reduce::Accumulators;
 use crate::memory::buffer::{Buffer, View};
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::loops::{Folding, FOLDS};
+use verdigris_ops::loops::Folding;
 use verdigris_ops::parallel::{parallel, spread};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
+use verdigris_ops::tree;
 
-/// Elements of a piece, and pieces at most: each has a table of its own.
+/// Spans of chunks that tasks take at most.
+const SPANS: usize = 16;
+
+/// Elements of a piece that is counted, and pieces at most: each has a table of its own.
 const PIECE: usize = 1 << 18;
 const PIECES: usize = 16;
 
@@ -95,16 +100,14 @@ pub fn reduce(
     out: &mut [u8],
 ) -> Result<()> {
     let class = values.dtype.class();
-    let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")][class as usize]
-        .as_ref()
-        .expect("the array casts to a class that the reduction serves");
+    let f = Folding::of(reduction, class);
     let codes: &[i32] = elements(codes);
     let size_of = class.size();
     // SAFETY: as `elements`, in bytes.
     let raw: &[u8] = unsafe { super::bytes(&values.buffer, values.layout.offset() * size_of, values.len() * size_of) };
     let (from, to) = (codes.len() * size_of, groups * reduction.result(class).size());
     let columns = values.len().checked_div(codes.len()).unwrap_or(1);
-    if columns == 1 || pieces(codes.len(), groups).0 > 1 {
+    if columns == 1 || codes.len() > tree::chunk(codes.len(), groups) {
         return (0..columns).try_for_each(|k| {
             column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, &mut out[k * to..][..to])
         });
@@ -114,13 +117,14 @@ pub fn reduce(
         for k in first..end {
             // SAFETY: the output has space for each column, and tasks write different ones.
             let out = unsafe { std::slice::from_raw_parts_mut(out.at(k * to), to) };
-            // one piece, which is not interrupted
+            // one chunk, which is not interrupted
             let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
         }
     })
 }
 
-/// A column's values, of elements of `size_of` bytes each.
+/// A column's values, of elements of `size_of` bytes each: chunks have tables of their own, which are merged in pairs
+/// (`tree::chunk`).
 fn column(
     f: &Folding,
     raw: &[u8],
@@ -130,35 +134,83 @@ fn column(
     na_rm: bool,
     out: &mut [u8],
 ) -> Result<()> {
-    let (count, each) = pieces(codes.len(), groups);
-    let mut tables = Accumulators::new(f, count * groups)?;
-    let size = tables.size();
-    let memory = tables.shared();
-    spread(count, 1, true, |piece, _| {
-        let (from, to) = ((piece * each).min(codes.len()), ((piece + 1) * each).min(codes.len()));
-        for first in (from..to).step_by(1 << 20) {
-            let n = (1 << 20).min(to - first);
-            // SAFETY: n elements of the class and their codes; a piece has its table to itself.
-            unsafe {
-                (f.coded)(
-                    memory.at(piece * groups * size).cast(),
-                    raw.as_ptr().add(first * size_of).cast(),
-                    codes.as_ptr().add(first),
-                    n as i32,
-                    groups as i32,
-                    na_rm.into(),
-                );
-            }
+    let each = tree::chunk(codes.len(), groups);
+    let chunks = codes.len().div_ceil(each).max(1);
+    // so many of a task, whose tables are those of 2^l chunks for each l
+    let span = chunks.div_ceil(SPANS).next_power_of_two();
+    let (spans, levels) = (chunks.div_ceil(span), span.ilog2() as usize + 1);
+    let mut tables = Accumulators::new(f, spans * levels * groups)?;
+    let mut stamps = fallible::filled(0i64, spans * groups)?;
+    let (size, memory) = (tables.size(), tables.shared());
+    let seen = Shared(stamps.as_mut_ptr().cast());
+    spread(spans, 1, true, |first, end| {
+        for task in first..end {
+            // SAFETY: a task has its tables and stamps to itself.
+            let (own, stamps) =
+                unsafe { (memory.at(task * levels * groups * size), seen.at(task * groups * 8).cast()) };
+            let add = |chunk: usize, table: *mut c_void| {
+                let (from, to) = (chunk * each, ((chunk + 1) * each).min(codes.len()));
+                // SAFETY: a chunk of elements of the class and of codes, and a table that is empty.
+                unsafe {
+                    let x = raw.as_ptr().add(from * size_of).cast();
+                    (f.coded)(
+                        table,
+                        stamps,
+                        x,
+                        codes[from..].as_ptr(),
+                        (to - from) as i32,
+                        groups as i32,
+                        na_rm.into(),
+                    );
+                }
+            };
+            let tables = Tables { f, groups, start: own.cast(), bytes: groups * size, last: chunks };
+            tables.reduce(task * span, span, 0, &add);
         }
     })?;
-    // SAFETY: tables of `groups` accumulators each, and room for their values.
-    unsafe {
-        for piece in 1..count {
-            (f.merge)(tables.at(0), tables.at(piece * groups), groups as i32);
+    let part = |k: usize| k * levels * groups;
+    let mut by = 1;
+    while by < spans {
+        for k in (0..spans - by).step_by(2 * by) {
+            // SAFETY: tables of `groups` accumulators each.
+            unsafe { (f.merge)(tables.at(part(k)), tables.at(part(k + by)), groups as i32) };
         }
-        (f.finish)(out.as_mut_ptr().cast(), tables.at(0), groups as i32);
+        by *= 2;
     }
+    // SAFETY: as above, and room for their values.
+    unsafe { (f.finish)(out.as_mut_ptr().cast(), tables.at(0), groups as i32) };
     Ok(())
+}
+
+/// A task's tables.
+struct Tables<'a> {
+    f: &'a Folding,
+    groups: usize,
+    start: *mut c_void,
+    /// Of a table.
+    bytes: usize,
+    /// The end of the chunks.
+    last: usize,
+}
+
+impl Tables<'_> {
+    /// Reduces `count` chunks, a power of two, of those that there are, into the table of a level.
+    fn reduce(&self, from: usize, count: usize, level: usize, add: &impl Fn(usize, *mut c_void)) {
+        // SAFETY: there is a table for each halving of a span, and one more.
+        let table = |level: usize| unsafe { self.start.cast::<u8>().add(level * self.bytes).cast::<c_void>() };
+        if count == 1 {
+            // SAFETY: `groups` accumulators.
+            unsafe { (self.f.start)(table(level), self.groups as i32) };
+            return add(from, table(level));
+        }
+        let half = count / 2;
+        self.reduce(from, half, level, add);
+        if from + half < self.last {
+            self.reduce(from + half, half, level + 1, add);
+            // SAFETY: as above, both.
+            unsafe { (self.f.merge)(table(level), table(level + 1), self.groups as i32) };
+        }
+    }
 }
 
 trait Ordered: Copy + PartialOrd + Sync {

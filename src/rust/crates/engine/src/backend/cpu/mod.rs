@@ -2,6 +2,7 @@
 //!
 //! The arithmetic is in the compiled loops of the operation table; this folder only drives them.
 
+mod accumulators;
 mod assign;
 mod blocks;
 mod gather;
@@ -10,6 +11,7 @@ mod memory;
 mod multiply;
 mod ranks;
 mod reduce;
+mod reduce_tree;
 pub mod routine;
 mod row_cost;
 mod scan;

@@ -1,20 +1,20 @@
-//! Reductions on the cpu device: partial results of fixed pieces, merged in order, so that the result does not depend
-//! on the number of threads.
+//! Reductions on the cpu device. Those whose results depend on the order of additions follow the tree
+//! (`reduce_tree.rs`); of the others, here, threads take pieces.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::blocks::Schedule;
-use crate::memory::buffer::Device;
-use crate::memory::fallible;
-use crate::memory::host_pool::Block;
+use super::accumulators::{Accumulators, Job};
+use super::blocks::{Schedule, Scratch};
+use super::reduce_tree;
 use crate::memory::staging::Shared;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::BLOCK;
-use verdigris_ops::loops::{Folding, FOLDS};
+use verdigris_ops::loops::{Adding, Folding};
 use verdigris_ops::parallel::spread;
 use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::tree::Tree;
 
 /// Elements of a piece.
 const PIECE: usize = 64 * BLOCK;
@@ -26,50 +26,12 @@ const SHORT: usize = 64;
 /// neighbour.
 const PIECES: usize = 16;
 
-/// Accumulators in a row, as raw memory that is aligned for any of them.
-pub(super) struct Accumulators {
-    memory: Block,
-    size: usize,
-}
-
-impl Accumulators {
-    /// # Errors
-    /// `Memory`.
-    pub fn new(f: &Folding, n: usize) -> Result<Accumulators> {
-        // SAFETY: reports a size.
-        let size = unsafe { (f.size)() } as usize;
-        let bytes = fallible::product([n, size])?;
-        let mut a = Accumulators { memory: Block::new(bytes, Device::Cpu)?, size };
-        for from in (0..n).step_by(BLOCK) {
-            // SAFETY: there is room for n accumulators.
-            unsafe { (f.start)(a.at(from), BLOCK.min(n - from) as i32) };
-        }
-        Ok(a)
-    }
-
-    pub fn at(&mut self, k: usize) -> *mut c_void {
-        // SAFETY: k is within the accumulators that `new` made room for.
-        unsafe { self.memory.start().add(k * self.size).cast() }
-    }
-
-    /// Bytes of one.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// For tasks that have some of the accumulators each to themselves.
-    pub fn shared(&mut self) -> Shared {
-        Shared(self.memory.start())
-    }
-}
-
-/// What is reduced, and how.
-struct Job<'a> {
-    schedule: &'a Schedule<'a>,
-    f: &'a Folding,
-    register: u16,
-    na_rm: i32,
-    groups: Groups,
+/// The functions of [`Adding::Any`].
+#[derive(Clone, Copy)]
+struct Any {
+    fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
+    short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
 }
 
 /// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
@@ -85,25 +47,35 @@ pub fn groups(
     out: &mut [u8],
 ) -> Result<u32> {
     let register = plan.outputs[0].0;
-    let f = FOLDS[Reduction::ALL.iter().position(|r| *r == reduction).expect("listed")][plan.class(register) as usize]
-        .as_ref()
-        .expect("the array casts to a class that the reduction serves");
+    let class = plan.class(register);
+    let f = Folding::of(reduction, class);
     let schedule = Schedule::new(plan, bound);
     let count = groups.count();
-    let job = Job { schedule: &schedule, f, register, na_rm: na_rm.into(), groups };
-    if groups.inner == 1 && count > 1 && (1..=SHORT).contains(&groups.length) {
-        let status = job.short(out)?;
-        schedule.warn();
-        return Ok(status);
+    let job = Job { schedule: &schedule, f, register, class_bytes: class.size(), na_rm: na_rm.into(), groups };
+    if let Adding::Tree { groups: short, .. } = f.adding {
+        let tree = Tree::of(reduction, class, groups);
+        if reduce_tree::is_short(tree, groups) {
+            let status = job.short_trees(tree, short, out)?;
+            schedule.warn();
+            return Ok(status);
+        }
     }
     let mut all = Accumulators::new(f, count)?;
-    if groups.length > 0 && count > 0 {
-        if groups.inner == 1 {
-            job.segments(&mut all)?;
-        } else if groups.inner <= BLOCK {
-            job.rows(&mut all)?;
-        } else {
-            job.lanes(&mut all)?;
+    match f.adding {
+        _ if groups.length == 0 || count == 0 => {}
+        Adding::Tree { .. } => job.trees(Tree::of(reduction, class, groups), &mut all)?,
+        Adding::Any { fold, rows, short } => {
+            let any = Any { fold, rows, short };
+            if groups.inner == 1 && count > 1 && groups.length <= SHORT {
+                let status = job.short(any, out)?;
+                schedule.warn();
+                return Ok(status);
+            }
+            match groups.inner {
+                1 => job.segments(any, &mut all)?,
+                2..=BLOCK => job.rows(any, &mut all)?,
+                _ => job.lanes(any, &mut all)?,
+            }
         }
     }
     schedule.warn();
@@ -117,21 +89,17 @@ pub fn groups(
 }
 
 impl Job<'_> {
-    fn is_worth(&self) -> bool {
-        self.schedule.is_worth(self.groups.count() * self.groups.length)
-    }
-
     /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a
     /// result.
     fn merged(
         &self,
         all: &mut Accumulators,
         (pieces, width, together): (usize, usize, usize),
-        body: impl Fn(usize, *mut c_void, &mut super::blocks::Scratch) + Sync,
+        body: impl Fn(usize, *mut c_void, &mut Scratch) + Sync,
     ) -> Result<()> {
         let tasks = self.groups.count() / width * pieces;
         let (mut partial, size) =
-            ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)).transpose()?, all.size);
+            ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)).transpose()?, all.size());
         let memory = partial.as_mut().unwrap_or(all).shared();
         spread(tasks, together, self.is_worth(), |first, end| {
             self.schedule.with_scratch(BLOCK, |scratch| {
@@ -151,7 +119,7 @@ impl Job<'_> {
     }
 
     /// Each group is a run of elements that follow each other.
-    fn segments(&self, all: &mut Accumulators) -> Result<()> {
+    fn segments(&self, any: Any, all: &mut Accumulators) -> Result<()> {
         let length = self.groups.length;
         let pieces = length.div_ceil(PIECE);
         // short groups share a task
@@ -162,14 +130,14 @@ impl Job<'_> {
                 let n = BLOCK.min(to - l);
                 let values = self.schedule.evaluate(scratch, group * length + l, n, self.register, None);
                 // SAFETY: n values of the accumulator's class.
-                unsafe { (self.f.fold)(own, values.cast(), l as i64, n as i32, self.na_rm) };
+                unsafe { (any.fold)(own, values.cast(), l as i64, n as i32, self.na_rm) };
             }
         })
     }
 
     /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once.
     /// Returns the status bits.
-    fn short(&self, out: &mut [u8]) -> Result<u32> {
+    fn short(&self, any: Any, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
@@ -180,7 +148,7 @@ impl Job<'_> {
                     let values = self.schedule.evaluate(scratch, group * length, n * length, self.register, None);
                     // SAFETY: n * length values of the class, and room for the results, which no other task has.
                     let bits = unsafe {
-                        (self.f.short)(out.at(group * bytes).cast(), values.cast(), length as i32, n as i32, self.na_rm)
+                        (any.short)(out.at(group * bytes).cast(), values.cast(), length as i32, n as i32, self.na_rm)
                     };
                     status.fetch_or(bits, Ordering::Relaxed);
                 }
@@ -190,7 +158,7 @@ impl Job<'_> {
     }
 
     /// Neighbours belong to different groups, and a block holds some rows of them.
-    fn rows(&self, all: &mut Accumulators) -> Result<()> {
+    fn rows(&self, any: Any, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, .. } = self.groups;
         let most = BLOCK / inner;
         let piece = PIECE.div_ceil(inner).max(length.div_ceil(PIECES)).next_multiple_of(most);
@@ -203,16 +171,16 @@ impl Job<'_> {
                 let i = (o * length + l) * inner;
                 let values = self.schedule.evaluate(scratch, i, rows * inner, self.register, None);
                 // SAFETY: rows * inner values of the accumulator's class, `inner` accumulators.
-                unsafe { (self.f.rows)(own, values.cast(), l as i64, rows as i32, inner as i32, self.na_rm) };
+                unsafe { (any.rows)(own, values.cast(), l as i64, rows as i32, inner as i32, self.na_rm) };
             }
         })
     }
 
     /// Neighbours belong to different groups, and a row has many of them: some columns are walked from row to row.
-    fn lanes(&self, all: &mut Accumulators) -> Result<()> {
+    fn lanes(&self, any: Any, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, outer } = self.groups;
         let blocks = inner.div_ceil(BLOCK);
-        let (all, size) = (all.shared(), all.size);
+        let (all, size) = (all.shared(), all.size());
         spread(outer * blocks, 1, self.is_worth(), |task, _| {
             let (o, from) = (task / blocks, task % blocks * BLOCK);
             let n = BLOCK.min(inner - from);
@@ -223,7 +191,7 @@ impl Job<'_> {
                     let i = (o * length + l) * inner + from;
                     let values = self.schedule.evaluate(scratch, i, n, self.register, None);
                     // SAFETY: n values of the accumulator's class, n accumulators.
-                    unsafe { (self.f.rows)(own.cast(), values.cast(), l as i64, 1, n as i32, self.na_rm) };
+                    unsafe { (any.rows)(own.cast(), values.cast(), l as i64, 1, n as i32, self.na_rm) };
                 }
             });
         })

@@ -13,6 +13,7 @@ use super::driver::library::{self, SearchPaths};
 use super::ops::{gather, sort};
 use crate::array::Array;
 use crate::backend::dense::{Batch, Matrix, Precision, Product};
+pub(crate) use crate::backend::differential_order::Random;
 use crate::backend::{of, Backend};
 use crate::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::dtype::DType;
@@ -23,23 +24,6 @@ use verdigris_ops::scalar::NA_F64;
 pub(crate) fn devices() -> (&'static dyn Backend, &'static dyn Backend) {
     assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     (of(Device::Cpu).unwrap(), of(Device::Cuda(0)).expect("VERDIGRIS_TEST_DEVICE asks for a device"))
-}
-
-/// Sebastiano Vigna's splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
 }
 
 /// Bytes in a buffer, with `offset` elements before them that are no part of the view.

@@ -271,10 +271,16 @@ impl Cuda {
 
     /// Blocks of this size, with so much shared memory given at launch, that the device runs at once.
     pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
+        self.make_room(kernel, shared)?;
+        Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
+    }
+
+    /// Lets a kernel have so many bytes of shared memory beside what it declares, where that is more than usual.
+    pub fn make_room(&self, kernel: &Kernel, shared: u32) -> Result<()> {
         if shared > USUAL_SHARED - DECLARED {
             self.allow_shared(kernel, shared)?;
         }
-        Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
+        Ok(())
     }
 
     /// Blocks of this size that a multiprocessor runs at once.

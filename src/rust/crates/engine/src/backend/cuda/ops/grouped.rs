@@ -9,6 +9,7 @@ use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
+use verdigris_ops::tree;
 
 /// Threads of a block that counts.
 const THREADS: usize = 512;
@@ -68,11 +69,12 @@ pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
     let threads = WARPS * 32;
     format!(
         "#include \"grouped.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
-         extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts) {{\n  \
+         extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* far) {{\n  \
            extern __shared__ u64 shared[];\n  \
-           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, (A*)shared);\n}}\n\
-         extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, V* out) {{\n  \
-           finish_by_code<A>(parts, groups, blocks, out);\n}}\n\
+           A* const tables = far ? far + (u64)blockIdx.x * (blockDim.x / 32) * groups : (A*)shared;\n  \
+           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, tables);\n}}\n\
+         extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, u32 each, V* out) {{\n  \
+           finish_by_code<A>(parts, groups, blocks, each, out);\n}}\n\
          static_assert(sizeof(A) == {}, \"the size that backend/cuda/ops/grouped.rs allocates for\");\n",
         reduction.accumulator(),
         accumulator_bytes(reduction, class)
@@ -109,32 +111,36 @@ pub fn reduce(
     let size = accumulator_bytes(reduction, class);
     let table = groups * size;
     let most = cuda.properties.shared as usize;
-    if table > most || groups == 0 || n == 0 {
+    if table > tree::MOST_CODED || groups == 0 || n == 0 {
         return Ok(None);
     }
-    // tables of several blocks fit a multiprocessor, or as many warps of one block as have room
-    let warps = if table * WARPS * 2 <= most { WARPS } else { (most / table).min(WARPS) };
+    // tables of several blocks fit a multiprocessor, or as many warps of one block as have room: a power of two
+    let (warps, shared) = match most / table {
+        0 => (WARPS, 0),
+        few if few < 2 * WARPS => (1 << few.min(WARPS).ilog2(), 1),
+        _ => (WARPS, 1),
+    };
+    let shared = shared * warps * table;
     let source = || reduce_source(reduction, class, na_rm);
     let module = cuda.module(&format!("coded/{}/{class:?}/{na_rm}", reduction.accumulator()), source)?;
     let kernel = cuda.function(&module, "reduce_coded")?;
-    let shared = warps * table;
     let threads = (warps * 32) as u32;
-    let wave = cuda.wave(&kernel, threads, shared as u32)?;
-    let row = 32 * 4;
-    // a table is worth making and merging for some elements a code
-    let least = row.max(4 * groups);
-    let blocks = n.div_ceil(warps * least).clamp(1, wave);
-    let each = n.div_ceil(blocks * warps).next_multiple_of(row);
+    cuda.make_room(&kernel, shared as u32)?;
+    let each = tree::chunk(n, groups);
+    let blocks = n.div_ceil(each).div_ceil(warps);
     let parts = cuda.allocate(blocks * table)?;
+    // a card with less shared memory than an H100 has some tables beyond it
+    let far = if shared == 0 { Some(cuda.allocate(blocks * warps * table)?) } else { None };
     let bits = usize::BITS - groups.leading_zeros();
     let mut args = Args::new();
     args.push(values.address()).push(codes.address()).push(n as i64).push(groups as u32).push(bits).push(each as i64);
-    args.push(parts.address);
+    args.push(parts.address).push(far.as_ref().map_or(0, |far| far.address));
     cuda.launch(&kernel, [blocks as u32, 1, 1], [threads, 1, 1], shared as u32, &mut args)?;
     let out = cuda.allocate(groups * reduction.result(class).size())?;
     let finish = cuda.function(&module, "finish_coded")?;
     let mut args = Args::new();
-    args.push(parts.address).push(groups as u32).push(blocks as u32).push(out.address);
+    let parts_of_lane = blocks.div_ceil(32).next_power_of_two() as u32;
+    args.push(parts.address).push(groups as u32).push(blocks as u32).push(parts_of_lane).push(out.address);
     cuda.launch(&finish, [groups.div_ceil(WARPS) as u32, 1, 1], [(WARPS * 32) as u32, 1, 1], 0, &mut args)?;
     Ok(Some(out))
 }

@@ -1,0 +1,68 @@
+//! What a reduction on the cpu device reduces, and the accumulators into which it does.
+
+use std::ffi::c_void;
+
+use super::blocks::Schedule;
+use crate::memory::buffer::Device;
+use crate::memory::fallible;
+use crate::memory::host_pool::Block;
+use crate::memory::staging::Shared;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::Folding;
+use verdigris_ops::loops::BLOCK;
+use verdigris_ops::reduction::Groups;
+
+/// Accumulators in a row, as raw memory that is aligned for any of them.
+pub(super) struct Accumulators {
+    memory: Block,
+    size: usize,
+}
+
+impl Accumulators {
+    /// # Errors
+    /// `Memory`.
+    pub fn new(f: &Folding, n: usize) -> Result<Accumulators> {
+        // SAFETY: reports a size.
+        let size = unsafe { (f.size)() } as usize;
+        let bytes = fallible::product([n, size])?;
+        let mut a = Accumulators { memory: Block::new(bytes, Device::Cpu)?, size };
+        for from in (0..n).step_by(BLOCK) {
+            // SAFETY: there is room for n accumulators.
+            unsafe { (f.start)(a.at(from), BLOCK.min(n - from) as i32) };
+        }
+        Ok(a)
+    }
+
+    pub fn at(&mut self, k: usize) -> *mut c_void {
+        // SAFETY: k is within the accumulators that `new` made room for.
+        unsafe { self.memory.start().add(k * self.size).cast() }
+    }
+
+    /// Bytes of one.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// For tasks that have some of the accumulators each to themselves.
+    pub fn shared(&mut self) -> Shared {
+        Shared(self.memory.start())
+    }
+}
+
+/// What is reduced, and how.
+pub(super) struct Job<'a> {
+    pub schedule: &'a Schedule<'a>,
+    pub f: &'a Folding,
+    pub register: u16,
+    /// Bytes of an element as it is reduced.
+    pub class_bytes: usize,
+    pub na_rm: i32,
+    pub groups: Groups,
+}
+
+impl Job<'_> {
+    /// Whether it is worth more than one thread.
+    pub fn is_worth(&self) -> bool {
+        self.schedule.is_worth(self.groups.count() * self.groups.length)
+    }
+}

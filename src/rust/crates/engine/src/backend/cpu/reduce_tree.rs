@@ -1,0 +1,310 @@
+//! Reductions on the cpu device whose bits depend on the order of additions: in the order of `verdigris_ops::tree`, as
+//! on CUDA devices. The accumulators of a tile are a state of `tree.h`; tiles are merged as they come, in pairs.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::accumulators::{Accumulators, Job};
+use super::blocks::Scratch;
+use crate::memory::staging::Shared;
+use verdigris_ops::error::Result;
+use verdigris_ops::loops::{Adding, BLOCK};
+use verdigris_ops::parallel::spread;
+use verdigris_ops::reduction::Groups;
+use verdigris_ops::tree::{Tree, ALIGN};
+
+/// Elements of a task where there are many.
+const TASK: usize = 1 << 16;
+
+/// Spans of a group's tiles that tasks take at most.
+const SPANS: usize = 16;
+
+/// The widest element.
+const ELEMENT: usize = 16;
+
+/// Whole groups of neighbours, of some length, so many: [`Adding::Tree`].
+type Short = unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32, i32, i32) -> u32;
+
+thread_local! {
+    /// A state and four rows. Taken while it is in use: a long task asks for an interrupt, which may run code of R's
+    /// that comes here again.
+    static STATE: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
+}
+
+/// Whether groups are neighbours of which a block holds some, each a tile.
+pub(super) fn is_short(tree: Tree, groups: Groups) -> bool {
+    groups.inner == 1 && groups.count() > 0 && tree.lanes <= 128 && (1..=BLOCK).contains(&groups.length)
+}
+
+/// How a reduction's elements are shared out.
+struct Shape {
+    /// Results beside each other that a task has, and how often that makes `inner`.
+    width: usize,
+    columns: usize,
+    /// Tiles of a group; of the longest, where groups begin at different places of a row.
+    tiles: usize,
+    /// Tiles of a task, a power of two.
+    span: usize,
+}
+
+impl Shape {
+    fn new(tree: Tree, groups: Groups) -> Shape {
+        let Groups { outer, length, inner } = groups;
+        let width = inner.min(BLOCK);
+        let columns = inner.div_ceil(width);
+        let first = if inner == 1 && outer > 1 { ALIGN - 1 } else { 0 };
+        let tiles = (first + length).div_ceil(tree.tile());
+        let spans = (SPANS / (outer * columns).clamp(1, SPANS)).max(1);
+        let beside = if inner == 1 { 1 } else { width };
+        let span = tiles.div_ceil(spans).max(TASK / (tree.tile() * beside)).max(1).next_power_of_two();
+        Shape { width, columns, tiles, span }
+    }
+
+    fn spans(&self) -> usize {
+        self.tiles.div_ceil(self.span)
+    }
+
+    /// Accumulators of a task: a part of 2^l tiles for each l.
+    fn levels(&self) -> usize {
+        self.span.ilog2() as usize + 1
+    }
+}
+
+/// The functions of [`Adding::Tree`].
+struct Functions {
+    begin: unsafe extern "C" fn(*mut c_void, i32, i32),
+    walk: unsafe extern "C" fn(*mut c_void, i64, *const c_void, i32, i32, i32, i32),
+    collapse: unsafe extern "C" fn(*mut c_void, *mut c_void, i32, i32, i32) -> i32,
+    fours: bool,
+}
+
+impl Job<'_> {
+    /// Each group is a few elements that follow each other: a block holds some groups, and is done with at once.
+    /// Returns the status bits.
+    pub(super) fn short_trees(&self, tree: Tree, short: Short, out: &mut [u8]) -> Result<u32> {
+        let Groups { outer, length, .. } = self.groups;
+        let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
+        let out = Shared(out.as_mut_ptr());
+        spread(outer, (TASK / length).next_multiple_of(width), self.is_worth(), |from, to| {
+            self.schedule.with_scratch(BLOCK, |scratch| {
+                for group in (from..to).step_by(width) {
+                    let (n, i) = (width.min(to - group), group * length);
+                    let values = self.schedule.evaluate(scratch, i, n * length, self.register, None);
+                    let (first, lanes) = ((i % ALIGN) as i32, tree.lanes as i32);
+                    // SAFETY: n * length values of the class, and room for the results, which no other task has.
+                    let bits = unsafe {
+                        let out = out.at(group * bytes).cast();
+                        short(out, values.cast(), first, length as i32, n as i32, lanes, self.na_rm)
+                    };
+                    status.fetch_or(bits, Ordering::Relaxed);
+                }
+            });
+        })?;
+        Ok(status.into_inner())
+    }
+
+    /// Reduces all groups into an accumulator each.
+    pub(super) fn trees(&self, tree: Tree, all: &mut Accumulators) -> Result<()> {
+        let Adding::Tree { bytes, begin, walk, collapse, fours, .. } = self.f.adding else {
+            unreachable!("asked before")
+        };
+        let f = Functions { begin, walk, collapse, fours };
+        // SAFETY: reports a size.
+        let bytes = unsafe { bytes() } as usize;
+        let shape = Shape::new(tree, self.groups);
+        let (spans, width) = (shape.spans(), shape.width);
+        let tasks = self.groups.outer * shape.columns * spans;
+        let room = shape.levels() * width;
+        let mut parts = Accumulators::new(self.f, tasks * room)?;
+        let (size, memory) = (parts.size(), parts.shared());
+        let each = shape.span * tree.tile() * if self.groups.inner == 1 { 1 } else { width };
+        spread(tasks, (TASK / each).max(1), self.is_worth(), |first, end| {
+            let mut state = STATE.take();
+            let wanted = (bytes.next_multiple_of(64) + 4 * BLOCK * ELEMENT) / 64;
+            if state.len() < wanted {
+                state.resize(wanted, [0; 8]);
+            }
+            let start: *mut u8 = state.as_mut_ptr().cast();
+            self.schedule.with_scratch(BLOCK, |scratch| {
+                for number in first..end {
+                    let (column, span) = (number / spans, number % spans);
+                    let from = column % shape.columns * width;
+                    let mut task = Task {
+                        job: self,
+                        tree,
+                        f: &f,
+                        group: column / shape.columns,
+                        from,
+                        width: width.min(self.groups.inner - from),
+                        last: (span + 1) * shape.span,
+                        // SAFETY: a task has these accumulators to itself.
+                        levels: unsafe { memory.at(number * room * size) },
+                        level_bytes: width * size,
+                        state: start.cast(),
+                        // SAFETY: behind the state, where there is room for four rows.
+                        rows: unsafe { start.add(bytes.next_multiple_of(64)) },
+                        special: false,
+                        scratch,
+                    };
+                    task.tiles(span * shape.span, shape.span, 0);
+                }
+            });
+            STATE.set(state);
+        })?;
+        for column in 0..tasks / spans {
+            let from = column % shape.columns * width;
+            let n = width.min(self.groups.inner - from);
+            let part = |k: usize| (column * spans + k) * room;
+            let mut by = 1;
+            while by < spans {
+                for k in (0..spans - by).step_by(2 * by) {
+                    // SAFETY: both are n accumulators of this kind.
+                    unsafe { (self.f.merge)(parts.at(part(k)), parts.at(part(k + by)), n as i32) };
+                }
+                by *= 2;
+            }
+            let into = all.at(column / shape.columns * self.groups.inner + from);
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(parts.at(part(0)).cast::<u8>(), into.cast(), n * size) };
+        }
+        Ok(())
+    }
+}
+
+/// Some tiles of a group, or of groups that lie abreast.
+struct Task<'a> {
+    job: &'a Job<'a>,
+    tree: Tree,
+    f: &'a Functions,
+    group: usize,
+    /// The first of the groups that lie abreast, and how many there are.
+    from: usize,
+    width: usize,
+    /// The end of the tiles.
+    last: usize,
+    /// Accumulators, `level_bytes` for each level.
+    levels: *mut u8,
+    level_bytes: usize,
+    /// Of `tree.h`.
+    state: *mut c_void,
+    /// Room for four rows.
+    rows: *mut u8,
+    /// Whether elements that are not as usual have been seen.
+    special: bool,
+    scratch: &'a mut Scratch,
+}
+
+impl Task<'_> {
+    fn level(&self, level: usize) -> *mut c_void {
+        // SAFETY: there is a level for each halving of a span, and one more.
+        unsafe { self.levels.add(level * self.level_bytes).cast() }
+    }
+
+    /// Reduces `count` tiles, a power of two, of those that there are, into the accumulators of a level.
+    fn tiles(&mut self, from: usize, count: usize, level: usize) {
+        // a group that begins at the first place of a row may have a tile less than others; it is empty as it is
+        if from * self.tree.tile() >= self.places() {
+            return;
+        }
+        if count == 1 {
+            return self.tile(from, self.level(level));
+        }
+        let half = count / 2;
+        self.tiles(from, half, level);
+        if from + half < self.last && (from + half) * self.tree.tile() < self.places() {
+            self.tiles(from + half, half, level + 1);
+            // SAFETY: `width` accumulators each.
+            unsafe { (self.job.f.merge)(self.level(level), self.level(level + 1), self.width as i32) };
+        }
+    }
+
+    /// Where the group begins in its first row.
+    fn first(&self) -> usize {
+        match self.job.groups.inner {
+            1 => self.group * self.job.groups.length % ALIGN,
+            _ => 0,
+        }
+    }
+
+    fn places(&self) -> usize {
+        self.first() + self.job.groups.length
+    }
+
+    fn tile(&mut self, tile: usize, into: *mut c_void) {
+        let (from, to) = (tile * self.tree.tile(), ((tile + 1) * self.tree.tile()).min(self.places()));
+        for _ in 0..2 {
+            let lanes = match self.job.groups.inner {
+                1 => self.neighbours(from, to),
+                _ => self.across(from, to),
+            };
+            // SAFETY: so many accumulators have begun, and there is room for `width`.
+            let done =
+                unsafe { (self.f.collapse)(self.state, into, lanes as i32, self.width as i32, self.special.into()) };
+            if done != 0 {
+                return;
+            }
+            // once more, and what comes after it at once
+            self.special = true;
+        }
+    }
+
+    /// The places `from .. to` of a tile whose elements follow each other; returns how many lanes have begun.
+    fn neighbours(&mut self, from: usize, to: usize) -> usize {
+        let (lanes, first) = (self.tree.lanes, self.first());
+        let used = if to - from < lanes { (to - from).next_power_of_two() } else { lanes };
+        // SAFETY: the state has room for BLOCK accumulators.
+        unsafe { (self.f.begin)(self.state, used as i32, self.special.into()) };
+        let start = self.group * self.job.groups.length;
+        let together = self.f.fours || self.job.schedule.in_memory(self.job.register);
+        let mut place = from.max(first);
+        while place < to {
+            let fours = place % (4 * lanes) == 0 && to - place >= 4 * lanes;
+            let n =
+                if fours && together && lanes == BLOCK { 4 * BLOCK } else { (BLOCK - place % BLOCK).min(to - place) };
+            let values = self.values(start + place - first, n);
+            self.walk(place, values, n, lanes);
+            place += n;
+        }
+        used
+    }
+
+    /// The rows `from .. to` of a tile, each an element of every group; returns how many lanes have begun.
+    fn across(&mut self, from: usize, to: usize) -> usize {
+        let (lanes, inner) = (self.tree.lanes, self.job.groups.inner);
+        let used = if to - from < lanes { (to - from).next_power_of_two() } else { lanes };
+        // SAFETY: as above; lanes times width is at most BLOCK.
+        unsafe { (self.f.begin)(self.state, (used * self.width) as i32, self.special.into()) };
+        let start = self.group * self.job.groups.length;
+        let most = if self.width == inner { BLOCK / inner } else { 1 };
+        for row in (from..to).step_by(most) {
+            let n = most.min(to - row) * self.width;
+            let values = self.values((start + row) * inner + self.from, n);
+            self.walk((row - from) * self.width, values, n, lanes * self.width);
+        }
+        used
+    }
+
+    fn walk(&self, place: usize, values: *const u8, n: usize, lanes: usize) {
+        let fours = i32::from(self.job.groups.inner == 1);
+        // SAFETY: n values of the class, and a state in which so many lanes have begun.
+        unsafe {
+            (self.f.walk)(self.state, place as i64, values.cast(), n as i32, lanes as i32, fours, self.job.na_rm)
+        };
+    }
+
+    /// So many elements from `i` on, a block or four.
+    fn values(&mut self, i: usize, n: usize) -> *const u8 {
+        let (schedule, register) = (self.job.schedule, self.job.register);
+        if n <= BLOCK || schedule.in_memory(register) {
+            return schedule.evaluate(self.scratch, i, n, register, None);
+        }
+        let bytes = BLOCK * self.job.class_bytes;
+        for k in 0..n / BLOCK {
+            let row = schedule.evaluate(self.scratch, i + k * BLOCK, BLOCK, register, None);
+            // SAFETY: a block of values, and room for four.
+            unsafe { std::ptr::copy_nonoverlapping(row, self.rows.add(k * bytes), bytes) };
+        }
+        self.rows
+    }
+}
