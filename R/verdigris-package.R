@@ -33,6 +33,9 @@
 #'   way is waited for when R ends. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the
 #'   default.
 #'
+#' - `verdigris.preload`: whether cuBLAS and cuSOLVER are loaded in the background once a GPU is in use (`TRUE`, the
+#'   default), so that the first product or factorisation does not wait for them. Read when the package is loaded.
+#'
 #' - `verdigris.matmul_precision`: what float32 factors may be rounded to on the way into a matrix product on a GPU:
 #'   `"float32"` (the default: they are not), `"tf32"` or `"bfloat16"`; see [matmult].
 #'

@@ -84,9 +84,9 @@ entry! {
         #[cfg(not(target_os = "macos"))]
         if let Device::Cuda(ordinal) = convert::device(device)? {
             use verdigris_engine::backend::cuda::context::device::Cuda;
-            use verdigris_engine::backend::cuda::tiers::choose;
+            use verdigris_engine::backend::cuda::context::background;
             let cuda = Cuda::of(ordinal)?;
-            choose::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
+            background::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
             return Ok(List::new(3)
                 .add("interpreted", r::real(counts.interpreted as f64))

@@ -79,9 +79,14 @@ fn number(x: SEXP) -> Option<f64> {
 
 /// TRUE or FALSE; FALSE where the option is not set.
 pub fn flag(name: &'static CStr) -> Result<bool> {
+    flag_or(name, false)
+}
+
+/// TRUE or FALSE, or what it is where the option is not set.
+pub fn flag_or(name: &'static CStr, default: bool) -> Result<bool> {
     let value = option(name);
     if r::is_null(value) {
-        return Ok(false);
+        return Ok(default);
     }
     if r::len(value) == 1 && !values::is_classed(value) {
         if let Ok(flag) = values::flag(value, "") {
@@ -247,6 +252,7 @@ pub fn start() -> Result<()> {
     use verdigris_engine::backend::cuda::compile::cache::set_cache_dir;
     use verdigris_engine::backend::cuda::compile::tier;
     use verdigris_engine::backend::cuda::launch::submit;
+    use verdigris_engine::backend::cuda::preload_libraries;
     if READ.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -271,6 +277,7 @@ pub fn start() -> Result<()> {
         }
     };
     let folder = folder()?;
+    preload_libraries(flag_or(c"verdigris.preload", true)?);
     set_cache_dir(folder, size as u64);
     if let Some(tier) = tier {
         tier::set_tier(tier);

@@ -19,6 +19,7 @@ pub mod driver;
 pub mod interpret;
 pub mod launch;
 mod ops;
+pub use ops::preload::allow as preload_libraries;
 pub mod prebuilt_list;
 pub mod tiers;
 pub mod user;
@@ -50,7 +51,9 @@ use verdigris_ops::scan::Scan;
 /// # Errors
 /// `Device`, `Library` or `Fork`, where it cannot be used.
 pub fn backend(ordinal: u32) -> Result<&'static dyn Backend> {
-    Ok(Cuda::of(ordinal)?)
+    let cuda = Cuda::of(ordinal)?;
+    ops::preload::begin(cuda);
+    Ok(cuda)
 }
 
 impl Backend for Cuda {

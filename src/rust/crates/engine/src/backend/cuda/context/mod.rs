@@ -1,8 +1,9 @@
 //! A device in use: [`device`] and its streams ([`stream_state`], [`current_stream`], [`waits`], [`hazards`]), its
 //! memory ([`memory_pool`], [`allocate`], [`transfer`], [`exchange`] with other libraries), results on their way to the
-//! host ([`flags`], [`slots`], [`deferred`]), and features for users: [`capture`] of graphs, [`profile`], [`streams`].
+//! host ([`flags`], [`slots`], [`deferred`]), the thread in the [`background`], and features for users: [`capture`] of graphs, [`profile`], [`streams`].
 
 pub mod allocate;
+pub mod background;
 pub mod capture;
 pub mod core;
 pub mod current_stream;

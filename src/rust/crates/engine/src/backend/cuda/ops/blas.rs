@@ -12,7 +12,7 @@ pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMod
 
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::Cuda;
-use crate::backend::cuda::driver::api::{CUdeviceptr, Opaque, Shared, Stream};
+use crate::backend::cuda::driver::api::{CUdeviceptr, CUstream_flags, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
 use crate::backend::dense::{Matrix, Precision, Product};
 use crate::memory::buffer::Buffer;
@@ -81,6 +81,45 @@ fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
         None => *handles.entry(key).or_insert(make(cuda)?),
     };
     Ok((handle, held))
+}
+
+/// Makes the handle of the device's own stream, and has it multiply once in each of two types: cuBLAS loads its kernels
+/// when it runs them first. That happens on a stream of its own, since the other may have work, or be recorded.
+pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
+    const N: i64 = 128;
+    let _entered = cuda.enter()?;
+    let (Handle { handle, library, one }, _held) = handle(cuda)?;
+    // SAFETY: as in `make`.
+    let set_stream = unsafe { library.symbol::<SetStream>("cublasSetStream_v2")? };
+    let (mut stream, mut memory) = (Stream::NULL, 0);
+    let (flags, bytes) = (CUstream_flags::CU_STREAM_NON_BLOCKING as u32, 3 * (N * N) as usize * 8);
+    // SAFETY: each writes a handle. Neither is given back: freeing would wait for all that the device has to do.
+    unsafe {
+        cuda.check((cuda.driver.stream_create)(&mut stream, flags, 0), "cuStreamCreateWithPriority")?;
+        cuda.check((cuda.driver.allocate)(&mut memory, bytes), "cuMemAlloc")?;
+        check(set_stream(handle, stream), "cublasSetStream")?;
+    }
+    let mut done = Ok(());
+    for dtype in [DType::Float64, DType::Float32] {
+        let (unit, zero) = (factor(dtype, 1.0), factor(dtype, 0.0));
+        let matrix = |k: u64| GemmOperand { address: memory + k * bytes as u64 / 3, leading: N, stride: 0 };
+        let gemm = Gemm {
+            operations: [operation(false); 2],
+            extents: [N; 3],
+            factors: [unit.pointer(), zero.pointer()],
+            a: matrix(0),
+            b: matrix(1),
+            out: matrix(2),
+            data: data_type(dtype).expect("a type of products"),
+            compute: compute_type(dtype, Precision::Float32),
+        };
+        // SAFETY: the three matrices are in memory that is theirs, whatever it holds.
+        done = done.and(check(unsafe { gemm.single(one, handle) }, "cublasGemmEx"));
+    }
+    // SAFETY: the device's own stream again, for which the handle is.
+    let (waited, set) = unsafe { ((cuda.driver.stream_synchronize)(stream), set_stream(handle, cuda.stream())) };
+    check(set, "cublasSetStream")?;
+    cuda.check(waited, "cuStreamSynchronize").and(done)
 }
 
 fn make(cuda: &Cuda) -> Result<Handle> {

@@ -4,6 +4,7 @@ pub mod blas;
 pub mod gather;
 pub mod grouped;
 pub mod mask;
+pub mod preload;
 pub mod rank;
 pub mod reduce;
 pub mod scan;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::blas::{
     cublasFillMode_t as Triangle, cublasOperation_t as Operation, cublasSideMode_t as Side, cudaDataType as Data,
@@ -43,6 +43,27 @@ struct Handle {
 
 /// By device and stream. Never destroyed: at the end of the process the driver may be gone before us.
 static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
+
+/// Held while a handle is used.
+type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
+
+/// The device's handle; its context must be current.
+fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
+    let mut held = lock(&HANDLES);
+    let handles = held.get_or_insert_with(HashMap::new);
+    let key = (cuda.properties.ordinal, cuda.stream_state().index);
+    let handle = match handles.get(&key) {
+        Some(&known) => known,
+        None => *handles.entry(key).or_insert(make(cuda)?),
+    };
+    Ok((handle, held))
+}
+
+/// Makes the handle of the device's own stream.
+pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
+    let _entered = cuda.enter()?;
+    handle(cuda).map(drop)
+}
 
 fn make(cuda: &Cuda) -> Result<Handle> {
     let library = library::load(Library::Cusolver)?;
@@ -160,13 +181,7 @@ fn need(holds: bool) -> Result<()> {
 
 pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
-    let mut handles = lock(&HANDLES);
-    let handles = handles.get_or_insert_with(HashMap::new);
-    let key = (cuda.properties.ordinal, cuda.stream_state().index);
-    let solver = match handles.get(&key) {
-        Some(&known) => known,
-        None => *handles.entry(key).or_insert(make(cuda)?),
-    };
+    let (solver, _held) = handle(cuda)?;
     letter(dtype)?;
     let data = |dtype| data_type(dtype).expect("a float or complex dtype");
     let (t, t_real) = (data(dtype), data(real(dtype)));

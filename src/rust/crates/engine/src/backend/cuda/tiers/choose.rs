@@ -5,18 +5,17 @@
 //! A reduction without a kernel of its own has its values interpreted into memory, where a prebuilt kernel reduces them
 //! in the same order (`verdigris_ops::tree`). So it is with scans and with what a mask chooses.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use super::planned::{known, planned, Planned, Use};
 use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::Variant;
 use crate::backend::cuda::compile::tier::{tier, Tier};
+use crate::backend::cuda::context::background;
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
-use crate::backend::cuda::driver::devices::at_home;
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::launch::submit;
 use crate::plan::Plan;
@@ -39,7 +38,7 @@ pub struct Counts {
     pub interpreted: u64,
     /// By kernels of their own.
     pub compiled: u64,
-    /// Waiting for NVRTC, or with it.
+    /// Jobs of the background: plans that wait for NVRTC, mostly.
     pub queued: u64,
 }
 
@@ -49,10 +48,7 @@ impl Cuda {
         Counts {
             interpreted: tiers.interpreted.load(Ordering::Relaxed),
             compiled: tiers.launched.load(Ordering::Relaxed),
-            queued: worker().map_or(0, |worker| {
-                let state = lock(&worker.state);
-                state.jobs.len() as u64 + u64::from(state.busy)
-            }),
+            queued: background::queued(),
         }
     }
 }
@@ -128,105 +124,34 @@ fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
 
 // ---- compiling in the background --------------------------------------------------------------------
 
-/// Plans that wait at most: beyond that, one is queued when it is met again.
-const MOST_QUEUED: usize = 64;
-/// How long the end of the process waits for a compilation that is under way.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A plan whose kernel is to be made.
-struct Job {
-    ordinal: u32,
-    plan: Plan,
-    how: Use,
-    variant: Variant,
-}
-
-impl Job {
-    fn run(&self) -> Result<()> {
-        let cuda = Cuda::of(self.ordinal)?;
-        let made = planned(cuda, &self.plan, self.how, self.variant);
-        // what the compiler refuses stays with the interpreter
-        if made.as_ref().err().is_none_or(|error| error.kind == Kind::Library) {
-            lock(&TIERS.of(cuda).asked).remove(&(self.plan.clone(), self.how, self.variant));
-        }
-        made.map(drop)
-    }
-}
-
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
-    busy: bool,
-    stopped: bool,
-}
-
-struct Worker {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-static WORKER: OnceLock<Option<&'static Worker>> = OnceLock::new();
 /// NVRTC cannot be loaded: nothing is queued until it may have changed.
 static NO_NVRTC: AtomicBool = AtomicBool::new(false);
 
-/// The worker, if one was started.
-fn worker() -> Option<&'static Worker> {
-    WORKER.get().copied().flatten()
-}
-
-/// Starts the one thread that compiles.
-fn start() -> Option<&'static Worker> {
-    *WORKER.get_or_init(|| {
-        let worker: &'static Worker = Box::leak(Box::new(Worker { state: Mutex::default(), changed: Condvar::new() }));
-        at_exit();
-        std::thread::Builder::new().name("verdigris nvrtc".into()).spawn(move || work(worker)).ok()?;
-        Some(worker)
-    })
-}
-
+/// Has a plan's kernel made in the background.
 fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
     let mut asked = lock(&TIERS.of(cuda).asked);
     let key = (plan.clone(), how, variant);
     if asked.contains(&key) {
         return;
     }
-    let Some(worker) = start() else { return };
-    let mut state = lock(&worker.state);
-    if state.stopped || state.jobs.len() >= MOST_QUEUED {
-        return;
+    let (ordinal, own) = (cuda.properties.ordinal, key.clone());
+    if background::queue(Box::new(move || compile(ordinal, own))) {
+        asked.insert(key);
     }
-    state.jobs.push_back(Job { ordinal: cuda.properties.ordinal, plan: key.0.clone(), how, variant });
-    worker.changed.notify_all();
-    asked.insert(key);
 }
 
-/// The thread that compiles. It never ends: what libraries keep for a thread would be cleaned up beside their own
-/// clean-up at the end of the process.
-fn work(worker: &'static Worker) -> ! {
-    loop {
-        let job = {
-            let mut state = lock(&worker.state);
-            loop {
-                if let Some(job) = state.jobs.pop_front() {
-                    state.busy = true;
-                    break job;
-                }
-                state = worker.changed.wait(state).unwrap_or_else(|p| p.into_inner());
-            }
-        };
-        // a panic ends the job, not the thread; the plan stays with the interpreter
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
-        // NVRTC has registered clean-up of its own while it compiled; what is registered last is called first
-        at_exit();
-        let mut state = lock(&worker.state);
-        if let Ok(Err(error)) = done {
-            if error.kind == Kind::Library {
-                NO_NVRTC.store(true, Ordering::Relaxed);
-                state.jobs.clear();
-            }
-        }
-        state.busy = false;
-        worker.changed.notify_all();
+fn compile(ordinal: u32, key: (Plan, Use, Variant)) {
+    let Ok(cuda) = Cuda::of(ordinal) else { return };
+    let (plan, how, variant) = &key;
+    let no_nvrtc = |made: &Result<_>| made.as_ref().is_err_and(|error: &Error| error.kind == Kind::Library);
+    let made =
+        if NO_NVRTC.load(Ordering::Relaxed) { None } else { Some(planned(cuda, plan, *how, *variant).map(drop)) };
+    if made.as_ref().is_some_and(no_nvrtc) {
+        NO_NVRTC.store(true, Ordering::Relaxed);
+    }
+    // what the compiler refuses stays with the interpreter
+    if made.is_none_or(|made| made.is_ok() || no_nvrtc(&made)) {
+        lock(&TIERS.of(cuda).asked).remove(&key);
     }
 }
 
@@ -235,44 +160,8 @@ pub fn look_again() {
     NO_NVRTC.store(false, Ordering::Relaxed);
 }
 
-/// Waits until nothing is queued, at most so long; whether that came about.
-pub fn wait(most: Duration) -> bool {
-    let Some(worker) = worker() else { return true };
-    idle(worker, most)
-}
-
-fn idle(worker: &Worker, most: Duration) -> bool {
-    let state = lock(&worker.state);
-    let waited = worker.changed.wait_timeout_while(state, most, |s| s.busy || !s.jobs.is_empty());
-    let (state, _) = waited.unwrap_or_else(|p| p.into_inner());
-    !state.busy && state.jobs.is_empty()
-}
-
-/// Before the process ends: what was queued is with the driver, nothing more is, and a compilation that is under way is
-/// waited for. NVRTC must not work while its own clean-up runs.
+/// Before the process ends: what was queued is with the driver, and nothing works in the background.
 pub fn end() {
     submit::end();
-    // a forked child has no worker
-    if let (true, Some(worker)) = (at_home(), worker()) {
-        let mut state = lock(&worker.state);
-        state.stopped = true;
-        state.jobs.clear();
-        drop(state);
-        idle(worker, PATIENCE);
-    }
-}
-
-/// Has the end of a process that does not call `end` do so, but for what NVRTC registers later than this.
-fn at_exit() {
-    #[cfg(unix)]
-    {
-        extern "C" fn finish() {
-            end();
-        }
-        unsafe extern "C" {
-            fn atexit(function: extern "C" fn()) -> i32;
-        }
-        // SAFETY: the function touches nothing that is gone by then; its library is never unloaded.
-        unsafe { atexit(finish) };
-    }
+    background::end();
 }

@@ -1,0 +1,150 @@
+//! The one thread that works in the background: it compiles, and when there is nothing to compile it prepares what may
+//! be wanted next. It never ends: what libraries keep for a thread would be cleaned up beside their own clean-up at the
+//! end of the process.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use super::core::lock;
+use crate::backend::cuda::driver::devices::at_home;
+
+/// Jobs that wait at most: beyond that, none is taken.
+const MOST_QUEUED: usize = 64;
+/// How long the end of the process waits for a job that is under way.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is to be done. It handles its own errors.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// For when there are no others.
+    later: VecDeque<Job>,
+    busy: bool,
+    stopped: bool,
+}
+
+impl State {
+    fn next(&mut self) -> Option<Job> {
+        self.jobs.pop_front().or_else(|| self.later.pop_front())
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.busy && self.jobs.is_empty() && self.later.is_empty()
+    }
+}
+
+struct Worker {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+static WORKER: OnceLock<Option<&'static Worker>> = OnceLock::new();
+
+/// The worker, if one was started.
+fn worker() -> Option<&'static Worker> {
+    WORKER.get().copied().flatten()
+}
+
+fn start() -> Option<&'static Worker> {
+    *WORKER.get_or_init(|| {
+        let worker: &'static Worker = Box::leak(Box::new(Worker { state: Mutex::default(), changed: Condvar::new() }));
+        at_exit();
+        std::thread::Builder::new().name("verdigris nvrtc".into()).spawn(move || work(worker)).ok()?;
+        Some(worker)
+    })
+}
+
+/// Hands over a job; false where it is not taken.
+pub(crate) fn queue(job: Job) -> bool {
+    let Some(worker) = start() else { return false };
+    let mut state = lock(&worker.state);
+    if state.stopped || state.jobs.len() >= MOST_QUEUED {
+        return false;
+    }
+    state.jobs.push_back(job);
+    worker.changed.notify_all();
+    true
+}
+
+/// Hands over a job for when there is nothing else to do.
+pub(crate) fn queue_later(job: Job) {
+    let Some(worker) = start() else { return };
+    let mut state = lock(&worker.state);
+    if !state.stopped {
+        state.later.push_back(job);
+        worker.changed.notify_all();
+    }
+}
+
+/// Jobs that wait or are under way.
+pub(crate) fn queued() -> u64 {
+    worker().map_or(0, |worker| {
+        let state = lock(&worker.state);
+        (state.jobs.len() + state.later.len()) as u64 + u64::from(state.busy)
+    })
+}
+
+fn work(worker: &'static Worker) -> ! {
+    loop {
+        let job = {
+            let mut state = lock(&worker.state);
+            loop {
+                if let Some(job) = state.next() {
+                    state.busy = true;
+                    break job;
+                }
+                state = worker.changed.wait(state).unwrap_or_else(|p| p.into_inner());
+            }
+        };
+        // a panic ends the job, not the thread
+        _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        // NVRTC has registered clean-up of its own while it compiled; what is registered last is called first
+        at_exit();
+        lock(&worker.state).busy = false;
+        worker.changed.notify_all();
+    }
+}
+
+/// Waits until nothing is queued, at most so long; whether that came about.
+pub fn wait(most: Duration) -> bool {
+    worker().is_none_or(|worker| idle(worker, most))
+}
+
+fn idle(worker: &Worker, most: Duration) -> bool {
+    let state = lock(&worker.state);
+    let waited = worker.changed.wait_timeout_while(state, most, |s| !s.is_idle());
+    let (state, _) = waited.unwrap_or_else(|p| p.into_inner());
+    state.is_idle()
+}
+
+/// Before the process ends: nothing more is begun, and a job that is under way is waited for. A library must not work
+/// while its own clean-up runs.
+pub fn end() {
+    // a forked child has no worker
+    if let (true, Some(worker)) = (at_home(), worker()) {
+        let mut state = lock(&worker.state);
+        state.stopped = true;
+        state.jobs.clear();
+        state.later.clear();
+        drop(state);
+        idle(worker, PATIENCE);
+    }
+}
+
+/// Has the end of a process that does not call `end` do so, but for what a library registers later than this.
+fn at_exit() {
+    #[cfg(unix)]
+    {
+        extern "C" fn finish() {
+            end();
+        }
+        unsafe extern "C" {
+            fn atexit(function: extern "C" fn()) -> i32;
+        }
+        // SAFETY: the function touches nothing that is gone by then; its library is never unloaded.
+        unsafe { atexit(finish) };
+    }
+}
