@@ -4,7 +4,12 @@
 #' ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`,
 #' `dimnames`, `names`, `tsp` and others) kept.
 #'
-#' All compute what is recorded, wait, and copy the elements once.
+#' All compute what is recorded. `collect()`, `as.matrix()` and `as.array()` wait, and copy the elements. The others
+#' give a vector whose elements stay where they are until R asks for one, which then waits and copies all, once; an
+#' operation on arrays takes such a vector from the device, as long as R has not asked: in a loop
+#' `X * as.vector(w)` never waits. Few elements on the cpu device, int64, memory that another library shares, and
+#' conversions that may lose something are read at once. A process is forked (`parallel::mclapply()`) with all such
+#' vectors read. [gpu_free()] of the array does not free the elements that the vector still has.
 #'
 #' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
@@ -97,15 +102,13 @@ collect.data.frame <- collect.list
 #' @rdname collect
 #' @export
 as.vector.gpu_array <- function(x, mode = "any") {
-  y <- .Call(C_collect, x)
+  y <- .Call(C_as_vector, x, NULL, NULL)
   if (identical(mode, "list")) names(y) <- names(x) # as base does
   as.vector(y, mode)
 }
 
 # The elements as an ordinary vector of another type: the device converts them.
-collected_as <- function(x, type, dtype, call) {
-  if (typeof(x) == type) .Call(C_collect, x) else .Call(C_collect_as, x, dtype, call)
-}
+collected_as <- function(x, type, dtype, call) .Call(C_as_vector, x, if (typeof(x) != type) dtype, call)
 
 #' @rdname collect
 #' @export

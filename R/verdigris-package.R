@@ -9,7 +9,8 @@
 #'
 #' - `verdigris.host_access`: what happens when code without a method for arrays reads one, which copies
 #'   it to the host. `"inform"` (the default) says so once for each R function, for arrays above a
-#'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element.
+#'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element. What was asked
+#'   for, by [as.vector()][collect] or [collect()], is not spoken of.
 #'
 #' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
 #' - `verdigris.memory_limit`: what arrays may hold on a device, in bytes or as a fraction (up to 1) of its memory; a

@@ -132,12 +132,12 @@ static void tell(const char *helper, void *h) {
 }
 
 static void permit(void *h) {
-  if (((vg_header *)h)->length > 1 && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+  if (((vg_header *)h)->length > 1 && !vg_is_ordinary(h) && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
 }
 
 // Says that everything was copied; the host copy is set by now, so a handler may use the array.
 static void inform(void *h) {
-  if (((vg_header *)h)->length > 1000000 && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+  if (((vg_header *)h)->length > 1000000 && !vg_is_ordinary(h) && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
 // A number that is another for each R function that asks in turn. The environment of the last one is known by a weak

@@ -23,6 +23,7 @@ R_xlen_t vg_recorded_length(SEXP cell);
 // Rust: the methods' work (altrep.rs). Those that may fail leave a condition.
 void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where there is none; notes a writer
 void *vg_host_fetch(void *handle, int writable);    // brings everything; NULL on failure
+int vg_is_ordinary(void *handle);                   // whether R sees an ordinary vector, without a class
 int vg_is_lossy(void *handle);                      // whether int64 is NA in the host copy, since no double holds it
 void vg_warn_of_lost(void *handle, R_xlen_t reader);
 int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);

@@ -14,7 +14,7 @@ test_that("times and counts of code", {
   expect_identical(t$value, sqrt(h * 2)[1:10])
   up <- gpu_time(as_gpu(h, device = test_device), test_device)
   expect_gte(up$up, 8 * 2e5)
-  down <- gpu_time(as.vector(x), test_device)
+  down <- gpu_time(collect(x), test_device)
   expect_identical(down$down, 8 * 2e5)
   expect_identical(down$launches, 0)
   # a recorded value is computed

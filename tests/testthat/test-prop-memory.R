@@ -5,13 +5,14 @@ block <- function(megabytes) gpu_compute(gpu_full(1, megabytes * 1e6 / 8, device
 
 test_that("a vector that was read is an ordinary one", {
   n <- 3e5
-  for (dtype in c("float64", "float32", "int32", "bool8", "complex128")) {
+  shown <- c(collect = "read from a GPU array", as.vector = "an ordinary vector")
+  for (read in names(shown)) for (dtype in c("float64", "float32", "int32", "bool8", "complex128")) {
     host <- switch(dtype, int32 = rep_len(c(1L, NA, 3L), n), bool8 = rep_len(c(TRUE, NA, FALSE), n),
       complex128 = rep_len(c(1i, NA, 2), n), rep_len(c(1, NA, 0.5, Inf), n))
     x <- gpu(host, dtype)
-    y <- as.vector(x)
+    y <- match.fun(read)(x)
     if (dtype == "float32") host[is.na(host)] <- NaN
-    expect_output(.Internal(inspect(y)), "read from a GPU array")
+    expect_output(.Internal(inspect(y)), shown[[read]])
     expect_identical(y, host)
     expect_null(attributes(y))
     expect_identical(sum(is.na(y)), sum(is.na(host)))
@@ -26,7 +27,7 @@ test_that("a vector that was read is an ordinary one", {
     file <- withr::local_tempfile(fileext = ".rds")
     saveRDS(z, file, compress = FALSE)
     expect_identical(readRDS(file), host)
-    expect_no_match(capture.output(.Internal(inspect(readRDS(file)))), "read from")
+    expect_no_match(capture.output(.Internal(inspect(readRDS(file)))), shown[[read]])
   }
 })
 
@@ -61,7 +62,7 @@ test_that("memory of a vector serves the next one, and a child of a fork can use
   rm(y)
   collect_garbage()
   before <- .Call(verdigris:::C_live)[[2]]
-  for (k in 1:3) y <- as.vector(x)
+  for (k in 1:3) y <- collect(x)
   expect_lte(.Call(verdigris:::C_live)[[2]], before + 3 * 3.2e6)
   expect_gte(.Call(verdigris:::C_live)[[2]], before + 3.2e6)
 })

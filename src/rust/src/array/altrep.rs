@@ -6,7 +6,7 @@ use std::ptr;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::fork;
 
-use crate::array::handle::Handle;
+use crate::array::handle::{self, Handle};
 use crate::array::host_copy;
 use crate::r::external_ptr::Owned;
 use crate::r::{conditions, gc, Holder};
@@ -23,6 +23,14 @@ extern "C" fn vg_init() {
     conditions::quiet_panics();
     gc::start();
     fork::watch();
+    handle::watch_forks();
+}
+
+/// Whether R sees an ordinary vector: what it reads of that it has asked for.
+#[no_mangle]
+extern "C" fn vg_is_ordinary(handle: *mut c_void) -> c_int {
+    // SAFETY: C passes a living vector's handle.
+    unsafe { of(handle) }.is_ordinary() as c_int
 }
 
 #[no_mangle]
@@ -91,7 +99,7 @@ extern "C" fn vg_element_at(handle: *mut c_void, index: isize, out: *mut c_void)
         return 1;
     }
     let array = handle.peek();
-    if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_number() {
+    if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_ordinary() {
         return -1;
     }
     let done = conditions::attempt(|| unsafe { handle.element(index as usize, out.cast()) });
@@ -112,7 +120,7 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
     let dtype = handle.peek().dtype();
-    if host_copy::is_natural(dtype) || handle.is_number() {
+    if host_copy::is_natural(dtype) || handle.is_ordinary() {
         ptr::null()
     } else {
         terminated_name(dtype).as_ptr()
@@ -141,7 +149,7 @@ const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
 extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, size: c_int) {
     let handle = unsafe { of(handle) };
     let array = handle.peek();
-    let what = if handle.is_number() { "a number for R," } else { "gpu_array" };
+    let what = if handle.is_ordinary() { "an ordinary vector," } else { "gpu_array" };
     let mut text = format!("{what} {} [{}] on {}", array.dtype(), array.len(), array.device());
     if array.pending() > 0 {
         text += &format!(", {} operations recorded", array.pending());

@@ -27,11 +27,9 @@ pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     if let Some(handle) = handle::of(x) {
         return handle.current().map(Operand::Array);
     }
-    if let Some(number) = handle::number(x) {
-        if let Some(array) = number.operand(device)? {
-            let kind = array.dtype().kind();
-            return Ok(Operand::Vector(array, kind));
-        }
+    if let Some(array) = unread(x, device)? {
+        let kind = array.dtype().kind();
+        return Ok(Operand::Vector(array, kind));
     }
     if r::inherits(x, "gpu_array") {
         return adopt(x).map(Operand::Array);
@@ -45,8 +43,18 @@ pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     }
 }
 
+/// The elements of an ordinary vector, on a device where they are and R has not read them.
+pub fn unread(x: SEXP, device: Device) -> Result<Option<Array>> {
+    handle::ordinary(x).map_or(Ok(None), |vector| vector.unread(device))
+}
+
 /// Uploads a host vector.
 pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
+    if r::len(x) > 1 {
+        if let Some(array) = unread(x, device)? {
+            return dtype.map_or(Ok(array.clone()), |dtype| array.cast(dtype, site));
+        }
+    }
     match values::host(x) {
         Some(data) => Array::upload(data, dtype, device, site),
         None => Err(values::unsuitable(x)),

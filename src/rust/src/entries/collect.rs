@@ -1,5 +1,7 @@
 //! Entries: reads of an array, whole or in part, as R vectors or decimal digits.
 
+use std::sync::atomic::Ordering;
+
 use verdigris_engine::array::transfer::HostMut;
 use verdigris_engine::array::Array;
 use verdigris_engine::memory::buffer::Device;
@@ -7,7 +9,9 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::NA_I64;
 
+use crate::array::handle::{self, Diagonal, Handle};
 use crate::array::{attributes, convert, host_copy, host_vector};
+use crate::entries::reduce::DEFER;
 use crate::entry;
 use crate::r::{self, call_site, values, SEXP};
 
@@ -69,11 +73,26 @@ entry! {
         }
     }
 
-    /// All elements as an ordinary vector of the type of another dtype, without attributes.
-    fn collect_as(x, dtype, call) {
+    /// All elements as an ordinary vector without attributes, of the type of another dtype unless that is NULL. Where
+    /// that is worth it they are read when R asks for them.
+    fn as_vector(x, dtype, call) {
         let array = convert::array(x)?;
-        let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
-        host_vector::read_as(&array, dtype, call_site::of(call))
+        let dtype = values::dtype(dtype)?;
+        if let Some(vector) = handle::later(&array, dtype.unwrap_or(array.dtype()), DEFER.load(Ordering::Relaxed))? {
+            return Ok(handle::vector(vector));
+        }
+        match dtype {
+            Some(dtype) => host_vector::read_as(&array, dtype, call_site::of(call)),
+            None => host_vector::read(&array, 0, array.len()),
+        }
+    }
+
+    /// `diag(value, rows, columns)` as an ordinary vector, whose elements are written when R asks for them.
+    fn diagonal(value, rows, columns) {
+        let value = values::number(value, "value")?;
+        let (rows, columns) = (values::size(rows, "nrow")?, values::size(columns, "ncol")?);
+        verdigris_engine::memory::fallible::product([rows, columns, 8].into_iter())?;
+        Ok(handle::vector(Handle::diagonal(Diagonal { value, rows, columns })))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.

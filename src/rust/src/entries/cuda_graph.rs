@@ -16,9 +16,9 @@ fn items(list: SEXP) -> Vec<SEXP> {
 
 /// An array, or a number that a reduction has yet to give, as an array of one element.
 fn output(x: SEXP) -> Result<Array> {
-    if let Some(number) = handle::number(x) {
+    if let Some(number) = handle::ordinary(x) {
         return number
-            .operand(number.device())?
+            .unread(number.device())?
             .ok_or_else(|| Error::new(Kind::Capture, "a number that R has read cannot be a result of the graph"));
     }
     convert::array(x)
@@ -74,7 +74,7 @@ entry! {
 
     /// Whether x is a number that a reduction has yet to give.
     fn is_pending_number(x) {
-        Ok(r::logical(handle::number(x).is_some_and(|number| !number.has_host())))
+        Ok(r::logical(handle::ordinary(x).is_some_and(|number| r::len(x) == 1 && !number.has_host())))
     }
 
     /// list(nodes, bytes).

@@ -27,6 +27,11 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
             return Ok(found);
         }
     }
+    if let Some(array) = convert::unread(i, like.device())? {
+        if let Some(found) = subscript::from_array(&array, n, bounded)? {
+            return Ok(found);
+        }
+    }
     let data = values::host(i).ok_or_else(|| {
         Error::new(Kind::Argument, format!("a subscript must be numbers or logicals, not {}", values::describe(i)))
     })?;
@@ -35,10 +40,12 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
 
 /// A logical array that has an element for each of the `n`, and lives where the other does.
 fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
-    if handle::of(i).is_none() && !r::inherits(i, "gpu_array") {
-        return Ok(None);
-    }
-    let mask = convert::array(i)?;
+    let mask = if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
+        convert::array(i)?
+    } else {
+        let Some(mask) = convert::unread(i, like.device())? else { return Ok(None) };
+        mask
+    };
     let fits = mask.dtype().kind() == NumberKind::Logical && mask.len() == n && mask.device() == like.device();
     Ok(fits.then_some(mask))
 }

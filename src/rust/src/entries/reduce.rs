@@ -26,8 +26,8 @@ fn reduction(name: SEXP) -> Result<Reduction> {
         .ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
 }
 
-/// Whether numbers are deferred on the cpu device too, which gains nothing: for tests.
-static DEFER: AtomicBool = AtomicBool::new(false);
+/// Whether numbers, and vectors however short, are deferred on the cpu device too, which gains nothing: for tests.
+pub static DEFER: AtomicBool = AtomicBool::new(false);
 
 /// A value that is there already, as if it were on its way.
 struct OnHost(Outcome);
@@ -57,18 +57,18 @@ fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP
 }
 
 entry! {
-    /// Whether the cpu device defers numbers too. Gives what was set before.
+    /// Whether the cpu device defers numbers and short vectors too. Gives what was set before.
     fn defer(value) {
         Ok(logical(DEFER.swap(values::flag(value, "value")?, Ordering::Relaxed)))
     }
 
     /// The square root of a number that is not read yet, on its device; NULL for other numbers.
     fn defer_sqrt(x) {
-        let Some(number) = handle::number(x) else { return Ok(null()) };
-        match number.operand(number.device())? {
+        let Some(number) = handle::ordinary(x).filter(|_| len(x) == 1) else { return Ok(null()) };
+        match number.unread(number.device())? {
             Some(array) => {
                 let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
-                Ok(handle::vector(Handle::number(root)))
+                Ok(handle::vector(Handle::ordinary(root)))
             }
             None => Ok(null()),
         }

@@ -1,7 +1,7 @@
 //! Failures, panics and warnings: left pending for C, which raises them (`conditions.c`).
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::raw::{c_char, c_int};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr;
@@ -32,6 +32,8 @@ struct Condition {
 
 thread_local! {
     static CONDITION: RefCell<Condition> = RefCell::default();
+    /// Bodies that run within each other.
+    static RUNNING: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Where the last panic happened.
@@ -65,13 +67,20 @@ pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     }
 }
 
+/// Whether this thread runs a body now.
+pub fn is_running() -> bool {
+    RUNNING.get() > 0
+}
+
 /// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of
 /// `r::protect`.
 fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     // SAFETY: sets a variable of R's, and back.
     let held = unsafe { r::vg_hold_interrupts() };
     let inside = r::set_inside(false);
+    RUNNING.set(RUNNING.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(body));
+    RUNNING.set(RUNNING.get() - 1);
     r::set_inside(inside);
     // SAFETY: as above.
     unsafe { r::vg_release_interrupts(held) };

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+#[cfg(unix)]
+type Handler = Option<extern "C" fn()>;
+#[cfg(unix)]
+unsafe extern "C" {
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+}
+
 /// Counts forks from now on, and gives their number.
 pub fn watch() -> u32 {
     #[cfg(unix)]
     {
         extern "C" fn child() {
             FORKS.fetch_add(1, Ordering::Relaxed);
-        }
-        type Handler = Option<extern "C" fn()>;
-        unsafe extern "C" {
-            fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
         }
         static ONCE: std::sync::Once = std::sync::Once::new();
         // SAFETY: the handler adds to a number, which is allowed in a child; this library is never unloaded.
@@ -24,6 +27,21 @@ pub fn watch() -> u32 {
         });
     }
     depth()
+}
+
+/// Has a function called by the thread that forks, before it does.
+pub fn before(prepare: extern "C" fn()) {
+    #[cfg(unix)]
+    {
+        // SAFETY: the caller's function, which is never unloaded.
+        unsafe {
+            pthread_atfork(Some(prepare), None, None);
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        _ = prepare;
+    }
 }
 
 /// How many forks lie between this process and the one that first called `watch`: 0 there.

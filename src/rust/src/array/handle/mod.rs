@@ -16,8 +16,10 @@ use crate::array::host_copy::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, Holder, SEXP};
 
+mod ordinary;
 mod reading;
 mod vector;
+pub use ordinary::*;
 use reading::Window;
 pub use vector::*;
 
@@ -34,8 +36,8 @@ pub struct Handle {
     freed: Cell<bool>,
     /// Whether the device has written since the host copy was made.
     stale: Cell<bool>,
-    /// Whether this is no array for R, but a number that a reduction has yet to give.
-    number: bool,
+    /// Whether this is no array for R but an ordinary vector, which has no class (`ordinary.rs`).
+    ordinary: bool,
     /// Whether the memory is what came from outside, and not a part of that.
     import: Cell<bool>,
     array: RefCell<Array>,
@@ -58,6 +60,8 @@ struct Rare {
     window: Window,
     /// A number on its way, and whether it was brought to the device, as an operand.
     deferred: Option<(Rc<dyn Deferred>, bool)>,
+    /// What an ordinary matrix is made of, of which nothing has been computed.
+    diagonal: Option<Diagonal>,
     /// The number by which these values were lent to readers; 0 where they were not.
     lends_as: u64,
     /// The number of the R function that was last warned of int64 that it read as NA; 0 for none.
@@ -74,7 +78,7 @@ impl Handle {
             dirty: Cell::new(false),
             freed: Cell::new(false),
             stale: Cell::new(false),
-            number: false,
+            ordinary: false,
             import: Cell::new(false),
             array: RefCell::new(array),
             cell: Cell::new(std::ptr::null_mut()),
@@ -91,48 +95,18 @@ impl Handle {
         handle
     }
 
-    /// A number for R, of one recorded value.
-    pub fn number(array: Array) -> Handle {
-        let mut handle = Handle::new(array);
-        handle.number = true;
-        handle
-    }
-
-    /// A number for R that is on its way.
-    pub fn deferred(deferred: Rc<dyn Deferred>, dtype: DType, device: Device) -> Handle {
-        let nothing = Buffer::new(device, 0, 0, Box::new(()));
-        let handle = Handle::number(Array::from_view(View::contiguous(Arc::new(nothing), dtype, 1)));
-        handle.rare(|rare| rare.deferred = Some((deferred, false)));
-        handle
-    }
-
     /// For an external pointer.
     pub fn owned(self) -> Box<Owned<Handle>> {
         let n = self.len;
-        Owned::new(self, n, Of::Handle)
+        let owned = Owned::new(self, n, Of::Handle);
+        if owned.value.ordinary {
+            ordinary::register(&owned.value);
+        }
+        owned
     }
 
     pub fn dtype(&self) -> DType {
         self.peek().dtype()
-    }
-
-    /// A number as an operand on a device, without waiting for it; None where R has read it, or where it is elsewhere.
-    pub fn operand(&self, device: Device) -> Result<Option<Array>> {
-        if self.host.borrow().is_some() || self.device() != device {
-            return Ok(None);
-        }
-        let deferred = self.rare.borrow().as_ref().and_then(|rare| rare.deferred.clone());
-        if let Some((deferred, false)) = deferred {
-            let dtype = self.peek().dtype();
-            let view = View::contiguous(deferred.buffer(dtype.size())?, dtype, 1);
-            self.array.replace(Array::from_view(view));
-            self.rare(|rare| rare.deferred = Some((deferred, true)));
-        }
-        Ok(Some(self.peek()))
-    }
-
-    pub fn is_number(&self) -> bool {
-        self.number
     }
 
     /// Gives the handle other values; lazy cells keep those that they were recorded on.
@@ -251,7 +225,7 @@ impl Handle {
     /// Whether the values may be written in place, as far as that is known here: R has no address of them, they came
     /// from nobody else, and nothing that was recorded reads them.
     pub fn is_writable(&self) -> bool {
-        let plain = !self.number && !self.freed.get() && !self.dirty.get() && !self.import.get();
+        let plain = !self.ordinary && !self.freed.get() && !self.dirty.get() && !self.import.get();
         plain && !self.is_recorded_on() && !self.is_held()
     }
 
@@ -431,7 +405,7 @@ impl Handle {
     /// A handle of its own for a copy that R makes.
     pub fn duplicate(&self) -> Result<Handle> {
         let mut copy = Handle::new(self.peek());
-        copy.number = self.number;
+        copy.ordinary = self.ordinary;
         copy.import.set(self.import.get());
         if self.freed.get() {
             // R and rlang copy what they show, such as a call that failed because of this
@@ -445,7 +419,7 @@ impl Handle {
             .as_ref()
             .filter(|block| !self.stale.get() && !(shared && (!self.dirty.get() || self.is_as_read(block))))
         {
-            Some(block) if self.dirty.get() || self.number => {
+            Some(block) if self.dirty.get() || self.ordinary => {
                 // someone may write to the old one through a pointer that he holds: the copy gets its own
                 // memory now, and uploads it when the device needs it
                 let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
@@ -454,6 +428,9 @@ impl Handle {
                 own.lossy.set(block.lossy.get());
                 copy.host.replace(Some(Rc::new(own)));
                 copy.dirty.set(true);
+                if copy.ordinary {
+                    copy.let_go();
+                }
             }
             Some(block) => {
                 copy.rare(|rare| rare.sibling = Some((Rc::downgrade(block), block.stamp.get())));
@@ -464,6 +441,7 @@ impl Handle {
                     copy.rare(|copied| {
                         copied.sibling = rare.sibling.clone();
                         copied.deferred = rare.deferred.clone();
+                        copied.diagonal = rare.diagonal;
                     });
                 }
             }
@@ -475,6 +453,9 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
+        if self.ordinary {
+            ordinary::unregister(self);
+        }
     }
 }
 

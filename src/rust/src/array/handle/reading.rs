@@ -43,6 +43,9 @@ impl Handle {
         if writable {
             self.dirty.set(true);
             block.stamp.set(block.stamp.get() + 1);
+            if self.ordinary {
+                self.let_go();
+            }
         }
         Some(block.start())
     }
@@ -62,16 +65,12 @@ impl Handle {
             self.stale.set(false);
             return Ok(());
         }
-        let block = Block::new(self.host_bytes(), array.device())?;
-        let deferred = self.rare.borrow().as_ref().and_then(|rare| rare.deferred.clone());
-        if let Some((deferred, _)) = deferred {
-            let value = deferred.outcome()?.value;
-            // SAFETY: the block has room for one element of R's type.
-            unsafe { host_copy::write_value(&value, array.dtype(), block.start()) };
+        if let Some(block) = self.made()? {
             self.forget();
             self.host.replace(Some(Rc::new(block)));
             return Ok(());
         }
+        let block = Block::new(self.host_bytes(), array.device())?;
         let sibling = self.rare.borrow_mut().as_mut().and_then(|rare| rare.sibling.take());
         let sibling = sibling.and_then(|(weak, stamp)| weak.upgrade().filter(|block| block.stamp.get() == stamp));
         // SAFETY: the block has room for the elements, and no one else knows it yet.
@@ -135,12 +134,12 @@ impl Handle {
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<bool> {
         self.check()?;
         let array = self.peek();
-        if !self.number && array.is_shared() && !self.is_lossy() {
+        if !self.ordinary && array.is_shared() && !self.is_lossy() {
             foreign_stream::before_read(&array)?;
             // SAFETY: the caller's promise.
             return unsafe { host_copy::read_quietly(&array, from, n, out) };
         }
-        if self.number || self.is_lossy() {
+        if self.is_made() || self.is_lossy() {
             self.fetch()?;
             // SAFETY: the caller's promise.
             return unsafe { self.cached_or_lost(from, n, out) };

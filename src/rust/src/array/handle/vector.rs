@@ -29,7 +29,7 @@ pub fn is_array(x: SEXP) -> bool {
     // SAFETY: as above.
     let owned = unsafe { r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref() };
     // SAFETY: asks for a class.
-    owned.map_or_else(|| unsafe { r::vg_is_ours(x) } != 0 && r::inherits(x, "gpu_array"), |owned| !owned.value.number)
+    owned.map_or_else(|| unsafe { r::vg_is_ours(x) } != 0 && r::inherits(x, "gpu_array"), |owned| !owned.value.ordinary)
 }
 
 /// Whether x is one of our vectors, and its values were freed when R finalized it.
@@ -49,12 +49,12 @@ pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
 
 /// The handle of an array; None for anything else.
 pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
-    any(x).filter(|handle| !handle.number)
+    any(x).filter(|handle| !handle.ordinary)
 }
 
-/// The handle of a number that a reduction has yet to give, or has given; None for anything else.
-pub fn number<'a>(x: SEXP) -> Option<&'a Handle> {
-    any(x).filter(|handle| handle.number)
+/// The handle of an ordinary vector of ours; None for anything else.
+pub fn ordinary<'a>(x: SEXP) -> Option<&'a Handle> {
+    any(x).filter(|handle| handle.ordinary)
 }
 
 /// A new vector without attributes, not even a class. Not protected.

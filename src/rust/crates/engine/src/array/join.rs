@@ -1,12 +1,14 @@
-//! Concatenation into new memory, and views whose axes repeat or overlap.
+//! Concatenation into new memory, views whose axes repeat or overlap, and what is recorded of such.
 
-use crate::array::Array;
+use crate::array::{Array, Operand};
 use crate::backend;
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{Class, DType, Kind as NumberKind};
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
 use verdigris_ops::layout::Axis;
+use verdigris_ops::scalar::Scalar;
 
 /// A part's elements one after the other, as they are joined.
 fn ready(part: &Array, dtype: DType, device: Device) -> Result<View> {
@@ -40,6 +42,24 @@ impl Array {
         let output = backend::of(device)?.allocate(n * dtype.size())?;
         backend::cpu::join_rows(&views, columns, &output)?;
         Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
+    }
+
+    /// A matrix of zeros with a value along its diagonal, recorded: it takes the memory of one row and one column.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn diagonal(value: f64, rows: usize, columns: usize, device: Device) -> Result<Array> {
+        let index = |n, axes: [Axis; 2]| {
+            let whole = [Scalar::I32(0), Scalar::I32(1)];
+            let whole = Array::source(id::SEQ, Class::I32, DType::Int32, n, device, &whole)?;
+            whole.strided(&[n], &axes).map(Operand::Array)
+        };
+        let repeat = |extent| Axis { of: 0, start: 0, step: 0, extent };
+        let row = index(rows, [Axis::whole(0, rows), repeat(columns)])?;
+        let column = index(columns, [repeat(rows), Axis::whole(0, columns)])?;
+        let is_on = Operand::Array(Array::apply(id::EQ, &[row, column], None)?);
+        let number = |value| Operand::Value(Scalar::F64(value), NumberKind::Double);
+        Array::apply(id::SELECT, &[is_on, number(value), number(0.0)], None)
     }
 
     /// A view in which each axis follows one axis of this array, of shape `dim`. Several axes may follow the same one,
@@ -107,6 +127,15 @@ mod tests {
             three().strided(&[3], &[Axis::whole(0, 2), Axis { of: 0, start: 1, step: -1, extent: 2 }]).unwrap();
         assert_eq!(doubles(&windows), [2.0, 3.0, 1.0, 2.0]);
         assert_eq!(host_bytes(&each.contiguous().unwrap()).unwrap().len(), 48);
+    }
+
+    #[test]
+    fn a_diagonal_is_recorded() {
+        let wide = Array::diagonal(2.5, 2, 3, Device::Cpu).unwrap();
+        assert!(!wide.is_ready());
+        assert_eq!(doubles(&wide), [2.5, 0.0, 0.0, 2.5, 0.0, 0.0]);
+        let high = Array::diagonal(1.0, 3, 2, Device::Cpu).unwrap();
+        assert_eq!(doubles(&high), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
     }
 
     #[test]
