@@ -427,8 +427,34 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 
 #' @rdname shape
 #' @export
-diag <- interposed("diag", "x",
-  diag_of_array(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()))
+diag <- interposed("diag", quote(is.object(x) && inherits(x, "gpu_array") || is.numeric(x) && length(x) == 1L &&
+  (nargs() == 1L || !missing(nrow) && missing(ncol) && (is.object(nrow) || TRUE)) &&
+  .ours$is_large_diagonal(x, if (nargs() == 1L) list() else list(nrow))),
+  diagonal(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()),
+  arguments = "x", is = is_gpu)
+
+diagonal <- function(x, extents, names, given) {
+  if (is_gpu(x)) diag_of_array(x, extents, names, given) else diagonal_matrix(x, extents$nrow)
+}
+
+# Whether `diag()` makes a large square matrix of a number, beside arrays that there are; `nrow` is in a list. That is
+# an ordinary matrix, whose elements are not written before R asks for one. An operation on arrays makes them as it
+# goes.
+is_large_diagonal <- function(x, nrow) {
+  n <- if (length(nrow)) nrow[[1L]] else x
+  is.null(attributes(x)) && (!length(nrow) || is.double(x)) && is.numeric(n) && !is.object(n) && length(n) == 1L &&
+    isTRUE(n >= LARGE_DIAGONAL & n <= 2^15) && !is.na(x) && .Call(C_live)[1L] > 0
+}
+
+# Rows from which on a square matrix takes longer to write than an operation takes without it.
+LARGE_DIAGONAL <- 256
+
+diagonal_matrix <- function(x, nrow) {
+  n <- as.integer(nrow %||% x)
+  out <- .Call(C_diagonal, if (is.null(nrow)) 1 else x, n, n)
+  dim(out) <- c(n, n)
+  out
+}
 
 #' @rdname subsetting
 #' @usage NULL

@@ -171,3 +171,40 @@ test_that("a forked process finds the elements", {
   expect_identical(parallel::mccollect(child)[[1L]], host * 2)
   expect_false(is_unread(y))
 })
+
+failure <- function(expr) tryCatch(suppressWarnings(expr), error = conditionMessage)
+
+test_that("a large diagonal is written where it is needed", {
+  n <- 300
+  v <- runif(n * n)
+  k <- gpu(matrix(v, n))
+  K <- matrix(v, n)
+  d <- diag(1e-2, n)
+  expect_true(is_unread(d))
+  expect_identical(collect(k + d), K + base::diag(1e-2, n))
+  expect_identical(collect(k - diag(n)), K - base::diag(n))
+  expect_identical(collect(diag(n) %*% k), K)
+  expect_identical(collect(gpu(K, "float32") + diag(0.5, n)), 
+    collect(gpu(collect(gpu(K, "float32")) + base::diag(0.5, n), "float32")))
+  expect_true(is_unread(d))
+  # and is base R's in all else
+  expect_identical(d, base::diag(1e-2, n))
+  expect_identical(diag(n), base::diag(n))
+  expect_identical(diag(300L), base::diag(300L))
+  expect_identical(diag(-0.5, 257.9), base::diag(-0.5, 257.9))
+  expect_identical(attributes(diag(2, n)), list(dim = c(300L, 300L)))
+  e <- diag(n)
+  e[2, 1] <- 3
+  expect_identical(collect(k + e), `[<-`(K + base::diag(n), 2, 1, K[2, 1] + 3))
+  expect_identical(solve(diag(2, n)), base::solve(base::diag(2, n)))
+  expect_identical(2 * diag(n), 2 * base::diag(n))
+  # calls that are not of this kind
+  expect_identical(diag(2L, n), base::diag(2L, n))
+  expect_identical(diag(2, n, 2), base::diag(2, n, 2))
+  expect_identical(diag(NA_real_, n), base::diag(NA_real_, n))
+  expect_identical(diag(TRUE, n), base::diag(TRUE, n))
+  expect_identical(diag(c(a = 1, b = 2)), base::diag(c(a = 1, b = 2)))
+  expect_identical(failure(diag(300, NULL)), failure(base::diag(300, NULL)))
+  expect_identical(failure(diag(1, "a")), failure(base::diag(1, "a")))
+  expect_identical(failure(diag(1, -300)), failure(base::diag(1, -300)))
+})
