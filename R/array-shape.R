@@ -527,6 +527,12 @@ index_of <- function(x, margin) {
 
 #' @rdname shape
 #' @export
+drop <- interposed("drop", "x", drop_extents(x))
+
+drop_extents <- function(x) .Call(C_classed, base::drop(x))
+
+#' @rdname shape
+#' @export
 row <- interposed("row", "x", index_matrix(x, 1L, base::row, as.factor))
 #' @rdname shape
 #' @export
