@@ -137,9 +137,6 @@ as.character.gpu_array <- function(x, ...) {
 #' @rdname collect
 #' @export
 as.matrix.gpu_array <- function(x, ...) {
-  # max.col() is no generic, and asks for a matrix that it only reads
-  if (length(attr(x, "dim")) == 2L && is.double(x) && identical(sys.function(sys.parent()), base::max.col))
-    return(host_view(x))
   # of int64 doubles, too: base R would compute with the bits of an integer64
   as.matrix(collected(x, FALSE))
 }

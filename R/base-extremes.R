@@ -1,0 +1,71 @@
+# The place of the largest element of each row: max.col().
+
+# Columns that are compared one after the other to find rows that base R would draw for.
+MOST_TIED <- 64L
+
+TIES <- c("random", "first", "last")
+
+#' The place of the largest element of each row
+#'
+#' [base::max.col()] of a matrix. Ties by `"first"` and `"last"` are found on the device, and nothing is waited for.
+#' Random ties, base R's default, are drawn by R's generator for the rows that base R draws for, in its order: after
+#' [set.seed()] the result, and what is drawn next, are those of base R. Which rows these are is waited for, and they
+#' alone come to the host. On the cpu device base R draws, and finds the places among doubles, in the array's own
+#' memory.
+#' @param m A matrix.
+#' @param ties.method As in [base::max.col()].
+#' @returns An array of integers on the device of `m`, `NA` for a row with a missing element.
+#' @section Errors:
+#' Base R's, in its words; those of [gpu_compute()].
+#' @examples
+#' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 8), 2), device = "cpu")
+#' max.col(m, ties.method = "first")
+#' max.col(m, ties.method = "last")
+#' @export
+max.col <- interposed("max.col", "m", places_in_rows(m, ties.method))
+
+places_in_rows <- function(m, ties.method) {
+  d <- attr(m, "dim")
+  ties <- if (identical(ties.method, TIES)) 1L else
+    if (is.character(ties.method) && length(ties.method) == 1L) pmatch(ties.method, TIES) else NA
+  usable <- !is.na(ties) && length(d) == 2L && length(m) && !is.complex(m) && (ties > 1L || d[2L] <= MOST_TIED)
+  # base R draws in less time, and takes doubles from where they lie
+  if (!usable || prefers_host(m) && (ties == 1L || gpu_dtype(m) == "float64")) {
+    y <- call_base(base::max.col, list(if (length(d) == 2L) host_view(m) else host_copy(m), ties.method))
+    return(.Call(C_result, y, NULL, gpu_device(m)))
+  }
+  x <- strip(m)
+  if (is.logical(x)) x <- gpu_cast(x, "int32")
+  last <- d[2L] - 1L
+  backwards <- if (ties == 3L) strided(x, d, c(1, 2), d, step = c(1, -1), start = c(0, last)) else x
+  at <- of_rows("which.max", backwards, d)
+  # of a row in which something is missing there is no largest element
+  at <- ifelse(is.na(of_rows("max", x, d)), NA_integer_, if (ties == 3L) d[2L] - at else at + 1)
+  at <- gpu_cast(at, "int32")
+  drawn <- if (ties == 1L) rows_with_draws(x, d)
+  if (length(drawn)) {
+    dim(x) <- d
+    at[drawn] <- base::max.col(collect(x[drawn, , drop = FALSE]))
+  }
+  at
+}
+
+of_rows <- function(name, x, d) .Call(C_reduce_groups, name, x, FALSE, c(1, d[2L], d[1L]), TRUE)
+
+# The rows for which base R may draw: those where an element comes next to the largest of those before it, within 1e-5
+# of the row's largest magnitude. For others that are among them nothing is drawn.
+rows_with_draws <- function(x, d) {
+  if (d[2L] == 1L) return(NULL)
+  x <- as_float64(x)
+  reach <- 1e-5 * of_rows("max", ifelse(is.finite(x), abs(x), 0), d)
+  column <- function(k) strided(x, length(x), 1, d[1L], start = (k - 1) * d[1L])
+  largest <- column(1L)
+  tied <- FALSE
+  for (k in seq_len(d[2L])[-1L]) {
+    y <- column(k)
+    above <- y > largest + reach
+    tied <- tied | !above & y >= largest - reach
+    largest <- ifelse(above, y, largest)
+  }
+  which(tied)
+}
