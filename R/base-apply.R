@@ -4,15 +4,17 @@
 # NA.
 known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod,
-    any = base::any, all = base::all,
-    count = base::length, var = stats::var, sd = stats::sd, var = var, sd = sd)
+    any = base::any, all = base::all, range = base::range, which.min = base::which.min, which.max = base::which.max,
+    which.min = which.min, which.max = which.max, median = stats::median, quantile = stats::quantile,
+    rank = base::rank, rank = rank, count = base::length, var = stats::var, sd = stats::sd, var = var,
+    sd = sd)
   known <- known[names(known) %in% names]
   # in package:verdigris these are masks
   if (is_interposed(FUN)) return(base::intersect(environment(FUN)$.Generic, names)[1L])
   names(known)[vapply(known, identical, NA, FUN)][1L]
 }
 
-REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd")
+REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "range", "which.min", "which.max")
 
 # The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
 margin_axes <- function(x, MARGIN) {
@@ -34,11 +36,21 @@ reduce_margin <- function(name, x, kept, na.rm) {
   # nothing may be left in a group, of which base R warns
   if (na.rm && name %in% c("min", "max", "var", "sd")) return(NULL)
   if (name %in% c("var", "sd") && long < 2) return(NULL)
+  if (name == "range") {
+    if (na.rm) return(NULL)
+    ends <- lapply(c("min", "max"), reduce_margin, x, kept, FALSE)
+    return(if (!is.null(ends[[1L]])) rbind(ends[[1L]], ends[[2L]]))
+  }
   if (identical(kept, seq_along(kept))) {
     groups <- c(1, long, prod(d[kept]))
   } else {
     if (!identical(kept, setdiff(seq_along(d), seq_along(rest)))) x <- .Call(C_permute, x, d, c(rest, kept))
     groups <- c(prod(d[kept]), long, 1)
+  }
+  if (name %in% c("which.min", "which.max")) {
+    at <- .Call(C_reduce_groups, name, strip(x), FALSE, groups, TRUE)
+    # of nothing that is known base R gives no place
+    return(if (all(at >= 0)) gpu_cast(at + 1, "int32"))
   }
   whole <- !is.double(x)
   # base R's extremes of logicals are integers
@@ -58,10 +70,13 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' Functions along margins
 #'
 #' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()]
-#' of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `prod`, `any`, `all`, `var` and `sd` on the device, with
-#' whatever was recorded in the array; other functions get the parts as ordinary vectors, on the host (see option
-#' `verdigris.host_access` in [verdigris-package]). `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()`
-#' record operations, in which the statistics are views that repeat.
+#' of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `range`, `prod`, `any`, `all`, `var`, `sd`, `which.min` and
+#' `which.max` on the device, with whatever was recorded in the array. Along rows or columns of a matrix with many
+#' elements it runs a function of yours there too, if [gpu_compile()] takes it and it does nothing but compute: no
+#' draws, no `stop()`, no `<<-`. It is then called for all rows at once, in the type of the array. Any other function
+#' gets the parts as ordinary vectors, on the host (see option `verdigris.host_access` in [verdigris-package]).
+#' `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()` record operations, in which the statistics are
+#' views that repeat.
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
@@ -84,30 +99,40 @@ NULL
 #' @export
 apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify))
 
+# Whether base R's apply() gives dimnames without names.
+KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), list(NULL, "a", NULL)), c(3, 1),
+  base::sum))$dimnames)
+
 apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   d <- dim(X)
   more <- list(...)
   name <- known_function(FUN, REDUCED)
   na.rm <- FALSE
   takes <- !is.na(name) && isTRUE(simplify) && length(d) > 1L && (!length(more) || identical(names(more), "na.rm") &&
-    (isTRUE(more[[1L]]) || isFALSE(more[[1L]])))
+    (isTRUE(more[[1L]]) || isFALSE(more[[1L]]))) && !(length(more) && startsWith(name, "which"))
+  kept <- if (length(d) > 1L) margin_axes(X, MARGIN)
   if (takes) {
     na.rm <- length(more) && more[[1L]]
-    kept <- margin_axes(X, MARGIN)
     if (length(kept) && length(kept) < length(d)) {
       out <- reduce_margin(name, X, kept, na.rm)
       if (!is.null(out)) {
         names <- dimnames(X)[kept]
-        if (length(kept) == 1L) {
+        if (name == "range") {
+          dim(out) <- c(2L, d[kept])
+          out <- with_dimnames(out, c(list(NULL), names %||% vector("list", length(kept))))
+        } else if (length(kept) == 1L) {
           if (!is.null(names[[1L]])) names(out) <- names[[1L]]
         } else {
           dim(out) <- d[kept]
           out <- with_dimnames(out, names)
+          if (KEEPS_NO_NAMES && !is.null(names)) attr(out, "dimnames") <- names
         }
         return(out)
       }
     }
   }
+  out <- if (is.na(name) && isTRUE(simplify)) apply_pure(X, kept, FUN, more)
+  if (!is.null(out)) return(out)
   # base R puts the elements in another order first, one by one
   call_base(base::apply, list(read_by("apply", X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
 }
@@ -228,10 +253,13 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing
 #' where the arrays are.
 #'
-#' A function of [gpu_compile()] runs on the device instead: `mapply()`, `Map()` and `sapply()` of one are [gpu_map()],
-#' whose result is an array.
-#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args As in [base::mapply()],
-#'   [base::Map()], [base::Vectorize()] and [base::Find()].
+#' Of many elements `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device that [gpu_compile()]
+#' takes and that does nothing but compute: no draws, no `stop()`, no `<<-`. What it gives is an ordinary vector all the
+#' same.
+#' Of a function that [gpu_compile()] has made, `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is an
+#' array.
+#' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args,FUN.VALUE As in
+#'   [base::mapply()], [base::Map()], [base::vapply()], [base::Vectorize()] and [base::Find()].
 #' @returns What base R gives: ordinary vectors and lists; of a compiled function what [gpu_map()] gives.
 #' @section Errors:
 #' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.
@@ -248,6 +276,12 @@ mapply <- interposed("mapply", quote(.ours$is_mapped(FUN, list(...))), mapply_ar
 
 mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
   if (is_compiled(f)) return(do.call(gpu_map, c(list(f), parts, list(MoreArgs = MoreArgs)), quote = TRUE))
+  plain <- (isTRUE(SIMPLIFY) || isFALSE(SIMPLIFY)) && is_switch(USE.NAMES)
+  out <- if (plain) map_pure(f, parts, MoreArgs)
+  if (!is.null(out) && (SIMPLIFY || is.null(dim(out)))) {
+    out <- if (SIMPLIFY) out else as.list(out)
+    return(with_part_names(out, if (USE.NAMES) names(parts[[1L]])))
+  }
   call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"),
     list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
 }
@@ -267,8 +301,30 @@ is_compiled <- function(f) !missing(f) && is.object(f) && inherits(f, "gpu_funct
 
 #' @rdname mapply
 #' @export
-sapply <- interposed("sapply", quote(.ours$is_compiled(FUN)), map_compiled(FUN, X, list(...)), class = "gpu_function",
-  arguments = "FUN")
+sapply <- interposed("sapply", quote(.ours$is_compiled(FUN) || !missing(X) && is.object(X) && inherits(X, "gpu_array")),
+  sapply_array(X, FUN, list(...), simplify, USE.NAMES), class = c("gpu_array", "gpu_function"),
+  arguments = c("X", "FUN"))
+
+sapply_array <- function(X, FUN, more, simplify, USE.NAMES) {
+  if (is_compiled(FUN)) return(map_compiled(FUN, X, more))
+  out <- if (isTRUE(simplify) && is_switch(USE.NAMES)) map_pure(FUN, list(X), more)
+  if (!is.null(out)) return(with_part_names(out, names(X)))
+  # base R's lapply() asks for as.vector(X)
+  call_base(base::sapply, c(list(X, FUN), more, list(simplify = simplify, USE.NAMES = USE.NAMES)), parent.frame())
+}
+
+#' @rdname mapply
+#' @export
+vapply <- interposed("vapply", "X", vapply_array(X, FUN, FUN.VALUE, list(...), USE.NAMES))
+
+vapply_array <- function(X, FUN, FUN.VALUE, more, USE.NAMES) {
+  plain <- is.atomic(FUN.VALUE) && is.null(attributes(FUN.VALUE)) && is_switch(USE.NAMES)
+  out <- if (plain) map_pure(FUN, list(X), more)
+  found <- if (is.null(dim(out))) 1L else nrow(out)
+  if (!is.null(out) && typeof(out) == typeof(FUN.VALUE) && length(FUN.VALUE) == found)
+    return(with_part_names(out, if (USE.NAMES) names(X)))
+  call_base(base::vapply, c(list(X, FUN, FUN.VALUE), more, list(USE.NAMES = USE.NAMES)), parent.frame())
+}
 
 # Base R's function, whose results find this package's `mapply()`.
 #' @rdname mapply

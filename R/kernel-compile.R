@@ -229,8 +229,11 @@ run_variant <- function(self, variant, arguments, n, device, call) {
 # Whether the functions that were written into a variant are what their names mean now, and nothing was read from a
 # file.
 is_current <- function(variant) {
-  if (is_stale(variant$pointer)) return(FALSE)
-  for (f in variant$functions) if (!identical(get0(f$name, envir = f$env, mode = "function"), f$value)) return(FALSE)
+  !is_stale(variant$pointer) && are_same(variant$functions)
+}
+
+are_same <- function(functions) {
+  for (f in functions) if (!identical(get0(f$name, envir = f$env, mode = "function"), f$value)) return(FALSE)
   TRUE
 }
 

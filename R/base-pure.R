@@ -1,0 +1,143 @@
+# Functions of R that base R's apply(), sapply() and their like would call for each row or element, run by one kernel:
+# where they can be compiled (gpu_compile()), give one number or several, and do nothing but compute. All others, and
+# few elements, are base R's, on the host.
+
+# Elements from which on a kernel is worth the time that it takes to make one, by the kind of device.
+WORTH_COMPILING <- c(cpu = 2^13, cuda = 2^17)
+
+is_worth_compiling <- function(x) settings$compose || length(x) >= WORTH_COMPILING[[if (gpu_device(x) == "cpu")
+  "cpu" else "cuda"]]
+
+# Code that does more than compute, among what can be compiled; draws are found by the compiler.
+IMPURE <- c("stop", "stopifnot", "<<-")
+
+# Functions that give nothing of nothing in base R, and NA or an infinite number on a device.
+EXTREMES <- list(is.na = c("which.max", "which.min", "which"), is.infinite = c("max", "min", "range"))
+
+# What was found of the last functions: environments with `f`, `way` (how it is called), and either `self`, the compiled
+# function around it, with `around`, its variables, or nothing where base R is to call it. Each is known as long as the
+# function's own environment is in use: nothing is kept alive here.
+known_pure <- new.env(parent = emptyenv())
+known_pure$found <- list()
+
+# What `f` gives of each part, as an ordinary vector or matrix, or NULL where base R is to find it. A function of these
+# parameters and this body calls `f`, beside these variables.
+run_pure <- function(f, way, parameters, body, variables, arguments, device) {
+  entry <- pure_entry(f, way, parameters, body, variables)
+  if (is.null(entry$self)) return(NULL)
+  for (name in names(variables)) assign(name, variables[[name]], envir = entry$around)
+  # the kernel that is recorded has them now
+  on.exit(for (name in names(variables)) assign(name, NULL, envir = entry$around))
+  seed <- get0(".Random.seed", globalenv(), inherits = FALSE)
+  # what fails, base R is to say; what cannot be compiled, it is to call from now on
+  out <- tryCatch(
+    {
+      out <- call_routine(entry$self, arguments, device, NULL)
+      variant <- entry$self$variants[[length(entry$self$variants)]]
+      if (variant$draws) restore_seed(seed)
+      is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
+        !is_widened(out, entry, arguments, variables)
+      if (is_usable) computed(if (is.null(variant$names)) out else t(out), entry, device)
+    },
+    verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
+  )
+  if (is.null(out)) entry$self <- NULL
+  if (is.null(out) || isFALSE(out)) return(NULL)
+  y <- .Call(C_as_vector, out, NULL, NULL)
+  if (length(dim(out)) == 2L) dim(y) <- dim(out)
+  y
+}
+
+# The array, with its values, or FALSE where base R has something to say of nothing.
+computed <- function(out, entry, device) {
+  gpu_compute(out)
+  if (device != "cpu") gpu_sync(device)
+  for (is_none in names(EXTREMES)) {
+    if (any(EXTREMES[[is_none]] %in% entry$names) && any(get(is_none, baseenv())(out))) return(FALSE)
+  }
+  out
+}
+
+# Base R is to draw from where a call began.
+restore_seed <- function(seed) {
+  if (is.null(seed)) rm(".Random.seed", envir = globalenv()) else assign(".Random.seed", seed, envir = globalenv())
+}
+
+# Whether an extreme of integers is a double, as it is on a device where there may be none of them.
+is_widened <- function(out, entry, arguments, variables) {
+  of <- if (is.null(variables$x)) arguments else variables["x"]
+  any(EXTREMES$is.infinite %in% entry$names) && is.double(if (is.list(out)) out[[1L]] else out) &&
+    !all(vapply(of, is.double, NA))
+}
+
+pure_entry <- function(f, way, parameters, body, variables) {
+  for (reference in known_pure$found) {
+    entry <- rlang::wref_value(reference)
+    if (!is.null(entry) && identical(entry$way, way) && identical(entry$f, f) && are_same(entry$watched)) return(entry)
+  }
+  entry <- list2env(list(f = f, way = way, self = NULL), parent = emptyenv())
+  meaning <- tryCatch(surroundings(f, "FUN", free_stack()), verdigris_error_compile = function(e) NULL)
+  entry$watched <- meaning$watched
+  code <- lapply(meaning$functions, function(one) as.call(c(as.name("{"), one$body, given_defaults(one$formals))))
+  entry$names <- base::unlist(lapply(code, all.names))
+  is_pure <- length(code) && !any(IMPURE %in% entry$names)
+  if (is_pure) {
+    entry$around <- list2env(c(list(f = f), variables), parent = baseenv())
+    entry$self <- environment(gpu_compile(made_function(parameters, body, entry$around)))
+  }
+  known_pure$found <- c(list(rlang::new_weakref(environment(f), entry)),
+    known_pure$found[seq_len(min(length(known_pure$found), 31L))])
+  entry
+}
+
+# Further arguments that a kernel can take: numbers and arrays.
+are_numbers <- function(more) all(vapply(more, function(x) is_number(x) && length(x) > 0L, NA))
+
+# A function of R's own, written in R, that is not one of base R's.
+is_written <- function(f) is.function(f) && !is.primitive(f) && !is_compiled(f) && !is.object(f)
+
+# apply() of a matrix along one of its margins.
+apply_pure <- function(x, margin, f, more) {
+  d <- dim(x)
+  if (!is_written(f) || length(d) != 2L || length(margin) != 1L || !length(x) || is_int64(x) || is.complex(x) ||
+    !is_worth_compiling(x) || !are_numbers(more)) return(NULL)
+  labels <- names(more) %||% character(length(more))
+  names <- if (length(more)) paste0(".more", seq_along(more))
+  piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])
+  inside <- if (margin == 1L) quote(k >= 1L && k <= nrow(x)) else quote(k >= 1L && k <= ncol(x))
+  called <- as.call(c(list(quote(f), piece), stats::setNames(lapply(names, as.name), labels)))
+  variables <- c(list(x = `dim<-`(strip(x), d)), stats::setNames(unname(more), names))
+  # the test is for the compiler: a row that is there needs none for each of its elements
+  body <- bquote(if (.(inside)) .(called) else stop("no such part"))
+  out <- run_pure(f, list(margin, labels, gpu_dtype(x)), "k", body, variables, list(gpu_seq(1L, d[[margin]],
+    device = gpu_device(x))), gpu_device(x))
+  # several numbers of a row with names may have names
+  if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
+  with_part_names(out, dimnames(x)[[margin]])
+}
+
+# sapply(), mapply() and their like: `parts` are walked over together.
+map_pure <- function(f, parts, more = NULL) {
+  sizes <- lengths(parts)
+  usable <- is_written(f) && length(parts) && all(vapply(parts, function(x) is_number(x) && !is.complex(x) &&
+    !(is_gpu(x) && is_int64(x)), NA)) && all(sizes == max(sizes[1L], 1L)) && any(vapply(parts, is_gpu, NA))
+  if (!usable) return(NULL)
+  first <- Find(is_gpu, parts)
+  if (!is_worth_compiling(first) || !are_numbers(more)) return(NULL)
+  labels <- names(parts) %||% character(length(parts))
+  parameters <- paste0(".part", seq_along(parts))
+  kept <- if (length(more)) paste0(".more", seq_along(more))
+  called <- as.call(c(list(quote(f)), stats::setNames(lapply(c(parameters, kept), as.name), c(labels, names(more) %||%
+    character(length(more))))))
+  run_pure(f, list(labels, names(more), length(more), lapply(parts, of_type)), parameters, called,
+    stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first))
+}
+
+of_type <- function(x) if (is_gpu(x)) gpu_dtype(x) else typeof(x)
+
+# What apply(), sapply() and mapply() make of the names of rows and elements.
+with_part_names <- function(out, names) {
+  if (is.null(out) || is.null(names)) return(out)
+  if (is.null(dim(out))) names(out) <- names else dimnames(out) <- list(NULL, names)
+  out
+}

@@ -1,0 +1,164 @@
+# Functions of R along margins and over elements: on the device where they compile and do nothing but compute, and base
+# R's answer in any case.
+
+fetched <- function() .Call(C_live)[3L]
+
+matrices <- function() {
+  set.seed(3)
+  m <- matrix(rnorm(42), 6, dimnames = list(letters[1:6], NULL))
+  gaps <- m
+  gaps[c(2, 17, 30)] <- c(NA, NaN, NA)
+  list(plain = m, gaps = gaps, integer = matrix(sample.int(9L, 20L, TRUE), 4, dimnames = list(NULL, LETTERS[1:5])),
+    logical = m > 0)
+}
+
+test_that("apply() of reductions agrees with base R", {
+  calls <- list()
+  for (margin in 1:2) for (f in c("which.min", "which.max", "range", "sum", "max")) {
+    calls[[paste(f, margin)]] <- eval(bquote(function(m) apply(m, .(margin), .(as.name(f)))))
+  }
+  calls[["which.min na.rm"]] <- function(m) apply(m, 1, which.min, na.rm = TRUE)
+  calls[["range na.rm"]] <- function(m) apply(m, 1, range, na.rm = TRUE)
+  calls[["range both"]] <- function(m) apply(m, 1:2, range)
+  calls[["none known"]] <- function(m) apply(m * NA, 1, which.max)
+  run <- function() {
+    found <- list()
+    for (kind in names(matrices())) for (call in names(calls)) {
+      found <- c(found, compare(calls[[call]], list(matrices()[[kind]]), ulp = 8, what = paste(call, "of", kind)))
+    }
+    a <- array(runif(24), 2:4, list(NULL, letters[1:3], NULL))
+    c(found, list(compare(function(a) apply(a, c(3, 1), which.max), list(a), what = "which.max of an array"),
+      compare(function(a) apply(a, 2, range), list(a), what = "range of an array"), compare(function(a) apply(a, 2:3,
+        range), list(a), what = "range of two margins")))
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})
+
+test_that("a function of one's own is run for all rows at once, and gives base R's vector", {
+  scale_by <- 3
+  third <- function(v) v[3L]
+  calls <- list(
+    "squares" = function(m) apply(m, 1, function(v) sum(v^2) / 2),
+    "columns" = function(m) apply(m, 2, function(v) max(v) - min(v)),
+    "captured" = function(m) apply(m, 1, function(v) sum(v) * scale_by),
+    "called" = function(m) apply(m, 1, function(v) third(v) + 1),
+    "argument" = function(m) apply(m, 1, function(v, a, b) v[1L] * a + b, 2, b = 1),
+    "several" = function(m) apply(m, 1, function(v) c(v[1L], v[2L])),
+    "loop" = function(m) apply(m, 2, function(v) {
+      s <- 0
+      for (k in seq_along(v)) s <- s + k * v[k]
+      s
+    }),
+    "logical" = function(m) apply(m, 1, function(v) v[1L] > v[2L]),
+    "infinite" = function(m) apply(m / 0, 1, max),
+    "none known" = function(m) apply(replace(m, 1, NA) * ifelse(row(m) == 2, NA, 1), 1, function(v) which.max(v)),
+    "largest of none" = function(m) apply(m, 1, function(v) max(v[v > 1])),
+    "by name" = function(m) apply(m, MARGIN = 2, FUN = function(v) v[2L])
+  )
+  run <- function() {
+    found <- list()
+    for (kind in c("plain", "integer")) for (call in names(calls)) {
+      found <- c(found, compare(calls[[call]], list(matrices()[[kind]]), ulp = 64, what = paste(call, "of", kind)))
+    }
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})
+
+test_that("what does more than compute runs on the host, in order", {
+  m <- matrices()$plain
+  run <- function() {
+    count <- 0
+    set.seed(1)
+    want <- c(apply(m, 1, function(v) sum(v) + runif(1)), runif(1))
+    set.seed(1)
+    got <- c(apply(gpu(m), 1, function(v) sum(v) + runif(1)), runif(1))
+    expect_equal(got, want)
+    apply(gpu(m), 1, function(v) {
+      count <<- count + 1
+      v[1L]
+    })
+    expect_identical(count, 6)
+    expect_error(apply(gpu(m), 1, function(v) stop("no ", v[1L] > 9)), "no FALSE")
+    expect_error(apply(gpu(m), 1, function(v) if (v[1L] > 0) 1 else stop("negative")), "negative")
+    expect_output(apply(gpu(m), 1, function(v) print("a row")), "a row")
+    expect_identical(apply(gpu(m), 1, function(v) paste(v[1L] > 0)), apply(m, 1, function(v) paste(v[1L] > 0)))
+    expect_identical(apply(gpu(m), 1, function(v) list(1)), apply(m, 1, function(v) list(1)))
+    expect_equal(apply(gpu(m), 1, function(v) v[v > 0]), apply(m, 1, function(v) v[v > 0]))
+    expect_error(apply(gpu(matrices()$gaps), 1, function(v) if (v[3L] > 0) 1 else 2),
+      "missing value where TRUE/FALSE needed")
+    # a function that is called may become another
+    helper <- function(v) v[1L]
+    f <- function(v) helper(v)
+    expect_equal(apply(gpu(m), 1, f), m[, 1L])
+    helper <- function(v) v[2L] + stats::runif(1) * 0
+    set.seed(2)
+    expect_equal(apply(gpu(m), 1, f), m[, 2L])
+    drawn <- runif(1)
+    set.seed(2)
+    runif(6)
+    expect_identical(drawn, runif(1))
+    helper <- function(v) v[3L]
+    expect_equal(apply(gpu(m), 1, f), m[, 3L])
+  }
+  run()
+  composed(run())
+})
+
+test_that("sapply(), vapply(), mapply() and Map() agree with base R", {
+  set.seed(4)
+  x <- stats::setNames(rnorm(9), letters[1:9])
+  y <- sample.int(5L, 9L, TRUE)
+  offset <- 2
+  calls <- list(
+    "sapply" = function(x, y) sapply(x, function(v) if (v > 0) v else -v * offset),
+    "sapply whole" = function(x, y) sapply(y, function(v) v %/% 2L),
+    "sapply more" = function(x, y) sapply(x, function(v, a) v + a, a = 3),
+    "sapply several" = function(x, y) sapply(x, function(v) c(v, v^2)),
+    "sapply names" = function(x, y) sapply(x, function(v) v, USE.NAMES = FALSE),
+    "sapply list" = function(x, y) sapply(x, function(v) v > 0, simplify = FALSE),
+    "sapply strings" = function(x, y) sapply(y, function(v) paste(v)),
+    "vapply" = function(x, y) vapply(x, function(v) v * 2, 0),
+    "vapply type" = function(x, y) vapply(x, function(v) v > 0, 0),
+    "vapply wrong" = function(x, y) vapply(x, function(v) c(v, v), 0),
+    "vapply two" = function(x, y) vapply(y, function(v) c(v, v + 1L), integer(2)),
+    "vapply named" = function(x, y) vapply(y, function(v) c(v, v + 1L), c(a = 0L, b = 0L)),
+    "mapply" = function(x, y) mapply(function(a, b) a * b, x, y),
+    "mapply swapped" = function(x, y) mapply(function(a, b) a - b, b = x, a = y),
+    "mapply more" = function(x, y) mapply(function(a, b, k) a * b + k, x, y, MoreArgs = list(k = 4)),
+    "mapply recycled" = function(x, y) mapply(function(a, b) a + b, x, 1:3),
+    "mapply list" = function(x, y) mapply(function(a, b) a + b, x, y, SIMPLIFY = FALSE),
+    "Map" = function(x, y) Map(function(a, b) a + b, x, y),
+    "Map names" = function(x, y) Map(function(a) a + 1L, y)
+  )
+  run <- function() {
+    found <- list()
+    for (call in names(calls)) found <- c(found, compare(calls[[call]], list(x, y), what = call))
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+  expect_composed_same(function() lapply(names(calls), function(call) compare(calls[[call]], list(x, list(y)),
+    what = paste(call, "beside a vector"))))
+})
+
+test_that("nothing is read, and a function's data are not kept", {
+  m <- gpu(matrix(runif(2e5), 2e4))
+  before <- fetched()
+  y <- composed(apply(m, 1, function(v) v[1L] - v[2L]))
+  z <- composed(sapply(m, function(v) v * 2))
+  w <- m * y
+  expect_lt(fetched() - before, 100)
+  expect_equal(as.vector(collect(w)), as.vector(collect(m) * (collect(m)[, 1L] - collect(m)[, 2L])))
+  gone <- FALSE
+  local({
+    big <- gpu(runif(1e4))
+    reg.finalizer(environment(), function(e) gone <<- TRUE)
+    composed(apply(m, 1, function(v) v[1L] + big[1L]))
+  })
+  gc()
+  gc()
+  expect_true(gone)
+})
