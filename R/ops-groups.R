@@ -251,21 +251,24 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L &&
     is_flag(na.rm)
+  given <- group
   on_base <- function() {
     # of int64 the places among the distinct ones, which doubles may not hold
-    distinct <- if (is_int64(group) && is_gpu(group)) counted(group)$values
-    codes <- if (length(distinct)) codes_among(group, distinct) else group
+    distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
+    codes <- if (length(distinct)) codes_among(given, distinct) else given
     out <- call_base(base::rowsum, list(ordinary_copy(x), plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
     if (length(distinct)) rownames(out) <- as.character(distinct)[as.integer(rownames(out))]
     back_beside(out, x)
   }
   if (!usable) return(on_base())
   device <- gpu_device(x)
-  if (is.integer(group) && !is.object(group) || is_host_int64(group)) group <- as_gpu(group, device = device)
+  # those of a factor are in the order of its levels
+  if (is.factor(group)) group <- as_gpu(as.integer(group), device = device) else
+    if (is.integer(group) && !is.object(group) || is_host_int64(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
   if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else
-    sort(unique(if (is.factor(group)) as.character(group) else group), method = "quick")
+    sort(unique(group), method = "quick")
   codes <- if (is_gpu(group)) codes_among(group, values) else as_gpu(base::match(group, values), device = device)
   p <- NCOL(x)
   out <- if (p > 1L && !(na.rm && anyNA(x))) reduce_coded(strip(x), codes, length(values), "sum")
@@ -278,7 +281,8 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   }
   if (is.integer(x) && is.double(out)) return(on_base())
   dim(out) <- c(length(values), p)
-  names <- list(as.character(values), if (length(dim(x)) == 2L) colnames(x))
+  names <- list(if (is.factor(given)) levels(given)[values] else as.character(values),
+    if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
     first <- as.vector(match_on_device(as_gpu(seq_along(values), device = device), codes, NA_integer_))
     out <- out[order(first), , drop = FALSE]

@@ -42,6 +42,15 @@ test_that("rowsum(), tapply(), ave() and split() agree with base R", {
   expect_composed_same(run)
 })
 
+test_that("sums by a factor stand in the order of its levels", {
+  f <- factor(c("b", "a", NA, "b", "c"), levels = c("d", "b", "a", "c"))
+  run <- function() list(compare(function(v) rowsum(v, f[-3L]), list(1:4), what = "levels"), compare(function(v)
+    rowsum(v, f[-3L], reorder = FALSE), list(1:4), what = "first"), compare(function(v) rowsum(v, f), list(1:5 + 0),
+    what = "missing"), compare(function(v) rowsum(cbind(a = v, b = v), f[-3L]), list(1:4), what = "matrix"))
+  expect_all_same(run())
+  expect_composed_same(run)
+})
+
 test_that("keys may be arrays", {
   set.seed(6)
   x <- round(rnorm(5000), 3)
