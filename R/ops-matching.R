@@ -78,8 +78,9 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
 #' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of
 #'   base R.
 #' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an
-#'   ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, `rle()`, `tabulate()`, `table()` and
-#'   `anyDuplicated()` what base R gives.
+#'   ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, whose codes are read when R asks for one:
+#'   `table()`, `tapply()`, `rowsum()` and `split()` of it do not ask. `rle()`, `tabulate()`, `table()` and
+#'   `anyDuplicated()` give what base R gives.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_memory`; `verdigris_error_argument` where base R's `match()` cannot tell
 #' int64 from an `integer64`.
@@ -409,12 +410,24 @@ interval_labels <- function(digits, include.lowest, right) {
 # Most bins in which whole numbers are counted.
 MOST_BINS <- 2^20
 
+# Most integers are codes from 1 on: they are counted at once, where their range would be another wait before.
+MOST_GUESSED <- 1024
+
+# How many elements are 0, 1, 2 ..., where all are so small; NULL of others.
+counted_codes <- function(x) {
+  if (!is.integer(x) || !length(x)) return(NULL)
+  counts <- .Call(C_collect, .Call(C_count_bins, x, 0, MOST_GUESSED))
+  if (counts[MOST_GUESSED + 1] == 0) counts[seq_len(MOST_GUESSED)]
+}
+
 # The distinct known elements, in order, how many there are of each, and how many elements are missing, of whole numbers
 # that lie near each other; NULL of others.
 counted_whole <- function(x) {
   x <- strip(x)
   n <- length(x)
   if (!n || is.complex(x)) return(NULL)
+  counts <- counted_codes(x)
+  if (!is.null(counts)) return(as_counted(x, 0, counts, 0))
   reach <- if (is_int64(x)) suppressWarnings(.Call(C_reduce, "range", x, TRUE)) else .Call(C_reduce, "range", x, TRUE)
   # a list: there is none; NA: int64 that no double holds
   if (is.list(reach) || !all(is.finite(reach))) return(NULL)
@@ -424,9 +437,14 @@ counted_whole <- function(x) {
   counts <- .Call(C_collect, .Call(C_count_bins, x, low, bins))
   others <- counts[bins + 1]
   if (others > 0 && is.double(x) && others != sum(is.na(x))) return(NULL)
-  at <- base::which(counts[-(bins + 1)] > 0)
-  list(values = as.vector(low + at - 1, typeof(x)), counts = if (n <= .Machine$integer.max) as.integer(counts[at]) else
-    counts[at], missing = others)
+  as_counted(x, low, counts[seq_len(bins)], others)
+}
+
+# Counts of the numbers from `low` on.
+as_counted <- function(x, low, counts, missing) {
+  at <- base::which(counts > 0)
+  list(values = as.vector(low + at - 1, typeof(x)), counts = if (length(x) <= .Machine$integer.max)
+    as.integer(counts[at]) else counts[at], missing = missing)
 }
 
 # The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far
@@ -450,6 +468,9 @@ tabulate_array <- function(bin, given = NULL) {
   nbins <- given[[1L]]
   # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
   if (is.null(given)) {
+    counts <- counted_codes(strip(bin))
+    # what is below 1 is in no bin
+    if (!is.null(counts)) return(as.integer(counts[1L + seq_len(max(1L, base::which(counts[-1L] > 0)))]))
     nbins <- if (is.numeric(bin)) {
       max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE)))
     } else {
@@ -469,9 +490,18 @@ tabulate_array <- function(bin, given = NULL) {
 
 #' @rdname matching
 #' @export
-table <- interposed("table", "...", table_arrays(list(...), as.list(substitute(list(...)))[-1L], if (!missing(dnn))
-  list(dnn), deparse.level,
-  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))))
+table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor")) &&
+  .ours$is_counted(list(...))), table_arrays(list(...),
+  as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
+  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))), arguments = "...",
+  is = is_gpu)
+
+# Whether an array is among some arguments, or a factor that cut() has made of one and nobody has read.
+is_counted <- function(parts) {
+  for (x in parts) if (is.object(x) && (inherits(x, "gpu_array") || is_unread_factor(x))) return(TRUE)
+  FALSE
+}
+is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
 
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
@@ -484,6 +514,11 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_key)))
   # each argument as the places of its elements among its distinct ones
   coded <- lapply(parts, function(x) {
+    if (is_unread_factor(x)) {
+      at <- as_gpu(as.integer(x), device = device)
+      return(list(values = factor(c(levels(x), NA), levels(x), ordered = is.ordered(x)),
+        at = ifelse(is.na(at), nlevels(x) + 1L, at)))
+    }
     if (!is_gpu(x)) {
       f <- if (is.factor(x)) x else factor(x, exclude = NULL)
       values <- if (is.factor(x)) c(seq_along(levels(x)), NA) else sort(unique(x), na.last = TRUE)

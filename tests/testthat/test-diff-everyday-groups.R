@@ -42,11 +42,44 @@ test_that("rowsum(), tapply(), ave() and split() agree with base R", {
   expect_composed_same(run)
 })
 
+test_that("groups that cut() makes are not read on the way", {
+  set.seed(10)
+  v <- runif(2e4)
+  x <- gpu(v)
+  breaks <- c(0.1, 0.5, 0.7, 1)
+  # so large that the cpu device leaves the codes where they are
+  read <- function() .Call(C_live)[3L]
+  before <- read()
+  counts <- table(cut(x, breaks), useNA = "ifany")
+  both <- table(cut(x, breaks), cut(x, 2))
+  means <- tapply(x, cut(x, breaks, labels = c("z", "y", "a")), mean)
+  sums <- rowsum(x, cut(x, c(0, breaks), labels = c("z", "y", "x", "a")))
+  expect_lt(read() - before, 1e5)
+  g <- cut(v, breaks)
+  expect_identical(as.vector(counts), as.vector(table(g, useNA = "ifany")))
+  expect_identical(dimnames(unname(counts)), dimnames(unname(table(g, useNA = "ifany"))))
+  expect_identical(unname(unclass(both)), unname(unclass(table(g, cut(v, 2)))))
+  expect_equal(collect(means), tapply(v, cut(v, breaks, labels = c("z", "y", "a")), mean))
+  expect_equal(collect(sums), rowsum(v, cut(v, c(0, breaks), labels = c("z", "y", "x", "a"))))
+})
+
 test_that("sums by a factor stand in the order of its levels", {
   f <- factor(c("b", "a", NA, "b", "c"), levels = c("d", "b", "a", "c"))
   run <- function() list(compare(function(v) rowsum(v, f[-3L]), list(1:4), what = "levels"), compare(function(v)
     rowsum(v, f[-3L], reorder = FALSE), list(1:4), what = "first"), compare(function(v) rowsum(v, f), list(1:5 + 0),
     what = "missing"), compare(function(v) rowsum(cbind(a = v, b = v), f[-3L]), list(1:4), what = "matrix"))
+  expect_all_same(run())
+  expect_composed_same(run)
+})
+
+test_that("codes are counted whatever their range", {
+  set.seed(9)
+  ways <- list(small = sample.int(7L, 500L, TRUE), zero = c(0L, 3L, 3L), wide = c(5L, 1023L, 1024L, 9000L),
+    negative = c(-3L, 2L, 2L), missing = c(2L, NA, 1L, 1L), one = 4L)
+  run <- function() unlist(lapply(names(ways), function(way) list(
+    compare(function(v) tabulate(v), list(ways[[way]]), what = paste("tabulate", way)),
+    compare(function(v) table(v, useNA = "ifany"), list(ways[[way]]), what = paste("table", way)),
+    compare(function(v) rowsum(v + 0.5, v), list(ways[[way]]), what = paste("rowsum", way)))))
   expect_all_same(run())
   expect_composed_same(run)
 })

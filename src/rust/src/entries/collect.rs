@@ -87,6 +87,12 @@ entry! {
         }
     }
 
+    /// Whether x is an ordinary vector, with attributes or without, whose elements are on a device alone.
+    fn is_unread(x) {
+        let Some(vector) = handle::ordinary(x).filter(|_| r::len(x) > 1) else { return Ok(r::logical(false)) };
+        Ok(r::logical(!vector.has_host() && vector.unread(vector.device())?.is_some()))
+    }
+
     /// `diag(value, rows, columns)` as an ordinary vector, whose elements are written when R asks for them.
     fn diagonal(value, rows, columns) {
         let value = values::number(value, "value")?;
