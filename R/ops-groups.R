@@ -151,11 +151,12 @@ pieced <- function(y, counts, name) {
 #' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their
 #' codes; where there are more groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes.
 #' [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`,
-#' `var`, `sd`, `min`, `max` and `length`, run so too; with other functions `tapply()` and `ave()` call them with the
-#' array of each group, as [split()] gives them. `split()` gives views of the elements, put in the order of their groups
-#' once, which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with
-#' one of these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no
-#' whole numbers.
+#' `var`, `sd`, `min`, `max` and `length`, run so too; so do, by one sort, `tapply()` with [stats::median()] or
+#' [stats::quantile()], and `ave()` with [base::rank()], of doubles none of which is missing. With other functions
+#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of the
+#' elements, put in the order of their groups once, which keep the memory of all. [stats::aggregate()] of a data frame
+#' of arrays is base R's; its keys, and with one of these functions its parts, are read on the host. On the cpu device
+#' `rowsum()` is base R's where groups are no whole numbers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to some ten thousand groups,
 #' on the cpu device and on every card. The number of elements and the place
@@ -221,18 +222,29 @@ tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) ma
   simplify = simplify))
 
 tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
-  name <- known_function(FUN, GROUPED)
+  name <- known_function(FUN, c(GROUPED, "median", "quantile"))
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
   takes <- !is.na(name) && isTRUE(simplify) && !is.complex(X) && identical(default, NA) && length(keys) &&
     all(lengths(keys) == length(X)) &&
     (!length(more) || identical(names(more), "na.rm") && isFALSE(more[[1L]])) && length(X)
+  on_base <- function() {
+    known <- !is.na(name)
+    out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else
+      INDEX, FUN, ..., default = default, simplify = simplify))
+    if (known && is_number(out)) back_beside(out, X) else out
+  }
   if (takes) {
     by <- grouping(keys, gpu_device(X))
     # of no groups base R's result has another type
     if (prod(by$extent) == 0)
       return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_key), FUN, ..., default = default,
       simplify = simplify)))
+    if (name %in% c("median", "quantile")) {
+      # of integers base R's type depends on the elements, and it has the say on what is missing
+      if (!is.double(X) || is_int64(X) || length(more) || anyNA(X)) return(on_base())
+      return(if (name == "median") median_by(X, by) else quantiles_by(X, by))
+    }
     out <- grouped(X, by, name, FALSE)
     # sums that do not fit are base R's matter
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
@@ -240,10 +252,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
       return(out)
     }
   }
-  known <- !is.na(name)
-  out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else INDEX,
-    FUN, ..., default = default, simplify = simplify))
-  if (known && is_number(out)) back_beside(out, X) else out
+  on_base()
 }
 
 #' @rdname gpu_group
@@ -329,11 +338,19 @@ places_by <- function(f, device) {
 ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "stats")
 
 ave_array <- function(x, keys, FUN) {
-  name <- known_function(FUN, GROUPED)
+  name <- known_function(FUN, c(GROUPED, "rank"))
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) &&
     !any(vapply(keys, function(key) is.list(key) || anyNA(key), NA))
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
+  if (name == "rank") {
+    # base R keeps the type of integers' ranks in no version, and ranks of what is missing in none alike
+    if (is_int64(x) || anyNA(x)) {
+      host <- call_base(stats::ave, c(list(ordinary_copy(x)), unname(lapply(keys, plain_key)), list(FUN = base::rank)))
+      return(back_beside(host, x))
+    }
+    return(with_attributes(rank_by(x, by), attributes(x)))
+  }
   value <- strip(grouped(x, by, name, FALSE))
   x[] <- value[by$codes]
   x

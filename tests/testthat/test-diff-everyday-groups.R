@@ -42,6 +42,26 @@ test_that("rowsum(), tapply(), ave() and split() agree with base R", {
   expect_composed_same(run)
 })
 
+test_that("medians, quantiles and ranks of groups agree with base R", {
+  calls <- list(
+    "median" = function(v) tapply(v, keys_of(v), median), "quantile" = function(v) tapply(v, keys_of(v), quantile),
+    "median of two" = function(v) tapply(v, list(a = keys_of(v), b = seq_along(v) %% 2 > 0), median),
+    "quantile of two" = function(v) tapply(v, list(keys_of(v), seq_along(v) %% 2), quantile),
+    "median of none" = function(v) tapply(v, factor(keys_of(v), levels = 0:4), median),
+    "quantile of none" = function(v) tapply(v, factor(keys_of(v), levels = 0:4), quantile),
+    "missing key" = function(v) tapply(v, rep_len(c("x", NA, "y"), length(v)), median),
+    "median na.rm" = function(v) tapply(v, keys_of(v), median, na.rm = TRUE),
+    "quantile probs" = function(v) tapply(v, keys_of(v), quantile, 0.3),
+    "rank" = function(v) ave(v, keys_of(v), FUN = rank), "rank of two" = function(v)
+      ave(v, keys_of(v), seq_along(v) %% 2, FUN = rank))
+  run <- function() c(over_vectors(calls, c("double", "integer"), "plain", sizes = c(1L, 2L, 63L, 257L), limit = 2),
+    over_vectors(calls, "double", c("ties", "edges"), sizes = c(64L, 257L), limit = 2, layouts = "whole"),
+    lapply(c("median", "rank"), function(call) compare(calls[[call]], list(round(rnorm(100), 1)), dtype = "float32",
+      what = call)))
+  expect_all_same(run())
+  expect_composed_same(run)
+})
+
 test_that("groups that cut() makes are not read on the way", {
   set.seed(10)
   v <- runif(2e4)
