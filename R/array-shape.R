@@ -46,7 +46,7 @@ prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
 
 # dimnames, where some axis has names.
 with_dimnames <- function(x, names) {
-  if (!all(vapply(names, is.null, NA))) dimnames(x) <- names
+  if (any(lengths(names) > 0L)) dimnames(x) <- names
   x
 }
 

@@ -132,12 +132,14 @@ static void tell(const char *helper, void *h) {
 }
 
 static void permit(void *h) {
-  if (((vg_header *)h)->length > 1 && !vg_is_ordinary(h) && strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+  if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1) return;
+  if (strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
 }
 
 // Says that everything was copied; the host copy is set by now, so a handler may use the array.
 static void inform(void *h) {
-  if (((vg_header *)h)->length > 1000000 && !vg_is_ordinary(h) && strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+  if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1000000) return;
+  if (strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
 // A number that is another for each R function that asks in turn. The environment of the last one is known by a weak
@@ -169,16 +171,27 @@ static R_xlen_t length_method(SEXP x) {
   return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_length_of(data);
 }
 
-// C code that asks for a writable address may write until its function returns.
+// C code that asks for a writable address may write until its function returns. Of an ordinary vector the host copy
+// counts from then on.
 static void *given_out(void *h, void *host, int writable, const void *frame) {
-  const vg_holding *holder = writable && host != NULL ? vg_holder(frame) : NULL;
+  const vg_holding *holder = writable && host != NULL && !vg_is_ordinary(h) ? vg_holder(frame) : NULL;
   if (holder != NULL) vg_handle_hold(h, holder);
   return host;
+}
+
+// Where the elements of an ordinary vector are that was read, or NULL: R's loops ask for each element.
+static inline void *at_hand(SEXP x, int writable) {
+  SEXP data = R_altrep_data1(x);
+  if (TYPEOF(data) != EXTPTRSXP) return NULL;
+  const vg_header *h = vg_value(data);
+  return h == NULL || (writable && !h->is_written) ? NULL : h->host;
 }
 
 // R's gc is off in here.
 static void *dataptr_method(SEXP x, Rboolean writable) {
   static int nothing;
+  void *known = at_hand(x, writable);
+  if (known != NULL) return known;
   if (is_recorded(x)) vg_give_handle(x);
   if (giving) {
     giving = 0;
@@ -200,6 +213,8 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
 }
 
 static const void *dataptr_or_null_method(SEXP x) {
+  const void *known = at_hand(x, 0);
+  if (known != NULL) return known;
   void *h = is_recorded(x) ? NULL : try_handle(x);
   return h == NULL ? NULL : vg_host_pointer(h, 0);
 }
@@ -217,6 +232,8 @@ static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
 
 #define ACCESS(name, type)                                                                         \
   static type name##_elt(SEXP x, R_xlen_t i) {                                                     \
+    const type *known = at_hand(x, 0);                                                             \
+    if (known != NULL) return known[i];                                                            \
     type value;                                                                                    \
     region(x, i, 1, &value);                                                                       \
     return value;                                                                                  \

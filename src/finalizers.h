@@ -8,6 +8,8 @@ typedef struct {
   R_xlen_t length; // of its vector
   int state;
   int kind;
+  void *host;      // of an ordinary vector that was read: where its elements are
+  int is_written;  // whether R has asked for that address to write
 } vg_header;
 
 enum { VG_ALIVE, VG_DEAD, VG_USED }; // USED: by a finalizer, after its own has run

@@ -18,6 +18,22 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
     unsafe { &(*handle.cast::<Owned<Handle>>()).value }
 }
 
+/// Tells C where an ordinary vector's elements are: at this address as long as it lives.
+///
+/// # Safety
+/// As for `of`.
+unsafe fn note_host(handle: *mut c_void, writable: bool) {
+    // SAFETY: the caller's promise.
+    let owned = unsafe { &*handle.cast::<Owned<Handle>>() };
+    if !owned.value.is_ordinary() {
+        return;
+    }
+    if let Some(host) = owned.value.host(false) {
+        owned.header.host.set(host.cast());
+        owned.header.is_written.set((owned.header.is_written.get() != 0 || writable).into());
+    }
+}
+
 #[no_mangle]
 extern "C" fn vg_init() {
     conditions::quiet_panics();
@@ -41,18 +57,24 @@ extern "C" fn vg_handle_bytes(handle: *mut c_void) -> f64 {
 
 #[no_mangle]
 extern "C" fn vg_host_pointer(handle: *mut c_void, writable: c_int) -> *mut c_void {
-    unsafe { of(handle) }.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast())
+    let host = unsafe { of(handle) }.host(writable != 0).map_or(ptr::null_mut(), |p| p.cast());
+    unsafe { note_host(handle, writable != 0) };
+    host
 }
 
 #[no_mangle]
 extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void {
-    let handle = unsafe { of(handle) };
+    let pointer = handle;
+    let handle = unsafe { of(pointer) };
     let done = conditions::attempt(|| handle.fetch());
     conditions::collect_warnings();
-    match done {
-        Some(()) => handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast()),
-        None => ptr::null_mut(),
+    if done.is_none() {
+        return ptr::null_mut();
     }
+    let host = handle.fetched(writable != 0).map_or(ptr::null_mut(), |p| p.cast());
+    // SAFETY: as above.
+    unsafe { note_host(pointer, writable != 0) };
+    host
 }
 
 /// Whether `vg_warn_of_lost` may have something to say: one look.
@@ -83,6 +105,8 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
     // SAFETY: R has room for n elements.
     let done = conditions::attempt(|| unsafe { of(handle).read(from as usize, n as usize, out.cast()) });
     conditions::collect_warnings();
+    // SAFETY: as above.
+    unsafe { note_host(handle, false) };
     match done {
         None => 0,
         Some(lost) => 1 + c_int::from(lost),

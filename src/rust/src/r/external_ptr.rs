@@ -17,6 +17,10 @@ pub struct Header {
     pub length: isize,
     pub state: Cell<c_int>,
     pub kind: Of,
+    /// Of an ordinary vector that was read: where its elements are, so that C need not ask for each.
+    pub host: Cell<*mut c_void>,
+    /// Whether R has asked for that address to write.
+    pub is_written: Cell<c_int>,
 }
 
 /// Used after its pointer had died, by a finalizer.
@@ -43,7 +47,9 @@ unsafe extern "C" fn drop_owned<T>(value: *mut c_void) {
 
 impl<T> Owned<T> {
     pub fn new(value: T, length: usize, kind: Of) -> Box<Owned<T>> {
-        let header = Header { drop: drop_owned::<T>, length: length as isize, state: Cell::new(ALIVE), kind };
+        let (host, is_written) = (Cell::new(std::ptr::null_mut()), Cell::new(0));
+        let (drop, length, state) = (drop_owned::<T>, length as isize, Cell::new(ALIVE));
+        let header = Header { drop, length, state, kind, host, is_written };
         Box::new(Owned { header, value })
     }
 
