@@ -154,8 +154,7 @@ bind <- function(parts, labels, given, level, by_row) {
   turned <- by_row && !below
   columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
-    if (!matrices[k]) return(if (length(x) == 1L && !is_gpu(x)) rep_len(strip(x), n) else if (is_gpu(x)) recycle(x,
-      n) else rep_len(strip(x), n))
+    if (!matrices[k]) return(if (is_gpu(x)) recycle(x, n) else if (length(x) == n) strip(x) else rep_len(strip(x), n))
     if (turned && is_gpu(x)) strip(t(x)) else as_elements(if (turned) t(x) else x)
   })
   size <- vapply(present, function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)

@@ -15,7 +15,7 @@ PIECE <- 64
 # levels.
 grouping <- function(keys, device) {
   coded <- lapply(keys, function(key) {
-    if (is_host_int64(key)) key <- as_gpu(key, device = device)
+    key <- if (is_host_int64(key)) as_gpu(key, device = device) else where_it_is(key, device)
     if (!is_gpu(key)) {
       key <- as.factor(key)
       return(list(codes = as_gpu(as.integer(key), device = device), levels = levels(key)))
@@ -37,6 +37,11 @@ grouping <- function(keys, device) {
   codes <- coded[[1L]]$codes
   for (k in seq_along(coded)[-1L]) codes <- codes + as.integer(strides[k]) * (coded[[k]]$codes - 1L)
   list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
+}
+
+# Numbers that as.vector() gave and nobody has read, as the array that they are.
+where_it_is <- function(key, device) {
+  if (!is.object(key) && is.numeric(key) && .Call(C_is_unread, key)) as_gpu(key, device = device) else key
 }
 
 # Which of some distinct values in order each element is, of those that are known: all are among them.
@@ -260,7 +265,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L &&
     is_flag(na.rm)
-  given <- group
+  given <- group <- where_it_is(group, gpu_device(x))
   on_base <- function() {
     # of int64 the places among the distinct ones, which doubles may not hold
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
@@ -339,6 +344,7 @@ ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "s
 
 ave_array <- function(x, keys, FUN) {
   name <- known_function(FUN, c(GROUPED, "rank"))
+  keys <- lapply(keys, where_it_is, gpu_device(x))
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) &&
     !any(vapply(keys, function(key) is.list(key) || anyNA(key), NA))
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
