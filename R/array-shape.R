@@ -510,16 +510,27 @@ diag_of_array <- function(x, extents, names, given) {
     p <- trunc(p[[1L]])
     m <- min(n, p)
   }
+  if (n >= LARGE_DIAGONAL && length(x) == n && !gpu_dtype(x) %in% c("int8", "uint8", "int16")) {
+    # recorded: beside a matrix it takes no memory
+    y <- ifelse(along_rows(gpu_seq(1L, n, device = gpu_device(x)), p) == along_columns(gpu_seq(1L, p,
+      device = gpu_device(x)), n), along_rows(x, p), FALSE)
+    dim(y) <- c(n, p)
+    return(y)
+  }
   y <- .Call(C_full, vector(typeof(x), 1L), as.double(n) * p, gpu_dtype(x), gpu_device(x))
   y <- .Call(C_put, y, list(seq.int(1, by = n + 1, length.out = m)), if (length(x) == m) x else recycle(x, m), NULL)
   dim(y) <- c(n, p)
   y
 }
 
+# A vector as each of so many columns, and as each of so many rows: views.
+along_rows <- function(x, columns) repeated(x, times = columns)
+along_columns <- function(x, rows) repeated(x, each = rows)
+
 index_of <- function(x, margin) {
   d <- dim(x)
   whole <- gpu_seq(1L, by = 1L, length.out = d[margin], device = gpu_device(x))
-  y <- if (margin == 1L) repeated(whole, times = d[2L]) else repeated(whole, each = d[1L])
+  y <- if (margin == 1L) along_rows(whole, d[2L]) else along_columns(whole, d[1L])
   dim(y) <- d
   y
 }

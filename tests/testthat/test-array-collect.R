@@ -198,6 +198,16 @@ test_that("a large diagonal is written where it is needed", {
   expect_identical(collect(k + e), `[<-`(K + base::diag(n), 2, 1, K[2, 1] + 3))
   expect_identical(solve(diag(2, n)), base::solve(base::diag(2, n)))
   expect_identical(2 * diag(n), 2 * base::diag(n))
+  # of an array it is one, recorded
+  y <- runif(n)
+  for (of in list(y, y > 0.5, as.integer(100 * y), complex(real = y, imaginary = -y))) {
+    expect_identical(collect(diag(gpu(of))), base::diag(of))
+    expect_identical(collect(k + diag(gpu(of))), K + base::diag(of))
+  }
+  expect_identical(collect(diag(gpu(y), n, 310)), base::diag(y, n, 310))
+  expect_identical(collect(diag(gpu(y), 310, n)), base::diag(y, 310, n))
+  expect_identical(gpu_dtype(diag(gpu(y, "float32"))), "float32")
+  expect_identical(gpu_dtype(diag(gpu(rep(1:3, 100), "int8"))), "int8")
   # calls that are not of this kind
   expect_identical(diag(2L, n), base::diag(2L, n))
   expect_identical(diag(2, n, 2), base::diag(2, n, 2))
