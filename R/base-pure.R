@@ -1,4 +1,4 @@
-# Functions of R that base R's apply(), sapply() and their like would call for each row or element, run by one kernel:
+# Functions of R that base R's apply(), sapply(), tapply() and their like would call for each part, run by one kernel:
 # where they can be compiled (gpu_compile()), give one number or several, and do nothing but compute. All others, and
 # few elements, are base R's, on the host.
 
@@ -65,7 +65,7 @@ restore_seed <- function(seed) {
 
 # Whether an extreme of integers is a double, as it is on a device where there may be none of them.
 is_widened <- function(out, entry, arguments, variables) {
-  of <- if (is.null(variables$x)) arguments else variables["x"]
+  of <- if (is.null(variables$x)) if (is.null(variables$y)) arguments else variables["y"] else variables["x"]
   any(EXTREMES$is.infinite %in% entry$names) && is.double(if (is.list(out)) out[[1L]] else out) &&
     !all(vapply(of, is.double, NA))
 }
@@ -131,6 +131,33 @@ map_pure <- function(f, parts, more = NULL) {
     character(length(more))))))
   run_pure(f, list(labels, names(more), length(more), lapply(parts, of_type)), parameters, called,
     stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first))
+}
+
+# A GPU needs so many groups, of which a thread each walks over so many elements at most.
+MANY_GROUPS <- 512
+LONG_GROUP <- 4096
+
+# tapply(): `keys` are all as long as x.
+tapply_pure <- function(x, keys, f, more) {
+  if (!is_written(f) || is_int64(x) || is.complex(x) || !is_worth_compiling(x) || !are_numbers(more)) return(NULL)
+  by <- grouping(keys, gpu_device(x))
+  groups <- prod(by$extent)
+  counts <- if (groups > 0) .Call(C_collect, .Call(C_count_bins, by$codes, 1, groups))[seq_len(groups)]
+  few <- gpu_device(x) != "cpu" && !settings$compose && (groups < MANY_GROUPS || max(counts) > LONG_GROUP)
+  if (groups == 0 || few) return(NULL)
+  labels <- names(more) %||% character(length(more))
+  names <- if (length(more)) paste0(".more", seq_along(more))
+  called <- as.call(c(list(quote(f), quote(y[from:to])), stats::setNames(lapply(names, as.name), labels)))
+  variables <- c(list(y = strip(x)[.Call(C_order, by$codes, FALSE)]), stats::setNames(unname(more), names))
+  some <- all(counts > 0)
+  last <- cumsum(counts)
+  parts <- lapply(list(last - counts + 1, last), as_gpu, device = gpu_device(x))
+  out <- run_pure(f, list("groups", some, labels, gpu_dtype(x)), c("from", "to"), if (some) called else
+    bquote(if (from <= to) .(called) else NA), variables, parts, gpu_device(x))
+  if (is.null(out) || !is.null(dim(out))) return(NULL)
+  dim(out) <- by$extent
+  dimnames(out) <- by$levels
+  out
 }
 
 of_type <- function(x) if (is_gpu(x)) gpu_dtype(x) else typeof(x)

@@ -157,11 +157,13 @@ pieced <- function(y, counts, name) {
 #' codes; where there are more groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes.
 #' [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`,
 #' `var`, `sd`, `min`, `max` and `length`, run so too; so do, by one sort, `tapply()` with [stats::median()] or
-#' [stats::quantile()], and `ave()` with [base::rank()], of doubles none of which is missing. With other functions
-#' `tapply()` and `ave()` call them with the array of each group, as [split()] gives them. `split()` gives views of the
-#' elements, put in the order of their groups once, which keep the memory of all. [stats::aggregate()] of a data frame
-#' of arrays is base R's; its keys, and with one of these functions its parts, are read on the host. On the cpu device
-#' `rowsum()` is base R's where groups are no whole numbers.
+#' [stats::quantile()], and `ave()` with [base::rank()], of doubles none of which is missing. With a function of yours
+#' that [gpu_compile()] takes and that does nothing but compute, `tapply()` is one kernel, on a GPU of many small
+#' groups, whose result is an ordinary array. With other functions `tapply()` and `ave()` call them with the array of
+#' each group, as [split()] gives them. `split()` gives views of the elements, put in the order of their groups once,
+#' which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with one of
+#' these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no whole
+#' numbers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to some ten thousand groups,
 #' on the cpu device and on every card. The number of elements and the place
@@ -257,7 +259,9 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
       return(out)
     }
   }
-  on_base()
+  called <- is.na(name) && is.function(FUN) && isTRUE(simplify) && identical(default, NA) && length(X) && length(keys)
+  out <- if (called && all(lengths(keys) == length(X))) tapply_pure(X, keys, FUN, more)
+  out %||% on_base()
 }
 
 #' @rdname gpu_group

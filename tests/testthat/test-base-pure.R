@@ -144,6 +144,41 @@ test_that("sapply(), vapply(), mapply() and Map() agree with base R", {
     what = paste(call, "beside a vector"))))
 })
 
+test_that("tapply() agrees with base R", {
+  set.seed(5)
+  v <- rnorm(60)
+  g <- sample.int(7L, 60L, TRUE)
+  factor_of <- function(g) factor(letters[as.vector(g)], levels = letters[9:1])
+  calls <- list(
+    "squares" = function(v, g) tapply(v, g, function(p) sum(p^2)),
+    "first" = function(v, g) tapply(v, g, function(p) p[1L]),
+    "last" = function(v, g) tapply(v, g, function(p) p[length(p)]),
+    "order" = function(v, g) tapply(v, g, function(p) {
+      s <- 0
+      for (a in p) s <- s / 2 + a
+      s
+    }),
+    "whole" = function(v, g) tapply(g, g, function(p) p[1L] * 2L),
+    "logical" = function(v, g) tapply(v, g, function(p) p[1L] > 0),
+    "more" = function(v, g) tapply(v, g, function(p, a) sum(p) + a, 3),
+    "two" = function(v, g) tapply(v, list(a = g, b = as.vector(g) %% 2 > 0), function(p) max(p) - min(p)),
+    "levels without elements" = function(v, g) tapply(v, factor_of(g), function(p) sum(p) / 2),
+    "missing keys" = function(v, g) tapply(v, ifelse(g == 2L, NA, g), function(p) sum(p) / 2),
+    "several" = function(v, g) tapply(v, g, function(p) c(p[1L], 1)),
+    "default" = function(v, g) tapply(v, factor_of(g), function(p) sum(p) / 2, default = 0),
+    "list" = function(v, g) tapply(v, g, function(p) sum(p) / 2, simplify = FALSE),
+    "string" = function(v, g) tapply(v, g, function(p) "a"),
+    "missing" = function(v, g) tapply(replace(v, 3, NA), g, function(p) sum(p) / 2)
+  )
+  run <- function() lapply(names(calls), function(call) compare(calls[[call]], list(v, g), ulp = 16, what = call))
+  expect_all_same(run())
+  expect_composed_same(run)
+  # many groups, without composed()
+  x <- gpu(runif(3e4))
+  key <- gpu(rep(1:1000, 30))
+  expect_equal(tapply(x, key, function(p) p[2L] - p[1L]), tapply(collect(x), collect(key), function(p) p[2L] - p[1L]))
+})
+
 test_that("nothing is read, and a function's data are not kept", {
   m <- gpu(matrix(runif(2e5), 2e4))
   before <- fetched()
