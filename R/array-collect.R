@@ -62,10 +62,11 @@ host_attributes <- function(x, exact = FALSE) {
   c(keep, if (length(class)) list(class = class))
 }
 
-# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles,
-# since most of base R would compute with the bits of an integer64; `exact` where bit64 has a method.
+# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, and
+# an integer64 beside it too, since most of base R would compute with the bits of an integer64; `exact` where bit64 has a
+# method.
 host_copy <- function(x, exact = FALSE) {
-  if (!is_gpu(x)) return(x)
+  if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else host_copy(as_gpu(x, device = "cpu")))
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
   # without bit64 the doubles are those of as.vector(), which warns of what they do not hold
   if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
@@ -75,7 +76,7 @@ host_copy <- function(x, exact = FALSE) {
 # For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a
 # copy.
 host_view <- function(x) {
-  if (!is_gpu(x)) return(x)
+  if (!is_gpu(x)) return(host_copy(x))
   (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% host_copy(x)
 }
 
@@ -129,10 +130,21 @@ as.complex.gpu_array <- function(x, ...) as.complex(collected_as(x, "complex", "
 #' @export
 as.character.gpu_array <- function(x, ...) {
   if (gpu_dtype(x) != "int64") return(as.character(.Call(C_collect, x)))
+  if (getRversion() < "4.3" && identical(sys.function(sys.parent()), base::factor)) spell_levels(parent.frame())
   y <- .Call(C_digits, x, 0, length(x))
   y[y == "NA"] <- NA
   y
 }
+
+# factor() looks for the strings of an array among its levels by match(), which before R 4.3 reads the bits of an
+# integer64 as doubles, and finds nothing: there, in this frame, they become strings.
+spell_levels <- function(frame) {
+  for (name in c("levels", "exclude"))
+    if (!eval(call("missing", as.name(name)), frame)) frame[[name]] <- spelled(frame[[name]])
+}
+
+# An integer64, or an int64 array, as digits; anything else as it is.
+spelled <- function(x) if (is_int64(x)) as.character(as_gpu(x)) else x
 
 #' @rdname collect
 #' @export

@@ -144,6 +144,7 @@ sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), 
 sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
+  if (is_host_int64(STATS)) STATS <- as_gpu(STATS, device = gpu_device(x))
   if (is.null(d) || is.null(kept) || !is_number(STATS) || !length(STATS) || !is_switch(check.margin)) {
     return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
   }

@@ -4,8 +4,8 @@
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
   like <- NULL
-  for (k in seq_along(args)) if (is_gpu(args[[k]])) {
-    if (is.null(like)) like <- args[[k]]
+  for (k in seq_along(args)) if (is_gpu(args[[k]]) || is_host_int64(args[[k]])) {
+    if (is.null(like) && is_gpu(args[[k]])) like <- args[[k]]
     args[[k]] <- ordinary_copy(args[[k]], exact = exact)
   }
   y <- call_base(f, args, parent.frame())

@@ -9,7 +9,7 @@ plain_beside <- function(x, other) {
 }
 
 # An array as an ordinary vector for base R's match(), which takes objects for strings.
-plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else x
+plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else host_copy(x)
 
 # The same of a key: of int64, which doubles may not hold, the factor that base R would make of it.
 plain_key <- function(x) {

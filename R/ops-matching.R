@@ -505,6 +505,7 @@ is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
 
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
+  if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
   device <- device_of(parts)
   parts <- lapply(parts, function(x) if (is_host_int64(x)) as_gpu(x, device = device) else where_it_is(x, device))

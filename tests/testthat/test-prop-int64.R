@@ -52,6 +52,19 @@ over_int64 <- function() {
     same("gpu_group", as.vector(gpu_group(w, x, "count")), as.vector(table(f)))
     same("as.factor", as.character(as.factor(x)), s)
     same("rle", bit64::as.character.integer64(rle(sort(x))$values), levels(f))
+    same("table, exclude integer64", names(table(x, exclude = whole64[2L])), setdiff(c(levels(f), NA), texts[2L]))
+    # levels as an integer64, of which base::match() of R before 4.3 takes the bits
+    wide <- bit64::as.integer64(levels(f))
+    same("factor", factor(x, wide), f)
+    same("factor, array", factor(x, gpu(wide)), f)
+    same("ordered", ordered(x, rev(wide)), ordered(s, rev(levels(f))))
+    same("factor, some", factor(x, wide[c(7L, 2L)]), factor(s, levels(f)[c(7L, 2L)]))
+    same("factor, labels", factor(x, wide, labels = letters[seq_along(wide)]),
+      factor(s, levels(f), letters[seq_along(wide)]))
+    same("factor, exclude", factor(x, wide, exclude = wide[8:9]), factor(s, levels(f), exclude = levels(f)[8:9]))
+    same("factor, exclude alone", factor(x, exclude = wide[8:9]),
+      factor(s, c(levels(f)[-(8:9)], NA), exclude = NULL))
+    same("factor, NA", factor(x, c(wide, NA), exclude = NULL), factor(s, c(levels(f), NA), exclude = NULL))
     # lookups
     same("match", as.vector(match(x, x)), match(s, s))
     same("match with integer64", as.vector(match(x, whole64)), match(s, texts))
@@ -300,6 +313,30 @@ over_rule <- function() {
 test_that("each function is exact in int64 beyond 2^53, or warns", {
   expect_all_same(over_rule())
   expect_composed_same(over_rule)
+})
+
+# An integer64 beside an int64 array, in a function that computes in doubles: its numbers, and not its bits.
+test_that("base R's functions get an integer64 beside an array as its numbers", {
+  calls <- list(
+    "%*%" = function(v, w) v %*% w, "%*%, reversed" = function(v, w) w %*% v, crossprod = function(v, w)
+      crossprod(v, w), tcrossprod = function(v, w) tcrossprod(w, v), cov = function(v, w) cov(v, w),
+    var = function(v, w) var(v, w), cor = function(v, w) cor(v, w, method = "spearman"),
+    sweep = function(v, w) sweep(matrix(v, 2L), 2L, w[1:3]), scale = function(v, w) scale(matrix(v, 2L), w[1:3], FALSE),
+    weighted.mean = function(v, w) weighted.mean(v, w), mahalanobis = function(v, w)
+      mahalanobis(matrix(v, 2L), w[1:3], diag(3L)),
+    filter = function(v, w) filter(v, w[1:2]), solve = function(v, w) solve(gpu(diag(6L)), w),
+    cut = function(v, w) cut(v, w[c(2L, 1L, 5L)]), rep = function(v, w) rep(v, w),
+    rep_len = function(v, w) rep_len(v, w[1L]), diff = function(v, w) diff(v, w[1L])
+  )
+  numbers <- c(3, 1, 2, 3, 7, 2)
+  for (name in names(calls)) for (n in c(1L, 20L)) {
+    many <- rep(numbers, if (name %in% c("%*%", "crossprod", "cov", "var")) n else 1L)
+    got <- outcome(calls[[name]](gpu(many, "int64"), bit64::as.integer64(many)))
+    want <- outcome(calls[[name]](many, many))
+    plain <- function(y) if (is.factor(y)) y else as.double(y)
+    expect_equal(plain(got$value), plain(want$value), tolerance = 1e-14, info = name)
+    expect_identical(got$warnings, want$warnings, info = name)
+  }
 })
 
 test_that("sums of groups that overflow int64 are NA with bit64's warning", {
