@@ -28,7 +28,9 @@ outcome <- function(expr) {
         invokeRestart("muffleWarning")
       }
     ),
-    error = function(e) structure(list(message = conditionMessage(e)), class = "failed")
+    # base R has no panics, so such an error is never the one that is expected
+    error = function(e) structure(c(list(message = conditionMessage(e)), if (inherits(e, "verdigris_error_panic"))
+      list(panic = TRUE)), class = "failed")
   )
   list(value = value, warnings = unique(warnings))
 }

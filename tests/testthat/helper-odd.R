@@ -256,6 +256,7 @@ odd_compare <- function(call) {
 }
 
 odd_difference <- function(got, want) {
+  if (inherits(got, "failed") && isTRUE(got$panic)) return(paste("a panic:", got$message))
   # words of errors are compared by the tables of calls
   if (inherits(got, "failed") && inherits(want, "failed")) return(NULL)
   # names that are none
