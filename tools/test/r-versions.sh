@@ -60,5 +60,6 @@ export root
     bind "${RUSTUP_HOME:-$HOME/.rustup}" /root/.rustup
   fi
   chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 ${CI:+CI="$CI"} \
+    ${VERDIGRIS_TURN:+VERDIGRIS_TURN="$VERDIGRIS_TURN"} \
     PATH=/root/.cargo/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin sh -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"
 ' r-versions "$@"

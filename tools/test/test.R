@@ -4,6 +4,8 @@
 #
 # usage: Rscript tools/test/test.R NAME [FILTER]       verdigris must be in R_LIBS
 #   FILTER                     a regular expression (Perl's) for names of files without "test-" and ".R"; default all
+#   VERDIGRIS_SHARES           in CI, which counts its turns in VERDIGRIS_TURN, take one of so many shares of the files,
+#                              and always those that VERDIGRIS_ALWAYS, another expression, matches
 #   VERDIGRIS_TEST_WORKERS     how many processes; default 2, on a GPU 1, since the tests look at its memory
 
 arguments <- commandArgs(TRUE)
@@ -14,6 +16,12 @@ workers <- as.integer(Sys.getenv("VERDIGRIS_TEST_WORKERS", if (on_gpu) "1" else 
 
 there <- sub("^test-(.*)[.]R$", "\\1", list.files("tests/testthat", "^test-.*[.]R$"))
 files <- grep(filter, there, value = TRUE, perl = TRUE)
+shares <- as.integer(Sys.getenv("VERDIGRIS_SHARES", "1"))
+turn <- Sys.getenv("VERDIGRIS_TURN")
+if (nzchar(turn)) {
+  ours <- seq_along(files) %% shares == as.integer(turn) %% shares
+  files <- files[ours | grepl(Sys.getenv("VERDIGRIS_ALWAYS", "^$"), files)]
+}
 if (!length(files)) {
   message("No test file matches ", filter,
     "; `make test-one F=NAME` takes a name or its end, from a dash on. The names:")

@@ -1,5 +1,8 @@
 //! Helpers of tests on recorded arrays: doubles on the cpu device.
 
+#[path = "../tests/turn/mod.rs"]
+pub mod turn;
+
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array, Operand};
 use crate::memory::buffer::Device;

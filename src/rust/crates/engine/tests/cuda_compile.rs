@@ -9,6 +9,8 @@
 //! tests.
 #![cfg(not(target_os = "macos"))]
 
+mod turn;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use turn::in_turn;
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
@@ -397,6 +400,12 @@ fn compile_all(what: &str, kernels: &[Job], target: Target, effort: Effort) {
     assert!(failures.is_empty(), "{} kernels of {} do not compile for {target:?}", failures.len(), kernels.len());
 }
 
+/// This run's share of the kernels.
+fn in_turn_of(kernels: &[Job], first: usize, shares: usize) -> Vec<Job> {
+    let share = kernels.iter().enumerate().filter(|(k, _)| in_turn(first + k, shares));
+    share.map(|(_, kernel)| kernel.clone()).collect()
+}
+
 /// Without those that are written twice.
 fn distinct(jobs: Vec<Job>) -> Vec<Job> {
     let mut seen = HashSet::new();
@@ -409,9 +418,14 @@ fn cuda_sources_compile() {
     find_nvrtc();
     let only = std::env::var("VERDIGRIS_NVRTC_ONLY").unwrap_or_default();
     let jobs = distinct(jobs().into_iter().filter(|(name, _)| name.contains(&only)).collect());
-    for target in targets() {
-        let effort = if let Target::Cubin(_) = target { Effort::Full } else { Effort::Quick };
-        compile_all("operation table", &jobs, target, effort);
+    let (cubins, texts): (Vec<_>, Vec<_>) =
+        targets().into_iter().partition(|target| matches!(target, Target::Cubin(_)));
+    for target in cubins {
+        compile_all("operation table", &jobs, target, Effort::Full);
+    }
+    for (k, target) in texts.into_iter().enumerate() {
+        let jobs = in_turn_of(&jobs, k, 3);
+        compile_all("operation table", &jobs, target, Effort::Quick);
     }
 }
 
@@ -428,7 +442,7 @@ fn traced_kernels_compile() {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
         (name, std::fs::read_to_string(path).expect("a source"))
     };
-    let mut kernels = distinct(files.iter().map(read).collect());
+    let mut kernels = in_turn_of(&distinct(files.iter().map(read).collect()), 0, 4);
     if kernels.len() > MOST {
         let all = kernels.len();
         kernels = (0..MOST).map(|k| kernels[k * all / MOST].clone()).collect(); // evenly: names are hashes

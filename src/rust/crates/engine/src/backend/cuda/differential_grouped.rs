@@ -4,6 +4,7 @@ use super::differential::{devices, elements, get, lengths, put, Random};
 use crate::array::host_bytes;
 use crate::backend::Backend;
 use crate::memory::buffer::View;
+use crate::testing::turn::in_turn;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
 
@@ -73,10 +74,10 @@ fn counts_are_the_cpus() {
 #[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn reductions_by_code_are_the_cpus() {
     let mut random = Random(22);
-    for dtype in NATURAL {
-        for reduction in Reduction::GROUPED {
+    for (d, dtype) in NATURAL.into_iter().enumerate() {
+        for (r, reduction) in Reduction::GROUPED.into_iter().enumerate() {
             let class = dtype.class();
-            if !reduction.serves(class) {
+            if !reduction.serves(class) || !in_turn(d + r, 4) {
                 continue;
             }
             for n in [1, 2, 33, 257, 4097, 65_537] {

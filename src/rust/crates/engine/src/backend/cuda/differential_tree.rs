@@ -8,6 +8,7 @@ use crate::array::{Array, Operand};
 use crate::backend::differential_order::{numbers, shapes};
 use crate::backend::Outcome;
 use crate::memory::buffer::Device;
+use crate::testing::turn::in_turn;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::Scalar;
@@ -30,7 +31,7 @@ fn every_tier_follows_the_tree() {
     assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     let mut random = Random(20261125);
     let mut compared = 0;
-    for (s, groups) in shapes(&mut random).into_iter().enumerate() {
+    for (s, groups) in shapes(&mut random).into_iter().enumerate().filter(|&(s, _)| in_turn(s, 4)) {
         let n = groups.count() * groups.length;
         for dtype in [DType::Float64, DType::Float32] {
             let values = numbers(&mut random, n, s % 3 == 0);
