@@ -442,7 +442,7 @@ fn traced_kernels_compile() {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
         (name, std::fs::read_to_string(path).expect("a source"))
     };
-    let mut kernels = in_turn_of(&distinct(files.iter().map(read).collect()), 0, 4);
+    let mut kernels = in_turn_of(&distinct(files.iter().map(read).collect()), 0, 8);
     if kernels.len() > MOST {
         let all = kernels.len();
         kernels = (0..MOST).map(|k| kernels[k * all / MOST].clone()).collect(); // evenly: names are hashes
