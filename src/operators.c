@@ -118,6 +118,11 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     if (xts ? nx < ny : ny < nx) vg_say("stop_as_base", "time-series/vector length mismatch");
     series = xts ? x : y;
   }
+  // base R's error: setAttrib() does not look at the length of an S4 object
+  if (series != R_NilValue && (nx == 0 || ny == 0)) {
+    UNPROTECT(1);
+    return R_NilValue;
+  }
   if (nx > 0 && ny > 0 && (nx > ny ? nx % ny : ny % nx) != 0)
     vg_say("warn_as_base", "longer object length is not a multiple of shorter object length");
 

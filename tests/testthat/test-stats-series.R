@@ -82,3 +82,14 @@ test_that("a list is a grouping of ave() as interaction() takes it", {
         what = deparse1(keys)))
   expect_all_same(found)
 })
+
+test_that("an empty array beside a time series is what base R makes of it", {
+  series <- list(ts(1:6), ts(c(1.5, 2)), ts(matrix(c(1, 4, 2, 8, 5, 7), 3L), start = 5))
+  operators <- c("+", "-", "*", "/", "^", "%%", "%/%", "==", "<", "&", "|")
+  found <- list()
+  for (operator in operators) for (y in series) for (x in list(integer(), numeric(), logical())) {
+    f <- get(operator)
+    found <- c(found, compare(f, list(x, y), what = operator), compare(f, list(y, x), what = paste(operator, "reversed")))
+  }
+  expect_all_same(found)
+})
