@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 logs=build/ci; mkdir -p $logs
 passed=0 failed=0 skipped=0 words=("$@") notes=()
-readonly MINUTES=25 ALL=80 # at most: a gate, and all of them
+readonly MINUTES=25 ALL=${ALL:-80} # at most: a gate, and all of them
 
 wanted() { # NAME
   local w; [ ${#words[@]} -gt 0 ] || return 0
