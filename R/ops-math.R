@@ -8,7 +8,7 @@ REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_lo
 recycled <- function(row, f, ...) {
   # of complex numbers base R alone has this one, and refuses others in its own words
   if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
-  out <- .Call(C_recycled, row, list(...), sys.call(-1L))
+  out <- .External2(C_recycled, row, list(...), -1L)
   if (is.null(out)) return(on_host(f, ...))
   # where nothing is left base R has the attributes of the first argument alone
   if (length(out) == 0L && length(..1)) strip(out) else out
@@ -120,7 +120,7 @@ NULL
 #' @rdname elementwise
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
-  if (missing(base)) return(.Call(C_unary, "log", 2L, x, sys.call()))
+  if (missing(base)) return(.External2(C_elementwise, "log", 2L, x))
   # of complex numbers without elements base R drops the attributes
   if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base)))
     return(hosted(base::log, list(x, base)))
@@ -183,7 +183,7 @@ rm(signature)
 #' @rdname elementwise
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
-  out <- .Call(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
+  out <- .External2(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
   if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
 })
 
@@ -224,9 +224,10 @@ extreme <- function(row, f, na.rm, args) {
   if (n > 0L && any(n %% lengths(args) != 0L)) warn_as_base("an argument will be fractionally recycled")
   if (na.rm) row <- paste0(row, "_na_rm")
   out <- Reduce(function(a, b) {
-    if (!is_gpu(a) && !is_gpu(b)) suppressWarnings(f(a, b, na.rm = na.rm)) else .Call(C_recycled, row, list(a, b), NULL)
+    if (!is_gpu(a) && !is_gpu(b)) suppressWarnings(f(a, b, na.rm = na.rm)) else .External2(C_recycled, row, list(a, b),
+      NULL)
   }, lapply(args, strip))
-  if (length(args) == 1L) out <- .Call(C_recycled, "pos", list(out), NULL)
+  if (length(args) == 1L) out <- .External2(C_recycled, "pos", list(out), NULL)
   # as mostattributes<- does
   kept <- attributes(args[[1L]])
   if (length(kept$dim) && prod(kept$dim) != n) kept[c("dim", "dimnames")] <- NULL

@@ -79,6 +79,28 @@ recycled_array <- function(place, frame) {
 # The same from C, for the function that called it.
 say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame(-1L) else globalenv())
 
+# ---- handlers of warnings, from C (handlers.c) ----------------------------------------------------
+
+# Packages that run code of others within handlers of their own: what these hear of may come later, from the same code.
+FRONTENDS <- c("evaluate", "knitr", "rmarkdown", "shiny", "promises", "later", "IRkernel", "testthat", "tools:rstudio")
+
+# Which handler a warning would meet that the operation being recorded gave now: 0 none but frontends', so it may come
+# later; 1 suppressWarnings(); 2 another.
+warning_fate <- function(unused, unused_too) .External2(C_warning_fate)
+
+# What frame k says of it, of eval(), or of tryCatch() or withCallingHandlers() with handlers of warnings that are not
+# suppressWarnings()'s; 3: look further out.
+frame_verdict <- function(k, unused) {
+  parent <- sys.parents()[k]
+  caller <- if (parent > 0L) sys.function(parent)
+  package <- if (is.function(caller) && !is.primitive(caller)) environmentName(topenv(environment(caller))) else ""
+  # code that a frontend was given
+  if (identical(sys.function(k), base::eval)) return(if (package %in% FRONTENDS) 0L else 3L)
+  if (identical(caller, call_base)) return(3L) # rewrites calls
+  # testthat has expectations, too
+  if (package %in% setdiff(FRONTENDS, "testthat")) 0L else 2L
+}
+
 # Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the
 # data stand.
 call_base <- function(f, args, frame = parent.frame()) {

@@ -59,7 +59,9 @@
 #' `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source` holds that, and
 #' `log` is the same as `detail`.
 #'
-#' Warnings are base R's, and are signalled when values are computed. Those of integers beyond 2^53 that doubles do not
+#' Warnings are base R's, and are signalled when values are computed. An operation that may warn is computed at once
+#' where a handler of the user's code would take its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with
+#' `options(warn = 2)`; under `suppressWarnings()` it stays silent. Handlers of frontends such as knitr do not count. Those of integers beyond 2^53 that doubles do not
 #' hold also have class `verdigris_warning_precision` (see [elementwise]).
 #'
 #' @keywords internal

@@ -92,6 +92,7 @@ static SEXP take_condition(void *unused) {
 static void clear_condition(void *unused) { vg_condition_clear(); }
 
 SEXP vg_raise_pending(SEXP result) {
+  vg_call_site_wanted = NULL; // of what was recorded before an error
   if (vg_is_jumping()) {
     vg_condition_clear();
     vg_continue_jump();

@@ -3,6 +3,7 @@
 #include "r_api.h"
 
 extern int vg_pending;               // Rust: nonzero where something is left to raise
+extern SEXP vg_call_site_wanted;     // Rust: the cell that keeps the call of what was just recorded, or NULL
 SEXP vg_raise_pending(SEXP result);  // raises it; returns `result` where it was only warnings
 
 // Rust (conditions.rs): the condition, in pieces; strings are UTF-8 without NUL

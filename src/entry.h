@@ -2,6 +2,7 @@
 #pragma once
 #include "conditions.h"
 #include "dispatch.h"
+#include "handlers.h"
 
 // Rust (preserve.rs): functions of users that are called when their memory is released.
 extern int vg_freed;                 // nonzero where there are any
@@ -11,6 +12,7 @@ SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
 
 // What the Rust body has left to do is done.
 static inline SEXP vg_returned(SEXP result) {
+  if (vg_call_site_wanted != NULL) result = vg_site_recorded(result, NULL, R_NilValue);
   if (vg_pending) vg_raise_pending(result);
   if (vg_slow_dispatch) vg_quick_dispatch(result);
   return vg_freed ? vg_tell_freed(result) : result;

@@ -9,6 +9,8 @@ void vg_set_namespace(SEXP env) {
   R_PreserveObject(env);
 }
 
+int vg_is_namespace(SEXP env) { return env == namespace_env; }
+
 // Calls a helper of the package's namespace with one or two values.
 SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
   if (namespace_env == NULL) Rf_errorcall(R_NilValue, "%s", "verdigris is not loaded completely");

@@ -9,6 +9,7 @@
 #include "dlpack.h"
 #include "entry.h"
 #include "finalizers.h"
+#include "handlers.h"
 #include "holders.h"
 #include "kernel.h"
 #include "masks.h"
@@ -60,7 +61,6 @@ void vg_init(void);
 static const R_CallMethodDef entries[] = {
 #include "entries.h"
     {"C_unary", (DL_FUNC)C_unary, 4},
-    {"C_recycled", (DL_FUNC)C_recycled, 3},
     {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
     {"C_holds_array", (DL_FUNC)C_holds_array, 1},
     {"C_collect_ordinary", (DL_FUNC)C_collect_ordinary, 1},
@@ -82,7 +82,8 @@ static const R_ExternalMethodDef externals[] = {
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
     {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},
     {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
-    {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1}, {NULL, NULL, 0}};
+    {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1},
+    {"C_recycled", (DL_FUNC)C_recycled, 3}, {"C_warning_fate", (DL_FUNC)C_warning_fate, 0}, {NULL, NULL, 0}};
 
 void R_init_verdigris(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, externals);
@@ -93,6 +94,7 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_finalizers();
   vg_init_attributes();
   vg_register_arrays(dll);
+  vg_init_handlers();
   vg_init_operators();
   vg_init_summary();
   vg_init_dlpack();

@@ -7,27 +7,40 @@
 #include "attributes.h"
 #include "conditions.h"
 #include "dispatch.h"
+#include "handlers.h"
 #include "helpers.h"
+#include "target.h"
 #include "unwind.h"
 
 // Rust. Results have no attributes, not even a class.
-SEXP vg_record(SEXP op, SEXP operands, SEXP call);
+SEXP vg_record(SEXP op, SEXP operands, SEXP call); // call: NULL, the pointer, where C tells it as for vg_record_here
 SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y is NULL, the pointer, for one operand
-extern SEXP vg_call_site_wanted; // where the call goes, if the operation may warn later, or fills much memory
-extern int vg_call_site_light;                      // whether only a call that holds no data is wanted
-int vg_call_is_light(SEXP call);
 
-static SEXP call_sys_call, on_host_call, row_symbol, most_symbol, e1_symbol, e2_symbol;
+static SEXP on_host_call, own_call, operator_symbol, generic_symbol, row_symbol, most_symbol,
+  x_symbol, e1_symbol, e2_symbol;
 
 void vg_init_operators(void) {
+  operator_symbol = Rf_install("operator");
+  own_call = Rf_ScalarInteger(0);
+  R_PreserveObject(own_call);
+  generic_symbol = Rf_install(".Generic");
   row_symbol = Rf_install("row");
+  x_symbol = Rf_install("x");
   most_symbol = Rf_install("most");
   e1_symbol = Rf_install("e1");
   e2_symbol = Rf_install("e2");
-  call_sys_call = Rf_lang1(Rf_install("sys.call"));
-  R_PreserveObject(call_sys_call);
   on_host_call = Rf_lang4(Rf_install("operands_on_host"), Rf_install("f"), Rf_install("e1"), Rf_install("e2"));
   R_PreserveObject(on_host_call);
+}
+
+// The call as it was written, of R's name of the function and one operand or two; else the number for sys.call().
+static SEXP written(SEXP rho, int is_binary) {
+  SEXP first = vg_written(is_binary ? e1_symbol : x_symbol, rho), second = NULL;
+  if (first == NULL || (is_binary && (second = vg_written(e2_symbol, rho)) == NULL)) return own_call;
+  SEXP name = is_binary ? Rf_eval(operator_symbol, rho) : vg_written(generic_symbol, rho);
+  if (name == NULL || TYPEOF(name) != STRSXP) return own_call;
+  SEXP function = Rf_installChar(STRING_ELT(name, 0));
+  return is_binary ? Rf_lang3(function, first, second) : Rf_lang2(function, first);
 }
 
 // Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one
@@ -35,13 +48,9 @@ void vg_init_operators(void) {
 static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
   if (vg_call_site_wanted == NULL) return vg_checked(out);
-  SEXP cell = vg_call_site_wanted;
-  vg_call_site_wanted = NULL;
-  if (vg_is_jumping()) vg_raise_pending(R_NilValue);
   PROTECT(out);
-  SEXP call = PROTECT(Rf_eval(call_sys_call, rho));
-  if (!vg_call_site_light || vg_call_is_light(call)) SET_TAG(cell, call);
-  UNPROTECT(2);
+  vg_site_recorded(out, rho, written(rho, y != NULL));
+  UNPROTECT(1);
   return vg_checked(out);
 }
 
@@ -152,8 +161,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
 }
 
 // .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
-// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; and base R's `f`, which takes what is
-// not for the device, on the host. Arguments of the call would be cells for R's gc.
+// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; R's name of the `operator`; and base
+// R's `f`, which takes what is not for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
   vg_note_dispatch(rho);
@@ -183,18 +192,24 @@ SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
-  SEXP out = unary(vg_checked(vg_record(op, operands, call)), Rf_asInteger(keep), x);
+  SEXP out = vg_record(op, operands, call);
+  if (vg_call_site_wanted != NULL) vg_site_recorded(out, NULL, R_NilValue);
+  out = unary(vg_checked(out), Rf_asInteger(keep), x);
   UNPROTECT(1);
   return out;
 }
 
 // Several operands, recycled without a word, as the Math and distribution functions do: all attributes
-// are those of the first operand that is as long as the result. NULL as for C_binary.
-SEXP C_recycled(SEXP op, SEXP operands, SEXP call) {
+// are those of the first operand that is as long as the result. NULL as for C_binary. .External2(C_recycled, row,
+// operands, whose): the number that sys.call() takes, or NULL where no call is to be shown.
+SEXP C_recycled(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  SEXP row = CAR(args = CDR(args)), operands = CAR(args = CDR(args)), whose = CAR(CDR(args));
   R_xlen_t count = XLENGTH(operands);
   for (R_xlen_t k = 0; k < count; k++)
     if (!takes(VECTOR_ELT(operands, k))) return R_NilValue;
-  SEXP out = PROTECT(vg_checked(vg_record(op, operands, call)));
+  SEXP out = vg_record(row, operands, whose == R_NilValue ? whose : NULL);
+  if (vg_call_site_wanted != NULL) vg_site_recorded(out, rho, whose);
+  out = PROTECT(vg_checked(out));
   R_xlen_t n = Rf_xlength(out);
   for (R_xlen_t k = 0; k < count; k++) {
     SEXP x = VECTOR_ELT(operands, k);

@@ -105,6 +105,15 @@ static binding dot(int k, SEXP rho) {
 
 #endif
 
+SEXP vg_written(SEXP symbol, SEXP rho) {
+#if R_VERSION >= R_Version(4, 6, 0)
+  binding b = variable(symbol, rho);
+#else
+  binding b = of_value(Rf_findVarInFrame3(rho, symbol, TRUE)); // no argument is an active binding
+#endif
+  return b.kind == UNKNOWN ? NULL : b.kind == VALUE ? b.value : b.code;
+}
+
 // ---- code that makes no reference ------------------------------------------------------------------
 
 typedef struct {

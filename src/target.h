@@ -8,3 +8,5 @@ void vg_init_target(void);
 // if the method has it (a symbol or NULL, the pointer), those of `...`, and `value`. To be asked before they are
 // evaluated.
 int vg_is_target(SEXP x, SEXP i, SEXP rho);
+// The code that an argument of that frame was written as, as substitute() has it; NULL where it is not known.
+SEXP vg_written(SEXP symbol, SEXP rho);

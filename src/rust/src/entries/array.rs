@@ -5,8 +5,10 @@ use std::sync::Arc;
 use verdigris_engine::array::Array;
 use verdigris_engine::memory;
 use verdigris_engine::memory::buffer::{Buffer, Device, View};
+use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
+use verdigris_ops::OpId;
 
 use crate::array::{attributes, convert, handle};
 use crate::entry;
@@ -18,6 +20,15 @@ fn given(x: SEXP) -> Result<Option<Array>> {
         convert::array(x).map(Some)
     } else {
         Ok(None)
+    }
+}
+
+/// The call site of a cast, with a look for handlers where it may warn.
+fn cast_site(array: &Array, dtype: DType, call: SEXP) -> Option<CallSite> {
+    if dtype != array.dtype() && OpId::cast(dtype).may_warn(array.dtype().class()) {
+        call_site::recorded(call)
+    } else {
+        call_site::of(call)
     }
 }
 
@@ -41,7 +52,7 @@ entry! {
             Some(array) => {
                 let array = if r::is_null(device) { array } else { array.to_device(convert::device(device)?)? };
                 match dtype {
-                    Some(dtype) => array.cast(dtype, call_site::of(call))?,
+                    Some(dtype) => array.cast(dtype, cast_site(&array, dtype, call))?,
                     None => array,
                 }
             }
@@ -75,7 +86,8 @@ entry! {
     fn cast(x, dtype, call) {
         let array = convert::array(x)?;
         let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
-        Ok(handle::wrap_like(array.cast(dtype, call_site::of(call))?, x))
+        let site = cast_site(&array, dtype, call);
+        Ok(handle::wrap_like(array.cast(dtype, site)?, x))
     }
 
     fn to_device(x, device) {

@@ -554,7 +554,9 @@ entry! {
         };
         let n = values::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
-        let arrays = function_call::call(variant.routine, &values, key, n, device, call_site::of(call))?;
+        let warns = !variant.routine.notes.is_empty();
+        let site = if warns { call_site::recorded(call) } else { call_site::of(call) };
+        let arrays = function_call::call(variant.routine, &values, key, n, device, site)?;
         let mut out = List::new(arrays.len());
         for array in arrays {
             out = out.add("", handle::wrap(array));

@@ -3,6 +3,7 @@
 use verdigris_engine::array::evaluate_all;
 use verdigris_engine::array::explain::{explain, Kernel, Traffic};
 use verdigris_engine::array::write::compute_into;
+use verdigris_engine::backend;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
@@ -16,6 +17,17 @@ entry! {
     /// Computes one array: queued on its device, not waited for.
     fn compute_one(x) {
         convert::array(x)?.compute()?;
+        Ok(r::null())
+    }
+
+    /// Computes one array, and waits for what it warns of; while a graph is recorded nothing is waited for.
+    fn compute_now(x) {
+        let array = convert::array(x)?;
+        array.compute()?;
+        let backend = backend::of(array.device())?;
+        if !backend.streams().is_some_and(|streams| streams.is_capturing()) {
+            backend.synchronize()?;
+        }
         Ok(r::null())
     }
 

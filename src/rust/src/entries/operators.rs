@@ -42,12 +42,17 @@ pub fn row(name: SEXP) -> Result<OpId> {
 }
 
 entry! {
-    /// Records an operation on the elements of a list: arrays, host vectors, scalars.
+    /// Records an operation on the elements of a list: arrays, host vectors, scalars. Where `call` is null (the
+    /// pointer) C tells the call.
     fn record(op, operands, call) {
         // SAFETY: operands is a list that the C side made.
         let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        recorded(row(op)?, &list, |warns| if warns || call_site::is_light(call) { call_site::of(call) } else { None })
-            .map(handle::bare)
+        let site = |warns| match warns {
+            _ if call.is_null() => call_site::here(warns),
+            true => call_site::recorded(call),
+            false => call_site::of(call).filter(|_| call_site::is_light(call)),
+        };
+        recorded(row(op)?, &list, site).map(handle::bare)
     }
 }
 

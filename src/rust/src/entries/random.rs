@@ -73,10 +73,12 @@ entry! {
             // SAFETY: R code made a list of that length.
             operands.push(convert::operand(unsafe { VECTOR_ELT(parameters, k as isize) }, device)?);
         }
+        let warns = row.may_warn(Class::F64);
+        let site = if warns { call_site::recorded(call) } else { call_site::of(call) };
         let out = match r::is_null(from) {
-            true => Array::draw(row, n, device, &operands, call_site::of(call))?,
-            false => Array::apply(row, &operands, call_site::of(call))?,
+            true => Array::draw(row, n, device, &operands, site.clone())?,
+            false => Array::apply(row, &operands, site.clone())?,
         };
-        Ok(handle::wrap(out.cast(wanted, call_site::of(call))?))
+        Ok(handle::wrap(out.cast(wanted, site)?))
     }
 }

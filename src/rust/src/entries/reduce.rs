@@ -16,7 +16,7 @@ use verdigris_ops::scalar::{NA_I32, NA_I64};
 use crate::array::handle::{self, Handle};
 use crate::array::{convert, host_copy, lazy};
 use crate::entry;
-use crate::r::{values, *};
+use crate::r::{call_site, values, *};
 
 fn reduction(name: SEXP) -> Result<Reduction> {
     let name = values::string(name, "name")?;
@@ -161,6 +161,7 @@ entry! {
             return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
         }
         // sums of integers along a margin are doubles in R; of int64 they are int64
+        let dtype = array.dtype();
         let array = match array.dtype().kind() {
             verdigris_ops::dtype::Kind::Double | verdigris_ops::dtype::Kind::Complex => array,
             verdigris_ops::dtype::Kind::Integer64 if reduction == Reduction::Sum => array,
@@ -168,11 +169,20 @@ entry! {
             _ => array,
         };
         let (na_rm, groups) = (values::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
-        Ok(handle::wrap(match values::flag(in_width, "in_width")? {
+        Ok(wrapped(dtype, match values::flag(in_width, "in_width")? {
             true => array.reduce_groups_in_width(reduction, na_rm, groups)?,
             false => array.reduce_groups(reduction, na_rm, groups)?,
         }))
     }
+}
+
+/// Results of groups of a dtype. Those of int64 may warn without a call site: of sums that overflow, and of elements
+/// that are rounded.
+fn wrapped(dtype: DType, results: Array) -> SEXP {
+    if dtype == DType::Int64 && !results.is_ready() {
+        call_site::look();
+    }
+    handle::wrap(results)
 }
 
 entry! {
@@ -186,6 +196,7 @@ entry! {
         let Some(found) = found else { return Ok(null()) };
         // R's sums of integers are doubles where they do not fit
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
-        Ok(handle::wrap(if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found }))
+        let found = if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found };
+        Ok(wrapped(array.dtype(), found))
     }
 }

@@ -65,11 +65,26 @@ pub fn want(cell: SEXP, warns: bool) {
     vg_call_site_wanted.store(cell, Ordering::Relaxed);
 }
 
+/// The call site of a known call that records an operation which may warn: C looks for a handler on the way back.
+pub fn recorded(call: SEXP) -> Option<CallSite> {
+    if r::is_null(call) {
+        return None;
+    }
+    let cell = linked(call);
+    want(cell, true);
+    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
 /// A call site for the current R call, which C puts in on the way back.
 pub fn here(warns: bool) -> Option<CallSite> {
     let cell = linked(r::null());
     want(cell, warns);
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+}
+
+/// Has C look for a handler of what was recorded without a call site.
+pub fn look() {
+    drop(here(true));
 }
 
 /// The call site of a call; None for NULL.
@@ -134,11 +149,24 @@ pub fn is_light(call: SEXP) -> bool {
     r::kind_of(call) == r::SEXPTYPE::LANGSXP && light(call, 0)
 }
 
+/// Whether the warnings of what was recorded there are for nobody: C has made the call `.verdigris_silent(call)`.
+pub fn is_silent(site: &CallSite) -> bool {
+    is_marked(call(site))
+}
+
+fn is_marked(call: SEXP) -> bool {
+    // SAFETY: a call is a list of cells.
+    r::kind_of(call) == r::SEXPTYPE::LANGSXP && unsafe { r::CAR(call) } == r::known_symbol!(c".verdigris_silent")
+}
+
 /// A call site's call as R code, cut to a line; empty where it cannot be deparsed.
 pub fn text(site: &CallSite) -> String {
+    let written = call(site);
+    // SAFETY: a marked call has one argument.
+    let written = if is_marked(written) { unsafe { r::CAR(r::CDR(written)) } } else { written };
     let mut text = [0u8; 120];
     // SAFETY: main thread; C writes at most so many bytes, NUL included.
-    unsafe { r::vg_call_text(call(site), text.as_mut_ptr().cast(), text.len() as i32) };
+    unsafe { r::vg_call_text(written, text.as_mut_ptr().cast(), text.len() as i32) };
     let end = text.iter().position(|&b| b == 0).unwrap_or(0);
     String::from_utf8_lossy(&text[..end]).into_owned()
 }

@@ -156,6 +156,9 @@ pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
             if noted.class != Class::Error {
+                if noted.site.as_ref().is_some_and(call_site::is_silent) {
+                    continue;
+                }
                 push(noted.message.to_string(), noted.site, noted.class);
             } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
                 // the first; the values are computed, and NA where elements have failed
