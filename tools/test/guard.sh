@@ -52,6 +52,7 @@ bodies <- if (device == "cpu") list(
   "x + y" = function(n) for (i in seq_len(n)) x + y,
   "gpu_compute(x + y)" = function(n) for (i in seq_len(n)) gpu_compute(x + y),
   "sum(x)" = function(n) for (i in seq_len(n)) sum(x),
+  "sqrt(x) which may warn" = function(n) for (i in seq_len(n)) sqrt(x),
   "x <- x * 0.5 + 1" = function(n) for (i in seq_len(n)) x <<- x * 0.5 + 1,
   "as_gpu(x)" = function(n) for (i in seq_len(n)) as_gpu(x),
   "from_dlpack(as_dlpack(x))" = function(n) for (i in seq_len(n)) from_dlpack(as_dlpack(x))
