@@ -39,7 +39,7 @@ with_each <- function(x, attributes) {
 
 #' @export
 `dimnames<-.gpu_array` <- function(x, value) {
-  if (is.list(value)) value <- lapply(value, host_copy)
+  if (is.list(value)) value <- lapply(value, host_copy, told = TRUE)
   relabelled(x, value, "dimnames")
 }
 
@@ -100,7 +100,7 @@ written_out <- function(x, file, control) {
 
 # An ordinary vector with the array's attributes and its class, without the S4 bit.
 as_written <- function(x) {
-  y <- host_copy(x)
+  y <- host_copy(x, told = TRUE)
   attributes(y) <- attributes(x)
   asS4(y, FALSE)
 }

@@ -65,19 +65,28 @@ host_attributes <- function(x, exact = FALSE) {
 # What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, and
 # an integer64 beside it too, since most of base R would compute with the bits of an integer64; `exact` where bit64 has a
 # method.
-host_copy <- function(x, exact = FALSE) {
-  if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else host_copy(as_gpu(x, device = "cpu")))
+# A read, by the rule on access, unless the copy is made on purpose, or is the cpu device's own way.
+host_copy <- function(x, exact = FALSE, told = FALSE) {
+  if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else cpu_copy(as_gpu(x, device = "cpu")))
+  if (!told) report_read(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
   # without bit64 the doubles are those of as.vector(), which warns of what they do not hold
   if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
   collected(gpu_cast(x, "float64"), FALSE)
 }
 
+# Of all arguments. Beside an object of a package such as Matrix arrays are copied on purpose.
+host_copies <- function(args) lapply(args, host_copy, told = is_beside_s4(args))
+is_beside_s4 <- function(args) any(vapply(args, function(x) isS4(x) && !is_gpu(x), NA))
+
+# The same for what base R computes for the cpu device, whose own way that is: a read for arrays on a GPU alone.
+cpu_copy <- function(x) host_copy(x, told = is_gpu(x) && gpu_device(x) == "cpu")
+
 # For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a
 # copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(host_copy(x))
-  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% host_copy(x)
+  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% cpu_copy(x)
 }
 
 # An array's own memory, with its shape and names alone; NULL where it is not as R has it, or not on the cpu device.
@@ -103,6 +112,7 @@ collect.data.frame <- collect.list
 #' @rdname collect
 #' @export
 as.vector.gpu_array <- function(x, mode = "any") {
+  report_conversion(x)
   y <- .Call(C_as_vector, x, NULL, NULL)
   if (identical(mode, "list")) names(y) <- names(x) # as base does
   as.vector(y, mode)
@@ -113,22 +123,35 @@ collected_as <- function(x, type, dtype, call) .Call(C_as_vector, x, if (typeof(
 
 #' @rdname collect
 #' @export
-as.double.gpu_array <- function(x, ...) as.double(collected_as(x, "double", "float64", sys.call()))
+as.double.gpu_array <- function(x, ...) {
+  report_conversion(x)
+  as.double(collected_as(x, "double", "float64", sys.call()))
+}
 
 #' @rdname collect
 #' @export
-as.integer.gpu_array <- function(x, ...) as.integer(collected_as(x, "integer", "int32", sys.call()))
+as.integer.gpu_array <- function(x, ...) {
+  report_conversion(x)
+  as.integer(collected_as(x, "integer", "int32", sys.call()))
+}
 
 #' @rdname collect
 #' @export
-as.logical.gpu_array <- function(x, ...) as.logical(collected_as(x, "logical", "bool8", sys.call()))
+as.logical.gpu_array <- function(x, ...) {
+  report_conversion(x)
+  as.logical(collected_as(x, "logical", "bool8", sys.call()))
+}
 
 #' @rdname collect
 #' @export
-as.complex.gpu_array <- function(x, ...) as.complex(collected_as(x, "complex", "complex128", sys.call()))
+as.complex.gpu_array <- function(x, ...) {
+  report_conversion(x)
+  as.complex(collected_as(x, "complex", "complex128", sys.call()))
+}
 
 #' @export
 as.character.gpu_array <- function(x, ...) {
+  report_conversion(x)
   if (gpu_dtype(x) != "int64") return(as.character(.Call(C_collect, x)))
   if (getRversion() < "4.3" && identical(sys.function(sys.parent()), base::factor)) spell_levels(parent.frame())
   y <- .Call(C_digits, x, 0, length(x))
@@ -149,10 +172,14 @@ spelled <- function(x) if (is_int64(x)) as.character(as_gpu(x)) else x
 #' @rdname collect
 #' @export
 as.matrix.gpu_array <- function(x, ...) {
+  report_conversion(x)
   # of int64 doubles, too: base R would compute with the bits of an integer64
   as.matrix(collected(x, FALSE))
 }
 
 #' @rdname collect
 #' @export
-as.array.gpu_array <- function(x, ...) as.array(collected(x, FALSE))
+as.array.gpu_array <- function(x, ...) {
+  report_conversion(x)
+  as.array(collected(x, FALSE))
+}

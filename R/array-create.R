@@ -64,7 +64,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
   # integers where base R gives them: from:to, and steps of integers
   by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) &&
     is.integer(length.out)))
-  whole <- from %% 1 == 0 && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
+  whole <- from == trunc(from) && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31
   integer <- if (by_step) whole else is.integer(from) && is.integer(by)
   from <- if (integer) as.integer(from) else as.double(from)
   by <- if (integer) as.integer(by) else as.double(by)
@@ -72,8 +72,8 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
 }
 
 as_extents <- function(dim, call = parent.frame()) {
-  dim <- host_copy(dim)
-  if (!is.numeric(dim) || length(dim) == 0L || !all(is.finite(dim)) || any(dim < 0 | dim %% 1 != 0)) {
+  dim <- host_copy(dim, told = TRUE)
+  if (!is.numeric(dim) || length(dim) == 0L || !all(is.finite(dim)) || any(dim < 0 | dim != trunc(dim))) {
     abort_argument("dim", "whole numbers, 0 or more", dim, call)
   }
   as.double(dim)

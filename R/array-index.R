@@ -26,8 +26,8 @@ in_base_words <- function(body, f, x, subscripts, ...) {
 }
 
 on_host_words <- function(f, x, subscripts, ...) {
-  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
-  out <- call_base(f, c(list(host_copy(x, exact = TRUE)), subscripts, list(...)))
+  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]], told = TRUE))
+  out <- call_base(f, c(list(host_copy(x, exact = TRUE, told = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
   .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
@@ -132,7 +132,7 @@ on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(hos
 single <- function(given, d, names) {
   if (length(given) != length(d)) fault()
   Map(function(i, extent, names) {
-    i <- host_copy(i)
+    i <- host_copy(i, told = TRUE)
     if (length(i) != 1L || is.object(i)) fault()
     at <- if (is.character(i)) match(i, names) else if (is.numeric(i)) trunc(i) else NA
     if (is.na(at) || at < 1 || at > extent) fault()
@@ -168,7 +168,7 @@ single <- function(given, d, names) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
     return(call_base(`[<-`, c(list(host_copy(x)), args, list(value = value))))
   }
-  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value, exact = TRUE))
+  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value, exact = TRUE, told = TRUE))
 }
 
 assign_part <- function(x, given, value) {
@@ -207,7 +207,7 @@ assign_part <- function(x, given, value) {
     at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
     assign_part(x, lapply(at, list), value)
   })
-  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value))
+  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, told = TRUE))
 }
 
 #' Transposing and permuting

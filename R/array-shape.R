@@ -128,7 +128,7 @@ bind <- function(parts, labels, given, level, by_row) {
     names(parts) <- ifelse(vectors | given != "", labels, "")
     if (all(names(parts) == "")) names(parts) <- NULL
     if (frame) return(call_base(if (by_row) base::rbind.data.frame else base::cbind.data.frame, parts))
-    return(call_base(f, c(lapply(parts, host_copy), list(deparse.level = level))))
+    return(call_base(f, c(host_copies(parts), list(deparse.level = level))))
   }
   side <- if (by_row) 2L else 1L
   extents <- lapply(parts, function(x) if (length(dim(x)) == 2L) dim(x))
@@ -310,7 +310,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
 array <- interposed("array", "data", array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
-  dim <- host_copy(dim)
+  dim <- host_copy(dim, told = TRUE)
   plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
     isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
@@ -338,7 +338,7 @@ outer_arrays <- function(X, Y, FUN, ...) {
       a <- lent(X)
       b <- lent(Y)
       dtype <- if (is.null(a) && is.null(b)) product_dtype(X, Y)
-      return(.Call(C_result, (a %||% host_copy(X)) %*% t(b %||% host_copy(Y)), dtype, "cpu"))
+      return(.Call(C_result, (a %||% cpu_copy(X)) %*% t(b %||% cpu_copy(Y)), dtype, "cpu"))
     }
     d <- c(length(X), length(Y))
     out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
@@ -403,7 +403,7 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
   X <- both[[1L]]
   Y <- both[[2L]]
   if (!is_number(X) || !is_number(Y) || !is_switch(make.dimnames) || make.dimnames || !length(X) || !length(Y)) {
-    f <- if (isS4(host_copy(X)) || isS4(host_copy(Y))) methods::kronecker else base::kronecker
+    f <- if ((isS4(X) && !is_gpu(X)) || (isS4(Y) && !is_gpu(Y))) methods::kronecker else base::kronecker
     return(hosted(f, list(X, Y, if (identical(FUN, `*`)) "*" else FUN, make.dimnames, ...)))
   }
   dx <- attr(X, "dim") %||% length(X)

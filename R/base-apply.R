@@ -18,7 +18,7 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "ra
 
 # The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
 margin_axes <- function(x, MARGIN) {
-  MARGIN <- host_copy(MARGIN)
+  MARGIN <- host_copy(MARGIN, told = TRUE)
   if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
     na.rm = TRUE))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
@@ -134,7 +134,7 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   out <- if (is.na(name) && isTRUE(simplify)) apply_pure(X, kept, FUN, more)
   if (!is.null(out)) return(out)
   # base R puts the elements in another order first, one by one
-  call_base(base::apply, list(read_by("apply", X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
+  call_base(base::apply, list(ordinary_copy(X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
 }
 
 #' @rdname apply
@@ -210,7 +210,7 @@ asplit_array <- function(x, MARGIN, drop) {
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
   usable <- !isTRUE(drop) && length(d) > 1L && length(x) && length(kept) && length(kept) < length(d)
-  if (!usable) return(call_base(base::asplit, c(list(read_by("asplit", x), MARGIN), if (!is.null(drop))
+  if (!usable) return(call_base(base::asplit, c(list(ordinary_copy(x), MARGIN), if (!is.null(drop))
     list(drop = drop))))
   rest <- setdiff(seq_along(d), kept)
   parts <- .Call(C_permute, x, d, c(rest, kept))
@@ -283,11 +283,9 @@ mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
     out <- if (SIMPLIFY) out else as.list(out)
     return(with_part_names(out, if (USE.NAMES) names(parts[[1L]])))
   }
-  call_base(base::mapply, c(list(f), lapply(parts, read_if_array, "mapply"),
+  call_base(base::mapply, c(list(f), lapply(parts, ordinary_copy),
     list(MoreArgs = MoreArgs, SIMPLIFY = SIMPLIFY, USE.NAMES = USE.NAMES)))
 }
-
-read_if_array <- function(x, name) if (is_gpu(x)) read_by(name, x) else x
 
 #' @rdname mapply
 #' @export
@@ -350,7 +348,7 @@ position_in_array <- function(f, x, right, nomatch) {
   at <- base::Position(f, as.vector(x[start + seq_len(near)]), right)
   if (!is.na(at)) return(as.integer(start + at))
   if (near == length(x)) return(nomatch)
-  rest <- as.vector(read_by("Position", x))
+  rest <- as.vector(ordinary_copy(x))
   at <- base::Position(f, if (right) rest[seq_len(start)] else rest[-seq_len(near)], right)
   if (is.na(at)) nomatch else as.integer(if (right) at else near + at)
 }

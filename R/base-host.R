@@ -4,9 +4,10 @@
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
   like <- NULL
+  told <- is_beside_s4(args)
   for (k in seq_along(args)) if (is_gpu(args[[k]]) || is_host_int64(args[[k]])) {
     if (is.null(like) && is_gpu(args[[k]])) like <- args[[k]]
-    args[[k]] <- ordinary_copy(args[[k]], exact = exact)
+    args[[k]] <- ordinary_copy(args[[k]], exact = exact, told = told)
   }
   y <- call_base(f, args, parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
@@ -115,18 +116,10 @@ xtfrm.gpu_array <- function(x) {
   y
 }
 
-# A host copy for a function that knows nothing of arrays: by the rule on access, as if that function had read the array
-# itself.
-read_by <- function(name, x, copy = ordinary_copy) {
-  rule <- access_rule()
-  if (rule == "error") refuse_host_access(length(x), 8 * length(x), name)
-  if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), 8 * length(x), name)
-  copy(x)
-}
-
 # A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: they take up
 # to four times as long on a large vector in memory of ours, each of whose elements is a call.
-ordinary_copy <- function(x, exact = FALSE) {
-  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact))
+ordinary_copy <- function(x, exact = FALSE, told = FALSE) {
+  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, told = told))
+  if (!told) report_read(x)
   with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }

@@ -58,6 +58,10 @@ outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
     y = as.vector(do.call(base::rbind, parts)))
 }
 
+# What is drawn as it is. Of an array that nobody would have drawn point by point it is a read like any other.
+drawn <- function(x) host_copy(x, told = is_drawn_whole(x))
+is_drawn_whole <- function(x) length(x) <= 1e6
+
 unsorted_on_device <- function(x) {
   n <- length(x)
   n > 1L && any(x[-1L] < x[-n])
@@ -84,7 +88,7 @@ coordinates <- function(x, y, xname, yname) {
 of_points <- function(arguments, kept) {
   for (name in intersect(names(arguments), c("col", "bg", "pch", "cex", "lwd"))) {
     v <- arguments[[name]]
-    if (length(v) > 1L) arguments[[name]] <- host_copy(v[(kept - 1) %% length(v) + 1])
+    if (length(v) > 1L) arguments[[name]] <- drawn(v[(kept - 1) %% length(v) + 1])
   }
   arguments
 }
@@ -93,14 +97,14 @@ of_points <- function(arguments, kept) {
 thinned <- function(at, type, xlim, ylim, log, arguments) {
   grid <- dots(pch = arguments$pch, cex = arguments$cex)
   if (length(at$x) <= DRAWN_WHOLE)
-    return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy)))
+    return(c(list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, drawn)))
   if (type == "p") {
     kept <- seen(at$x, at$y, xlim, ylim, grid, log)
     return(c(list(x = as.vector(at$x[kept]), y = as.vector(at$y[kept])), of_points(arguments, kept)))
   }
   # half a dot wide, so that a line never jumps a column
   line <- if (type == "l") outline(at$x, at$y, xlim, 2 * grid[1L], grepl("x", log))
-  c(line %||% list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, host_copy))
+  c(line %||% list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, drawn))
 }
 
 limits_of <- function(x, log = "", axis = "x") {
@@ -153,15 +157,16 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
   xname <- deparse1(substitute(x))
   yname <- deparse1(substitute(y))
   at <- coordinates(x, y, xname, yname)
-  given <- list(xlim = host_copy(xlim), ylim = host_copy(ylim), log = log, ...)
+  given <- list(xlim = drawn(xlim), ylim = drawn(ylim), log = log, ...)
   if (is.null(at)) {
     # of a series base R's own plot, with the axis that it gives it
     series <- !is.null(attr(x, "tsp")) && is.null(y)
     given$xlab <- xlab %||% (if (series) "Time" else if (!is.null(y)) xname)
     given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
     if (!missing(type)) given$type <- type
-    return(invisible(do.call(graphics::plot, c(list(if (series) host_series(x) else host_copy(x), host_copy(y)),
-      lapply(given, host_copy)), quote = TRUE)))
+    shown <- if (series) host_series(x, told = is_drawn_whole(x)) else drawn(x)
+    return(invisible(do.call(graphics::plot, c(list(shown, drawn(y)),
+      lapply(given, drawn)), quote = TRUE)))
   }
   given$xlim <- given$xlim %||% limits_of(at$x, log, "x")
   given$ylim <- given$ylim %||% limits_of(at$y, log, "y")
@@ -174,8 +179,10 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
 # What is added to a picture takes its limits from there.
 added <- function(draw, x, y, type, ...) {
   at <- coordinates(x, y, "x", "y")
-  if (is.null(at)) return(invisible(draw(if (!is.null(attr(x, "tsp"))) host_series(x) else host_copy(x), host_copy(y),
-    type = type, ...)))
+  if (is.null(at)) {
+    shown <- if (!is.null(attr(x, "tsp"))) host_series(x, told = is_drawn_whole(x)) else drawn(x)
+    return(invisible(draw(shown, drawn(y), type = type, ...)))
+  }
   usr <- graphics::par("usr")
   log <- paste0(if (graphics::par("xlog")) "x" else "", if (graphics::par("ylog")) "y" else "")
   xlim <- if (graphics::par("xlog")) 10^usr[1:2] else usr[1:2]
@@ -214,10 +221,10 @@ image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
     x <- if (size[1L] > grid[1L]) edges(size[1L], grid[1L]) else x
     y <- if (size[2L] > grid[2L]) edges(size[2L], grid[2L]) else y
     labels <- utils::modifyList(list(xlab = "", ylab = ""), list(...))
-    return(invisible(do.call(graphics::image.default, c(list(x, y, host_copy(z), zlim = zlim), labels), quote = TRUE)))
+    return(invisible(do.call(graphics::image.default, c(list(x, y, drawn(z), zlim = zlim), labels), quote = TRUE)))
   }
-  given <- c(if (!missing(x)) list(x = host_copy(x)), if (!missing(y)) list(y = host_copy(y)),
-    if (!missing(z)) list(z = host_copy(z)), if (!is.null(zlim)) list(zlim = zlim))
+  given <- c(if (!missing(x)) list(x = drawn(x)), if (!missing(y)) list(y = drawn(y)),
+    if (!missing(z)) list(z = drawn(z)), if (!is.null(zlim)) list(zlim = zlim))
   invisible(do.call(graphics::image.default, c(given, list(...)), quote = TRUE))
 }
 
@@ -238,7 +245,7 @@ boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, ou
   if (!usable) {
     given <- c(list(range = range, plot = plot, outline = outline), list(names = names)[!is.null(names)],
       list(pars = pars)[!is.null(pars)])
-    return(invisible(do.call(graphics::boxplot, c(list(host_copy(x)), lapply(more, host_copy), given), quote = TRUE)))
+    return(invisible(do.call(graphics::boxplot, c(list(drawn(x)), lapply(more, drawn), given), quote = TRUE)))
   }
   if (length(dim(x)) == 2L) {
     groups <- lapply(seq_len(ncol(x)), function(k) x[, k])
@@ -290,14 +297,14 @@ box_statistics <- function(x, range) {
 #' @rdname plots
 #' @importFrom graphics barplot
 #' @export
-barplot.gpu_array <- function(height, ...) graphics::barplot(host_copy(height), ...)
+barplot.gpu_array <- function(height, ...) graphics::barplot(drawn(height), ...)
 
 #' @rdname plots
 #' @importFrom graphics pairs
 #' @export
 pairs.gpu_array <- function(x, ...) {
   if (length(dim(x)) != 2L || nrow(x) <= DRAWN_WHOLE || is.complex(x) || ncol(x) < 2L)
-    return(graphics::pairs(host_copy(x), ...))
+    return(graphics::pairs(drawn(x), ...))
   p <- ncol(x)
   columns <- lapply(seq_len(p), function(k) strip(x[, k]))
   limits <- lapply(columns, limits_of)
@@ -323,10 +330,10 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
   usable <- usable && all(is.finite(range(x)))
   if (!usable) {
     # a width counts where no bandwidth is given
-    given <- c(if (!missing(bw)) list(bw = host_copy(bw)), if (!missing(from)) list(from = from), if (!missing(to))
+    given <- c(if (!missing(bw)) list(bw = drawn(bw)), if (!missing(from)) list(from = from), if (!missing(to))
       list(to = to))
-    out <- do.call(stats::density.default, c(list(as.vector(host_copy(x)), adjust = adjust, n = n, cut = cut,
-      na.rm = na.rm), given, lapply(more, host_copy)))
+    out <- do.call(stats::density.default, c(list(as.vector(drawn(x)), adjust = adjust, n = n, cut = cut,
+      na.rm = na.rm), given, lapply(more, drawn)))
     if (!is.list(out)) return(out)
   } else {
     x <- as_doubles(strip(x))

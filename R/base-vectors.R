@@ -105,6 +105,7 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   if (!all(plain)) {
     host <- lapply(parts, function(x) {
       if (!is_gpu(x)) return(x)
+      report_read(x)
       y <- as.vector(x)
       names(y) <- names(x)
       y
@@ -162,7 +163,8 @@ all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   if (is_viewer(sys.function(sys.parent())))
     return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
-  if (length(dim(x)) > 2L) return(as.data.frame(host_copy(x), row.names = row.names, optional = optional, ...))
+  if (length(dim(x)) > 2L)
+    return(as.data.frame(host_copy(x, told = TRUE), row.names = row.names, optional = optional, ...))
   # what row names may be, and what is said of others, is base R's
   if (!is.null(row.names))
     row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)),

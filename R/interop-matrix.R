@@ -44,7 +44,7 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     arguments <- formals(methods::getGeneric(f, where = matrix))
     passed <- lapply(setdiff(names(arguments), "..."), as.name)
     names(passed) <- vapply(passed, as.character, "")
-    passed$y <- quote(host_copy(y))
+    passed$y <- quote(host_copy(y, told = TRUE))
     own(f, list(c("sparseQR", "gpu_array")), as.function(c(arguments, as.call(c(get(f, matrix), passed)))))
   }
   # from R 4.4 on they are base R's own generics
@@ -85,15 +85,15 @@ register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   part <- function(x, i, j, ..., drop = TRUE) {
     axes <- nargs() - (!missing(drop)) > 2L
-    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
-    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j), drop = drop))
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, told = TRUE))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, told = TRUE), drop = drop))
     do.call(`[`, c(list(x), at))
   }
   replace <- function(x, i, j, ..., value) {
     axes <- nargs() > 3L
-    at <- list(if (missing(i)) quote(expr = ) else host_copy(i))
-    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j)))
-    do.call(`[<-`, c(list(x), at, list(value = host_copy(value))))
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, told = TRUE))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, told = TRUE)))
+    do.call(`[<-`, c(list(x), at, list(value = host_copy(value, told = TRUE))))
   }
   environment(part) <- environment(replace) <- topenv()
   for (subscripts in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"))) {
@@ -106,7 +106,7 @@ register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
 register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   for (class in Filter(function(class) methods::isClass(class, where = matrix), MATRIX_CLASSES)) {
-    convert <- eval(bquote(function(from) methods::as(host_copy(from), .(class))))
+    convert <- eval(bquote(function(from) methods::as(host_copy(from, told = TRUE), .(class))))
     environment(convert) <- topenv()
     methods::setAs("gpu_array", class, convert, where = where)
   }

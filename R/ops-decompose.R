@@ -55,7 +55,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   }
   if (!own) {
     args <- list(x, tol = tol, LAPACK = LAPACK, ...)
-    args[[1L]] <- if (device) read_for(x, "qr") else host_copy(x)
+    args[[1L]] <- read_for(x)
     out <- call_base(qr.default, args)
     out$qr <- back_beside(out$qr, x)
     return(structure(out, class = c("gpu_qr", "qr")))
@@ -309,7 +309,7 @@ svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
     usable <- count(nu) && count(nv) && nu <= d[1L] && nv <= d[2L]
   }
   if (!usable) {
-    out <- call_base(base::svd, c(list(host_copy(x)), if (!all_u) list(nu = nu), if (!all_v) list(nv = nv),
+    out <- call_base(base::svd, c(list(read_for(x)), if (!all_u) list(nu = nu), if (!all_v) list(nv = nv),
       if (linpack) list(LINPACK = TRUE)))
     return(lapply(out, back_beside, x))
   }
@@ -366,13 +366,13 @@ eigen_of_array <- function(x, given, only.values) {
     out[] <- lapply(out, function(v) if (!is.null(v)) back_beside(v, x))
     out
   }
-  if (!device) return(base_copy(host_copy(x)))
+  if (!device) return(base_copy(read_for(x)))
   y <- strip_names(x)
   if (is.null(symmetric)) symmetric <- if (is.complex(x)) isTRUE(all(y == Conj(t(y)))) || isSymmetric(host_copy(y)) else
     is_symmetric(y)
   f <- if (symmetric) .Call(C_eigen_symmetric, y, n, !only.values) else if (!is.complex(x))
     general_eigen(y, n, !only.values)
-  if (is.null(f)) return(base_copy(read_for(x, "eigen")))
+  if (is.null(f)) return(base_copy(read_for(x)))
   if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else
     "dgeev"))
   if (symmetric) {

@@ -274,7 +274,8 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     # of int64 the places among the distinct ones, which doubles may not hold
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
     codes <- if (length(distinct)) codes_among(given, distinct) else given
-    out <- call_base(base::rowsum, list(ordinary_copy(x), plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
+    elements <- ordinary_copy(x, told = prefers_host(x))
+    out <- call_base(base::rowsum, list(elements, plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
     if (length(distinct)) rownames(out) <- as.character(distinct)[as.integer(rownames(out))]
     back_beside(out, x)
   }
@@ -399,7 +400,7 @@ aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
-  read <- function(v) if (is_gpu(v)) read_by("aggregate", v, function(v) ordinary_copy(v, exact = TRUE)) else v
+  read <- function(v) ordinary_copy(v, exact = TRUE)
   if (is.list(args$by)) args$by[] <- lapply(args$by, read)
   # what is a number of each group is one of ordinary parts, too
   if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)

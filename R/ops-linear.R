@@ -235,7 +235,7 @@ gpu_matmul <- function(x, y) {
     product_options())
   if (is.null(out)) {
     hosts <- lapply(list(a, b), function(v) {
-      v <- host_copy(v)
+      v <- cpu_copy(v)
       dim(v) <- c(dim(v), 1L)[1:3]
       v
     })

@@ -119,7 +119,7 @@ duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
   if (length(x) < 2L) return(0L)
-  if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE), ...))
+  if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
 }

@@ -1,7 +1,7 @@
 # Operators and elementwise functions of one array: methods that record an operation.
 
 # Base R on host copies, for operands that mean more than numbers (Date, factor, Matrix, character).
-on_host <- function(f, ...) call_base(f, lapply(list(...), host_copy))
+on_host <- function(f, ...) call_base(f, host_copies(list(...)))
 
 # The same for an operator's operands, called from C. Of time series base R names columns by the expressions.
 operands_on_host <- function(f, e1, e2) {

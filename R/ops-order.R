@@ -97,7 +97,8 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   # the cpu device sorts one key, and whole numbers, in less time than base R, which takes several doubles together
   if (length(keys) > 1L && prefers_host(Find(is_gpu, keys)) && any(vapply(keys, is.double, NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else
-      if (is.integer(k)) collect(k) else ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k)))
+      if (is.integer(k)) collect(k) else
+        ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k, told = TRUE)))
     return(.Call(C_result,
       call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), NULL, device))
   }
@@ -272,13 +273,13 @@ mad_array <- function(x, center, args) {
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   if (is.complex(x) || !is_real(probs) || !is_switch(na.rm) || !is_switch(names)) {
-    return(stats::quantile(as.vector(x), host_copy(probs), na.rm = na.rm, names = names, type = type, ...))
+    return(stats::quantile(as.vector(host_copy(x)), host_copy(probs), na.rm = na.rm, names = names, type = type, ...))
   }
   probs <- as.vector(probs)
   x <- as_flat(x)
   if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
     if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-    return(stats::quantile(as.vector(x), probs, na.rm = na.rm, names = names, type = type))
+    return(stats::quantile(as.vector(host_copy(x)), probs, na.rm = na.rm, names = names, type = type))
   }
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
   reached <- function(n) {

@@ -11,15 +11,15 @@ order_of <- function(x) {
 
 # f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go
 # back to the device.
-hosted_by <- function(name, f, args, frame = parent.frame()) {
-  numbers_back(call_base(f, lapply(args, read_for, name = name), frame), args)
+hosted_by <- function(f, args, frame = parent.frame()) {
+  numbers_back(call_base(f, lapply(args, read_for), frame), args)
 }
 
-read_for <- function(x, name) if (!is_gpu(x)) x else if (gpu_device(x) == "cpu") host_copy(x) else read_by(name, x)
+read_for <- function(x) if (is_gpu(x) && gpu_device(x) != "cpu") ordinary_copy(x) else cpu_copy(x)
 
 # f where base R is asked first, since it computes (on the cpu), or refuses.
 by_base <- function(f, args, frame = parent.frame()) {
-  numbers_back(call_base(f, lapply(args, host_copy), frame), args)
+  numbers_back(call_base(f, if (is_beside_s4(args)) host_copies(args) else lapply(args, cpu_copy), frame), args)
 }
 
 # What base R has computed: numbers go to where the first array among the arguments is.
@@ -216,7 +216,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
 determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
   n <- order_of(x)
   if (is.null(n) || is.complex(x) || !is.finite(one_norm(x)))
-    return(call_base(determinant, list(host_copy(x), logarithm = logarithm, ...)))
+    return(call_base(determinant, list(cpu_copy(x), logarithm = logarithm, ...)))
   f <- lu_of(x, n)
   if (f$info > 0) {
     modulus <- -Inf
@@ -238,7 +238,7 @@ determinant.gpu_array <- function(x, logarithm = TRUE, ...) {
 chol.gpu_array <- function(x, pivot = FALSE, ...) {
   n <- order_of(x)
   if (!isFALSE(pivot) && !is.null(n) && !is.complex(x))
-    return(hosted_by("chol", chol.default, list(x, pivot = pivot, ...)))
+    return(hosted_by(chol.default, list(x, pivot = pivot, ...)))
   if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
   f <- .Call(C_cholesky, x, n)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
@@ -314,7 +314,7 @@ solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
 norm <- interposed("norm", "x", norm_of(x, type))
 
 norm_of <- function(x, type) {
-  on_base <- function() call_base(base::norm, list(host_copy(x), type))
+  on_base <- function() call_base(base::norm, list(cpu_copy(x), type))
   letter <- if (is.character(type)) substr(type[1L], 1L, 1L) else ""
   if (length(dim(x)) != 2L || is.complex(x) || length(x) == 0L || prefers_host(x) || !letter %in% c("1", "O", "o", "I",
     "i", "F", "f", "E", "e", "M", "m", "2")) return(on_base())
@@ -355,7 +355,7 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
   }
   n <- order_of(x)
   if (is.null(n) || is.complex(x) || !is.null(more) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
-    return(call_base(base::rcond, c(list(host_copy(x), norm = norm, triangular = triangular, ...), more)))
+    return(call_base(base::rcond, c(list(cpu_copy(x), norm = norm, triangular = triangular, ...), more)))
   }
   infinity <- norm == "I"
   x <- strip_names(x)
@@ -383,7 +383,7 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
 kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
   usable <- length(dim(z)) == 2L && length(z) > 0L && !is.complex(z) && gpu_device(z) != "cpu" && !...length() &&
     is.null(norm)
-  if (!usable) return(call_base(kappa.default, list(host_copy(z), exact = exact, norm = norm, ...)))
+  if (!usable) return(call_base(kappa.default, list(cpu_copy(z), exact = exact, norm = norm, ...)))
   if (isTRUE(exact)) {
     d <- collect(singular_values(z))
     return(max(d) / min(d[d > 0]))
@@ -399,7 +399,7 @@ kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
 isSymmetric.gpu_array <- function(object, ...) {
   n <- order_of(object)
   if (is.null(n) || is.complex(object) || ...length() || !is.null(dimnames(object)))
-    return(isSymmetric(host_copy(object), ...))
+    return(isSymmetric(cpu_copy(object), ...))
   is_symmetric(object)
 }
 

@@ -29,7 +29,7 @@ lm.wfit <- interposed("lm.wfit", c("x", "y", "w"),
 
 # What is as long as an array y is an array, too.
 fit_on_host <- function(name, y, args) {
-  out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) read_by(name, a) else a),
+  out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) ordinary_copy(a) else a),
     parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
     values <- out[[part]]

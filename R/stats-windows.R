@@ -32,7 +32,7 @@ gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right"
   f <- one_of("f", f, c("sum", "mean", "min", "max"))
   align <- one_of("align", align, c("right", "center", "left"))
   n <- length(x)
-  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k %% 1 != 0)
+  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k != trunc(k))
     abort_argument("k", "a whole number, 1 or more", k)
   if (!is.null(fill) && !(is_number(fill) && length(fill) == 1L)) abort_argument("fill", "one number or NULL", fill)
   x <- strip(x)
@@ -78,7 +78,7 @@ embed <- interposed("embed", "x", embed_array(x, dimension), home = "stats")
 embed_array <- function(x, dimension) {
   n <- NROW(x)
   usable <- is.numeric(dimension) && !is_gpu(dimension) && length(dimension) == 1L &&
-    isTRUE(dimension >= 1 && dimension <= n && dimension %% 1 == 0)
+    isTRUE(dimension >= 1 && dimension <= n && dimension == trunc(dimension))
   if (!usable || length(dim(x)) %in% 1L || length(dim(x)) > 2L) return(hosted(stats::embed, list(x, dimension)))
   rows <- n - dimension + 1
   p <- NCOL(x)
@@ -128,8 +128,9 @@ filter_array <- function(x, filter, method, sides, circular, start) {
 }
 
 # The array as an ordinary vector or time series.
-host_series <- function(x) {
+host_series <- function(x, told = FALSE) {
   if (!is_gpu(x)) return(x)
+  if (!told) report_read(x)
   y <- collect(x)
   if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
 }

@@ -171,26 +171,49 @@ access_rule <- function() {
 # From C, where that option has another value.
 refuse_access_rule <- function(unused, unused_too) access_rule()
 
-# ---- implicit reads, from C ----------------------------------------------------------------------
+# ---- implicit reads --------------------------------------------------------------------------------
 
-# The R function whose code is running: the frame below the helper's.
-reading_function <- function() {
-  calls <- sys.calls()
-  if (length(calls) < 3L) return("R")
-  fun <- calls[[length(calls) - 2L]][[1]]
-  if (is.symbol(fun)) as.character(fun) else if (is.call(fun)) deparse(fun, nlines = 1L)[[1]] else "a function"
+# Whether a function is a package's, not the user's.
+in_package <- function(f) !is.primitive(f) && isNamespace(topenv(environment(f)))
+
+# What a frame's function was called as.
+called_as <- function(k) {
+  fun <- sys.call(k)[[1L]]
+  if (is.call(fun)) return(deparse(fun, nlines = 1L)[[1L]])
+  if (is.symbol(fun)) sub("(.)[.](gpu_array|verdigris)$", "\\1", as.character(fun)) else "a function"
+}
+
+# The function that the user called for which frame k reads an array: the outermost of packages' functions that have
+# called each other.
+user_called <- function(k) {
+  if (k < 1L) return("R")
+  parents <- sys.parents()
+  repeat {
+    while (parents[k] > 0L && parents[k] < k && in_package(sys.function(parents[k]))) k <- parents[k]
+    # a method's generic was called in the same place, with the same arguments
+    if (k > 1L && parents[k - 1L] == parents[k] && identical(as.list(sys.call(k - 1L))[-1L], as.list(sys.call(k))[-1L]))
+      k <- k - 1L
+    # lm() and its like evaluate calls of their own where they were called
+    if (k < 4L || !is.primitive(sys.function(k - 1L)) || (by <- parents[k - 2L]) < 1L) break
+    f <- sys.function(by)
+    there <- identical(sys.frame(k - 1L), sys.frame(parents[by]))
+    if (!there || !in_package(f) || identical(topenv(environment(f)), .BaseNamespaceEnv)) break
+    k <- by
+  }
+  called_as(k)
 }
 
 # Its environment.
 reading_frame <- function(unused, unused_too) if (sys.nframe() > 1L) sys.frame(-1L) else globalenv()
 
-refuse_host_access <- function(length, bytes, name = NULL) {
-  if (is.null(name)) name <- reading_function()
+# From C, as the next one.
+refuse_host_access <- function(length, bytes) {
   # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
-  if (name %in% c("deparse", "dput")) return()
+  if (sys.nframe() > 1L && called_as(sys.nframe() - 1L) %in% c("deparse", "dput")) return()
   stop_verdigris(
     "host_access",
-    sprintf("%s reads %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),
+    sprintf("%s reads %s elements of a GPU array (%s) on the host.", user_called(sys.nframe() - 1L),
+      format_count(length), format_bytes(bytes)),
     c(
       "Option `verdigris.host_access` is \"error\".",
       "Use `as.vector(x)` to copy the array to the host on purpose, or a function that works on the device."
@@ -201,8 +224,8 @@ refuse_host_access <- function(length, bytes, name = NULL) {
 
 informed <- new.env(parent = emptyenv())
 
-inform_host_access <- function(length, bytes, name = NULL) {
-  if (is.null(name)) name <- reading_function()
+inform_host_access <- function(length, bytes) {
+  name <- user_called(sys.nframe() - 1L)
   if (!is.null(informed[[name]])) return()
   assign(name, TRUE, envir = informed)
   rlang::inform(
@@ -212,6 +235,29 @@ inform_host_access <- function(length, bytes, name = NULL) {
     ),
     class = "verdigris_host_access", function_name = name, length = length, bytes = bytes
   )
+}
+
+# The same from R code that copies an array for a function which knows nothing of arrays.
+report_read <- function(x) {
+  if (length(x) < 2L) return()
+  rule <- access_rule()
+  bytes <- length(x) * switch(typeof(x), complex = 16, double = 8, 4)
+  if (rule == "error") refuse_host_access(length(x), bytes)
+  if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), bytes)
+}
+
+# The same for as.vector() and its like, called by a method of theirs. Where the user's code calls them, or has them
+# applied, it is on purpose; where a package's function does, it reads the array as any other.
+report_conversion <- function(x) {
+  if (length(x) <= 1e6 && !identical(getOption("verdigris.host_access"), "error")) return()
+  parents <- sys.parents()
+  k <- sys.nframe() - 1L
+  if (parents[k] > 0L && identical(sys.function(parents[k]), base::as.vector)) k <- parents[k]
+  by <- parents[k]
+  if (by == 0L || !in_package(f <- sys.function(by)) || identical(topenv(environment(f)), topenv())) return()
+  applied <- c("lapply", "vapply", "sapply", "mapply", "rapply", "apply", "Map", "Reduce", "Filter", "do.call")
+  if (!grepl("^(base::)?as[.]", called_as(k)) || called_as(by) %in% applied) return()
+  report_read(x)
 }
 
 format_count <- function(n) format(n, big.mark = ",", scientific = FALSE, trim = TRUE)

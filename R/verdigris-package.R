@@ -7,10 +7,11 @@
 #'
 #' # Options
 #'
-#' - `verdigris.host_access`: what happens when code without a method for arrays reads one, which copies
-#'   it to the host. `"inform"` (the default) says so once for each R function, for arrays above a
-#'   million elements; `"allow"` says nothing; `"error"` refuses, for arrays of more than one element. What was asked
-#'   for, by [as.vector()][collect] or [collect()], is not spoken of.
+#' - `verdigris.host_access`: what happens when a function that has no code for arrays reads one, which copies it to the
+#'   host: code of other packages, and what this package leaves to base R. `"inform"` (the default) says so for arrays
+#'   above a million elements, once for each function that the user called; `"allow"` says nothing; `"error"` refuses,
+#'   for arrays of more than one element. What is copied on purpose is no such read: `as.vector(x)`, `collect(x)`,
+#'   `print(x)`, saving. Nor is what base R computes for the cpu device.
 #'
 #' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
 #' - `verdigris.memory_limit`: what arrays may hold on a device, in bytes or as a fraction (up to 1) of its memory; a
@@ -61,8 +62,9 @@
 #'
 #' Warnings are base R's, and are signalled when values are computed. An operation that may warn is computed at once
 #' where a handler of the user's code would take its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with
-#' `options(warn = 2)`; under `suppressWarnings()` it stays silent. Handlers of frontends such as knitr do not count. Those of integers beyond 2^53 that doubles do not
-#' hold also have class `verdigris_warning_precision` (see [elementwise]).
+#' `options(warn = 2)`; under `suppressWarnings()` it stays silent. Handlers of frontends such as knitr do not count.
+#' Warnings of integers beyond 2^53 that doubles do not hold also have class `verdigris_warning_precision` (see
+#' [elementwise]).
 #'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE

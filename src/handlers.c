@@ -1,6 +1,6 @@
 // What becomes of the warnings of a recorded operation, which it gives when it is computed: by then the handlers that
 // enclosed the call may be gone. So an operation that may warn looks for the innermost one when it is recorded
-// (docs/decisions/017-warnings-find-their-handlers.md). R has no function that gives the handler stack; the frames of
+// (docs/decisions/018-warnings-find-their-handlers.md). R has no function that gives the handler stack; the frames of
 // tryCatch(), withCallingHandlers() and suppressWarnings() are on the stack of calls, which is walked here. What is
 // found is kept for the operation's frame, which calls more operations.
 #include <string.h>
