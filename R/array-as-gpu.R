@@ -65,7 +65,7 @@ as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
 # Objects whose data are what they say: anything else would lose its meaning.
 is_array_like <- function(x) inherits(x, c("integer64", "ts", "gpu_array", "AsIs"))
 
-refuse <- function(x, call = parent.frame()) {
+refuse <- function(x, call = parent.frame(), argument = "x") {
   remedy <- if (is.factor(x)) {
     "Use `as.integer(x)` for its codes."
   } else if (inherits(x, c("Date", "POSIXct", "difftime"))) {
@@ -84,8 +84,8 @@ refuse <- function(x, call = parent.frame()) {
     "Use `as.numeric(x)` or `unclass(x)` where its numbers are what you mean."
   }
   stop_verdigris(
-    "dtype", sprintf("`x` must be a double, integer, logical or complex vector, not %s.", describe(x)), remedy,
-    call = call
+    "dtype", sprintf("`%s` must be a double, integer, logical or complex vector, not %s.", argument, describe(x)),
+    remedy, call = call
   )
 }
 
@@ -96,7 +96,12 @@ describe <- function(x) {
   if (is.list(x)) return("a list")
   if (is.environment(x)) return("an environment")
   if (is.language(x)) return("an R expression")
-  sprintf("a %s vector", typeof(x))
+  if (length(x) == 1L && is.atomic(x)) {
+    if (is.na(x) && !is.nan(x)) return("NA")
+    if (!is.character(x) || is_readable(x) && nchar(x, "bytes") <= 60L) return(deparse(as.vector(x), nlines = 1L))
+  }
+  type <- typeof(x)
+  sprintf("%s %s vector of length %s", if (grepl("^[aeiou]", type)) "an" else "a", type, format_count(length(x)))
 }
 
 # A new array of x's elements with these attributes (`dim` before `dimnames`), checked by R, and the class that goes

@@ -122,7 +122,7 @@ print_values <- function(y, ...) if (is.character(y)) print(y, ..., quote = FALS
 #' @rdname print.gpu_array
 #' @export
 format.gpu_array <- function(x, ..., what = c("values", "header")) {
-  if (match.arg(what) == "header") return(header(x))
+  if (one_of("what", what, c("values", "header")) == "header") return(header(x))
   # a column of a data frame in a viewer, which formats all of it
   above <- sys.parent()
   if (length(x) > VIEWED && identical(sys.function(above), base::format.data.frame) &&

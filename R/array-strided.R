@@ -53,7 +53,7 @@ gpu_as_strided <- function(x, dim, strides = NULL, offset = 0) {
   if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
   dim <- as_extents(dim)
   strides <- if (is.null(strides)) column_major(dim) else as_strides(strides, dim)
-  if (!is.numeric(offset) || length(offset) != 1L || !is.finite(offset) || offset %% 1 != 0)
+  if (!is.numeric(offset) || length(offset) != 1L || !is.finite(offset) || offset != trunc(offset))
     abort_argument("offset", "one whole number", offset)
   .Call(C_as_strided, x, dim, strides, offset)
 }
@@ -61,7 +61,8 @@ gpu_as_strided <- function(x, dim, strides = NULL, offset = 0) {
 column_major <- function(dim) cumprod(c(1, dim))[seq_along(dim)]
 
 as_strides <- function(strides, dim, call = parent.frame()) {
-  if (!is.numeric(strides) || length(strides) != length(dim) || !all(is.finite(strides)) || any(strides %% 1 != 0)) {
+  usable <- is.numeric(strides) && length(strides) == length(dim) && all(is.finite(strides))
+  if (!usable || any(strides != trunc(strides))) {
     abort_argument("strides", "a whole number for each dimension", strides, call)
   }
   as.double(strides)

@@ -25,7 +25,8 @@
 #'   no chunks.
 #' @section Errors:
 #' `verdigris_error_argument` and `verdigris_error_dtype` for what is no data, no function or no number;
-#' `verdigris_error_memory` where not even one chunk fits; those of `f`.
+#' `verdigris_error_memory` where not even one chunk fits. Where `f`, `combine` or a function `x` fails a
+#' `verdigris_error_chunk` names the chunk: it has the classes of that error, too, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)
 #' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")
@@ -42,7 +43,7 @@
 #' @export
 gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dtype = NULL, device = NULL) {
   f <- function_of("f", f)
-  combine <- function_of("combine", combine)
+  combine <- function_of("combine", combine, such = c("c", "rbind", "cbind", "list", "+", "*", "pmax", "pmin"))
   if (!is.null(margin) && !(is_count(margin, 1) && margin %in% c(1, 2)))
     abort_argument("margin", "1 (rows) or 2 (columns)", margin)
   device <- .Call(C_device_name, device)
@@ -60,31 +61,43 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   # an array that a reader returned is the reader's
   put <- function(done) {
     if (gathers) {
-      results[[length(results) + 1L]] <<- plain(done$value)
+      results[[length(results) + 1L]] <<- of_chunk(plain(done$value), "`f` failed on", done$number)
     } else if (first) {
       so_far <<- done$value
     } else {
-      so_far <<- combine(so_far, done$value)
+      so_far <<- of_chunk(combine(so_far, done$value), "`combine` failed at", done$number)
       if (is_gpu(so_far)) gpu_compute(so_far)
     }
     first <<- FALSE
     if (done$own && !rlang::is_reference(done$chunk, so_far)) gpu_free(done$chunk)
   }
 
-  coming <- source$start()
+  # an error of the user's function, with the chunk that it was about: its own classes stay
+  of_chunk <- function(expr, what, number) withCallingHandlers(expr, error = function(e) {
+    stop_verdigris("chunk", sprintf("%s chunk %s%s.", what, format_count(number),
+      if (is.na(source$chunks)) "" else paste(" of", format_count(source$chunks))), parent = e, also = class(e),
+      call = frame)
+  })
+  frame <- environment()
+  coming <- of_chunk(source$start(), "`x` failed to give", 1)
   last <- NULL
   done <- 0
   while (!is.null(coming)) {
     own <- is.null(coming$array)
     current <- source$take(coming)
-    coming <- source$start() # on its way while f works
-    value <- f(current, ...)
-    if (is_gpu(value)) gpu_compute(value) # queued, not waited for
+    coming <- of_chunk(source$start(), "`x` failed to give", done + 2) # on its way while f works
+    value <- of_chunk(
+      {
+        value <- f(current, ...)
+        if (is_gpu(value)) gpu_compute(value) # queued, not waited for
+        value
+      }, "`f` failed on", done + 1
+    )
     if (!is.null(last)) put(last)
     # what f has recorded holds the chunk until R collects it; the quick collection finds it while it is young
     done <- done + 1
     if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
-    last <- list(value = value, chunk = current, own = own)
+    last <- list(value = value, chunk = current, own = own, number = done)
     cli::cli_progress_update(id = bar)
   }
   if (!is.null(last)) put(last)

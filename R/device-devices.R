@@ -18,6 +18,9 @@
 #'   where unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors or
 #'   threads; and `current`. A driver that is there and whose library cannot be loaded, such as a truncated file, is a
 #'   warning.
+#' - `gpu_available()`: whether the driver shows that device, or, without an argument, any GPU; always `TRUE` for
+#'   `"cpu"`, `FALSE` for what names no device. It never fails, compiles nothing and starts no GPU, so it says nothing
+#'   of CUDA's libraries: that does [gpu_sitrep()].
 #' - `gpu_use()`, `local_gpu()`: invisibly the name of the device chosen before, or `NULL`.
 #' - `with_gpu()`: the value of `code`.
 #' - `gpu_sync()`: `NULL`, invisibly.
@@ -28,6 +31,7 @@
 #' @seealso [gpu_sitrep()] tells why a GPU is not found, [gpu_memory()] what a device holds.
 #' @examples
 #' gpu_devices()
+#' gpu_available()
 #' with_gpu("cpu", gpu_device(as_gpu(1:3)))
 #'
 #' f <- function(x) {
@@ -49,6 +53,16 @@ device_table <- function() {
   devices <- as.data.frame(.Call(C_device_list), stringsAsFactors = FALSE)
   devices$current <- devices$device == .Call(C_device_current)
   devices
+}
+
+#' @rdname gpu_devices
+#' @export
+gpu_available <- function(device = NULL) {
+  there <- tryCatch(suppressWarnings(.Call(C_device_list)$device), error = function(e) "cpu")
+  if (is.null(device)) return(any(there != "cpu"))
+  if (!is.character(device) || is.object(device) || length(device) != 1L) return(FALSE)
+  if (identical(c(device), "cuda")) device <- "cuda:0"
+  isTRUE(c(device) %in% there)
 }
 
 #' @rdname gpu_devices

@@ -1,9 +1,9 @@
 #' Report on the GPU and CUDA's libraries
 #'
-#' Prints the system, the NVIDIA driver, the devices, every CUDA library with its version and path, the cache of
-#' compiled kernels and the package's options; for each lack, the command that mends it. Libraries that this version
-#' does not use are listed as such, whether they are there or not. Run it first when
-#' a GPU is not used, and put what it prints into a report of a bug.
+#' Prints in one sentence what there is to do, then the system, the NVIDIA driver, the devices, every CUDA library with
+#' its version and path, the cache of compiled kernels and the package's options; for each lack, the command that mends
+#' it. Libraries that this version does not use are listed as such, whether they are there or not. Run it first when a
+#' GPU is not used, and put what it prints into a report of a bug.
 #'
 #' It looks anew for what was missing before, so that it can be repeated after an installation. What was found stays
 #' until R is restarted. Looking loads the libraries, which takes a second or two, and starts CUDA in this process.
@@ -13,9 +13,9 @@
 #' `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
 #' `/usr/local/cuda`. What the driver serves goes before what it does not.
 #'
-#' @returns A list of class `gpu_sitrep`, invisibly: `system`, `driver`, `devices` (see [gpu_devices()]), `libraries` (a
-#'   list for each, with `version`, `path` and `origin`, or `error` and `remedy`), `problem` (why a GPU cannot be used,
-#'   or `NULL`), `cache` and `options`.
+#' @returns A list of class `gpu_sitrep`, invisibly: `summary` (the sentence), `system`, `driver`, `devices` (see
+#'   [gpu_devices()]), `libraries` (a list for each, with `version`, `path` and `origin`, or `error` and `remedy`),
+#'   `problem` (why a GPU cannot be used, or `NULL`), `cache` and `options`.
 #' @examples
 #' gpu_sitrep()
 #' @export
@@ -25,6 +25,7 @@ gpu_sitrep <- function() {
     verdigris_error = function(e)
       list(driver = list(error = conditionMessage(e), advice = character()), libraries = list())
   )
+  report$driver$broken <- tryCatch(!is.null(.Call(C_driver_problem)), verdigris_error = function(e) FALSE)
   problem <- tryCatch(
     {
       .Call(C_device_works, "cuda")
@@ -42,6 +43,7 @@ gpu_sitrep <- function() {
   names <- grep("^verdigris[.]", names(options()), value = TRUE)
   found <- structure(
     list(
+      summary = to_do(report$driver, devices, report$libraries, problem, machine_facts()),
       system = list(
         version = as.character(utils::packageVersion("verdigris")),
         r = as.character(getRversion()),
@@ -68,8 +70,51 @@ OPTIONS <- paste0("verdigris.", c(
     "pinned_limit", "tier", "transfer_threads"
 ))
 
-# Libraries that are looked for and that nothing in the package calls yet.
-FOR_LATER <- c("nvJitLink", "cuSPARSE", "cuSOLVER", "cuFFT", "NCCL")
+# Libraries that are looked for and that nothing in the package calls yet; cuSOLVER loads cuSPARSE.
+FOR_LATER <- c("cuFFT", "NCCL")
+
+# Where R runs: whether the machine's buses have an NVIDIA GPU, whatever the driver says, and whether this is a
+# container, which shows those of its host.
+machine_facts <- function() {
+  read <- function(path) tryCatch(suppressWarnings(readLines(path, warn = FALSE)), error = function(e) character())
+  folders <- list.files("/sys/bus/pci/devices", full.names = TRUE)
+  is_gpu <- function(folder)
+    identical(read(file.path(folder, "vendor")), "0x10de") && any(startsWith(read(file.path(folder, "class")), "0x03"))
+  list(
+    gpu = any(vapply(folders, is_gpu, NA)),
+    container = any(file.exists(c("/.dockerenv", "/run/.containerenv"))) || nzchar(Sys.getenv("SINGULARITY_NAME")) ||
+      nzchar(Sys.getenv("APPTAINER_NAME")) || any(grepl("docker|containerd|kubepods|lxc", read("/proc/1/cgroup")))
+  )
+}
+
+# What there is to do, in one sentence.
+to_do <- function(driver, devices, libraries, problem, around) {
+  remedies <- unique(unlist(lapply(libraries[setdiff(names(libraries), FOR_LATER)], function(l)
+    if (!is.null(l$error)) l$remedy)))
+  install <- if (length(remedies)) sprintf("run `%s`, then restart R", remedies[1L])
+  gpus <- devices[devices$device != "cpu", , drop = FALSE]
+  if (is.null(driver$error) && is.null(problem) && nrow(gpus)) {
+    works <- sprintf("%s (%s) works", gpus$device[1L], gpus$name[1L])
+    return(if (is.null(install)) paste0(works, ", nothing to do.") else
+      sprintf("%s. Do this for the libraries that are missing: %s.", works, install))
+  }
+  if (is.null(driver$error)) {
+    if (!nrow(gpus)) return("Do this: make a GPU visible, the driver shows none (see `CUDA_VISIBLE_DEVICES`).")
+    return(sprintf("Do this: %s.", install %||% sub("[.]?$", "", problem)))
+  }
+  if (around$container && !isTRUE(driver$broken)) {
+    return(if (around$gpu) {
+      "Do this: start the container with `--gpus all`; its host has an NVIDIA GPU, which it does not show."
+    } else {
+      paste("No NVIDIA GPU in this container: everything runs on the cpu device, nothing to do; if its host has one,",
+        "start the container with `--gpus all`.")
+    })
+  }
+  if (!around$gpu && !isTRUE(driver$broken))
+    return("No NVIDIA GPU: everything runs on the cpu device, nothing to do.")
+  advice <- if (length(driver$advice)) driver$advice[[1L]] else "Install NVIDIA's driver."
+  paste0("Do this: ", tolower(substr(advice, 1L, 1L)), substring(advice, 2L))
+}
 
 #' @export
 print.gpu_sitrep <- function(x, ...) {
@@ -79,6 +124,7 @@ print.gpu_sitrep <- function(x, ...) {
   aside <- function(...) cli::cat_line(cli::col_grey("  ", ...))
 
   cli::cat_rule(paste("verdigris", x$system$version))
+  for (line in strwrap(x$summary, cli::console_width())) cli::cat_line(cli::style_bold(line))
   cli::cat_line("R ", x$system$r, ", ", x$system$platform, ", ", x$system$os)
 
   cli::cat_rule("Driver")

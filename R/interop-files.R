@@ -52,6 +52,12 @@ gpu_save <- function(x, path, metadata = NULL) {
   if (!is.null(metadata) && !(is.character(metadata) && !is.null(names(metadata)) && !anyNA(metadata))) {
     abort_argument("metadata", "a character vector with names", metadata)
   }
+  for (k in seq_along(x)) {
+    element <- x[[k]]
+    plain <- is.numeric(element) || is.logical(element) || is.complex(element)
+    if (!is_gpu(element) && !(plain && (!is.object(element) || is_array_like(element))))
+      refuse(element, environment(), if (single) "x" else paste0("x$", tensors[k]))
+  }
   arrays <- lapply(x, function(element) if (is_gpu(element)) element else as_gpu(element, device = "cpu"))
   attributes <- lapply(arrays, function(array) {
     kept <- attributes(array)

@@ -32,7 +32,7 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   time <- attr(x, "tsp")
   # nor is one element of a series a plain case: base R gives it a name
   left <- extent(x) - lag * differences
-  if (left <= 0 || left == 1 && !is.null(time) || lag %% 1 != 0 || differences %% 1 != 0)
+  if (left <= 0 || left == 1 && !is.null(time) || lag != trunc(lag) || differences != trunc(differences))
     return(hosted(diff, list(x, lag, differences)))
   y <- x
   for (k in seq_len(differences)) {

@@ -11,13 +11,14 @@ raise <- function(condition, unused) {
   )
 }
 
-# An error of class verdigris_error_<kind>; the texts are taken literally.
-stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
+# An error of class verdigris_error_<kind>, and of `also`; the texts are taken literally.
+stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame(), also = character()) {
   frame <- if (is.environment(call)) call else environment()
   if (is.environment(call)) call <- written_call(call) # now: abort() would look from within itself
   rlang::abort(
     c(message, stats::setNames(advice, rep("i", length(advice)))),
-    class = c(paste0("verdigris_error_", kind), "verdigris_error"),
+    class = unique(c(paste0("verdigris_error_", kind), "verdigris_error", setdiff(also, c("rlang_error", "error",
+      "condition")))),
     kind = kind, ..., call = call, .frame = frame
   )
 }
@@ -126,9 +127,21 @@ call_base <- function(f, args, frame = parent.frame()) {
   )
 }
 
+# What a word is likely to stand for, as a sentence; none where nothing is near. Names of operators are known, too.
+did_you_mean <- function(word, among) {
+  named <- c(plus = "+", add = "+", minus = "-", times = "*", multiply = "*", max = "pmax", min = "pmin",
+    concat = "c", append = "c", avg = "mean", average = "mean", std = "sd", stdev = "sd", n = "count")
+  near <- if (word %in% names(named)) named[[word]] else if (length(among)) {
+    off <- utils::adist(word, among, ignore.case = TRUE)[1L, ]
+    if (min(off) <= max(1, nchar(word) %/% 3)) among[which.min(off)]
+  }
+  if (length(near) && near %in% among) sprintf("Did you mean \"%s\"?", near) else character()
+}
+
 # An argument that is not what it should be.
-abort_argument <- function(argument, expected, got, call = parent.frame()) {
-  stop_verdigris("argument", sprintf("`%s` must be %s, not %s.", argument, expected, describe(got)), call = call)
+abort_argument <- function(argument, expected, got, call = parent.frame(), advice = character()) {
+  message <- sprintf("`%s` must be %s, not %s.", argument, expected, describe(got))
+  stop_verdigris("argument", message, advice, call = call)
 }
 
 # One of several words for an argument of the package's own functions; the vector of all, which is its default, means
@@ -136,18 +149,20 @@ abort_argument <- function(argument, expected, got, call = parent.frame()) {
 one_of <- function(argument, value, choices, call = parent.frame()) {
   if (identical(value, choices)) return(choices[1L])
   if (is_choice(value, choices)) return(value)
-  abort_argument(argument, paste0("one of ", paste0("\"", choices, "\"", collapse = ", ")), value, call)
+  near <- if (is_readable(value) && length(value) == 1L && !is.na(value)) did_you_mean(value, choices) else character()
+  abort_argument(argument, paste0("one of ", paste0("\"", choices, "\"", collapse = ", ")), value, call, near)
 }
 
-# A function, or the name of one that the caller of `call` sees.
-function_of <- function(argument, value, call = parent.frame()) {
+# A function, or the name of one that the caller of `call` sees. `such` advises on usual ones.
+function_of <- function(argument, value, call = parent.frame(), such = character()) {
   if (is.function(value)) return(value)
   if (!is_readable(value) || length(value) != 1L || is.na(value) || !nzchar(value))
     abort_argument(argument, "a function, or the name of one", value, call)
   found <- get0(value, envir = parent.frame(2L), mode = "function")
   if (is.null(found)) stop_verdigris("argument",
     sprintf("`%s` must be a function, or the name of one; there is none with the name \"%s\".", argument, value),
-    call = call)
+    c(did_you_mean(value, such), if (length(such)) paste0("Usual ones are ", paste0("\"", such, "\"", collapse = ", "),
+      ".")), call = call)
   found
 }
 

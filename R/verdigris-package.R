@@ -55,10 +55,10 @@
 #'
 #' # Conditions
 #'
-#' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`, `capture`, `compile`,
-#' `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`. The element
-#' `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source` holds that, and
-#' `log` is the same as `detail`.
+#' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`, `capture`, `chunk`,
+#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
+#' The element `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source`
+#' holds that, and `log` is the same as `detail`.
 #'
 #' Warnings are base R's, and are signalled when values are computed. An operation that may warn is computed at once
 #' where a handler of the user's code would take its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with

@@ -3,7 +3,7 @@ test_that("gpu_sitrep prints and returns what it found", {
   expect_false(found$visible)
   found <- found$value
   expect_s3_class(found, "gpu_sitrep")
-  expect_named(found, c("system", "driver", "devices", "libraries", "problem", "cache", "options"))
+  expect_named(found, c("summary", "system", "driver", "devices", "libraries", "problem", "cache", "options"))
   for (part in c("verdigris", "Driver", "Devices", "CUDA libraries", "Cache and options")) {
     expect_true(any(grepl(part, out, fixed = TRUE)), info = part)
   }

@@ -102,6 +102,10 @@ pub fn device(x: SEXP) -> Result<Device> {
     if r::is_null(x) {
         device::current()
     } else {
-        device::named(values::string(x, "device")?)
+        device::named(values::string(x, "device").map_err(|error| match values::size(x, "device") {
+            // as other libraries count them
+            Ok(ordinal) => error.advise(format!("Did you mean \"cuda:{ordinal}\"?")),
+            Err(_) => error,
+        })?)
     }
 }

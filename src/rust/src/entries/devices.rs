@@ -100,7 +100,7 @@ entry! {
     /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or
     /// NULL.
     fn device_use(name) {
-        let device = if r::is_null(name) { None } else { Some(device::named(values::string(name, "device")?)?) };
+        let device = if r::is_null(name) { None } else { Some(convert::device(name)?) };
         let before = devices::set_current(device)?;
         Ok(before.map_or_else(r::null, |device| r::string(&device.to_string())))
     }

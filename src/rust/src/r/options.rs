@@ -25,39 +25,8 @@ pub fn option(name: &'static CStr) -> SEXP {
 /// The error of a value that means nothing, in the words of `abort_option()` in `R/utils-conditions.R`.
 pub fn refused(name: &CStr, expected: &str, value: SEXP) -> Error {
     let name = name.to_string_lossy();
-    Error::new(Kind::Argument, format!("Option `{name}` must be {expected}, not {}.", shown(value)))
+    Error::new(Kind::Argument, format!("Option `{name}` must be {expected}, not {}.", values::describe(value)))
         .advise(format!("`options({name} = NULL)` restores the default."))
-}
-
-/// A value of one element as R would write it, up to a length; a description of another.
-fn shown(x: SEXP) -> String {
-    const MOST: usize = 60;
-    if r::len(x) == 1 && !values::is_classed(x) {
-        // SAFETY: the types are checked, and the length is 1.
-        unsafe {
-            match r::kind_of(x) {
-                SEXPTYPE::LGLSXP => {
-                    return match r::LOGICAL_ELT(x, 0) {
-                        0 => "FALSE",
-                        i32::MIN => "NA",
-                        _ => "TRUE",
-                    }
-                    .into();
-                }
-                SEXPTYPE::INTSXP if r::INTEGER_ELT(x, 0) != i32::MIN => return r::INTEGER_ELT(x, 0).to_string(),
-                SEXPTYPE::REALSXP if !r::REAL_ELT(x, 0).is_nan() => return format!("{:?}", r::REAL_ELT(x, 0)),
-                SEXPTYPE::INTSXP | SEXPTYPE::REALSXP => return "NA".into(),
-                SEXPTYPE::STRSXP if r::STRING_ELT(x, 0) == r::R_NaString => return "NA".into(),
-                SEXPTYPE::STRSXP => {
-                    let Ok(text) = r::translated(r::STRING_ELT(x, 0)) else { return "a string that is no text".into() };
-                    let more = if text.chars().nth(MOST).is_some() { "..." } else { "" };
-                    return format!("\"{}{more}\"", text.chars().take(MOST).collect::<String>());
-                }
-                _ => {}
-            }
-        }
-    }
-    values::describe(x)
 }
 
 /// One string that is neither NA nor empty.

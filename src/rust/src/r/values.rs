@@ -85,8 +85,44 @@ pub fn unsuitable(x: SEXP) -> Error {
         .advise("Arrays hold doubles, integers, logicals, complex numbers and integer64.")
 }
 
-/// What a value is, for messages.
+/// What a value is, for messages: one of one element as R would write it, up to a length.
 pub fn describe(x: SEXP) -> String {
+    const MOST: usize = 60;
+    // SAFETY: x is a value that R gave us. An element of ours may have to be waited for.
+    let ordinary = unsafe { r::ALTREP(x) == 0 };
+    if r::len(x) == 1 && !is_classed(x) && ordinary {
+        // SAFETY: the types are checked, and the length is 1.
+        unsafe {
+            match r::kind_of(x) {
+                SEXPTYPE::LGLSXP => {
+                    return match r::LOGICAL_ELT(x, 0) {
+                        0 => "FALSE",
+                        i32::MIN => "NA",
+                        _ => "TRUE",
+                    }
+                    .into();
+                }
+                SEXPTYPE::INTSXP if r::INTEGER_ELT(x, 0) != i32::MIN => return format!("{}L", r::INTEGER_ELT(x, 0)),
+                SEXPTYPE::REALSXP if r::REAL_ELT(x, 0).is_infinite() => {
+                    return if r::REAL_ELT(x, 0) > 0.0 { "Inf" } else { "-Inf" }.into();
+                }
+                SEXPTYPE::REALSXP if r::REAL_ELT(x, 0).abs() < 1e15 => return r::REAL_ELT(x, 0).to_string(),
+                SEXPTYPE::REALSXP if !r::REAL_ELT(x, 0).is_nan() => return format!("{:e}", r::REAL_ELT(x, 0)),
+                SEXPTYPE::INTSXP | SEXPTYPE::REALSXP => return "NA".into(),
+                SEXPTYPE::STRSXP if r::STRING_ELT(x, 0) == r::R_NaString => return "NA".into(),
+                SEXPTYPE::STRSXP => {
+                    let Ok(text) = r::translated(r::STRING_ELT(x, 0)) else { return "a string that is no text".into() };
+                    let more = if text.chars().nth(MOST).is_some() { "..." } else { "" };
+                    return format!("\"{}{more}\"", text.chars().take(MOST).collect::<String>());
+                }
+                _ => {}
+            }
+        }
+    }
+    described(x)
+}
+
+fn described(x: SEXP) -> String {
     let name = match r::kind_of(x) {
         SEXPTYPE::NILSXP => return "NULL".into(),
         SEXPTYPE::LGLSXP => "a logical vector",
@@ -195,6 +231,43 @@ pub fn size(x: SEXP, argument: &str) -> Result<usize> {
     })
 }
 
+/// The dtype that a name is likely to stand for: one of other libraries' short names (`f32`, `bf16`, `i8`), or one that
+/// is at most two letters off.
+fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.trim().to_ascii_lowercase();
+    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let long = match name.strip_suffix(digits).unwrap_or(&name) {
+        "f" | "fp" | "float" => "float",
+        "bf" => "bfloat",
+        "i" | "int" => "int",
+        "u" | "uint" => "uint",
+        "c" => "complex",
+        "b" | "boolean" => return known.iter().copied().find(|k| k.starts_with("bool")),
+        _ => "",
+    };
+    let whole = format!("{long}{digits}");
+    let short = known.iter().copied().find(|k| !long.is_empty() && *k == whole);
+    short.or_else(|| {
+        known.iter().copied().map(|k| (distance(&name, k), k)).min().filter(|(d, _)| *d <= 2).map(|(_, k)| k)
+    })
+}
+
+/// Letters to change, put in or leave out between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(32).enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (above + 1).min(row[j] + 1).min(corner + usize::from(x != *y));
+            corner = above;
+        }
+    }
+    row[b.len()]
+}
+
 /// A dtype by name, R's own names included; None for NULL.
 pub fn dtype(x: SEXP) -> Result<Option<DType>> {
     if r::is_null(x) {
@@ -213,8 +286,12 @@ pub fn dtype(x: SEXP) -> Result<Option<DType>> {
     };
     found.map(Some).ok_or_else(|| {
         let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
-        Error::new(ErrorKind::DType, format!("there is no dtype \"{name}\""))
-            .advise(format!("The dtypes are {}.", known.join(", ")))
+        let error = Error::new(ErrorKind::DType, format!("there is no dtype \"{name}\""));
+        let error = match meant(name, &known) {
+            Some(near) => error.advise(format!("Did you mean \"{near}\"?")),
+            None => error,
+        };
+        error.advise(format!("The dtypes are {}.", known.join(", ")))
     })
 }
 

@@ -42,9 +42,26 @@ pub fn parse(name: &str) -> Result<Device> {
         _ => name.strip_prefix("cuda:").and_then(ordinal),
     };
     found.ok_or_else(|| {
-        let error = Error::new(Kind::Device, format!("there is no device \"{name}\""));
+        let mut error = Error::new(Kind::Device, format!("there is no device \"{name}\""));
+        if let Some(near) = meant(name) {
+            error = error.advise(format!("Did you mean \"{near}\"?"));
+        }
         error.advise("Devices are \"cpu\", \"cuda\", \"cuda:1\" and so on; see `gpu_devices()`.")
     })
+}
+
+/// The device that a name is likely to stand for: `GPU`, `cuda0`, `gpu:1`, `1`.
+fn meant(name: &str) -> Option<String> {
+    let name = name.trim().to_ascii_lowercase();
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let (kind, digits) = (kind.trim_end_matches([':', ' ', '-', '_']), &name[kind.len()..]);
+    match kind {
+        "cpu" | "host" => Some("cpu".into()),
+        "gpu" | "cuda" | "nvidia" if digits.is_empty() => Some("cuda".into()),
+        "gpu" | "cuda" | "nvidia" | "device" => Some(format!("cuda:{digits}")),
+        "" if !digits.is_empty() => Some(format!("cuda:{digits}")),
+        _ => None,
+    }
 }
 
 /// The choice of `set_current`.
