@@ -78,6 +78,33 @@ if (vendored) {
   ), "src/.cargo/config.toml")
 }
 
+# ---- prebuilt kernels -----------------------------------------------------------------------------
+
+# The release tarball has the packs in one archive, in which what they share is there once. The engine reads zstd: so
+# each becomes a frame of that format (RFC 8878) whose blocks are stored, not compressed.
+store_as_zstd <- function(from, to) {
+  bytes <- readBin(from, "raw", file.size(from))
+  little_endian <- function(x, n) as.raw(x %/% 256^(seq_len(n) - 1) %% 256)
+  most <- 2^17 # of a block
+  out <- file(to, "wb")
+  on.exit(close(out))
+  # the magic number; a frame of one segment, whose length takes four bytes
+  writeBin(c(as.raw(c(0x28, 0xb5, 0x2f, 0xfd, 0xa0)), little_endian(length(bytes), 4)), out)
+  for (begin in seq(0, length(bytes) - 1, by = most)) {
+    size <- min(most, length(bytes) - begin)
+    writeBin(c(little_endian(8 * size + (begin + size == length(bytes)), 3), bytes[begin + seq_len(size)]), out)
+  }
+}
+
+packs <- "src/rust/crates/engine/ptx"
+if (file.exists(file.path(packs, "packs.tar.xz"))) {
+  unpacked <- tempfile("packs")
+  if (utils::untar(file.path(packs, "packs.tar.xz"), exdir = unpacked) != 0)
+    fail(packs, "/packs.tar.xz cannot be unpacked.")
+  for (name in list.files(unpacked)) store_as_zstd(file.path(unpacked, name), file.path(packs, paste0(name, ".zst")))
+  unlink(unpacked, recursive = TRUE)
+}
+
 # ---- the compiler of the engine's C++ loops -------------------------------------------------------
 
 # The cc crate takes a command with flags, so R's own words do. On Linux and macOS they are passed only

@@ -6,6 +6,12 @@ stage=build/dist/verdigris
 
 tools/build/copy-source.sh $stage
 tools/build/vendor.py $stage/src/rust $stage/src/rust/vendor.tar.xz
+# the packs of prebuilt kernels, for tools/config.R: one archive is a fifth smaller than all of them
+packs=$stage/src/rust/crates/engine/ptx
+zstd -dq --rm "$packs"/*.zst
+names=$(cd "$packs" && ls | grep -v '[.]txt$')
+# shellcheck disable=SC2086
+(cd "$packs" && tar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u+rw,go=r -c $names | xz --lzma2=preset=9e,lc=2,lp=2,pb=3 -T1 >packs.tar.xz && rm $names)
 rm -f build/verdigris_*.tar.gz
 (cd build && R CMD build dist/verdigris)
 rm -rf build/dist

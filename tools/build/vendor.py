@@ -31,6 +31,8 @@ def included(crate):
     """The files that the crate's sources name in include!, include_str! or include_bytes!."""
     found = set()
     for source in crate.rglob("*.rs"):
+        if source.relative_to(crate).parts[0] in UNREAD_FOLDERS:
+            continue
         text = source.read_text(errors="replace")
         for name in re.findall(r'include(?:_str|_bytes)?!\s*\(\s*"([^"]+)"', text):
             found.add((source.parent / name).resolve())
@@ -51,6 +53,17 @@ def unread(crate, path, keep):
     return len(inside.parts) == 1 and path.suffix in PROSE
 
 
+TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;")
+
+
+def test_modules(crate):
+    """The files and folders of modules that are compiled for the crate's own tests alone."""
+    for source in sorted(crate.rglob("*.rs")):
+        home = source.parent if source.name in {"lib.rs", "mod.rs", "main.rs"} else source.with_suffix("")
+        for name in TEST_MODULE.findall(source.read_text(errors="replace")):
+            yield from (path for path in (home / f"{name}.rs", home / name) if path.exists())
+
+
 def off_modules(crate, features):
     """The module folders of cudarc that no feature in use turns on: `driver` needs itself alone."""
     on = set(features)
@@ -62,6 +75,8 @@ def trim(crate, features):
     if crate.name.split("-")[0] == "cudarc":
         for folder in off_modules(crate, features):
             shutil.rmtree(folder)
+    for path in list(test_modules(crate)):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in sorted(crate.rglob("*")):
         if path.is_file() and unread(crate, path, keep):
             path.unlink()
