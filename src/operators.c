@@ -74,6 +74,9 @@ static int same_values(SEXP a, SEXP b) {
   return 1;
 }
 
+// How many times a series of this shape has.
+static R_xlen_t times_of(SEXP dims, R_xlen_t n) { return dims == R_NilValue ? n : INTEGER_ELT(dims, 0); }
+
 // Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R
 // does not tell quickly. Half of what recording costs is attributes that are not there.
 #if R_VERSION < R_Version(4, 5, 0)
@@ -127,10 +130,13 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     if (xts ? nx < ny : ny < nx) vg_say("stop_as_base", "time-series/vector length mismatch");
     series = xts ? x : y;
   }
-  // base R's error: setAttrib() does not look at the length of an S4 object
-  if (series != R_NilValue && (nx == 0 || ny == 0)) {
-    UNPROTECT(1);
-    return R_NilValue;
+  // base R's error, where the result has other times: of an S4 object setAttrib() does not ask whether tsp fits
+  if (series != R_NilValue) {
+    R_xlen_t times = nx == 0 || ny == 0 ? 0 : times_of(dims, nx > ny ? nx : ny);
+    if (times != times_of(Rf_getAttrib(series, R_DimSymbol), Rf_xlength(series))) {
+      UNPROTECT(1);
+      return R_NilValue;
+    }
   }
   if (nx > 0 && ny > 0 && (nx > ny ? nx % ny : ny % nx) != 0)
     vg_say("warn_as_base", "longer object length is not a multiple of shorter object length");

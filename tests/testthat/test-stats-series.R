@@ -83,11 +83,13 @@ test_that("a list is a grouping of ave() as interaction() takes it", {
   expect_all_same(found)
 })
 
-test_that("an empty array beside a time series is what base R makes of it", {
+test_that("an array of another shape beside a time series is what base R makes of it", {
   series <- list(ts(1:6), ts(c(1.5, 2)), ts(matrix(c(1, 4, 2, 8, 5, 7), 3L), start = 5))
   operators <- c("+", "-", "*", "/", "^", "%%", "%/%", "==", "<", "&", "|")
   found <- list()
-  for (operator in operators) for (y in series) for (x in list(integer(), numeric(), logical())) {
+  for (operator in operators) for (y in series) for (x in list(integer(), numeric(), logical(),
+    matrix(1:6, 3L), matrix(1:6, 2L), matrix(1:6, 6L), matrix(2, 1L), array(1:6, 6L), array(1:6, c(3L, 2L, 1L)), 3,
+    1:6, matrix(1, 0L, 2L))) {
     f <- get(operator)
     found <- c(found, compare(f, list(x, y), what = operator), compare(f, list(y, x), what = paste(operator, "reversed")))
   }
