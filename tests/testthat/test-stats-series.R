@@ -91,7 +91,8 @@ test_that("an array of another shape beside a time series is what base R makes o
     matrix(1:6, 3L), matrix(1:6, 2L), matrix(1:6, 6L), matrix(2, 1L), array(1:6, 6L), array(1:6, c(3L, 2L, 1L)), 3,
     1:6, matrix(1, 0L, 2L))) {
     f <- get(operator)
-    found <- c(found, compare(f, list(x, y), what = operator), compare(f, list(y, x), what = paste(operator, "reversed")))
+    found <- c(found, compare(f, list(x, y), what = operator),
+      compare(f, list(y, x), what = paste(operator, "reversed")))
   }
   expect_all_same(found)
 })

@@ -16,7 +16,7 @@ suppressMessages({
 })
 options(verdigris.host_access = "allow")
 env <- new.env(parent = asNamespace("verdigris"))
-source_test_helpers("tests/testthat", env)
+invisible(source_test_helpers("tests/testthat", env))
 odd <- function(seed) {
   set.seed(seed)
   call <- env$odd_call()
