@@ -1,5 +1,5 @@
-# Odd calls and random programs in many child processes, each with seeds of its own: none may end R, hang, panic, or give
-# another value than base R. It runs where the installed package is: here, on the emulated GPU, or on a GPU machine
+# Odd calls and random programs in many child processes, each with seeds of its own: none may end R, hang, panic, or
+# give another value than base R. It runs where the installed package is: here, on the emulated GPU, or on a GPU machine
 # that has what tools/gpu/gpu-pack.sh packs.
 #
 # usage: R_LIBS=build/library Rscript tools/test/odd-calls.R [CALLS [PROGRAMS [PROCESSES [DEVICE ...]]]]
@@ -34,7 +34,7 @@ folder <- "build/odd-calls"
 unlink(folder, recursive = TRUE)
 dir.create(folder, recursive = TRUE)
 
-# ---- what is to be done: pieces of some seconds, of each kind in turn -------------------------------------------------
+# ---- what is to be done: pieces of some seconds, of each kind in turn -----------------------------
 
 pieces <- function(kind, device, from, count, size) {
   if (count <= 0) return(NULL)
@@ -51,7 +51,7 @@ all <- do.call(rbind, lapply(seq_along(devices), function(d) {
 }))
 all <- all[order(all$turn), ]
 
-# ---- one piece: one process after the other, until its seeds are done -------------------------------------------------
+# ---- one piece: one process after the other, until its seeds are done -----------------------------
 
 run_piece <- function(k) {
   piece <- all[k, ]
@@ -97,7 +97,7 @@ run_piece <- function(k) {
 
 results <- parallel::mclapply(seq_len(nrow(all)), run_piece, mc.cores = processes, mc.preschedule = FALSE)
 
-# ---- the summary ------------------------------------------------------------------------------------------------------
+# ---- the summary ----------------------------------------------------------------------------------
 
 broken <- !vapply(results, is.list, NA)
 results[broken] <- lapply(results[broken], function(r)
@@ -113,9 +113,11 @@ for (kind in unique(all$kind)) for (device in unique(all$device[all$kind == kind
   done <- done + sum(of(rows, "done"))
   ended <- of(rows, "ended")
   count <- function(word) sum(startsWith(as.character(ended), word))
-  cat(sprintf("%-8s on %-4s %6.0f of %6.0f (seeds %.0f to %.0f), %d processes: %d crashes, %d hangs, %d aborts, %d unequal\n",
-    kind, device, sum(of(rows, "done")), sum(all$to[rows] - all$from[rows] + 1), min(all$from[rows]), max(all$to[rows]),
-    sum(of(rows, "started")), count("crash"), count("hang"), count("abort"), length(of(rows, "found"))))
+  line <- paste0("%-8s on %-4s %6.0f of %6.0f (seeds %.0f to %.0f), %d processes: ",
+    "%d crashes, %d hangs, %d aborts, %d unequal\n")
+  cat(sprintf(line, kind, device, sum(of(rows, "done")), sum(all$to[rows] - all$from[rows] + 1), min(all$from[rows]),
+    max(all$to[rows]), sum(of(rows, "started")), count("crash"), count("hang"), count("abort"),
+    length(of(rows, "found"))))
 }
 cat(sprintf("odd-calls.R: %.0f of %.0f, %d processes at a time, %.0f s, %d failures\n", done, asked, processes,
   as.double(Sys.time()) - began, length(lines)))

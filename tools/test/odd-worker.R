@@ -1,5 +1,5 @@
-# One process of tools/test/odd-calls.sh: makes the odd calls, or runs the random programs, of these seeds. It writes the
-# seed that it is at before it begins with it, and a line for each seed whose values differ from base R's.
+# One process of tools/test/odd-calls.R: makes the odd calls, or runs the random programs, of these seeds. It writes the
+# seed that it is at before it begins, and a line for each seed whose values differ from base R's.
 #
 # usage: Rscript tools/test/odd-worker.R call|composed|program FROM TO AT FOUND
 #   call       an odd call (tests/testthat/helper-odd.R); composed: as a GPU computes it, on the cpu device
