@@ -269,7 +269,8 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
 rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L &&
     is_flag(na.rm)
-  given <- group <- where_it_is(group, gpu_device(x))
+  given <- group <-
+    if (is_host_int64(group)) as_gpu(group, device = gpu_device(x)) else where_it_is(group, gpu_device(x))
   on_base <- function() {
     # of int64 the places among the distinct ones, which doubles may not hold
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
@@ -283,7 +284,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   device <- gpu_device(x)
   # those of a factor are in the order of its levels
   if (is.factor(group)) group <- as_gpu(as.integer(group), device = device) else
-    if (is.integer(group) && !is.object(group) || is_host_int64(group)) group <- as_gpu(group, device = device)
+    if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
   if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())
   values <- if (is_gpu(group)) (whole %||% counted(group))$values else

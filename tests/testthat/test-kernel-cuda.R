@@ -30,7 +30,7 @@ test_that("arguments are checked by number, name and type", {
     fixed = TRUE)
   expect_match(conditionMessage(e), 'gpu_cast(y, "float32")', fixed = TRUE)
   expect_error(axpy(c(1, 2), x, 1, 2), "takes an array, not a double vector", class = "verdigris_error_dtype")
-  expect_error(axpy(x, x, "1", 2), "takes one number, not a character", class = "verdigris_error_dtype")
+  expect_error(axpy(x, x, "1", 2), 'takes one number, not "1"', class = "verdigris_error_dtype")
   expect_error(axpy(x, x, 1, 2.5), "argument `n` of kernel `axpy` is `int`: it takes a whole number, not 2.5",
     class = "verdigris_error_dtype")
   expect_error(axpy(x, x, 1, 2^31), "outside", class = "verdigris_error_dtype")
