@@ -48,7 +48,7 @@ impl Tree {
         if outer == 1 || length > 2048 || length > 512 && outer < 512 {
             // merging moments is much arithmetic
             let longer = if matches!(reduction, Reduction::Var | Reduction::Product) { 4 } else { 1 };
-            return Tree { lanes: MOST_LANES, rows: if all < MANY { 4 } else { 16 * longer } };
+            return Tree { lanes: MOST_LANES, rows: longer * if all < MANY { 4 } else { 16 } };
         }
         // short groups are a tile each
         let lanes = match length {

@@ -54,8 +54,8 @@ pub fn groups(
     let job = Job { schedule: &schedule, f, register, class_bytes: class.size(), na_rm: na_rm.into(), groups };
     if let Adding::Tree { groups: short, .. } = f.adding {
         let tree = Tree::of(reduction, class, groups);
-        if reduce_tree::is_short(tree, groups) {
-            let status = job.short_trees(tree, short, out)?;
+        if let Some(lanes) = reduce_tree::short_lanes(tree, groups) {
+            let status = job.short_trees(lanes, short, out)?;
             schedule.warn();
             return Ok(status);
         }

@@ -32,9 +32,13 @@ thread_local! {
     static STATE: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
 }
 
-/// Whether groups are neighbours of which a block holds some, each a tile.
-pub(super) fn is_short(tree: Tree, groups: Groups) -> bool {
-    groups.inner == 1 && groups.count() > 0 && tree.lanes <= 128 && (1..=BLOCK).contains(&groups.length)
+/// Lanes of groups of neighbours of which a block holds some, each a tile; None where they are longer. A row that is not
+/// full needs no more lanes than it has places.
+pub(super) fn short_lanes(tree: Tree, groups: Groups) -> Option<usize> {
+    const MOST: usize = 128;
+    let Groups { outer, length, inner } = groups;
+    let fits = inner == 1 && outer > 0 && (1..=BLOCK).contains(&length);
+    (fits && (tree.lanes <= MOST || length + ALIGN - 1 <= MOST)).then_some(tree.lanes.min(MOST))
 }
 
 /// How a reduction's elements are shared out.
@@ -82,7 +86,7 @@ struct Functions {
 impl Job<'_> {
     /// Each group is a few elements that follow each other: a block holds some groups, and is done with at once.
     /// Returns the status bits.
-    pub(super) fn short_trees(&self, tree: Tree, short: Short, out: &mut [u8]) -> Result<u32> {
+    pub(super) fn short_trees(&self, lanes: usize, short: Short, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
@@ -91,7 +95,7 @@ impl Job<'_> {
                 for group in (from..to).step_by(width) {
                     let (n, i) = (width.min(to - group), group * length);
                     let values = self.schedule.evaluate(scratch, i, n * length, self.register, None);
-                    let (first, lanes) = ((i % ALIGN) as i32, tree.lanes as i32);
+                    let (first, lanes) = ((i % ALIGN) as i32, lanes as i32);
                     // SAFETY: n * length values of the class, and room for the results, which no other task has.
                     let bits = unsafe {
                         let out = out.at(group * bytes).cast();
