@@ -65,7 +65,9 @@ test_that("an operation takes the elements from the device, in the type that the
   expect_identical(collect(place), host[c(1, 3, 5)])
   expect_identical(collect(kept), host[host > 0 & !is.na(host)])
   expect_identical(gpu_dtype(single), "float32")
-  expect_identical(collect(single), 1:6 * host * 2)
+  # float32 has no NA
+  without_na <- function(v) ifelse(is.na(v), NaN, v)
+  expect_identical(without_na(collect(single)), without_na(1:6 * host * 2))
   expect_identical(collect(again), host * 2)
   expect_identical(gpu_dtype(narrow), "float32")
   # a double that came of a float32 meets integers as a double
