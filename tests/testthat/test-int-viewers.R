@@ -13,7 +13,7 @@ long <- function(n = 1e6) gpu_seq(1, n, device = test_device) + 1
 
 test_that("fetched bytes are counted", {
   x <- gpu(c(1, 2, 3))
-  expect_identical(fetched_by(as.vector(x)), 24)
+  expect_identical(fetched_by(paste(as.vector(x))), 24)
   expect_identical(fetched_by(collect(gpu(1:3))), 12)
   expect_identical(fetched_by(base::order(x)), 24)
 })

@@ -287,7 +287,7 @@ fn style(effort: Effort, target: Target) -> Style {
 const TOGETHER: usize = 64;
 
 /// Headers that are the body of a kernel, and stand below what it is about.
-const BODIES: [&str; 4] = ["reduce.cuh", "reduce_across.cuh", "scan.cuh", "mask.cuh"];
+const BODIES: [&str; 3] = ["reduce.cuh", "scan.cuh", "mask.cuh"];
 /// What kernels of plans are called.
 const NAMES: [&str; 6] = [elementwise::NAME, tiled::NAME, reduce::NAME, scan::NAME, mask::COUNT, mask::WRITE];
 

@@ -247,6 +247,20 @@ impl Node {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Whether computing it may warn; of a large graph yes.
+    pub fn may_warn(&self) -> bool {
+        const MOST: u32 = 64;
+        match &*self.state() {
+            State::Lazy(_) if self.weight > MOST => true,
+            State::Lazy(expr) => match expr.op {
+                Operation::Call(_) | Operation::Result(_) => true,
+                Operation::Row(op) if op.may_warn(expr.class) => true,
+                _ => expr.args.nodes().any(|node| node.may_warn()),
+            },
+            State::Ready(_) | State::Spilled(_) => false,
+        }
+    }
+
     /// The values, where they are computed and on the device.
     pub fn view(&self) -> Option<View> {
         match &*self.state() {
