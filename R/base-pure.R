@@ -142,7 +142,7 @@ tapply_pure <- function(x, keys, f, more) {
   if (!is_written(f) || is_int64(x) || is.complex(x) || !is_worth_compiling(x) || !are_numbers(more)) return(NULL)
   by <- grouping(keys, gpu_device(x))
   groups <- prod(by$extent)
-  counts <- if (groups > 0) .Call(C_collect, .Call(C_count_bins, by$codes, 1, groups))[seq_len(groups)]
+  counts <- if (groups > 0) group_sizes(by)
   few <- gpu_device(x) != "cpu" && !settings$compose && (groups < MANY_GROUPS || max(counts) > LONG_GROUP)
   if (groups == 0 || few) return(NULL)
   labels <- names(more) %||% character(length(more))

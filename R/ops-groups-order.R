@@ -1,13 +1,18 @@
 # Medians, quantiles and ranks of groups: one sort brings the elements into the order of their groups and, within each,
 # of their values.
 
+# How many elements each group of grouping() has, on the host.
+group_sizes <- function(by) {
+  groups <- prod(by$extent)
+  .Call(C_collect, .Call(C_count_bins, by$codes, 1, groups))[seq_len(groups)]
+}
+
 # The places of the elements in that order, those of no group last; how many each group has, and how many stand before
 # its first one.
 ordered_groups <- function(x, by) {
-  groups <- prod(by$extent)
-  counts <- .Call(C_collect, .Call(C_count_bins, by$codes, 1, groups))[seq_len(groups)]
+  counts <- group_sizes(by)
   at <- order_arrays(list(by$codes, x), TRUE, FALSE, "radix")
-  list(at = at, counts = counts, before = cumsum(c(0, counts))[seq_len(groups)])
+  list(at = at, counts = counts, before = cumsum(c(0, counts))[seq_along(counts)])
 }
 
 # One number of each group, NA where there are no elements.
