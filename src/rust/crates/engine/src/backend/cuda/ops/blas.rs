@@ -1,16 +1,15 @@
 //! Products of matrices and triangular solves by cuBLAS. Types and constants are cudarc's; the functions return plain
 //! numbers as status (see `api`).
 
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use cudarc::cublas::sys::{
     cublasComputeType_t, cublasContext, cublasDiagType_t, cublasGemmAlgo_t, cublasMath_t, cublasStatus_t,
 };
 pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cudaDataType};
 
-use crate::backend::cuda::context::core::lock;
+use super::handles::Handles;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUdeviceptr, CUstream_flags, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
@@ -64,31 +63,14 @@ struct Handle {
     one: GemmSingle,
 }
 
-/// By device and stream: a handle has a workspace, which one stream uses. Never destroyed: at the end of the process
-/// the driver may be gone before us.
-static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
-
-/// Held while a handle is used.
-type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
-
-/// The device's handle; its context must be current.
-fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
-    let mut held = lock(&HANDLES);
-    let handles = held.get_or_insert_with(HashMap::new);
-    let key = (cuda.properties.ordinal, cuda.stream_state().index);
-    let handle = match handles.get(&key) {
-        Some(&known) => known,
-        None => *handles.entry(key).or_insert(make(cuda)?),
-    };
-    Ok((handle, held))
-}
+static HANDLES: Handles<Handle> = Handles::new();
 
 /// Makes the handle of the device's own stream, and has it multiply once in each of two types: cuBLAS loads its kernels
 /// when it runs them first. That happens on a stream of its own, since the other may have work, or be recorded.
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     const N: i64 = 128;
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, one }, _held) = handle(cuda)?;
+    let (Handle { handle, library, one }, _held) = HANDLES.of(cuda, make)?;
     // SAFETY: as in `make`.
     let set_stream = unsafe { library.symbol::<SetStream>("cublasSetStream_v2")? };
     let (mut stream, mut memory) = (Stream::NULL, 0);
@@ -331,7 +313,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
         ));
     }
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, one }, _held) = handle(cuda)?;
+    let (Handle { handle, library, one }, _held) = HANDLES.of(cuda, make)?;
     let (unit, zero) = (factor(dtype, 1.0), factor(dtype, 0.0));
     let (unit, zero) = (unit.pointer(), zero.pointer());
     let (first, second) = (a.view.address(), b.view.address());
@@ -383,7 +365,7 @@ pub fn triangular(
         return Err(Error::new(Kind::Shape, format!("a triangle of {n} rows and {} bytes", b.bytes)));
     }
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, .. }, _held) = handle(cuda)?;
+    let (Handle { handle, library, .. }, _held) = HANDLES.of(cuda, make)?;
     // SAFETY: the types are those of cublas_v2.h, with the status as a number.
     let trsm = unsafe { library.symbol::<Trsm>(&format!("cublas{}trsm_v2_64", letter(dtype)?))? };
     // the upper triangle of what is stored transposed lies below the diagonal

@@ -3,6 +3,7 @@
 pub mod blas;
 pub mod gather;
 pub mod grouped;
+mod handles;
 pub mod mask;
 pub mod preload;
 pub mod rank;

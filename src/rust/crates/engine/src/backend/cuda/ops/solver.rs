@@ -1,15 +1,14 @@
 //! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `api`); the other
 //! types are cuBLAS's, which cuSOLVER's header shares.
 
-use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use super::blas::{
     cublasFillMode_t as Triangle, cublasOperation_t as Operation, cublasSideMode_t as Side, cudaDataType as Data,
     data_type, letter, operation,
 };
-use crate::backend::cuda::context::core::lock;
+use super::handles::Handles;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUdeviceptr, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
@@ -41,28 +40,12 @@ struct Handle {
     library: &'static Loaded,
 }
 
-/// By device and stream. Never destroyed: at the end of the process the driver may be gone before us.
-static HANDLES: Mutex<Option<HashMap<(u32, u32), Handle>>> = Mutex::new(None);
-
-/// Held while a handle is used.
-type Held = MutexGuard<'static, Option<HashMap<(u32, u32), Handle>>>;
-
-/// The device's handle; its context must be current.
-fn handle(cuda: &Cuda) -> Result<(Handle, Held)> {
-    let mut held = lock(&HANDLES);
-    let handles = held.get_or_insert_with(HashMap::new);
-    let key = (cuda.properties.ordinal, cuda.stream_state().index);
-    let handle = match handles.get(&key) {
-        Some(&known) => known,
-        None => *handles.entry(key).or_insert(make(cuda)?),
-    };
-    Ok((handle, held))
-}
+static HANDLES: Handles<Handle> = Handles::new();
 
 /// Makes the handle of the device's own stream.
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     let _entered = cuda.enter()?;
-    handle(cuda).map(drop)
+    HANDLES.of(cuda, make).map(drop)
 }
 
 fn make(cuda: &Cuda) -> Result<Handle> {
@@ -181,7 +164,7 @@ fn need(holds: bool) -> Result<()> {
 
 pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
-    let (solver, _held) = handle(cuda)?;
+    let (solver, _held) = HANDLES.of(cuda, make)?;
     letter(dtype)?;
     let data = |dtype| data_type(dtype).expect("a float or complex dtype");
     let (t, t_real) = (data(dtype), data(real(dtype)));
