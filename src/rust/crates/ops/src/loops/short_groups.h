@@ -59,7 +59,8 @@ VG_FN void sum_packs(f64x4& hi, f64x4& lo, i64x4& any, const f64* x, i32 start, 
   }
 }
 template <bool EXACTLY> VG_FN dd merged_lanes(f64x4 hi, f64x4 lo) {
-  return merged<EXACTLY>(merged<EXACTLY>(dd{hi[0], lo[0]}, dd{hi[1], lo[1]}), merged<EXACTLY>(dd{hi[2], lo[2]}, dd{hi[3], lo[3]}));
+  return merged<EXACTLY>(merged<EXACTLY>(dd{hi[0], lo[0]}, dd{hi[1], lo[1]}),
+                         merged<EXACTLY>(dd{hi[2], lo[2]}, dd{hi[3], lo[3]}));
 }
 template <bool EXACTLY> VG_FN dd short_sum(i64x4& any, const f64* x, i32 start, i32 end, i32 lanes) {
   f64x4 hi, lo;
@@ -83,7 +84,7 @@ template <bool EXACTLY> VG_FN dd short_sum(i64x4& any, const f64* x, i32 start, 
 template <bool EXACTLY>
 VG_FN void four_sums(dd* out, i64x4& any, const f64* x, i32 start, i32 length) {
   f64x4 hi[4], lo[4];
-  for (int g = 0; g < 4; g++) sum_packs<EXACTLY>(hi[g], lo[g], any, x, start + g * length, start + (g + 1) * length, 0, 1);
+  for (int g = 0; g < 4; g++, start += length) sum_packs<EXACTLY>(hi[g], lo[g], any, x, start, start + length, 0, 1);
   f64x4 h[4], l[4];
   for (int k = 0; k < 4; k++) {
     h[k] = f64x4{hi[0][k], hi[1][k], hi[2][k], hi[3][k]};
@@ -109,7 +110,10 @@ template <class T> VG_FN bool short_sums(dd* out, const T* __restrict x, i32 fir
   i64x4 any = {};
   i32 g = 0;
   if (lanes == 4) for (; g + 4 <= n; g += 4) four_sums<EXACTLY>(out + g, any, place, 4 + first + g * length, length);
-  for (; g < n; g++) out[g] = short_sum<EXACTLY>(any, place, 4 + first + g * length, 4 + first + (g + 1) * length, lanes);
+  for (; g < n; g++) {
+    const i32 start = 4 + first + g * length;
+    out[g] = short_sum<EXACTLY>(any, place, start, start + length, lanes);
+  }
   return !any_beyond(any);
 }
 template <class T> VG_FN bool none_missing(const T* __restrict x, i32 n) {
@@ -117,8 +121,19 @@ template <class T> VG_FN bool none_missing(const T* __restrict x, i32 n) {
   for (i32 k = 0; k < n; k++) missing |= (u32)!is_known(x[k]);
   return !missing;
 }
-VG_FN void set_sum(Sum<f64>& a, dd s) { a.s = s; }
-VG_FN void set_sum(Sum<f32>& a, dd s) { a.s = s.hi; }
+// The accumulator of so many elements with this sum.
+VG_FN void set_sum(Sum<f64>& a, dd s, i32) { a.s = s; }
+VG_FN void set_sum(Sum<f32>& a, dd s, i32) { a.s = s.hi; }
+template <class T> VG_FN void set_sum(Mean<T>& a, dd s, i32 n) { set_sum(a.s, s, n); a.n = n; }
+template <class A, class T>
+VG_FN bool values_of_sums(f64* o, const T* x, i32 first, i32 length, i32 n, i32 lanes, bool narm, u32& w) {
+  if (narm && !none_missing(x, n * length)) return false;
+  dd sums[MOST];
+  if (!short_sums(sums, x, first, length, n, lanes)) return false;
+  A a = A::start();
+  for (i32 g = 0; g < n; g++) { set_sum(a, sums[g], length); o[g] = A::finish(a, w); }
+  return true;
+}
 
 // `n` groups that follow each other, each to its value, or false; the first begins at place `first`.
 template <class A, class T> struct Short {
@@ -126,23 +141,12 @@ template <class A, class T> struct Short {
 };
 template <class T> struct Short<Sum<T>, T> {
   VG_FN bool values(f64* o, const T* x, i32 first, i32 length, i32 n, i32 lanes, bool narm, u32& w) {
-    if (narm && !none_missing(x, n * length)) return false;
-    dd sums[MOST];
-    if (!short_sums(sums, x, first, length, n, lanes)) return false;
-    Sum<T> a = Sum<T>::start();
-    for (i32 g = 0; g < n; g++) { set_sum(a, sums[g]); o[g] = Sum<T>::finish(a, w); }
-    return true;
+    return values_of_sums<Sum<T>>(o, x, first, length, n, lanes, narm, w);
   }
 };
 template <class T> struct Short<Mean<T>, T> {
   VG_FN bool values(f64* o, const T* x, i32 first, i32 length, i32 n, i32 lanes, bool narm, u32& w) {
-    if (narm && !none_missing(x, n * length)) return false;
-    dd sums[MOST];
-    if (!short_sums(sums, x, first, length, n, lanes)) return false;
-    Mean<T> a = Mean<T>::start();
-    a.n = length;
-    for (i32 g = 0; g < n; g++) { set_sum(a.s, sums[g]); o[g] = Mean<T>::finish(a, w); }
-    return true;
+    return values_of_sums<Mean<T>>(o, x, first, length, n, lanes, narm, w);
   }
 };
 template <> struct Short<Sum<c128>, c128> {

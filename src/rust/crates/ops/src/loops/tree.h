@@ -4,7 +4,7 @@
 // Row<A, T> holds up to MOST accumulators A of elements T:
 //   start(n, special)  the first n, empty
 //   add(at, x, n)      x[k] to accumulator at + k
-//   add_four(x, step, n)       to accumulator k x[k], x[k + step], x[k + 2 step] and x[k + 3 step] (add_all in reduce.h)
+//   add_four(x, step, n)       to accumulator k x[k], x[k + step], x[k + 2 step] and x[k + 3 step] (reduce.h: add_all)
 //   is_right()         whether all that was added was as usual: finite and not huge. If not, the tile is to be reduced
 //                      once more by one that was started as special, which takes any elements
 //   get(k)             an accumulator
@@ -34,7 +34,9 @@ VG_FN i64x4 beyond_4(f64x4 x, u32 limit) {
   memcpy(&bits, &x, 32);
   return (i64)limit * 0x100000000ll - 1 - (bits & 0x7FFFFFFFFFFFFFFFll);
 }
-VG_FN i64 beyond(f64 x, u32 limit) { return (i64)limit * 0x100000000ll - 1 - (i64)(bits_of(x) & 0x7FFFFFFFFFFFFFFFull); }
+VG_FN i64 beyond(f64 x, u32 limit) {
+  return (i64)limit * 0x100000000ll - 1 - (i64)(bits_of(x) & 0x7FFFFFFFFFFFFFFFull);
+}
 VG_FN i64x4 load_beyonds(const i64* x) { i64x4 v; memcpy(&v, x, 32); return v; }
 VG_FN void store_beyonds(i64* x, i64x4 v) { memcpy(x, &v, 32); }
 VG_FN bool any_beyond(i64x4 a) { return ((a[0] | a[1]) | (a[2] | a[3])) < 0; }
@@ -53,7 +55,9 @@ VG_FN void pairs_4(const f64* x, f64x4& left, f64x4& right) {
 template <class A, class T> struct Row {
   A a[MOST];
   void start(i32 n, bool) { for (i32 k = 0; k < n; k++) a[k] = A::start(); }
-  void add(i32 at, const T* __restrict x, i32 n, bool narm) { for (i32 k = 0; k < n; k++) A::add(a[at + k], x[k], narm); }
+  void add(i32 at, const T* __restrict x, i32 n, bool narm) {
+    for (i32 k = 0; k < n; k++) A::add(a[at + k], x[k], narm);
+  }
   void add_four(const T* __restrict x, i32 step, i32 n, bool narm) {
     for (i32 r = 0; r < 4; r++) add(0, x + (i64)r * step, n, narm);
   }
@@ -75,6 +79,22 @@ template <class F> VG_FN void in_pairs(i32 half, i32 width, F each) {
     const i32 left = 2 * j * width + k;
     each(left, left + width, j * width + k);
   }
+}
+
+// What a row does by A::add and A::merge themselves, for elements that are not as usual.
+template <class R, class T> VG_FN void add_each(R& row, i32 at, const T* x, i32 n, bool narm) {
+  for (i32 k = 0; k < n; k++) {
+    typename R::A a = row.get(at + k);
+    R::A::add(a, x[k], narm);
+    row.put(at + k, a);
+  }
+}
+template <class R> VG_FN void halve_each(const R& row, R& out, i32 half, i32 width) {
+  in_pairs(half, width, [&](i32 a, i32 b, i32 to) {
+    typename R::A low = row.get(a);
+    R::A::merge(low, row.get(b));
+    out.put(to, low);
+  });
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -128,11 +148,7 @@ template <> struct Row<Sum<f64>, f64> {
       huge |= (u32)((size_of(known[k]) >= HUGE_SIZE) | (usual[at + k] < HUGE_SIZE));
     }
     if (!huge && (narm || !missing)) { add_usual(at, known, n); return; }
-    for (i32 k = 0; k < n; k++) {
-      A a = get(at + k);
-      A::add(a, x[k], narm);
-      put(at + k, a);
-    }
+    add_each(*this, at, x, n, narm);
   }
   void add_four(const f64* __restrict x, i32 step, i32 n, bool narm) {
     if (special || n % 4 != 0) {
@@ -153,11 +169,7 @@ template <> struct Row<Sum<f64>, f64> {
   void halve(Row& __restrict out, i32 half, i32 width) const {
     out.special = special;
     if (special) {
-      in_pairs(half, width, [&](i32 a, i32 b, i32 to) {
-        A low = get(a);
-        A::merge(low, get(b));
-        out.put(to, low);
-      });
+      halve_each(*this, out, half, width);
       return;
     }
     const f64 *__restrict h = hi, *__restrict l = lo;
@@ -230,7 +242,10 @@ template <> struct Row<Sum<c128>, c128> {
   void add_four(const c128* x, i32 step, i32 n, bool narm) {
     for (i32 r = 0; r < 4; r++) add(0, x + (i64)r * step, n, narm);
   }
-  void halve(Row& __restrict out, i32 half, i32 width) const { re.halve(out.re, half, width); im.halve(out.im, half, width); }
+  void halve(Row& __restrict out, i32 half, i32 width) const {
+    re.halve(out.re, half, width);
+    im.halve(out.im, half, width);
+  }
 };
 
 // ---- means ----------------------------------------------------------------------------------------
@@ -311,11 +326,7 @@ template <> struct Row<Product<f64>, f64> {
       return;
     }
     plain = false;
-    for (i32 k = 0; k < n; k++) {
-      A a = get(at + k);
-      A::add(a, x[k], narm);
-      put(at + k, a);
-    }
+    add_each(*this, at, x, n, narm);
   }
   void add_four(const f64* x, i32 step, i32 n, bool narm) {
     for (i32 r = 0; r < 4; r++) add(0, x + (i64)r * step, n, narm);
@@ -360,11 +371,7 @@ template <> struct Row<Var<f64>, f64> {
   bool is_right() const { return !any_beyond(load_beyonds(beyonds)); }
   void add(i32 at, const f64* __restrict x, i32 n, bool narm) {
     if (special) {
-      for (i32 k = 0; k < n; k++) {
-        A a = get(at + k);
-        A::add(a, x[k], narm);
-        put(at + k, a);
-      }
+      add_each(*this, at, x, n, narm);
       return;
     }
     f64 *__restrict p = pivot + at, *__restrict c = count + at;
@@ -419,11 +426,7 @@ template <> struct Row<Var<f64>, f64> {
   void halve(Row& __restrict out, i32 half, i32 width) const {
     out.special = special;
     if (special) {
-      in_pairs(half, width, [&](i32 a, i32 b, i32 to) {
-        A low = get(a);
-        A::merge(low, get(b));
-        out.put(to, low);
-      });
+      halve_each(*this, out, half, width);
       return;
     }
     const f64* from[6] = {pivot, s_hi, s_lo, q_hi, q_lo, count};
@@ -472,7 +475,8 @@ template <> struct Row<Var<f64>, f64> {
       f64* __restrict op, f64* __restrict osh, f64* __restrict osl, f64* __restrict oqh, f64* __restrict oql,
       f64* __restrict oc, i32 n) {
     for (i32 k = 0; k < n; k++) {
-      const dd g = two_sum(rp[k], -lp[k]), c = {rc[k], 0}, shift = multiplied(c, g), rs = {rsh[k], rsl[k]}, rq = {rqh[k], rql[k]};
+      const dd g = two_sum(rp[k], -lp[k]), c = {rc[k], 0}, shift = multiplied(c, g);
+      const dd rs = {rsh[k], rsl[k]}, rq = {rqh[k], rql[k]};
       dd both = {2 * rs.hi, 2 * rs.lo}, s = {lsh[k], lsl[k]}, q = {lqh[k], lql[k]};
       add_up(both, shift);
       add_up(q, rq); add_up(q, multiplied(g, both));
@@ -502,11 +506,7 @@ template <> struct Row<Var<f32>, f32> {
   bool is_right() const { return special || total == 0; }
   void add(i32 at, const f32* __restrict x, i32 n, bool narm) {
     if (special) {
-      for (i32 k = 0; k < n; k++) {
-        A a = get(at + k);
-        A::add(a, x[k], narm);
-        put(at + k, a);
-      }
+      add_each(*this, at, x, n, narm);
       return;
     }
     f64 *__restrict p = pivot + at, *__restrict sums = s + at, *__restrict squares = q + at, *__restrict c = count + at;
@@ -527,11 +527,7 @@ template <> struct Row<Var<f32>, f32> {
   void halve(Row& __restrict out, i32 half, i32 width) const {
     out.special = special;
     if (special) {
-      in_pairs(half, width, [&](i32 a, i32 b, i32 to) {
-        A low = get(a);
-        A::merge(low, get(b));
-        out.put(to, low);
-      });
+      halve_each(*this, out, half, width);
       return;
     }
     const f64 *__restrict p = pivot, *__restrict sums = s, *__restrict squares = q, *__restrict c = count;
