@@ -81,8 +81,8 @@ fn main() {
     }
 }
 
-/// The unit of those that processors with AVX2 and fused multiply-add run, where the target is an x86. Both versions
-/// round alike: nothing is fused that the source does not ask for.
+/// The reductions once more, compiled for AVX2 and FMA on x86-64 and chosen by the processor at run time. Both versions
+/// round alike: no multiply-add is fused that the source does not ask for.
 const WIDE: &str = "reductions_wide";
 
 fn has_wide() -> bool {
@@ -455,11 +455,11 @@ fn write_folds(text: &mut String, table: &str, suffix: &str) {
                 names.iter().map(field).collect::<Vec<String>>().join(", ")
             };
             let adding = match r.is_exact(class) {
-                true => format!("Adding::Any {{ {} }}", fields(&["fold", "rows", "short"])),
+                true => format!("Adding::Any(InAnyOrder {{ {} }})", fields(&["fold", "rows", "short"])),
                 false => {
                     let fours = r == Reduction::Var && class == Class::F64;
                     format!(
-                        "Adding::Tree {{ {}, fours: {fours} }}",
+                        "Adding::Tree(InTree {{ {}, fours: {fours} }})",
                         fields(&["bytes", "begin", "walk", "collapse", "groups"])
                     )
                 }

@@ -39,34 +39,37 @@ pub struct Folding {
 
 /// How many elements are added.
 pub enum Adding {
-    /// In any order (`fold.h`).
-    Any {
-        /// Elements that follow each other, from a place in their group on, into one accumulator.
-        fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
-        /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into
-        /// accumulator `k`.
-        rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
-        /// Whole groups of neighbours, of some length, so many: their values, and status bits.
-        short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
-    },
-    /// In the order of [`crate::tree`] (`tree.h`). The state holds accumulators side by side, `BLOCK` at most.
-    Tree {
-        /// Bytes of a state.
-        bytes: unsafe extern "C" fn() -> i32,
-        /// Makes so many accumulators empty; special ones take any elements.
-        begin: unsafe extern "C" fn(*mut c_void, i32, i32),
-        /// The elements of a tile from a place on: place, elements, how many, lanes of a row, whether four rows are
-        /// added together, na.rm.
-        walk: unsafe extern "C" fn(*mut c_void, i64, *const c_void, i32, i32, i32, i32),
-        /// Merges so many lanes, a power of two, of some width each, into accumulators; whether they are special. 0
-        /// where the tile is to be reduced again by special ones.
-        collapse: unsafe extern "C" fn(*mut c_void, *mut c_void, i32, i32, i32) -> i32,
-        /// Whole groups of neighbours to their values: where the first begins in its row, length, how many, lanes;
-        /// status bits.
-        groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32, i32, i32) -> u32,
-        /// Whether it matters which four rows are added together (`ADDS_ALL`).
-        fours: bool,
-    },
+    Any(InAnyOrder),
+    Tree(InTree),
+}
+
+/// In any order (`fold.h`).
+pub struct InAnyOrder {
+    /// Elements that follow each other, from a place in their group on, into one accumulator.
+    pub fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
+    /// Rows, from a place in their groups on: how many, of how many elements; element `k` of each into accumulator `k`.
+    pub rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
+    /// Whole groups of neighbours, of some length, so many: their values, and status bits.
+    pub short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
+}
+
+/// In the order of [`crate::tree`] (`tree.h`). The state holds accumulators side by side, `BLOCK` at most.
+pub struct InTree {
+    /// Bytes of a state.
+    pub bytes: unsafe extern "C" fn() -> i32,
+    /// Makes so many accumulators empty; special ones take any elements.
+    pub begin: unsafe extern "C" fn(*mut c_void, i32, i32),
+    /// The elements of a tile from a place on: place, elements, how many, lanes of a row, whether four rows are added
+    /// together, na.rm.
+    pub walk: unsafe extern "C" fn(*mut c_void, i64, *const c_void, i32, i32, i32, i32),
+    /// Merges so many lanes, a power of two, of some width each, into accumulators; whether they are special. 0 where
+    /// the tile is to be reduced again by special ones.
+    pub collapse: unsafe extern "C" fn(*mut c_void, *mut c_void, i32, i32, i32) -> i32,
+    /// Whole groups of neighbours to their values: where the first begins in its row, length, how many, lanes; status
+    /// bits.
+    pub groups: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32, i32, i32) -> u32,
+    /// Whether it matters which four rows are added together (`ADDS_ALL`).
+    pub fours: bool,
 }
 
 impl Folding {

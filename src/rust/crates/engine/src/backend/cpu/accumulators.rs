@@ -43,6 +43,20 @@ impl Accumulators {
         self.size
     }
 
+    /// Merges `count` parts of n accumulators each into the first: pairwise, by bit 0 of their numbers first. Part 0 is
+    /// at `first`, and each `stride` accumulators behind the one before it.
+    pub fn merge_pairwise(&mut self, f: &Folding, first: usize, count: usize, stride: usize, n: usize) {
+        let mut by = 1;
+        while by < count {
+            for k in (0..count - by).step_by(2 * by) {
+                let (low, high) = (self.at(first + k * stride), self.at(first + (k + by) * stride));
+                // SAFETY: both are n accumulators of this kind.
+                unsafe { (f.merge)(low, high, n as i32) };
+            }
+            by *= 2;
+        }
+    }
+
     /// For tasks that have some of the accumulators each to themselves.
     pub fn shared(&mut self) -> Shared {
         Shared(self.memory.start())

@@ -168,16 +168,8 @@ fn column(
             tables.reduce(task * span, span, 0, &add);
         }
     })?;
-    let part = |k: usize| k * levels * groups;
-    let mut by = 1;
-    while by < spans {
-        for k in (0..spans - by).step_by(2 * by) {
-            // SAFETY: tables of `groups` accumulators each.
-            unsafe { (f.merge)(tables.at(part(k)), tables.at(part(k + by)), groups as i32) };
-        }
-        by *= 2;
-    }
-    // SAFETY: as above, and room for their values.
+    tables.merge_pairwise(f, 0, spans, levels * groups, groups);
+    // SAFETY: a table of `groups` accumulators, and room for their values.
     unsafe { (f.finish)(out.as_mut_ptr().cast(), tables.at(0), groups as i32) };
     Ok(())
 }
@@ -194,7 +186,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Reduces `count` chunks, a power of two, of those that there are, into the table of a level.
+    /// Reduces up to `count` chunks, a power of two, from chunk `from` on into the table of a level.
     fn reduce(&self, from: usize, count: usize, level: usize, add: &impl Fn(usize, *mut c_void)) {
         // SAFETY: there is a table for each halving of a span, and one more.
         let table = |level: usize| unsafe { self.start.cast::<u8>().add(level * self.bytes).cast::<c_void>() };

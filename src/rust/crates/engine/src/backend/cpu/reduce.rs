@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::BLOCK;
-use verdigris_ops::loops::{Adding, Folding};
+use verdigris_ops::loops::{Adding, Folding, InAnyOrder};
 use verdigris_ops::parallel::spread;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::tree::Tree;
@@ -25,14 +25,6 @@ const SHORT: usize = 64;
 /// Pieces of one group at most where neighbours belong to different groups: each has an accumulator for every
 /// neighbour.
 const PIECES: usize = 16;
-
-/// The functions of [`Adding::Any`].
-#[derive(Clone, Copy)]
-struct Any {
-    fold: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32),
-    rows: unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32, i32, i32),
-    short: unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32) -> u32,
-}
 
 /// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
 ///
@@ -52,31 +44,28 @@ pub fn groups(
     let schedule = Schedule::new(plan, bound);
     let count = groups.count();
     let job = Job { schedule: &schedule, f, register, class_bytes: class.size(), na_rm: na_rm.into(), groups };
-    if let Adding::Tree { groups: short, .. } = f.adding {
-        let tree = Tree::of(reduction, class, groups);
-        if let Some(lanes) = reduce_tree::short_lanes(tree, groups) {
-            let status = job.short_trees(lanes, short, out)?;
-            schedule.warn();
-            return Ok(status);
+    let status = match &f.adding {
+        Adding::Tree(own) => reduce_tree::short_lanes(Tree::of(reduction, class, groups), groups)
+            .map(|lanes| job.short_trees(lanes, own, out)),
+        Adding::Any(own) if groups.inner == 1 && count > 1 && (1..=SHORT).contains(&groups.length) => {
+            Some(job.short(own, out))
         }
+        Adding::Any(_) => None,
+    };
+    if let Some(status) = status {
+        let status = status?;
+        schedule.warn();
+        return Ok(status);
     }
     let mut all = Accumulators::new(f, count)?;
-    match f.adding {
+    match &f.adding {
         _ if groups.length == 0 || count == 0 => {}
-        Adding::Tree { .. } => job.trees(Tree::of(reduction, class, groups), &mut all)?,
-        Adding::Any { fold, rows, short } => {
-            let any = Any { fold, rows, short };
-            if groups.inner == 1 && count > 1 && groups.length <= SHORT {
-                let status = job.short(any, out)?;
-                schedule.warn();
-                return Ok(status);
-            }
-            match groups.inner {
-                1 => job.segments(any, &mut all)?,
-                2..=BLOCK => job.rows(any, &mut all)?,
-                _ => job.lanes(any, &mut all)?,
-            }
-        }
+        Adding::Tree(own) => job.trees(own, Tree::of(reduction, class, groups), &mut all)?,
+        Adding::Any(own) => match groups.inner {
+            1 => job.segments(own, &mut all)?,
+            2..=BLOCK => job.rows(own, &mut all)?,
+            _ => job.lanes(own, &mut all)?,
+        },
     }
     schedule.warn();
     let (mut status, width) = (0, out.len() / count.max(1));
@@ -119,7 +108,7 @@ impl Job<'_> {
     }
 
     /// Each group is a run of elements that follow each other.
-    fn segments(&self, any: Any, all: &mut Accumulators) -> Result<()> {
+    fn segments(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let length = self.groups.length;
         let pieces = length.div_ceil(PIECE);
         // short groups share a task
@@ -137,7 +126,7 @@ impl Job<'_> {
 
     /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once.
     /// Returns the status bits.
-    fn short(&self, any: Any, out: &mut [u8]) -> Result<u32> {
+    fn short(&self, any: &InAnyOrder, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
@@ -158,7 +147,7 @@ impl Job<'_> {
     }
 
     /// Neighbours belong to different groups, and a block holds some rows of them.
-    fn rows(&self, any: Any, all: &mut Accumulators) -> Result<()> {
+    fn rows(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, .. } = self.groups;
         let most = BLOCK / inner;
         let piece = PIECE.div_ceil(inner).max(length.div_ceil(PIECES)).next_multiple_of(most);
@@ -177,7 +166,7 @@ impl Job<'_> {
     }
 
     /// Neighbours belong to different groups, and a row has many of them: some columns are walked from row to row.
-    fn lanes(&self, any: Any, all: &mut Accumulators) -> Result<()> {
+    fn lanes(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, outer } = self.groups;
         let blocks = inner.div_ceil(BLOCK);
         let (all, size) = (all.shared(), all.size());

@@ -9,7 +9,7 @@ use super::accumulators::{Accumulators, Job};
 use super::blocks::Scratch;
 use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;
-use verdigris_ops::loops::{Adding, BLOCK};
+use verdigris_ops::loops::{InTree, BLOCK};
 use verdigris_ops::parallel::spread;
 use verdigris_ops::reduction::Groups;
 use verdigris_ops::tree::{Tree, ALIGN};
@@ -23,17 +23,14 @@ const SPANS: usize = 16;
 /// The widest element.
 const ELEMENT: usize = 16;
 
-/// Whole groups of neighbours, of some length, so many: [`Adding::Tree`].
-type Short = unsafe extern "C" fn(*mut c_void, *const c_void, i32, i32, i32, i32, i32) -> u32;
-
 thread_local! {
     /// A state and four rows. Taken while it is in use: a long task asks for an interrupt, which may run code of R's
     /// that comes here again.
     static STATE: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lanes of groups of neighbours of which a block holds some, each a tile; None where they are longer. A row that is not
-/// full needs no more lanes than it has places.
+/// Lanes of groups of neighbours of which a block holds some, each a tile; None where they are longer. A row that is
+/// not full needs no more lanes than it has places.
 pub(super) fn short_lanes(tree: Tree, groups: Groups) -> Option<usize> {
     const MOST: usize = 128;
     let Groups { outer, length, inner } = groups;
@@ -75,18 +72,10 @@ impl Shape {
     }
 }
 
-/// The functions of [`Adding::Tree`].
-struct Functions {
-    begin: unsafe extern "C" fn(*mut c_void, i32, i32),
-    walk: unsafe extern "C" fn(*mut c_void, i64, *const c_void, i32, i32, i32, i32),
-    collapse: unsafe extern "C" fn(*mut c_void, *mut c_void, i32, i32, i32) -> i32,
-    fours: bool,
-}
-
 impl Job<'_> {
     /// Each group is a few elements that follow each other: a block holds some groups, and is done with at once.
     /// Returns the status bits.
-    pub(super) fn short_trees(&self, lanes: usize, short: Short, out: &mut [u8]) -> Result<u32> {
+    pub(super) fn short_trees(&self, lanes: usize, f: &InTree, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
@@ -99,7 +88,7 @@ impl Job<'_> {
                     // SAFETY: n * length values of the class, and room for the results, which no other task has.
                     let bits = unsafe {
                         let out = out.at(group * bytes).cast();
-                        short(out, values.cast(), first, length as i32, n as i32, lanes, self.na_rm)
+                        (f.groups)(out, values.cast(), first, length as i32, n as i32, lanes, self.na_rm)
                     };
                     status.fetch_or(bits, Ordering::Relaxed);
                 }
@@ -109,13 +98,9 @@ impl Job<'_> {
     }
 
     /// Reduces all groups into an accumulator each.
-    pub(super) fn trees(&self, tree: Tree, all: &mut Accumulators) -> Result<()> {
-        let Adding::Tree { bytes, begin, walk, collapse, fours, .. } = self.f.adding else {
-            unreachable!("asked before")
-        };
-        let f = Functions { begin, walk, collapse, fours };
+    pub(super) fn trees(&self, f: &InTree, tree: Tree, all: &mut Accumulators) -> Result<()> {
         // SAFETY: reports a size.
-        let bytes = unsafe { bytes() } as usize;
+        let bytes = unsafe { (f.bytes)() } as usize;
         let shape = Shape::new(tree, self.groups);
         let (spans, width) = (shape.spans(), shape.width);
         let tasks = self.groups.outer * shape.columns * spans;
@@ -137,7 +122,7 @@ impl Job<'_> {
                     let mut task = Task {
                         job: self,
                         tree,
-                        f: &f,
+                        f,
                         group: column / shape.columns,
                         from,
                         width: width.min(self.groups.inner - from),
@@ -159,18 +144,11 @@ impl Job<'_> {
         for column in 0..tasks / spans {
             let from = column % shape.columns * width;
             let n = width.min(self.groups.inner - from);
-            let part = |k: usize| (column * spans + k) * room;
-            let mut by = 1;
-            while by < spans {
-                for k in (0..spans - by).step_by(2 * by) {
-                    // SAFETY: both are n accumulators of this kind.
-                    unsafe { (self.f.merge)(parts.at(part(k)), parts.at(part(k + by)), n as i32) };
-                }
-                by *= 2;
-            }
+            let part = column * spans * room;
+            parts.merge_pairwise(self.f, part, spans, room, n);
             let into = all.at(column / shape.columns * self.groups.inner + from);
-            // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(parts.at(part(0)).cast::<u8>(), into.cast(), n * size) };
+            // SAFETY: both are n accumulators of this kind.
+            unsafe { std::ptr::copy_nonoverlapping(parts.at(part).cast::<u8>(), into.cast(), n * size) };
         }
         Ok(())
     }
@@ -180,7 +158,7 @@ impl Job<'_> {
 struct Task<'a> {
     job: &'a Job<'a>,
     tree: Tree,
-    f: &'a Functions,
+    f: &'a InTree,
     group: usize,
     /// The first of the groups that lie abreast, and how many there are.
     from: usize,
@@ -205,7 +183,7 @@ impl Task<'_> {
         unsafe { self.levels.add(level * self.level_bytes).cast() }
     }
 
-    /// Reduces `count` tiles, a power of two, of those that there are, into the accumulators of a level.
+    /// Reduces up to `count` tiles, a power of two, from tile `from` on into the accumulators of a level.
     fn tiles(&mut self, from: usize, count: usize, level: usize) {
         // a group that begins at the first place of a row may have a tile less than others; it is empty as it is
         if from * self.tree.tile() >= self.places() {
