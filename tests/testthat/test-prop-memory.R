@@ -84,6 +84,19 @@ test_that("memory is counted exactly", {
   gpu_sync(test_device) # any call frees it
   expect_identical(memory()[["pending"]], 0)
   expect_identical(memory()[["live"]], start[["live"]])
+
+  # and what is recorded, with what it reads: twice, by two, and through another
+  x <- block(8)
+  y <- x + x
+  z <- sqrt(x * 2) - y
+  rm(x, y)
+  gc()
+  expect_identical(memory()[["live"]] - start[["live"]], 8e6)
+  rm(z)
+  gc()
+  pending <- memory()
+  expect_identical(pending[["live"]], start[["live"]])
+  expect_gte(pending[["pending"]], 8e6)
 })
 
 test_that("a limit holds, garbage makes room below it, and the error says what is held", {

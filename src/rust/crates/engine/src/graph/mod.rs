@@ -7,6 +7,7 @@
 pub mod builder;
 pub(crate) mod epilogue;
 pub mod evaluate;
+pub mod held;
 pub mod node;
 pub mod postpone;
 pub mod spill;
