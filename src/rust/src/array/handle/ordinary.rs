@@ -58,12 +58,12 @@ pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>
     if few || !widens || array.is_shared() || is_capturing(array.device())? {
         return Ok(None);
     }
-    // a warning is to come here, too; on a GPU it is known of when the elements are read
-    if array.device() != Device::Cpu && array.node().may_warn() {
-        return Ok(None);
-    }
-    // what fails, fails here
+    // what fails, fails here, and what warns: on a GPU that is known once it is computed
+    let warns = array.device() != Device::Cpu && array.node().may_warn();
     array.compute()?;
+    if warns {
+        backend::of(array.device())?.synchronize()?;
+    }
     // on a GPU a collection takes longer than many operations, and most of these vectors are never read
     if array.device() == Device::Cpu && bytes >= LARGE {
         gc::before_read(bytes);
