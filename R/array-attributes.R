@@ -76,31 +76,3 @@ retyped <- function(x, value, f) {
   out <- call_base(f, list(host_copy(x), value))
   if (is.numeric(out) || is.logical(out) || is.complex(out)) back_beside(out, x) else out
 }
-
-# R before 4.3 writes an object with the S4 bit as a call of new(), without its elements. As it is written here the
-# array comes back as an ordinary vector of the class, which works, as from later versions of R.
-#' @name deparse
-#' @aliases deparse dput
-#' @rdname host
-#' @usage NULL
-#' @rawNamespace if (getRversion() < "4.3.0") export(deparse,dput)
-NULL
-
-if (getRversion() < "4.3.0") {
-  deparse <- interposed("deparse", "expr", deparsed(expr, width.cutoff, backtick, control, nlines))
-  dput <- interposed("dput", "x", written_out(x, file, control))
-}
-
-deparsed <- function(x, ...) call_base(base::deparse, list(as_written(x), ...))
-
-written_out <- function(x, file, control) {
-  call_base(base::dput, list(as_written(x), file, control))
-  invisible(x)
-}
-
-# An ordinary vector with the array's attributes and its class, without the S4 bit.
-as_written <- function(x) {
-  y <- host_copy(x, told = TRUE)
-  attributes(y) <- attributes(x)
-  asS4(y, FALSE)
-}

@@ -65,8 +65,7 @@ is_index_matrix <- function(i, d) {
 #' `x[i, j]`, `x[[i]]` and `diag(x)`. Else, and where `value` reads `x`, one kernel fills a second buffer, which `x` has
 #' from then on. A subscript must be numbers, logicals, a variable, or arithmetic, comparisons, `c()`, `:`, `length()`,
 #' `seq_len()` or `is.na()` of these: other calls might keep `x`, so they copy, as names do. `"[<-"(x, i, value = v)`,
-#' called as a function, gives a new array. Before R 4.3 `x[[i]] <- value`, and `x[i] <- value` while a package is
-#' loaded that has S4 methods for it, copy where `i` is an argument of the function that they stand in, or always.
+#' called as a function, gives a new array.
 #'
 #' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
 #' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device
@@ -106,7 +105,7 @@ NULL
 #' @export
 head.gpu_array <- function(x, n = 6L, ...) {
   if (is_plain(x) && is.numeric(n) && length(n) == 1L && isTRUE(n >= 0) && ...length() == 0L)
-    x[seq_len(min(n, length(x)))] else head_of_others(x, n, ...)
+    x[seq_len(min(n, length(x)))] else NextMethod()
 }
 
 select <- function(x, given, drop) {

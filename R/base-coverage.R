@@ -44,7 +44,7 @@ coverage_sections <- function(file) {
     "Another answer than for an ordinary vector" = table$note == "another value"
   )
   remarks <- c("Refused" = "Call these with `collect(x)`.",
-    "Another answer than for an ordinary vector" = "These say of an array what it is. Before R 4.3 `is.ts()` does so too.")
+    "Another answer than for an ordinary vector" = "These say of an array what it is.")
   unlist(lapply(names(kinds), function(title) {
     lists <- vapply(c("base", "stats"), function(package) {
       names <- table$name[kinds[[title]] & table$package == package]

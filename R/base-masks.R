@@ -28,10 +28,8 @@ mask <- function(name, theirs) {
   # beside an object of a class with methods its package decides; R/interop-matrix.R gives it methods for arrays
   dispatched <- setdiff(dispatched_by(theirs), "...")
   if (length(dispatched) > 1L) {
-    # before R 4.3 arrays have the bit of S4 objects
-    objects <- lapply(lapply(dispatched, as.name), function(argument) {
-      bquote(!missing(.(argument)) && isS4(.(argument)) && !inherits(.(argument), "gpu_array"))
-    })
+    objects <- lapply(lapply(dispatched, as.name), function(argument)
+      bquote(!missing(.(argument)) && isS4(.(argument))))
     test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
   }
   # UseMethod() matches the call's promises to the formals of this package's function

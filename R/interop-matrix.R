@@ -15,8 +15,7 @@ register_matrix_methods <- function() {
   register_own_methods()
   register_matrix_parts()
   register_matrix_coercion()
-  # before R 4.3 the operators have S4 methods for whatever stands beside an array
-  if (getRversion() >= "4.3.0") register_matrix_operators()
+  register_matrix_operators()
 }
 
 # Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours

@@ -49,14 +49,20 @@ with_plain_attributes <- function(x) {
 
 abbreviation <- function(x, ...) paste0("gpu:", gpu_dtype(x))
 
-register_vctrs <- function() {
-  for (other in c("gpu_array", "logical", "integer", "double", "complex")) {
-    register_late("vec_ptype2", "vctrs", common_prototype, paste0("gpu_array.", other))
-    register_late("vec_ptype2", "vctrs", common_prototype, paste0(other, ".gpu_array"))
-    register_late("vec_cast", "vctrs", cast_to_array, paste0("gpu_array.", other))
-    if (other != "gpu_array") register_late("vec_cast", "vctrs", cast_from_array, paste0(other, ".gpu_array"))
+# vctrs looks at the first string of the class attribute alone.
+register_vctrs <- function() when_loaded("vctrs", function() {
+  method <- function(generic, class, f) registerS3method(generic, class, f, envir = asNamespace("vctrs"))
+  kinds <- c("gpu_array", names(KINDS))
+  for (kind in kinds) {
+    for (other in c(kinds, "logical", "integer", "double", "complex")) {
+      method("vec_ptype2", paste0(kind, ".", other), common_prototype)
+      method("vec_cast", paste0(kind, ".", other), cast_to_array)
+      if (other %in% kinds) next
+      method("vec_ptype2", paste0(other, ".", kind), common_prototype)
+      method("vec_cast", paste0(other, ".", kind), cast_from_array)
+    }
+    method("vec_restore", kind, restore_array)
+    method("vec_ptype_abbr", kind, abbreviation)
+    method("vec_ptype_full", kind, function(x, ...) sprintf("gpu_array<%s>", gpu_dtype(x)))
   }
-  register_late("vec_restore", "vctrs", restore_array)
-  register_late("vec_ptype_abbr", "vctrs", abbreviation)
-  register_late("vec_ptype_full", "vctrs", function(x, ...) sprintf("gpu_array<%s>", gpu_dtype(x)))
-}
+})

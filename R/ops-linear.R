@@ -1,7 +1,7 @@
 # Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a vector the engine.
 
 # The three products: how each factor is read, and base R's function.
-matrix_product <- function(x, y) product_of(x, y, `%*%`, FALSE, FALSE)
+matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
 
@@ -189,11 +189,14 @@ if (getRversion() >= "4.4.0") {
   tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y))
 }
 
+# R before 4.3 looks for S4 methods alone, and only beside an S4 object.
+#' @rawNamespace if (getRversion() < "4.3.0") export("%*%")
+NULL
 if (getRversion() < "4.3.0") {
-  for (signature in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))) {
-    setMethod("%*%", signature, function(x, y) matrix_product(x, y))
+  `%*%` <- function(x, y) {
+    if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
+    with_user_call(.Primitive("%*%")(x, y))
   }
-  rm(signature)
 }
 
 #' Batched matrix products

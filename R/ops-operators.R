@@ -49,11 +49,25 @@ register_methods <- function() {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
     registerS3method(table$r[k], "gpu_array", method, baseenv())
   }
-  for (operator in names(OPERATORS)) {
-    registerS3method(operator, "gpu_array", binary_operator(operator), baseenv())
-  }
+  operators <- lapply(stats::setNames(nm = names(OPERATORS)), binary_operator)
+  if (getRversion() < "4.3.0") register_operators(operators) else
+    for (operator in names(operators)) registerS3method(operator, "gpu_array", operators[[operator]], baseenv())
   if (exists("mtfrm", baseenv(), inherits = FALSE)) registerS3method("mtfrm", "gpu_array", mtfrm.gpu_array, baseenv())
   if (getRversion() >= "4.3.0") registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
+  register_by_kind()
+}
+
+# The methods of R's own generics, and of this package's, under the first string of the class too. There R finds them at
+# once, and else looks through the search path first, which takes longer than most methods.
+register_by_kind <- function() {
+  for (home in list(baseenv(), topenv(), asNamespace("stats"), asNamespace("utils"), asNamespace("graphics"))) {
+    table <- get(".__S3MethodsTable__.", envir = home)
+    names <- grep("[.]gpu_array$", names(table), value = TRUE)
+    # these have bindings of their own
+    if (getRversion() < "4.3.0") names <- setdiff(names, paste0(names(OPERATORS), ".gpu_array"))
+    methods <- mget(names, envir = table)
+    for (kind in names(KINDS)) list2env(stats::setNames(methods, sub("gpu_array$", kind, names)), table)
+  }
 }
 
 elementwise_method <- function(row, keep) {
@@ -65,25 +79,6 @@ elementwise_method <- function(row, keep) {
 # Method of `!`: of logicals all attributes are kept, of numbers the shape.
 #' @export
 `!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
-
-# R < 4.3 finds no common method for (Date, gpu_array) by S3 and goes on to internal arithmetic, so there
-# the operators are S4 methods, which S4 dispatch finds by the objects' S4 bit.
-if (getRversion() < "4.3.0") {
-  for (operator in names(OPERATORS)) {
-    for (signature in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"), c("gpu_array", "gpu_array"))) {
-      setMethod(operator, signature, binary_operator(operator))
-    }
-  }
-  rm(operator, signature)
-}
-
-# Has R < 4.3 dispatch the operators' S4 methods by its quick way (see operators.c).
-quick_dispatch <- function(...) {
-  for (operator in names(OPERATORS)) {
-    generic <- methods::getGeneric(operator)
-    methods::setPrimitiveMethods(operator, get(operator, baseenv()), "reset", generic, NULL)
-  }
-}
 
 # From R 4.3 on this decides which method serves operands of two classes: ours.
 chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE

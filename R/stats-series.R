@@ -4,10 +4,7 @@
 #'
 #' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series
 #' and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and
-#' `lag()` are base R's and give arrays.
-#'
-#' On R before 4.3 `is.ts()` is `FALSE` for an array, so that other functions for time series take it for a vector
-#' there: use [collect()].
+#' `lag()` give arrays.
 #' @param x An array.
 #' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
 #' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. `diffinv()`,
@@ -88,3 +85,11 @@ toeplitz <- interposed("toeplitz", "x", hosted_call(stats::toeplitz, environment
 #' @rawNamespace if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) export(toeplitz2)
 if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE))
   toeplitz2 <- interposed("toeplitz2", "x", hosted_call(stats::toeplitz2, environment()), home = "stats")
+
+# Base R's method for series makes a `ts` of the part, which is no array.
+#' @rawNamespace S3method(stats::window,gpu_array)
+window.gpu_array <- function(x, ...) {
+  out <- window_default(x, ...)
+  if (is_gpu(out)) with_attributes(out, attributes(out)) else out
+}
+window_default <- utils::getS3method("window", "default", envir = asNamespace("stats"))

@@ -46,7 +46,7 @@ written_call <- function(frame = parent.frame()) {
 # would read them.
 short_call <- function(call) {
   if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {
-    call[[1L]] <- as.name(sub("(.)[.](gpu_array|verdigris|default|data[.]frame|list)$", "\\1", name))
+    call[[1L]] <- as.name(sub("(.)[.](gpu_[a-z]+|verdigris|default|data[.]frame|list)$", "\\1", name))
   }
   long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) &&
     (length(a) > 1L || is_gpu(a)), NA)
@@ -287,7 +287,7 @@ format_bytes <- function(n) {
 call_text <- function(call, unused) {
   plain <- function(call) {
     if (!is.call(call)) return(call)
-    if (is.symbol(call[[1]])) call[[1]] <- as.name(sub("[.](gpu_array|verdigris)$", "", as.character(call[[1]])))
+    if (is.symbol(call[[1]])) call[[1]] <- as.name(sub("[.](gpu_[a-z]+|verdigris)$", "", as.character(call[[1]])))
     as.call(lapply(call, plain))
   }
   text <- deparse(plain(call), width.cutoff = 60L, nlines = 2L)

@@ -10,22 +10,18 @@
   .Call(C_learn_call)
   .External2(C_learn_external)
   register_methods()
-  if (getRversion() < "4.3.0") register_implicit_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_default, path.expand(tools::R_user_dir("verdigris", "cache")))
   start_problem() # .onAttach and the first use of a GPU say it
-  register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
-  # where dplyr is attached later its generics are in front
-  register_late("collect", "dplyr", function(x, ...) collect(x))
-  register_late("filter", "dplyr", function(.data, ...) filter(.data, ...))
-  register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
-  register_late("knit_print", "knitr", knit_print_array)
+  register_package_methods()
   # after S4 has heard of our classes: at the end of loading, not here
-  at_end <- function(...) asNamespace("verdigris")$register_matrix_methods()
-  setHook(packageEvent(if (isNamespaceLoaded("Matrix")) pkgname else "Matrix", "onLoad"), at_end)
-  delayed_at_end <- function(...) asNamespace("verdigris")$register_delayed_methods()
-  setHook(packageEvent(if (isNamespaceLoaded("DelayedArray")) pkgname else "DelayedArray", "onLoad"), delayed_at_end)
-  register_vctrs()
+  at_end <- function(package, register) {
+    force(register)
+    event <- packageEvent(if (isNamespaceLoaded(package)) pkgname else package, "onLoad")
+    setHook(event, function(...) get(register, asNamespace("verdigris"))())
+  }
+  at_end("Matrix", "register_matrix_methods")
+  at_end("DelayedArray", "register_delayed_methods")
   # before the process ends, its compiler must
   reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)
 }
@@ -57,7 +53,7 @@ when_loaded <- function(package, action) {
 
 # The names that stand before others on the search path, and the package of base R whose function this package's
 # stands for (base-masks.R).
-PLAIN <- c("Vectorize", "storage.mode<-") # ordinary functions of ours
+PLAIN <- c("Vectorize", "storage.mode<-", "%*%") # ordinary functions of ours
 MASKED <- local({
   here <- topenv()
   home <- function(name) {

@@ -35,6 +35,7 @@ static void *try_handle(SEXP x) {
 
 // The handle, or an error.
 static void *handle(SEXP x) {
+  if (vg_looked_up) vg_refuse_operator();
   void *h = try_handle(x);
   if (h != NULL) return h;
   if (!vg_pending) vg_leave_freed(1);
@@ -86,11 +87,6 @@ void vg_learn_wrapper(SEXP x) {
 }
 
 static SEXP new_vector(int type, SEXP data) {
-#if R_VERSION < R_Version(4, 3, 0)
-  static int first = 1;
-  if (first) vg_slow_dispatch = 1; // the package was loaded and maybe attached just now
-  first = 0;
-#endif
   return R_new_altrep(class_of(type), data, R_NilValue);
 }
 

@@ -1,7 +1,10 @@
 // Attributes of arrays: the class that their dimensions imply, and copying.
 #include "attributes.h"
+#include <string.h>
 
+enum { KINDS = 8 };
 static SEXP classes[4][5]; // class attributes by type and shape
+static SEXP kinds[KINDS + 1];  // the first string of each, and "gpu_array"
 SEXP vg_dtype_symbol;
 
 SEXP vg_set_class(SEXP x, int shape) {
@@ -10,12 +13,22 @@ SEXP vg_set_class(SEXP x, int shape) {
   SEXP class = classes[vg_place_of(TYPEOF(x))][shape];
   // an operand's attributes, copied, have brought the class along more often than not
   if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
-#if R_VERSION < R_Version(4, 3, 0)
-  PROTECT(x);
-  x = Rf_asS4(x, TRUE, 0); // S4 methods on Ops are the only way past Date and factor there
-  UNPROTECT(1);
-#endif
   return x;
+}
+
+int vg_is_own_class(const char *name) {
+  for (int k = 0; k <= KINDS; k++)
+    if (strcmp(CHAR(kinds[k]), name) == 0) return 1;
+  return 0;
+}
+
+int vg_has_own_class(SEXP x) {
+  SEXP class = Rf_getAttrib(x, R_ClassSymbol);
+  if (TYPEOF(class) != STRSXP || XLENGTH(class) == 0) return 0;
+  SEXP first = STRING_ELT(class, 0);
+  for (int k = 0; k <= KINDS; k++)
+    if (kinds[k] == first) return 1;
+  return 0;
 }
 
 // The class that goes with a dim attribute and tsp.
@@ -62,12 +75,20 @@ void vg_init_attributes(void) {
   static const char *types[4][2] = {{"logical", NULL}, {"integer", "numeric"}, {"numeric", NULL}, {"complex", NULL}};
   static const char *shapes[5][3] = {
     {NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
+  // S4 looks at the first string alone: it names what the array is (R/aaa-class.R)
+  static const char *first[KINDS + 1] = {"gpu_logical", "gpu_integer", "gpu_numeric", "gpu_complex", "gpu_matrix",
+    "gpu_tensor", "gpu_ts", "gpu_mts", "gpu_array"};
+  for (int k = 0; k <= KINDS; k++) {
+    kinds[k] = Rf_mkChar(first[k]);
+    R_PreserveObject(kinds[k]);
+  }
   for (int t = 0; t < 4; t++) {
     for (int s = 0; s < 5; s++) {
-      const char *names[6] = {"gpu_array"};
-      int n = 1;
+      const char *names[7] = {first[s == 0 ? t : s + 3], "gpu_array"};
+      int n = 2;
       for (int k = 0; k < 3 && shapes[s][k] != NULL; k++) names[n++] = shapes[s][k];
       for (int k = 0; k < 2 && types[t][k] != NULL; k++) names[n++] = types[t][k];
+      if (s == 0) names[n++] = "vector"; // is(x, "vector") asks inherits()
       SEXP class = Rf_allocVector(STRSXP, n);
       R_PreserveObject(class);
       for (int k = 0; k < n; k++) SET_STRING_ELT(class, k, Rf_mkChar(names[k]));

@@ -1,6 +1,7 @@
 // Raises in R the condition that Rust has left pending.
 #include <string.h>
 #include "conditions.h"
+#include "attributes.h"
 #include "helpers.h"
 #include "unwind.h"
 
@@ -33,7 +34,6 @@ static SEXP take_error(void) {
 // (by do.call) become `...`: printing the call would read them.
 static SEXP as_written(SEXP call) {
   // of methods, and of what a mask hands to (R/base-masks.R)
-  static const char *suffixes[] = {".gpu_array", ".verdigris"};
   char generic[64];
   if (TYPEOF(call) != LANGSXP) return call;
   call = PROTECT(Rf_shallow_duplicate(call));
@@ -41,13 +41,12 @@ static SEXP as_written(SEXP call) {
     if (Rf_inherits(CAR(arg), "gpu_array")) SETCAR(arg, R_DotsSymbol);
   if (TYPEOF(CAR(call)) == SYMSXP) {
     const char *name = CHAR(PRINTNAME(CAR(call)));
-    for (int k = 0; k < 2; k++) {
-      size_t n = strlen(name), m = strlen(suffixes[k]);
-      if (n <= m || n - m >= sizeof generic || strcmp(name + n - m, suffixes[k]) != 0) continue;
-      memcpy(generic, name, n - m);
-      generic[n - m] = '\0';
+    const char *dot = strrchr(name, '.');
+    size_t n = dot == NULL ? 0 : (size_t)(dot - name);
+    if (n > 0 && n < sizeof generic && (vg_is_own_class(dot + 1) || strcmp(dot, ".verdigris") == 0)) {
+      memcpy(generic, name, n);
+      generic[n] = '\0';
       SETCAR(call, Rf_install(generic));
-      break;
     }
   }
   UNPROTECT(1);

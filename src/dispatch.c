@@ -1,27 +1,32 @@
-// Fast dispatch of operators in R before 4.3.
-//
-// R before 4.3 has a fast dispatch of S4 methods on primitives, which loading or attaching a package turns off. Turning
-// it on halves the cost of `x + y`, but has no effect within a dispatch. Only the slow dispatch leaves `.defined` in
-// the method's frame; this is noted here, and the next other entry turns the fast one on. It stops doing so if
-// something else keeps turning it off.
+// Operators beside another class, in R before 4.3: R/ops-dispatch.R says what the bindings do that call this.
 #include "dispatch.h"
 #include "helpers.h"
 
-int vg_slow_dispatch = 0;
+int vg_looked_up = 0;
 
-#if R_VERSION < R_Version(4, 3, 0)
-void vg_look_at_dispatch(SEXP rho) {
-  static int slow = 0;
-  static SEXP defined = NULL;
-  if (defined == NULL) defined = Rf_install(".defined");
-  if (Rf_findVarInFrame3(rho, defined, FALSE) != R_UnboundValue && slow++ % 64 == 0) vg_slow_dispatch = 1;
+// What was given for the last array, and the method that was looked up for another class and not called since. Both
+// are held by the bindings.
+static SEXP given = NULL, theirs = NULL;
+
+SEXP C_method_of_array(SEXP ours) {
+  vg_looked_up = 1;
+  given = theirs != NULL ? theirs : ours;
+  theirs = NULL;
+  return given;
 }
-#endif
 
-SEXP vg_quick_dispatch(SEXP result) {
-  vg_slow_dispatch = 0;
-  PROTECT(result);
-  vg_eval_helper("quick_dispatch", R_NilValue, R_NilValue);
-  UNPROTECT(1);
-  return result;
+SEXP C_method_beside(SEXP method) {
+  if (vg_looked_up) return given;
+  if (method != R_NilValue) theirs = method;
+  return method;
+}
+
+SEXP C_other_method_called(void) {
+  theirs = NULL;
+  return R_NilValue;
+}
+
+void vg_refuse_operator(void) {
+  vg_looked_up = 0;
+  vg_eval_helper("refuse_operator", R_NilValue, R_NilValue);
 }

@@ -2,6 +2,7 @@
 // .Call() would make R evaluate and copy a list of them. Less frequent cases are handled in R (R/interop-dlpack.R,
 // R/interop-torch.R).
 #include "dlpack.h"
+#include "attributes.h"
 #include "dots.h"
 #include "entry.h"
 #include "helpers.h"
@@ -16,7 +17,7 @@ SEXP vg_upload(SEXP x, SEXP dtype, SEXP device, SEXP call);
 
 static SEXP x_symbol, versioned_symbol, stream_symbol, writable_symbol, capsule_symbol, copy_symbol;
 static SEXP dtype_symbol, device_symbol, detach_symbol;
-static SEXP gpu_symbol, tensor_symbol; // names of classes
+static SEXP tensor_symbol; // the name of a class
 static SEXP other_export_call, other_import_call, other_tensor_call, start_call;
 
 void vg_init_dlpack(void) {
@@ -29,7 +30,6 @@ void vg_init_dlpack(void) {
   dtype_symbol = Rf_install("dtype");
   device_symbol = Rf_install("device");
   detach_symbol = Rf_install("detach");
-  gpu_symbol = Rf_install("gpu_array");
   tensor_symbol = Rf_install("torch_tensor");
   other_export_call = vg_preserved("as_dlpack_other(x, versioned, stream, writable)");
   other_import_call = vg_preserved("from_dlpack_other(capsule, copy)");
@@ -71,8 +71,7 @@ static SEXP first_class(SEXP x) {
 SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   if (!Rf_isObject(x)) return Rf_ScalarLogical(FALSE);
-  SEXP class = first_class(x);
-  int known = class == PRINTNAME(gpu_symbol) || (class == PRINTNAME(tensor_symbol) && vg_torch_started());
+  int known = vg_has_own_class(x) || (first_class(x) == PRINTNAME(tensor_symbol) && vg_torch_started());
   int plain = known && vg_dots_length(rho) == 0 && is_unset(dtype_symbol, rho) && is_unset(device_symbol, rho);
   return Rf_ScalarLogical(plain);
 }
@@ -80,8 +79,7 @@ SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
 // as_gpu() of that
 SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
-  int is_array = first_class(x) == PRINTNAME(gpu_symbol);
-  return vg_returned(is_array ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
+  return vg_returned(vg_has_own_class(x) ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
 }
 
 // as_gpu(x, dtype, device, detach) of a tensor

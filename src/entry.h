@@ -14,6 +14,6 @@ SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
 static inline SEXP vg_returned(SEXP result) {
   if (vg_call_site_wanted != NULL) result = vg_site_recorded(result, NULL, R_NilValue);
   if (vg_pending) vg_raise_pending(result);
-  if (vg_slow_dispatch) vg_quick_dispatch(result);
+  vg_looked_up = 0;
   return vg_freed ? vg_tell_freed(result) : result;
 }

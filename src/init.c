@@ -71,6 +71,9 @@ static const R_CallMethodDef entries[] = {
     {"C_masked", (DL_FUNC)C_masked, 1},
     {"C_mask_assign", (DL_FUNC)C_mask_assign, 2},
     {"C_any_inherit", (DL_FUNC)C_any_inherit, 2},
+    {"C_method_of_array", (DL_FUNC)C_method_of_array, 1},
+    {"C_method_beside", (DL_FUNC)C_method_beside, 1},
+    {"C_other_method_called", (DL_FUNC)C_other_method_called, 0},
     {NULL, NULL, 0}};
 #undef ENTRY
 

@@ -54,15 +54,13 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   return vg_checked(out);
 }
 
-static int is_array(SEXP x) { return vg_is_ours(x) || Rf_inherits(x, "gpu_array"); }
-
 // Whether the device can take an operand: a number or logical whose class means nothing more than that.
 static int takes(SEXP x) {
   switch (TYPEOF(x)) {
   case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: break;
   default: return 0;
   }
-  return !Rf_isObject(x) || is_array(x) || Rf_inherits(x, "integer64") || Rf_inherits(x, "ts");
+  return !Rf_isObject(x) || Rf_inherits(x, "gpu_array") || Rf_inherits(x, "integer64") || Rf_inherits(x, "ts");
 }
 
 static int is_ts(SEXP x) { return Rf_getAttrib(x, R_TspSymbol) != R_NilValue; }
@@ -171,7 +169,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
 // R's `f`, which takes what is not for the device, on the host. Arguments of the call would be cells for R's gc.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
-  vg_note_dispatch(rho);
+  vg_looked_up = 0;
   SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
   if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
   UNPROTECT(2);
@@ -190,6 +188,7 @@ static SEXP unary(SEXP out, int keep, SEXP x) {
 
 // .External2(C_elementwise, row, keep, x), in a method of one array operand.
 SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
+  vg_looked_up = 0;
   SEXP row = CAR(args = CDR(args)), keep = CAR(args = CDR(args)), x = CAR(CDR(args));
   return unary(recorded(row, x, NULL, rho), Rf_asInteger(keep), x);
 }

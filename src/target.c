@@ -7,13 +7,14 @@
 // variables that have a value, and calls of functions of base R that do nothing but compute.
 #include "target.h"
 #include "altrep-array.h"
+#include "attributes.h"
 #include "dots.h"
 #include "helpers.h"
 
 // So many calls are looked at, of so many within one another.
 enum { MOST_CALLS = 32, DEEPEST = 16 };
 
-static SEXP tmp_symbol, x_symbol, value_symbol, array_class, caller_call;
+static SEXP tmp_symbol, x_symbol, value_symbol;
 static SEXP pure[24];
 
 void vg_init_target(void) {
@@ -23,9 +24,6 @@ void vg_init_target(void) {
   tmp_symbol = Rf_install("*tmp*");
   x_symbol = Rf_install("x");
   value_symbol = Rf_install("value");
-  caller_call = vg_preserved("parent.frame()");
-  array_class = Rf_mkChar("gpu_array");
-  R_PreserveObject(array_class);
 }
 
 // ---- arguments -------------------------------------------------------------------------------------
@@ -118,7 +116,6 @@ SEXP vg_written(SEXP symbol, SEXP rho) {
 
 typedef struct {
   int calls, depth;
-  int is_late; // whether the code has run: what was a promise then may have run any other
 } budget;
 
 static int is_code(SEXP x) { return TYPEOF(x) == SYMSXP || TYPEOF(x) == LANGSXP || TYPEOF(x) == BCODESXP; }
@@ -137,7 +134,6 @@ static int is_plain(SEXP value) {
 static int is_pure_binding(binding b, int is_operand, budget *left) {
   switch (b.kind) {
   case FORCED:
-    if (left->is_late && is_code(b.code)) return 0;
     return !is_operand || is_plain(b.value);
   case VALUE: return !is_operand || is_plain(b.value);
   case DELAYED: return is_pure(b.code, b.env, is_operand, left);
@@ -190,22 +186,15 @@ static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
 
 // An argument of the method.
 static int is_quiet(binding b, SEXP rho) {
-  budget left = {MOST_CALLS, DEEPEST, 0};
-  if (b.kind != FORCED || !is_code(b.code)) return is_pure_binding(b, 0, &left);
-#if R_VERSION < R_Version(4, 3, 0)
-  // evaluated by R where it looked for an S4 method, in the frame of the method's caller
-  left.is_late = 1;
-  return is_pure(b.code, Rf_eval(caller_call, rho), 0, &left);
-#else
-  return 0;
-#endif
+  budget left = {MOST_CALLS, DEEPEST};
+  if (b.kind == FORCED && is_code(b.code)) return 0;
+  return is_pure_binding(b, 0, &left);
 }
 
 int vg_is_target(SEXP x, SEXP i, SEXP rho) {
   // no wrapper, and no method of a class that comes before ours, which may have kept it
   if (vg_data_of(x) == NULL) return 0;
-  SEXP class = Rf_getAttrib(x, R_ClassSymbol);
-  if (TYPEOF(class) != STRSXP || XLENGTH(class) == 0 || STRING_ELT(class, 0) != array_class) return 0;
+  if (!vg_has_own_class(x)) return 0;
   binding target = variable(x_symbol, rho);
   if (target.kind != FORCED || target.value != x || target.code != tmp_symbol) return 0;
   // R hands on the value that it has; code is somebody's own call

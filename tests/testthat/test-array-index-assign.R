@@ -132,15 +132,7 @@ in_place <- function(code) {
   .Call(verdigris:::C_counters)[[8L]] - before
 }
 
-# Before R 4.3 packages with S4 methods for `[<-` have R hand on values where `*tmp*` stood, and each write copies.
-skip_if_s4 <- function() {
-  probe <- gpu(1:3)
-  probe[1] <- 1L
-  skip_if(getRversion() < "4.3" && in_place(probe[1] <- 2L) == 0)
-}
-
 test_that("an array that nobody else holds is written in place", {
-  skip_if_s4()
   x <- gpu(as.numeric(1:100))
   m <- gpu(matrix(as.numeric(1:100), 10L))
   l <- list(x = gpu(as.numeric(1:8)))
@@ -153,7 +145,7 @@ test_that("an array that nobody else holds is written in place", {
   expect_identical(in_place({ m[4, 4] <- 6; m[i, i] <- 8; diag(m) <- 9 }), 3)
   expect_identical(in_place({ l$x[2] <- 5; l[["x"]][3] <- 6; e$x[1:2] <- 7 }), 3)
   f <- compiler::cmpfun(function(x, i, v) { x[1] <- 0; x[i] <- v; x[i + 1] <- v; x })
-  if (getRversion() >= "4.3") expect_identical(in_place(f(x, 3, 9)), 2)
+  expect_identical(in_place(f(x, 3, 9)), 2)
   expect_identical(in_place({ m[[2, 3]] <- 5; k <- 3; m[[2, k]] <- 4 }), 2)
 })
 
@@ -186,7 +178,6 @@ test_that("an array that somebody holds is not", {
 })
 
 test_that("a number that is written in place is rounded as one that is uploaded", {
-  skip_if_s4()
   set.seed(1)
   v <- c(rnorm(50) * 10^runif(50, -8, 8), 0.1, 1 / 3, 65504, 65520, 1e-8, NA, NaN, Inf, -Inf, -0, 2049, 2049.5)
   for (dtype in c("float64", "float32", "float16", "bfloat16")) {

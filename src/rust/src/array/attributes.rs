@@ -18,7 +18,7 @@ pub enum Shape {
 }
 
 /// Sets the class that goes with `ndim` dimensions (0 where there is no `dim`) and with `tsp`, on a new vector.
-/// Returns it; on R < 4.3 it gets the S4 bit too.
+/// Returns it.
 pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
     // SAFETY: x is protected by the caller; reading an attribute.
     let series = unsafe { !r::is_null(r::Rf_getAttrib(x, r::R_TspSymbol)) };

@@ -1,0 +1,90 @@
+# Operators beside another class, in R before 4.3.
+#
+# R looks up a method for each operand. Where both have one and they differ, R before 4.3 warns of "incompatible
+# methods" and computes with the numbers that it finds, such as the codes of a factor. (From R 4.3 on it asks
+# chooseOpsMethod().) So here the methods stand in base R's table as active bindings: to look one up runs code, which
+# sees to it that both operands have the same method.
+#
+# - x + date: our method was looked up last, and is not called yet, when theirs is looked up. They get ours.
+# - date + x: theirs was looked up last when ours is. We get theirs, which is their function with a test in front: with
+#   an array it hands over to our method.
+# - x + other, of a class that is not listed here: R computes with the numbers, and the first read of the array's memory
+#   with a method looked up and not called is an error.
+
+# Classes with methods of operators, by package.
+BESIDE <- list(base = c("Date", "POSIXt", "difftime", "factor", "ordered", "data.frame", "numeric_version", "ts"),
+  bit64 = "integer64", zoo = c("zoo", "yearmon", "yearqtr"), xts = "xts", survival = "Surv")
+
+register_operators <- function(methods) {
+  for (operator in names(methods)) {
+    binding <- of_arrays(methods[[operator]])
+    for (class in c(names(KINDS), "gpu_array")) bind_method(paste0(operator, ".", class), binding)
+  }
+  lapply(names(BESIDE), function(package) when_loaded(package, function() {
+    table <- methods_table()
+    for (class in BESIDE[[package]]) {
+      group <- table[[paste0("Ops.", class)]]
+      for (name in paste0(names(methods), ".", class))
+        bind_method(name, if (is.null(table[[name]])) of_group(group, methods) else of_others(table[[name]], methods))
+      if (!is.null(group)) bind_method(paste0("Ops.", class), of_others(group, methods))
+    }
+  }))
+}
+
+methods_table <- function() get(".__S3MethodsTable__.", envir = baseenv())
+
+bind_method <- function(name, f) {
+  force(f)
+  table <- methods_table()
+  if (exists(name, envir = table, inherits = FALSE)) rm(list = name, envir = table)
+  makeActiveBinding(name, f, table)
+}
+
+of_arrays <- function(ours) {
+  force(ours)
+  function(value) .Call(C_method_of_array, ours)
+}
+
+of_others <- function(theirs, methods) {
+  if (typeof(theirs) != "closure") return(function(value) theirs)
+  tested <- with_test(theirs, methods)
+  function(value) {
+    if (missing(value)) return(.Call(C_method_beside, tested))
+    .Call(C_other_method_called)
+    tested <<- with_test(value, methods)
+  }
+}
+
+# Where another class has a method for the group alone, R finds that method in the class's own namespace before it looks
+# into the table, but not before it has looked for one of the operator. Here is none, but in these two cases.
+of_group <- function(group, methods) {
+  if (typeof(group) != "closure") return(function(value) NULL)
+  tested <- with_test(group, methods)
+  home <- topenv(environment(group))
+  function(value) .Call(C_method_beside, if (identical(topenv(sys.frame(-1L)), home)) tested)
+}
+
+# Another class's method that hands over to ours. What it was lies in the same frame, where R has put `.Generic` and
+# the rest for it.
+with_test <- function(theirs, methods) {
+  arguments <- lapply(names(formals(theirs))[1:2], as.name)
+  has_array <- function(e1, e2) {
+    .Call(C_other_method_called)
+    inherits(e1, "gpu_array") || inherits(e2, "gpu_array")
+  }
+  ours <- function(operator, e1, e2) {
+    if (missing(e2)) methods[[operator]](e1) else methods[[operator]](e1, e2)
+  }
+  body(theirs) <- bquote({
+    if (.(has_array)(.(arguments[[1L]]), if (!missing(.(arguments[[2L]]))) .(arguments[[2L]])))
+      return(.(ours)(.Generic, .(arguments[[1L]]), .(arguments[[2L]])))
+    .(body(theirs))
+  })
+  theirs
+}
+
+# R reads an array with a method looked up and not called.
+refuse_operator <- function(...) {
+  stop_verdigris("argument", "R before 4.3 finds no common method for the operands of an operator.",
+    "Use `collect()` on the array first.", call = sys.call(-1L))
+}
