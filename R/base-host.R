@@ -123,3 +123,12 @@ ordinary_copy <- function(x, exact = FALSE, told = FALSE) {
   if (!told) report_read(x)
   with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }
+
+# Dates are on the host. Base R's methods for numbers add an origin to them, where base R before 4.3 finds its own method
+# of `+` alone.
+#' @export
+as.Date.gpu_array <- function(x, ...) as.Date(host_copy(x), ...)
+#' @export
+as.POSIXct.gpu_array <- function(x, tz = "", ...) as.POSIXct(host_copy(x), tz = tz, ...)
+#' @export
+as.POSIXlt.gpu_array <- function(x, tz = "", ...) as.POSIXlt(host_copy(x), tz = tz, ...)

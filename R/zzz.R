@@ -22,6 +22,7 @@
   }
   at_end("Matrix", "register_matrix_methods")
   at_end("DelayedArray", "register_delayed_methods")
+  at_end("raster", "register_raster_methods")
   # before the process ends, its compiler must
   reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)
 }
