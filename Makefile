@@ -15,6 +15,7 @@ help:
 	@echo "make test-one F=index  tests/testthat/test-array-index.R alone: F is a name or its end"
 	@echo "make full              the slow gates (.ci/slow), of which each CI run takes one"
 	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
+	@echo "make packages          calls of other packages' functions, on ordinary vectors and on arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make ptx               write the prebuilt kernels; run it after a change of kernels/ or of the operation table"
 	@echo "make guard             instructions of recording, planning, the cpu device and kernels, against bench/bounds.csv"
@@ -54,6 +55,9 @@ kernels: setup-rust setup-test setup-python
 
 examples: library setup-test
 	VERDIGRIS_EXAMPLES=all $(USE) Rscript --vanilla tools/test/test.R examples '^diff-(examples|everyday-long)$$'
+
+packages: library setup-packages
+	$(USE) Rscript --vanilla tests/packages/run.R
 
 emulate: library setup-test
 	tools/test/emulate.sh
@@ -120,4 +124,4 @@ clean:
 setup-%:
 	@tools/build/setup.sh $*
 
-.PHONY: help demo install library test test-one full examples kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test test-one full examples packages kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document bench dist check test-r-versions check-r-versions licenses gpu-pack clean

@@ -8,6 +8,7 @@
 #   test         r, and the packages that the tests use
 #   python       build/venv: numpy and safetensors (tests of exchange) and NVRTC (compiles kernels without a GPU), of
 #                the version below
+#   packages     the packages of tests/packages/calls
 #   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -91,6 +92,15 @@ for part in "$@"; do
     test) "$0" r
       r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ;;
     python) python ;;
+    packages)
+      "$0" r
+      in_bioconductor='S4Vectors|IRanges|Biobase|limma|edgeR|SummarizedExperiment|DelayedArray|preprocessCore'
+      own='base|stats|methods|splines|stats4|grDevices|graphics|grid|utils'
+      mapfile -t calls < <(basename -s .R tests/packages/calls/*.R)
+      mapfile -t named < <(printf '%s\n' "${calls[@]}" | grep -vxE "$in_bioconductor|$own" | tr '[:upper:]' '[:lower:]')
+      r_packages "${named[@]}"
+      mapfile -t named < <(printf '%s\n' "${calls[@]}" | grep -xE "$in_bioconductor" | tr '[:upper:]' '[:lower:]')
+      packages "${named[@]/#/r-bioc-}" ;;
     document) "$0" r; r_packages roxygen2 ;;
     check) "$0" test; packages pandoc xz-utils devscripts; r_packages knitr rmarkdown bench future ;;
     bench) "$0" r; r_packages bench ;;

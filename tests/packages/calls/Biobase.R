@@ -1,0 +1,10 @@
+dim(ExpressionSet(U(big)))
+exprs(ExpressionSet(U(dm)))
+rowMedians(U(m))
+rowQ(U(m), 2L)
+AnnotatedDataFrame(data.frame(a = U(x)))@data
+pData(ExpressionSet(U(dm)))
+esApply(ExpressionSet(U(dm)), 1, sum)
+rowMax(U(m))
+rowMin(U(m))
+dim(ExpressionSet(U(dm))[1:2, ])

@@ -1,0 +1,8 @@
+as.matrix(DelayedArray(U(m)) + 1)
+dim(DelayedArray(U(a3)))
+rowSums(DelayedArray(U(m)))
+as.array(DelayedArray(U(a3)) * 2)
+as.matrix(t(DelayedArray(U(m))))
+as.matrix(DelayedArray(U(m))[1:2, ])
+sum(DelayedArray(U(m)))
+as.matrix(RleArray(Rle(as.vector(U(m))), dim(m)))

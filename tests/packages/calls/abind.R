@@ -1,0 +1,6 @@
+abind(U(m), U(m), along = 3)
+abind(U(x), U(y), along = 2)
+asub(U(m), 1, 1)
+adrop(U(a3[, , 1, drop = FALSE]), 3)
+abind(U(m), U(m), rev.along = 0)
+acorn(U(big), 2)

@@ -1,0 +1,5 @@
+ode(U(c(a = 1)), U(0:2 + 0), function(t, v, p) list(-v), NULL)
+lsoda(c(a = 1), 0:2, function(t, v, p) list(-p * v), U(0.5))
+rk4(U(c(a = 1)), U(0:2 + 0), function(t, v, p) list(-v), NULL)
+euler(U(c(a = 1)), U(0:2 + 0), function(t, v, p) list(-v), NULL)
+ode(U(c(a = 1, b = 2)), 0:2, function(t, v, p) list(c(-v[1], v[1] - v[2])), NULL, method = "ode45")

@@ -1,0 +1,1 @@
+nchar(digest(as.vector(U(x))))

@@ -1,0 +1,8 @@
+running(U(x), width = 3)
+permutations(3, 2, U(c(1, 2, 3)))
+combinations(3, 2, U(c(1, 2, 3)))
+quantcut(U(x), 2)
+logit(U(c(0.2, 0.5)))
+foldchange(U(x), U(y))
+rdirichlet(2, U(c(1, 2, 3)))
+na.replace(U(n), 0)

@@ -1,0 +1,18 @@
+round_any(U(x), 0.5)
+ddply(data.frame(g = k, a = U(x)), "g", summarise, m = mean(a))
+laply(list(U(x), U(y)), sum)
+aaply(U(m), 1, sum)
+adply(U(m), 1, sum)
+daply(data.frame(g = k, a = U(x)), "g", function(d) sum(d$a))
+mapvalues(U(k), 1, 9)
+count(data.frame(a = U(k)))
+count(U(k))
+rbind.fill(data.frame(a = U(x)), data.frame(b = U(y)))[12:13, ]
+join(data.frame(a = U(1:3)), data.frame(a = 2:4, b = 1), by = "a")
+arrange(data.frame(a = U(x)), a)
+desc(U(x))
+id(list(U(k)))
+mutate(data.frame(a = U(x)), b = a + 1)
+colwise(mean)(data.frame(a = U(x)))
+vaggregate(U(x), k, sum)
+alply(U(m), 1, sum)[[1]]

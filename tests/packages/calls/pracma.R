@@ -1,0 +1,23 @@
+dot(U(x), U(y))
+cross(U(x[1:3]), U(y[1:3]))
+inv(U(s))
+pinv(U(m))
+rref(U(m))
+polyfit(U(x), U(y), 2)
+polyval(U(c(1, 2)), U(x))
+trapz(U(x), U(y))
+interp1(U(sort(x)), U(y), 2)
+findpeaks(U(x))
+Norm(U(x))
+null(U(m))
+expm(U(s / 10))
+meshgrid(U(1:2), U(1:3))$X
+cumtrapz(U(x), U(y))
+fzero(function(v) v - 1, U(c(0, 3)))$x
+newtonsys(function(v) v^2 - 2, U(c(1, 1)))$zero
+repmat(U(m), 2, 1)
+circshift(U(x), 1)
+std(U(x))
+roots(U(c(1, -3, 2)))
+Reshape(U(x), 4, 3)
+movavg(U(x), 3)

@@ -1,0 +1,5 @@
+str_c(U(k), "a")
+str_pad(U(k), 3)
+str_sub("abcdef", U(2L), U(4L))
+str_dup("a", U(1:3))
+str_trunc("abcdefgh", U(5L))

@@ -1,0 +1,10 @@
+head(U(m), 2)
+tail(U(x), 3)
+combn(U(1:3), 2)
+capture.output(str(list(a = as.vector(U(x)))))
+stack(list(a = U(x), b = y))
+modifyList(list(a = U(x)), list(a = U(y)))$a
+object.size(as.vector(U(x)))
+type.convert(as.character(U(k)), as.is = TRUE)
+write.csv(data.frame(a = U(x[1:2])))
+relist(U(c(1, 2)), list(a = 0, b = 0))
