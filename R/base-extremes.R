@@ -21,7 +21,7 @@ TIES <- c("random", "first", "last")
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 8), 2), device = "cpu")
 #' max.col(m, ties.method = "first")
 #' max.col(m, ties.method = "last")
-#' @export
+#' @export max.col
 max.col <- interposed("max.col", "m", places_in_rows(m, ties.method))
 
 places_in_rows <- function(m, ties.method) {
