@@ -4,6 +4,9 @@
 //! two devices cannot drift apart.
 
 #[allow(dead_code)]
+#[path = "src/dense.rs"]
+mod dense;
+#[allow(dead_code)]
 #[path = "src/dtype.rs"]
 mod dtype;
 #[allow(dead_code)]
@@ -20,6 +23,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, thread};
 
+use dense::Factoring;
 use dtype::{Class, DType};
 use reduction::Reduction;
 use scan::Scan;
@@ -43,6 +47,7 @@ fn main() {
     println!("cargo:rerun-if-changed=src/loops/gammas.h");
     println!("cargo:rerun-if-changed=src/loops/lanes.h");
     println!("cargo:rerun-if-changed=src/table");
+    println!("cargo:rerun-if-changed=src/dense.rs");
     println!("cargo:rerun-if-changed=src/dtype.rs");
     println!("cargo:rerun-if-changed=src/reduction.rs");
     println!("cargo:rerun-if-changed=src/scan.rs");
@@ -66,6 +71,7 @@ fn main() {
     }
     units.push(("scans".into(), scans(&mut declared)));
     units.push(("lanes".into(), lanes(&ops, &mut declared)));
+    units.push(("dense".into(), dense_matrices(&mut declared)));
     write_tables(&out, &ops, &declared);
 
     // one compiler a unit, side by side: the special functions alone take as long as the rest
@@ -363,6 +369,30 @@ fn lanes(ops: &[&Op], declared: &mut String) -> String {
     text
 }
 
+/// The functions of `dense.h`, for a range of a job's matrices.
+fn dense_matrices(declared: &mut String) -> String {
+    let mut text = String::from("#include \"dense.h\"\n");
+    for (factoring, class) in each_factoring() {
+        let (name, t) = (factoring_name(factoring, class), class.c_type());
+        let _ = writeln!(
+            text,
+            "extern \"C\" VG_CLONES void {name}(const DenseJob* job, void* w) {{\n  Alone t;\n  \
+             for (i64 k = job->from; k < job->to; k++) ((i32*)job->status)[k] = Dense<{}>::run(t, *job, k, ({t}*)w);\n}}",
+            factoring.name()
+        );
+        let _ = writeln!(declared, "fn {name}(job: *const crate::dense::Job, w: *mut c_void);");
+    }
+    text
+}
+
+fn each_factoring() -> impl Iterator<Item = (Factoring, Class)> {
+    Factoring::ALL.into_iter().flat_map(|f| Class::ALL.into_iter().filter(move |&c| f.serves(c)).map(move |c| (f, c)))
+}
+
+fn factoring_name(factoring: Factoring, class: Class) -> String {
+    format!("vg_dense_{}_{}", factoring.name().to_lowercase(), class.c_type())
+}
+
 /// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
 fn write_headers(out: &Path, kernels: &Path) {
     let mut files: Vec<PathBuf> =
@@ -433,6 +463,16 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
             } else {
                 "None".into()
             }
+        });
+        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
+    }
+    text.push_str("];\n");
+    let (classes, factorings) = (Class::ALL.len(), Factoring::ALL.len());
+    let _ = writeln!(text, "pub static FACTORINGS: [[Option<Factor>; {classes}]; {factorings}] = [");
+    for factoring in Factoring::ALL {
+        let row = Class::ALL.into_iter().map(|class| match factoring.serves(class) {
+            true => format!("Some({} as Factor)", factoring_name(factoring, class)),
+            false => "None".into(),
         });
         let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
     }

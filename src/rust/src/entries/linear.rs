@@ -1,9 +1,11 @@
 //! Entries: matrix products, factorisations and solving. Matrices are flat arrays with extents.
 
 use verdigris_engine::array::linear::{self, Options};
+use verdigris_engine::array::many::{many as factor_many, Sides};
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::dense::{Method, Precision};
 use verdigris_engine::memory::buffer::Device;
+use verdigris_ops::dense::Factoring;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 
@@ -118,6 +120,32 @@ entry! {
         }
         let many = [many_a == 1, many_b == 1];
         Ok(optional(linear::multiply_batched(&a, &b, [m, k, n], count, many, options(choice)?)?))
+    }
+
+    /// list(x, y, z, status) of a batch of small matrices, what there is of them: which of `Factoring::ALL` (from 0),
+    /// rows, columns, how many; of right sides their columns, and whether each matrix has its own (1). NULL where the
+    /// device has libraries for matrices of this size.
+    fn many(x, b, sizes, tol) {
+        let [factoring, m, n, count, columns, own] = extents(sizes)?;
+        let factoring = Factoring::ALL.get(factoring).copied().ok_or_else(|| Error::new(Kind::Argument, "no such factoring"))?;
+        let sides = if r::is_null(b) { None } else { Some(convert::array(b)?) };
+        if let Some(b) = &sides {
+            let wanted = n * columns * if own == 1 { count } else { 1 };
+            if factoring != Factoring::Solve || b.len() != wanted {
+                return Err(Error::new(Kind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
+            }
+        }
+        let sides = sides.as_ref().map(|b| Sides { b, own: own == 1, columns });
+        let tol = values::number(tol, "tol")?;
+        let Some(batch) = factor_many(factoring, &convert::array(x)?, [m, n], count, sides, tol)? else {
+            return Ok(r::null());
+        };
+        let mut list = List::new(4);
+        let mut results = batch.results.into_iter();
+        for name in ["x", "y", "z"] {
+            list = list.add(name, optional(results.next()));
+        }
+        Ok(list.add("status", optional(batch.status)).finish())
     }
 
     /// list(lu, pivots, info) of an n x n matrix.

@@ -25,6 +25,7 @@ use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, elementwise, mask, reduce, scan, tiled, Tiled, Variant};
 use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, nvrtc::Target, Style, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
+use verdigris_engine::backend::cuda::prebuilt_list;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
 use verdigris_ops::dtype::natural_dtype;
@@ -166,6 +167,8 @@ fn jobs() -> Vec<Job> {
             jobs.push((format!("subset {}", plan.key()), codegen::mask::source(&plan, variant, keep_na)));
         }
     }
+    let dense = prebuilt_list::sources().into_iter().filter(|kernel| kernel.pack == "dense");
+    jobs.extend(dense.map(|kernel| (kernel.name, kernel.source)));
     for scan in Scan::ALL {
         for class in Class::ALL.into_iter().filter(|&class| scan.serves(class)) {
             let plan = copy(natural_dtype(class), Access::Linear);

@@ -7,6 +7,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod call_site;
+pub mod dense;
 pub mod dtype;
 pub mod error;
 pub mod fork;

@@ -9,6 +9,7 @@ pub mod grouped;
 mod join;
 pub mod kernel_call;
 pub mod linear;
+pub mod many;
 mod reduce;
 pub mod strided;
 pub mod subscript;

@@ -1,8 +1,10 @@
 //! Dense linear algebra, as backends take it: matrices of one dtype, float or complex, column-major.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::memory::buffer::{Buffer, View};
+use verdigris_ops::dense::{Factoring, Job};
 use verdigris_ops::dtype::DType;
 
 /// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant
@@ -106,5 +108,79 @@ pub const fn real(dtype: DType) -> DType {
         DType::Complex64 => DType::Float32,
         DType::Complex128 => DType::Float64,
         other => other,
+    }
+}
+
+/// Rows or columns of which `Job` can count all elements.
+pub const LARGEST: usize = 1 << 14;
+
+/// `count` matrices (`m × n`, one after the other), of each of which the same is computed by this package's own code.
+pub struct Many<'a> {
+    pub factoring: Factoring,
+    pub count: usize,
+    pub m: usize,
+    pub n: usize,
+    pub a: &'a View,
+    /// Right sides of so many columns, contiguous, and whether each matrix has its own. None for an inverse.
+    pub b: Option<(&'a View, bool)>,
+    pub columns: usize,
+    /// Of the results that `Factoring` names.
+    pub outputs: &'a [Arc<Buffer>],
+    /// int32, one a matrix.
+    pub status: &'a Arc<Buffer>,
+    /// See `Job`.
+    pub tol: f64,
+}
+
+impl Many<'_> {
+    /// Of all matrices. Memory for teams is the device's matter.
+    pub(super) fn job(&self) -> Job {
+        let output = |k: usize| self.outputs.get(k).map_or(0, |buffer| buffer.address);
+        Job {
+            count: self.count as i64,
+            from: 0,
+            to: self.count as i64,
+            b_step: self.b.map_or(0, |(_, own)| if own { self.n * self.columns } else { 0 }) as i64,
+            a: self.a.address(),
+            b: self.b.map_or(0, |(view, _)| view.address()),
+            x: output(0),
+            y: output(1),
+            z: output(2),
+            status: self.status.address,
+            tol: self.tol,
+            m: self.m as i32,
+            n: self.n as i32,
+            columns: self.columns as i32,
+            ..Job::default()
+        }
+    }
+
+    /// Whether all memory is as large as the extents say, and extents are numbers that `Job` holds.
+    pub(super) fn fits(&self) -> bool {
+        let (dtype, &Many { m, n, count, columns, .. }) = (self.a.dtype, self);
+        let k = m.min(n);
+        let results: &[(usize, DType)] = &match self.factoring {
+            Factoring::Cholesky => vec![(n * n, dtype)],
+            Factoring::Solve => vec![(n * columns, dtype)],
+            Factoring::Qr => vec![(m * k, dtype), (k * n, dtype)],
+            Factoring::Symmetric => vec![(n, real(dtype)), (n * n, dtype)],
+            Factoring::Singular => vec![(n, real(dtype)), (m * n, dtype), (n * n, dtype)],
+        };
+        let sizes = results.iter().map(|(elements, dtype)| elements * count * dtype.size());
+        let square = matches!(self.factoring, Factoring::Cholesky | Factoring::Solve | Factoring::Symmetric);
+        let small = |extent: usize| extent > 0 && extent <= LARGEST;
+        self.factoring.serves(dtype.class())
+            && small(m)
+            && small(n)
+            && columns <= i32::MAX as usize
+            && count > 0
+            && count <= u32::MAX as usize
+            && (!square || m == n)
+            && (self.factoring != Factoring::Singular || m >= n)
+            && self.a.len() == m * n * count
+            && self.b.is_none_or(|(b, own)| b.dtype == dtype && b.len() == n * columns * if own { count } else { 1 })
+            && (self.b.is_some() || self.factoring != Factoring::Solve || columns == n)
+            && self.outputs.iter().map(|buffer| buffer.bytes).eq(sizes)
+            && self.status.bytes == count * 4
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use self::dense::{Product, Task};
+use self::dense::{Many, Product, Task};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::staging::{Ahead, Filling};
 use crate::plan::{Bound, Plan};
+use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
@@ -210,6 +211,13 @@ pub trait Backend: Send + Sync {
     fn factor(&self, _dtype: DType, _task: &Task<'_>) -> Result<i32> {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
+
+    /// Whether `many` takes matrices of this size.
+    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool;
+
+    /// Computes the same of each of many small matrices. The first that has failed, which is waited for; its status
+    /// says how.
+    fn many(&self, many: &Many<'_>) -> Result<Option<usize>>;
 
     /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {

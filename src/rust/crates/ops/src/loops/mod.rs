@@ -25,6 +25,9 @@ pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 pub type Numbered =
     unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, *const c_void, *const c_void, i32, *mut u32);
 
+/// Computes a job's matrices from `from` to `to`, in memory for one of them.
+pub type Factor = unsafe extern "C" fn(*const crate::dense::Job, *mut c_void);
+
 /// The functions of an accumulator in `reduce.h`.
 pub struct Folding {
     pub size: unsafe extern "C" fn() -> i32,

@@ -5,6 +5,7 @@
 mod accumulators;
 mod assign;
 mod blocks;
+mod dense;
 mod gather;
 mod grouped;
 mod memory;
@@ -27,7 +28,7 @@ pub(crate) use gather::{join_rows, take_axes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::dense::Product;
+use super::dense::{Many, Product};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
@@ -35,6 +36,7 @@ use crate::memory::counters;
 use crate::memory::host_pool;
 use crate::memory::staging::{Ahead, Done, Filling, Shared};
 use crate::plan::{Bound, Plan};
+use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::convert::Converter;
@@ -295,6 +297,15 @@ impl Backend for Cpu {
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
         // of two matrices: R links the BLAS that its owner chose; the bridge uses that one
         multiply::multiply(product, output)
+    }
+
+    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool {
+        dense::takes(factoring, m, n)
+    }
+
+    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
+        let _span = span::on_host(|| format!("{} {:?} of {} x {}", many.count, many.factoring, many.m, many.n));
+        dense::many(many)
     }
 
     fn synchronize(&self) -> Result<()> {

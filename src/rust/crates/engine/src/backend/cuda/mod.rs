@@ -29,11 +29,11 @@ use std::sync::Arc;
 use self::context::core::Core;
 use self::context::device::Cuda;
 use self::context::{exchange, streams};
-use self::ops::{blas, gather, grouped, mask, rank, reduce, scan, search, solver, sort, store, unique};
+use self::ops::{blas, dense, gather, grouped, mask, rank, reduce, scan, search, solver, sort, store, unique};
 
 use self::tiers::run;
 
-use super::dense::{Product, Task};
+use super::dense::{Many, Product, Task};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
@@ -41,6 +41,7 @@ use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::staging::{Ahead, Filling};
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
+use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -213,6 +214,20 @@ impl Backend for Cuda {
             }
             task => solver::factor(self, dtype, task),
         }
+    }
+
+    fn takes_many(&self, _factoring: Factoring, m: usize, n: usize) -> bool {
+        m.max(n) <= dense::MOST
+    }
+
+    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
+        let _ordered = self.ordered(|t| {
+            if let Some((b, _)) = many.b {
+                t.view(b);
+            }
+            t.view(many.a).writes(many.outputs).write(many.status);
+        })?;
+        dense::many(self, many)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

@@ -4,8 +4,9 @@ use super::codegen;
 use super::codegen::prebuilt::{plain, positions_name, reductions_name, scan_name, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
-use super::ops::{gather, grouped, rank, search, sort, unique};
+use super::ops::{dense, gather, grouped, rank, search, sort, unique};
 use super::tiers::prebuilt_reductions;
+use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
@@ -20,8 +21,18 @@ pub fn is_compiled(name: &str) -> bool {
     let scans = [Class::F32, Class::F64].map(|class| scan_name(Scan::Sum, class));
     let masks = [false, true].map(positions_name);
     let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
+    let systems = [Factoring::Cholesky, Factoring::Solve].into_iter().flat_map(|factoring| {
+        let classes = [Class::F32, Class::F64].into_iter();
+        classes.flat_map(move |class| dense::TEAMS.map(|(lanes, _)| dense::name(factoring, class, lanes)))
+    });
     let others = ["gather 4", "gather 8", "sum F64 by code false", "mean F64 by code false"].map(String::from);
-    reductions.chain(scans).chain(masks).chain(interpreters).chain(others).any(|compiled| compiled == name)
+    reductions
+        .chain(scans)
+        .chain(masks)
+        .chain(interpreters)
+        .chain(systems)
+        .chain(others)
+        .any(|compiled| compiled == name)
 }
 
 /// A kernel to ship.
@@ -85,6 +96,13 @@ pub fn sources() -> Vec<Prebuilt> {
     for dtype in [DType::Int32, DType::Int64, DType::Float32, DType::Float64] {
         add("sort", format!("rank {dtype}"), rank::source(dtype));
         add("sort", format!("unique {dtype}"), unique::source(dtype));
+    }
+    for factoring in Factoring::ALL {
+        for class in Class::ALL.into_iter().filter(|&c| factoring.serves(c)) {
+            for (lanes, _) in dense::TEAMS {
+                add("dense", dense::name(factoring, class, lanes), dense::source(factoring, class, lanes));
+            }
+        }
     }
     out
 }

@@ -29,8 +29,8 @@ macro_rules! packs {
 
 /// Kernels that are compressed together: PTX, and machine code by its architecture.
 #[rustfmt::skip]
-const PACKS: [(&str, &[u8]); 13] = packs![
-    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "sm_75" "sm_80" "sm_90" "sm_100" "sm_120"
+const PACKS: [(&str, &[u8]); 14] = packs![
+    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "dense" "sm_75" "sm_80" "sm_90" "sm_100" "sm_120"
 ];
 
 /// A pack's contents; decompressed at first use.

@@ -1,6 +1,7 @@
 //! Operations with kernels of their own or from a library: reductions, scans, sorts, lookups, products, factorisations.
 
 pub mod blas;
+pub mod dense;
 pub mod gather;
 pub mod grouped;
 mod handles;

@@ -1,0 +1,58 @@
+//! Batches of small matrices on the cpu device, some for each thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::gather::elements;
+use crate::backend::dense::{Many, LARGEST};
+use crate::memory::buffer::View;
+use crate::memory::fallible;
+use verdigris_ops::dense::{Factoring, Job};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::loops::FACTORINGS;
+use verdigris_ops::parallel::parallel;
+
+/// Beyond these sizes R's LAPACK is as quick on one core: its loops are blocked, and rotations of pairs are not the
+/// quickest way to singular values on a processor. But its QR moves columns.
+pub const fn takes(factoring: Factoring, m: usize, n: usize) -> bool {
+    match factoring {
+        Factoring::Qr => m <= LARGEST && n <= LARGEST,
+        Factoring::Singular => m <= 64 && n <= 24,
+        _ => n <= 64,
+    }
+}
+
+/// Multiplications that one task makes, about.
+const TASK: usize = 1 << 16;
+
+/// The first that has failed.
+///
+/// # Errors
+/// `Interrupt`, `Memory`.
+pub fn many(many: &Many<'_>) -> Result<Option<usize>> {
+    if !many.fits() {
+        return Err(Error::new(Kind::Shape, "many matrices were given memory of another size"));
+    }
+    let dtype = many.a.dtype;
+    let run = FACTORINGS[many.factoring as usize][dtype.class() as usize].expect("`fits` asks whether it is served");
+    let room = many.factoring.room(many.m, many.n, 0, false);
+    let all = Job { room: room as i32, ..many.job() };
+    let size = TASK / (many.m * many.n * many.n.max(many.columns)) + 1;
+    let full = AtomicBool::new(false);
+    parallel(many.count, size, |from, to| {
+        // aligned for any element
+        let Ok(mut memory) = fallible::filled(0u128, (room * dtype.size()).div_ceil(16)) else {
+            full.store(true, Ordering::Relaxed);
+            return;
+        };
+        let job = Job { from: from as i64, to: to as i64, ..all };
+        // SAFETY: `fits` has compared all memory with the extents, the room is what they need, and no other task writes
+        // results of these matrices.
+        unsafe { run(&job, memory.as_mut_ptr().cast()) };
+    })?;
+    if full.into_inner() {
+        return Err(Error::new(Kind::Memory, "there is no memory for a matrix a thread"));
+    }
+    let status = View::contiguous(many.status.clone(), DType::Int32, many.count);
+    Ok(elements::<i32>(&status).iter().position(|&info| info != 0))
+}

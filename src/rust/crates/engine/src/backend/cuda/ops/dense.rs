@@ -1,0 +1,82 @@
+//! Batches of small matrices, each for some lanes, a warp or a block; the kernels are in `kernels/dense.cuh`.
+
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::kernel::Args;
+use crate::backend::dense::Many;
+use verdigris_ops::dense::Factoring;
+use verdigris_ops::dtype::Class;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// Rows and columns of the largest matrices.
+pub const MOST: usize = 64;
+/// `DENSE_THREADS` in dense.cuh.
+const THREADS: usize = 128;
+/// Threads that share a matrix, and the most rows and columns that they take.
+pub(crate) const TEAMS: [(usize, usize); 3] = [(8, 8), (32, 32), (THREADS, MOST)];
+/// Bytes of shared memory that kernels declare, at most.
+const DECLARED: usize = 1 << 10;
+/// Bytes of memory for teams that shared memory has no room for.
+const WORK: usize = 256 << 20;
+
+pub(crate) fn source(factoring: Factoring, class: Class, lanes: usize) -> String {
+    let (name, t) = (factoring.name(), class.c_type());
+    format!(
+        "#include \"dense.cuh\"\n\
+         extern \"C\" __global__ void __launch_bounds__({THREADS}) dense_{t}(const __grid_constant__ DenseJob job) {{\n  \
+           extern __shared__ u64 memory[];\n  \
+           dense<{name}, {t}, {lanes}>(job, ({t}*)memory);\n}}\n"
+    )
+}
+
+pub(crate) fn name(factoring: Factoring, class: Class, lanes: usize) -> String {
+    format!("{factoring:?} {class:?} {lanes}").to_lowercase()
+}
+
+/// The first that has failed. Waits.
+pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
+    let extent = many.m.max(many.n);
+    if !many.fits() || extent > MOST {
+        return Err(Error::new(Kind::Shape, "many matrices were given memory of another size"));
+    }
+    let (class, size) = (many.a.dtype.class(), many.a.dtype.size());
+    let most = (cuda.properties.shared as usize).saturating_sub(DECLARED);
+    // right sides beside the matrix where there is room, else where the result is
+    let shapes = |columns: usize| {
+        TEAMS.into_iter().filter(|&(_, served)| extent <= served).map(move |(lanes, _)| (lanes, columns))
+    };
+    let solves = many.factoring == Factoring::Solve;
+    let bytes = |&(lanes, columns): &(usize, usize)| {
+        many.factoring.room(many.m, many.n, columns, true) * size * (THREADS / lanes)
+    };
+    let columns = if solves { many.columns } else { 0 };
+    let within = |shape: &(usize, usize)| bytes(shape) <= most;
+    let shape = shapes(columns).find(within).or_else(|| shapes(0).find(within));
+    let (lanes, columns) = shape.unwrap_or((THREADS, 0));
+    let room = many.factoring.room(many.m, many.n, columns, true);
+    let shared = if shape.is_some() { bytes(&(lanes, columns)) } else { 0 };
+    let module =
+        cuda.module(&format!("dense/{}", name(many.factoring, class, lanes)), || source(many.factoring, class, lanes))?;
+    let kernel = cuda.function(&module, &format!("dense_{}", class.c_type()))?;
+    cuda.make_room(&kernel, shared as u32)?;
+    let first = cuda.allocate(4)?;
+    cuda.fill(first.address, 0, 4)?;
+    let mut job = many.job();
+    job.first = first.address;
+    job.room = room as i32;
+    job.within = i32::from(solves && columns == many.columns);
+    let each = if shape.is_some() { many.count } else { (WORK / (room * size)).clamp(1, many.count) };
+    let work = cuda.allocate(if shape.is_some() { 0 } else { each * room * size })?;
+    job.work = if shape.is_some() { 0 } else { work.address };
+    for from in (0..many.count).step_by(each) {
+        job.from = from as i64;
+        job.to = (from + each).min(many.count) as i64;
+        let blocks = (job.to as usize - from).div_ceil(THREADS / lanes) as u32;
+        let mut args = Args::new();
+        args.push_bytes(job.bytes());
+        cuda.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], shared as u32, &mut args)?;
+    }
+    let mut bytes = [0u8; 4];
+    cuda.download(&first, 0, &mut bytes)?;
+    let before_end = u32::from_ne_bytes(bytes) as usize;
+    Ok((before_end > 0).then(|| many.count - before_end))
+}
