@@ -1,0 +1,265 @@
+# Batches of matrices: systems, factors, eigenvalues and singular values of each. Small ones by this package's own code
+# (kernels/dense.h), larger ones one after the other as by the functions for one matrix.
+
+# What C_many computes, in its order.
+FACTORINGS <- c("chol", "solve", "qr", "eigen", "svd")
+
+# Rows, columns and the further extents of an array of matrices, whose number is their product.
+batch_of <- function(x, name, square = TRUE, frame = parent.frame()) {
+  if (!takes_product(x) || length(dim(x)) < 2L)
+    abort_argument(name, "a matrix, or an array of matrices, of numbers", x, call = frame)
+  d <- as.double(dim(x))
+  if (square && d[1L] != d[2L]) stop_verdigris("shape", sprintf("`%s` has matrices of %s.", name, paste(d[1:2],
+    collapse = " x ")), "They must be square: the first two dimensions equal.", call = frame)
+  list(m = d[1L], n = d[2L], dim = d[-(1:2)], count = prod(d[-(1:2)]), name = name, frame = frame)
+}
+
+want_array <- function(x, frame = parent.frame()) {
+  if (!is_gpu(x)) abort_argument("x", "an array; see `as_gpu()`", x, call = frame)
+}
+
+# One of the factorings for each matrix of x, or with right sides list(b, columns, own): a list of arrays of the extents
+# `shapes`, each before the batch's. `one` is base R's function for a matrix, and right sides: a list of the same
+# results.
+by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own = FALSE), tol = 0) {
+  b <- sides$b
+  computed <- function(x) {
+    sizes <- c(base::match(which, FACTORINGS) - 1, batch$m, batch$n, batch$count, sides$columns, sides$own)
+    elements <- all(sizes[2:4] > 0, batch$dim > 0) && (is.null(b) || sides$columns > 0)
+    f <- if (elements) .Call(C_many, strip(x), b, sizes, tol)
+    if (is.null(f)) return(NULL)
+    failed <- if (!is.null(f$status)) base::which(collect(f$status) != 0L)
+    list(out = stats::setNames(f[seq_along(shapes)], names(shapes)), failed = failed)
+  }
+  f <- computed(x)
+  # what float32 is too narrow for is not failed yet
+  if (length(f$failed) > 16L && is_narrow(x)) f <- computed(widened(x))
+  out <- if (is.null(f)) in_turn(x, batch, shapes, one, sides) else with_failed(f, x, batch, one, sides)
+  Map(function(y, shape) {
+    y <- as_wide_as(y, x)
+    dim(y) <- c(shape, batch$dim)
+    y
+  }, out, shapes)
+}
+
+# A matrix of a batch, or right sides of so many columns, as an ordinary one. Of an ordinary batch each is a column.
+matrix_of <- function(x, k, m, n) {
+  part <- if (is_gpu(x)) read_for(strided(strip(x), length(x), 1, m * n, start = (k - 1) * m * n)) else x[, k]
+  base::matrix(part, m, n)
+}
+
+# Base R's function of the k-th matrix. Its errors name the matrix.
+matrix_by_base <- function(x, k, batch, one, sides) {
+  a <- matrix_of(x, k, batch$m, batch$n)
+  b <- if (!is.null(sides$b)) matrix_of(sides$b, if (sides$own) k else 1, batch$n, sides$columns)
+  tryCatch(if (is.null(b)) one(a) else one(a, b), error = function(e) {
+    if (!length(batch$dim)) stop_as_base(conditionMessage(e), batch$frame)
+    at <- arrayInd(k, batch$dim)[1L, ]
+    stop_verdigris("matrix", conditionMessage(e), sprintf("The matrix is `%s[, , %s]`.", batch$name,
+      paste(at, collapse = ", ")), element = at, call = batch$frame)
+  })
+}
+
+# Base R has the say of those that have failed: what is wrong with them, or their results, as of a matrix with NaN.
+with_failed <- function(f, x, batch, one, sides) {
+  if (!length(f$failed)) return(f$out)
+  parts <- lapply(f$failed, function(k) matrix_by_base(x, k, batch, one, sides))
+  for (j in seq_along(f$out)) {
+    y <- f$out[[j]]
+    values <- as_gpu(unlist(lapply(parts, function(p) as.vector(p[[j]]))), dtype = gpu_dtype(y), device = gpu_device(y))
+    dim(y) <- c(length(y) / batch$count, batch$count)
+    y[, f$failed] <- values
+    f$out[[j]] <- strip(y)
+  }
+  f$out
+}
+
+# Matrices that are too large for small ones, or have no elements, by base R's functions: on a GPU those of arrays.
+in_turn <- function(x, batch, shapes, one, sides) {
+  on_host <- gpu_device(x) == "cpu" || batch$m * batch$n == 0
+  float <- if (is.complex(x)) "complex128" else "float64"
+  if (prod(batch$dim) == 0 || sides$columns == 0 && !is.null(sides$b))
+    return(lapply(shapes, function(shape) gpu_zeros(0, dtype = float, device = gpu_device(x))))
+  columns_of <- function(v, many) {
+    v <- if (on_host) host_view(v) else strip(v)
+    dim(v) <- c(length(v) / many, many)
+    v
+  }
+  xs <- columns_of(x, batch$count)
+  if (!is.null(sides$b)) bs <- sides$b <- columns_of(sides$b, if (sides$own) batch$count else 1)
+  shaped <- function(v, k, n) {
+    v <- v[, k]
+    dim(v) <- c(length(v) / n, n)
+    v
+  }
+  parts <- lapply(seq_len(batch$count), function(k) {
+    if (on_host) return(matrix_by_base(xs, k, batch, one, sides))
+    a <- shaped(xs, k, batch$n)
+    tryCatch(if (is.null(sides$b)) one(a) else one(a, shaped(bs, if (sides$own) k else 1L, sides$columns)),
+      error = function(e) matrix_by_base(x, k, batch, one, sides))
+  })
+  sapply(names(shapes), simplify = FALSE, function(j) {
+    each <- lapply(parts, function(p) p[[j]])
+    if (!on_host) return(join(lapply(each, strip)))
+    y <- unlist(lapply(each, as.vector))
+    as_gpu(y, dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x))
+  })
+}
+
+#' Factors and solutions of many matrices
+#'
+#' Base R's [solve()], [chol()], [qr()], [eigen()] and [svd()] for each matrix of an array: dimensions 1 and 2 are a
+#' matrix, the further ones, however many, the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.
+#'
+#' @section How it is computed:
+#' Matrices of up to 64 rows and columns by the package's own code: on a GPU one kernel for all of them, some lanes of a
+#' warp, a warp or a block a matrix; on the cpu device on all cores. Larger ones one after the other: by R's LAPACK on
+#' the cpu device, by cuSOLVER on a GPU. Results do not depend on the run. An array whose matrices are not one after the
+#' other in memory (`aperm()`) is copied first.
+#'
+#' Integers and logicals are computed in float64, halves in float32; the results are as narrow among the float types as
+#' `x`. Complex matrices can be had but by `gpu_chol()`, as in base R. Dimnames are not kept, but those of a plain
+#' matrix in `gpu_chol()` and `gpu_solve()`.
+#'
+#' @section What differs from base R:
+#' `gpu_qr()` does not pivot, so that there is no rank: `q %*% r` is `x` in the order of its columns, also where columns
+#' depend on each other; the diagonal of `r` then has zeros, or what rounding leaves of them. Where base R's `qr()` does
+#' not move a column `q` and `r` are its `qr.Q()` and `qr.R()`, in their signs too. `gpu_eigen()` takes symmetric (or
+#' Hermitian) matrices, of which it reads the lower triangle, as `eigen(x, symmetric = TRUE)` does. Vectors of
+#' `gpu_eigen()` and `gpu_svd()` are determined up to a sign (a factor of modulus 1).
+#' @param x,a An array of two dimensions or more. `gpu_chol()` reads the upper triangle of each matrix.
+#' @param b Right sides: a vector or a matrix is the same for all matrices; an array of three dimensions or more, with
+#'   the batch of `a`, or an `a` of one matrix, has those of each (of one column: `dim(b)` of `c(n, 1, batch)`). Without
+#'   `b` the inverses. One of `a` and `b` is a `gpu_array`.
+#' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused; 0 asks nothing, which is
+#'   quicker.
+#' @returns Arrays on the device of `x`, of these dimensions, each before those of the batch:
+#'   - `gpu_chol()`: `n x n`, the upper factors;
+#'   - `gpu_solve()`: those of `b`, `n` for a vector, `n x n` without;
+#'   - `gpu_qr()`: a list of `q`, `m x k`, and `r`, `k x n`, where `k` is the smaller of `m` and `n`;
+#'   - `gpu_eigen()`: a list of `values`, `n`, in descending order, and `vectors`, `n x n`;
+#'   - `gpu_svd()`: a list of `d`, `k`, in descending order, `u`, `m x k`, and `v`, `n x k`.
+#'
+#'   The device is waited for, to learn whether all went well. Base R looks at the matrices that did not, on the host:
+#'   it finds the error, or the result (of a matrix with NaN).
+#' @section Errors:
+#' `verdigris_error_matrix` in base R's words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0",
+#' for the first matrix that has failed; it names the matrix, and the field `element` has its place in the batch. Of a
+#' plain matrix base R's error. `verdigris_error_shape` where dimensions do not fit; `verdigris_error_argument` for what
+#' is no array of matrices; on a GPU `verdigris_error_memory`, and beyond 64 `verdigris_error_library` where cuSOLVER is
+#' missing.
+#' @examples
+#' x <- as_gpu(array(c(4, 1, 1, 3, 2, 0, 0, 5), c(2, 2, 2)), device = "cpu")
+#' gpu_chol(x)
+#' gpu_solve(x, c(1, 2))
+#' gpu_solve(x)[, , 2]
+#' gpu_qr(x)$r
+#' gpu_eigen(x)$values
+#' gpu_svd(x)$d
+#' try(gpu_chol(-x))
+#' @name gpu_solve
+NULL
+
+#' @rdname gpu_solve
+#' @export
+gpu_chol <- function(x) {
+  want_array(x)
+  batch <- batch_of(x, "x")
+  if (!length(batch$dim)) return(chol(x))
+  by_batch("chol", x, batch, list(x = c(batch$n, batch$n)), function(a) list(x = chol(a)))$x
+}
+
+#' @rdname gpu_solve
+#' @export
+gpu_solve <- function(a, b, tol = .Machine$double.eps) {
+  batch <- batch_of(a, "a")
+  if (!is.numeric(tol) || length(tol) != 1L || is.na(tol)) abort_argument("tol", "a number", tol)
+  if (missing(b)) {
+    if (!is_gpu(a)) abort_argument("a", "an array (or `b`); see `as_gpu()`", a)
+    if (!length(batch$dim)) return(solve(a, tol = tol))
+    return(by_batch("solve", a, batch, list(x = c(batch$n, batch$n)), function(a, b) list(x = solve(a, tol = tol)),
+      tol = tol)$x)
+  }
+  if (!takes_product(b)) abort_argument("b", "a vector, a matrix or an array of matrices, of numbers", b)
+  if (!is_gpu(a) && !is_gpu(b)) abort_argument("a", "an array (or `b`); see `as_gpu()`", a)
+  a <- beside(a, b, gpu_device(b))
+  b <- beside(b, a, gpu_device(a))
+  d <- as.double(dim(b) %||% length(b))
+  if (!length(batch$dim) && length(d) < 3L) return(solve(a, b, tol = tol))
+  sides <- d[-(1:2)]
+  own <- length(d) > 2L && prod(sides) != 1
+  fits <- d[1L] == batch$n && (!own || batch$count == 1 || identical(sides, batch$dim))
+  if (!fits) stop_verdigris("shape", sprintf("Right sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
+    paste(dim(a), collapse = " x ")),
+    "Rows must be equal, and the further dimensions too, unless one of `a` and `b` is for all.")
+  columns <- if (length(d) == 1L) 1 else d[2L]
+  b <- strip(b)
+  if (is.complex(b) && !is.complex(a)) a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
+  if (batch$count == 1 && length(d) > 2L && all(d > 0)) {
+    # the columns of all right sides in one
+    dim(a) <- c(batch$n, batch$n)
+    dim(b) <- c(batch$n, columns * prod(sides))
+    x <- solve(a, b, tol = tol)
+    dim(x) <- d
+    return(x)
+  }
+  if (own) batch$dim <- sides
+  shape <- if (length(d) == 1L) batch$n else c(batch$n, columns)
+  by_batch("solve", a, batch, list(x = shape), function(a, b) list(x = solve(a, b, tol = tol)),
+    list(b = b, columns = columns, own = own), tol)$x
+}
+
+#' @rdname gpu_solve
+#' @export
+gpu_qr <- function(x) {
+  want_array(x)
+  batch <- batch_of(x, "x", square = FALSE)
+  k <- min(batch$m, batch$n)
+  by_batch("qr", x, batch, list(q = c(batch$m, k), r = c(k, batch$n)), function(a) {
+    if (is_gpu(a) && !is.complex(a)) return(unpivoted_qr(a, k))
+    # base R moves columns of complex matrices, and those that depend on others
+    q <- qr(a)
+    list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE])
+  })
+}
+
+# By cuSOLVER, whatever the rank.
+unpivoted_qr <- function(x, k) {
+  d <- as.double(dim(x))
+  f <- .Call(C_qr, x, d)
+  if (!all(is.finite(f$parts))) stop("not finite") # base R says what it says
+  form <- f$qr
+  dim(form) <- d
+  aux <- as.vector(f$parts)[d[2L] + k + seq_len(d[2L])]
+  q <- structure(list(qr = form, rank = as.integer(k), qraux = aux, pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))
+  list(q = qr.Q(q), r = qr.R(q))
+}
+
+#' @rdname gpu_solve
+#' @export
+gpu_eigen <- function(x) {
+  want_array(x)
+  batch <- batch_of(x, "x")
+  by_batch("eigen", x, batch, list(values = batch$n, vectors = c(batch$n, batch$n)), function(a)
+    unclass(eigen(a, symmetric = TRUE)))
+}
+
+#' @rdname gpu_solve
+#' @export
+gpu_svd <- function(x) {
+  want_array(x)
+  batch <- batch_of(x, "x", square = FALSE)
+  if (batch$m < batch$n) {
+    # the other way round
+    y <- aperm(x, c(2L, 1L, 2L + seq_along(batch$dim)))
+    batch[c("m", "n")] <- batch[c("n", "m")]
+    f <- svd_of_batch(if (is.complex(y)) Conj(y) else y, batch)
+    return(list(d = f$d, u = f$v, v = f$u))
+  }
+  svd_of_batch(x, batch)
+}
+
+svd_of_batch <- function(x, batch) {
+  shapes <- list(d = batch$n, u = c(batch$m, batch$n), v = c(batch$n, batch$n))
+  by_batch("svd", x, batch, shapes, function(a) svd(a)[c("d", "u", "v")])
+}
