@@ -104,12 +104,21 @@ SLACK <- 1000
 probes_for <- function(n, like)
   gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
-# Solves a x = b, with the columns of b, as solve.default() does. NULL where the precision is too small to tell that the
+# More right sides than one block should solve for.
+SMALL_COLUMNS <- 512
+
+# Solves a x = b, with the columns of b (the identity's where it is NULL), as solve.default() does. NULL where the precision is too small to tell that the
 # matrix is not singular, unless it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several
 # solves is certain in most cases from a few more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
+  # of a small matrix one kernel does it all; what it refuses is looked at below
+  if (columns <= SMALL_COLUMNS) {
+    f <- .Call(C_many, strip(a), b, c(1, n, n, 1, columns, 0), if (asks) tol else 0)
+    if (!is.null(f) && is.null(f$status)) return(f$x)
+  }
+  b <- b %||% identity_on(n, a)
   anorm <- one_norm(a)
   # what is not finite is left to base R: cuSOLVER may lose it
   if (!is.finite(anorm)) return(NA)
@@ -143,7 +152,7 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 #' @section What is computed where:
 #' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`,
 #' `kappa()` and `norm()` compute on the device of their array. Of complex matrices only `solve()` does.
-#' `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access`
+#' Up to 64 rows `solve()` and `chol()` are one kernel of the package's own. `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access`
 #' in [verdigris-package]).
 #'
 #' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than
@@ -191,7 +200,8 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {
-    b <- if (inverse) identity_on(n, a) else beside(b, a, gpu_device(a))
+    if (inverse) return(solve_lu(strip_names(a), NULL, n, columns, tol, frame, final))
+    b <- beside(b, a, gpu_device(a))
     if (is.complex(b) && !is.complex(a))
       a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
     solve_lu(strip_names(a), strip(b), n, columns, tol, frame, final)
@@ -240,7 +250,8 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
   if (!isFALSE(pivot) && !is.null(n) && !is.complex(x))
     return(hosted_by(chol.default, list(x, pivot = pivot, ...)))
   if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
-  f <- .Call(C_cholesky, x, n)
+  f <- .Call(C_many, strip(x), NULL, c(0, n, n, 1, 0, 0), 0)
+  f <- if (is.null(f) || !is.null(f$status)) .Call(C_cholesky, x, n) else list(factor = f$x, info = 0)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
   if (f$info > 0) {
     # R 4.3 says this in other words
