@@ -210,6 +210,7 @@ if (getRversion() < "4.3.0") {
 #' @section Errors:
 #' `verdigris_error_shape` where the extents do not fit each other; `verdigris_error_argument` for what is no matrix and
 #' no array of three dimensions; those of [matmult].
+#' @seealso [gpu_solve()] for systems and factors of many matrices.
 #' @examples
 #' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")
 #' gpu_matmul(x, aperm(x, c(2, 1, 3)))

@@ -113,13 +113,13 @@ in_turn <- function(x, batch, shapes, one, sides) {
 #'
 #' @section How it is computed:
 #' Matrices of up to 64 rows and columns by the package's own code: on a GPU one kernel for all of them, some lanes of a
-#' warp, a warp or a block a matrix; on the cpu device on all cores. Larger ones one after the other: by R's LAPACK on
-#' the cpu device, by cuSOLVER on a GPU. Results do not depend on the run. An array whose matrices are not one after the
-#' other in memory (`aperm()`) is copied first.
+#' warp, a warp or a block a matrix; on the cpu device on all cores. Larger ones, and on the cpu device singular values
+#' of more than 24 columns, one after the other: by R's LAPACK there, by cuSOLVER on a GPU. Results do not depend on the
+#' run. An array whose matrices do not follow each other in memory (`aperm()`) is copied first.
 #'
 #' Integers and logicals are computed in float64, halves in float32; the results are as narrow among the float types as
-#' `x`. Complex matrices can be had but by `gpu_chol()`, as in base R. Dimnames are not kept, but those of a plain
-#' matrix in `gpu_chol()` and `gpu_solve()`.
+#' `x`. All but `gpu_chol()` take complex matrices. Dimnames are not kept, except those of a plain matrix by
+#' `gpu_chol()` and `gpu_solve()`.
 #'
 #' @section What differs from base R:
 #' `gpu_qr()` does not pivot, so that there is no rank: `q %*% r` is `x` in the order of its columns, also where columns
