@@ -216,10 +216,13 @@ gpu_qr <- function(x) {
   batch <- batch_of(x, "x", square = FALSE)
   k <- min(batch$m, batch$n)
   by_batch("qr", x, batch, list(q = c(batch$m, k), r = c(k, batch$n)), function(a) {
-    if (is_gpu(a) && !is.complex(a)) return(unpivoted_qr(a, k))
-    # base R moves columns of complex matrices, and those that depend on others
-    q <- qr(a)
-    list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE])
+    if (!is_gpu(a)) {
+      q <- qr(a)
+      return(list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE]))
+    }
+    if (!is.complex(a)) return(unpivoted_qr(a, k))
+    # base R moves columns of complex matrices; the cpu device's own code takes all sizes
+    lapply(gpu_qr(as_gpu(read_for(a), device = "cpu")), as_gpu, device = gpu_device(a))
   })
 }
 
