@@ -1,5 +1,6 @@
-# Many small matrices at once: gpu_chol(), gpu_solve(), gpu_qr(), gpu_eigen() and gpu_svd(), and one system of 50
-# unknowns. On a GPU bench/many.py has the same of CuPy and PyTorch; on the cpu device base R in a loop is beside.
+# Many small matrices at once: gpu_chol(), gpu_solve(), gpu_qr(), gpu_eigen() and gpu_svd(); one system of 50 unknowns;
+# one small product. On a GPU bench/many.py has the same of CuPy and PyTorch; on the cpu device base R in a loop is
+# beside.
 #
 #   Rscript bench/many.R [--device=cuda|cpu] [--counts=1,100,1e4,1e5] [--sizes=4,8,16,32,64] [--seconds=0.3] [--csv=OUT]
 #
@@ -85,15 +86,20 @@ for (dtype in c("float64", "float32")) for (n in sizes) for (count in counts) {
       if (!isTRUE(all.equal(part, want, tolerance = if (dtype == "float32") 1e-2 else 1e-7)))
         stop(sprintf("%s of %d x %d (%s) is wrong in matrix %d", case, n, n, dtype, k))
     }
-    loop <- if (device == "cpu" && dtype == "float64") fastest(function() for (k in seq_len(count)) base(host, k)) else NA
+    with_base <- device == "cpu" && dtype == "float64"
+    loop <- if (with_base) fastest(function() for (k in seq_len(count)) base(host, k)) else NA
     report(case, dtype, n, count, fastest(function() ours(o)), loop)
   }
 }
 
-# One system, as a program solves it in a loop.
+# One system, and one product, as a program has them in a loop.
 for (dtype in c("float64", "float32")) {
   o <- lapply(operands(50L, 1L, dtype), function(v) as_gpu(v[, , 1L], dtype = dtype))
   report("solve1", dtype, 50L, 1L, fastest(function() solve(o$a, o$b)), NA)
   report("chol1", dtype, 50L, 1L, fastest(function() chol(o$spd)), NA)
+  for (n in sizes) {
+    o <- lapply(operands(n, 1L, dtype), function(v) as_gpu(v[, , 1L], dtype = dtype))
+    report("product1", dtype, n, 1L, fastest(function() o$a %*% o$spd), NA)
+  }
 }
 if (nzchar(csv)) write.csv(do.call(rbind, rows), csv, row.names = FALSE)

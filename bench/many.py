@@ -1,6 +1,7 @@
 """Many small matrices at once by CuPy and PyTorch, beside bench/many.R.
 
-    python3 bench/many.py [--counts=1,100,1e4,1e5] [--sizes=4,8,16,32,64] [--seconds=0.3] [--peers=cupy,torch] [--csv=OUT]
+    python3 bench/many.py [--counts=1,100,1e4,1e5] [--sizes=4,8,16,32,64] [--seconds=0.3] [--peers=cupy,torch]
+                          [--csv=OUT]
 
 Microseconds a call, the fastest repeat, a batch of calls and a synchronisation at a time. --peers=numpy runs the script
 on a machine without a GPU, to test it. What a peer does not have, or refuses, is passed over with a word.
@@ -79,6 +80,9 @@ for dtype in ("float64", "float32"):
         o = dict(a=put(a), spd=put(spd), b=put(b))
         report(peer, "solve1", dtype, 50, 1, lambda: m.linalg.solve(o["a"], o["b"]), wait)
         report(peer, "chol1", dtype, 50, 1, lambda: m.linalg.cholesky(o["spd"]), wait)
+        for n in SIZES:
+            x = put(a[:n, :n].copy()) if n <= 50 else put(rng.standard_normal((n, n)).astype(dtype))
+            report(peer, "product1", dtype, n, 1, lambda: x @ x, wait)
 if "csv" in FLAGS:
     with open(FLAGS["csv"], "w", newline="") as f:
         out = csv.DictWriter(f, ["peer", "case", "dtype", "n", "count", "us"])

@@ -4,7 +4,7 @@ use super::codegen;
 use super::codegen::prebuilt::{plain, positions_name, reductions_name, scan_name, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
-use super::ops::{dense, gather, grouped, rank, search, sort, unique};
+use super::ops::{dense, gather, grouped, product, rank, search, sort, unique};
 use super::tiers::prebuilt_reductions;
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::natural_dtype;
@@ -25,12 +25,14 @@ pub fn is_compiled(name: &str) -> bool {
         let classes = [Class::F32, Class::F64].into_iter();
         classes.flat_map(move |class| dense::TEAMS.map(|(lanes, _)| dense::name(factoring, class, lanes)))
     });
+    let products = [Class::F32, Class::F64].map(product::name);
     let others = ["gather 4", "gather 8", "sum F64 by code false", "mean F64 by code false"].map(String::from);
     reductions
         .chain(scans)
         .chain(masks)
         .chain(interpreters)
         .chain(systems)
+        .chain(products)
         .chain(others)
         .any(|compiled| compiled == name)
 }
@@ -103,6 +105,9 @@ pub fn sources() -> Vec<Prebuilt> {
                 add("dense", dense::name(factoring, class, lanes), dense::source(factoring, class, lanes));
             }
         }
+    }
+    for class in product::CLASSES {
+        add("dense", product::name(class), product::source(class));
     }
     out
 }

@@ -284,7 +284,7 @@ fn fits(matrix: &Matrix, length: usize, lines: usize, count: usize, next: usize)
     matrix.leading >= length && matrix.view.len() >= (count - 1) * next + (lines - 1) * matrix.leading + length
 }
 
-fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize, next: usize) -> bool {
+pub(super) fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize, next: usize) -> bool {
     let (length, lines) = if matrix.transposed { (columns, rows) } else { (rows, columns) };
     fits(matrix, length, lines, count, next)
 }

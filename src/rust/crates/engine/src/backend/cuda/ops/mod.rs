@@ -7,6 +7,7 @@ pub mod grouped;
 mod handles;
 pub mod mask;
 pub mod preload;
+pub mod product;
 pub mod rank;
 pub mod reduce;
 pub mod scan;

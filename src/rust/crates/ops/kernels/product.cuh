@@ -1,0 +1,42 @@
+// Products of small matrices: a block for a tile of the result, a thread an element of it.
+#pragma once
+#include "prelude.h"
+
+#define TILE 16
+#define MOST_INNER 64
+
+VG_FN f32 multiply_add(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
+VG_FN f64 multiply_add(f64 a, f64 b, f64 c) { return fma(a, b, c); }
+template <class C> VG_FN C multiply_add(C a, C b, C c) {
+  C z = {multiply_add(a.re, b.re, multiply_add(-a.im, b.im, c.re)),
+         multiply_add(a.re, b.im, multiply_add(a.im, b.re, c.im))};
+  return z;
+}
+
+// Lines i0 .. of a matrix as rows of a tile: of one whose lines are rows, `across` elements lie between neighbours of a
+// line, `down` between lines. Threads read neighbours in memory.
+template <class T> VG_FN void load_lines(T (*tile)[MOST_INNER + 1], const T* x, i32 i0, i32 lines, i32 inner, i64 down,
+                                         i64 across) {
+  for (i32 t = (i32)threadIdx.x; t < TILE * MOST_INNER; t += TILE * TILE) {
+    const i32 i = down == 1 ? t % TILE : t / MOST_INNER, l = down == 1 ? t / TILE : t % MOST_INNER;
+    if (i0 + i < lines && l < inner) tile[i][l] = x[(i0 + i) * down + l * across];
+  }
+}
+
+// out (m x n) = a (m x k) b (k x n), k <= MOST_INNER, where rows and columns are so many elements apart. Added up in
+// the order of k.
+template <class T> VG_FN void small_product(const T* a, const T* b, T* out, i32 m, i32 n, i32 k, i64 a_down,
+                                            i64 a_across, i64 b_down, i64 b_across) {
+  __shared__ T left[TILE][MOST_INNER + 1];
+  __shared__ T right[TILE][MOST_INNER + 1];
+  const i32 i0 = (i32)blockIdx.x * TILE, j0 = (i32)blockIdx.y * TILE;
+  load_lines(left, a, i0, m, k, a_down, a_across);
+  load_lines(right, b, j0, n, k, b_across, b_down);
+  __syncthreads();
+  const i32 i = (i32)threadIdx.x % TILE, j = (i32)threadIdx.x / TILE;
+  if (i0 + i >= m || j0 + j >= n) return;
+  T sum = T();
+#pragma unroll 8
+  for (i32 l = 0; l < k; l++) sum = multiply_add(left[i][l], right[j][l], sum);
+  out[i0 + i + (i64)(j0 + j) * m] = sum;
+}
