@@ -13,8 +13,8 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
 /// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreters of
-/// plain arithmetic, and what new reductions, scans and masks of the usual classes run next. All machine code together
-/// would be twice the package's 5 MB.
+/// plain arithmetic, what new reductions, scans and masks of the usual classes run next, and systems, Cholesky factors
+/// and products of small real matrices. All machine code together would be twice the package's 5 MB.
 pub fn is_compiled(name: &str) -> bool {
     const USUAL: [Class; 3] = [Class::I32, Class::F32, Class::F64];
     let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
