@@ -42,22 +42,23 @@ by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own
   }, out, shapes)
 }
 
-# A matrix of a batch, or right sides of so many columns, as an ordinary one. Of an ordinary batch each is a column.
+# A matrix of a batch, or right sides of so many columns, as an ordinary one.
 matrix_of <- function(x, k, m, n) {
-  part <- if (is_gpu(x)) read_for(strided(strip(x), length(x), 1, m * n, start = (k - 1) * m * n)) else x[, k]
-  base::matrix(part, m, n)
+  base::matrix(read_for(strided(strip(x), length(x), 1, m * n, start = (k - 1) * m * n)), m, n)
 }
 
 # Base R's function of the k-th matrix. Its errors name the matrix.
 matrix_by_base <- function(x, k, batch, one, sides) {
   a <- matrix_of(x, k, batch$m, batch$n)
   b <- if (!is.null(sides$b)) matrix_of(sides$b, if (sides$own) k else 1, batch$n, sides$columns)
-  tryCatch(if (is.null(b)) one(a) else one(a, b), error = function(e) {
-    if (!length(batch$dim)) stop_as_base(conditionMessage(e), batch$frame)
-    at <- arrayInd(k, batch$dim)[1L, ]
-    stop_verdigris("matrix", conditionMessage(e), sprintf("The matrix is `%s[, , %s]`.", batch$name,
-      paste(at, collapse = ", ")), element = at, call = batch$frame)
-  })
+  tryCatch(if (is.null(b)) one(a) else one(a, b), error = function(e) stop_at_matrix(e, k, batch))
+}
+
+stop_at_matrix <- function(e, k, batch) {
+  if (!length(batch$dim)) stop_as_base(conditionMessage(e), batch$frame)
+  at <- arrayInd(k, batch$dim)[1L, ]
+  stop_verdigris("matrix", conditionMessage(e), sprintf("The matrix is `%s[, , %s]`.", batch$name,
+    paste(at, collapse = ", ")), element = at, call = batch$frame)
 }
 
 # Base R has the say of those that have failed: what is wrong with them, or their results, as of a matrix with NaN.
@@ -87,17 +88,24 @@ in_turn <- function(x, batch, shapes, one, sides) {
   }
   xs <- columns_of(x, batch$count)
   if (!is.null(sides$b)) bs <- sides$b <- columns_of(sides$b, if (sides$own) batch$count else 1)
-  shaped <- function(v, k, n) {
+  shaped <- function(v, k, m, n) {
     v <- v[, k]
-    dim(v) <- c(length(v) / n, n)
+    dim(v) <- c(m, n)
     v
   }
-  parts <- lapply(seq_len(batch$count), function(k) {
-    if (on_host) return(matrix_by_base(xs, k, batch, one, sides))
-    a <- shaped(xs, k, batch$n)
-    tryCatch(if (is.null(sides$b)) one(a) else one(a, shaped(bs, if (sides$own) k else 1L, sides$columns)),
-      error = function(e) matrix_by_base(x, k, batch, one, sides))
-  })
+  at <- 0L
+  compute <- function(k) {
+    at <<- k
+    a <- shaped(xs, k, batch$m, batch$n)
+    if (is.null(sides$b)) one(a) else one(a, shaped(bs, if (sides$own) k else 1L, batch$n, sides$columns))
+  }
+  # on a GPU base R has the say of what fails
+  each_of <- seq_len(batch$count)
+  parts <- if (on_host) {
+    tryCatch(lapply(each_of, compute), error = function(e) stop_at_matrix(e, at, batch))
+  } else {
+    lapply(each_of, function(k) tryCatch(compute(k), error = function(e) matrix_by_base(x, k, batch, one, sides)))
+  }
   sapply(names(shapes), simplify = FALSE, function(j) {
     each <- lapply(parts, function(p) p[[j]])
     if (!on_host) return(join(lapply(each, strip)))
@@ -217,6 +225,8 @@ gpu_qr <- function(x) {
   k <- min(batch$m, batch$n)
   by_batch("qr", x, batch, list(q = c(batch$m, k), r = c(k, batch$n)), function(a) {
     if (!is_gpu(a)) {
+      # base R's qr.R() fails where there are no rows
+      if (k == 0) return(list(q = a[, 0L] + 0, r = a[0L, ] + 0))
       q <- qr(a)
       return(list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE]))
     }
