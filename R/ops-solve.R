@@ -107,14 +107,14 @@ probes_for <- function(n, like)
 # More right sides than one block should solve for.
 SMALL_COLUMNS <- 512
 
-# Solves a x = b, with the columns of b (the identity's where it is NULL), as solve.default() does. NULL where the precision is too small to tell that the
-# matrix is not singular, unless it is `final`; NA where the matrix is not finite. What takes LAPACK's estimate several
-# solves is certain in most cases from a few more right sides.
+# Solves a x = b, with the columns of b (the identity's where it is NULL), as solve.default() does. NULL where the
+# precision is too small to tell that the matrix is not singular, unless it is `final`; NA where the matrix is not
+# finite. What takes LAPACK's estimate several solves is certain in most cases from a few more right sides.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
-  # of a small matrix one kernel does it all; what it refuses is looked at below
-  if (columns <= SMALL_COLUMNS) {
+  # of a small matrix one kernel does it all; what it refuses is looked at below. Of complex ones it is not prebuilt
+  if (columns <= SMALL_COLUMNS && !is.complex(a)) {
     f <- .Call(C_many, strip(a), b, c(1, n, n, 1, columns, 0), if (asks) tol else 0)
     if (!is.null(f) && is.null(f$status)) return(f$x)
   }
@@ -152,8 +152,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 #' @section What is computed where:
 #' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`,
 #' `kappa()` and `norm()` compute on the device of their array. Of complex matrices only `solve()` does.
-#' Up to 64 rows `solve()` and `chol()` are one kernel of the package's own. `chol(pivot = TRUE)`, and whatever else they do not take, goes through the host (see option `verdigris.host_access`
-#' in [verdigris-package]).
+#' Up to 64 rows `solve()` and `chol()` of real matrices are one kernel of the package's own. `chol(pivot = TRUE)`, and
+#' whatever else they do not take, goes through the host (see option `verdigris.host_access` in [verdigris-package]).
 #'
 #' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than
 #' float64 that are singular, or next to it, in float32 are computed again in float64, and say what base R says of the

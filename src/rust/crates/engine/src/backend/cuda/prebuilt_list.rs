@@ -13,29 +13,27 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
 /// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreters of
-/// plain arithmetic, what new reductions, scans and masks of the usual classes run next, and systems, Cholesky factors
-/// and products of small real matrices. All machine code together would be twice the package's 5 MB.
+/// plain arithmetic, what new reductions, scans and masks of the usual classes run next, and products of small matrices.
+/// All machine code together would be twice the package's 5 MB.
 pub fn is_compiled(name: &str) -> bool {
     const USUAL: [Class; 3] = [Class::I32, Class::F32, Class::F64];
     let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
     let scans = [Class::F32, Class::F64].map(|class| scan_name(Scan::Sum, class));
     let masks = [false, true].map(positions_name);
     let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
-    let systems = [Factoring::Cholesky, Factoring::Solve].into_iter().flat_map(|factoring| {
-        let classes = [Class::F32, Class::F64].into_iter();
-        classes.flat_map(move |class| dense::TEAMS.map(|(lanes, _)| dense::name(factoring, class, lanes)))
-    });
-    let products = [Class::F32, Class::F64].map(product::name);
+    let products = product::CLASSES.map(product::name);
     let others = ["gather 4", "gather 8", "sum F64 by code false", "mean F64 by code false"].map(String::from);
     reductions
         .chain(scans)
         .chain(masks)
         .chain(interpreters)
-        .chain(systems)
         .chain(products)
         .chain(others)
         .any(|compiled| compiled == name)
 }
+
+/// What is prebuilt of batches of small matrices, of real ones; the others are compiled at their first use.
+const SYSTEMS: [Factoring; 2] = [Factoring::Cholesky, Factoring::Solve];
 
 /// A kernel to ship.
 pub struct Prebuilt {
@@ -99,8 +97,8 @@ pub fn sources() -> Vec<Prebuilt> {
         add("sort", format!("rank {dtype}"), rank::source(dtype));
         add("sort", format!("unique {dtype}"), unique::source(dtype));
     }
-    for factoring in Factoring::ALL {
-        for class in Class::ALL.into_iter().filter(|&c| factoring.serves(c)) {
+    for factoring in SYSTEMS {
+        for class in [Class::F32, Class::F64] {
             for (lanes, _) in dense::TEAMS {
                 add("dense", dense::name(factoring, class, lanes), dense::source(factoring, class, lanes));
             }

@@ -12,7 +12,8 @@ use verdigris_ops::error::Result;
 const TILE: usize = 16;
 const MOST: usize = 64;
 
-pub(crate) const CLASSES: [Class; 4] = [Class::F32, Class::F64, Class::C64, Class::C128];
+/// Of others cuBLAS is loaded sooner than a kernel is compiled.
+pub(crate) const CLASSES: [Class; 2] = [Class::F32, Class::F64];
 
 pub(crate) fn source(class: Class) -> String {
     let t = class.c_type();
@@ -43,7 +44,7 @@ fn strides(matrix: &Matrix) -> [i64; 2] {
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Buffer) -> Result<bool> {
     let &Product { a, b, m, n, k, batch, upper, precision } = product;
     let dtype = a.view.dtype;
-    let served = matches!(dtype, DType::Float32 | DType::Float64 | DType::Complex64 | DType::Complex128);
+    let served = matches!(dtype, DType::Float32 | DType::Float64);
     let rounded = precision != Precision::Float32;
     if !served || rounded || upper || batch.count != 1 || m.max(n).max(k) > MOST || m.min(n).min(k) == 0 {
         return Ok(false);
