@@ -165,15 +165,13 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
     given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
     if (!missing(type)) given$type <- type
     shown <- if (series) host_series(x, told = is_drawn_whole(x)) else drawn(x)
-    return(invisible(do.call(graphics::plot, c(list(shown, drawn(y)),
-      lapply(given, drawn)), quote = TRUE)))
+    return(invisible(call_by_place(graphics::plot, c(list(shown, drawn(y)), lapply(given, drawn)))))
   }
   given$xlim <- given$xlim %||% limits_of(at$x, log, "x")
   given$ylim <- given$ylim %||% limits_of(at$y, log, "y")
   given$xlab <- xlab %||% at$xlab
   given$ylab <- ylab %||% at$ylab
-  do.call(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)),
-    quote = TRUE)
+  call_by_place(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)))
 }
 
 # What is added to a picture takes its limits from there.
@@ -187,7 +185,7 @@ added <- function(draw, x, y, type, ...) {
   log <- paste0(if (graphics::par("xlog")) "x" else "", if (graphics::par("ylog")) "y" else "")
   xlim <- if (graphics::par("xlog")) 10^usr[1:2] else usr[1:2]
   ylim <- if (graphics::par("ylog")) 10^usr[3:4] else usr[3:4]
-  do.call(draw, thinned(at, type, xlim, ylim, log, list(type = type, ...)), quote = TRUE)
+  call_by_place(draw, thinned(at, type, xlim, ylim, log, list(type = type, ...)))
   invisible()
 }
 
@@ -221,11 +219,11 @@ image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
     x <- if (size[1L] > grid[1L]) edges(size[1L], grid[1L]) else x
     y <- if (size[2L] > grid[2L]) edges(size[2L], grid[2L]) else y
     labels <- utils::modifyList(list(xlab = "", ylab = ""), list(...))
-    return(invisible(do.call(graphics::image.default, c(list(x, y, drawn(z), zlim = zlim), labels), quote = TRUE)))
+    return(invisible(call_by_place(graphics::image.default, c(list(x, y, drawn(z), zlim = zlim), labels))))
   }
   given <- c(if (!missing(x)) list(x = drawn(x)), if (!missing(y)) list(y = drawn(y)),
     if (!missing(z)) list(z = drawn(z)), if (!is.null(zlim)) list(zlim = zlim))
-  invisible(do.call(graphics::image.default, c(given, list(...)), quote = TRUE))
+  invisible(call_by_place(graphics::image.default, c(given, list(...))))
 }
 
 # The edges of k cells on the range that base R gives n of them.
@@ -245,7 +243,7 @@ boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, ou
   if (!usable) {
     given <- c(list(range = range, plot = plot, outline = outline), list(names = names)[!is.null(names)],
       list(pars = pars)[!is.null(pars)])
-    return(invisible(do.call(graphics::boxplot, c(list(drawn(x)), lapply(more, drawn), given), quote = TRUE)))
+    return(invisible(call_by_place(graphics::boxplot, c(list(drawn(x)), lapply(more, drawn), given))))
   }
   if (length(dim(x)) == 2L) {
     groups <- lapply(seq_len(ncol(x)), function(k) x[, k])
@@ -275,7 +273,7 @@ boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, ou
   }
   fill <- more$col %||% "lightgray"
   more$col <- NULL
-  do.call(graphics::bxp, c(list(drawn, outline = outline, boxfill = fill), more, pars), quote = TRUE)
+  call_by_place(graphics::bxp, c(list(drawn, outline = outline, boxfill = fill), more, pars))
   invisible(out)
 }
 
@@ -332,7 +330,7 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     # a width counts where no bandwidth is given
     given <- c(if (!missing(bw)) list(bw = drawn(bw)), if (!missing(from)) list(from = from), if (!missing(to))
       list(to = to))
-    out <- do.call(stats::density.default, c(list(as.vector(drawn(x)), adjust = adjust, n = n, cut = cut,
+    out <- call_by_place(stats::density.default, c(list(as.vector(drawn(x)), adjust = adjust, n = n, cut = cut,
       na.rm = na.rm), given, lapply(more, drawn)))
     if (!is.list(out)) return(out)
   } else {
@@ -347,7 +345,7 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     grid <- base::seq.int(from - 4 * bw, to + 4 * bw, length.out = points)
     weights <- spread_over(x, grid)
     inside <- weights > 0
-    out <- suppressWarnings(do.call(stats::density.default,
+    out <- suppressWarnings(call_by_place(stats::density.default,
       c(list(grid[inside], bw = bw, weights = weights[inside], n = n, from = from, to = to), more)))
     out$n <- length(x)
     out$bw <- bw

@@ -39,21 +39,23 @@ fit_on_host <- function(name, y, args) {
   out
 }
 
-# Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call.
+# Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call. The result names the
+# data by the expressions, as base R has it.
 rank_test <- function(generic) {
   f <- get(generic, envir = asNamespace("stats"))
-  function(x, ...) {
-    others <- list(...)
-    out <- call_base(f, c(list(ordinary_copy(x)), lapply(others, host_copy)))
-    # base R names the data by the expressions
-    expressions <- as.list(substitute(list(...)))[-1L]
-    second <- which(names(others) %in% c("y", "g"))
-    if (!length(second)) second <- which((names(others) %||% character(length(others))) == "")
-    named <- c(list(substitute(x)), expressions[second[seq_len(min(1L, length(second)))]])
-    if (length(named) == 1L || !grepl(" and ", out$data.name, fixed = TRUE)) named <- named[1L]
-    if (inherits(out, "htest")) out$data.name <- paste(vapply(named, deparse1, ""), collapse = " and ")
-    out
+  function(x, ...) with_names_of_data(call_base(f, c(list(ordinary_copy(x)), lapply(list(...), ordinary_copy))),
+    c(list(substitute(x)), as.list(substitute(list(...)))[-1L]))
+}
+
+# A test's result in which the expressions stand for the values that call_base() gave base R's function.
+with_names_of_data <- function(test, expressions) {
+  if (is.list(test) && is.character(test$data.name)) for (k in seq_along(expressions)) {
+    place <- deparse1(call("[[", VALUES, k))
+    # of what do.call() has put into the call: its elements
+    if (any(grepl(place, test$data.name, fixed = TRUE)))
+      test$data.name <- gsub(place, deparse1(host_copy(expressions[[k]])), test$data.name, fixed = TRUE)
   }
+  test
 }
 
 #' @importFrom stats wilcox.test
@@ -62,9 +64,23 @@ wilcox.test.gpu_array <- rank_test("wilcox.test")
 #' @importFrom stats ansari.test
 #' @export
 ansari.test.gpu_array <- rank_test("ansari.test")
+#' @importFrom stats mood.test
+#' @export
+mood.test.gpu_array <- rank_test("mood.test")
 #' @importFrom stats kruskal.test
 #' @export
 kruskal.test.gpu_array <- rank_test("kruskal.test")
 #' @importFrom stats fligner.test
 #' @export
 fligner.test.gpu_array <- rank_test("fligner.test")
+#' @importFrom stats cor.test
+#' @export
+cor.test.gpu_array <- rank_test("cor.test")
+
+# Base R embeds the series, for which it asks is.vector().
+#' @rdname host
+#' @usage NULL
+#' @export
+PP.test <- interposed("PP.test", "x", unit_root_test(x, lshort, substitute(x)), home = "stats")
+unit_root_test <- function(x, lshort, name)
+  with_names_of_data(call_base(stats::PP.test, list(ordinary_copy(x), lshort)), list(name))

@@ -102,22 +102,31 @@ frame_verdict <- function(k, unused) {
   if (package %in% setdiff(FRONTENDS, "testthat")) 0L else 2L
 }
 
-# Calls f on ordinary values. What it signals itself gets the call that the user wrote, instead of one in which all the
-# data stand.
+# Calls f on values by a call in which `.values[[1L]]` and so on stand for them. do.call() would put the values there,
+# and functions that deparse their arguments, or keep their call, then take 20 times as long as their work does. These
+# are no symbols, so that cbind() and its like take no names from them.
+VALUES <- as.name(".values")
+call_by_place <- function(f, .values) {
+  places <- lapply(seq_along(.values), function(k) call("[[", VALUES, k))
+  names(places) <- names(.values)
+  do.call(f, places)
+}
+
+# The same of a function that may signal conditions: what it signals itself gets the call that the user wrote.
 call_base <- function(f, args, frame = parent.frame()) {
-  # a method that f has called has the data in its call as do.call() quotes them
-  quoted <- function(call)
-    any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && identical(a[[1L]], quote(base::quote)), NA))
+  # a method that f has called has the places in its call
+  placed <- function(call) any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && length(a) == 3L &&
+    identical(a[[2L]], VALUES), NA))
   rewritten <- function(condition) {
     call <- conditionCall(condition)
     # errors of primitives have the call of do.call()
-    if (identical(call, quote(do.call(f, args, quote = TRUE)))) call[[1L]] <- base::do.call
-    if (!is.call(call) || is.symbol(call[[1L]]) && !quoted(call)) return(NULL)
+    if (identical(call, quote(do.call(f, places)))) call[[1L]] <- base::do.call
+    if (!is.call(call) || is.symbol(call[[1L]]) && !placed(call)) return(NULL)
     condition$call <- written_call(frame)
     condition
   }
   withCallingHandlers(
-    do.call(f, args, quote = TRUE),
+    call_by_place(f, args),
     error = function(e) if (!is.null(e <- rewritten(e))) stop(e),
     warning = function(w) {
       if (is.null(w <- rewritten(w))) return()

@@ -95,14 +95,35 @@ test_that("tests by ranks agree with base R, and name their data", {
   g <- rep(1:3, 3)
   calls <- alist(wilcox.test(v, w), wilcox.test(v, mu = 1), wilcox.test(x = v, y = w, paired = TRUE), ansari.test(v, w),
     kruskal.test(v, g), fligner.test(v, g), wilcox.test(v, w, conf.int = TRUE), t.test(v, w),
-    cor.test(v, w, method = "spearman"))
+    cor.test(v, w, method = "spearman"), cor.test(v, w), cor.test(v, w, method = "kendall"), mood.test(v, w),
+    cor.test(~ v + w, method = "spearman"), wilcox.test(v ~ g > 1), mood.test(v ~ g > 1), PP.test(v),
+    cor.test(v[-1], rev(w)[-1], method = "spearman"), wilcox.test(y = w + 1, exact = FALSE, x = v * 2),
+    do.call(wilcox.test, list(v, w)), do.call(mood.test, list(y = v, x = w)), kruskal.test(list(v, w)))
   for (call in calls) {
     want <- suppressWarnings(eval(call))
     got <- suppressWarnings(eval(call, list(v = gpu(v), w = gpu(w))))
     expect_equal(got, want, label = deparse1(call))
   }
-  long <- rnorm(5000)
-  expect_equal(wilcox.test(gpu(long), gpu(long + 0.1))$p.value, wilcox.test(long, long + 0.1)$p.value)
+})
+
+test_that("functions that deparse their arguments take about as long as of ordinary vectors", {
+  set.seed(1)
+  v <- rnorm(20000)
+  w <- v + rnorm(20000)
+  g <- rep_len(1:5, 20000)
+  calls <- alist(density(v, na.rm = TRUE), density(v, bw = "SJ"), density(v, weights = rep(1 / 20000, 20000)),
+    wilcox.test(v, w), kruskal.test(v, g), fligner.test(v, g), mood.test(v, w), cor.test(v, w),
+    cor.test(v, w, method = "spearman"), cor.test(v[1:1000], w[1:1000], method = "kendall"), PP.test(v),
+    plot(v, w, main = "m"), plot(ts(v)), boxplot(v, w), image(matrix(v, 200)), hist(v, "FD", plot = FALSE), dist(v[1:300]),
+    barplot(v[1:200]), lines(v), density(replace(v, 3, NA), na.rm = TRUE))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  seconds <- function(call, frame) min(replicate(3, sum(system.time(suppressWarnings(eval(call, frame)))[1:2])))
+  arrays <- list(v = gpu(v), w = gpu(w), g = gpu(g))
+  for (call in calls) {
+    host <- seconds(call, list(v = v, w = w, g = g))
+    expect_lte(seconds(call, arrays), 4 * host + if (emulated) 2 else 0.03, label = deparse1(call))
+  }
 })
 
 test_that("all.equal() takes an array on either side", {
