@@ -6,7 +6,8 @@ setOldClass(c("gpu_qr", "qr"))
 
 #' QR decompositions
 #'
-#' [base::qr()] and its family, for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LINPACK.
+#' [base::qr()] and its family, for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LINPACK,
+#' which an interrupt does not end: R takes it when the routine has returned.
 #'
 #' @section Rank and pivots:
 #' Base R's `qr()` moves a column to the end when what is left of it, beside the columns before, is less than `tol`
@@ -271,7 +272,8 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 
 #' Singular values and eigenvalues
 #'
-#' [base::svd()] and [base::eigen()] for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LAPACK.
+#' [base::svd()] and [base::eigen()] for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LAPACK, which an
+#' interrupt does not end: R takes it when the routine has returned.
 #'
 #' Vectors are determined up to a sign (a factor of modulus 1 where they are complex), which is not base R's. Singular
 #' values come by the polar decomposition, which works with products of matrices, and are as accurate as LAPACK's; where

@@ -142,8 +142,8 @@ product_options <- function() {
 #' Matrix products
 #'
 #' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a
-#' CUDA device, by R's BLAS on the cpu, unless one of them is a vector of doubles. What is recorded in a factor is
-#' computed first. On a GPU the product is queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a
+#' CUDA device, by R's BLAS on the cpu, unless one of them is a vector of doubles. An interrupt does not end a product
+#' by BLAS: R takes it when that has returned. What is recorded in a factor is computed first. On a GPU the product is queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a
 #' range of a matrix's rows or columns, costs no copy; R's BLAS works on copies. A matrix times its own transpose is
 #' symmetric to the last bit, and where it is large half of it is computed. Of extents up to 64 a product is a kernel of
 #' the package's own, so that a first one does not wait for cuBLAS. Integers and logicals become float64;

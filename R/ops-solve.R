@@ -147,7 +147,7 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 #' Solving linear systems
 #'
 #' Base R's functions for square and triangular matrices, for arrays. On a CUDA device by cuSOLVER and cuBLAS, on the
-#' cpu by R's LAPACK.
+#' cpu by R's LAPACK, which an interrupt does not end: R takes it when the routine has returned.
 #'
 #' @section What is computed where:
 #' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`,

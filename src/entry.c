@@ -12,3 +12,9 @@ SEXP vg_tell_freed(SEXP result) {
   UNPROTECT(1);
   return result;
 }
+
+void vg_take_interrupt(SEXP result) {
+  PROTECT(result);
+  R_CheckUserInterrupt();
+  UNPROTECT(1);
+}

@@ -1,5 +1,6 @@
 //! Long waits check regularly for a user interrupt.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,22 @@ impl Watch {
             _ => Ok(()),
         }
     }
+}
+
+/// Elements between two looks at the clock: well under a millisecond.
+const PART: usize = 1 << 16;
+
+/// The parts of `0 .. n`, with a look between two of them.
+pub fn ranges(n: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..n).step_by(PART).map(move |from| from..n.min(from + PART))
+}
+
+/// The parts of `0 .. n` for a loop on the calling thread, which the user may end before each.
+///
+/// Each is `Err(Interrupt)` then.
+pub fn parts(n: usize) -> impl Iterator<Item = Result<Range<usize>>> {
+    let mut watch = (n > PART).then(Watch::new);
+    ranges(n).map(move |range| watch.as_mut().map_or(Ok(()), Watch::check).map(|()| range))
 }
 
 impl Default for Watch {

@@ -1,13 +1,14 @@
 //! Runs tasks on all cores. The calling thread works too, so a small array is done before another thread has woken up.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Kind, Result};
 use crate::fork;
-use crate::interrupt::Watch;
+use crate::interrupt::{ranges, Watch};
 
 /// Whether the thread pool can be used: not in a forked child, where its threads are gone.
 pub fn threads_usable() -> bool {
@@ -71,6 +72,11 @@ fn ended(ends: &AtomicBool) -> Result<()> {
     }
 }
 
+/// The parts of `0 .. n` for a long loop in a task; none any more where it is to end.
+pub fn parts_of_task(n: usize) -> impl Iterator<Item = Range<usize>> {
+    ranges(n).take_while(move |range| range.start == 0 || goes_on())
+}
+
 /// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing
 /// left.
 struct Job {
@@ -87,7 +93,8 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    fn work(&self) {
+    /// `between` is called after each task.
+    fn work(&self, between: impl Fn()) {
         loop {
             let task = self.next.fetch_add(1, Ordering::Relaxed);
             if task >= self.tasks {
@@ -99,6 +106,7 @@ impl Job {
                 self.panicked.store(true, Ordering::Relaxed);
             }
             self.done.fetch_add(1, Ordering::Release);
+            between();
         }
     }
 }
@@ -139,10 +147,10 @@ fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
     if let Some(pool) = pool() {
         for _ in 1..pool.current_num_threads().min(tasks) {
             let job = job.clone();
-            pool.spawn(move || job.work());
+            pool.spawn(move || job.work(|| ()));
         }
     }
-    job.work();
+    job.work(|| check_interrupt(ends));
     // the others are at their last tasks
     let mut turns = 0u32;
     while job.done.load(Ordering::Acquire) < tasks {
@@ -158,9 +166,6 @@ fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
         resume_unwind(Box::new("a task on the cpu device failed"));
     }
 }
-
-/// Tasks between two looks for an interrupt: some ten milliseconds of work.
-const ROUND: usize = 128;
 
 /// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
 ///
@@ -178,20 +183,24 @@ pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + 
     // of rows that are longer than a task should be each is one
     let size = size.max(1);
     let tasks = n.div_ceil(size);
-    let mut watch = (tasks > ROUND).then(Watch::new);
     let ends = AtomicBool::new(false);
-    for first in (0..tasks).step_by(ROUND) {
-        let task = |t: usize| serve(&ends, || body((first + t) * size, ((first + t + 1) * size).min(n)));
-        let round = ROUND.min(tasks - first);
-        if worth && round > 1 && threads_usable() {
-            run(round, &ends, &task);
-        } else {
-            (0..round).for_each(task);
+    // after an interrupt nothing is left to do
+    let task = |t: usize| {
+        if !ends.load(Ordering::Relaxed) {
+            serve(&ends, || body(t * size, ((t + 1) * size).min(n)));
         }
-        ended(&ends)?;
-        watch.as_mut().map_or(Ok(()), Watch::check)?;
+    };
+    if worth && tasks > 1 && threads_usable() {
+        run(tasks, &ends, &task);
+    } else {
+        for t in 0..tasks {
+            if t > 0 {
+                check_interrupt(&ends);
+            }
+            task(t);
+        }
     }
-    Ok(())
+    ended(&ends)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
-use verdigris_ops::parallel::spread;
+use verdigris_ops::parallel::{goes_on, spread};
 
 /// So many blocks are one where nothing is kept between instructions.
 const BLOCKS: usize = 16;
@@ -212,7 +212,7 @@ impl<'a> Schedule<'a> {
         if memory.len() < wanted {
             memory.resize(wanted, [0; 8]);
         }
-        let mut scratch = Scratch { base: memory.as_mut_ptr().cast() };
+        let mut scratch = Scratch { base: memory.as_mut_ptr().cast(), turns: 0 };
         for (k, instruction) in self.plan.code.iter().enumerate() {
             if let (Instruction::Scalar(s, class), Location::Slot(slot)) = (instruction, self.locations[k]) {
                 let bytes = self.bound.scalars[*s as usize].bytes();
@@ -464,9 +464,18 @@ fn words(plan: &Plan, register: Register) -> usize {
 /// A thread's registers.
 pub struct Scratch {
     base: *mut u8,
+    turns: u32,
 }
 
 impl Scratch {
+    /// Called once a block by tasks of any number of them: whether to go on.
+    pub fn goes_on(&mut self) -> bool {
+        /// Blocks between two looks at the clock.
+        const LOOK: u32 = 16;
+        self.turns += 1;
+        !self.turns.is_multiple_of(LOOK) || goes_on()
+    }
+
     fn slot(&self, k: usize) -> *mut u8 {
         // SAFETY: `with_scratch` made room for every slot of the schedule and one more.
         unsafe { self.base.add(k * SLOT_BYTES) }

@@ -8,6 +8,7 @@ use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Access, Bound, Instruction, Plan, Register};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
+use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::raw_slice;
 use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
@@ -53,11 +54,16 @@ macro_rules! by_size {
 }
 
 /// New elements, which `fill` writes, all of them; there are some then.
-pub(super) fn made<T>(cpu: &dyn Backend, dtype: DType, n: usize, fill: impl FnOnce(&mut [T])) -> Result<View> {
+pub(super) fn made<T>(
+    cpu: &dyn Backend,
+    dtype: DType,
+    n: usize,
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<View> {
     let buffer = cpu.allocate(n * size_of::<T>())?;
     if n > 0 {
         // SAFETY: nobody else sees the buffer yet; it has room for so many, and is aligned to 64 bytes.
-        fill(unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, n) });
+        fill(unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, n) })?;
     }
     Ok(View::contiguous(buffer, dtype, n))
 }
@@ -175,15 +181,22 @@ fn join_rows_as<T: Copy + Sync>(parts: &[View], columns: usize, output: &Arc<Buf
 fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     let mask: &[u8] = elements(mask);
     let keeps = |x: u8| x == 1 || (keep_na && x > 1);
-    let count = mask.iter().filter(|&&x| keeps(x)).count();
+    let mut count = 0;
+    for part in parts(mask.len()) {
+        count += mask[part?].iter().filter(|&&x| keeps(x)).count();
+    }
     made(cpu, DType::Int64, count, |out| {
-        let (mut at, mut marks) = (0, (0..).zip(mask));
-        while at < count {
-            // every element is written, and only those that count move on
-            let Some((k, &x)) = marks.next() else { break };
-            out[at] = if x == 1 { k } else { -1i64 };
-            at += usize::from(keeps(x));
+        let mut at = 0;
+        for part in parts(mask.len()) {
+            let part = part?;
+            for (k, &x) in (part.start as i64..).zip(&mask[part]) {
+                // every element is written, and only those that count move on
+                let Some(slot) = out.get_mut(at) else { return Ok(()) };
+                *slot = if x == 1 { k } else { -1i64 };
+                at += usize::from(keeps(x));
+            }
         }
+        Ok(())
     })
 }
 

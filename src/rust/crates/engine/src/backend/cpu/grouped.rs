@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::Folding;
-use verdigris_ops::parallel::{parallel, spread};
+use verdigris_ops::parallel::{goes_on, parallel, parts_of_task, spread};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 use verdigris_ops::tree;
@@ -63,8 +63,11 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
         // SAFETY: a piece has its table to itself.
         let table =
             unsafe { std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1) };
-        for &x in &from[(piece * each).min(from.len())..((piece + 1) * each).min(from.len())] {
-            table[x.bin(low, bins)] += 1;
+        let from = &from[(piece * each).min(from.len())..((piece + 1) * each).min(from.len())];
+        for part in parts_of_task(from.len()) {
+            for &x in &from[part] {
+                table[x.bin(low, bins)] += 1;
+            }
         }
     })?;
     for table in tables.chunks_exact(bins + 1) {
@@ -193,7 +196,10 @@ impl Tables<'_> {
         if count == 1 {
             // SAFETY: `groups` accumulators.
             unsafe { (self.f.start)(table(level), self.groups as i32) };
-            return add(from, table(level));
+            if goes_on() {
+                add(from, table(level));
+            }
+            return;
         }
         let half = count / 2;
         self.reduce(from, half, level, add);

@@ -11,6 +11,7 @@ use crate::memory::host_pool::{self, Block};
 use crate::memory::staging::Shared;
 use crate::memory::{self, Held, Source};
 use verdigris_ops::error::Result;
+use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::spread;
 
 /// A block, counted as the device's while it lives.
@@ -147,13 +148,15 @@ impl<T: Copy> ScratchVec<T> {
     /// Capacity for `most`, holding these items.
     ///
     /// # Errors
-    /// `Memory`.
+    /// `Memory`, `Interrupt`.
     pub fn of(most: usize, items: impl Iterator<Item = T>) -> Result<ScratchVec<T>> {
         let mut scratch = ScratchVec::new(most)?;
-        let mut len = 0;
-        for (slot, item) in scratch.slots().iter_mut().zip(items) {
-            slot.write(item);
-            len += 1;
+        let (mut len, mut items) = (0, items);
+        for part in parts(most) {
+            for (slot, item) in scratch.slots()[part?].iter_mut().zip(items.by_ref()) {
+                slot.write(item);
+                len += 1;
+            }
         }
         scratch.len = len;
         Ok(scratch)

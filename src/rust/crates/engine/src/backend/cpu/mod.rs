@@ -5,6 +5,7 @@
 mod accumulators;
 mod assign;
 mod blocks;
+mod counting_sort;
 mod dense;
 mod gather;
 mod grouped;

@@ -9,16 +9,55 @@ use crate::memory::buffer::View;
 use crate::memory::fallible;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
+use verdigris_ops::interrupt::parts;
 
-/// Finds the keys at ranks `from ..` of `keys`, which begin at rank `base`.
-fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
+/// From so many keys on a partition is made here, where the user may end it: below, the library's takes no longer than
+/// some ten milliseconds.
+const LONG: usize = 1 << 21;
+/// Keys of which a long partition's pivot is the middle one.
+const SAMPLE: usize = 255;
+
+/// Moves the keys for which this holds to the front; returns their number.
+fn partition(keys: &mut [u64], first: impl Fn(u64) -> bool) -> Result<usize> {
+    let mut count = 0;
+    for part in parts(keys.len()) {
+        for k in part? {
+            let key = keys[k];
+            keys[k] = keys[count];
+            keys[count] = key;
+            count += usize::from(first(key));
+        }
+    }
+    Ok(count)
+}
+
+/// Finds the keys at these ranks of `keys`, which begin at rank `base`.
+fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) -> Result<()> {
+    if keys.len() < LONG || ranks.is_empty() {
+        find_short(keys, base, ranks, found);
+        return Ok(());
+    }
+    let mut sample: Vec<u64> = keys.iter().step_by(keys.len() / SAMPLE).copied().collect();
+    let middle = sample.len() / 2;
+    let pivot = *sample.select_nth_unstable(middle).1;
+    let less = partition(keys, |key| key < pivot)?;
+    let (below, rest) = keys.split_at_mut(less);
+    let equal = partition(rest, |key| key == pivot)?;
+    let left = ranks.partition_point(|&rank| rank < base + less);
+    let right = ranks.partition_point(|&rank| rank < base + less + equal);
+    found[left..right].fill(pivot);
+    find(below, base, &ranks[..left], &mut found[..left])?;
+    find(&mut rest[equal..], base + less + equal, &ranks[right..], &mut found[right..])
+}
+
+fn find_short(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) {
     let middle = ranks.len() / 2;
     let Some(&rank) = ranks.get(middle) else { return };
     let (below, &mut key, above) = keys.select_nth_unstable(rank - base);
     found[middle] = key;
     let (left, right) = found.split_at_mut(middle);
-    find(below, base, &ranks[..middle], left);
-    find(above, rank + 1, &ranks[middle + 1..], &mut right[1..]);
+    find_short(below, base, &ranks[..middle], left);
+    find_short(above, rank + 1, &ranks[middle + 1..], &mut right[1..]);
 }
 
 fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
@@ -32,7 +71,7 @@ fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> R
     wanted.sort_unstable();
     wanted.dedup();
     let mut found = fallible::filled(0, wanted.len())?;
-    find(&mut keys, 0, &wanted, &mut found);
+    find(&mut keys, 0, &wanted, &mut found)?;
     let of = |rank: &usize| T::of_key(found[wanted.partition_point(|w| w < rank)]).unwrap_or_default();
     let out: Vec<T> = fallible::collected(ranks.iter().map(of))?;
     let buffer = cpu.allocate(out.len() * values.dtype.size())?;

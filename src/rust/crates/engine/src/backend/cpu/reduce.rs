@@ -156,6 +156,9 @@ impl Job<'_> {
             let (o, from) = (task / pieces, task % pieces * piece);
             let to = (from + piece).min(length);
             for l in (from..to).step_by(most) {
+                if !scratch.goes_on() {
+                    return;
+                }
                 let rows = most.min(to - l);
                 let i = (o * length + l) * inner;
                 let values = self.schedule.evaluate(scratch, i, rows * inner, self.register, None);
@@ -177,6 +180,9 @@ impl Job<'_> {
             let own = unsafe { all.at((o * inner + from) * size) };
             self.schedule.with_scratch(n, |scratch| {
                 for l in 0..length {
+                    if !scratch.goes_on() {
+                        return;
+                    }
                     let i = (o * length + l) * inner + from;
                     let values = self.schedule.evaluate(scratch, i, n, self.register, None);
                     // SAFETY: n values of the accumulator's class, n accumulators.

@@ -29,6 +29,9 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
     let work = |scratch: &mut Scratch| {
         for i in (0..bound.n).step_by(BLOCK) {
+            if !scratch.goes_on() {
+                return;
+            }
             let n = BLOCK.min(bound.n - i);
             // evaluated in any case: what it warns of is noted
             let values = schedule.evaluate(scratch, i, n, register, None);

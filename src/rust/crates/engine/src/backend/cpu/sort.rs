@@ -1,15 +1,18 @@
 //! Sorting on the cpu device: a radix sort of keys, least significant digit first. It is stable and reads each element
 //! a fixed number of times (Knuth, TAOCP 5.2.5).
 
+use std::ops::Range;
+
+use super::counting_sort::{by_counts, count_buckets, is_counted};
 use super::gather::{elements, made};
 use super::memory::ScratchVec;
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::View;
 use crate::memory::fallible;
-use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
-use verdigris_ops::parallel::spread;
+use verdigris_ops::interrupt::{parts, Watch};
+use verdigris_ops::parallel::stoppable;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that
@@ -109,13 +112,38 @@ const fn left_out(n: usize, bits: u32) -> u32 {
     bits - sorted_by
 }
 
+/// The smallest and the largest key of all, as `Sortable::extremes`.
+pub(super) fn extremes<T: Sortable>(from: &[T]) -> Result<(u64, u64)> {
+    let mut all = T::extremes(&[]);
+    for part in parts(from.len()) {
+        let (low, high) = T::extremes(&from[part?]);
+        all = (all.0.min(low), all.1.max(high));
+    }
+    Ok(all)
+}
+
+/// Items that differ in the lowest bits of their keys alone, and are more than these, are sorted by digits too.
+const LONG_RUN: usize = 1 << 18;
+
 /// Sorts what is in order but for the lowest bits of its keys, which `rest` says.
-fn finish<E>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) {
-    if rest > 0 {
-        for run in items.chunk_by_mut(|a, b| key(a) >> rest == key(b) >> rest).filter(|run| run.len() > 1) {
-            run.sort_by_key(&key);
+fn finish<E: Copy>(items: &mut [E], rest: u32, key: &dyn Fn(&E) -> u64) -> Result<()> {
+    if rest == 0 {
+        return Ok(());
+    }
+    let mut watch = Watch::new();
+    for (turn, run) in items.chunk_by_mut(|a, b| key(a) >> rest == key(b) >> rest).enumerate() {
+        if turn % 1024 == 0 || run.len() > 1024 {
+            watch.check()?;
+        }
+        if run.len() > LONG_RUN {
+            let mut own = ScratchVec::of(run.len(), run.iter().copied())?;
+            by_key(&mut own, rest, |item| key(item) & ((1 << rest) - 1))?;
+            run.copy_from_slice(&own);
+        } else if run.len() > 1 {
+            run.sort_by_key(key);
         }
     }
+    Ok(())
 }
 
 /// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
@@ -127,10 +155,12 @@ fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64
     let (width, rest) = (digit(items.len()), left_out(items.len(), bits));
     let (passes, mask) = ((bits - rest).div_ceil(width), (1usize << width) - 1);
     let mut counts = fallible::filled(0usize, (passes as usize) << width)?;
-    for item in items.iter() {
-        let key = key(item) >> rest;
-        for pass in 0..passes {
-            counts[((pass as usize) << width) + ((key >> (pass * width)) as usize & mask)] += 1;
+    for part in parts(items.len()) {
+        for item in &items[part?] {
+            let key = key(item) >> rest;
+            for pass in 0..passes {
+                counts[((pass as usize) << width) + ((key >> (pass * width)) as usize & mask)] += 1;
+            }
         }
     }
     let mut other = ScratchVec::new(items.len())?;
@@ -144,17 +174,18 @@ fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64
             sum += std::mem::replace(start, sum);
         }
         let slots = other.slots();
-        for item in items.iter() {
-            let start = &mut starts[(key(item) >> (rest + pass * width)) as usize & mask];
-            slots[*start].write(*item);
-            *start += 1;
+        for part in parts(items.len()) {
+            for item in &items[part?] {
+                let start = &mut starts[(key(item) >> (rest + pass * width)) as usize & mask];
+                slots[*start].write(*item);
+                *start += 1;
+            }
         }
         // SAFETY: each of the items was written to an index of its own.
         unsafe { other.set_len(items.len()) };
         std::mem::swap(items, &mut other);
     }
-    finish(items, rest, key);
-    Ok(())
+    finish(items, rest, &key)
 }
 
 pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
@@ -162,21 +193,8 @@ pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }
 
-/// So many keys next to each other are counted: their counters stay in the second-level cache.
-const COUNTED: u64 = 1 << 18;
-/// A look at this many counters takes no longer than one at an element.
-const PER_ELEMENT: u64 = 4;
-
-/// Whether `n` elements are counted whose keys reach this far from the smallest one.
-fn is_counted(n: usize, reach: u64) -> bool {
-    reach < COUNTED && reach / PER_ELEMENT < n as u64 && u32::try_from(n).is_ok()
-}
-
-/// Elements of a piece that counts by itself, at least.
-const PIECE: usize = 1 << 17;
-
 /// A position: int32 where that reaches (`position_dtype`).
-trait Position: Copy + PartialEq {
+pub(super) trait Position: Copy + PartialEq {
     fn of(k: usize) -> Self;
 }
 impl Position for i32 {
@@ -190,114 +208,6 @@ impl Position for i64 {
     }
 }
 
-/// Counts the elements of each bucket.
-fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> usize) {
-    for &x in from {
-        // SAFETY: the caller's buckets are below the width.
-        unsafe { *counts.get_unchecked_mut(bucket(x)) += 1 };
-    }
-}
-
-/// Elements that are scattered together where there are few buckets.
-const TOGETHER: usize = 256;
-
-/// Scatters the indices `first ..` of elements to the starts of their buckets, of which there are `W`. Neighbours are
-/// mostly in the same bucket and would wait for a counter in memory, so the counters are kept in registers.
-///
-/// # Safety
-/// There is space for all at `at`, and no one else writes there.
-unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
-    from: &[T],
-    first: usize,
-    starts: &mut [u32],
-    bucket: impl Fn(T) -> usize,
-    at: *mut P,
-) {
-    let mut staged = [[P::of(0); TOGETHER + 1]; W];
-    for (turn, some) in from.chunks(TOGETHER).enumerate() {
-        let mut counts = [0; W];
-        for (k, &x) in (first + turn * TOGETHER..).zip(some) {
-            let own = bucket(x);
-            for digit in 0..W {
-                staged[digit][counts[digit]] = P::of(k);
-                counts[digit] += usize::from(own == digit);
-            }
-        }
-        for digit in 0..W {
-            // SAFETY: the caller's promise; the range of a digit ends where that of the next begins.
-            unsafe {
-                let to = at.add(starts[digit] as usize);
-                std::ptr::copy_nonoverlapping(staged[digit].as_ptr(), to, counts[digit]);
-            }
-            starts[digit] += counts[digit] as u32;
-        }
-    }
-}
-
-/// Positions in order, and values where they are wanted, by counting keys, which reach this far from `low` on; what
-/// is missing comes last. Pieces count and scatter their elements on all cores.
-fn by_counts<T: Sortable + Sync, P: Position>(
-    from: &[T],
-    (low, reach): (u64, u64),
-    key: impl Fn(T) -> u64 + Sync,
-    value: impl Fn(u64) -> T,
-    sorted: Option<u64>,
-    (at, first): (u64, usize),
-) -> Result<()> {
-    let (n, width) = (from.len(), reach as usize + 2);
-    let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
-    let each = n.div_ceil(pieces);
-    let bucket = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
-    let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
-    let mut starts = fallible::filled(0u32, pieces * width)?;
-    let memory = Shared(starts.as_mut_ptr().cast());
-    // SAFETY: a piece has its row to itself.
-    let row = |piece: usize| unsafe {
-        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
-    };
-    spread(pieces, 1, true, |piece, _| count_buckets(&from[of(piece)], row(piece), bucket))?;
-    let mut sum = 0;
-    for digit in 0..width {
-        for piece in 0..pieces {
-            let start = &mut row(piece)[digit];
-            sum += std::mem::replace(start, sum);
-        }
-    }
-    let (sorted, at) = (sorted.map(|sorted| Shared(sorted as *mut u8)), Shared(at as *mut u8));
-    // of floats zeros and missing values have several forms; whole numbers are known from the counts
-    let moved = sorted.as_ref().filter(|_| !T::WHOLE);
-    if let Some(sorted) = sorted.as_ref().filter(|_| T::WHOLE) {
-        let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
-        for digit in 0..width {
-            let (first, end) = (row(0)[digit] as usize, row(0).get(digit + 1).map_or(n, |&end| end as usize));
-            let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
-            // SAFETY: there is room for every element.
-            unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
-                .fill(value);
-        }
-    }
-    spread(pieces, 1, true, |piece, _| {
-        let (starts, from, first) = (row(piece), &from[of(piece)], of(piece).start + first);
-        // SAFETY: there is space for every element, and no two have the same index.
-        unsafe {
-            let all = at.at(0).cast::<P>();
-            match (width, &moved) {
-                (2, None) => return scatter_narrow::<2, T, P>(from, first, starts, bucket, all),
-                (3, None) => return scatter_narrow::<3, T, P>(from, first, starts, bucket, all),
-                _ => {}
-            }
-            for (k, &x) in (first..).zip(from) {
-                let start = starts.get_unchecked_mut(bucket(x));
-                if let Some(sorted) = &moved {
-                    sorted.at(*start as usize * size_of::<T>()).cast::<T>().write(x);
-                }
-                all.add(*start as usize).write(P::of(k));
-                *start += 1;
-            }
-        }
-    })
-}
-
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq)]
 enum Wanted {
@@ -307,8 +217,17 @@ enum Wanted {
 }
 
 /// The values in order.
-fn stored<T>(cpu: &dyn Backend, like: &View, sorted: impl Iterator<Item = T>) -> Result<(Option<View>, Option<View>)> {
-    let fill = |out: &mut [T]| out.iter_mut().zip(sorted).for_each(|(slot, x)| *slot = x);
+fn stored<T>(
+    cpu: &dyn Backend,
+    like: &View,
+    mut sorted: impl Iterator<Item = T>,
+) -> Result<(Option<View>, Option<View>)> {
+    let fill = |out: &mut [T]| {
+        parts(out.len()).try_for_each(|part| {
+            out[part?].iter_mut().zip(sorted.by_ref()).for_each(|(slot, x)| *slot = x);
+            Ok(())
+        })
+    };
     Ok((Some(made(cpu, like.dtype, like.len(), fill)?), None))
 }
 
@@ -322,7 +241,7 @@ fn sort_as<T: Sortable + Sync>(
     let from: &[T] = elements(values);
     let all = u64::MAX >> (64 - T::BITS);
     let key = |x: T| if decreasing { !x.key() & all } else { x.key() };
-    let (low, high) = T::extremes(from);
+    let (low, high) = extremes(from)?;
     let (low, high) = if decreasing { (!high & all, !low & all) } else { (low, high) };
     let reach = high.saturating_sub(low);
     let bits = 64 - reach.leading_zeros();
@@ -330,7 +249,8 @@ fn sort_as<T: Sortable + Sync>(
         if T::WHOLE && is_counted(from.len(), reach) {
             let mut counts = fallible::filled(0u32, reach as usize + 2)?;
             let last = counts.len() - 1;
-            count_buckets(from, &mut counts, |x: T| if x.missing() { last } else { (key(x) - low) as usize });
+            let bucket = |x: T| if x.missing() { last } else { (key(x) - low) as usize };
+            stoppable(|| count_buckets(from, &mut counts, bucket))?;
             let fill = |mut out: &mut [T]| {
                 for (digit, count) in counts.into_iter().enumerate() {
                     let (run, rest) = std::mem::take(&mut out).split_at_mut(count as usize);
@@ -342,6 +262,7 @@ fn sort_as<T: Sortable + Sync>(
                     }
                     out = rest;
                 }
+                Ok(())
             };
             return Ok((Some(made(cpu, values.dtype, from.len(), fill)?), None));
         }
@@ -367,9 +288,16 @@ fn sort_as<T: Sortable + Sync>(
 
 /// Whether each of as many numbers as there are elements is there once; then `at` has their positions, counted from 1.
 /// What is none mostly has a number twice among the first.
-fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> bool {
-    at.fill(P::of(0));
-    (1..).zip(from).all(|(k, &x)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0))
+fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> Result<bool> {
+    parts(at.len()).try_for_each(|part| part.map(|part| at[part].fill(P::of(0))))?;
+    let mut is_new = |(k, &x): (usize, &T)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0);
+    for part in parts(from.len()) {
+        let part = part?;
+        if !(part.start + 1..).zip(&from[part]).all(&mut is_new) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Sorted values, where they are wanted, and their former positions.
@@ -398,7 +326,7 @@ fn with_positions<T: Sortable + Sync, P: Position>(
     if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
         // SAFETY: as for `put` below; a position is a key's distance from the first, which is less than n.
         let out = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
-        if is_permutation(from, |x| (key(x) - low) as usize, out) {
+        if is_permutation(from, |x| (key(x) - low) as usize, out)? {
             return Ok(done(at));
         }
     }
@@ -416,29 +344,49 @@ fn with_positions<T: Sortable + Sync, P: Position>(
             (at.address as *mut P).add(k).write(p);
         }
     };
-    let numbered = || from.iter().copied().zip((first..).map(P::of));
-    let known = || numbered().filter(|(x, _)| !x.missing());
-    let count = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put)?;
-    numbered().filter(|(x, _)| x.missing()).zip(count..).for_each(|(pair, k)| put(k, pair));
+    let numbered = |part: Range<usize>| {
+        let positions = (first + part.start..).map(P::of);
+        from[part].iter().copied().zip(positions)
+    };
+    let known = |part| numbered(part).filter(|(x, _)| !x.missing());
+    let mut k = by_digits(known, n, 64 - reach.leading_zeros(), |x| key(x) - low, put)?;
+    for part in parts(n) {
+        for pair in numbered(part?).filter(|(x, _)| x.missing()) {
+            put(k, pair);
+            k += 1;
+        }
+    }
     Ok(done(at))
 }
 
 /// Calls `put` with the pairs in order, by the lowest `bits` of the keys, and each pair's position; equal keys stay in
-/// their order. The pairs are generated when first read, and the last digit's pass puts them directly. Returns their
-/// number.
+/// their order. The pairs are those of parts of `0 .. most`, generated when first read, and the last digit's pass puts
+/// them directly. Returns their number.
 fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
-    pairs: impl Fn() -> I,
+    pairs: impl Fn(Range<usize>) -> I,
     most: usize,
     bits: u32,
     key: impl Fn(T) -> u64,
     put: impl Fn(usize, (T, P)),
 ) -> Result<usize> {
-    let mut last = 0;
-    if pairs().map(|(x, _)| key(x)).all(|key| std::mem::replace(&mut last, key) <= key) {
-        return Ok(pairs().enumerate().map(|(k, pair)| put(k, pair)).count());
+    let (mut last, mut sorted, mut count) = (0, true, 0);
+    for part in parts(most) {
+        sorted = pairs(part?).map(|(x, _)| key(x)).all(|key| std::mem::replace(&mut last, key) <= key);
+        if !sorted {
+            break;
+        }
+    }
+    if sorted {
+        for part in parts(most) {
+            for pair in pairs(part?) {
+                put(count, pair);
+                count += 1;
+            }
+        }
+        return Ok(count);
     }
     if most < RADIX_FROM {
-        let mut all: Vec<(T, P)> = fallible::collected(pairs())?;
+        let mut all: Vec<(T, P)> = fallible::collected(pairs(0..most))?;
         all.sort_by_key(|&(x, _)| key(x));
         all.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
         return Ok(all.len());
@@ -447,10 +395,12 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     let passes = (bits - rest).div_ceil(digit(most));
     let width = (bits - rest).div_ceil(passes);
     let of = |x: T, pass: u32| (key(x) >> (rest + pass * width)) as usize & ((1 << width) - 1);
-    let (mut counts, mut count) = (fallible::filled(0usize, (passes as usize) << width)?, 0);
-    for (x, _) in pairs() {
-        (0..passes).for_each(|pass| counts[((pass as usize) << width) + of(x, pass)] += 1);
-        count += 1;
+    let mut counts = fallible::filled(0usize, (passes as usize) << width)?;
+    for part in parts(most) {
+        for (x, _) in pairs(part?) {
+            (0..passes).for_each(|pass| counts[((pass as usize) << width) + of(x, pass)] += 1);
+            count += 1;
+        }
     }
     // a digit that all share is passed over
     let differ = |pass: &u32| !counts[(*pass as usize) << width..][..1 << width].contains(&count);
@@ -474,10 +424,11 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
             (k, true) => put(k, pair),
             (k, false) => _ = slots[k].write(pair),
         };
-        if turn == 0 {
-            pairs().for_each(&mut move_on);
-        } else {
-            now.iter().copied().for_each(&mut move_on);
+        for part in parts(if turn == 0 { most } else { count }) {
+            match turn {
+                0 => pairs(part?).for_each(&mut move_on),
+                _ => now[part?].iter().copied().for_each(&mut move_on),
+            }
         }
         if !ends {
             // SAFETY: each of the pairs was written to an index of its own.
@@ -487,10 +438,12 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     }
     if rest > 0 {
         if differing.is_empty() {
-            now = ScratchVec::of(count, pairs())?;
+            now = ScratchVec::of(count, pairs(0..most))?;
         }
-        finish(&mut now, rest, |&(x, _)| key(x));
-        now.iter().enumerate().for_each(|(k, &pair)| put(k, pair));
+        finish(&mut now, rest, &|&(x, _)| key(x))?;
+        for part in parts(count) {
+            part?.for_each(|k| put(k, now[k]));
+        }
     }
     Ok(count)
 }
@@ -517,6 +470,7 @@ fn of_dtype(
             let recoded = |from: &View, dtype, code: fn(u8) -> u8| {
                 made::<u8>(cpu, dtype, from.len(), |out| {
                     out.iter_mut().zip(elements::<u8>(from)).for_each(|(to, &x)| *to = code(x));
+                    Ok(())
                 })
             };
             // as int8, whose NA is the smallest value
@@ -564,7 +518,7 @@ mod tests {
             wanted.sort_by_key(|&(x, _)| x);
             let found = std::cell::RefCell::new(vec![(0, 0); n as usize]);
             let put = |k: usize, pair| found.borrow_mut()[k] = pair;
-            by_digits(|| items.iter().copied(), n as usize, 63, |x| x as u64, put).unwrap();
+            by_digits(|part| items[part].iter().copied(), n as usize, 63, |x| x as u64, put).unwrap();
             assert_eq!(*found.borrow(), wanted);
             let mut sorted = ScratchVec::of(items.len(), items.iter().copied()).unwrap();
             by_key(&mut sorted, 63, |&(x, _)| x as u64).unwrap();

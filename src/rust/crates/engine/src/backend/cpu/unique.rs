@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use super::gather::elements;
-use super::sort::Sortable;
+use super::sort::{extremes, Sortable};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::fallible;
 use crate::memory::host_pool::Block;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
+use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::parallel;
 
 /// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is
@@ -41,8 +42,11 @@ struct Entries {
 impl Entries {
     fn new(len: usize) -> Result<Entries> {
         let block = Block::new(len * 4, Device::Cpu)?;
-        // SAFETY: the block has room for them.
-        unsafe { block.start().write_bytes(0, len * 4) };
+        for part in parts(len) {
+            let part = part?;
+            // SAFETY: the block has room for them.
+            unsafe { block.start().add(part.start * 4).write_bytes(0, part.len() * 4) };
+        }
         Ok(Entries { block, len })
     }
 
@@ -60,23 +64,26 @@ impl Entries {
 impl<'a, T: Sortable> Table<'a, T> {
     /// Calls `new` with the first positions, from 0, in order.
     fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
-        let (low, high) = T::extremes(from);
+        let (low, high) = extremes(from)?;
         let reach = high.wrapping_sub(low);
         let is_near = low <= high && reach / SPREAD < from.len() as u64;
         let size = if is_near { reach as usize + 1 } else { (2 * from.len()).next_power_of_two() };
         let mut table = Entries::new(size)?;
         let positions = table.all_mut();
-        for (k, x) in from.iter().enumerate() {
-            if let Some(next) = from.get(k + AHEAD).filter(|_| !is_near) {
-                fetch(positions, hash(next.key()) & (size - 1));
-            }
-            if x.missing() {
-                continue;
-            }
-            let at = if is_near { (x.key() - low) as usize } else { find(from, positions, x.key()) };
-            if positions[at] == 0 {
-                positions[at] = k as u32 + 1;
-                new(k as u32)?;
+        for part in parts(from.len()) {
+            let part = part?;
+            for (k, x) in (part.start..).zip(&from[part]) {
+                if let Some(next) = from.get(k + AHEAD).filter(|_| !is_near) {
+                    fetch(positions, hash(next.key()) & (size - 1));
+                }
+                if x.missing() {
+                    continue;
+                }
+                let at = if is_near { (x.key() - low) as usize } else { find(from, positions, x.key()) };
+                if positions[at] == 0 {
+                    positions[at] = k as u32 + 1;
+                    new(k as u32)?;
+                }
             }
         }
         Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })

@@ -1,0 +1,136 @@
+//! Sorting on the cpu device of keys that lie near each other: they are counted (Knuth, TAOCP 5.2). Pieces count and
+//! scatter their elements on all cores.
+
+use super::sort::{Position, Sortable};
+use crate::memory::fallible;
+use crate::memory::staging::Shared;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::{goes_on, parts_of_task, spread};
+
+/// So many keys next to each other are counted: their counters stay in the second-level cache.
+const COUNTED: u64 = 1 << 18;
+/// A look at this many counters takes no longer than one at an element.
+const PER_ELEMENT: u64 = 4;
+
+/// Whether `n` elements are counted whose keys reach this far from the smallest one.
+pub(super) fn is_counted(n: usize, reach: u64) -> bool {
+    reach < COUNTED && reach / PER_ELEMENT < n as u64 && u32::try_from(n).is_ok()
+}
+
+/// Elements of a piece that counts by itself, at least.
+const PIECE: usize = 1 << 17;
+
+/// Counts the elements of each bucket.
+pub(super) fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> usize) {
+    for part in parts_of_task(from.len()) {
+        for &x in &from[part] {
+            // SAFETY: the caller's buckets are below the width.
+            unsafe { *counts.get_unchecked_mut(bucket(x)) += 1 };
+        }
+    }
+}
+
+/// Elements that are scattered together where there are few buckets.
+const TOGETHER: usize = 256;
+
+/// Scatters the indices `first ..` of elements to the starts of their buckets, of which there are `W`. Neighbours are
+/// mostly in the same bucket and would wait for a counter in memory, so the counters are kept in registers.
+///
+/// # Safety
+/// There is space for all at `at`, and no one else writes there.
+unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
+    from: &[T],
+    first: usize,
+    starts: &mut [u32],
+    bucket: impl Fn(T) -> usize,
+    at: *mut P,
+) {
+    let mut staged = [[P::of(0); TOGETHER + 1]; W];
+    for (turn, some) in from.chunks(TOGETHER).enumerate() {
+        if turn % 256 == 255 && !goes_on() {
+            return;
+        }
+        let mut counts = [0; W];
+        for (k, &x) in (first + turn * TOGETHER..).zip(some) {
+            let own = bucket(x);
+            for digit in 0..W {
+                staged[digit][counts[digit]] = P::of(k);
+                counts[digit] += usize::from(own == digit);
+            }
+        }
+        for digit in 0..W {
+            // SAFETY: the caller's promise; the range of a digit ends where that of the next begins.
+            unsafe {
+                let to = at.add(starts[digit] as usize);
+                std::ptr::copy_nonoverlapping(staged[digit].as_ptr(), to, counts[digit]);
+            }
+            starts[digit] += counts[digit] as u32;
+        }
+    }
+}
+
+/// Positions in order, and values where they are wanted, by counting keys, which reach this far from `low` on; what
+/// is missing comes last. Pieces count and scatter their elements on all cores.
+pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
+    from: &[T],
+    (low, reach): (u64, u64),
+    key: impl Fn(T) -> u64 + Sync,
+    value: impl Fn(u64) -> T,
+    sorted: Option<u64>,
+    (at, first): (u64, usize),
+) -> Result<()> {
+    let (n, width) = (from.len(), reach as usize + 2);
+    let pieces = (n / PIECE.max(2 * width)).clamp(1, 16);
+    let each = n.div_ceil(pieces);
+    let bucket = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
+    let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
+    let mut starts = fallible::filled(0u32, pieces * width)?;
+    let memory = Shared(starts.as_mut_ptr().cast());
+    // SAFETY: a piece has its row to itself.
+    let row = |piece: usize| unsafe {
+        std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
+    };
+    spread(pieces, 1, true, |piece, _| count_buckets(&from[of(piece)], row(piece), bucket))?;
+    let mut sum = 0;
+    for digit in 0..width {
+        for piece in 0..pieces {
+            let start = &mut row(piece)[digit];
+            sum += std::mem::replace(start, sum);
+        }
+    }
+    let (sorted, at) = (sorted.map(|sorted| Shared(sorted as *mut u8)), Shared(at as *mut u8));
+    // of floats zeros and missing values have several forms; whole numbers are known from the counts
+    let moved = sorted.as_ref().filter(|_| !T::WHOLE);
+    if let Some(sorted) = sorted.as_ref().filter(|_| T::WHOLE) {
+        let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
+        for digit in 0..width {
+            let (first, end) = (row(0)[digit] as usize, row(0).get(digit + 1).map_or(n, |&end| end as usize));
+            let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
+            // SAFETY: there is room for every element.
+            unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
+                .fill(value);
+        }
+    }
+    spread(pieces, 1, true, |piece, _| {
+        let (starts, from, first) = (row(piece), &from[of(piece)], of(piece).start + first);
+        // SAFETY: there is space for every element, and no two have the same index.
+        unsafe {
+            let all = at.at(0).cast::<P>();
+            match (width, &moved) {
+                (2, None) => return scatter_narrow::<2, T, P>(from, first, starts, bucket, all),
+                (3, None) => return scatter_narrow::<3, T, P>(from, first, starts, bucket, all),
+                _ => {}
+            }
+            for part in parts_of_task(from.len()) {
+                for (k, &x) in (first + part.start..).zip(&from[part]) {
+                    let start = starts.get_unchecked_mut(bucket(x));
+                    if let Some(sorted) = &moved {
+                        sorted.at(*start as usize * size_of::<T>()).cast::<T>().write(x);
+                    }
+                    all.add(*start as usize).write(P::of(k));
+                    *start += 1;
+                }
+            }
+        }
+    })
+}
