@@ -5,6 +5,10 @@ matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
 
+# Multiplications of a product that is base R's at once.
+SMALL_PRODUCT <- 4096
+SMALL_SINGLE <- 2^18
+
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
   if (!is.null(out)) return(out)
@@ -14,12 +18,20 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
   extents <- product_extents(x, y, turn_x, turn_y)
+  # the engine's own product of small float32 matrices
+  single <- !is.null(extents) && device == "cpu" && prod(extents) <= SMALL_SINGLE && identical(product_dtype(x, y),
+    "float32")
+  # of small ones on the cpu the product takes less than what finds the best way to it
+  if (device == "cpu" && !is.null(extents) && !single && prod(extents) <= SMALL_PRODUCT && !is_int64(x) && !is_int64(y)) {
+    value <- if (own) f(host_view(x)) else f(host_view(x), host_view(y))
+    return(.Call(C_result, value, product_dtype(x, y), device))
+  }
   # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three
   # dimensions
   by_host <- function() .Call(C_result, on_base(), product_dtype(x, y), device)
   # of a column and a row nothing is added up
   outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !is_int64(x) && !is_int64(y) && !anyNA(x) && !anyNA(y)
-  if (is.null(extents) || device == "cpu" && !outer && min(extents[c(1L, 3L)]) > 1) return(by_host())
+  if (is.null(extents) || device == "cpu" && !outer && !single && min(extents[c(1L, 3L)]) > 1) return(by_host())
   a <- beside(x, y, device)
   b <- if (own) a else beside(y, x, device)
   left <- if (length(dim(x)) == 2L) dimnames(x)
@@ -45,13 +57,16 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out
 }
 
-# Of matrices on the cpu device that fit, neither a row or a column nor one element between them, what base R is lent;
-# NULL of others.
+# Of matrices on the cpu device that fit, neither a row or a column nor one element between them unless they are small,
+# what base R is lent; NULL of others.
 plain_factors <- function(x, y, turn_x, turn_y) {
   dx <- attr(x, "dim")
   dy <- attr(y, "dim")
-  if (length(dx) != 2L || length(dy) != 2L || min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] || !is_gpu(x) ||
-    !is_gpu(y)) return(NULL)
+  small <- as.double(length(x)) * length(y) <= SMALL_PRODUCT
+  # a small row or column is base R's too
+  if (is.null(dx) && small && !turn_y) dx <- if (turn_x) c(length(x), 1L) else c(1L, length(x))
+  if (length(dx) != 2L || length(dy) != 2L || !small && min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] ||
+    !is_gpu(x) || !is_gpu(y)) return(NULL)
   a <- lent(x)
   b <- lent(y)
   if (!is.null(a) && !is.null(b)) list(a, b)

@@ -183,6 +183,11 @@ static inline void *at_hand(SEXP x, int writable) {
   return h == NULL || (writable && !h->is_written) ? NULL : h->host;
 }
 
+// The same for a single element: a number need not have a handle. The address is not for callers that keep it.
+static inline const void *element_at_hand(SEXP x) {
+  return is_recorded(x) ? vg_recorded_number(R_altrep_data1(x)) : at_hand(x, 0);
+}
+
 // R's gc is off in here.
 static void *dataptr_method(SEXP x, Rboolean writable) {
   static int nothing;
@@ -228,7 +233,7 @@ static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
 
 #define ACCESS(name, type)                                                                         \
   static type name##_elt(SEXP x, R_xlen_t i) {                                                     \
-    const type *known = at_hand(x, 0);                                                             \
+    const type *known = element_at_hand(x);                                                        \
     if (known != NULL) return known[i];                                                            \
     type value;                                                                                    \
     region(x, i, 1, &value);                                                                       \

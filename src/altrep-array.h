@@ -19,6 +19,8 @@ SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype, also of wh
 // Rust: lazy cells (lazy.rs).
 void vg_give_handle(SEXP x);                  // makes the handle of a vector that was recorded
 R_xlen_t vg_recorded_length(SEXP cell);
+const void *vg_number_for(SEXP x, SEXP cell);       // the same, of a number that has x's dtype
+const void *vg_recorded_number(SEXP cell);          // of one that has its value in it; else NULL
 
 // Rust: the methods' work (altrep.rs). Those that may fail leave a condition.
 void *vg_host_pointer(void *handle, int writable);  // the host copy, NULL where there is none; notes a writer

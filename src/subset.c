@@ -18,6 +18,7 @@ SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
 SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count, SEXP is_target);
 int vg_assign_one(SEXP x, R_xlen_t place, SEXP value);
 SEXP vg_collect(SEXP x);
+SEXP vg_element_of(void *handle, R_xlen_t place); // NULL, the pointer, where it does not serve
 
 #define MOST_ASKED 8
 static SEXP x_symbol, i_symbol, drop_symbol, value_symbol, missing_calls[MOST_ASKED];
@@ -210,6 +211,36 @@ static SEXP take(SEXP x, SEXP at, int drop) {
   return XLENGTH(at) == 1 ? take_flat(x, at, drop) : take_axes(x, at, drop);
 }
 
+// The place, from 0, that a number means on an axis; -1 for all else.
+static double place_on(SEXP i, double extent) {
+  if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return -1;
+  double place = trunc(TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0)); // NA_INTEGER is less than 1
+  return place >= 1 && place <= extent ? place - 1 : -1;
+}
+
+// The element that one number on each axis means, of a computed array without names; NULL, the pointer, for all else.
+// Loops over elements take no longer way than they must.
+static SEXP one_element(SEXP x, SEXP values) {
+  int n = (int)XLENGTH(values);
+  if (Rf_getAttrib(x, n == 1 ? R_NamesSymbol : R_DimNamesSymbol) != R_NilValue) return NULL;
+  SEXP dim = n == 1 ? R_NilValue : Rf_getAttrib(x, R_DimSymbol);
+  if (n > 1 && Rf_length(dim) != n) return NULL;
+  double place = 0, stride = 1;
+  for (int k = 0; k < n; k++) {
+    double extent = n == 1 ? (double)Rf_xlength(x) : INTEGER_ELT(dim, k), at = place_on(VECTOR_ELT(values, k), extent);
+    if (at < 0) return NULL;
+    place += at * stride;
+    stride *= extent;
+  }
+  void *h = vg_handle_of(x);
+  SEXP out = h == NULL ? NULL : vg_element_of(h, (R_xlen_t)place);
+  if (out == NULL) return NULL;
+  PROTECT(out);
+  out = vg_set_class(out, 0);
+  UNPROTECT(1);
+  return out;
+}
+
 // What is no TRUE or FALSE drops, as in base R.
 static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
 
@@ -223,13 +254,19 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
     UNPROTECT(2);
     return x;
   }
+  int drop = drops(Rf_eval(drop_symbol, rho));
+  if (drop && (out = one_element(x, values)) != NULL) {
+    UNPROTECT(2);
+    return out;
+  }
+  if (vg_pending) vg_raise_pending(R_NilValue);
   // columns of a time series keep its time, which is for R code
   int series =
     XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
   SEXP at = series ? NULL : positions(x, values);
   if (at != NULL) {
     PROTECT(at);
-    out = take(x, at, drops(Rf_eval(drop_symbol, rho)));
+    out = take(x, at, drop);
     UNPROTECT(1);
   }
   if (at == NULL || is_fault(out)) out = for_r(values);
@@ -341,17 +378,23 @@ static int is_value(SEXP value) {
   return value != R_NilValue && (is_plain(value) || is_complex);
 }
 
-// The place, from 0, that a number means on an axis; -1 for all else.
-static double place_on(SEXP i, double extent) {
-  if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return -1;
-  double place = trunc(TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0)); // NA_INTEGER is less than 1
-  return place >= 1 && place <= extent ? place - 1 : -1;
-}
-
 // One that is known: for the result of a reduction the device would have to be waited for.
 static int is_number(SEXP x) {
   int is_real = TYPEOF(x) == REALSXP || TYPEOF(x) == INTSXP || TYPEOF(x) == LGLSXP;
   return is_real && !Rf_isObject(x) && XLENGTH(x) == 1 && !vg_is_ours(x);
+}
+
+// A value to assign to an element of x as an ordinary number, if it is one that is known; else NULL, the pointer.
+static SEXP known_number(SEXP x, SEXP value) {
+  if (is_number(value)) return value;
+  SEXP cell = vg_data_of(value);
+  const void *number = cell != NULL && TYPEOF(cell) == LISTSXP ? vg_number_for(x, cell) : NULL;
+  if (number == NULL) return NULL;
+  switch (TYPEOF(value)) {
+  case LGLSXP: return Rf_ScalarLogical(*(const int *)number);
+  case INTSXP: return Rf_ScalarInteger(*(const int *)number);
+  default: return Rf_ScalarReal(*(const double *)number);
+  }
 }
 
 // The place, from 0, in the flat array that one number on each axis means; -1 for all else. `i` is the symbol of the
@@ -378,7 +421,7 @@ static double flat_place(SEXP x, SEXP i, SEXP rho) {
 
 // Writes one number at a place of a target, in place; whether that was done.
 static int put_one(SEXP x, double place, SEXP value) {
-  if (place < 0 || !is_number(value)) return 0;
+  if (place < 0) return 0;
   int done = vg_assign_one(x, (R_xlen_t)place, value);
   if (vg_pending) vg_raise_pending(R_NilValue);
   return done == 1;
@@ -390,8 +433,13 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int is_target = vg_is_target(x, NULL, rho);
   if (is_target) {
-    SEXP number = PROTECT(Rf_eval(value_symbol, rho));
-    int done = is_number(number) && put_one(x, flat_place(x, NULL, rho), number);
+    SEXP value = PROTECT(Rf_eval(value_symbol, rho)), number = known_number(x, value);
+    int done = 0;
+    if (number != NULL) {
+      PROTECT(number);
+      done = put_one(x, flat_place(x, NULL, rho), number);
+      UNPROTECT(1);
+    }
     UNPROTECT(1);
     if (done) {
       UNPROTECT(1);
@@ -423,7 +471,9 @@ SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   int is_target = vg_is_target(x, i_symbol, rho);
   SEXP value = PROTECT(Rf_eval(value_symbol, rho));
   double place = is_value(value) && Rf_xlength(value) == 1 ? flat_place(x, i_symbol, rho) : -1;
-  if (is_target && put_one(x, place, value)) {
+  SEXP number = is_target && place >= 0 ? known_number(x, value) : NULL;
+  PROTECT(number == NULL ? R_NilValue : number);
+  if (number != NULL && put_one(x, place, number)) {
     out = x;
   } else if (place >= 0) {
     SEXP at = PROTECT(Rf_allocVector(VECSXP, 1));
@@ -432,7 +482,7 @@ SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
     if (is_fault(out)) out = R_NilValue;
     UNPROTECT(1);
   }
-  UNPROTECT(2);
+  UNPROTECT(3);
   return out;
 }
 

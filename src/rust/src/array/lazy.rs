@@ -3,13 +3,16 @@
 //! *lazy cell* (a pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array
 //! operands. The engine gets a node when something needs the values; then the vector gets a handle and a finalizer too.
 //!
+//! A single number on the cpu device is a cell too, whose operation is the number itself: `x[i]` in a loop over elements
+//! takes no handle, and what is computed of such numbers is computed when it is recorded.
+//!
 //! The values of a cell never change. Once they have a handle, the cell's CAR is that handle's external pointer; a
 //! handle that is given other values leaves its cell first (`Handle::part`).
 //!
 //! Used on the main thread only, like everything that uses R's API.
 
 use std::cell::{Cell, RefCell};
-use std::os::raw::c_int;
+use std::os::raw::{c_int, c_void};
 
 use verdigris_engine::array::exact;
 use verdigris_engine::array::{Array, Operand};
@@ -17,14 +20,16 @@ use verdigris_engine::graph::builder::{MOST_INPUTS, MOST_OPS};
 use verdigris_engine::graph::node::COSTLY;
 use verdigris_engine::memory;
 use verdigris_engine::memory::buffer::Device;
-use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::Result;
+use verdigris_ops::loops::{stored_as_computed, LOOPS};
 use verdigris_ops::rule::{self, Typed};
-use verdigris_ops::scalar::Scalar;
-use verdigris_ops::{OpId, Rule};
+use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
+use verdigris_ops::{id, OpId, Rule};
 
 use crate::array::handle::{self, Handle};
 use crate::array::{convert, host_copy};
+use crate::r::external_ptr::Owned;
 use crate::r::{self, call_site, conditions, SEXP, SEXPTYPE};
 
 /// The bytes of a lazy cell: an operation of one operand or two, all arrays of one length on one device.
@@ -58,7 +63,25 @@ enum Source {
     Double,
 }
 
+impl Lazy {
+    /// The value of a cell that is a number.
+    fn number(&self) -> Option<Scalar> {
+        (self.op == id::CONSTANT).then(|| self.operands[0].value(self.values[0]))
+    }
+}
+
 impl Source {
+    /// How R has a number of this dtype; None where it has none that says all.
+    fn of(dtype: DType) -> Option<Source> {
+        match host_copy::r_type(dtype) {
+            _ if dtype == DType::Int64 => None,
+            SEXPTYPE::LGLSXP => Some(Source::Logical),
+            SEXPTYPE::INTSXP => Some(Source::Integer),
+            SEXPTYPE::REALSXP => Some(Source::Double),
+            _ => None,
+        }
+    }
+
     fn kind(self) -> Kind {
         match self {
             Source::Logical => Kind::Logical,
@@ -195,6 +218,11 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     if len == 0 || met.iter().flatten().any(|met| met.device.is_some_and(|d| d != device || met.len != len)) {
         return Ok(None);
     }
+    if len == 1 && device == Device::Cpu {
+        if let Some((from, bits)) = folded(op, class, dtype, &met) {
+            return Ok(Some(number(from, bits, dtype)));
+        }
+    }
     let by_logical = matches!(op.row().rule, Rule::Logic | Rule::Select);
     let size = |met: &[Option<Met>; 2]| {
         met.iter().flatten().fold((1u32, 0u32, false), |(weight, leaves, casts), met| {
@@ -260,6 +288,114 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     Ok(Some(out))
 }
 
+// ---- numbers -------------------------------------------------------------------------------------
+
+/// A vector that is a number on the cpu device, without attributes and unprotected.
+fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
+    let made = Lazy {
+        len: 1,
+        values: [bits, 0],
+        walk: 0,
+        index: 0,
+        weight: 0,
+        leaves: 0,
+        op: id::CONSTANT,
+        operands: [from, Source::Double],
+        count: 1,
+        dtype,
+        device: Device::Cpu,
+        built: false,
+    };
+    // SAFETY: as in `record`.
+    r::protect(|| unsafe {
+        let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Lazy>() as isize));
+        r::RAW(bytes).cast::<Lazy>().write(made);
+        let cell = r::Rf_protect(r::Rf_cons(bytes, r::null()));
+        let out = r::vg_new_recorded(host_copy::r_type(dtype) as c_int, cell);
+        r::Rf_unprotect(2);
+        out
+    })
+}
+
+/// The value of an operation on numbers alone; None where it is to be recorded: another operand, a class that R's
+/// numbers do not have, or something to warn of, which is told when the value is read.
+fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Option<(Source, u64)> {
+    let row = op.row();
+    let operands = met.iter().flatten().count();
+    let is_kept = stored_as_computed(dtype) || dtype == DType::Bool8;
+    if row.arity as usize != operands || row.result_class(class) != dtype.class() || !is_kept {
+        return None;
+    }
+    let mut numbers = [0u64; 2];
+    for (slot, met) in numbers.iter_mut().zip(met.iter().flatten()) {
+        let value = if met.from == Source::Cell { lazy(met.cell)?.get().number()? } else { met.from.value(met.bits) };
+        *slot = match (class, value) {
+            (Class::F64, Scalar::F64(x)) => x.to_bits(),
+            (Class::F64, Scalar::I32(x)) => if x == NA_I32 { NA_F64 } else { f64::from(x) }.to_bits(),
+            (Class::I32, Scalar::I32(x)) => u64::from(x as u32),
+            _ => return None,
+        };
+    }
+    let body = LOOPS[op.0 as usize][class as usize]?;
+    let (mut out, mut flags) = (0u64, 0u32);
+    let at = |k: usize| (&raw const numbers[k]).cast();
+    // SAFETY: operands and result have room for a number of their classes, at the address where that begins.
+    unsafe { body((&raw mut out).cast(), at(0), at(1), std::ptr::null(), 0, 1, &mut flags) };
+    (flags == 0).then_some(())?;
+    // the lower half is an int's, where it stands first
+    Some((Source::of(dtype)?, if cfg!(target_endian = "little") { out } else { return None }))
+}
+
+/// The element at a place (from 0) of a computed array on the cpu device, as an array without attributes, unprotected;
+/// NULL, the pointer, where it is to be taken as any other part.
+#[no_mangle]
+extern "C" fn vg_element_of(handle: *mut c_void, place: isize) -> SEXP {
+    // SAFETY: C passes a living vector's handle.
+    let handle = unsafe { &(*handle.cast::<Owned<Handle>>()).value };
+    let out = conditions::attempt(|| {
+        let array = handle.peek();
+        let on_cpu = array.device() == Device::Cpu && !handle.is_ordinary();
+        let Some(from) = Source::of(array.dtype()).filter(|_| on_cpu) else { return Ok(std::ptr::null_mut()) };
+        let mut bits = 0u64;
+        let out = (&raw mut bits).cast();
+        // what R has written to is in its copy; SAFETY: room for a number of R's
+        if !unsafe { handle.cached(place as usize, 1, out) } {
+            if array.pending() > 0 {
+                return Ok(std::ptr::null_mut());
+            }
+            // SAFETY: as above.
+            unsafe { handle.element(place as usize, out)? };
+        }
+        Ok(number(from, bits, array.dtype()))
+    });
+    out.unwrap_or(std::ptr::null_mut())
+}
+
+/// Where the value of a number is that has no handle; else NULL.
+#[no_mangle]
+extern "C" fn vg_recorded_number(cell: SEXP) -> *const c_void {
+    match lazy(cell) {
+        Some(lazy) if lazy.get().op == id::CONSTANT => {
+            // SAFETY: within the cell's bytes.
+            unsafe { (&raw const (*lazy.as_ptr()).values).cast() }
+        }
+        _ => std::ptr::null(),
+    }
+}
+
+/// Where the value of a number is that an array of its dtype may take as it is; else NULL.
+#[no_mangle]
+extern "C" fn vg_number_for(x: SEXP, cell: SEXP) -> *const c_void {
+    let same =
+        || handle::of(x).is_some_and(|handle| lazy(cell).is_some_and(|l| l.get().dtype == handle.peek().dtype()));
+    let number = vg_recorded_number(cell);
+    if !number.is_null() && same() {
+        number
+    } else {
+        std::ptr::null()
+    }
+}
+
 // ---- what was recorded, as arrays ----------------------------------------------------------------
 
 thread_local! {
@@ -280,6 +416,12 @@ fn array(cell: SEXP) -> Result<Array> {
 fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Array> {
     let Some(slot) = lazy(cell) else { return Ok(owner(cell).peek()) };
     let lazy = slot.get();
+    if let Some(value) = lazy.number() {
+        // computed, as the part of a computed array is
+        let array = Array::full(value, lazy.dtype, 1, lazy.device)?;
+        array.compute()?;
+        return Ok(array);
+    }
     if lazy.walk == walk {
         return Ok(made[lazy.index as usize].clone());
     }
