@@ -8,7 +8,7 @@
 #' @param dtype How elements are stored: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`,
 #'   `"uint8"`, `"int16"`, `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`; R's names (`"double"`,
 #'   `"integer"`, `"logical"`, `"complex"`, `"integer64"`) mean those that hold them. The default
-#'   keeps R's type, or the array's. What does not fit becomes `NA` with a warning (0 in `"uint8"`, which has no `NA`).
+#'   keeps R's type, or the array's; option `verdigris.dtype` (see [verdigris-package]) makes it `"float32"` for doubles. What does not fit becomes `NA` with a warning (0 in `"uint8"`, which has no `NA`).
 #' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
 #' @param ... For methods.
 #' @returns An array of class `gpu_array`. For a data frame, one whose numeric, logical and complex columns are
@@ -41,6 +41,7 @@ as_gpu.default <- function(x, dtype = NULL, device = NULL, ...) {
   if (...length()) rlang::check_dots_empty()
   if (is.object(x) && !is_array_like(x)) refuse(x)
   if (!(is.numeric(x) || is.logical(x) || is.complex(x))) refuse(x)
+  if (is.null(dtype)) dtype <- default_dtype(x, parent.frame())
   .Call(C_upload, x, dtype, device, sys.call(-1L))
 }
 
@@ -57,7 +58,7 @@ as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
     column <- x[[k]]
     takes <- inherits(column, "gpu_array") ||
       (is.numeric(column) || is.logical(column) || is.complex(column)) && (!is.object(column) || is_array_like(column))
-    if (takes) x[[k]] <- as_gpu(column, dtype = dtype, device = device)
+    if (takes) x[[k]] <- as_gpu(column, dtype = dtype %||% default_dtype(column, parent.frame()), device = device)
   }
   x
 }

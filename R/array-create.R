@@ -8,7 +8,8 @@
 #' @param by The step; 1 or -1 by default, or what `length.out` asks for.
 #' @param length.out How many.
 #' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` the
-#'   one of R's type of `value` and of what [base::seq()] would give.
+#'   one of R's type of `value` and of what [base::seq()] would give. Option `verdigris.dtype` (see [verdigris-package])
+#'   may make doubles `"float32"`.
 #' @returns An array.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown
@@ -24,17 +25,20 @@ gpu_full <- function(value, dim, dtype = NULL, device = NULL) {
   dim <- as_extents(dim)
   if (is.object(value) && !is_gpu(value) && !inherits(value, c("integer64", "AsIs", "ts", "gpu_array")))
     abort_argument("value", "one number", value)
+  if (is.null(dtype)) dtype <- default_dtype(value, parent.frame())
   x <- .Call(C_full, value, prod(dim), dtype, device)
   shaped(x, dim)
 }
 
 #' @rdname gpu_full
 #' @export
-gpu_zeros <- function(dim, dtype = "float64", device = NULL) gpu_full(0, dim, dtype, device)
+gpu_zeros <- function(dim, dtype = NULL, device = NULL)
+  gpu_full(0, dim, dtype %||% float_dtype(parent.frame()), device)
 
 #' @rdname gpu_full
 #' @export
-gpu_ones <- function(dim, dtype = "float64", device = NULL) gpu_full(1, dim, dtype, device)
+gpu_ones <- function(dim, dtype = NULL, device = NULL)
+  gpu_full(1, dim, dtype %||% float_dtype(parent.frame()), device)
 
 #' @rdname gpu_full
 #' @export
@@ -68,6 +72,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
   integer <- if (by_step) whole else is.integer(from) && is.integer(by)
   from <- if (integer) as.integer(from) else as.double(from)
   by <- if (integer) as.integer(by) else as.double(by)
+  if (is.null(dtype)) dtype <- default_dtype(from, parent.frame())
   .Call(C_sequence, from, by, as.double(n), dtype, device)
 }
 

@@ -39,3 +39,19 @@ is_int64 <- function(x) if (is_gpu(x)) gpu_dtype(x) == "int64" else inherits(x, 
 
 # An ordinary vector of bit64's class, which meets an array as int64.
 is_host_int64 <- function(x) inherits(x, "integer64") && !is_gpu(x)
+
+# Of what the user makes without naming a dtype, where R's type would be double: option verdigris.dtype; NULL for R's
+# own. `frame` is the one that asks: what the package makes for itself keeps R's type.
+float_dtype <- function(frame) {
+  option <- getOption("verdigris.dtype")
+  if (is.null(option) || identical(topenv(frame), topenv())) return(NULL)
+  if (!is_choice(option, c("float64", "float32"))) abort_option("verdigris.dtype", "\"float64\" or \"float32\"")
+  if (option == "float32") option
+}
+
+# The same of an ordinary vector.
+default_dtype <- function(x, frame) {
+  if (!is.double(x) && !is.complex(x) || is_gpu(x) || inherits(x, "integer64")) return(NULL)
+  option <- float_dtype(frame)
+  if (is.complex(x) && !is.null(option)) "complex64" else option
+}

@@ -40,7 +40,8 @@
 #' gpu_compute(evens * 10, out = evens)
 #' x
 #' @export
-gpu_empty <- function(dim, dtype = "float64", device = NULL, strides = NULL) {
+gpu_empty <- function(dim, dtype = NULL, device = NULL, strides = NULL) {
+  dtype <- dtype %||% float_dtype(parent.frame()) %||% "float64"
   dim <- as_extents(dim)
   strides <- if (is.null(strides)) column_major(dim) else as_strides(strides, dim)
   if (any(strides < 0)) abort_argument("strides", "0 or more in new memory", strides)

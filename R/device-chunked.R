@@ -47,7 +47,7 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   if (!is.null(margin) && !(is_count(margin, 1) && margin %in% c(1, 2)))
     abort_argument("margin", "1 (rows) or 2 (columns)", margin)
   device <- .Call(C_device_name, device)
-  if (!is.null(dtype)) dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu"))
+  if (is.null(dtype)) dtype <- default_dtype(x, parent.frame()) else dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu"))
   source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype,
     device)
   bar <- cli::cli_progress_bar("Chunks", total = source$chunks, .auto_close = FALSE)

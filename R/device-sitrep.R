@@ -66,7 +66,7 @@ gpu_sitrep <- function() {
 
 # The package's options: another of these names is a slip.
 OPTIONS <- paste0("verdigris.", c(
-  "cache_dir", "cache_size", "cuda_path", "debug", "device", "host_access", "matmul_precision", "memory_limit",
+  "cache_dir", "cache_size", "cuda_path", "debug", "device", "dtype", "host_access", "matmul_precision", "memory_limit",
     "pinned_limit", "preload", "tier", "transfer_threads"
 ))
 

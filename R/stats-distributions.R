@@ -64,6 +64,7 @@ gpu_rbeta <- function(n, shape1, shape2, ncp = 0, dtype = NULL, device = NULL) {
   device <- device %||% gpu_device_of_any(list(shape1, shape2, ncp))
   x <- gpu_rchisq(n, 2 * shape1, ncp, device = device)
   out <- x / (x + gpu_rchisq(n, 2 * shape2, device = device))
+  dtype <- dtype %||% float_dtype(parent.frame())
   if (is.null(dtype)) out else gpu_cast(out, dtype)
 }
 
@@ -75,6 +76,7 @@ gpu_rt <- function(n, df, ncp, dtype = NULL, device = NULL) {
   if (!is_real(ncp)) abort_argument("ncp", "numbers or an array of numbers", ncp)
   device <- device %||% gpu_device_of_any(list(df, ncp))
   out <- gpu_rnorm(n, ncp, device = device) / sqrt(gpu_rchisq(n, df, device = device) / df)
+  dtype <- dtype %||% float_dtype(parent.frame())
   if (is.null(dtype)) out else gpu_cast(out, dtype)
 }
 
@@ -191,7 +193,7 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
   d <- ncol(sigma)
   if (!is.null(mean) && (!is.numeric(mean) || length(mean) != d))
     abort_argument("mean", sprintf("%d numbers, one for each column of `sigma`", d), mean)
-  z <- gpu_rnorm(n * d, dtype = dtype, device = device)
+  z <- gpu_rnorm(n * d, dtype = dtype %||% float_dtype(parent.frame()), device = device)
   dim(z) <- c(n, d)
   out <- z %*% root_of(sigma)
   if (!isTRUE(all(mean == 0))) out <- sweep(out, 2L, as.numeric(mean), "+")

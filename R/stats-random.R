@@ -26,7 +26,7 @@ count_of <- function(n) {
 #' @param min,max Limits.
 #' @param mean,sd Of the normal distribution. All parameters are numbers or arrays, recycled.
 #' @param rate Of the exponential distribution: 1 over its mean.
-#' @param dtype `"float64"` (default), `"float32"`, `"float16"` or `"bfloat16"`. All but float64 are drawn and scaled in
+#' @param dtype `"float64"` (default, or what option `verdigris.dtype` says), `"float32"`, `"float16"` or `"bfloat16"`. All but float64 are drawn and scaled in
 #'   float32, and are other numbers than float64's.
 #' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
 #' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for. Where parameters have no
@@ -73,12 +73,14 @@ is_single_number <- function(x) is.numeric(x) && length(x) == 1L && !is_gpu(x) &
 
 # shift + scale * draw, of finite scale.
 scaled_draws <- function(stream, n, scale, shift, dtype, device) {
+  if (is.null(dtype)) dtype <- float_dtype(parent.frame(2L))
   .Call(C_random, stream, n, stream_key(), as.numeric(shift), as.numeric(scale), dtype, device)
 }
 
 # Draws of a row of ops/table/draw.rs: of one that shapes the draws of a stream, or (stream NULL) draws by itself. The
 # call is the exported function's, for warnings.
 draws <- function(row, stream, n, parameters, dtype, device, call = sys.call(-1L)) {
+  if (is.null(dtype)) dtype <- float_dtype(parent.frame(2L)) # counts have one
   if (is.null(device)) device <- gpu_device_of_any(parameters)
   for (name in names(parameters)) {
     x <- parameters[[name]]

@@ -43,7 +43,7 @@ gpu_sample <- function(x, size, replace = FALSE, prob = NULL, dtype = NULL, devi
   at <- gpu_sample_int(n, if (missing(size)) n else size, replace, prob, device = device)
   plain <- is_gpu(x) || (is.numeric(x) || is.logical(x) || is.complex(x)) && !is.object(x)
   if (!plain) return(x[collect(at)])
-  if (!is_gpu(x)) x <- as_gpu(x, dtype = dtype, device = gpu_device(at))
+  if (!is_gpu(x)) x <- as_gpu(x, dtype = dtype %||% default_dtype(x, parent.frame()), device = gpu_device(at))
   out <- x[at]
   if (is.null(dtype)) out else gpu_cast(out, dtype)
 }

@@ -14,6 +14,11 @@
 #'   `print(x)`, saving. Nor is what base R computes for the cpu device.
 #'
 #' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
+#' - `verdigris.dtype`: what arrays are made of R's doubles, by [as_gpu()], [gpu_full()] and its like and by draws, where
+#'   no dtype is named: `"float64"` (the default) or `"float32"`; complex numbers become `"complex64"` then. Most GPUs
+#'   compute float64 at 1/64 of the rate of float32. It says how arrays are made, as `torch.set_default_dtype()` does;
+#'   operations go by the types of their arrays: a float64 array stays one, numbers of R beside a float32 array are
+#'   rounded to it, and what is computed of integers where base R gives doubles (`as_gpu(1:3) / 2L`) is float64.
 #' - `verdigris.memory_limit`: what arrays may hold on a device, in bytes or as a fraction (up to 1) of its memory; a
 #'   vector with names such as `c(cpu = 4e9, cuda = 0.5)` for several. Beyond it, as beyond the device's memory, garbage
 #'   is collected and arrays are moved to the host, and then there is an error.

@@ -5,12 +5,20 @@ odd_values <- list(NA, NA_character_, NA_real_, NaN, Inf, -1, 0, 0.5, 1, 2L, 1.5
   FALSE, 1i, as.raw(1), list(1), list(), numeric(), character(), c("a", NA), c(1, 2), c(TRUE, FALSE), sum,
   factor("cpu"), as.Date("2020-01-01"), globalenv(), matrix("cpu", 2))
 
+# A function of the user's: test files are within the package's namespace.
+as_user <- function(f) {
+  environment(f) <- new.env(parent = globalenv())
+  f
+}
+
 # Of each option: the values above that mean something, and a use of it. What is read once is read by start_options.
 start <- function() .Call(verdigris:::C_start_options)
 uses <- list(
   verdigris.host_access = list(function(v) FALSE, function() apply(gpu(matrix(1:4, 2)), 1, function(r) r[1])),
   verdigris.matmul_precision = list(function(v) FALSE, function() gpu(matrix(1:4 / 2, 2)) %*% gpu(matrix(1:4 / 2, 2))),
   verdigris.device = list(function(v) FALSE, function() as_gpu(1)),
+  # the user's code: what the package makes for itself does not ask
+  verdigris.dtype = list(function(v) FALSE, as_user(function() as_gpu(1))),
   verdigris.cuda_path = list(function(v) is.character(v) && !anyNA(v), function() gpu_devices()),
   verdigris.memory_limit = list(function(v) is.numeric(v) && !is.object(v) && length(v) == 1L && isTRUE(v > 0),
     function() gpu_memory(test_device)),
@@ -127,4 +135,37 @@ test_that("gpu_sitrep() shows options that there are not, paths that do not exis
   withr::local_options(verdigris.cuda_path = 1)
   out <- paste(capture.output(gpu_sitrep()), collapse = "\n")
   expect_match(out, "Option `verdigris.cuda_path` must be", fixed = TRUE)
+})
+
+test_that("option verdigris.dtype says what arrays are made of doubles, and nothing else", {
+  made <- as_user(function(device) {
+    gpu_use(device)
+    x <- as_gpu(c(0.1, 2))
+    frame <- as_gpu(data.frame(a = c(0.5, 1), b = 1:2, c = TRUE))
+    wide <- as_gpu(c(0.1, 2), "float64")
+    arrays <- list(double = x, matrix = as_gpu(matrix(0.5, 2, 2)), complex = as_gpu(1i), integer = as_gpu(1:2),
+      logical = as_gpu(TRUE), frame = frame$a, frame_integer = frame$b, full = gpu_full(0.5, 2), whole = gpu_full(1L, 2),
+      zeros = gpu_zeros(2), ones = gpu_ones(c(2, 2)), empty = gpu_empty(2), seq = gpu_seq(0, 1, by = 0.5),
+      seq_integer = gpu_seq(1, 3), uniform = gpu_runif(2), normal = gpu_rnorm(2), normals = gpu_rnorm(2, c(0, 1)),
+      exponential = gpu_rexp(2), gamma = gpu_rgamma(2, 1), beta = gpu_rbeta(2, 1, 2, 1), t = gpu_rt(2, 3, 1),
+      multivariate = gpu_rmvnorm(2, c(0, 1)), counts = gpu_rpois(2, 3), sample = gpu_sample(c(0.1, 0.2), 2),
+      positions = gpu_sample(3, 2), named = as_gpu(1, "float64"), zeros_named = gpu_zeros(2, "float64"), again = as_gpu(wide),
+      beside = wide + c(0.1, 0.2), beside_number = wide * 0.1, narrow = x * 0.1, integers = as_gpu(1:2) / 2L,
+      mapped = lapply(list(1), as_gpu)[[1L]], covariance = wide %*% as_gpu(diag(2), "float64"),
+      chunk = gpu_chunked(c(0.5, 1), function(v) v, combine = list)[[1L]])
+    gpu_use(NULL)
+    vapply(arrays, function(a) if (is_gpu(a)) gpu_dtype(a) else typeof(a), "")
+  })
+  wide <- made(test_device)
+  expect_identical(withr::with_options(list(verdigris.dtype = "float64"), made(test_device)), wide)
+  narrow <- withr::with_options(list(verdigris.dtype = "float32"), made(test_device))
+  kept <- c("named", "zeros_named", "again", "beside", "beside_number", "integers", "covariance")
+  expected <- ifelse(wide == "float64" & !names(wide) %in% kept, "float32", ifelse(wide == "complex128", "complex64", wide))
+  expect_identical(narrow, expected)
+  expect_true(all(c("double", "frame", "zeros", "empty", "uniform", "t") %in% names(narrow)[narrow == "float32"]))
+  # what the package computes by arrays of its own is as exact as ever
+  exact <- as_user(function(x) list(cov = cov(x, as.vector(x)[c(3, 1, 2)]), median = tapply(x, c(1, 1, 2), median)))
+  x <- gpu(c(0.1, 1 / 3, 2 / 7))
+  expect_identical(withr::with_options(list(verdigris.dtype = "float32"), exact(x)), exact(x))
+  expect_identical(withr::with_options(list(verdigris.dtype = "float32"), composed(exact(x))), composed(exact(x)))
 })
