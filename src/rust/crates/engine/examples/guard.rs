@@ -2,9 +2,12 @@
 //!
 //! `guard list` names the work. `guard run NAME TIMES` repeats it, for callgrind, which counts two runs: their
 //! difference is the work alone. `guard kernels` compiles each of `kernels()` for sm_90 by the NVRTC that
-//! `VERDIGRIS_NVRTC` names, and prints its number of instructions. Nothing here needs a GPU.
+//! `VERDIGRIS_NVRTC` names, and prints its number of instructions. `guard float64` compiles the kernels of float32 arrays
+//! for the GPUs of most users, which compute float64 at 1/64 of the rate, and prints how many instructions of each are
+//! float64 ones, where there are any. Nothing here needs a GPU.
 #![cfg(not(target_os = "macos"))]
 
+use std::io::Write;
 use std::path::Path;
 
 use verdigris_engine::array::transfer::Host;
@@ -13,7 +16,7 @@ use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, Variant};
 use verdigris_engine::backend::cuda::compile::{compile, nvrtc::Target};
 use verdigris_engine::memory::buffer::Device;
-use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::Result;
 use verdigris_ops::layout::Axis;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -138,14 +141,61 @@ fn kernels() -> Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// Instructions of a cubin's functions. It is a little-endian ELF file of 64 bits; a section `.text.NAME` has a
+/// Kernels of float32 arrays: those of `kernels()`, and each operation of the table that computes in float32.
+fn kernels_of_float32() -> Result<Vec<(String, String)>> {
+    let mut all = kernels()?;
+    all.retain(|(name, _)| name.contains("float32"));
+    let operands = [values(N, DType::Float32)?, values(N, DType::Float32)?, values(N, DType::Float32)?];
+    for op in OpId::all() {
+        let row = op.row();
+        let given: Vec<&Array> = operands.iter().take(row.arity as usize).collect();
+        let Ok(out) = apply(row.name, &given) else { continue };
+        if given.is_empty() || row.expression(Class::F32).is_none() {
+            continue;
+        }
+        all.push((format!("{} float32", row.name), codegen::source(&out.plan()?.0, Variant::default())));
+    }
+    Ok(all)
+}
+
+/// Whether an instruction of 16 bytes, since compute capability 7.0, runs on the float64 units: the opcode is in the
+/// lowest nine bits, the form of the operands in the next three (as nvdisasm shows them: DMUL, DADD, DSETP, DFMA; F2F,
+/// F2I, I2F and FRND where one side has 64 bits).
+fn is_float64(code: &[u8]) -> bool {
+    let word = |at: usize| u64::from_le_bytes(code[at..at + 8].try_into().expect("eight bytes"));
+    // the sizes of result and source: 3 is 64 bits, also of an integer
+    let (to, from) = (word(8) >> 11 & 3 == 3, word(8) >> 20 & 3 == 3);
+    match word(0) & 0x1ff {
+        0x028..=0x02b => true,
+        0x110 | 0x113 => to || from,
+        0x111 => from,
+        0x112 => to,
+        _ => false,
+    }
+}
+
+/// The code of a cubin's functions. It is a little-endian ELF file of 64 bits; a section `.text.NAME` has a
 /// function's code, 16 bytes an instruction since compute capability 7.0.
-fn instructions(cubin: &[u8]) -> usize {
-    let number = |at: usize, size: usize| cubin[at..at + size].iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
+fn functions(cubin: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let number =
+        move |at: usize, size: usize| cubin[at..at + size].iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
     let (sections, size, count, names) = (number(40, 8), number(58, 2), number(60, 2), number(62, 2));
-    let field = |section: usize, at: usize, width: usize| number(sections + section * size + at, width);
-    let text = |section: usize| cubin[field(names, 24, 8) + field(section, 0, 4)..].starts_with(b".text.");
-    (0..count).filter(|&s| text(s)).map(|s| field(s, 32, 8) / 16).sum()
+    let field = move |section: usize, at: usize, width: usize| number(sections + section * size + at, width);
+    let text = move |section: usize| cubin[field(names, 24, 8) + field(section, 0, 4)..].starts_with(b".text.");
+    (0..count).filter(move |&s| text(s)).map(move |s| &cubin[field(s, 24, 8)..][..field(s, 32, 8)])
+}
+
+fn instructions(cubin: &[u8]) -> usize {
+    functions(cubin).map(|code| code.len() / 16).sum()
+}
+
+fn float64_instructions(cubin: &[u8]) -> usize {
+    functions(cubin).flat_map(|code| code.chunks_exact(16)).filter(|code| is_float64(code)).count()
+}
+
+fn use_nvrtc() {
+    let path = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
+    std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
 }
 
 fn main() -> Result<()> {
@@ -160,13 +210,31 @@ fn main() -> Result<()> {
             }
         }
         ["kernels"] => {
-            let path = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
-            std::env::set_var("VERDIGRIS_CUDA_PATH", Path::new(&path).parent().expect("a path to a file"));
+            use_nvrtc();
             for (name, source) in kernels()? {
                 println!("{name},{}", instructions(&compile(&source, Target::Cubin(90))?.bytes));
             }
         }
-        _ => panic!("usage: guard list | guard run NAME TIMES | guard kernels"),
+        ["float64"] => {
+            use_nvrtc();
+            for (name, source) in kernels_of_float32()? {
+                for capability in [86, 89] {
+                    match float64_instructions(&compile(&source, Target::Cubin(capability))?.bytes) {
+                        0 => {}
+                        count => println!("float64 sm_{capability} {name},{count}"),
+                    }
+                }
+            }
+        }
+        // the machine code of a kernel, to be looked at with nvdisasm
+        ["cubin", capability, name] => {
+            use_nvrtc();
+            let all = kernels_of_float32()?;
+            let (_, source) = all.iter().find(|kernel| kernel.0 == name).expect("a kernel of float32 arrays");
+            let target = Target::Cubin(capability.parse().expect("a number"));
+            std::io::stdout().write_all(&compile(source, target)?.bytes).expect("a file to write to");
+        }
+        _ => panic!("usage: guard list | guard run NAME TIMES | guard kernels | guard float64 | guard cubin 86 NAME"),
     }
     Ok(())
 }
