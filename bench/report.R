@@ -21,7 +21,9 @@ field <- function(line, name) {
   if (startsWith(text, "[")) return(as.numeric(strsplit(gsub("[][ ]", "", text), ",")[[1L]]))
   suppressWarnings(as.numeric(text))
 }
-read_lines <- function(file) if (file.exists(file)) grep("^ *\\{", readLines(file), value = TRUE) else character()
+# Whole objects: the last line of a run that was cut short may be a part of one.
+read_lines <- function(file) if (file.exists(file)) grep("^ *\\{.*\\},?$", readLines(file, warn = FALSE), value = TRUE) else
+  character()
 
 merge_rounds <- function(lines) {
   key <- paste(vapply(lines, field, "", "name"), vapply(lines, field, "", "peer"), sep = "\r")
@@ -116,6 +118,27 @@ write_table <- function(table, rows, file) {
   writeLines(lines, file)
 }
 
+# ---- whole programs (bench/programs): seconds of the first run and of the later ones ---------------------------------
+write_programs <- function(from, file, append = TRUE) {
+  lines <- read_lines(from)
+  if (!length(lines)) return(invisible())
+  get <- function(name) vapply(lines, function(l) as.character(field(l, name)), "", USE.NAMES = FALSE)
+  rows <- data.frame(program = get("program"), who = get("who"), status = get("status"),
+    first = as.numeric(get("first_s")), later = as.numeric(get("later_s")))
+  who <- unique(rows$who)
+  seconds <- function(x) if (is.na(x)) "-" else formatC(x, digits = 3, format = "g")
+  # of several runs the last one
+  cell <- function(program, one) {
+    row <- utils::tail(rows[rows$program == program & rows$who == one, ], 1L)
+    if (!nrow(row)) "" else if (row$status != "ok") row$status else paste(seconds(row$first), seconds(row$later), sep = " / ")
+  }
+  text <- c("", "Whole programs (`bench/programs`): seconds of the first run in a fresh process / median of the later runs.", "",
+    paste0("| program | ", paste(who, collapse = " | "), " |"), paste0("|", strrep("---|", length(who) + 1L)),
+    vapply(unique(rows$program), function(p) sprintf("| %s | %s |", p, paste(vapply(who, cell, "", program = p),
+      collapse = " | ")), ""))
+  cat(text, sep = "\n", file = file, append = append)
+}
+
 # ---- the picture: a bar a case, its ratio to the best peer on a scale of powers of two --------------------------------
 draw <- function(table, file) {
   table <- table[is.finite(table$ratio) & table$status == "ok", ]
@@ -142,11 +165,16 @@ draw <- function(table, file) {
 results <- file.path(out, "results.json")
 if (length(arguments) == 1L) {
   lines <- c(read_lines(file.path(out, "verdigris.jsonl")), read_lines(file.path(out, "peers.jsonl")))
+  if (!length(lines) && length(read_lines(file.path(out, "programs.jsonl")))) {
+    write_programs(file.path(out, "programs.jsonl"), file.path(out, "results.md"), append = FALSE)
+    quit("no")
+  }
   if (!length(lines)) stop("there is nothing in ", out)
   rows <- merge_rounds(lines)
   write_json(rows, results)
   table <- compare(rows)
   write_table(table, rows, file.path(out, "results.md"))
+  write_programs(file.path(out, "programs.jsonl"), file.path(out, "results.md"))
   rated <- table[is.finite(table$ratio), ]
   cat(sprintf("%d cases, %d with a peer, %d of them within 3%% of the best or ahead; %d wrong\n", nrow(table),
     nrow(rated), sum(rated$ratio <= 1.03), sum(table$status == "wrong")))

@@ -4,17 +4,22 @@
 # OUT/results.md.
 #
 #   bench/run.sh OUT [--rounds=2] [--quick] [--device=cuda] [--scale=1] [--seconds=0.15] [--peers=cupy,torch,jax]
-#   [PREFIX ...]
+#   [--programs] [PREFIX ...]
 #
+# --programs: whole programs too (bench/programs), before the cases, on the device and by the peers cupy and torch.
 # PREFIXes select the cases whose names begin so (bench/cases.csv); --quick: one round of short repeats. R finds the
 # package by R_LIBS. Without a GPU: bench/run.sh OUT --device=cpu --peers=numpy --scale=1e-3
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mkdir -p "$1" && cd "$1" && pwd); shift
-rounds=2 flags=() prefixes=()
+rounds=2 flags=() prefixes=() programs= device=cuda scale=1 peers=cupy,torch
 for a in "$@"; do
   case $a in
     --rounds=*) rounds=${a#*=} ;;
+    --programs) programs=1 ;;
+    --device=*) device=${a#*=}; flags+=("$a") ;;
+    --scale=*) scale=${a#*=}; flags+=("$a") ;;
+    --peers=*) peers=${a#*=}; flags+=("$a") ;;
     --quick) rounds=1; flags+=(--seconds=0.03) ;;
     --*) flags+=("$a") ;;
     *) prefixes+=("$a") ;;
@@ -23,6 +28,12 @@ done
 rm -f "$out"/{verdigris,peers}.jsonl
 work=$(mktemp -d)
 export R_USER_CACHE_DIR=$work/cache   # kernels are compiled anew in every run
+if [ -n "$programs" ]; then
+  rm -f "$out/programs.jsonl"
+  Rscript "$here/programs/run.R" "$out/programs.jsonl" --who="$device" --scale="$scale"
+  peers=$(tr , '\n' <<<"$peers" | grep -xE 'cupy|torch' | paste -sd,)
+  [ -z "$peers" ] || python3 "$here/programs/peers.py" "$out/programs.jsonl" --who="$peers" --scale="$scale"
+fi
 mkfifo "$work"/{r,p}.{in,out}
 Rscript "$here/bench.R" "$out/verdigris.jsonl" --serve --inputs="$work" "${flags[@]}" "${prefixes[@]}" <"$work/r.in" >"$work/r.out" 2>"$out/verdigris.log" & r=$!
 python3 "$here/bench.py" "$out/peers.jsonl" --serve --inputs="$work" "${flags[@]}" "${prefixes[@]}" <"$work/p.in" >"$work/p.out" 2>"$out/peers.log" & p=$!
