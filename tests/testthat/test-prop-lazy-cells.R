@@ -155,3 +155,38 @@ test_that("gctorture finds nothing unprotected in recording", {
   expect_equal(s, 2 * sum(sqrt(c(2, 6, 12))))
   expect_equal(as.vector(z), u)
 })
+
+test_that("single elements, and what is computed of them, are base R's", {
+  hosts <- list(c(1.5, NA, NaN, -0, 3, Inf), c(1L, NA, -3L, .Machine$integer.max), c(TRUE, NA, FALSE))
+  calls <- list(function(x, k) x[k], function(x, k) x[k] + 1, function(x, k) x[k] * x[1L], function(x, k) x[k] > 1,
+    function(x, k) x[k] == x[k], function(x, k) -x[k], function(x, k) x[k] + 1L, function(x, k) x[k] %/% 2L,
+    function(x, k) sqrt(abs(x[k])), function(x, k) !x[k], function(x, k) x[k] & TRUE, function(x, k) x[k] / 0L,
+    function(x, k) x[1] * x, function(x, k) c(x[k], x[k]), function(x, k) sum(x[k]), function(x, k) sqrt(x[k] - 2),
+    function(x, k) matrix(x, 1)[1, k], function(x, k) x[k]^2 - x[k], function(x, k) if (isTRUE(as.vector(x[k] > 1))) 1,
+    function(x, k) {
+      y <- x
+      y[1] <- x[k] * x[k]
+      y[k] <- y[1]
+      list(x, y, y[k])
+    }, function(x, k) {
+      y <- x[k]
+      y[1] <- x[1]
+      list(x[k], y, identical(x[k], x[k]), length(y), rep(y, 2), unserialize(serialize(x[k], NULL)))
+    })
+  found <- list()
+  for (host in hosts) for (k in seq_along(host)) for (f in seq_along(calls))
+    found <- c(found, compare(function(x) calls[[f]](x, k), list(host), what = paste(typeof(host), k, f)))
+  expect_all_same(found)
+  narrow <- gpu(c(0.1, 2), "float32")
+  expect_identical(gpu_dtype(narrow[1] * 3), "float32")
+  expect_identical(as.vector(narrow[1] * 3), as.vector((narrow * 3)[1]))
+  wide <- gpu(c(0.1, 2))
+  narrow[1] <- wide[1]
+  expect_identical(gpu_dtype(narrow), gpu_dtype({
+    other <- gpu(c(0.1, 2), "float32")
+    other[1] <- wide[c(1, 1)][-1]
+    other
+  }))
+  expect_warning(as.vector(sqrt(wide[1] - 1)), "NaNs produced")
+  expect_warning(as.vector(gpu(.Machine$integer.max)[1] + gpu(1L)[1]), "integer overflow")
+})

@@ -126,7 +126,7 @@ pub(super) fn extremes<T: Sortable>(from: &[T]) -> Result<(u64, u64)> {
 const LONG_RUN: usize = 1 << 18;
 
 /// Sorts what is in order but for the lowest bits of its keys, which `rest` says.
-fn finish<E: Copy>(items: &mut [E], rest: u32, key: &dyn Fn(&E) -> u64) -> Result<()> {
+fn finish<E: Copy>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) -> Result<()> {
     if rest == 0 {
         return Ok(());
     }
@@ -137,10 +137,10 @@ fn finish<E: Copy>(items: &mut [E], rest: u32, key: &dyn Fn(&E) -> u64) -> Resul
         }
         if run.len() > LONG_RUN {
             let mut own = ScratchVec::of(run.len(), run.iter().copied())?;
-            by_key(&mut own, rest, |item| key(item) & ((1 << rest) - 1))?;
+            by_passes(&mut own, rest, 0, |item| key(item) & ((1 << rest) - 1))?;
             run.copy_from_slice(&own);
         } else if run.len() > 1 {
-            run.sort_by_key(key);
+            run.sort_by_key(&key);
         }
     }
     Ok(())
@@ -152,7 +152,14 @@ fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64
         items.sort_by_key(key);
         return Ok(());
     }
-    let (width, rest) = (digit(items.len()), left_out(items.len(), bits));
+    let rest = left_out(items.len(), bits);
+    by_passes(items, bits, rest, &key)?;
+    finish(items, rest, key)
+}
+
+/// Sorts by the bits of `key` from `rest` up to `bits`.
+fn by_passes<E: Copy>(items: &mut ScratchVec<E>, bits: u32, rest: u32, key: impl Fn(&E) -> u64) -> Result<()> {
+    let width = digit(items.len());
     let (passes, mask) = ((bits - rest).div_ceil(width), (1usize << width) - 1);
     let mut counts = fallible::filled(0usize, (passes as usize) << width)?;
     for part in parts(items.len()) {
@@ -185,7 +192,7 @@ fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64
         unsafe { other.set_len(items.len()) };
         std::mem::swap(items, &mut other);
     }
-    finish(items, rest, &key)
+    Ok(())
 }
 
 pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
@@ -440,7 +447,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
         if differing.is_empty() {
             now = ScratchVec::of(count, pairs(0..most))?;
         }
-        finish(&mut now, rest, &|&(x, _)| key(x))?;
+        finish(&mut now, rest, |&(x, _)| key(x))?;
         for part in parts(count) {
             part?.for_each(|k| put(k, now[k]));
         }
