@@ -1,7 +1,7 @@
 #' Time and profile code on a device
 #'
 #' `gpu_time()` runs code once, and tells the time on the host and on the device, and what was launched and copied.
-#' `gpu_profile()` tells it kernel by kernel, and draws it. `gpu_range()` gives a piece of code a name in NVIDIA's
+#' `gpu_profile()` tells it kernel by kernel, and draws it. `gpu_nvtx_range()` gives a piece of code a name in NVIDIA's
 #' profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`; else by `libnvToolsExt`, of
 #' CUDA up to 12).
 #'
@@ -26,7 +26,7 @@
 #'   seconds; `share` of the total of all; and `bytes` that copies moved. Attribute `timeline` is a data frame with a
 #'   row for each call: `name`, `kind`, `stream` (0 is the one from the start, -1 copies beside it), `bytes`, `start`
 #'   and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
-#' - `gpu_range()`: the value of `expr`.
+#' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
 #' Those of the code. `verdigris_error_capture` while [gpu_graph()] records.
 #' @seealso [gpu_elapsed()] for the time between two points of a stream.
@@ -36,7 +36,7 @@
 #' p <- gpu_profile({ y <- gpu_compute(exp(-x)); sum(y) }, device = "cpu")
 #' p
 #' plot(p)
-#' gpu_range("a step", sum(x))
+#' gpu_nvtx_range("a step", sum(x))
 #' @export
 gpu_time <- function(expr, device = NULL) {
   timing <- .Call(C_timing_begin, device)
@@ -149,7 +149,7 @@ plot.gpu_profile <- function(x, ...) {
 
 #' @rdname gpu_time
 #' @export
-gpu_range <- function(name, expr) {
+gpu_nvtx_range <- function(name, expr) {
   if (.Call(C_range_push, name)) on.exit(.Call(C_range_pop))
   expr
 }

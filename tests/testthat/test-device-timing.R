@@ -71,9 +71,9 @@ test_that("copies and streams are in the timeline", {
 })
 
 test_that("ranges are transparent", {
-  expect_identical(gpu_range("a step", 1 + 1), 2)
-  expect_error(gpu_range("a step", stop("inside")), "inside")
-  expect_error(gpu_range(1, 2), class = "verdigris_error_argument")
+  expect_identical(gpu_nvtx_range("a step", 1 + 1), 2)
+  expect_error(gpu_nvtx_range("a step", stop("inside")), "inside")
+  expect_error(gpu_nvtx_range(1, 2), class = "verdigris_error_argument")
 })
 
 test_that("ranges go to the library that a profiler names", {
@@ -108,8 +108,8 @@ test_that("ranges go to the library that a profiler names", {
     stderr = TRUE))
   skip_if_not(file.exists(file.path(folder, "profiler.so")), "no C compiler")
   script <- file.path(folder, "ranges.R")
-  writeLines(c("suppressMessages(library(verdigris))", 'gpu_range("a step", gpu_range("inside", 1))',
-    'try(gpu_range("fails", stop("here")), silent = TRUE)'), script)
+  writeLines(c("suppressMessages(library(verdigris))", 'gpu_nvtx_range("a step", gpu_nvtx_range("inside", 1))',
+    'try(gpu_nvtx_range("fails", stop("here")), silent = TRUE)'), script)
   ranges <- file.path(folder, "ranges.txt")
   system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = FALSE, stderr = FALSE,
     env = c(paste0("NVTX_INJECTION64_PATH=", file.path(folder, "profiler.so")), paste0("RANGES=", ranges)))
