@@ -9,8 +9,8 @@
 #' changes under all its names. What was recorded on an array before, and arrays that share its memory, keep the old
 #' values. Between a pinned vector and an array whose elements are stored alike (double and float64, integer and int32,
 #' complex and complex128) the copy is *queued*: the call returns at once. Then do not write to `from`, or read `to`,
-#' before the copy has ended: `gpu_sync()`, or an event ([gpu_record()]) behind it and `gpu_sync(event)`. Arrays need no
-#' such care. All other copies are done when the call returns.
+#' before the copy has ended: call `gpu_sync()`, or record an event behind the copy ([gpu_event_record()]) and call
+#' `gpu_sync(event)`. Arrays need no such care. All other copies are done when the call returns.
 #'
 #' [as_gpu()] and `as.vector()` work as ever; from and to pinned vectors of some megabytes they too run at the bus's
 #' speed, and wait.

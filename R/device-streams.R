@@ -1,56 +1,56 @@
 #' Streams and events
 #'
-#' Work on a GPU is queued on a stream and runs in its order. One stream is there from the start and most code needs no
-#' other. Two streams let a copy and a kernel, or two small kernels, run at the same time.
+#' Work on a GPU is queued on a stream and runs in the order of the calls. One stream exists from the start, and most
+#' code needs no other. With two streams a copy and a kernel, or two small kernels, can run at the same time.
 #'
-#' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first, so end a block in
-#' [gpu_compute()]: what is only recorded in it is computed later, on the stream that is current then. A call of a kernel takes
-#' `stream =` (see [gpu_kernel()]), and [as_dlpack()] the stream on which a capsule will be used.
+#' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first and computed
+#' later, on the stream that is current then, so end a block with [gpu_compute()]. A call of a kernel takes `stream =`
+#' (see [gpu_kernel()]), and [as_dlpack()] the stream on which a capsule will be used.
 #'
-#' Streams need no care for correctness. Each array remembers what used it last; work on one stream that reads what
-#' another writes, or writes what another reads, waits for just that, on the device, and memory that is freed is not
-#' used again before all streams are done with it. Warnings ("NaNs produced") come when their stream is waited for. As
-#' long as no stream was made this costs nothing; from the first `gpu_stream()` on each operation also records an event
-#' and notes what it used.
+#' Streams need no care for correctness. Each array remembers its last uses. Work on one stream that reads what another
+#' writes, or writes what another reads, waits for just that, on the device; memory that is freed is not used again
+#' before all streams are done with it. Warnings ("NaNs produced") are raised when their stream is waited for. Programs
+#' that make no stream pay nothing for this; after the first `gpu_stream()` each operation also records an event.
 #'
-#' An event is a point in a stream's work. `gpu_record()` places it behind what the stream has been given so far,
-#' `gpu_wait()` has another stream's further work wait for it, and `gpu_elapsed()` tells the time between two. With
-#' arrays alone events are needed for timing only. [gpu_copy()] to a pinned vector is what the host must wait for:
+#' An event marks a point in a stream's work. `gpu_event_record()` puts it behind the work queued so far,
+#' `gpu_event_wait()` makes another stream wait for it, and `gpu_event_elapsed()` gives the time between two events.
+#' Arrays need events for timing only. A [gpu_copy()] to a pinned vector is different: the host must wait for it, with
 #' `gpu_sync(event)`.
 #'
-#' On the cpu device work is done when a call returns: streams there are accepted and change nothing, and events read
-#' the clock.
+#' On the cpu device work is done when a call returns: streams are accepted and change nothing, and events read the
+#' clock.
 #'
-#' @param priority A whole number. Kernels of streams with a higher priority go first where several wait; devices have a
-#'   few levels from 0 on, and the nearest is taken.
+#' @param priority A whole number. Where kernels of several streams wait, those of the stream with the higher priority
+#'   go first. Devices have a few levels from 0 on; the nearest is taken.
 #' @param device A device's name; `NULL` is the current device.
-#' @param stream What `gpu_stream()` gave; `NULL` is the one that is there from the start, or, for `gpu_record()` and
-#'   `gpu_wait()`, the current one.
-#' @param code Code to run while `stream` is its device's current one.
-#' @param event,from,to What `gpu_event()` gave. For `gpu_wait()` a stream will do: all that it has been given so far.
-#' @param .local_envir The environment (of a function's call) at whose end the stream before comes back.
+#' @param stream A stream made by `gpu_stream()`. `NULL` is the stream that exists from the start or, for
+#'   `gpu_event_record()` and `gpu_event_wait()`, the current stream.
+#' @param code Code to run while `stream` is its device's current stream.
+#' @param event,from,to Events made by `gpu_event()`. `gpu_event_wait()` also takes a stream, and then waits for all work
+#'   queued on it so far.
+#' @param .local_envir The frame at whose end the stream before becomes current again.
 #' @returns
 #' - `gpu_stream()`: an object of class `gpu_stream`. It serves this session; when R collects it, its work goes on.
 #' - `with_gpu_stream()`: the value of `code`.
 #' - `local_gpu_stream()`: `stream`, invisibly.
 #' - `gpu_event()`: an object of class `gpu_event`.
-#' - `gpu_record()`, `gpu_wait()`: `event`, invisibly. Neither waits.
-#' - `gpu_elapsed()`: seconds from `from` to `to`. Waits for both.
+#' - `gpu_event_record()`, `gpu_event_wait()`: `event`, invisibly. Neither waits.
+#' - `gpu_event_elapsed()`: seconds from `from` to `to`. Waits for both.
 #' @section Errors:
-#' `verdigris_error_argument` for what is no stream or event, and for an event that was not recorded;
-#' `verdigris_error_device` where they are of different devices; `verdigris_error_capture` where the stream is changed
-#' or an event is used while [gpu_graph()] records.
+#' `verdigris_error_argument` for an argument that is not a stream or an event, and for an event that was not recorded;
+#' `verdigris_error_device` for streams and events of different devices; `verdigris_error_capture` where the stream is
+#' changed or an event is used while [gpu_graph()] records.
 #' @seealso [gpu_sync()] waits for a stream, an event or a device. [gpu_graph()] and [gpu_time()].
 #' @examples
 #' s <- gpu_stream(device = "cpu")
 #' x <- as_gpu(runif(1e4), device = "cpu")
 #' y <- with_gpu_stream(s, gpu_compute(sqrt(x) + 1))
-#' sum(y - 1) # waits for `y`, and for no more
+#' sum(y - 1) # waits for `y` alone
 #'
-#' from <- gpu_record(gpu_event("cpu"))
+#' from <- gpu_event_record(gpu_event("cpu"))
 #' gpu_compute(exp(x))
-#' to <- gpu_record(gpu_event("cpu"))
-#' gpu_elapsed(from, to)
+#' to <- gpu_event_record(gpu_event("cpu"))
+#' gpu_event_elapsed(from, to)
 #' @name gpu_stream
 #' @export
 gpu_stream <- function(priority = 0, device = NULL) {
@@ -103,21 +103,21 @@ gpu_event <- function(device = NULL) structure(.Call(C_event_new, device), class
 
 #' @rdname gpu_stream
 #' @export
-gpu_record <- function(event, stream = NULL) {
+gpu_event_record <- function(event, stream = NULL) {
   .Call(C_event_record, event, stream)
   invisible(event)
 }
 
 #' @rdname gpu_stream
 #' @export
-gpu_wait <- function(event, stream = NULL) {
+gpu_event_wait <- function(event, stream = NULL) {
   if (inherits(event, "gpu_stream")) .Call(C_stream_join, event, stream) else .Call(C_event_await, event, stream)
   invisible(event)
 }
 
 #' @rdname gpu_stream
 #' @export
-gpu_elapsed <- function(from, to) .Call(C_event_elapsed, from, to)
+gpu_event_elapsed <- function(from, to) .Call(C_event_elapsed, from, to)
 
 #' @export
 print.gpu_stream <- function(x, ...) {

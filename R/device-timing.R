@@ -29,7 +29,7 @@
 #' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
 #' Those of the code. `verdigris_error_capture` while [gpu_graph()] records.
-#' @seealso [gpu_elapsed()] for the time between two points of a stream.
+#' @seealso [gpu_event_elapsed()] for the time between two points of a stream.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")
 #' gpu_time(sum(sqrt(x) + 1), device = "cpu")

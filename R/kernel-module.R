@@ -214,7 +214,7 @@ print.gpu_module <- function(x, ...) {
 #'
 #' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the
 #' kernels that use it, also of those on other streams (see [gpu_stream()]). Two kernels of a module on two streams are
-#' ordered by their arrays only: what they tell each other by variables needs one stream, or [gpu_wait()].
+#' ordered by their arrays only: what they tell each other by variables needs one stream, or [gpu_event_wait()].
 #'
 #' @param module A module of [gpu_module()].
 #' @param name The variable's name; with its namespaces, where it is in some: `"a::table"`.

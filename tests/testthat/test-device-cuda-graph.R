@@ -161,7 +161,7 @@ test_that("what the host would wait for cannot be recorded, and the arrays stay 
   capture(gpu_graph(solve(gpu(diag(3)))))
   capture(gpu_graph(gpu_graph(x + 1)))
   capture(gpu_graph(with_gpu_stream(gpu_stream(), x)))
-  capture(gpu_graph(gpu_record(gpu_event())))
+  capture(gpu_graph(gpu_event_record(gpu_event())))
   capture(gpu_graph(as_dlpack(x)))
   g <- gpu_graph(x + 1)
   capture(gpu_graph(g()))

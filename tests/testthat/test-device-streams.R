@@ -36,23 +36,23 @@ test_that("streams and events show what they are", {
   expect_output(print(s), "<gpu_stream> [0-9]+ of (cpu|cuda:0), priority 0, (idle|at work)")
   e <- gpu_event(test_device)
   expect_output(print(e), "not recorded")
-  gpu_record(e)
+  gpu_event_record(e)
   gpu_sync(e)
   expect_output(print(e), "done")
 })
 
 test_that("events time what is between them, and order streams", {
   x <- gpu(runif(5000))
-  from <- gpu_record(gpu_event(test_device))
+  from <- gpu_event_record(gpu_event(test_device))
   gpu_compute(sort(x))
-  to <- gpu_record(gpu_event(test_device))
-  took <- gpu_elapsed(from, to)
+  to <- gpu_event_record(gpu_event(test_device))
+  took <- gpu_event_elapsed(from, to)
   expect_gt(took, 0)
   expect_lt(took, 60)
-  expect_lte(gpu_elapsed(to, from), 0)
+  expect_lte(gpu_event_elapsed(to, from), 0)
   s <- gpu_stream(device = test_device)
-  expect_identical(gpu_wait(to, s), to)
-  expect_identical(gpu_wait(s), s)
+  expect_identical(gpu_event_wait(to, s), to)
+  expect_identical(gpu_event_wait(s), s)
   gpu_sync(s)
 })
 
@@ -63,17 +63,18 @@ test_that("wrong streams and events are errors", {
   wrong <- list(
     quote(with_gpu_stream(1, 1)), quote(with_gpu_stream(e, 1)), quote(with_gpu_stream(restored, 1)),
       quote(local_gpu_stream("a")),
-    quote(gpu_stream("high")), quote(gpu_stream(NA)), quote(gpu_stream(1:2)), quote(gpu_record(1)),
-      quote(gpu_record(s)), quote(gpu_record(e, 1)),
-    quote(gpu_wait(e)), quote(gpu_wait(1)), quote(gpu_elapsed(e, e)), quote(gpu_elapsed(1, 2)), quote(gpu_sync(e))
+    quote(gpu_stream("high")), quote(gpu_stream(NA)), quote(gpu_stream(1:2)), quote(gpu_event_record(1)),
+      quote(gpu_event_record(s)), quote(gpu_event_record(e, 1)),
+    quote(gpu_event_wait(e)), quote(gpu_event_wait(1)), quote(gpu_event_elapsed(e, e)),
+    quote(gpu_event_elapsed(1, 2)), quote(gpu_sync(e))
   )
   for (call in wrong) expect_error(eval(call), class = "verdigris_error_argument", label = deparse(call))
   expect_error(gpu_stream(device = "cuda:99"), class = "verdigris_error")
   expect_identical(as.vector(gpu(1:3) + 1L), 2:4)
   if (on_gpu) {
-    expect_error(gpu_record(e, gpu_stream(device = "cpu")), class = "verdigris_error_device")
-    on_cpu <- gpu_record(gpu_event("cpu"))
-    expect_error(gpu_elapsed(gpu_record(e), on_cpu), class = "verdigris_error_device")
+    expect_error(gpu_event_record(e, gpu_stream(device = "cpu")), class = "verdigris_error_device")
+    on_cpu <- gpu_event_record(gpu_event("cpu"))
+    expect_error(gpu_event_elapsed(gpu_event_record(e), on_cpu), class = "verdigris_error_device")
   }
 })
 

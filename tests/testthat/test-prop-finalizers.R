@@ -155,7 +155,7 @@ test_that("pointers, capsules, streams, events, graphs and compiled functions in
       interface = list(function() gpu_array_interface(gpu_full(7, 1000)),
         function(x) as.vector(gpu_from_array_interface(x))[1:2]),
       capsule = list(function() as_dlpack(gpu_full(7, 2)), function(x) as.vector(from_dlpack(x))),
-      event = list(function() { e <- gpu_event(); gpu_record(e); e }, function(x) gpu_elapsed(x, x)),
+      event = list(function() { e <- gpu_event(); gpu_event_record(e); e }, function(x) gpu_event_elapsed(x, x)),
       stream = list(function() gpu_stream(), function(x) { gpu_sync(x); 1 }),
       graph = list(function() {
         a <- gpu_compute(gpu_full(1, 2))

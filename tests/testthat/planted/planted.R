@@ -32,7 +32,7 @@ entries <- expression(
   gpu_compute(x + 2, y * 2), from_dlpack(as_dlpack(x)), gpu_from_pointer(gpu_pointer(x)), gpu_from_array_interface(gpu_array_interface(x)),
   gpu_save(list(a = x, b = m), tempfile()), gpu_load(file), m %*% m, solve(m), sort(x), order(x), table(i), cumsum(x), t(m)[1:2, ], cbind(m, m),
   ifelse(x > 2, x, 0), rep(x, 2), gpu_map(function(a, b) a * b, x, y), square(x), gpu_rnorm(5), { p <- gpu_pinned(8); gpu_copy(x[1:6], gpu_zeros(6)) },
-  { s <- gpu_stream(); e <- gpu_event(); gpu_record(e); gpu_sync(); gpu_elapsed(e, e) }, capture.output(print(x)), gpu_explain(x * 2 + 1), gpu_devices(),
+  { s <- gpu_stream(); e <- gpu_event(); gpu_event_record(e); gpu_sync(); gpu_event_elapsed(e, e) }, capture.output(print(x)), gpu_explain(x * 2 + 1), gpu_devices(),
   gpu_graph(x * 2 + 1)(y), rowSums(m), apply(m, 1, sum), outer(x, y), unique(x), match(2, x), x %in% 1:3, qr(m), svd(m), suppressWarnings(as.vector(sqrt(-x))),
   gpu_memory(), gpu_time(x + 1), { options(verdigris.cuda_path = bytes); try(gpu_devices(), silent = TRUE); options(verdigris.cuda_path = NULL) }, identical(x, y),
   unserialize(serialize(x, NULL)), gpu_runif(4) + i, rowsum(x, c(1, 1, 2, 2, 3, 3)), gpu_scan(x, "sum"), names(as_gpu(v)), x * 1:6, gpu_free(x + 0)

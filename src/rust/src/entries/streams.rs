@@ -129,7 +129,8 @@ fn recorded(event: &Event, argument: &str) -> Result<()> {
     if event.recorded.get() {
         return Ok(());
     }
-    Err(Error::new(Kind::Argument, format!("`{argument}` was not recorded")).advise("Use `gpu_record(event)` first."))
+    Err(Error::new(Kind::Argument, format!("`{argument}` was not recorded"))
+        .advise("Use `gpu_event_record(event)` first."))
 }
 
 entry! {
