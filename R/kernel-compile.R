@@ -53,8 +53,8 @@
 #'   the host goes to the device.
 #' @param MoreArgs A list of further arguments of `f` that are taken whole, as in [base::mapply()].
 #' @param device Where it runs; by default the device of the arguments, else the current one (see [gpu_use()]).
-#' @param type,x What `gpu_source()` shows: `"cuda"`, the CUDA C, or `"form"`, the intermediate form; of a function that
-#'   has been called.
+#' @param x A function made by `gpu_compile()` that has been called.
+#' @param type What `gpu_code()` shows: `"cuda"`, the generated CUDA C, or `"form"`, the intermediate form.
 #' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, give an
 #'   array of the arguments' common length with the dimensions and names of the first argument of that length; a list of
 #'   arrays where `f` gives several numbers by `list()` or `c()` with names, and a matrix with a row for each element
@@ -120,7 +120,7 @@ BOUNDS <- c("R", "NA", "error")
 
 #' @rdname gpu_compile
 #' @export
-gpu_source <- function(x, type = c("cuda", "form")) {
+gpu_code <- function(x, type = c("cuda", "form")) {
   type <- one_of("type", type, c("cuda", "form"))
   if (!is_compiled(x)) abort_argument("x", "a function of gpu_compile()", x)
   self <- compiled_self(x)
@@ -131,11 +131,11 @@ gpu_source <- function(x, type = c("cuda", "form")) {
   pointer <- self$variants[[length(self$variants)]]$pointer
   text <- if (type == "cuda") .Call(C_routine_source, pointer) else .Call(C_routine_listing, pointer)
   structure(paste0("// ", gsub("\n", "\n// ", paste(deparse(self$f), collapse = "\n")), "\n", text),
-    class = "gpu_source")
+    class = "gpu_code")
 }
 
 #' @export
-print.gpu_source <- function(x, ...) {
+print.gpu_code <- function(x, ...) {
   cat(x, sep = "\n")
   invisible(x)
 }

@@ -440,7 +440,7 @@ test_that("subscripts that loops and conditions keep inside are not tested", {
   source_of <- function(f, args, whole = character()) {
     f <- gpu_compile(f, whole = whole)
     try(collect(do.call(f, args)), silent = TRUE)
-    grep("^ *//", strsplit(gpu_source(f), "\n")[[1L]], value = TRUE, invert = TRUE)
+    grep("^ *//", strsplit(gpu_code(f), "\n")[[1L]], value = TRUE, invert = TRUE)
   }
   m <- gpu(matrix(as.numeric(1:12), 3))
   v <- gpu(c(1, 2, 3))

@@ -19,7 +19,7 @@ test_that("words, functions and extents are checked by name", {
     refused(gpu_roll(x, 2, align = odd), "`align` must be one of")
     refused(gpu_group(x, c(1, 1, 2), odd), "`f` must be one of")
     refused(gpu_compile(function(x) x, bounds = odd), "`bounds` must be one of")
-    refused(gpu_source(gpu_compile(function(x) x), odd), "`type` must be one of")
+    refused(gpu_code(gpu_compile(function(x) x), odd), "`type` must be one of")
   }
   for (odd in list(NULL, NA, 1, "no such function", character(), list())) {
     refused(gpu_chunked(c(1, 2), odd), "`f` must be a function")

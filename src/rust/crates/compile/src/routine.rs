@@ -228,7 +228,7 @@ pub struct LocalArray {
 pub struct Routine {
     /// A C identifier, for kernels and profiles.
     pub name: String,
-    /// R's source, line by line, for `gpu_source()`.
+    /// R's source, line by line, for `gpu_code()`.
     pub lines: Vec<String>,
     pub registers: Vec<Class>,
     /// R's names of registers, or "".
