@@ -1,13 +1,13 @@
 #' Work on data larger than the device
 #'
-#' Streams a host vector, a matrix or what a function reads through `f`, a chunk after the other. The next chunk is on
-#' its way to the device while `f` works on this one, and the host waits for a result only when the chunk after it has
-#' been started.
+#' Passes a host vector, a matrix, or data that a function reads, to `f` chunk by chunk. The next chunk is copied to the
+#' device while `f` works on the current one. The host waits for a result only after the next chunk has been started.
 #'
-#' At most three chunks are on the device at a time; a chunk is freed once its result is there, so `f` must not keep it.
-#' A result that is an array is brought to the host (with `combine = "+"` and other functions of two values it stays on
-#' the device). A progress bar shows after two seconds; an interrupt ends the work between two chunks, and while the
-#' host waits.
+#' At most three chunks are on the device at a time. A chunk is freed once its result has been computed, so `f` must not
+#' keep it. A result that is an array is copied to the host; with `combine = "+"` and other functions of two values it
+#' stays on the device. A progress bar of cli appears after two seconds. Where the namespace of progressr is loaded and
+#' the number of chunks is known, progress is signalled to progressr instead. An interrupt ends the work between two
+#' chunks, and while the host waits.
 #'
 #' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
 #'   argument `n` that returns the next at most `n` elements (or a matrix of at most `n` rows or columns, as `margin`
@@ -50,8 +50,8 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   if (is.null(dtype)) dtype <- default_dtype(x, parent.frame()) else dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu"))
   source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype,
     device)
-  bar <- cli::cli_progress_bar("Chunks", total = source$chunks, .auto_close = FALSE)
-  on.exit(cli::cli_progress_done(id = bar))
+  progress <- chunk_progress(source$chunks, environment())
+  on.exit(progress$end(), add = TRUE)
 
   gathers <- any(vapply(list(c, rbind, cbind, list), identical, NA, combine))
   results <- list()
@@ -98,7 +98,7 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
     done <- done + 1
     if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
     last <- list(value = value, chunk = current, own = own, number = done)
-    cli::cli_progress_update(id = bar)
+    progress$step()
   }
   if (!is.null(last)) put(last)
   if (gathers) do.call(combine, results) else so_far
@@ -106,6 +106,15 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
 
 # The ordinary value of a result that may be an array, or a list of them.
 plain <- function(value) if (is_gpu(value)) collect(value) else if (is.list(value)) lapply(value, plain) else value
+
+# Tells progressr of each chunk where that is loaded and the number of chunks is known; else cli's bar shows it.
+chunk_progress <- function(chunks, frame) {
+  if (!is.na(chunks) && chunks > 0 && isNamespaceLoaded("progressr")) {
+    return(list(step = progressr::progressor(chunks, envir = frame), end = function() NULL))
+  }
+  bar <- cli::cli_progress_bar("Chunks", total = chunks, .auto_close = FALSE)
+  list(step = function() cli::cli_progress_update(id = bar), end = function() cli::cli_progress_done(id = bar))
+}
 
 # Elements, or rows or columns of `width` elements, that make a chunk.
 chunk_size <- function(chunk, width, dtype, device) {

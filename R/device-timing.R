@@ -92,8 +92,8 @@ format_seconds <- function(x) {
 #' @rdname gpu_time
 #' @export
 print.gpu_time <- function(x, ...) {
-  cat(sprintf("host %s, device %s, %s launches\n", format_seconds(x$host), format_seconds(x$device),
-    format_count(x$launches)))
+  cat(sprintf("host %s, device %s, %s %s\n", format_seconds(x$host), format_seconds(x$device),
+    format_count(x$launches), if (x$launches == 1) "launch" else "launches"))
   cat(sprintf("%s up, %s down, at most %s held\n", format_bytes(x$up), format_bytes(x$down), format_bytes(x$peak)))
   invisible(x)
 }

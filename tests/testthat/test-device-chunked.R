@@ -92,3 +92,27 @@ test_that("what cannot be streamed is refused", {
   expect_error(chunked(1:3, sum, dtype = "float12"), class = "verdigris_error_dtype")
   expect_error(chunked(1:3, "nofunction_"), "nofunction_")
 })
+
+test_that("progress goes to progressr where that is loaded", {
+  skip_if_not_installed("progressr")
+  loadNamespace("progressr")
+  old <- options(progressr.enable = TRUE)
+  on.exit(options(old))
+  progress <- list()
+  note <- function(p) progress[[length(progress) + 1L]] <<- p[c("type", "max_steps", "amount")]
+  run <- function(...) withCallingHandlers(gpu_chunked(..., device = test_device), progression = function(p) {
+    note(unclass(p))
+    if (!is.null(findRestart("muffleProgression"))) invokeRestart("muffleProgression")
+  })
+  expect_identical(run(c(1, 2, 3, 4, 5), sum, combine = "+", chunk = 2), 15)
+  types <- vapply(progress, `[[`, "", "type")
+  expect_identical(sum(types == "update"), 3L)
+  expect_identical(types[1L], "initiate")
+  # an end that is not known, nothing at all, and a function that fails
+  progress <- list()
+  left <- 2
+  expect_identical(run(function(n) if ((left <<- left - 1) >= 0) c(1, 2), sum, combine = "+"), 6)
+  expect_identical(run(numeric(), sum), NULL)
+  expect_identical(progress, list())
+  expect_error(run(c(1, 2), function(x) stop("no")), class = "verdigris_error_chunk")
+})

@@ -20,7 +20,7 @@ test_that("times and counts of code", {
   # a recorded value is computed
   expect_gte(gpu_time(x + 1, test_device)$launches, 1)
   expect_null(gpu_time(NULL, test_device)$value)
-  expect_output(print(t), "launches")
+  expect_output(print(t), "launch(es)?")
   expect_error(gpu_time(stop("inside"), test_device), "inside")
 })
 
