@@ -67,7 +67,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   out
 }
 
-#' Functions along margins
+#' Apply functions along margins
 #'
 #' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()]
 #' of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `range`, `prod`, `any`, `all`, `var`, `sd`, `which.min` and

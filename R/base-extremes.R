@@ -5,7 +5,7 @@ MOST_TIED <- 64L
 
 TIES <- c("random", "first", "last")
 
-#' The place of the largest element of each row
+#' Position of the largest element of each row
 #'
 #' [base::max.col()] of a matrix. Ties by `"first"` and `"last"` are found on the device, and nothing is waited for.
 #' Random ties, base R's default, are drawn by R's generator for the rows that base R draws for, in its order: after

@@ -113,7 +113,7 @@ limits_of <- function(x, log = "", axis = "x") {
   if (length(x)) as.double(range(x)) else c(0, 1)
 }
 
-#' Plots of arrays
+#' Plots
 #'
 #' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot
 #' of the picture the last is fetched and drawn, of a line the first, last, least and greatest value in each column of

@@ -13,7 +13,7 @@
 #' Times on a device are those of its own clock. The cpu device has the host's.
 #' @param expr Code; it is evaluated once.
 #' @param device A device's name; `NULL` is the current device.
-#' @param x What `gpu_time()` or `gpu_profile()` gave.
+#' @param x A result of `gpu_time()` or `gpu_profile()`.
 #' @param name One string.
 #' @param ... Not used; for `plot()`, graphical parameters of the frame.
 #' @returns

@@ -1,7 +1,7 @@
 # Functions composed of compiled functions: margins, neighbourhoods, reductions, scans and sorts by R functions. Each is
 # an R function around the user's, compiled together with it.
 
-#' Functions along margins and over neighbourhoods, on the device
+#' R functions on rows, columns and neighbourhoods
 #'
 #' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix: it sees a vector, which it may sum,
 #' walk and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector of
@@ -122,7 +122,7 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   out
 }
 
-#' Reduce, scan and sort by R functions
+#' Custom reductions, scans and sort orders
 #'
 #' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each, as [base::Reduce()]
 #' does with and without `accumulate`. `f` takes two numbers and must be associative: the device combines neighbours

@@ -47,7 +47,7 @@
 #' @param f A function that is written in R.
 #' @param whole Names of parameters of `f` that take all of their argument, to be read by subscripts, and not element by
 #'   element.
-#' @param bounds What a subscript beyond the end is: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or
+#' @param bounds How a subscript beyond the end is handled: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or
 #'   `"error"`.
 #' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. A vector of
 #'   the host goes to the device.

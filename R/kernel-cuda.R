@@ -1,4 +1,4 @@
-#' A CUDA kernel as an R function
+#' CUDA kernels as R functions
 #'
 #' Makes an R function of a kernel that is written in CUDA C, or of one that is compiled already. A source is compiled
 #' at run time (by NVRTC, no toolkit is needed), for the device that its arrays are on, once for each source and device;

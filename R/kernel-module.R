@@ -1,4 +1,4 @@
-#' A module of CUDA kernels
+#' Modules of CUDA kernels
 #'
 #' Several kernels of one source, or of a file that is compiled already: CUDA C (`.cu`), PTX (`.ptx`), machine code
 #' (`.cubin`, `.fatbin`), or a shared object that nvcc has built (`.so`), for the device code in it and for functions of

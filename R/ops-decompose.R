@@ -20,7 +20,7 @@ setOldClass(c("gpu_qr", "qr"))
 #' base R's arguments; a right side may be of the device or of the host.
 #' @param x A matrix.
 #' @param tol,LAPACK,... As in [base::qr()].
-#' @param a What `qr()` gave.
+#' @param a A result of `qr()`.
 #' @param b A matrix or a vector; without one, `solve()` gives the inverse.
 #' @returns `qr()` gives base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux` and
 #'   `pivot`; [collect()] makes base R's of it. The others give arrays of base R's shape and dimnames, as narrow among

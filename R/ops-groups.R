@@ -151,7 +151,7 @@ pieced <- function(y, counts, name) {
   y
 }
 
-#' Grouped computations
+#' Grouped aggregation
 #'
 #' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their
 #' codes; where there are more groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes.

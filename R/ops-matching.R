@@ -50,7 +50,7 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
   !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) ||
   length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
-#' Distinct elements, matches and counts
+#' Unique values, matching and tables
 #'
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()],
 #' [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where they live, by sorting; on the cpu

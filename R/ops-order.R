@@ -1,6 +1,6 @@
 # Order: sorting, ranks, quantiles, positions of TRUE.
 
-#' Positions, sorting and quantiles
+#' Sorting, ranking and quantiles
 #'
 #' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they
 #' live. Missing values and ties are treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch

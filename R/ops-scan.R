@@ -16,7 +16,7 @@ scan_method <- function(name) {
   }
 }
 
-#' Running sums, products and extremes
+#' Cumulative sums, products and extremes
 #'
 #' [base::cumsum()] and its like, computed where the array lives, in one reading of it and of whatever was recorded in
 #' it, and one writing. On a GPU that is queued, not waited for, but for sums of whole numbers, which may overflow.

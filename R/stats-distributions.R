@@ -1,6 +1,6 @@
 # Distributions beyond the uniform, normal and exponential: base R's names, arguments and limits.
 
-#' Draws from distributions on the device
+#' Random numbers from distributions
 #'
 #' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside
 #' the kernel that uses them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's
@@ -161,7 +161,7 @@ gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
 
 # ---- several variables -------------------------------------------------------------------------------------
 
-#' Draws from a multivariate normal distribution
+#' Random numbers from a multivariate normal distribution
 #'
 #' @param n How many draws.
 #' @param mean The means, a vector of length `d`; 0 by default.

@@ -90,17 +90,17 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// Functions that compilation knows but that are nothing for a thread: why, and what to write instead.
+/// Functions that have no meaning in a kernel: why, and what to write instead.
 fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
         "nchar" | "substr" | "strsplit" | "toupper" | "grepl" | "sub" | "gsub" | "startsWith" | "is.character"
-        | "as.character" => ("strings are nothing for a thread", "Use numbers in their place: 1, 2, 3."),
+        | "as.character" => ("strings are not available in a kernel", "Use numbers in their place: 1, 2, 3."),
         "Recall" => (
             "it calls the function itself",
             "Write the recursion as a loop; keep what is to be done in a local vector.",
         ),
         "print" | "cat" | "message" | "format" | "sprintf" | "paste" | "paste0" | "warning" | "writeLines" => (
-            "text and output are nothing for a thread",
+            "text and output are not available in a kernel",
             "Leave it out; give numbers as results, and look at them afterwards. stop() with a string is understood.",
         ),
         "sapply" | "lapply" | "vapply" | "Map" | "mapply" | "Reduce" | "Filter" | "do.call" | "apply" | "outer"
