@@ -22,6 +22,7 @@ help:
 	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date, lines of at most 120 columns"
 	@echo "make document          write man/ and NAMESPACE"
+	@echo "make site              the site, into build/site (pkgdown)"
 	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"
@@ -94,6 +95,9 @@ lint-columns:
 document: library setup-document
 	tools/doc/document.sh
 
+site: library setup-site
+	tools/doc/site.sh
+
 bench: library setup-bench
 	$(USE) Rscript bench/cpu.R
 
@@ -124,4 +128,4 @@ clean:
 setup-%:
 	@tools/build/setup.sh $*
 
-.PHONY: help demo install library test test-one full examples packages kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test test-one full examples packages kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document site bench dist check test-r-versions check-r-versions licenses gpu-pack clean
