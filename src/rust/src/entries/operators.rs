@@ -100,6 +100,7 @@ entry! {
             Group::Complex => "Complex",
             Group::Generic => "Generic",
             Group::Function => "Function",
+            Group::Distribution => "Distribution",
             Group::Internal => "Internal",
         };
         Ok(List::new(7)

@@ -53,5 +53,5 @@ fn of_row(op: OpId) -> usize {
         (op.0 as usize) < end
     });
     // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from draws
-    [1, 8, 100, 1, 1, 4, 8][file.unwrap_or(0)]
+    [1, 8, 100, 1, 1, 4, 8, 300][file.unwrap_or(0)]
 }

@@ -27,4 +27,4 @@ pub mod table;
 pub mod tree;
 
 pub use operation::{id, OpId};
-pub use table::{Flag, Group, Op, Rule, HEADERS, RANDOM_HEADERS};
+pub use table::{distributions, Flag, Group, Op, Rule, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};

@@ -55,6 +55,9 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
             Some(format!("value out of range in '{}fn'", row.r).into()),
             Some(format!("full precision may not have been achieved in '{}fn'", row.r).into()),
         ],
+        Flag::NonInteger => {
+            [Some("NaNs produced".into()), Some("non-integer x".into()), Some("non-integer n".into()), None]
+        }
         Flag::LostAccuracy => [Some("probable complete loss of accuracy in modulus".into()), None, None, None],
         Flag::NAsProduced => [Some("NAs produced".into()), None, None, None],
         Flag::IntegerOverflow => [

@@ -20,11 +20,17 @@ pub const HEADERS: &[&str] = &[
     "special.h",
     "gamma.h",
     "normal.h",
+    "incomplete_gamma.h",
+    "incomplete_beta.h",
+    "distributions.h",
+    "discrete.h",
     "random.h",
     "draws.h",
 ];
 /// Those of them that only random rows call: long, and read by the compiler where there are such rows.
 pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h"];
+/// The same of the rows of `distributions`.
+pub const DISTRIBUTION_HEADERS: &[&str] = &["incomplete_gamma.h", "incomplete_beta.h", "distributions.h", "discrete.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -92,6 +98,8 @@ pub enum Flag {
     NaNsProduced,
     /// "probable complete loss of accuracy in modulus"
     LostAccuracy,
+    /// Bits of `w`: 1 "NaNs produced", 2 "non-integer x", 4 "non-integer n", of distributions of counts
+    NonInteger,
     /// "NAs produced", of parameters that have no distribution
     NAsProduced,
     /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
@@ -109,6 +117,7 @@ impl Flag {
             Flag::None => 0,
             Flag::LostAccuracy | Flag::NAsProduced => 1,
             Flag::IntegerOverflow => 2,
+            Flag::NonInteger => 3,
             Flag::Coercion | Flag::NaNsProduced => 4,
         }
     }
@@ -127,6 +136,8 @@ pub enum Group {
     Generic,
     /// An ordinary function of base or stats that the package makes generic.
     Function,
+    /// A density, distribution function or quantile function of stats.
+    Distribution,
     /// Reached from other code only; R has no name for it.
     Internal,
 }
@@ -188,6 +199,11 @@ impl Op {
         matches!(self.rule, Random(_) | Drawn) || matches!(self.flag, Flag::NAsProduced)
     }
 
+    /// Whether its expression calls functions of `DISTRIBUTION_HEADERS`.
+    pub fn is_distribution(&self) -> bool {
+        self.group == Group::Distribution
+    }
+
     /// For rows that draw random numbers, the function of `random.h` that draws a pack of them.
     pub fn pack(&self) -> Option<String> {
         let (name, _) = self.code.first()?.1.split_once('(')?;
@@ -219,6 +235,7 @@ macro_rules! op {
 mod arithmetic;
 mod cast;
 mod complex;
+pub mod distributions;
 mod draw;
 mod math;
 mod source;
@@ -226,5 +243,13 @@ mod special;
 
 /// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs
 /// files by their place.
-pub const TABLES: &[&[Op]] =
-    &[arithmetic::ROWS, math::ROWS, special::ROWS, complex::ROWS, cast::ROWS, source::ROWS, draw::ROWS];
+pub const TABLES: &[&[Op]] = &[
+    arithmetic::ROWS,
+    math::ROWS,
+    special::ROWS,
+    complex::ROWS,
+    cast::ROWS,
+    source::ROWS,
+    draw::ROWS,
+    distributions::ROWS,
+];

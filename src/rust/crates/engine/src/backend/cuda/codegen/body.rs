@@ -9,7 +9,7 @@ use crate::plan::{Access, Call, Instruction, Plan, Register};
 use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::table::TABLES;
-use verdigris_ops::{OpId, Rule, HEADERS, RANDOM_HEADERS};
+use verdigris_ops::{Op, OpId, Rule, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
 /// where types of different widths meet, but one where an element is a long computation.
@@ -64,9 +64,9 @@ fn cost(plan: &Plan) -> usize {
         Instruction::Apply { op, .. } if op.row().rule == Rule::Drawn => 100,
         Instruction::Apply { op, class, .. } => {
             let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
-            // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from
-            // draws
-            parts * [1, 8, 100, 1, 1, 4, 8][table(*op)]
+            // arithmetic, math, special functions; then parts of complex numbers, casts, sources, what goes on from
+            // draws, and distributions
+            parts * [1, 8, 100, 1, 1, 4, 8, 300][table(*op)]
         }
         Instruction::Pick { .. } => 2,
         Instruction::Call(call) => call.routine.cost(),
@@ -122,8 +122,11 @@ fn words_of_bits(bits: &[(Register, FlagBits)]) -> u32 {
 /// The text up to and including `compute`, for packs of `v`.
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
-    let random = draws_any(plan);
-    for header in HEADERS.iter().filter(|header| random || !RANDOM_HEADERS.contains(header)) {
+    let (random, distributions) = (has_row(plan, Op::is_random), has_row(plan, Op::is_distribution));
+    let is_needed = |header: &&&str| {
+        (random || !RANDOM_HEADERS.contains(header)) && (distributions || !DISTRIBUTION_HEADERS.contains(header))
+    };
+    for header in HEADERS.iter().filter(is_needed) {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     if plan.calls() {
@@ -133,14 +136,14 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     text + &within(plan, variant, v, None)
 }
 
-/// Whether the plan, or what is done with its results, draws random numbers.
-fn draws_any(plan: &Plan) -> bool {
-    let random = |i: &Instruction| match i {
-        Instruction::Apply { op, .. } => op.row().is_random(),
-        Instruction::Call(call) => routine::is_random(call.routine.0),
+/// Whether the plan, or what is done with its results, has such a row.
+fn has_row(plan: &Plan, is: fn(&Op) -> bool) -> bool {
+    let has = |i: &Instruction| match i {
+        Instruction::Apply { op, .. } => is(op.row()),
+        Instruction::Call(call) => routine::has_row(call.routine.0, is),
         _ => false,
     };
-    plan.code.iter().any(random) || plan.after.as_ref().is_some_and(|after| draws_any(&after.plan))
+    plan.code.iter().any(has) || plan.after.as_ref().is_some_and(|after| has_row(&after.plan, is))
 }
 
 /// `text` without its headers: it may stand in a namespace. The values of a register that is `given` are in `In` when

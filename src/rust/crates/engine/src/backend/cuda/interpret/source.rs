@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::table::TABLES;
-use verdigris_ops::{OpId, HEADERS, RANDOM_HEADERS};
+use verdigris_ops::{OpId, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
 
 /// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -88,6 +88,8 @@ impl Family {
         // long code stands in an interpreter of its own
         fits && match op.row() {
             row if row.is_random() => self == Family::Random,
+            // as long as all others together, so that they wait for their kernel
+            row if row.is_distribution() => false,
             _ => table(op) != SPECIAL || self == Family::Special,
         }
     }
@@ -192,7 +194,7 @@ pub fn source(family: Family) -> String {
     if family.has_long_code() {
         text.push_str("#include \"once.h\"\n");
     }
-    for header in HEADERS {
+    for header in HEADERS.iter().filter(|header| !DISTRIBUTION_HEADERS.contains(header)) {
         let special = matches!(*header, "special.h" | "gamma.h" | "normal.h");
         let random = RANDOM_HEADERS.contains(header);
         if !special && !random || special && family == Family::Special || random && family == Family::Random {

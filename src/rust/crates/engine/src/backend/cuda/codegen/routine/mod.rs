@@ -17,7 +17,7 @@ use self::names::{plain, Use};
 use self::text::{comment, Text};
 use verdigris_compile::{Draw, Operand, Register, Routine, Source, Statement};
 use verdigris_ops::dtype::Class;
-use verdigris_ops::OpId;
+use verdigris_ops::{id, Op, OpId};
 
 /// What the `k`-th routine of a plan is called. No function of `kernels/` ends so.
 pub fn name(routine: &Routine, k: usize) -> String {
@@ -27,15 +27,15 @@ pub fn name(routine: &Routine, k: usize) -> String {
     }
 }
 
-/// Whether it calls functions that draw.
-pub fn is_random(routine: &Routine) -> bool {
-    let mut random = false;
+/// Whether it computes, or draws, by such a row.
+pub fn has_row(routine: &Routine, is: fn(&Op) -> bool) -> bool {
+    let mut found = false;
     routine.walk(&mut |statement| match statement {
-        Statement::Apply { op, .. } => random |= op.row().is_random(),
-        Statement::Draw { .. } => random = true,
+        Statement::Apply { op, .. } => found |= is(op.row()),
+        Statement::Draw { .. } => found |= is(id::RUNIF.row()),
         _ => {}
     });
-    random
+    found
 }
 
 /// The rows of the operation table that it computes with.
