@@ -62,8 +62,8 @@ hosted_method <- function(f) {
 #' @section Everything else:
 #' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in
 #' [verdigris-package]), and gives an ordinary vector. There is one trap. Some C code gives its result all attributes of
-#' its argument, the class `gpu_array` too, though the result is an ordinary vector in R's memory: the densities,
-#' distribution and quantile functions of stats other than the normal ones do (`dgamma()`, `pbinom()`), and so do
+#' its argument, the class `gpu_array` too, though the result is an ordinary vector in R's memory: the functions of
+#' stats for the rarer distributions do (`dhyper()`, `psignrank()`; others are [here][probabilities]), and so do
 #' `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works: every operation uploads it first. `print()`
 #' and `str()` show it as being in ordinary memory, and `x <- as_gpu(x)` uploads it once for all.
 #'
@@ -75,14 +75,12 @@ hosted_method <- function(f) {
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)
-#' as_gpu(dgamma(x, shape = 2))
+#' as_gpu(dsignrank(x, n = 5))
 #' @eval sprintf("@aliases %s", paste0(unlist(HOSTED), ",gpu_array-method", collapse = " "))
 #' @name host
 NULL
 
-# Made from base R's functions, as in ops-math.R. Each generic takes 3 ms to load, so that the 56 functions of the other
-# distributions are none: what they give is an ordinary vector with the class, which works and is uploaded when it is
-# used.
+# Made from base R's functions, as in ops-math.R. Each generic takes 3 ms to load.
 HOSTED <- list(
   base = c("besselI", "besselJ", "besselK", "besselY", "psigamma"),
   stats = c("fft", "mvfft")

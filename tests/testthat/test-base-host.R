@@ -27,8 +27,8 @@ test_that("transforms, cumulative and Bessel functions agree with base R, and gi
 
 test_that("what C code of base R gives the class is right, shown as ordinary, and an array after as_gpu()", {
   x <- gpu(c(a = 1, b = 2, c = NA))
-  for (f in list(function(v) dgamma(v, 2), function(v) pbinom(v, 5, 0.3), function(v) qexp(v / 4),
-    function(v) dnbinom(v, 3, mu = 2))) {
+  for (f in list(function(v) dhyper(v, 5, 3, 4), function(v) psignrank(v, 5), function(v) qhyper(v / 4, 5, 3, 4),
+    function(v) dwilcox(v, 3, 4))) {
     want <- f(collect(x))
     got <- f(x)
     expect_output(print(got), "in ordinary memory")

@@ -115,44 +115,6 @@ impl Compiler<'_> {
                 let y = matched.optional(self, b)?.unwrap_or(Number::double(0.0));
                 number(self.apply(if polar { id::COMPLEX_POLAR } else { id::COMPLEX }, &[x, y], span)?)
             }
-            "dnorm" | "pnorm" | "qnorm" => {
-                let first = if name == "dnorm" {
-                    "x"
-                } else if name == "pnorm" {
-                    "q"
-                } else {
-                    "p"
-                };
-                let names: Vec<&str> = match name {
-                    "dnorm" => vec![first, "mean", "sd", "log"],
-                    _ => vec![first, "mean", "sd", "lower.tail", "log.p"],
-                };
-                let matched = Matched::new(name, &names, args, span)?;
-                let log = matched.flag(names[names.len() - 1], false)?;
-                let lower = name == "dnorm" || matched.flag("lower.tail", true)?;
-                let op = match (name, lower, log) {
-                    ("dnorm", _, false) => id::DNORM,
-                    ("dnorm", _, true) => id::DNORM_LOG,
-                    ("pnorm", true, false) => id::PNORM,
-                    ("pnorm", false, false) => id::PNORM_UPPER,
-                    ("pnorm", true, true) => id::PNORM_LOG,
-                    ("pnorm", false, true) => id::PNORM_UPPER_LOG,
-                    (_, true, false) => id::QNORM,
-                    (_, false, false) => id::QNORM_UPPER,
-                    (_, true, true) => id::QNORM_LOG,
-                    (_, false, true) => id::QNORM_UPPER_LOG,
-                };
-                let x = self.expr(matched.needed(first)?)?;
-                let mean = match matched.expr("mean") {
-                    Some(e) => self.expr(e)?,
-                    None => Value::Number(Number::double(0.0)),
-                };
-                let sd = match matched.expr("sd") {
-                    Some(e) => self.expr(e)?,
-                    None => Value::Number(Number::double(1.0)),
-                };
-                self.row_on(op, vec![x, mean, sd], span).map(Some)
-            }
             "factorial" => {
                 let n = self.number(nth(args, 0, span, name)?)?;
                 let n = self.apply(id::ADD, &[n, Number::double(1.0)], span)?;
@@ -167,7 +129,7 @@ impl Compiler<'_> {
                 format!("`{name}()`: numbers within a compiled function have no attributes"),
                 "Look at attributes outside, and hand over numbers.",
             )),
-            _ => Ok(None),
+            _ => self.distribution(name, args, span),
         }
     }
 

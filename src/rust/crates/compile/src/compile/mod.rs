@@ -14,6 +14,7 @@ mod builtin;
 mod choose;
 mod control;
 mod count;
+mod distribution;
 mod draw;
 mod fold;
 mod function;

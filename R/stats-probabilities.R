@@ -1,0 +1,92 @@
+# Densities, distribution functions and quantiles of stats: masks of base R's functions, made from one table, which record
+# rows of the operation table (src/rust/crates/ops/src/table/distributions.rs). The normal ones are in ops-math.R.
+
+# The parameters of a distribution's rows, in their order.
+DISTRIBUTIONS <- list(
+  unif = c("min", "max"), exp = "rate", gamma = c("shape", "scale"), beta = c("shape1", "shape2"),
+  lnorm = c("meanlog", "sdlog"), chisq = "df", t = "df", f = c("df1", "df2"), weibull = c("shape", "scale"),
+  logis = c("location", "scale"), cauchy = c("location", "scale"), binom = c("size", "prob"),
+  nbinom = c("size", "prob"), pois = "lambda", geom = "prob"
+)
+
+#' Densities, distribution functions and quantiles
+#'
+#' Base R's functions for arrays, with base R's arguments: recorded, fused with what surrounds them, and computed on the
+#' device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]), and the
+#' densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the
+#' [elementwise functions][elementwise].
+#'
+#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`, `chisq`,
+#' `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois` and `geom`. A call with an array among its numbers is
+#' computed on the device of the array; any other is base R's. With `ncp` base R computes, on the host.
+#'
+#' @section Accuracy:
+#' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of probabilities
+#' go on below. Float32 arrays are computed in float64 and rounded. The algorithms, their sources and what is tested are on
+#' the page `docs/distributions.md` of the sources.
+#' @section Where base R's answer is another:
+#' * Of counts that are not whole base R warns for each, with its value ("non-integer x = 1.500000"); here there is one
+#'   warning, "non-integer x", when the values are computed.
+#' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits.
+#' @param x,q,p Quantiles or probabilities: numbers or an array.
+#' @param min,max,rate,shape,scale,shape1,shape2,ncp,meanlog,sdlog,df,df1,df2,location,size,prob,mu,lambda Parameters as
+#'   base R's function has them: numbers or arrays, recycled.
+#' @param log,log.p,lower.tail As in [stats::pgamma()].
+#' @returns An array on the device of the arguments, among the float types the widest of the arrays'. Nothing is computed
+#'   or waited for. Warnings ("NaNs produced") come when the values are computed.
+#' @section Errors:
+#' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
+#' @examples
+#' x <- as_gpu(c(0.1, 1, 10), device = "cpu")
+#' dgamma(x, shape = 2, log = TRUE)
+#' pt(x, df = 5, lower.tail = FALSE)
+#' qbeta(as_gpu(c(0.025, 0.975), device = "cpu"), 11, 3)
+#' @usage NULL
+#' @eval sprintf("@aliases %s", paste(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), collapse = " "))
+#' @evalNamespace sprintf("export(%s)", outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0))
+#' @name probabilities
+NULL
+
+# The masks. The variables of a call are looked at where it has given them, so that defaults are evaluated only by the
+# function that is called.
+local({
+  for (name in names(DISTRIBUTIONS)) for (letter in c("d", "p", "q")) {
+    full <- paste0(letter, name)
+    numbers <- setdiff(names(formals(get(full, asNamespace("stats")))), c("log", "lower.tail", "log.p"))
+    tests <- lapply(lapply(numbers, as.name), function(x)
+      bquote(!missing(.(x)) && is.object(.(x)) && inherits(.(x), "gpu_array")))
+    among <- Reduce(function(a, b) call("||", a, b), tests)
+    method <- bquote(probability(.(letter), .(name), environment()))
+    assign(full, eval(bquote(interposed(.(full), quote(.(among)), .(method), home = "stats", arguments = .(numbers)))),
+      envir = topenv())
+  }
+})
+
+# A call of one of them, in whose frame its arguments are.
+probability <- function(letter, name, frame) {
+  f <- get(paste0(letter, name), asNamespace("stats"))
+  is_given <- function(argument) !eval(call("missing", as.name(argument)), frame)
+  parameters <- DISTRIBUTIONS[[name]]
+  row <- name
+  odd <- "ncp"
+  if (name == "nbinom" && is_given("mu")) {
+    row <- "nbinom_mu"
+    parameters <- c("size", "mu")
+    odd <- "prob"
+  }
+  # base R's rule on two arguments of which one says the other
+  if (name == "gamma" && is_given("scale")) odd <- "rate"
+  operands <- c(names(formals(f))[1L], parameters)
+  needed <- Filter(function(argument) identical(formals(f)[[argument]], quote(expr = )), operands)
+  is_odd <- odd %in% names(formals(f)) && is_given(odd) || !all(vapply(needed, is_given, NA))
+  if (is_odd) return(hosted_call(f, frame))
+  operands <- mget(operands, envir = frame)
+  flags <- mget(intersect(c("lower.tail", "log", "log.p"), names(formals(f))), envir = frame)
+  takes <- vapply(operands, function(x) is.numeric(x) || is.logical(x), NA)
+  if (!all(takes) || !all(vapply(flags, is_flag, NA))) return(hosted_call(f, frame))
+  is_log <- isTRUE(flags$log) || isTRUE(flags$log.p)
+  row <- paste0(letter, row, if (isFALSE(flags$lower.tail)) "_upper", if (is_log) "_log")
+  out <- .External2(C_recycled, row, unname(operands), -1L)
+  if (is.null(out)) return(hosted_call(f, frame))
+  if (length(out) == 0L && length(operands[[1L]])) strip(out) else out
+}

@@ -1,0 +1,69 @@
+//! Densities, distribution functions and quantiles, by base R's arguments.
+
+use super::builtin::Matched;
+use super::value::{Number, Value};
+use super::{Compiled, Compiler, Refusal, Span};
+use crate::syntax::Argument;
+use verdigris_ops::distributions::{Distribution, DISTRIBUTIONS};
+use verdigris_ops::{id, OpId};
+
+/// The normal distribution, whose rows are among the special functions.
+const NORMAL: Distribution = Distribution { name: "norm", parameters: &[("mean", Some(0.0)), ("sd", Some(1.0))] };
+
+impl Compiler<'_> {
+    /// None where the name is none of these functions.
+    pub(super) fn distribution(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
+        let Some(first) = ["d", "p", "q"].iter().position(|letter| name.starts_with(letter)) else { return Ok(None) };
+        let (letter, rest) = name.split_at(1);
+        let mut all = std::iter::once(&NORMAL).chain(DISTRIBUTIONS);
+        let Some(mut of) = all.find(|d| d.name == rest) else { return Ok(None) };
+        // R's formals: two distributions have parameters that stand for one another, some one that is not for a device
+        let mut names = vec![["x", "q", "p"][first]];
+        names.extend(of.parameters.iter().map(|(name, _)| *name));
+        match rest {
+            "gamma" => names.insert(2, "rate"),
+            "nbinom" => names.push("mu"),
+            "beta" | "chisq" | "t" | "f" => names.push("ncp"),
+            _ => {}
+        }
+        names.extend(if first == 0 { &["log"][..] } else { &["lower.tail", "log.p"] });
+        let matched = Matched::new(name, &names, args, span)?;
+        if matched.has("ncp") {
+            return Err(Refusal::new(
+                span,
+                format!("`{name}` with `ncp`"),
+                "Within a compiled function it has no noncentrality.",
+            ));
+        }
+        let twice = match rest {
+            "gamma" => matched.has("rate") && matched.has("scale"),
+            "nbinom" => matched.has("prob") && matched.has("mu"),
+            _ => false,
+        };
+        if twice {
+            let both = if rest == "gamma" { "'rate' and 'scale'" } else { "'prob' and 'mu'" };
+            return Err(Refusal::new(span, format!("{both} of `{name}`"), "Give one of them."));
+        }
+        if matched.has("mu") {
+            of = DISTRIBUTIONS.iter().find(|d| d.name == "nbinom_mu").expect("it is in the table");
+        }
+        let log = matched.flag(names[names.len() - 1], false)?;
+        let upper = first != 0 && !matched.flag("lower.tail", true)?;
+        let row = format!("{letter}{}{}{}", of.name, if upper { "_upper" } else { "" }, if log { "_log" } else { "" });
+        let op = OpId::all().find(|op| op.row().name == row).expect("each distribution has these rows");
+        let mut operands = vec![self.expr(matched.needed(names[0])?)?];
+        for &(parameter, default) in of.parameters {
+            let value = match (matched.expr(parameter), default) {
+                (Some(e), _) => self.expr(e)?,
+                (None, _) if parameter == "scale" && matched.has("rate") => {
+                    let rate = self.number(matched.needed("rate")?)?;
+                    Value::Number(self.apply(id::DIV, &[Number::double(1.0), rate], span)?)
+                }
+                (None, Some(default)) => Value::Number(Number::double(default)),
+                (None, None) => self.expr(matched.needed(parameter)?)?,
+            };
+            operands.push(value);
+        }
+        self.row_on(op, operands, span).map(Some)
+    }
+}
