@@ -8,7 +8,8 @@
 #' parameters (up to some thirty) and many elements.
 #'
 #' Operators, the Math group, `ifelse`, `pmin`, `pmax`, `atan2`, `gamma`, `lgamma`, `digamma`, `beta`, `lbeta`, `dnorm`,
-#' `pnorm`, `qnorm`, and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (by their parameters, the standard draw kept)
+#' `pnorm`, `qnorm`, the other [distributions][probabilities] (distribution functions and quantiles by those parameters
+#' for which there is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (by their parameters, the standard draw kept)
 #' have derivatives; where a function has a kink or a step it is that of the way that was taken.
 #' @param f A function that gives one double for each element (see [gpu_compile()]).
 #' @param wrt Names of its parameters, or of numbers and vectors that it reads from outside. One that `f` takes whole,

@@ -4,6 +4,8 @@
 //! with it. Loops and conditions need no special treatment, and no tape is kept (A. Griewank, A. Walther, "Evaluating
 //! Derivatives", 2008, chapter 3). At a kink or a step the derivative is that of the branch that was taken.
 
+mod distribution;
+
 use std::collections::HashMap;
 
 use super::{Block, LocalArray, Operand, Register, Routine, Source, Statement};
@@ -587,6 +589,7 @@ impl Writer<'_, '_> {
                 let t = self.of(id::NEG, t);
                 self.sum(&[(d[1], t)])
             }
+            other if other.row().is_distribution() => self.distribution(other, args, y, d)?,
             other => return Err(if other.row().r.is_empty() { other.row().name } else { other.row().r }.to_string()),
         })
     }
