@@ -356,9 +356,11 @@ VG_CALL f64 d_t(f64 x, f64 n, bool as_log, u32& w) {
   if (n <= 0) return nan_noted(w);
   if (!is_finite_f64(x)) return nothing(as_log);
   if (!is_finite_f64(n)) return as_log ? r_dnorm_log(x, 0.0, 1.0, w) : r_dnorm(x, 0.0, 1.0, w);
-  f64 beyond, near = fmax(fabs(x), 1e-9 * sqrt(fmin(n, 1.0))), q = t_ratio(near, n, beyond), s = q * q;
-  f64 l = log_beta_density(0.5 * n, 0.5, 1 / (1 + s), s > 1 ? 1 / (1 + 1 / s) : s / (1 + s)) + beyond;
-  return as_log ? l - log(near) : exp(l) / near;
+  f64 q = fabs(x) / sqrt(n), l = q > 1e100 ? 2 * log(q) : log1p(q * q), a = 0.5 * n, c;
+  // the density at 0 is gamma((n + 1) / 2) / (gamma(n / 2) sqrt(n pi))
+  if (a >= 10) c = 0.398942280401432677940 * exp(a * log1p(0.5 / a) - 0.5 + stirling_rest(a + 0.5) - stirling_rest(a));
+  else c = 0.282094791773878143474 * sqrt(n) * (gamma_near(a + 0.5) / gamma_near(a + 1));
+  return as_log ? log(c) - (a + 0.5) * l : c * exp(-(a + 0.5) * l);
 }
 VG_CALL f64 p_t(f64 x, f64 n, bool upper, bool as_log, u32& w) {
   ANY_NAN2(x, n);
