@@ -1,0 +1,42 @@
+# Distributions: elements a second on a device, beside base R on one core.
+#
+# usage: Rscript bench/distributions.R [DEVICE] [N]     cuda:0 and 1e8 where there is a GPU, else cpu and 1e6
+#
+# To compare with CuPy on the same GPU: cupyx.scipy.special.gammainc(3, x), gammaincinv(3, u), stdtr(5, z),
+# betaincinv(2, 3, u), each after a first call, by cupy.cuda.Event.
+
+suppressPackageStartupMessages(library(verdigris))
+arguments <- commandArgs(TRUE)
+device <- if (length(arguments)) arguments[[1L]] else if (nrow(gpu_devices()) > 1L) "cuda:0" else "cpu"
+n <- if (length(arguments) > 1L) as.numeric(arguments[[2L]]) else if (device == "cpu") 1e6 else 1e8
+few <- 1e6
+
+set.seed(1)
+data <- list(u = gpu_runif(n, device = device))
+data$v <- gpu_compute(-log(gpu_runif(n, device = device)) * 3)
+data$z <- gpu_compute(gpu_rnorm(n, device = device) * 2)
+data$k <- gpu_compute(gpu_rbinom(n, 50, 0.3, dtype = "float64", device = device))
+data$p <- gpu_compute(gpu_rpois(n, 20, dtype = "float64", device = device))
+gpu_compute(data$u)
+host <- lapply(data, function(x) collect(x[seq_len(min(few, n))]))
+
+CALLS <- alist(pgamma(v, 3), qgamma(u, 3), pgamma(v * 300, 1000), pt(z, 5), pt(z, 1000), qt(u, 5), pbeta(u, 2, 3),
+  pbeta(u, 2000, 2000), qbeta(u, 2, 3), qbeta(u, 0.5, 30), pf(v, 3, 10), dgamma(v, 3), dt(z, 5), dbinom(k, 50, 0.3),
+  pbinom(k, 50, 0.3), qbinom(u, 50, 0.3), ppois(p, 20), qpois(u, 20), dnbinom(p, 3, mu = 20))
+
+best <- function(run, times = 5L) min(vapply(seq_len(times), function(k) {
+  gpu_sync(device)
+  system.time({
+    run()
+    gpu_sync(device)
+  })[["elapsed"]]
+}, 0))
+rows <- lapply(CALLS, function(call) {
+  ours <- best(function() gpu_compute(eval(call, data)))
+  base <- best(function() eval(call, host), 3L)
+  data.frame(call = deparse1(call), ns = 1e9 * ours / n, base_ns = 1e9 * base / length(host$u))
+})
+out <- do.call(rbind, rows)
+out$times <- out$base_ns / out$ns
+cat(sprintf("%s, %g elements; base R on one core, %g elements\n", device, n, few))
+print(out, digits = 3, row.names = FALSE)
