@@ -177,6 +177,10 @@ test_that("float32 is rounded float64", {
   expect_identical(gpu_dtype(qgamma(x, 2)), "float32")
   expect_equal(collect(qgamma(x, 2)), stats::qgamma(collect(x), 2), tolerance = 1e-7)
   expect_equal(collect(pt(x, 3)), stats::pt(collect(x), 3), tolerance = 1e-7)
+  for (dtype in c("int8", "int32", "float16", "bfloat16")) {
+    k <- gpu(c(0, 1, 5), dtype)
+    expect_equal(collect(dpois(k, 2)), stats::dpois(c(0, 1, 5), 2), tolerance = 1e-2, info = dtype)
+  }
 })
 
 test_that("compiled functions have them", {
