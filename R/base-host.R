@@ -77,6 +77,7 @@ hosted_method <- function(f) {
 #' fft(x)
 #' as_gpu(dsignrank(x, n = 5))
 #' @eval sprintf("@aliases %s", paste0(unlist(HOSTED), ",gpu_array-method", collapse = " "))
+#' @aliases besselI besselJ besselK besselY psigamma fft mvfft
 #' @name host
 NULL
 

@@ -36,7 +36,8 @@ register_raster_methods <- function(raster = asNamespace("raster")) {
     environment(method) <- topenv()
     methods::setMethod(f, signature, method, where = where)
   }
-  own("setValues", c("RasterLayer", "gpu_array"), function(x, values, ...) raster::setValues(x, host_copy(values), ...))
+  own("setValues", c("RasterLayer", "gpu_array"), function(x, values, ...)
+    get("setValues", asNamespace("raster"))(x, host_copy(values), ...))
   own("[<-", c("RasterLayer", "missing", "missing", "gpu_array"), function(x, i, j, ..., value) {
     x[] <- host_copy(value)
     x

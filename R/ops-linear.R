@@ -158,11 +158,11 @@ product_options <- function() {
 #'
 #' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a
 #' CUDA device, by R's BLAS on the cpu, unless one of them is a vector of doubles. An interrupt does not end a product
-#' by BLAS: R takes it when that has returned. What is recorded in a factor is computed first. On a GPU the product is queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a
-#' range of a matrix's rows or columns, costs no copy; R's BLAS works on copies. A matrix times its own transpose is
-#' symmetric to the last bit, and where it is large half of it is computed. Of extents up to 64 a product is a kernel of
-#' the package's own, so that a first one does not wait for cuBLAS. Integers and logicals become float64;
-#' float16 and bfloat16 add in float32.
+#' by BLAS: R takes it when that has returned. What is recorded in a factor is computed first. On a GPU the product is
+#' queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a range of a matrix's rows or columns,
+#' costs no copy; R's BLAS works on copies. A matrix times its own transpose is symmetric to the last bit, and where it
+#' is large half of it is computed. Of real matrices with extents up to 64 a product is a kernel of the package's own, so
+#' that a first one does not wait for cuBLAS. Integers and logicals become float64; float16 and bfloat16 add in float32.
 #'
 #' @section Precision:
 #' Products are computed in the factors' own precision. `options(verdigris.matmul_precision = "tf32")` lets float32
@@ -179,6 +179,7 @@ product_options <- function() {
 #' x %*% x
 #' t(x) %*% c(1, 2)
 #' crossprod(x)
+#' @aliases %*%
 #' @name matmult
 #' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method crossprod tcrossprod crossprod.gpu_array tcrossprod.gpu_array
 NULL

@@ -92,6 +92,7 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
 #' findInterval(x, c(0, 2))
 #' table(x, useNA = "ifany")
 #' rle(x)
+#' @aliases rle
 #' @name matching
 NULL
 

@@ -99,6 +99,7 @@ recycled <- function(row, f, ...) {
 #' \S4method{lbeta}{gpu_array,ANY}(a, b)
 #' \S4method{choose}{gpu_array,ANY}(n, k)
 #' \S4method{lchoose}{gpu_array,ANY}(n, k)
+#' @aliases atan2 beta lbeta choose lchoose ifelse dnorm pnorm qnorm
 #' @name elementwise
 #' @aliases atan2,gpu_array,ANY-method
 #' @aliases atan2,ANY,gpu_array-method

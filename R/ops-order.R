@@ -31,6 +31,7 @@
 #' quantile(x, 0.5)
 #' median(x)
 #' which(x > 1)
+#' @aliases which rank
 #' @name sorting
 NULL
 

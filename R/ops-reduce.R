@@ -99,6 +99,7 @@ reduce_parts <- function(name, x, na.rm) {
 #' any(x > 2, na.rm = TRUE)
 #' which.max(x)
 #' sd(as_gpu(1:10, device = "cpu"))
+#' @aliases var sd which.max which.min
 #' @name reductions
 NULL
 
@@ -206,6 +207,7 @@ setGeneric("which.min")
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' rowSums(m)
 #' colMeans(m)
+#' @aliases rowSums colSums rowMeans colMeans
 #' @name margins
 NULL
 
