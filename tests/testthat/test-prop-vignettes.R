@@ -64,7 +64,9 @@ test_that("the chunks that claim to run on the host do so, and no others", {
     grDevices::dev.off()
   }, add = TRUE)
   checked <- 0
-  for (file in vignettes) {
+  # a test before this one may have loaded a stand-in
+  is_torch <- !isNamespaceLoaded("torch") || "torch_is_installed" %in% getNamespaceExports("torch")
+  for (file in setdiff(vignettes, if (!is_torch) "torch.Rmd")) {
     knitr::opts_chunk$restore(settings)
     utils::capture.output(wrong <- suppressWarnings(suppressMessages(wrong_hosts(file))))
     expect_identical(wrong, character())

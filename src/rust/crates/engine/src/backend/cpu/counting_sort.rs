@@ -1,7 +1,7 @@
 //! Sorting on the cpu device of keys that lie near each other: they are counted (Knuth, TAOCP 5.2). Pieces count and
 //! scatter their elements on all cores.
 
-use super::sort::{Position, Sortable};
+use super::sort_keys::{Position, Sortable};
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;

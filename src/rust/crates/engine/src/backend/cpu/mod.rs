@@ -18,6 +18,7 @@ pub mod routine;
 mod row_cost;
 mod scan;
 mod sort;
+mod sort_keys;
 mod unique;
 mod walk;
 
@@ -285,7 +286,7 @@ impl Backend for Cpu {
         }
         let positions = unique::firsts(values)?;
         let out = self.allocate(positions.len() * 4)?;
-        self.upload(sort::bytes_of(&positions), &out, 0)?;
+        self.upload(sort_keys::bytes_of(&positions), &out, 0)?;
         Ok(Some(View::contiguous(out, DType::Int32, positions.len())))
     }
 

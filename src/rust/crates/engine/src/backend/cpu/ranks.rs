@@ -3,7 +3,7 @@
 
 use super::gather::elements;
 use super::memory::ScratchVec;
-use super::sort::{bytes_of, Sortable};
+use super::sort_keys::{bytes_of, Sortable};
 use crate::backend::{Backend, Ranked};
 use crate::memory::buffer::View;
 use crate::memory::fallible;

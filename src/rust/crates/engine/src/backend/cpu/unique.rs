@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::gather::elements;
-use super::sort::{extremes, Sortable};
+use super::sort_keys::{extremes, Sortable};
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::fallible;
 use crate::memory::host_pool::Block;
