@@ -22,10 +22,8 @@ fn partition(keys: &mut [u64], first: impl Fn(u64) -> bool) -> Result<usize> {
     let mut count = 0;
     for part in parts(keys.len()) {
         for k in part? {
-            let key = keys[k];
-            keys[k] = keys[count];
-            keys[count] = key;
-            count += usize::from(first(key));
+            keys.swap(k, count);
+            count += usize::from(first(keys[count]));
         }
     }
     Ok(count)
