@@ -5,13 +5,8 @@
 #define TILE 16
 #define MOST_INNER 64
 
-VG_FN f32 multiply_add(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
-VG_FN f64 multiply_add(f64 a, f64 b, f64 c) { return fma(a, b, c); }
-template <class C> VG_FN C multiply_add(C a, C b, C c) {
-  C z = {multiply_add(a.re, b.re, multiply_add(-a.im, b.im, c.re)),
-         multiply_add(a.re, b.im, multiply_add(a.im, b.re, c.im))};
-  return z;
-}
+VG_FN f32 add_product(f32 sum, f32 a, f32 b) { return fmaf(a, b, sum); }
+VG_FN f64 add_product(f64 sum, f64 a, f64 b) { return fma(a, b, sum); }
 
 // Lines i0 .. of a matrix as rows of a tile: of one whose lines are rows, `across` elements lie between neighbours of a
 // line, `down` between lines. Threads read neighbours in memory.
@@ -37,6 +32,6 @@ template <class T> VG_FN void small_product(const T* a, const T* b, T* out, i32 
   if (i0 + i >= m || j0 + j >= n) return;
   T sum = T();
 #pragma unroll 8
-  for (i32 l = 0; l < k; l++) sum = multiply_add(left[i][l], right[j][l], sum);
+  for (i32 l = 0; l < k; l++) sum = add_product(sum, left[i][l], right[j][l]);
   out[i0 + i + (i64)(j0 + j) * m] = sum;
 }
