@@ -21,7 +21,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::layout::Axis;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::OpId;
+use verdigris_ops::{Group, OpId};
 
 fn apply(name: &str, operands: &[&Array]) -> Result<Array> {
     let operands: Vec<Operand> = operands.iter().map(|&a| Operand::Array(a.clone())).collect();
@@ -150,7 +150,8 @@ fn kernels_of_float32() -> Result<Vec<(String, String)>> {
         let row = op.row();
         let given: Vec<&Array> = operands.iter().take(row.arity as usize).collect();
         let Ok(out) = apply(row.name, &given) else { continue };
-        if given.is_empty() || row.expression(Class::F32).is_none() {
+        // distributions are computed in float64 for all types
+        if given.is_empty() || row.expression(Class::F32).is_none() || row.group == Group::Distribution {
             continue;
         }
         all.push((format!("{} float32", row.name), codegen::source(&out.plan()?.0, Variant::default())));
