@@ -75,7 +75,7 @@ VG_CALL f64 d_binom(f64 x, f64 n, f64 p, bool as_log, u32& w) {
   ANY_NAN3(x, n, p);
   if (p < 0 || p > 1 || n < 0 || (is_finite_f64(n) && !nearly_whole(n))) return nan_noted(w);
   if (is_fraction(x, w) || x < 0 || !is_finite_f64(x)) return nothing(as_log);
-  if (!is_finite_f64(n) && p > 0) return x == 0 || p == 1 ? nothing(as_log) : nan_noted(w);
+  if (!is_finite_f64(n) && p > 0) return nothing(as_log);
   return unlogged(log_binomial_mass(rint(x), rint(n), p, 1 - p), as_log);
 }
 VG_CALL f64 p_binom(f64 x, f64 n, f64 p, bool upper, bool as_log, u32& w) {

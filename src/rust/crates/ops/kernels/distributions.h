@@ -280,10 +280,11 @@ VG_CALL f64 beta_probability(f64 a, f64 b, f64 x, f64 y, bool upper, bool as_log
 VG_CALL f64 p_beta(f64 x, f64 a, f64 b, bool upper, bool as_log, u32& w) {
   ANY_NAN3(x, a, b);
   if (a < 0 || b < 0) return nan_noted(w);
-  if (x <= 0) return p_left(upper, as_log);
+  // of degenerate ones all is at a point, or at 0 and 1 alike
   f64 point = beta_point(a, b);
-  if (point == 2) return logged(0.5, as_log);
-  if (point >= 0) return x < point || point == 1 ? p_left(upper, as_log) : p_right(upper, as_log);
+  if (point == 2 && x >= 0 && x < 1) return logged(0.5, as_log);
+  if (point >= 0) return x < (point == 2 ? 1 : point) ? p_left(upper, as_log) : p_right(upper, as_log);
+  if (x <= 0) return p_left(upper, as_log);
   if (x >= 1) return p_right(upper, as_log);
   return beta_probability(a, b, x, 0.5 - x + 0.5, upper, as_log);
 }
