@@ -66,3 +66,10 @@ box(3.6, 7.9, 0.3, 2.5, "#cfe8dd")
 graphics::text(5.75, 2.75, "what gpu_explain() shows", font = 2)
 graphics::text(3.7, seq(2.3, by = -0.235, length.out = length(told)), told, adj = 0, family = "mono", cex = 0.68)
 invisible(grDevices::dev.off())
+
+# 256 colours are enough, for a fourth of the bytes: the pictures are in the tarball.
+for (name in c("ratios.png", "fused.png")) {
+  picture <- file.path(folder, name)
+  if (Sys.which("pngquant") == "") stop("pngquant is missing: apt-get install pngquant")
+  system2("pngquant", c("--strip", "--speed", "1", "--quality", "80-98", "--force", "--output", picture, picture))
+}
