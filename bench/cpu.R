@@ -15,26 +15,15 @@
 suppressPackageStartupMessages(library(verdigris))
 options(warn = -1)
 
-option <- function(name, default) {
-  given <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), commandArgs(TRUE), value = TRUE))
-  if (length(given)) given[[length(given)]] else default
-}
-numbers <- function(text) as.numeric(strsplit(text, ",")[[1L]])
+folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
+source(file.path(folder, "options.R"))
 sizes <- numbers(option("sizes", "1e5,1e6,1e7"))
 chain_sizes <- numbers(option("chain", "1e3,1e4,1e5,1e6,1e7,1e8"))
 only <- strsplit(option("only", ""), ",")[[1L]]
 budget <- as.numeric(option("seconds", "0.15"))
 csv <- option("csv", "")
 clock <- match.arg(option("clock", "wall"), c("wall", "cpu"))
-if (clock == "cpu") {
-  # compiled for this run, in its own folder
-  script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
-  file.copy(file.path(dirname(script), "clock.c"), tempdir())
-  to <- file.path(tempdir(), paste0("clock", .Platform$dynlib.ext))
-  stopifnot(system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", to, file.path(tempdir(), "clock.c")),
-    stdout = FALSE) == 0L)
-  processor_time <- getNativeSymbolInfo("processor_time", dyn.load(to))
-}
+now <- if (clock == "cpu") processor_clock() else function() as.numeric(Sys.time())
 
 # Operands of n elements: ordinary vectors, each with its array. x is any number, u in (0, 1), p positive.
 operands <- function(n) {
@@ -251,7 +240,6 @@ agree <- function(found, wanted, drawn = FALSE) {
 
 # Seconds of one call: on base R's vectors, and on the device. A repeat of little work is a batch of calls.
 compare <- function(f, o) {
-  now <- if (clock == "wall") function() as.numeric(Sys.time()) else function() .C(processor_time, 0)[[1L]]
   time <- function(side, calls) {
     from <- now()
     for (k in seq_len(calls)) computed(f(side))

@@ -7,40 +7,14 @@
 # Each result is first checked against base R on the first and the last matrix. Microseconds a call, the fastest repeat;
 # calls wait for the device to learn whether all went well.
 suppressPackageStartupMessages(library(verdigris))
-option <- function(name, default) {
-  given <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), commandArgs(TRUE), value = TRUE))
-  if (length(given)) given[[length(given)]] else default
-}
-numbers <- function(text) as.numeric(strsplit(text, ",")[[1L]])
+folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
+source(file.path(folder, "options.R"))
 device <- option("device", if (any(gpu_devices()$device != "cpu")) "cuda" else "cpu")
 counts <- numbers(option("counts", "1,100,1e4,1e5"))
 sizes <- as.integer(numbers(option("sizes", "4,8,16,32,64")))
 seconds <- as.numeric(option("seconds", "0.3"))
 csv <- option("csv", "")
 gpu_use(device)
-
-# Seconds of a call: the fastest of repeats of about `seconds` together; the first, which loads kernels, does not count.
-fastest <- function(run) {
-  now <- function() as.numeric(Sys.time())
-  times <- 1
-  timed <- function() {
-    gpu_sync()
-    from <- now()
-    for (k in seq_len(times)) run()
-    gpu_sync()
-    (now() - from) / times
-  }
-  timed()
-  while ((first <- timed()) * times < 0.02) times <- 2 * times
-  best <- first
-  spent <- first * times
-  while (spent < seconds) {
-    time <- timed()
-    best <- min(best, time)
-    spent <- spent + time * times
-  }
-  best
-}
 
 CASES <- list(
   chol = list(ours = function(o) gpu_chol(o$spd), base = function(o, k) chol(o$spd[, , k])),

@@ -1,17 +1,14 @@
 # Parts of bench.R, which sources this file: options, the host's inputs, checking, timing and lines of JSON.
 
+source(file.path(folder, "options.R"))
 given <- commandArgs(TRUE)
-flag <- function(name, default) {
-  found <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), given, value = TRUE))
-  if (length(found)) found[[length(found)]] else default
-}
 plain <- given[!startsWith(given, "--")]
 out <- plain[1L]
 prefixes <- plain[-1L]
-device <- flag("device", "cuda")
-scale <- as.numeric(flag("scale", "1"))
-seconds <- as.numeric(flag("seconds", "0.15"))
-inputs <- flag("inputs", "")
+device <- option("device", "cuda")
+scale <- as.numeric(option("scale", "1"))
+seconds <- as.numeric(option("seconds", "0.15"))
+inputs <- option("inputs", "")
 serving <- "--serve" %in% given
 options(warn = 1, verdigris.device = device)
 
@@ -251,7 +248,7 @@ main <- function(run_group) {
     "usage: Rscript bench/bench.R OUT.jsonl [--device=cuda] [--scale=1] [--inputs=FOLDER] [--seconds=0.15] [--serve] [PREFIX ...]")
   if (!serving) {
     read_inputs()
-    for (round in seq_len(as.integer(flag("rounds", "1")))) for (group in unique(wanted_cases$group))
+    for (round in seq_len(as.integer(option("rounds", "1")))) for (group in unique(wanted_cases$group))
       run_group(group, round)
     return(invisible())
   }

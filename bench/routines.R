@@ -7,39 +7,13 @@
 # first: escape counts are equal, means of paths agree within their standard errors (the hand-written kernel draws other
 # numbers).
 suppressPackageStartupMessages(library(verdigris))
-option <- function(name, default) {
-  given <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), commandArgs(TRUE), value = TRUE))
-  if (length(given)) given[[length(given)]] else default
-}
+folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
+source(file.path(folder, "options.R"))
 device <- option("device", if (any(gpu_devices()$device != "cpu")) "cuda" else "cpu")
 scale <- as.numeric(option("scale", "1"))
 seconds <- as.numeric(option("seconds", "0.5"))
 csv <- option("csv", "")
 gpu_use(device)
-
-# Seconds of a run: the fastest of repeats of about `seconds` together, each of as many runs as take 50 ms; the first,
-# which compiles, does not count.
-fastest <- function(run) {
-  now <- function() as.numeric(Sys.time())
-  times <- 1
-  timed <- function() {
-    gpu_sync()
-    from <- now()
-    for (k in seq_len(times)) run()
-    gpu_sync()
-    now() - from
-  }
-  timed()
-  while ((first <- timed()) < 0.05) times <- 2 * times
-  best <- first
-  spent <- first
-  while (spent < seconds) {
-    time <- timed()
-    best <- min(best, time)
-    spent <- spent + time
-  }
-  best / times
-}
 
 paths_r <- function(s0, drift, step, steps) {
   s <- s0

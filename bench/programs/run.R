@@ -8,10 +8,7 @@
 # its later runs take longer.
 arguments <- commandArgs(TRUE)
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
-option <- function(name, default) {
-  found <- sub(sprintf("^--%s=", name), "", grep(sprintf("^--%s=", name), arguments, value = TRUE))
-  if (length(found)) found[[length(found)]] else default
-}
+source(file.path(dirname(folder), "options.R"))
 plain <- arguments[!startsWith(arguments, "--")]
 out <- plain[1L]
 all <- sub("[.]R$", "", setdiff(list.files(folder, "[.]R$"), "run.R"))
