@@ -18,11 +18,12 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   if (!takes_product(x) || !takes_product(y)) return(on_base())
   device <- gpu_device(if (is_gpu(x)) x else y)
   extents <- product_extents(x, y, turn_x, turn_y)
+  # multiplications of a product on the cpu
+  size <- if (device == "cpu" && !is.null(extents)) prod(extents) else Inf
   # the engine's own product of small float32 matrices
-  single <- !is.null(extents) && device == "cpu" && prod(extents) <= SMALL_SINGLE && identical(product_dtype(x, y),
-    "float32")
-  # of small ones on the cpu the product takes less than what finds the best way to it
-  if (device == "cpu" && !is.null(extents) && !single && prod(extents) <= SMALL_PRODUCT && !is_int64(x) && !is_int64(y)) {
+  single <- size <= SMALL_SINGLE && identical(product_dtype(x, y), "float32")
+  # of small ones the product takes less than what finds the best way to it
+  if (size <= SMALL_PRODUCT && !single && !is_int64(x) && !is_int64(y)) {
     value <- if (own) f(host_view(x)) else f(host_view(x), host_view(y))
     return(.Call(C_result, value, product_dtype(x, y), device))
   }

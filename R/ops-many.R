@@ -4,6 +4,12 @@
 # What C_many computes, in its order.
 FACTORINGS <- c("chol", "solve", "qr", "eigen", "svd")
 
+# One of them for each of `count` m x n matrices in x, by the package's own code: list(x, y, z, status), of which
+# `status` is there only where a matrix has failed. Of right sides their columns, and whether each matrix has its own.
+# NULL where the device has libraries for this size.
+small_factors <- function(which, x, m, n, count = 1, b = NULL, columns = 0, own = FALSE, tol = 0)
+  .Call(C_many, strip(x), b, c(base::match(which, FACTORINGS) - 1, m, n, count, columns, own), tol)
+
 # Rows, columns and the further extents of an array of matrices, whose number is their product.
 batch_of <- function(x, name, square = TRUE, frame = parent.frame()) {
   if (!takes_product(x) || length(dim(x)) < 2L)
@@ -24,9 +30,8 @@ want_array <- function(x, frame = parent.frame()) {
 by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own = FALSE), tol = 0) {
   b <- sides$b
   computed <- function(x) {
-    sizes <- c(base::match(which, FACTORINGS) - 1, batch$m, batch$n, batch$count, sides$columns, sides$own)
-    elements <- all(sizes[2:4] > 0, batch$dim > 0) && (is.null(b) || sides$columns > 0)
-    f <- if (elements) .Call(C_many, strip(x), b, sizes, tol)
+    elements <- all(batch$m > 0, batch$n > 0, batch$count > 0, batch$dim > 0) && (is.null(b) || sides$columns > 0)
+    f <- if (elements) small_factors(which, x, batch$m, batch$n, batch$count, b, sides$columns, sides$own, tol)
     if (is.null(f)) return(NULL)
     failed <- if (!is.null(f$status)) base::which(collect(f$status) != 0L)
     list(out = stats::setNames(f[seq_along(shapes)], names(shapes)), failed = failed)
@@ -61,7 +66,7 @@ stop_at_matrix <- function(e, k, batch) {
     paste(at, collapse = ", ")), element = at, call = batch$frame)
 }
 
-# Base R has the say of those that have failed: what is wrong with them, or their results, as of a matrix with NaN.
+# Puts what base R computes of the matrices that have failed in their places (of a matrix with NaN), or raises its error.
 with_failed <- function(f, x, batch, one, sides) {
   if (!length(f$failed)) return(f$out)
   parts <- lapply(f$failed, function(k) matrix_by_base(x, k, batch, one, sides))
@@ -75,7 +80,8 @@ with_failed <- function(f, x, batch, one, sides) {
   f$out
 }
 
-# Matrices that are too large for small ones, or have no elements, by base R's functions: on a GPU those of arrays.
+# Matrices beyond the package's own sizes, or without elements, one after the other by base R's functions; on a GPU by
+# their methods for arrays.
 in_turn <- function(x, batch, shapes, one, sides) {
   on_host <- gpu_device(x) == "cpu" || batch$m * batch$n == 0
   float <- if (is.complex(x)) "complex128" else "float64"
@@ -99,7 +105,7 @@ in_turn <- function(x, batch, shapes, one, sides) {
     a <- shaped(xs, k, batch$m, batch$n)
     if (is.null(sides$b)) one(a) else one(a, shaped(bs, if (sides$own) k else 1L, batch$n, sides$columns))
   }
-  # on a GPU base R has the say of what fails
+  # where a method for arrays fails, base R computes the matrix on the host, or raises its error
   each_of <- seq_len(batch$count)
   parts <- if (on_host) {
     tryCatch(lapply(each_of, compute), error = function(e) stop_at_matrix(e, at, batch))

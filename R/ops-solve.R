@@ -113,9 +113,9 @@ SMALL_COLUMNS <- 512
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
   # base R does not ask of complex matrices
   asks <- !is.complex(a) && isTRUE(tol > 0)
-  # of a small matrix one kernel does it all; what it refuses is looked at below. Of complex ones it is not prebuilt
+  # of a small matrix one kernel does it all; where it fails, what follows tells why. Of complex ones it is not prebuilt
   if (columns <= SMALL_COLUMNS && !is.complex(a)) {
-    f <- .Call(C_many, strip(a), b, c(1, n, n, 1, columns, 0), if (asks) tol else 0)
+    f <- small_factors("solve", a, n, n, b = b, columns = columns, tol = if (asks) tol else 0)
     if (!is.null(f) && is.null(f$status)) return(f$x)
   }
   b <- b %||% identity_on(n, a)
@@ -250,7 +250,7 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
   if (!isFALSE(pivot) && !is.null(n) && !is.complex(x))
     return(hosted_by(chol.default, list(x, pivot = pivot, ...)))
   if (is.null(n) || is.complex(x)) return(by_base(chol.default, list(x, pivot = pivot, ...)))
-  f <- .Call(C_many, strip(x), NULL, c(0, n, n, 1, 0, 0), 0)
+  f <- small_factors("chol", x, n, n)
   f <- if (is.null(f) || !is.null(f$status)) .Call(C_cholesky, x, n) else list(factor = f$x, info = 0)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
   if (f$info > 0) {
