@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use verdigris_engine::backend;
 use verdigris_engine::device as devices;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::Result;
@@ -69,4 +70,12 @@ pub fn current() -> Result<Device> {
     }
     refresh_paths()?;
     Ok(devices::default())
+}
+
+/// Whether a graph is recorded on the device's current stream, which nothing may wait for.
+///
+/// # Errors
+/// Those of starting the device.
+pub fn is_capturing(device: Device) -> Result<bool> {
+    Ok(backend::of(device)?.streams().is_some_and(|streams| streams.is_capturing()))
 }

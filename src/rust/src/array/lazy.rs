@@ -326,6 +326,10 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
     if row.arity as usize != operands || row.result_class(class) != dtype.class() || !is_kept {
         return None;
     }
+    // an int is the lower half of its eight bytes, and is read where they begin
+    if cfg!(target_endian = "big") {
+        return None;
+    }
     let mut numbers = [0u64; 2];
     for (slot, met) in numbers.iter_mut().zip(met.iter().flatten()) {
         let value = if met.from == Source::Cell { lazy(met.cell)?.get().number()? } else { met.from.value(met.bits) };
@@ -342,8 +346,7 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
     // SAFETY: operands and result have room for a number of their classes, at the address where that begins.
     unsafe { body((&raw mut out).cast(), at(0), at(1), std::ptr::null(), 0, 1, &mut flags) };
     (flags == 0).then_some(())?;
-    // the lower half is an int's, where it stands first
-    Some((Source::of(dtype)?, if cfg!(target_endian = "little") { out } else { return None }))
+    Some((Source::of(dtype)?, out))
 }
 
 /// The element at a place (from 0) of a computed array on the cpu device, as an array without attributes, unprotected;

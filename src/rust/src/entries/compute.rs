@@ -6,6 +6,7 @@ use verdigris_engine::array::write::compute_into;
 use verdigris_engine::backend;
 use verdigris_ops::error::{Error, Kind, Result};
 
+use crate::array::device::is_capturing;
 use crate::array::{convert, handle};
 use crate::entry;
 use crate::r::{self, call_site, values, List, SEXP};
@@ -24,9 +25,8 @@ entry! {
     fn compute_now(x) {
         let array = convert::array(x)?;
         array.compute()?;
-        let backend = backend::of(array.device())?;
-        if !backend.streams().is_some_and(|streams| streams.is_capturing()) {
-            backend.synchronize()?;
+        if !is_capturing(array.device())? {
+            backend::of(array.device())?.synchronize()?;
         }
         Ok(r::null())
     }

@@ -127,7 +127,8 @@ entry! {
     /// device has libraries for matrices of this size.
     fn many(x, b, sizes, tol) {
         let [factoring, m, n, count, columns, own] = extents(sizes)?;
-        let factoring = Factoring::ALL.get(factoring).copied().ok_or_else(|| Error::new(Kind::Argument, "no such factoring"))?;
+        let unknown = || Error::new(Kind::Argument, "no such factoring");
+        let factoring = Factoring::ALL.get(factoring).copied().ok_or_else(unknown)?;
         let sides = if r::is_null(b) { None } else { Some(convert::array(b)?) };
         if let Some(b) = &sides {
             let wanted = n * columns * if own == 1 { count } else { 1 };

@@ -17,6 +17,7 @@ use verdigris_ops::fork;
 use verdigris_ops::parallel::parallel;
 
 use super::Handle;
+use crate::array::device::is_capturing;
 use crate::array::host_copy::{self, Block};
 use crate::array::host_vector::LARGE;
 use crate::r::{conditions, gc};
@@ -69,10 +70,6 @@ pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>
         gc::before_read(bytes);
     }
     Ok(Some(Handle::ordinary(array.cast(to, None)?)))
-}
-
-fn is_capturing(device: Device) -> Result<bool> {
-    Ok(backend::of(device)?.streams().is_some_and(|streams| streams.is_capturing()))
 }
 
 impl Handle {
