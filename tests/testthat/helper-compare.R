@@ -214,6 +214,13 @@ expect_all_same <- function(found) {
   invisible()
 }
 
+# Evaluates code by one tier of a GPU: "compiled" or "interpreted".
+with_tier <- function(tier, code) {
+  before <- .Call(verdigris:::C_tier, tier)
+  on.exit(.Call(verdigris:::C_tier, before))
+  force(code)
+}
+
 # Where each new expression is compiled, several processes may share the long files: VERDIGRIS_PART=2/4 is the second
 # quarter.
 part <- as.integer(strsplit(Sys.getenv("VERDIGRIS_PART", "1/1"), "/")[[1L]])

@@ -28,21 +28,13 @@ bits_of <- function(v) {
   writeBin(as.double(v), raw())
 }
 
-# Under one tier, as bits.
-computed_by <- function(tier, call, expression, x, y) {
-  before <- .Call(verdigris:::C_tier, tier)
-  on.exit(.Call(verdigris:::C_tier, before))
-  bits_of(call(eval(expression, list(x = x, y = y))))
-}
-
 compare_tiers <- function(call, name, expression, x, y) {
-  found <- if (test_device != "cpu") {
-    list(own = computed_by("compiled", call, expression, x, y), interpreted = computed_by("interpreted", call, expression, x, y))
-  }
+  computed <- function(x, y) bits_of(call(eval(expression, list(x = x, y = y))))
+  found <- if (test_device != "cpu") lapply(c(own = "compiled", interpreted = "interpreted"),
+    function(tier) with_tier(tier, computed(x, y)))
   # running sums of the cpu device are base R's, in 80 bits
   if (!name %in% c("cumsum", "cumprod")) {
-    on_cpu <- lapply(list(x = x, y = y), as_gpu, device = "cpu")
-    found$cpu <- bits_of(call(eval(expression, on_cpu)))
+    found$cpu <- computed(as_gpu(x, device = "cpu"), as_gpu(y, device = "cpu"))
   }
   other <- names(found)[!vapply(found, identical, NA, found[[length(found)]])]
   if (!length(other)) return(character())

@@ -66,6 +66,19 @@ near <- function(got, want, tol, what) {
   expect_identical(dim(got), as.integer(dim(want) %||% length(want)), info = what)
   expect_lte(max(0, Mod(as.vector(collect(got)) - as.vector(want))), tol * max(1, Mod(want)), label = what)
 }
+# Rows beside n columns.
+row_counts <- function(n) unique(c(n, n + 3L, max(1L, n - 4L)))
+# Each matrix of x is the product of those of `left` and `right`, and the columns of q's matrices are orthonormal.
+expect_product <- function(left, right, x, tol, what) for (i in seq_len(prod(dim(x)[-(1:2)])))
+  expect_lte(max(Mod(slice(left, i) %*% slice(right, i) - slice(x, i))), tol * max(1, Mod(x)), label = what)
+expect_orthonormal <- function(q, tol, what) for (i in seq_len(prod(dim(q)[-(1:2)])))
+  expect_lte(max(Mod(adjoint(slice(q, i)) %*% slice(q, i) - diag(dim(q)[2L]))), tol, label = what)
+# diag(d) t(v) of each matrix, where d has a column for each.
+scaled <- function(d, v) {
+  d <- matrix(as.vector(d), dim(d)[1L])
+  k <- 0L
+  each(v, function(m) d[, k <<- k + 1L] * adjoint(m))
+}
 wide <- function(type) c(double = "float64", integer = "float64", float32 = "float32", complex = "complex128")[[type]]
 
 test_that("gpu_chol() is chol() of each matrix", {
@@ -107,18 +120,17 @@ test_that("gpu_solve() is solve() of each matrix", {
 
 test_that("gpu_qr() has base R's factors, without pivots", {
   for_each_case(c("double", "float32", "integer", "complex"), function(type, n, batch, layout, dtype, tol, what) {
-    for (m in unique(c(n, n + 3L, max(1L, n - 4L)))) {
+    for (m in row_counts(n)) {
       x <- drawn(c(m, n, batch), type)
       f <- gpu_qr(layout(x, dtype))
       k <- min(m, n)
       expect_identical(names(f), c("q", "r"))
       expect_identical(list(dim(f$q), dim(f$r)), list(c(m, k, batch), c(k, n, batch)))
       expect_identical(gpu_dtype(f$q), wide(type))
-      q <- collect(f$q)
       r <- collect(f$r)
+      expect_product(collect(f$q), r, x, tol, what)
+      expect_orthonormal(collect(f$q), tol, what)
       for (i in seq_len(prod(batch))) {
-        expect_lte(max(Mod(slice(q, i) %*% slice(r, i) - slice(x, i))), tol * max(1, Mod(x)), label = what)
-        expect_lte(max(Mod(adjoint(slice(q, i)) %*% slice(q, i) - diag(k))), tol, label = what)
         expect_true(all(slice(r, i)[lower.tri(slice(r, i))] == 0))
         base <- qr(slice(x, i))
         if (type == "double" && base$rank == k && identical(base$pivot, seq_len(n)))
@@ -145,12 +157,8 @@ test_that("gpu_eigen() is eigen() of each symmetric matrix", {
     near(f$values, each(x, function(m) eigen(m, TRUE)$values), tol, what)
     expect_identical(dim(f$vectors), c(n, n, batch))
     v <- collect(f$vectors)
-    d <- matrix(as.vector(collect(f$values)), n)
-    for (i in seq_len(prod(batch))) {
-      expect_lte(max(Mod(slice(v, i) %*% (d[, i] * adjoint(slice(v, i))) - slice(x, i))), tol * max(1, Mod(x)),
-        label = what)
-      expect_lte(max(Mod(adjoint(slice(v, i)) %*% slice(v, i) - diag(n))), tol, label = what)
-    }
+    expect_product(v, scaled(collect(f$values), v), x, tol, what)
+    expect_orthonormal(v, tol, what)
     expect_identical(c(gpu_dtype(f$values), gpu_dtype(f$vectors)),
       c(if (type == "complex") "float64" else wide(type), wide(type)))
   })
@@ -167,7 +175,7 @@ test_that("gpu_eigen() is eigen() of each symmetric matrix", {
 
 test_that("gpu_svd() is svd() of each matrix", {
   for_each_case(c("double", "float32", "integer", "complex"), function(type, n, batch, layout, dtype, tol, what) {
-    for (m in unique(c(n, n + 3L, max(1L, n - 4L)))) {
+    for (m in row_counts(n)) {
       x <- drawn(c(m, n, batch), type)
       f <- gpu_svd(layout(x, dtype))
       k <- min(m, n)
@@ -175,12 +183,8 @@ test_that("gpu_svd() is svd() of each matrix", {
       expect_identical(list(dim(f$u), dim(f$v)), list(c(m, k, batch), c(n, k, batch)))
       u <- collect(f$u)
       v <- collect(f$v)
-      d <- matrix(as.vector(collect(f$d)), k)
-      for (i in seq_len(prod(batch))) {
-        expect_lte(max(Mod(slice(u, i) %*% (d[, i] * adjoint(slice(v, i))) - slice(x, i))), tol * max(1, Mod(x)),
-          label = what)
-        for (w in list(slice(u, i), slice(v, i))) expect_lte(max(Mod(adjoint(w) %*% w - diag(k))), tol, label = what)
-      }
+      expect_product(u, scaled(collect(f$d), v), x, tol, what)
+      for (w in list(u, v)) expect_orthonormal(w, tol, what)
     }
   })
   # ranks below the columns', and odd sizes

@@ -84,8 +84,5 @@ test_that("reductions, margins and groups give the bits that are written down", 
 
 test_that("each tier of a GPU gives the bits that are written down", {
   skip_if(test_device == "cpu", "the cpu device has one tier")
-  for (tier in c("compiled", "interpreted")) {
-    before <- .Call(verdigris:::C_tier, tier)
-    expect_golden(tryCatch(golden_bits(), finally = .Call(verdigris:::C_tier, before)), tier)
-  }
+  for (tier in c("compiled", "interpreted")) expect_golden(with_tier(tier, golden_bits()), tier)
 })
