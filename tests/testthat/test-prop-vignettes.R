@@ -64,9 +64,7 @@ test_that("the chunks that claim to run on the host do so, and no others", {
     grDevices::dev.off()
   }, add = TRUE)
   checked <- 0
-  # a test before this one may have loaded a stand-in
-  is_torch <- !isNamespaceLoaded("torch") || "torch_is_installed" %in% getNamespaceExports("torch")
-  for (file in setdiff(vignettes, if (!is_torch) "torch.Rmd")) {
+  for (file in vignettes) {
     knitr::opts_chunk$restore(settings)
     utils::capture.output(wrong <- suppressWarnings(suppressMessages(wrong_hosts(file))))
     expect_identical(wrong, character())
