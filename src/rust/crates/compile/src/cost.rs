@@ -2,8 +2,6 @@
 
 use super::{Block, Draw, Operand, Routine, Statement};
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::table::TABLES;
-use verdigris_ops::OpId;
 
 /// Turns of a loop whose number is not known.
 const TURNS: usize = 64;
@@ -26,7 +24,7 @@ impl Routine {
 
 fn of(block: &Block) -> usize {
     let total = block.iter().map(|statement| match statement {
-        Statement::Apply { op, .. } => of_row(*op),
+        Statement::Apply { op, .. } => op.cost(),
         // a line of memory
         Statement::Read { .. } => 4,
         Statement::Draw { draw: Draw::Uniform, .. } => 50,
@@ -43,15 +41,4 @@ fn of(block: &Block) -> usize {
         _ => 1,
     });
     total.fold(0, |sum: usize, cost| sum.saturating_add(cost).min(MOST))
-}
-
-/// Which file of the operation table a row is in says how long it is.
-fn of_row(op: OpId) -> usize {
-    let mut end = 0;
-    let file = TABLES.iter().position(|rows| {
-        end += rows.len();
-        (op.0 as usize) < end
-    });
-    // arithmetic, math, special functions; then parts of complex numbers, casts, sources and what goes on from draws
-    [1, 8, 100, 1, 1, 4, 8, 300][file.unwrap_or(0)]
 }

@@ -44,6 +44,21 @@ impl OpId {
         MAY_WARN.get_or_init(|| rows().iter().map(classes).collect())[self.0 as usize] & class.bit() != 0
     }
 
+    /// Which of `table::TABLES` the row is in.
+    pub fn table(self) -> usize {
+        let mut end = 0;
+        let holds = |rows: &&[Op]| {
+            end += rows.len();
+            (self.0 as usize) < end
+        };
+        table::TABLES.iter().position(holds).expect("a row of the table")
+    }
+
+    /// Roughly how much code the row is, in additions.
+    pub fn cost(self) -> usize {
+        table::COSTS[self.table()]
+    }
+
     pub fn all() -> impl Iterator<Item = OpId> {
         (0..rows().len() as u16).map(OpId)
     }

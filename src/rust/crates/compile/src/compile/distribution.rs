@@ -50,7 +50,7 @@ impl Compiler<'_> {
         let log = matched.flag(names[names.len() - 1], false)?;
         let upper = first != 0 && !matched.flag("lower.tail", true)?;
         let row = format!("{letter}{}{}{}", of.name, if upper { "_upper" } else { "" }, if log { "_log" } else { "" });
-        let op = OpId::all().find(|op| op.row().name == row).expect("each distribution has these rows");
+        let op = OpId::find(&row).expect("each distribution has these rows");
         let mut operands = vec![self.expr(matched.needed(names[0])?)?];
         for &(parameter, default) in of.parameters {
             let value = match (matched.expr(parameter), default) {

@@ -68,7 +68,7 @@ fn square(x: Term) -> Term {
 }
 
 fn row(name: &str) -> OpId {
-    OpId::all().find(|op| op.row().name == name).expect("each distribution has these rows")
+    OpId::find(name).expect("each distribution has these rows")
 }
 
 /// The derivative of the density's logarithm by x (0) or a parameter.

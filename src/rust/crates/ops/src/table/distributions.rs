@@ -1,5 +1,5 @@
-//! The distributions of stats (kernels/distributions.h, kernels/discrete.h): ten rows each, for density, distribution function and quantile,
-//! of either tail, and in logarithms.
+//! The distributions of stats (kernels/distributions.h, kernels/discrete.h): ten rows each, for density, distribution
+//! function and quantile, of either tail, and in logarithms.
 //!
 //! Against 40-digit values the continuous ones are within 1e-13, and within 1e-10 down to 1e-300
 //! (`tests/testthat/test-diff-distributions.R`, docs/distributions.md). `ulp` is base R's error.

@@ -253,3 +253,11 @@ pub const TABLES: &[&[Op]] = &[
     draw::ROWS,
     distributions::ROWS,
 ];
+
+/// Places in `TABLES`.
+pub const ARITHMETIC: usize = 0;
+pub const SPECIAL: usize = 2;
+pub const CASTS: usize = 4;
+
+/// Roughly how much code a row of each of `TABLES` is, in additions.
+pub const COSTS: [usize; TABLES.len()] = [1, 8, 100, 1, 1, 4, 8, 300];

@@ -8,7 +8,6 @@ use crate::backend::cuda::codegen::notes::{FlagBits, Noted};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
 use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;
-use verdigris_ops::table::TABLES;
 use verdigris_ops::{Op, OpId, Rule, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
@@ -45,18 +44,6 @@ pub fn most_in_flight(plan: &Plan) -> usize {
     MOST_CODE / cost(plan).max(1)
 }
 
-/// Which file of the operation table a row is in.
-fn table(op: OpId) -> usize {
-    let mut end = 0;
-    TABLES
-        .iter()
-        .position(|rows| {
-            end += rows.len();
-            (op.0 as usize) < end
-        })
-        .unwrap_or(0)
-}
-
 /// Roughly how much code an element takes, in units of an addition.
 fn cost(plan: &Plan) -> usize {
     let of = |instruction: &Instruction| match instruction {
@@ -64,9 +51,7 @@ fn cost(plan: &Plan) -> usize {
         Instruction::Apply { op, .. } if op.row().rule == Rule::Drawn => 100,
         Instruction::Apply { op, class, .. } => {
             let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
-            // arithmetic, math, special functions; then parts of complex numbers, casts, sources, what goes on from
-            // draws, and distributions
-            parts * [1, 8, 100, 1, 1, 4, 8, 300][table(*op)]
+            parts * op.cost()
         }
         Instruction::Pick { .. } => 2,
         Instruction::Call(call) => call.routine.cost(),

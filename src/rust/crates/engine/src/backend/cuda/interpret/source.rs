@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use verdigris_ops::dtype::{Class, DType};
-use verdigris_ops::table::TABLES;
+use verdigris_ops::table::SPECIAL;
 use verdigris_ops::{OpId, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
 
 /// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
@@ -90,7 +90,7 @@ impl Family {
             row if row.is_random() => self == Family::Random,
             // as long as all others together, so that they wait for their kernel
             row if row.is_distribution() => false,
-            _ => table(op) != SPECIAL || self == Family::Special,
+            _ => op.table() != SPECIAL || self == Family::Special,
         }
     }
 }
@@ -103,19 +103,6 @@ pub const THREADS: usize = 64;
 const LINEAR: u16 = 0;
 const STORE: u16 = 12;
 const FIRST_ROW: u16 = 24;
-
-/// The index of special.rs in the operation table.
-const SPECIAL: usize = 2;
-
-/// Which file of the operation table a row is in.
-fn table(op: OpId) -> usize {
-    let mut end = 0;
-    let holds = |rows: &&[verdigris_ops::Op]| {
-        end += rows.len();
-        (op.0 as usize) < end
-    };
-    TABLES.iter().position(holds).unwrap_or(0)
-}
 
 /// Whether a row's code is short enough, and the row common enough, to stand there once for every element of a pack.
 fn is_short(family: Family, op: OpId, class: Class) -> bool {
