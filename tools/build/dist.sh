@@ -5,6 +5,10 @@ cd "$(dirname "$0")/../.."
 stage=build/dist/verdigris
 
 tools/build/copy-source.sh $stage
+# what only tests and tools compile
+find $stage/src/rust/crates \( -name tests.rs -o -name 'differential*.rs' -o -name bits.rs \) -delete
+rm -r $stage/src/rust/crates/engine/examples
+sed -i '/^\[\[example\]\]/,/^$/d' $stage/src/rust/crates/engine/Cargo.toml
 tools/build/vendor.py $stage/src/rust $stage/src/rust/vendor.tar.xz
 # the packs of prebuilt kernels, for tools/config.R: one archive is a fifth smaller than all of them
 packs=$stage/src/rust/crates/engine/ptx
