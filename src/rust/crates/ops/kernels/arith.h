@@ -181,6 +181,49 @@ VG_FN f64 r_intdiv(f64 a, f64 b) {
 VG_FN f32 r_intdiv(f32 a, f32 b) { return (f32)r_intdiv((f64)a, (f64)b); }
 
 // ---- powers ---------------------------------------------------------------------------------------
+#ifdef VG_DEVICE
+VG_FN f64 fused(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+VG_FN f32 fused(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+// (hi + lo) (p + q), where lo and q are the rounding errors of hi and p
+template <class T> VG_FN void multiply_pair(T& hi, T& lo, T p, T q) {
+  T product = hi * p, error = fused(hi, p, -product) + (hi * q + lo * p);
+  hi = product + error;
+  lo = error - (hi - product);
+}
+// x^n, right to the last bit but for one in 2^40, as glibc's pow() is. False near the ends of the range, where a
+// rounding error would underflow.
+template <class T> VG_FN bool whole_pow(T x, i32 n, T& out) {
+  T hi = 1, lo = 0, p = x, q = 0;
+  for (i32 left = n < 0 ? -n : n; left > 0; left >>= 1) {
+    if (left & 1) multiply_pair(hi, lo, p, q);
+    if (left > 1) multiply_pair(p, q, p, q);
+  }
+  if (!(fabs(hi) > (sizeof(T) == 8 ? (T)1e-300 : (T)1e-30)) || hi - hi != 0) return false;
+  T r = 1 / hi;
+  out = n > 0 ? hi : r + r * (fused(-r, hi, (T)1) - r * lo);
+  return true;
+}
+// CUDA's pow(), log2() and log10() are off by an ulp even where the result is exact: 3^1 is not 3 there, log2(2^-1014)
+// not -1014.
+template <class T> VG_FN T finite_pow(T x, T y) {
+  T r;
+  if (y == (T)0.5) return sqrt(x);
+  return fabs(y) <= 2048 && y == floor(y) && whole_pow(x, (i32)y, r) ? r : pow(x, y);
+}
+VG_FN bool is_power_of_two(f64 x) { return (bits_of(x) & 0xFFFFFFFFFFFFFull) == 0; }
+VG_FN bool is_power_of_two(f32 x) { return (bits_of(x) & 0x7FFFFFu) == 0; }
+template <class T> VG_FN T exact_log2(T x) { T r = log2(x); return is_power_of_two(x) ? rint(r) : r; }
+template <class T> VG_FN T exact_log10(T x) {
+  T r = log10(x), n = rint(r), power;
+  // 2^-48 (2^-19) covers the error of r
+  if (n == r || !(fabs(r - n) <= fabs(n) * (sizeof(T) == 8 ? (T)3.6e-15 : (T)1.9e-6))) return r;
+  return whole_pow((T)10, (i32)n, power) && power == x ? n : r;
+}
+#else
+template <class T> VG_FN T finite_pow(T x, T y) { return pow(x, y); }
+template <class T> VG_FN T exact_log2(T x) { return log2(x); }
+template <class T> VG_FN T exact_log10(T x) { return log10(x); }
+#endif
 // x^2 is x*x; 1^NA and NA^0 are 1; zeros lose their sign and Inf parities are R's, not C's.
 template <class T> VG_FN T r_pow(T x, T y, u32& w) {
   if (y == 2) return x * x;
@@ -189,7 +232,7 @@ template <class T> VG_FN T r_pow(T x, T y, u32& w) {
   T infinite = (T)1 / (T)0.0f;
   if (x == 0) return y > 0 ? (T)0 : infinite;
   bool finite_x = x - x == 0, finite_y = y - y == 0;
-  if (finite_x && finite_y) return pow(x, y);
+  if (finite_x && finite_y) return finite_pow(x, y);
   if (!finite_x && x > 0) return y < 0 ? (T)0 : infinite;
   if (!finite_x && finite_y && y == floor(y)) {
     w |= (u32)(y > (T)18446744073709551616.0);  // R asks y %% 2

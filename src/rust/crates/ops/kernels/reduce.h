@@ -208,16 +208,54 @@ template <class T> struct Product {
   VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); a.na |= b.na; }
   VG_FN f64 finish(const Product& a, u32&) { return a.na ? na_f64() : scaled_value(a.p); }
 };
+// The same of a complex number: the larger part is in [1, 2).
+struct ScaledComplex { dd re, im; i64 e; };
+VG_FN dd dd_times(dd a, f64 power_of_two) { a.hi *= power_of_two; a.lo *= power_of_two; return a; }
+VG_FN void scaled_normalize(ScaledComplex& x) {
+  for (i32 turn = 0; turn < 2; turn++) {  // a subnormal number is brought up first
+    f64 largest = fmax(fabs(x.re.hi), fabs(x.im.hi));
+    i32 e = (i32)(bits_of(largest) >> 52);
+    if (largest == 0 || e == 0x7FF) return;
+    f64 factor = e == 0 ? 18014398509481984.0 : f64_of_bits(e < 2046 ? (u64)(2046 - e) << 52 : 1ull << 51);
+    x.re = dd_times(x.re, factor); x.im = dd_times(x.im, factor);
+    x.e += e == 0 ? -54 : e - 1023;
+    if (e != 0) return;
+  }
+}
+// -a. GCC 12 makes a fused vfmaddsub of a vector (ab - cd, ad + bc) even where it must not contract; what it does not
+// see to be a difference stays as it is.
+VG_FN dd dd_opposite(dd a) {
+  a.hi = -a.hi; a.lo = -a.lo;
+#if !defined(VG_DEVICE) && defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(a.hi), "+x"(a.lo));
+#endif
+  return a;
+}
+VG_CALL ScaledComplex scaled_multiply(const ScaledComplex& a, const ScaledComplex& b) {
+  ScaledComplex r;
+  r.re = dd_add(dd_multiply(a.re, b.re), dd_opposite(dd_multiply(a.im, b.im)));
+  r.im = dd_add(dd_multiply(a.re, b.im), dd_multiply(a.im, b.re));
+  r.e = a.e + b.e;
+  scaled_normalize(r);
+  return r;
+}
+VG_FN ScaledComplex scaled(c128 x) {
+  ScaledComplex r; r.re.hi = x.re; r.im.hi = x.im; r.re.lo = r.im.lo = 0; r.e = 0;
+  scaled_normalize(r);
+  return r;
+}
 template <> struct Product<c128> {
-  typedef c128 value; c128 p;
-  VG_FN Product start() { Product a; a.p.re = 1; a.p.im = 0; return a; }
+  typedef c128 value; ScaledComplex p;
+  VG_FN Product start() { c128 one; one.re = 1; one.im = 0; Product a; a.p = scaled(one); return a; }
   VG_FN void add(Product& a, c128 x, bool narm) {
     if (narm && (x.re != x.re || x.im != x.im)) return;
-    f64 re = a.p.re * x.re - a.p.im * x.im;
-    a.p.im = a.p.re * x.im + a.p.im * x.re; a.p.re = re;
+    a.p = scaled_multiply(a.p, scaled(x));
   }
-  VG_FN void merge(Product& a, const Product& b) { add(a, b.p, false); }
-  VG_FN c128 finish(const Product& a, u32&) { return a.p; }
+  VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); }
+  VG_FN c128 finish(const Product& a, u32&) {
+    Scaled re, im; re.m = a.p.re; im.m = a.p.im; re.e = im.e = a.p.e;
+    c128 r; r.re = scaled_value(re); r.im = scaled_value(im); return r;
+  }
 };
 
 // ---- min, max -------------------------------------------------------------------------------------

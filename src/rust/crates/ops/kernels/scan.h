@@ -108,12 +108,16 @@ template <> struct CumProd<f32> {
   VG_FN void merge(CumProd& a, const CumProd& b) { CumProd<f64>::merge(a.p, b.p); }
   VG_FN f32 value(const CumProd& a, u32& w) { return (f32)CumProd<f64>::value(a.p, w); }
 };
+// base R's own is in doubles
 template <> struct CumProd<c128> {
-  Product<c128> p;
-  VG_FN CumProd start() { CumProd a; a.p = Product<c128>::start(); return a; }
-  VG_FN void add(CumProd& a, c128 x) { Product<c128>::add(a.p, x, false); }
-  VG_FN void merge(CumProd& a, const CumProd& b) { Product<c128>::merge(a.p, b.p); }
-  VG_FN c128 value(const CumProd& a, u32&) { return a.p.p; }
+  c128 p;
+  VG_FN CumProd start() { CumProd a; a.p.re = 1; a.p.im = 0; return a; }
+  VG_FN void add(CumProd& a, c128 x) {
+    f64 re = a.p.re * x.re - a.p.im * x.im;
+    a.p.im = a.p.re * x.im + a.p.im * x.re; a.p.re = re;
+  }
+  VG_FN void merge(CumProd& a, const CumProd& b) { add(a, b.p); }
+  VG_FN c128 value(const CumProd& a, u32&) { return a.p; }
 };
 
 // ---- extremes: from the first missing value on, all are missing ------------------------------------

@@ -15,8 +15,8 @@ pub const ROWS: &[Op] = &[
     op!(exp, "exp", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "kept(exp(a), a)"), (COMPLEX, "c_noted(c_exp(a), a, w)")], "Exponential."),
     op!(expm1, "expm1", Math, 1, Real, None, 3, [(FLOATS, "kept(expm1(a), a)")], "exp(x) - 1, accurate near 0."),
     op!(log, "log", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "checked(log(a), a, w)"), (COMPLEX, "c_noted(c_log(a), a, w)")], "Natural logarithm."),
-    op!(log2, "log2", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "checked(log2(a), a, w)"), (COMPLEX, "c_noted(c_div(c_log(a), c_log(complex_like(a, 2.0))), a, w)")], "Logarithm to base 2."),
-    op!(log10, "log10", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "checked(log10(a), a, w)"), (COMPLEX, "c_noted(c_div(c_log(a), c_log(complex_like(a, 10.0))), a, w)")], "Logarithm to base 10."),
+    op!(log2, "log2", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "checked(exact_log2(a), a, w)"), (COMPLEX, "c_noted(c_div(c_log(a), c_log(complex_like(a, 2.0))), a, w)")], "Logarithm to base 2."),
+    op!(log10, "log10", Math, 1, Float, NaNsProduced, 3, [(FLOATS, "checked(exact_log10(a), a, w)"), (COMPLEX, "c_noted(c_div(c_log(a), c_log(complex_like(a, 10.0))), a, w)")], "Logarithm to base 10."),
     op!(log1p, "log1p", Math, 1, Real, NaNsProduced, 3, [(FLOATS, "checked(log1p(a), a, w)")], "log(1 + x), accurate near 0."),
     // two logarithms and a division
     op!(log_base, "log", Math, 2, Float, NaNsProduced, 7, [(FLOATS, "checked2(log_base(a, b), a, b, w)"), (COMPLEX, "c_noted(c_div(c_log(a), c_log(b)), a, b, w)")], "Logarithm to a given base."),
