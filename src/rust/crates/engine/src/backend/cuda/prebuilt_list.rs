@@ -22,12 +22,15 @@ pub fn is_compiled(name: &str) -> bool {
     let masks = [false, true].map(positions_name);
     let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
     let products = product::CLASSES.map(product::name);
-    let others = ["gather 4", "gather 8", "sum F64 by code false", "mean F64 by code false"].map(String::from);
+    let groups = [Class::F32, Class::F64].map(|class| format!("sum {class:?} by code false"));
+    let others =
+        ["gather 4", "gather 8", "mean F64 by code false", "count int32", "sort float64 false"].map(String::from);
     reductions
         .chain(scans)
         .chain(masks)
         .chain(interpreters)
         .chain(products)
+        .chain(groups)
         .chain(others)
         .any(|compiled| compiled == name)
 }

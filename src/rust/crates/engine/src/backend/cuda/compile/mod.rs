@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use self::nvrtc::{archs, Request, Target};
 use self::prebuilt::Ptx;
 use self::tier::Tier;
+use super::context::background;
 use super::context::core::lock;
 use super::context::device::{Cuda, PerDevice};
 use super::driver::api::{self, CUfunction_attribute, CUjitInputType, CUjit_option, Driver, Function, LinkState};
@@ -214,6 +215,7 @@ impl Cuda {
             }
             e.detail(String::from_utf8_lossy(&log[..end]).into_owned())
         })?;
+        background::note_load();
         Ok(Module { handle, label: label.into(), kernels: Mutex::default() })
     }
 

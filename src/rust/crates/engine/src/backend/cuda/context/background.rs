@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::lock;
 use crate::backend::cuda::driver::devices::at_home;
@@ -13,6 +13,8 @@ use crate::backend::cuda::driver::devices::at_home;
 const MOST_QUEUED: usize = 64;
 /// How long the end of the process waits for a job that is under way.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// What is for later begins when no kernel has been loaded for so long.
+const QUIET: Duration = Duration::from_millis(250);
 
 /// What is to be done. It handles its own errors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -21,19 +23,44 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 struct State {
     jobs: VecDeque<Job>,
     /// For when there are no others.
+    next: VecDeque<Job>,
+    /// For when nothing else is loaded either.
     later: VecDeque<Job>,
     busy: bool,
     stopped: bool,
 }
 
 impl State {
-    fn next(&mut self) -> Option<Job> {
-        self.jobs.pop_front().or_else(|| self.later.pop_front())
+    /// What is to be done now, or how long that may still be.
+    fn take(&mut self) -> Result<Job, Option<Duration>> {
+        if let Some(job) = self.jobs.pop_front().or_else(|| self.next.pop_front()) {
+            return Ok(job);
+        }
+        let left = QUIET.saturating_sub(since_load());
+        match left.is_zero() {
+            true => self.later.pop_front().ok_or(None),
+            false => Err((!self.later.is_empty()).then_some(left)),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.jobs.len() + self.next.len() + self.later.len()
     }
 
     fn is_idle(&self) -> bool {
-        !self.busy && self.jobs.is_empty() && self.later.is_empty()
+        !self.busy && self.waiting() == 0
     }
+}
+
+static LAST_LOAD: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Notes that a module has just been loaded.
+pub(crate) fn note_load() {
+    *lock(&LAST_LOAD) = Some(Instant::now());
+}
+
+fn since_load() -> Duration {
+    lock(&LAST_LOAD).map_or(Duration::MAX, |at| at.elapsed())
 }
 
 struct Worker {
@@ -69,12 +96,21 @@ pub(crate) fn queue(job: Job) -> bool {
     true
 }
 
-/// Hands over a job for when there is nothing else to do.
+/// Hands over a job for when there is nothing to compile.
+pub(crate) fn queue_next(job: Job) {
+    add(job, |state| &mut state.next);
+}
+
+/// Hands over a job for when nothing has been loaded for a while.
 pub(crate) fn queue_later(job: Job) {
+    add(job, |state| &mut state.later);
+}
+
+fn add(job: Job, to: impl FnOnce(&mut State) -> &mut VecDeque<Job>) {
     let Some(worker) = start() else { return };
     let mut state = lock(&worker.state);
     if !state.stopped {
-        state.later.push_back(job);
+        to(&mut state).push_back(job);
         worker.changed.notify_all();
     }
 }
@@ -83,7 +119,7 @@ pub(crate) fn queue_later(job: Job) {
 pub(crate) fn queued() -> u64 {
     worker().map_or(0, |worker| {
         let state = lock(&worker.state);
-        (state.jobs.len() + state.later.len()) as u64 + u64::from(state.busy)
+        state.waiting() as u64 + u64::from(state.busy)
     })
 }
 
@@ -92,11 +128,14 @@ fn work(worker: &'static Worker) -> ! {
         let job = {
             let mut state = lock(&worker.state);
             loop {
-                if let Some(job) = state.next() {
-                    state.busy = true;
-                    break job;
+                state = match state.take() {
+                    Ok(job) => {
+                        state.busy = true;
+                        break job;
+                    }
+                    Err(Some(left)) => worker.changed.wait_timeout(state, left).unwrap_or_else(|p| p.into_inner()).0,
+                    Err(None) => worker.changed.wait(state).unwrap_or_else(|p| p.into_inner()),
                 }
-                state = worker.changed.wait(state).unwrap_or_else(|p| p.into_inner());
             }
         };
         // a panic ends the job, not the thread
@@ -128,6 +167,7 @@ pub fn end() {
         let mut state = lock(&worker.state);
         state.stopped = true;
         state.jobs.clear();
+        state.next.clear();
         state.later.clear();
         drop(state);
         idle(worker, PATIENCE);

@@ -101,6 +101,16 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     Ok(slot.get_or_init(|| kernel).clone())
 }
 
+/// Loads the interpreters of plain arithmetic, whose machine code is in the package.
+pub(crate) fn prepare(cuda: &Cuda) -> Result<()> {
+    for family in [Family::Wide, Family::Narrow] {
+        if cuda.prebuilt_at_hand(family.name()).is_some() {
+            kernel(cuda, family)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
 pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan) else { return false };

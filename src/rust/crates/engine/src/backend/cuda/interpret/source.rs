@@ -7,13 +7,28 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::table::SPECIAL;
 use verdigris_ops::{OpId, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
 
+/// Rows of long code that the interpreter of plain arithmetic has all the same: simulations and likelihoods begin with
+/// them, and would wait for a compiler else.
+const USUAL: [&str; 10] = [
+    "runif",
+    "rnorm",
+    "runif_single",
+    "rnorm_single",
+    "normal_draw",
+    "uniform_draw",
+    "rindex",
+    "dnorm",
+    "dnorm_log",
+    "pnorm",
+];
+
 /// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(usize)]
 pub enum Family {
     /// Arithmetic and Math of float32 and int32: 16 elements a thread.
     Narrow,
-    /// The same of float64 and int64 too: 8 elements.
+    /// The same of float64 and int64 too, and `USUAL`: 8 elements.
     Wide,
     /// Everything about complex numbers, with the real arithmetic that leads to and from them: 2 elements.
     Complex,
@@ -87,6 +102,7 @@ impl Family {
             && classes.chain([class, row.result_class(class)]).all(|c| self.serves_class(c));
         // long code stands in an interpreter of its own
         fits && match op.row() {
+            row if self == Family::Wide && USUAL.contains(&row.name) => true,
             row if row.is_random() => self == Family::Random,
             // as long as all others together, so that they wait for their kernel
             row if row.is_distribution() => false,
@@ -182,9 +198,13 @@ pub fn source(family: Family) -> String {
         text.push_str("#include \"once.h\"\n");
     }
     for header in HEADERS.iter().filter(|header| !DISTRIBUTION_HEADERS.contains(header)) {
-        let special = matches!(*header, "special.h" | "gamma.h" | "normal.h");
-        let random = RANDOM_HEADERS.contains(header);
-        if !special && !random || special && family == Family::Special || random && family == Family::Random {
+        let wanted = match *header {
+            "special.h" | "normal.h" => matches!(family, Family::Special | Family::Wide),
+            "gamma.h" => family == Family::Special,
+            header if RANDOM_HEADERS.contains(&header) => matches!(family, Family::Random | Family::Wide),
+            _ => true,
+        };
+        if wanted {
             let _ = writeln!(text, "#include \"{header}\"");
         }
     }

@@ -1,16 +1,24 @@
-//! Loads cuBLAS and cuSOLVER and makes their handles before they are asked for: in the background, once a device is in
-//! use and nothing is to be compiled. The first product of a session waits at most for what is left of it.
+//! Loads what a session is likely to want next, in the background, once a device is in use and nothing is to be
+//! compiled: first the prebuilt kernels that serve every new expression and reduction, then cuBLAS and cuSOLVER with
+//! their handles. The first product of a session waits at most for what is left of it.
+//!
+//! The driver loads one module at a time, and a library takes it for hundreds of milliseconds. So libraries wait until no
+//! kernel has been loaded for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{blas, solver};
 use crate::backend::cuda::context::background;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
+use crate::backend::cuda::interpret;
+use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
+use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
+use verdigris_ops::reduction::Reduction;
 
 static ALLOWED: AtomicBool = AtomicBool::new(true);
 
-/// Whether libraries are loaded ahead on devices that are used from now on.
+/// Whether kernels and libraries are loaded ahead on devices that are used from now on.
 pub fn allow(yes: bool) {
     ALLOWED.store(yes, Ordering::Relaxed);
 }
@@ -22,9 +30,24 @@ pub(crate) fn begin(cuda: &'static Cuda) {
         return;
     }
     BEGUN.get_or(cuda, || {
-        // one job each: the end of a process waits for one at most. A library that is not there is an error in use
+        // one job each: the end of a process waits for one at most. What is not there is an error in use
+        for prepare in [interpreters as fn(&Cuda) -> Result<()>, reductions] {
+            background::queue_next(Box::new(move || _ = prepare(cuda)));
+        }
         for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }
     });
+}
+
+fn interpreters(cuda: &Cuda) -> Result<()> {
+    interpret::prepare(cuda)
+}
+
+/// The modules of sums; each has all reductions of its class.
+fn reductions(cuda: &Cuda) -> Result<()> {
+    for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
+        prebuilt_reduction(cuda, Reduction::Sum, class, across)?;
+    }
+    Ok(())
 }
