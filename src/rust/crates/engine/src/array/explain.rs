@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::graph::builder::Builder;
 use crate::graph::epilogue::{fusion_target, is_intermediate, stand_in};
-use crate::graph::evaluate::is_kept;
+use crate::graph::kept::{is_costly_again, lasting};
 use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
 use verdigris_compile::Source;
@@ -44,7 +44,7 @@ pub fn explain(array: &Array) -> Vec<Kernel> {
     if array.is_ready() || array.is_empty() {
         return Vec::new();
     }
-    let mut copy = Copy { copies: HashMap::new(), calls: Vec::new(), kernels: Vec::new() };
+    let mut copy = Copy { copies: HashMap::new(), calls: Vec::new(), stored: Vec::new(), kernels: Vec::new() };
     copy.kernel(array.node());
     copy.kernels
 }
@@ -54,6 +54,8 @@ struct Copy {
     copies: HashMap<*const Node, Arc<Node>>,
     /// Calls of routines that the kernel at hand makes.
     calls: Vec<Arc<Node>>,
+    /// What it stores besides its root.
+    stored: Vec<*const Node>,
     kernels: Vec<Kernel>,
 }
 
@@ -89,7 +91,10 @@ impl Copy {
         }
         let mut kept = Vec::new();
         let others = std::mem::take(&mut self.calls);
+        let stored = stored(root).iter().map(Arc::as_ptr).collect();
+        let stored_by_others = std::mem::replace(&mut self.stored, stored);
         let copy = self.copied(root, root, &mut kept);
+        self.stored = stored_by_others;
         let calls = std::mem::replace(&mut self.calls, others);
         for result in calls.iter().flat_map(|call| call.living_results()) {
             if !self.copies.contains_key(&Arc::as_ptr(&result)) {
@@ -183,7 +188,7 @@ impl Copy {
                 if node.is_call() {
                     self.calls.push(node.clone());
                 }
-                if is_kept(node) && !Arc::ptr_eq(node, root) {
+                if self.stored.contains(&Arc::as_ptr(node)) {
                     kept.push(copy.clone());
                 }
                 copy
@@ -192,6 +197,23 @@ impl Copy {
         self.copies.insert(Arc::as_ptr(node), copy.clone());
         copy
     }
+}
+
+/// What the kernel of a root would store besides it.
+fn stored(root: &Arc<Node>) -> Vec<Arc<Node>> {
+    fn below(node: &Arc<Node>, walk: Walk, found: &mut Vec<Arc<Node>>) {
+        let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
+        for arg in args.nodes().filter(|arg| arg.len == node.len && !arg.is_reduction() && walk.visit(arg)) {
+            below(arg, walk, found);
+            if is_costly_again(arg) {
+                found.push(arg.clone());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(root, Walk::new(), &mut found);
+    lasting(std::slice::from_ref(root), &mut found, true);
+    found
 }
 
 /// The reductions that a kernel of a node's length would read.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use crate::array::transfer::{Host, HostMut};
 use crate::array::{Array, Operand};
 use crate::backend::{self, cpu};
-use crate::graph::node::Node;
+use crate::graph::node::{Arg, Expr, Node, Operation};
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -16,6 +16,7 @@ use verdigris_ops::id;
 use verdigris_ops::raw_slice;
 use verdigris_ops::reduction::{Reduction, STATUS_EMPTY};
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
+use verdigris_ops::OpId;
 
 /// Up to so many negative subscripts are checked one by one for being an end of the vector.
 const MOST_EXCLUDED: usize = 16;
@@ -326,6 +327,31 @@ pub(crate) fn forget_ranges() {
     RANGES.with_borrow_mut(Vec::clear);
 }
 
+/// The least and the greatest number that a recorded draw of indices can give: `x[gpu_sample(n, size, TRUE)]` need not
+/// draw twice.
+fn drawn(node: &Node) -> Option<(i64, i64)> {
+    let Expr { op: Operation::Row(op), args, .. } = node.expr()? else { return None };
+    let mut operands = args.iter();
+    match (operands.next()?, operands.next()) {
+        (_, Some(Arg::Scalar(most))) if op == id::RINDEX => match most.to(Class::F64) {
+            Scalar::F64(most) if (1.0..=MOST_EXACT).contains(&most) => Some((1, most as i64)),
+            _ => None,
+        },
+        (Arg::Node(below), None) if op == OpId::cast(node.dtype) => {
+            let most = match node.dtype {
+                DType::Int32 => i64::from(i32::MAX),
+                DType::Int64 | DType::Float64 => i64::MAX,
+                _ => return None,
+            };
+            drawn(below).filter(|(_, high)| *high <= most)
+        }
+        _ => None,
+    }
+}
+
+/// 2^53: up to it, float64 has all whole numbers.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
 fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
     // an entry keeps the node's address from serving another
     let is_it = |(node, _): &&(Weak<Node>, Range)| node.as_ptr() == Arc::as_ptr(subscript.node());
@@ -334,6 +360,9 @@ fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
     let is_lasting = subscript.is_ready() && !subscript.is_shared();
     if let Some(range) = known.filter(|_| is_lasting) {
         return Ok(range);
+    }
+    if let Some((low, high)) = drawn(subscript.node()) {
+        return Ok(Range { low: low - 1, high: high - 1, any_na: false });
     }
     let (mut low, mut high) = range_of(positions, false)?;
     let any_na = low == NA_I64;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::backend;
 use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
 use crate::graph::epilogue::{self, fusion_target, repeating, stand_in, Reducing};
-use crate::graph::node::{Args, Expr, Node, Operation, Walk, COSTLY};
+use crate::graph::kept::{is_costly_again, lasting};
+use crate::graph::node::{Args, Expr, Node, Operation, Walk};
 use crate::graph::spill;
 use crate::memory;
 use crate::memory::buffer::{Buffer, View};
@@ -222,12 +223,6 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     Ok(View::contiguous(buffer, node.dtype, n))
 }
 
-/// Whether a kernel that that needs this recorded value should store it: it is costly, and an earlier kernel
-/// has computed it too.
-pub(crate) fn is_kept(node: &Node) -> bool {
-    node.was_fused() && node.weight >= COSTLY && !node.is_call()
-}
-
 /// What a walk found below the roots of a kernel, of their length.
 #[derive(Default)]
 pub(crate) struct Below {
@@ -250,10 +245,11 @@ pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
             continue;
         }
         below(root, walk, &mut found, &mut calls)?;
-        if root_too && is_kept(root) && !root.is_ready() {
+        if root_too && is_costly_again(root) {
             found.kept.push(root.clone());
         }
     }
+    lasting(roots, &mut found.kept, !root_too);
     // what else comes of a call costs nothing but its memory here, and all of the call later
     let aside = calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
     found.kept.extend(aside);
@@ -282,7 +278,7 @@ fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>)
             calls.push(arg.clone());
         }
         below(arg, walk, found, calls)?;
-        if is_kept(arg) && !arg.is_ready() {
+        if is_costly_again(arg) {
             found.kept.push(arg.clone());
         }
     }
@@ -331,6 +327,7 @@ mod tests {
     use super::*;
     use crate::array::explain::explain;
     use crate::array::{evaluate_all, Array, Operand};
+    use crate::graph::node::COSTLY;
     use crate::testing::{apply, array, twice, values};
     use verdigris_ops::dtype::Kind;
     use verdigris_ops::scalar::Scalar;

@@ -8,6 +8,7 @@ pub mod builder;
 pub(crate) mod epilogue;
 pub mod evaluate;
 pub mod held;
+pub(crate) mod kept;
 pub mod node;
 pub mod postpone;
 pub mod spill;
