@@ -80,7 +80,7 @@ if (vendored) {
 
 # ---- prebuilt kernels -----------------------------------------------------------------------------
 
-# The release tarball has the packs in one archive, in which what they share is there once. The engine reads zstd: so
+# The release tarball has the packs in two archives, in which what they share is there once. The engine reads zstd: so
 # each becomes a frame of that format (RFC 8878) whose blocks are stored, not compressed.
 store_as_zstd <- function(from, to) {
   bytes <- readBin(from, "raw", file.size(from))
@@ -97,10 +97,9 @@ store_as_zstd <- function(from, to) {
 }
 
 packs <- "src/rust/crates/engine/ptx"
-if (file.exists(file.path(packs, "packs.tar.xz"))) {
+for (archive in list.files(packs, "[.]tar[.]xz$", full.names = TRUE)) {
   unpacked <- tempfile("packs")
-  if (utils::untar(file.path(packs, "packs.tar.xz"), exdir = unpacked) != 0)
-    fail(packs, "/packs.tar.xz cannot be unpacked.")
+  if (utils::untar(archive, exdir = unpacked) != 0) fail(archive, " cannot be unpacked.")
   for (name in list.files(unpacked)) store_as_zstd(file.path(unpacked, name), file.path(packs, paste0(name, ".zst")))
   unlink(unpacked, recursive = TRUE)
 }

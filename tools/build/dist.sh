@@ -10,15 +10,22 @@ find $stage/src/rust/crates \( -name tests.rs -o -name 'differential*.rs' -o -na
 rm -r $stage/src/rust/crates/engine/examples
 sed -i '/^\[\[example\]\]/,/^$/d' $stage/src/rust/crates/engine/Cargo.toml
 tools/build/vendor.py $stage/src/rust $stage/src/rust/vendor.tar.xz
-# the packs of prebuilt kernels, for tools/config.R: one archive is a fifth smaller than all of them
+# the packs of prebuilt kernels, for tools/config.R: text and machine code, each in one archive, which is a fifth smaller
+# than all of them
 packs=$stage/src/rust/crates/engine/ptx
 zstd -dq --rm "$packs"/*.zst
-names=$(cd "$packs" && ls | grep -v '[.]txt$')
-# shellcheck disable=SC2086
-(cd "$packs" && tar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u+rw,go=r -c $names | xz --lzma2=preset=9e,lc=2,lp=2,pb=3 -T1 >packs.tar.xz && rm $names)
+archive() { # NAME XZ'S-OPTIONS PACK ...
+  (cd "$packs" && tar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u+rw,go=r -c "${@:3}" |
+    xz --lzma2=preset=9e,"$2" -T1 >"$1.tar.xz" && rm "${@:3}")
+}
+mapfile -t code < <(cd "$packs" && ls -d sm_*)
+archive code lc=0,lp=4,pb=4 "${code[@]}"
+mapfile -t text < <(cd "$packs" && ls | grep -v '[.]')
+archive text lc=4,lp=0,pb=0 "${text[@]}"
 rm -f build/verdigris_*.tar.gz
 (cd build && R CMD build dist/verdigris)
 rm -rf build/dist
+tools/build/fewer-colours.py build/verdigris_*.tar.gz
 
 tarball=$(echo build/verdigris_*.tar.gz)
 # Zopfli's gzip, which any gunzip reads, is 2% smaller

@@ -107,7 +107,7 @@ for part in "$@"; do
     bench) "$0" r; r_packages bench ;;
     ptx) packages zstd python3 python3-pip ;;
     guard) packages valgrind ;;
-    dist) packages pigz python3 xz-utils zstd ;;
+    dist) packages pigz pngquant python3 xz-utils zstd ;;
     debootstrap) packages debootstrap ;;
     *) fail "no part is called $part" ;;
   esac

@@ -1,6 +1,6 @@
 # Draws what README and the site show, into man/figures: ratios.png (twenty cases of bench/results.md against the best
 # peer) and fused.png (an expression, and the kernel that gpu_explain() says it becomes).
-# man/figures/basket-option.png is what examples/basket-option.R writes, reduced by `pngquant 32`.
+# man/figures/basket-option.png is what examples/basket-option.R writes, reduced by `pngquant 16`.
 #
 # usage: Rscript tools/doc/pictures.R [FOLDER]     verdigris must be in R_LIBS
 

@@ -78,7 +78,13 @@ fn plain(ptx: &[u8]) -> Vec<u8> {
         if line.is_empty() || line.starts_with(".address_size") && line != ".address_size 64" {
             continue;
         }
-        out.push_str(&line.replace('\t', " ").replace(", ", ","));
+        for (k, word) in line.split_whitespace().enumerate() {
+            // a comma parts operands without a space
+            if k > 0 && !out.ends_with(',') {
+                out.push(' ');
+            }
+            out.push_str(word);
+        }
         out.push('\n');
     }
     out.push('\0');

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{blas, solver};
 use crate::backend::cuda::context::background;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
-use crate::backend::cuda::interpret;
+use crate::backend::cuda::interpret::{self, Family};
 use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
@@ -31,17 +31,22 @@ pub(crate) fn begin(cuda: &'static Cuda) {
     }
     BEGUN.get_or(cuda, || {
         // one job each: the end of a process waits for one at most. What is not there is an error in use
-        for prepare in [interpreters as fn(&Cuda) -> Result<()>, reductions] {
+        for prepare in [interpreter as fn(&Cuda) -> Result<()>, reductions] {
             background::queue_next(Box::new(move || _ = prepare(cuda)));
         }
-        for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
+        for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare, quick_interpreter] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }
     });
 }
 
-fn interpreters(cuda: &Cuda) -> Result<()> {
-    interpret::prepare(cuda)
+fn interpreter(cuda: &Cuda) -> Result<()> {
+    interpret::prepare(cuda, Family::Wide)
+}
+
+/// That of narrow types alone, which the driver compiles once on a machine.
+fn quick_interpreter(cuda: &Cuda) -> Result<()> {
+    interpret::prepare(cuda, Family::Narrow)
 }
 
 /// The modules of sums; each has all reductions of its class.

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Reduces the pictures in the vignettes of a package's tarball to 32 colours, by pngquant: they are half of its pages.
+
+usage: fewer-colours.py TARBALL
+"""
+import base64
+import gzip
+import io
+import re
+import subprocess
+import sys
+import tarfile
+
+PICTURE = re.compile(rb"(data:image/png;base64,)([A-Za-z0-9+/=]+)")
+
+
+def reduced(match):
+    picture = base64.b64decode(match[2])
+    made = subprocess.run(["pngquant", "--strip", "--speed", "1", "32", "-"], input=picture, capture_output=True)
+    if made.returncode:
+        sys.exit(f"fewer-colours.py: pngquant: {made.stderr.decode().strip()}")
+    return match[1] + base64.b64encode(min(picture, made.stdout, key=len))
+
+
+tarball = sys.argv[1]
+out = io.BytesIO()
+with tarfile.open(tarball) as old, tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as new:
+    for member in old:
+        content = old.extractfile(member).read() if member.isfile() else b""
+        if re.fullmatch(r"[^/]+/inst/doc/[^/]+[.]html", member.name):
+            content = PICTURE.sub(reduced, content)
+            member.size = len(content)
+        new.addfile(member, io.BytesIO(content) if member.isfile() else None)
+with gzip.open(tarball, "wb") as file:
+    file.write(out.getvalue())
