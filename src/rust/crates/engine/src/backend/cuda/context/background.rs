@@ -14,7 +14,7 @@ const MOST_QUEUED: usize = 64;
 /// How long the end of the process waits for a job that is under way.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What is for later begins when no kernel has been loaded for so long.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// What is to be done. It handles its own errors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -186,5 +186,23 @@ fn at_exit() {
         }
         // SAFETY: the function touches nothing that is gone by then; its library is never unloaded.
         unsafe { atexit(finish) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_wait_until_nothing_is_loaded() {
+        let mut state = State::default();
+        assert!(matches!(state.take(), Err(None)));
+        note_load();
+        state.later.push_back(Box::new(|| ()));
+        assert!(matches!(state.take(), Err(Some(left)) if left <= QUIET));
+        state.next.push_back(Box::new(|| ()));
+        assert!(state.take().is_ok() && state.waiting() == 1);
+        *lock(&LAST_LOAD) = Instant::now().checked_sub(QUIET);
+        assert!(state.take().is_ok() && state.is_idle());
     }
 }
