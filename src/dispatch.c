@@ -4,13 +4,16 @@
 
 int vg_looked_up = 0;
 
-// What was given for the last array, and the method that was looked up for another class and not called since. Both
-// are held by the bindings.
-static SEXP given = NULL, theirs = NULL;
+// What was given for the last array, the method of arrays that it stands for, and the method that was looked up for
+// another class and not called since. All are held by the bindings.
+static SEXP given = NULL, given_for = NULL, theirs = NULL;
 
+// Where the first operand is an array too, both get the same. `theirs` may then be left over from operands without an
+// array whose methods R found incompatible; called with arrays it hands over to ours.
 SEXP C_method_of_array(SEXP ours) {
+  if (!vg_looked_up || given_for != ours) given = theirs != NULL ? theirs : ours;
   vg_looked_up = 1;
-  given = theirs != NULL ? theirs : ours;
+  given_for = ours;
   theirs = NULL;
   return given;
 }
