@@ -196,12 +196,6 @@ compare <- function(f, args, dtype = NULL, ulp = 0, what = "", row = NULL, befor
   # no matter
   payload <- exact && (!is.null(row) || !is.nan(sum(c(NaN, NA))))
   said <- difference(got$value, want$value, ulp, eps, payload = payload, fine = fine$elements)
-  # of base R's functions the group's method stands under the operator's name: R/ops-dispatch.R
-  by_group <- function(text) {
-    is_it <- startsWith(text, "Incompatible methods")
-    text[is_it] <- gsub("\"[^\" ]+[.]([A-Za-z]+)\"", "\"Ops.\\1\"", text[is_it])
-    text
-  }
   want$warnings <- by_group(want$warnings)
   got$warnings <- by_group(got$warnings)
   for (text in fine$mute) {
@@ -278,3 +272,10 @@ layouts <- function(type) {
 operations <- gpu_operations()
 ulp_of <- function(name) operations$ulp[match(name, operations$name)]
 call_of <- function(name) get(name, envir = asNamespace(if (exists(name, baseenv())) "base" else "stats"))
+
+# Of base R's functions the group's method stands under the operator's name, in R before 4.3: R/ops-dispatch.R.
+by_group <- function(text) {
+  is_it <- startsWith(text, "Incompatible methods")
+  text[is_it] <- gsub("\"[^\" ]+[.]([A-Za-z]+)\"", "\"Ops.\\1\"", text[is_it])
+  text
+}

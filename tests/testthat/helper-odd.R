@@ -250,7 +250,7 @@ odd_compare <- function(call) {
   want <- run(FALSE)
   got <- run(TRUE)
   said <- odd_difference(got$value, want$value)
-  if (is.null(said) && !setequal(got$warnings, want$warnings))
+  if (is.null(said) && !setequal(by_group(got$warnings), by_group(want$warnings)))
     said <- paste0("warnings {", toString(got$warnings), "} are not {", toString(want$warnings), "}")
   said
 }

@@ -194,6 +194,7 @@ template <class T> VG_FN void multiply_pair(T& hi, T& lo, T p, T q) {
 // rounding error would underflow.
 template <class T> VG_FN bool whole_pow(T x, i32 n, T& out) {
   T hi = 1, lo = 0, p = x, q = 0;
+#pragma unroll 1
   for (i32 left = n < 0 ? -n : n; left > 0; left >>= 1) {
     if (left & 1) multiply_pair(hi, lo, p, q);
     if (left > 1) multiply_pair(p, q, p, q);

@@ -101,7 +101,7 @@ VG_FN f64 signif_digits(f64 x, f64 digits) {
   if (x != x || digits != digits) return nan_of(x, digits);
   if (x - x != 0 || x == 0 || digits > 22) return x;
   f64 rounded = floor(digits + 0.5), a = fabs(x), r;
-  i32 d = rounded < 1 ? 1 : (i32)rounded, e = d - 1 - (i32)floor(exact_log10(a));
+  i32 d = rounded < 1 ? 1 : (i32)rounded, e = d - 1 - (i32)floor(log10(a));
   if (e > 0) {
     // 10^e beyond the range is applied in two steps
     f64 p = power_of_ten(e > 308 ? 308 : e), rest = power_of_ten(e > 308 ? e - 308 : 0);
