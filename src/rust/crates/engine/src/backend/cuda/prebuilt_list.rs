@@ -12,7 +12,7 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
-/// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreter of
+/// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreters of
 /// plain arithmetic, what new reductions, scans and masks of the usual classes run next, and products of small matrices.
 /// All machine code together would be twice the package's 5 MB.
 pub fn is_compiled(name: &str) -> bool {
@@ -20,7 +20,7 @@ pub fn is_compiled(name: &str) -> bool {
     let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
     let scans = [Class::F32, Class::F64].map(|class| scan_name(Scan::Sum, class));
     let masks = [false, true].map(positions_name);
-    let interpreter = [Family::Wide.name().to_string()];
+    let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
     let products = product::CLASSES.map(product::name);
     let groups = [Class::F32, Class::F64].map(|class| format!("sum {class:?} by code false"));
     let others =
@@ -28,7 +28,7 @@ pub fn is_compiled(name: &str) -> bool {
     reductions
         .chain(scans)
         .chain(masks)
-        .chain(interpreter)
+        .chain(interpreters)
         .chain(products)
         .chain(groups)
         .chain(others)

@@ -1,5 +1,5 @@
 //! Prebuilt kernels: PTX in the package, for machines without NVRTC and for results that must not wait for it. They are
-//! the interpreters, and every kernel whose source depends on types alone. The interpreter of plain arithmetic comes as
+//! the interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as
 //! machine code as well, since the driver takes seconds to compile them.
 //!
 //! They are in `ptx/`: `index.txt`, a line a kernel (fingerprint of its source, pack, position in the pack, name), and

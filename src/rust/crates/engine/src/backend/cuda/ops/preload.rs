@@ -31,21 +31,18 @@ pub(crate) fn begin(cuda: &'static Cuda) {
     }
     BEGUN.get_or(cuda, || {
         // one job each: the end of a process waits for one at most. What is not there is an error in use
-        for prepare in [interpreter as fn(&Cuda) -> Result<()>, reductions] {
+        for prepare in [interpreters as fn(&Cuda) -> Result<()>, reductions] {
             background::queue_next(Box::new(move || _ = prepare(cuda)));
         }
-        for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare, quick_interpreter] {
+        for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }
     });
 }
 
-fn interpreter(cuda: &Cuda) -> Result<()> {
-    interpret::prepare(cuda, Family::Wide)
-}
-
-/// That of narrow types alone, which the driver compiles once on a machine.
-fn quick_interpreter(cuda: &Cuda) -> Result<()> {
+/// Those of plain arithmetic.
+fn interpreters(cuda: &Cuda) -> Result<()> {
+    interpret::prepare(cuda, Family::Wide)?;
     interpret::prepare(cuda, Family::Narrow)
 }
 
