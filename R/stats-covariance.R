@@ -55,11 +55,16 @@ covariance <- function(x, y, use, method, correlation) {
     return(on_base())
   }
   device <- gpu_device(like)
+  on <- function(p, device) if (is_gpu(p)) p else as_gpu(p, device = device)
   table_of <- function(p) {
-    p <- if (is_gpu(p)) p else as_gpu(p, device = device)
-    q <- as_float64(strip(p))
+    q <- as_float64(strip(on(p, device)))
     dim(q) <- c(NROW(p), NCOL(p))
     q
+  }
+  if (use == "everything" && method == "pearson" && !is.null(y) && is.null(dim(x)) && is.null(dim(y))) {
+    found <- of_vectors(as_float64(strip(on(x, device))), as_float64(strip(on(y, device))), correlation)
+    # else what follows tells a missing value from an infinite one, and warns
+    if (!is.na(found)) return(found)
   }
   tables <- lapply(parts, table_of)
   missing <- vapply(tables, anyNA, NA)
@@ -107,6 +112,16 @@ covariance <- function(x, y, use, method, correlation) {
   if (is.null(dim(x)) && (is.null(y) || is.null(dim(y)))) return(as.vector(out))
   dimnames(out) <- if (!all(vapply(names, is.null, NA))) names
   out
+}
+
+# The covariance or correlation of two vectors in a few passes; NA where it has no ordinary value.
+of_vectors <- function(x, y, correlation) {
+  x <- x - mean(x)
+  y <- y - mean(y)
+  product <- sum(x * y)
+  if (!correlation) return(product / (length(x) - 1))
+  size <- sqrt(sum(x * x)) * sqrt(sum(y * y))
+  if (is.na(size) || size == 0) NA_real_ else min(max(product / size, -1), 1)
 }
 
 host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
