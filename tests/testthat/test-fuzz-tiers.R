@@ -25,8 +25,9 @@ by_margin <- list(
 
 bits_of <- function(v, dtype) {
   v <- as.double(unname(as.vector(collect(v))))
-  # float32 has no NA beside NaN: a GPU makes every NaN the same, a processor keeps its bits
-  if (dtype == "float32") v[is.na(v)] <- NaN
+  # a missing value is one in any bits; float32 has no NA beside NaN
+  v[is.nan(v)] <- NaN
+  v[is.na(v) & (dtype == "float32" | !is.nan(v))] <- if (dtype == "float32") NaN else NA
   writeBin(v, raw())
 }
 
