@@ -36,10 +36,9 @@ impl State {
         if let Some(job) = self.jobs.pop_front().or_else(|| self.next.pop_front()) {
             return Ok(job);
         }
-        let left = QUIET.saturating_sub(since_load());
-        match left.is_zero() {
-            true => self.later.pop_front().ok_or(None),
-            false => Err((!self.later.is_empty()).then_some(left)),
+        match QUIET.saturating_sub(since_load()) {
+            left if !left.is_zero() && !self.later.is_empty() => Err(Some(left)),
+            _ => self.later.pop_front().ok_or(None),
         }
     }
 

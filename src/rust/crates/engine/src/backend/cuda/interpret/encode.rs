@@ -61,17 +61,19 @@ struct Uses {
     needs_slot: bool,
 }
 
-/// The interpreters that serve every instruction of a plan, the quickest first.
-pub fn families_of(plan: &Plan) -> impl Iterator<Item = Family> + '_ {
-    let serves = |family: Family| {
+/// The interpreter that serves every instruction of a plan.
+pub fn family_of(plan: &Plan) -> Option<Family> {
+    if plan.calls() {
+        return None;
+    }
+    Family::ALL.into_iter().find(|&family| {
         (0..plan.code.len()).all(|r| family.serves_class(plan.class(r as Register)))
             && plan.outputs.iter().all(|(_, dtype)| family.serves_class(dtype.class()))
             && plan.code.iter().all(|i| match i {
                 Instruction::Apply { op, class, .. } => family.serves(*op, *class),
                 _ => true,
             })
-    };
-    Family::ALL.into_iter().filter(move |&family| !plan.calls() && serves(family))
+    })
 }
 
 fn steps(plan: &Plan) -> Vec<Step> {
@@ -116,7 +118,7 @@ fn uses(plan: &Plan, steps: &[Step]) -> Vec<Uses> {
     uses
 }
 
-/// The program of a plan for an interpreter that serves it, or `None` where it does not fit: instructions, inputs and scalars in a kernel's
+/// The program of a plan, or `None` where it does not fit: instructions, inputs and scalars in a kernel's
 /// parameters, slots in `most_shared` bytes of a block.
 pub fn encode(
     plan: &Plan,
@@ -124,8 +126,8 @@ pub fn encode(
     outputs: &[u64],
     bits: &[(Register, FlagBits)],
     most_shared: usize,
-    family: Family,
 ) -> Option<Program> {
+    let family = family_of(plan)?;
     let codes = Codes::of(family);
     let steps = steps(plan);
     let uses = uses(plan, &steps);

@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use self::encode::{encode, halves, single};
 use self::source::THREADS;
 use super::codegen::body;
-use super::compile::prebuilt::PTX_IS_OF;
 use super::compile::{nvrtc, USUAL_SHARED};
 use super::context::core::lock;
 use super::context::device::{Cuda, PerDevice};
@@ -26,7 +25,7 @@ use crate::plan::{Bound, Instruction, Plan};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::{Error, Kind, Result};
 
-pub(crate) use encode::families_of;
+pub(crate) use encode::family_of;
 pub use source::Family;
 
 /// Computes a plan's outputs. What does not fit one program is computed in pieces, through memory.
@@ -36,11 +35,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
     }
     let (bits, words) = body::flag_bits(plan);
     let most = cuda.properties.shared.max(USUAL_SHARED) as usize;
-    let program = at_hand(cuda, plan)
-        .map(|(family, _)| family)
-        .or_else(|| families_of(plan).next())
-        .and_then(|family| encode(plan, bound, outputs, &bits, most, family));
-    let Some(mut program) = program else {
+    let Some(mut program) = encode(plan, bound, outputs, &bits, most) else {
         return in_halves(cuda, plan, bound, outputs);
     };
     let kernel = kernel(cuda, program.family)?;
@@ -106,26 +101,20 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     Ok(slot.get_or_init(|| kernel).clone())
 }
 
-/// Loads an interpreter, which the driver compiles if that was not done before.
-pub(crate) fn prepare(cuda: &Cuda, family: Family) -> Result<()> {
-    kernel(cuda, family).map(drop)
-}
-
-/// The first interpreter for a plan that is there without delay, and the CUDA version whose functions it has.
-fn at_hand(cuda: &Cuda, plan: &Plan) -> Option<(Family, Version)> {
-    static AT_FIRST: PerDevice<[OnceLock<Option<Version>>; Family::ALL.len()]> = PerDevice::new();
-    families_of(plan).find_map(|family| {
-        let k = family as usize;
-        let at_first = *AT_FIRST.of(cuda)[k].get_or_init(|| cuda.prebuilt_at_hand(family.name()));
-        // or the driver has compiled it since
-        let version = at_first.or_else(|| INTERPRETERS.of(cuda)[k].get().map(|_| PTX_IS_OF))?;
-        Some((family, version))
-    })
+/// Loads the interpreters of plain arithmetic, whose machine code is in the package.
+pub(crate) fn prepare(cuda: &Cuda) -> Result<()> {
+    for family in [Family::Wide, Family::Narrow] {
+        if cuda.prebuilt_at_hand(family.name()).is_some() {
+            kernel(cuda, family)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
 pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
-    let Some((_, interpreter)) = at_hand(cuda, plan) else { return false };
+    let Some(family) = family_of(plan) else { return false };
+    let Some(interpreter) = cuda.prebuilt_at_hand(family.name()) else { return false };
     let compiler = nvrtc::version().ok();
     plan.code.iter().all(|instruction| match instruction {
         Instruction::Apply { op, class, .. } => {

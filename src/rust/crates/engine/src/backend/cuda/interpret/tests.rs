@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::encode::{encode, families_of, halves, single};
+use super::encode::{encode, halves, single};
 use super::source::{source, Family};
 use crate::array::transfer::Host;
 use crate::array::{Array, Operand};
@@ -76,9 +76,7 @@ fn interpret(
 ) {
     let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
     let (bits, words) = body::flag_bits(plan);
-    let family = families_of(plan).next();
-    let program = family.and_then(|family| encode(plan, bound, &addresses, &bits, most_shared, family));
-    let Some(mut program) = program else {
+    let Some(mut program) = encode(plan, bound, &addresses, &bits, most_shared) else {
         let Some(halves) = halves(plan, bound) else {
             assert!(plan.outputs.len() > 1, "one operation fits: {}", plan.key());
             for (k, output) in outputs.iter().enumerate() {

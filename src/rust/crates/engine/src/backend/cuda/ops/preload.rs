@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{blas, solver};
 use crate::backend::cuda::context::background;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
-use crate::backend::cuda::interpret::{self, Family};
+use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
@@ -31,19 +31,13 @@ pub(crate) fn begin(cuda: &'static Cuda) {
     }
     BEGUN.get_or(cuda, || {
         // one job each: the end of a process waits for one at most. What is not there is an error in use
-        for prepare in [interpreters as fn(&Cuda) -> Result<()>, reductions] {
+        for prepare in [interpret::prepare as fn(&Cuda) -> Result<()>, reductions] {
             background::queue_next(Box::new(move || _ = prepare(cuda)));
         }
         for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }
     });
-}
-
-/// Those of plain arithmetic.
-fn interpreters(cuda: &Cuda) -> Result<()> {
-    interpret::prepare(cuda, Family::Wide)?;
-    interpret::prepare(cuda, Family::Narrow)
 }
 
 /// The modules of sums; each has all reductions of its class.
