@@ -25,11 +25,10 @@ archive text lc=4,lp=0,pb=0 "${text[@]}"
 rm -f build/verdigris_*.tar.gz
 (cd build && R CMD build dist/verdigris)
 rm -rf build/dist
-tools/build/fewer-colours.py build/verdigris_*.tar.gz
 
 tarball=$(echo build/verdigris_*.tar.gz)
 # Zopfli's gzip, which any gunzip reads, is 2% smaller
-gzip -dc "$tarball" | pigz -11 -n -c >"$tarball.smaller"
+tools/build/fewer-colours.py "$tarball" | pigz -11 -n -c >"$tarball.smaller"
 mv "$tarball.smaller" "$tarball"
 bytes=$(stat -c %s "$tarball")
 printf '%s: %d.%02d MB\n' "$tarball" $((bytes / 1000000)) $((bytes % 1000000 / 10000))

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Reduces the pictures in the vignettes of a package's tarball to 32 colours, by pngquant: they are half of its pages.
 
-usage: fewer-colours.py TARBALL
+usage: fewer-colours.py TARBALL >TAR     the archive that it writes is not compressed
 """
 import base64
-import gzip
 import io
 import re
 import subprocess
@@ -22,14 +21,10 @@ def reduced(match):
     return match[1] + base64.b64encode(min(picture, made.stdout, key=len))
 
 
-tarball = sys.argv[1]
-out = io.BytesIO()
-with tarfile.open(tarball) as old, tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as new:
+with tarfile.open(sys.argv[1]) as old, tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.GNU_FORMAT) as new:
     for member in old:
         content = old.extractfile(member).read() if member.isfile() else b""
         if re.fullmatch(r"[^/]+/inst/doc/[^/]+[.]html", member.name):
             content = PICTURE.sub(reduced, content)
             member.size = len(content)
         new.addfile(member, io.BytesIO(content) if member.isfile() else None)
-with gzip.open(tarball, "wb") as file:
-    file.write(out.getvalue())
