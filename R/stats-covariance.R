@@ -55,14 +55,14 @@ covariance <- function(x, y, use, method, correlation) {
     return(on_base())
   }
   device <- gpu_device(like)
-  on <- function(p, device) if (is_gpu(p)) p else as_gpu(p, device = device)
+  float64_of <- function(p) as_float64(strip(if (is_gpu(p)) p else as_gpu(p, device = device)))
   table_of <- function(p) {
-    q <- as_float64(strip(on(p, device)))
+    q <- float64_of(p)
     dim(q) <- c(NROW(p), NCOL(p))
     q
   }
   if (use == "everything" && method == "pearson" && !is.null(y) && is.null(dim(x)) && is.null(dim(y))) {
-    found <- of_vectors(as_float64(strip(on(x, device))), as_float64(strip(on(y, device))), correlation)
+    found <- of_vectors(float64_of(x), float64_of(y), correlation)
     # else what follows tells a missing value from an infinite one, and warns
     if (!is.na(found)) return(found)
   }

@@ -33,8 +33,8 @@
 #' - `verdigris.cache_size`: bytes of compiled kernels to keep there, 256 MB by default; what was not used for longest
 #'   is removed. Read when the package is loaded.
 #' - `verdigris.tier`: how expressions are computed on a GPU. `"auto"` (the default) interprets a new expression of
-#'   plain arithmetic, of uniform and normal draws at once, a reduction or scan of it too, while NVRTC compiles its kernel in the background; other
-#'   new expressions wait for NVRTC.
+#'   plain arithmetic, of uniform and normal draws at once, a reduction or scan of it too, while NVRTC compiles its
+#'   kernel in the background; other new expressions wait for NVRTC.
 #'   Without NVRTC all is interpreted, so that everything but [gpu_kernel()] works. `"compiled"` always waits for NVRTC;
 #'   `"interpreted"` never compiles. The values are the same in all of them where NVRTC is there. A compilation under
 #'   way is waited for when R ends. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the

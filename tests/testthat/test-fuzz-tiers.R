@@ -27,7 +27,7 @@ bits_of <- function(v, dtype) {
   v <- as.double(unname(as.vector(collect(v))))
   # a missing value is one in any bits; float32 has no NA beside NaN
   v[is.nan(v)] <- NaN
-  v[is.na(v) & (dtype == "float32" | !is.nan(v))] <- if (dtype == "float32") NaN else NA
+  v[is.na(v) & !is.nan(v)] <- if (dtype == "float32") NaN else NA
   writeBin(v, raw())
 }
 
