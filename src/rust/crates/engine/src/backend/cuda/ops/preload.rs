@@ -1,6 +1,7 @@
 //! Loads what a session is likely to want next, in the background, once a device is in use and nothing is to be
-//! compiled: first the prebuilt kernels that serve every new expression and reduction, then cuBLAS and cuSOLVER with
-//! their handles. The first product of a session waits at most for what is left of it.
+//! compiled: first the prebuilt kernels that serve every new expression and reduction, as far as the package has their
+//! machine code, then cuBLAS and cuSOLVER with their handles. The first product of a session waits at most for what is
+//! left of it.
 //!
 //! The driver loads one module at a time, and a library takes it for hundreds of milliseconds. So libraries wait until no
 //! kernel has been loaded for a while.
@@ -11,10 +12,8 @@ use super::{blas, solver};
 use crate::backend::cuda::context::background;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
 use crate::backend::cuda::interpret;
-use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
-use verdigris_ops::dtype::Class;
+use crate::backend::cuda::tiers::prebuilt_reductions;
 use verdigris_ops::error::Result;
-use verdigris_ops::reduction::Reduction;
 
 static ALLOWED: AtomicBool = AtomicBool::new(true);
 
@@ -31,19 +30,11 @@ pub(crate) fn begin(cuda: &'static Cuda) {
     }
     BEGUN.get_or(cuda, || {
         // one job each: the end of a process waits for one at most. What is not there is an error in use
-        for prepare in [interpret::prepare as fn(&Cuda) -> Result<()>, reductions] {
+        for prepare in [interpret::prepare as fn(&Cuda) -> Result<()>, prebuilt_reductions::prepare] {
             background::queue_next(Box::new(move || _ = prepare(cuda)));
         }
         for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }
     });
-}
-
-/// The modules of sums; each has all reductions of its class.
-fn reductions(cuda: &Cuda) -> Result<()> {
-    for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
-        prebuilt_reduction(cuda, Reduction::Sum, class, across)?;
-    }
-    Ok(())
 }

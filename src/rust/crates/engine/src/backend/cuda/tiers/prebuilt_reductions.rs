@@ -40,3 +40,13 @@ pub(crate) fn prebuilt_reduction(
     lock(KNOWN.of(cuda)).push((key, made.clone()));
     Ok(made)
 }
+
+/// Loads the modules of sums whose machine code is in the package; each has all reductions of its class.
+pub(crate) fn prepare(cuda: &Cuda) -> Result<()> {
+    for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
+        if cuda.prebuilt_at_hand(&reductions_name(class, across)).is_some() {
+            prebuilt_reduction(cuda, Reduction::Sum, class, across)?;
+        }
+    }
+    Ok(())
+}
