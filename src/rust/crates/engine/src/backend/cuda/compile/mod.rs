@@ -124,6 +124,14 @@ impl Cuda {
         self.kept_module(name, || self.load_prebuilt(name, source))
     }
 
+    /// Loads a prebuilt module before it is wanted, if its machine code is in the package and the driver takes it: nothing
+    /// is compiled.
+    pub(crate) fn load_ahead(&self, name: &str) {
+        let none = || Error::new(Kind::Compile, format!("no machine code of `{name}` for the device"));
+        let code = prebuilt::machine_code(name, self.properties.capability);
+        _ = self.kept_module(name, || self.load_code(code, name).ok_or_else(none));
+    }
+
     fn load_prebuilt(&self, name: &str, source: impl FnOnce() -> String) -> Result<Module> {
         if let Some(module) = self.load_code(prebuilt::machine_code(name, self.properties.capability), name) {
             return Ok(module);

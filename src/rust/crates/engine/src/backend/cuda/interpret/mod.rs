@@ -80,6 +80,8 @@ fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result
 }
 
 static INTERPRETERS: PerDevice<[OnceLock<Arc<Kernel>>; Family::ALL.len()]> = PerDevice::new();
+/// Held by the thread that loads one: another's driver call should not compile it a second time.
+static LOADING: [Mutex<()>; Family::ALL.len()] = [const { Mutex::new(()) }; Family::ALL.len()];
 
 /// A family's kernel, loaded at its first use.
 fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
@@ -87,8 +89,6 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
     }
-    // another thread may be at it: the driver should not compile it twice
-    static LOADING: [Mutex<()>; Family::ALL.len()] = [const { Mutex::new(()) }; Family::ALL.len()];
     let _loading = lock(&LOADING[family as usize]);
     if let Some(kernel) = slot.get() {
         return Ok(kernel.clone());
@@ -101,14 +101,12 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     Ok(slot.get_or_init(|| kernel).clone())
 }
 
-/// Loads the interpreters of plain arithmetic, whose machine code is in the package.
-pub(crate) fn prepare(cuda: &Cuda) -> Result<()> {
+/// Loads the interpreters of plain arithmetic where the package has their machine code for the device.
+pub(crate) fn prepare(cuda: &Cuda) {
     for family in [Family::Wide, Family::Narrow] {
-        if cuda.prebuilt_at_hand(family.name()).is_some() {
-            kernel(cuda, family)?;
-        }
+        let _loading = lock(&LOADING[family as usize]);
+        cuda.load_ahead(family.name());
     }
-    Ok(())
 }
 
 /// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.

@@ -29,10 +29,11 @@ pub(crate) fn begin(cuda: &'static Cuda) {
         return;
     }
     BEGUN.get_or(cuda, || {
-        // one job each: the end of a process waits for one at most. What is not there is an error in use
-        for prepare in [interpret::prepare as fn(&Cuda) -> Result<()>, prebuilt_reductions::prepare] {
-            background::queue_next(Box::new(move || _ = prepare(cuda)));
+        // one job each: the end of a process waits for one at most
+        for prepare in [interpret::prepare as fn(&Cuda), prebuilt_reductions::prepare] {
+            background::queue_next(Box::new(move || prepare(cuda)));
         }
+        // a library that is not there is an error in use
         for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }

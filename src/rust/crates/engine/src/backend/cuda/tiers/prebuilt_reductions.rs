@@ -41,12 +41,10 @@ pub(crate) fn prebuilt_reduction(
     Ok(made)
 }
 
-/// Loads the modules of sums whose machine code is in the package; each has all reductions of its class.
-pub(crate) fn prepare(cuda: &Cuda) -> Result<()> {
+/// Loads the modules of sums, each of which has all reductions of its class, where the package has their machine code for
+/// the device.
+pub(crate) fn prepare(cuda: &Cuda) {
     for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
-        if cuda.prebuilt_at_hand(&reductions_name(class, across)).is_some() {
-            prebuilt_reduction(cuda, Reduction::Sum, class, across)?;
-        }
+        cuda.load_ahead(&reductions_name(class, across));
     }
-    Ok(())
 }
