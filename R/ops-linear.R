@@ -1,76 +1,24 @@
-# Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a vector the engine.
+# Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a long vector the engine.
 
 # The three products: how each factor is read, and base R's function.
 matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
 
-# Multiplications of a product that is base R's at once.
-SMALL_PRODUCT <- 4096
-SMALL_SINGLE <- 2^18
-
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
-  out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
-  if (!is.null(out)) return(out)
-  plain <- plain_factors(x, y, turn_x, turn_y)
-  if (!is.null(plain)) return(.Call(C_result, if (own) f(plain[[1L]]) else f(plain[[1L]], plain[[2L]]), NULL, "cpu"))
-  on_base <- function() call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
-  if (!takes_product(x) || !takes_product(y)) return(on_base())
-  device <- gpu_device(if (is_gpu(x)) x else y)
-  extents <- product_extents(x, y, turn_x, turn_y)
-  # multiplications of a product on the cpu
-  size <- if (device == "cpu" && !is.null(extents)) prod(extents) else Inf
-  # the engine's own product of small float32 matrices
-  single <- size <= SMALL_SINGLE && identical(product_dtype(x, y), "float32")
-  # of small ones the product takes less than what finds the best way to it
-  if (size <= SMALL_PRODUCT && !single && !is_int64(x) && !is_int64(y)) {
-    value <- if (own) f(host_view(x)) else f(host_view(x), host_view(y))
-    return(.Call(C_result, value, product_dtype(x, y), device))
+  out <- .Call(C_product, x, y, turn_x + 2 * turn_y, product_options())
+  # base R has the say where shapes are odd, elements are not finite, and of what is no number
+  if (is.null(out)) {
+    value <- call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
+    if (!takes_product(x) || !takes_product(y)) return(value)
+    return(.Call(C_result, value, product_dtype(x, y), gpu_device(if (is_gpu(x)) x else y)))
   }
-  # base R has the say of matrices on the cpu, and where the shapes are odd: vectors that fit both ways, no rows, three
-  # dimensions
-  by_host <- function() .Call(C_result, on_base(), product_dtype(x, y), device)
-  # of a column and a row nothing is added up
-  outer <- device == "cpu" && isTRUE(extents[2L] == 1) && !is_int64(x) && !is_int64(y) && !anyNA(x) && !anyNA(y)
-  if (is.null(extents) || device == "cpu" && !outer && !single && min(extents[c(1L, 3L)]) > 1) return(by_host())
-  a <- beside(x, y, device)
-  b <- if (own) a else beside(y, x, device)
   left <- if (length(dim(x)) == 2L) dimnames(x)
   right <- if (length(dim(y)) == 2L) dimnames(y)
-  if (turn_x) {
-    a <- turned(a)
-    left <- rev(left)
-  }
-  if (turn_y) {
-    b <- turned(b)
-    right <- rev(right)
-  }
-  if (outer) {
-    out <- matrix_like(repeated(a, times = extents[3L]), repeated(b, each = extents[1L]))
-    dim(out) <- extents[c(1L, 3L)]
-  } else {
-    out <- .Call(C_multiply, a, b, extents, product_options())
-  }
-  if (is.null(out)) return(by_host())
   if (is.null(left) && is.null(right)) return(out)
-  names <- product_dimnames(left, right)
+  names <- product_dimnames(if (turn_x) rev(left) else left, if (turn_y) rev(right) else right)
   if (!is.null(names)) dimnames(out) <- names
   out
-}
-
-# Of matrices on the cpu device that fit, neither a row or a column nor one element between them unless they are small,
-# what base R is lent; NULL of others.
-plain_factors <- function(x, y, turn_x, turn_y) {
-  dx <- attr(x, "dim")
-  dy <- attr(y, "dim")
-  small <- as.double(length(x)) * length(y) <= SMALL_PRODUCT
-  # a small row or column is base R's too
-  if (is.null(dx) && small && !turn_y) dx <- if (turn_x) c(length(x), 1L) else c(1L, length(x))
-  if (length(dx) != 2L || length(dy) != 2L || !small && min(dx, dy) <= 1L || dx[2L - turn_x] != dy[1L + turn_y] ||
-    !is_gpu(x) || !is_gpu(y)) return(NULL)
-  a <- lent(x)
-  b <- lent(y)
-  if (!is.null(a) && !is.null(b)) list(a, b)
 }
 
 # A factor as an array on the device of the other.
@@ -83,27 +31,6 @@ adopt <- function(x, like) {
   if (!inherits(x, "integer64")) return(as_gpu(as.vector(x), dtype = host_dtype(x, like), device = gpu_device(like)))
   y <- as_gpu(x, device = gpu_device(like))
   strip(if (is_narrow(like)) gpu_cast(y, gpu_dtype(like)) else y)
-}
-
-# A view of a matrix transposed; a vector is its own.
-turned <- function(x) if (length(dim(x)) == 2L) .Call(C_permute, x, as.double(dim(x)), 2:1) else x
-
-# Rows, inner extent and columns of a product of matrices, or of a matrix and a vector that fits it as the row or
-# the column; NULL for everything else.
-product_extents <- function(x, y, turn_x, turn_y) {
-  dx <- dim(x)
-  dy <- dim(y)
-  if (length(dx) == 2L && turn_x) dx <- rev(dx)
-  if (length(dy) == 2L && turn_y) dy <- rev(dy)
-  # crossprod() and tcrossprod() of two vectors take them as columns
-  if (is.null(dx) && is.null(dy) && (turn_x || turn_y)) {
-    dx <- if (turn_x) c(1L, length(x)) else c(length(x), 1L)
-    dy <- if (turn_y) c(1L, length(y)) else c(length(y), 1L)
-  }
-  if (is.null(dx) && length(dy) == 2L && length(x) == dy[1L]) dx <- c(1L, length(x))
-  # what tcrossprod() makes of a matrix and a vector depends on the version of R
-  if (is.null(dy) && !turn_y && length(dx) == 2L && length(y) == dx[2L]) dy <- c(length(y), 1L)
-  if (length(dx) == 2L && length(dy) == 2L && dx[2L] == dy[1L] && all(dx > 0L, dy > 0L)) as.double(c(dx, dy[2L]))
 }
 
 # The rows' names of the left factor and the columns' of the right, with the names that these have.
@@ -149,7 +76,8 @@ products$halves <- 2
 products$polar <- TRUE
 
 product_options <- function() {
-  wanted <- getOption("verdigris.matmul_precision", "float32")
+  wanted <- getOption("verdigris.matmul_precision")
+  if (is.null(wanted)) return(c(0, products$halves))
   if (!is_choice(wanted, PRECISIONS))
     abort_option("verdigris.matmul_precision", "\"float32\", \"tf32\" or \"bfloat16\"", parent.frame(3L))
   c(base::match(wanted, PRECISIONS) - 1, products$halves)
@@ -158,11 +86,11 @@ product_options <- function() {
 #' Matrix products
 #'
 #' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a
-#' CUDA device, by R's BLAS on the cpu, unless one of them is a vector of doubles. An interrupt does not end a product
-#' by BLAS: R takes it when that has returned. What is recorded in a factor is computed first. On a GPU the product is
-#' queued, not waited for, and a factor that is transposed (`t(x) %*% y`), or a range of a matrix's rows or columns,
-#' costs no copy; R's BLAS works on copies. A matrix times its own transpose is symmetric to the last bit, and where it
-#' is large half of it is computed. Of real matrices with extents up to 64 a product is a kernel of the package's own, so
+#' CUDA device; on the cpu by R's BLAS, or where a vector meets a large matrix by the package's own loops, on all cores.
+#' An interrupt does not end a product by BLAS: R takes it when that has returned. What is recorded in a factor is
+#' computed first. On a GPU the product is queued, not waited for. A factor that is transposed (`t(x) %*% y`), or a range
+#' of a matrix's rows or columns, costs no copy; R's BLAS gets float32 as a copy in doubles. A matrix times its own
+#' transpose is symmetric to the last bit, and half of it is computed, on a GPU where it is large. Of real matrices with extents up to 64 a product is a kernel of the package's own, so
 #' that a first one does not wait for cuBLAS. Integers and logicals become float64; float16 and bfloat16 add in float32.
 #'
 #' @section Precision:

@@ -216,6 +216,15 @@ tail_row <- function(name, lower.tail, log.p) {
 
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
+  # two whose first is as long as the result, whose attributes are then the result's
+  if (length(args) == 2L && isFALSE(na.rm)) {
+    a <- args[[1L]]
+    b <- args[[2L]]
+    if ((is_gpu(a) || !is.object(a)) && (is_gpu(b) || !is.object(b)) && length(a) && length(b) %in% c(1L, length(a))) {
+      out <- .External2(C_recycled, row, args, NULL)
+      if (!is.null(out)) return(out)
+    }
+  }
   args <- with_integer64(args)
   takes <- vapply(args, function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)), NA)
   if (!all(takes) || !is_switch(na.rm)) {

@@ -66,7 +66,6 @@ ENTRY(pieces, 2)
 
 // linear.rs, random.rs
 ENTRY(product, 4)
-ENTRY(multiply, 4)
 ENTRY(multiply_batched, 4)
 ENTRY(many, 4)
 ENTRY(lu, 2)

@@ -20,6 +20,8 @@
 #include "torch_bridge.h"
 #include "unwind.h"
 
+#include <R_ext/BLAS.h>
+
 #define ARGUMENTS_0 void
 #define ARGUMENTS_1 SEXP a
 #define ARGUMENTS_2 ARGUMENTS_1, SEXP b
@@ -56,6 +58,7 @@
 
 // Rust.
 void vg_init(void);
+void vg_register_blas(DL_FUNC gemm, DL_FUNC gemv, DL_FUNC syrk);
 
 #define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
@@ -107,5 +110,6 @@ void R_init_verdigris(DllInfo *dll) {
   vg_init_masks();
   vg_register_host_vectors(dll);
   vg_register_callables();
+  vg_register_blas((DL_FUNC)F77_NAME(dgemm), (DL_FUNC)F77_NAME(dgemv), (DL_FUNC)F77_NAME(dsyrk));
   vg_init();
 }

@@ -13,11 +13,18 @@ use crate::r::{self, values, SEXP};
 /// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
 /// process) is uploaded.
 pub fn array(x: SEXP) -> Result<Array> {
+    array_or_none(x)?.ok_or_else(|| {
+        Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x)))
+            .advise("Use `as_gpu(x)` first.")
+    })
+}
+
+/// The array of one of ours, as `array` has it; `None` for anything else.
+pub fn array_or_none(x: SEXP) -> Result<Option<Array>> {
     match handle::of(x) {
-        Some(handle) => handle.current(),
-        None if r::inherits(x, "gpu_array") => adopt(x),
-        None => Err(Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x)))
-            .advise("Use `as_gpu(x)` first.")),
+        Some(handle) => handle.current().map(Some),
+        None if r::inherits(x, "gpu_array") => adopt(x).map(Some),
+        None => Ok(None),
     }
 }
 

@@ -3,10 +3,12 @@
 use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::many::{many as factor_many, Sides};
 use verdigris_engine::array::Array;
+use verdigris_engine::backend::cpu::blas::{self, Blas};
 use verdigris_engine::backend::dense::{Method, Precision};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dense::Factoring;
-use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::layout::Axis;
 
 use crate::array::{attributes, convert, handle, host_vector};
@@ -16,7 +18,7 @@ use crate::r::{self, values, List, SEXP};
 /// So many sizes.
 fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
     let sizes = values::sizes(x)?;
-    sizes.try_into().map_err(|_| Error::new(Kind::Argument, format!("extents are {N} sizes")))
+    sizes.try_into().map_err(|_| Error::new(ErrorKind::Argument, format!("extents are {N} sizes")))
 }
 
 /// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not
@@ -28,17 +30,14 @@ fn options(x: SEXP) -> Result<Options> {
         1 => Precision::Tf32,
         _ => Precision::BFloat16,
     };
-    Ok(chosen(precision, halves))
-}
-
-fn chosen(precision: Precision, halves: usize) -> Options {
-    Options { precision, halves: (halves < 2).then_some(halves == 1) }
+    Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
 }
 
 /// The array as a matrix. Not protected.
 fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
-    let int =
-        |n| i32::try_from(n).map_err(|_| Error::new(Kind::Shape, format!("a matrix cannot have {n} rows or columns")));
+    let int = |n| {
+        i32::try_from(n).map_err(|_| Error::new(ErrorKind::Shape, format!("a matrix cannot have {n} rows or columns")))
+    };
     let extents = [int(rows)?, int(columns)?];
     // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
     Ok(handle::dressed(array, move |out| unsafe {
@@ -54,56 +53,93 @@ fn optional(array: Option<Array>) -> SEXP {
     array.map_or(r::null(), handle::wrap)
 }
 
-/// Rows and columns of a matrix without dimnames.
-fn plain_extents(x: SEXP) -> Option<[usize; 2]> {
-    // SAFETY: reading attributes; a vector's `dim` are integers, its length many.
-    unsafe {
+/// A factor as it is multiplied: its elements, and rows and columns where it is a matrix.
+struct Factor {
+    array: Array,
+    extents: Option<[usize; 2]>,
+}
+
+/// A factor of a product with an array; None for what is neither an array nor numbers of R, or has other dimensions than
+/// two. Doubles take the array's width, as beside an operator.
+fn factor(x: SEXP, array: Option<Array>, like: &Array) -> Result<Option<Factor>> {
+    // SAFETY: reading an attribute; `dim` are integers, as many as its length says.
+    let extents = unsafe {
         let dim = r::Rf_getAttrib(x, r::R_DimSymbol);
-        if r::len(dim) != 2 || !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol)) {
-            return None;
+        match r::len(dim) {
+            0 => None,
+            2 => Some([*r::INTEGER(dim) as usize, *r::INTEGER(dim).add(1) as usize]),
+            _ => return Ok(None),
         }
-        let dim = std::slice::from_raw_parts(r::INTEGER(dim), 2);
-        Some([dim[0] as usize, dim[1] as usize])
+    };
+    if let Some(array) = array {
+        return Ok(Some(Factor { array, extents }));
+    }
+    // SAFETY: reading a flag.
+    if unsafe { r::Rf_isObject(x) } != r::Rboolean::FALSE {
+        return Ok(None);
+    }
+    let dtype = like.dtype();
+    let is_narrow = matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Complex64);
+    let wanted = match values::kind(x) {
+        Some(Kind::Double) if dtype == DType::Complex64 => Some(DType::Float32),
+        Some(Kind::Double) if dtype.kind() == Kind::Double => Some(dtype),
+        Some(Kind::Complex) if is_narrow => Some(DType::Complex64),
+        Some(_) => None,
+        None => return Ok(None),
+    };
+    let array = convert::upload(x, wanted, like.device(), None)?;
+    Ok(Some(Factor { array, extents }))
+}
+
+/// The shapes in which two factors are multiplied, a vector as the row or the column that fits; None where base R has the
+/// say: of vectors that fit both ways, and of extents that are 0 or do not fit.
+fn shapes(x: &Factor, y: &Factor, turned: [bool; 2]) -> Option<[usize; 3]> {
+    let lying = |extents: [usize; 2], turned: bool| if turned { [extents[1], extents[0]] } else { extents };
+    let (dx, dy) = (x.extents.map(|d| lying(d, turned[0])), y.extents.map(|d| lying(d, turned[1])));
+    let (nx, ny) = (x.array.len(), y.array.len());
+    let ([m, k], [rows, n]) = match (dx, dy) {
+        (Some(dx), Some(dy)) => (dx, dy),
+        (None, None) if turned[1] => ([nx, 1], [1, ny]),
+        (None, None) => ([1, nx], [ny, 1]),
+        (None, Some(dy)) if dy[0] == nx => ([1, nx], dy),
+        // what tcrossprod() makes of a matrix and a vector depends on the version of R
+        (Some(dx), None) if dx[1] == ny && !turned[1] => (dx, [ny, 1]),
+        _ => return None,
+    };
+    (k == rows && m * k * n > 0).then_some([m, k, n])
+}
+
+/// The elements to be multiplied, as a view where a matrix is transposed.
+fn turned_view(x: &Factor, turned: bool) -> Result<Array> {
+    match x.extents {
+        Some([rows, columns]) if turned => {
+            x.array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
+        }
+        _ => Ok(x.array.clone()),
     }
 }
 
-/// A matrix to be multiplied, as a view where it is transposed, and its extents; None for what else there is.
-fn plain_factor(x: SEXP, turned: bool) -> Result<Option<(Array, [usize; 2])>> {
-    let (Some(handle), Some([rows, columns])) = (handle::of(x), plain_extents(x)) else { return Ok(None) };
-    let array = handle.current()?;
-    Ok(Some(match turned {
-        true => (array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])?, [columns, rows]),
-        false => (array, [rows, columns]),
-    }))
+/// Makes R's BLAS known to the engine, when the package is loaded.
+#[no_mangle]
+extern "C" fn vg_register_blas(gemm: blas::Gemm, gemv: blas::Gemv, syrk: blas::Syrk) {
+    blas::register(Blas { gemm, gemv, syrk });
 }
 
 entry! {
-    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) for what needs no looking into: two matrices on a GPU,
-    /// without dimnames and in their own precision. NULL for all else.
-    fn product(x, y, turned, halves) {
-        // SAFETY: an option's value lives as long as the option.
-        if !r::is_null(unsafe { r::Rf_GetOption1(r::symbol(c"verdigris.matmul_precision")) }) {
+    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) without dimnames; NULL for what base R computes.
+    fn product(x, y, turned, choice) {
+        let turned = values::size(turned, "turned")?;
+        let turned = [turned == 1, turned == 2];
+        let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
+        let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(r::null()) };
+        let (Some(a), Some(b)) = (factor(x, a, &like)?, factor(y, b, &like)?) else { return Ok(r::null()) };
+        let Some([m, k, n]) = shapes(&a, &b, turned) else { return Ok(r::null()) };
+        // of int64 that doubles cannot hold base R warns
+        let is_int64 = |x: &Factor| x.array.device() == Device::Cpu && x.array.dtype() == DType::Int64;
+        if is_int64(&a) || is_int64(&b) {
             return Ok(r::null());
         }
-        let (turned, halves) = (values::size(turned, "turned")?, values::size(halves, "halves")?);
-        let Some((a, [m, k])) = plain_factor(x, turned == 1)? else { return Ok(r::null()) };
-        let Some((b, [rows, n])) = plain_factor(y, turned == 2)? else { return Ok(r::null()) };
-        if rows != k || m * k * n == 0 || a.device() == Device::Cpu || a.device() != b.device() {
-            return Ok(r::null());
-        }
-        match linear::multiply(&a, &b, [m, k, n], chosen(Precision::Float32, halves))? {
-            Some(out) => matrix(out, m, n),
-            None => Ok(r::null()),
-        }
-    }
-
-    /// The product of two arrays as an m x k and a k x n matrix; NULL where the host's BLAS serves.
-    fn multiply(x, y, sizes, choice) {
-        let (a, b) = (convert::array(x)?, convert::array(y)?);
-        let [m, k, n] = extents(sizes)?;
-        if a.len() != m * k || b.len() != k * n {
-            return Err(Error::new(Kind::Shape, "non-conformable arguments"));
-        }
+        let (a, b) = (turned_view(&a, turned[0])?, turned_view(&b, turned[1])?);
         match linear::multiply(&a, &b, [m, k, n], options(choice)?)? {
             Some(out) => matrix(out, m, n),
             None => Ok(r::null()),
@@ -116,7 +152,7 @@ entry! {
         let [m, k, n, count, many_a, many_b] = extents(sizes)?;
         let slices = |many| if many == 1 { count } else { 1 };
         if a.len() != m * k * slices(many_a) || b.len() != k * n * slices(many_b) {
-            return Err(Error::new(Kind::Shape, "non-conformable arguments"));
+            return Err(Error::new(ErrorKind::Shape, "non-conformable arguments"));
         }
         let many = [many_a == 1, many_b == 1];
         Ok(optional(linear::multiply_batched(&a, &b, [m, k, n], count, many, options(choice)?)?))
@@ -127,13 +163,13 @@ entry! {
     /// device has libraries for matrices of this size.
     fn many(x, b, sizes, tol) {
         let [factoring, m, n, count, columns, own] = extents(sizes)?;
-        let unknown = || Error::new(Kind::Argument, "no such factoring");
+        let unknown = || Error::new(ErrorKind::Argument, "no such factoring");
         let factoring = Factoring::ALL.get(factoring).copied().ok_or_else(unknown)?;
         let sides = if r::is_null(b) { None } else { Some(convert::array(b)?) };
         if let Some(b) = &sides {
             let wanted = n * columns * if own == 1 { count } else { 1 };
             if factoring != Factoring::Solve || b.len() != wanted {
-                return Err(Error::new(Kind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
+                return Err(Error::new(ErrorKind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
             }
         }
         let sides = sides.as_ref().map(|b| Sides { b, own: own == 1, columns });
@@ -194,7 +230,7 @@ entry! {
         let [rows, columns] = extents(sizes)?;
         let x = convert::array(x)?;
         if x.len() != rows * columns {
-            return Err(Error::new(Kind::Shape, "extents are not the matrix's"));
+            return Err(Error::new(ErrorKind::Shape, "extents are not the matrix's"));
         }
         Ok(handle::wrap(linear::upper_triangle(&x, rows, columns)?))
     }

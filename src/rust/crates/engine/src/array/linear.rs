@@ -1,5 +1,5 @@
 //! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules. For arrays on the cpu
-//! device they call base R's BLAS and LAPACK themselves, except for products with a vector.
+//! device they call base R's LAPACK themselves.
 //!
 //! Operands have the type of the computation: float64 for integers and logicals, float32 for halves.
 
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::array::{common_device, Array, Operand};
-use crate::backend::dense::{real, Batch, Matrix, Method, Precision, Product, Task, Vectors};
+use crate::backend::dense::{real, Batch, Matrix, Method, Multiplied, Precision, Product, Task, Vectors};
 use crate::backend::{self, Backend};
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -89,8 +89,8 @@ pub struct Options {
     pub halves: Option<bool>,
 }
 
-/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in their common type (integers become float64). `None` where the
-/// device leaves products to the host's BLAS. A view that a library can read in place costs no copy, and the product of
+/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in their common type (integers become float64). `None` where
+/// base R has to compute it. A view that a library can read in place costs no copy, and the product of
 /// a matrix and its own transpose is symmetric to the last bit.
 pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -> Result<Option<Array>> {
     let dtype = product_dtype(a.dtype(), b.dtype());
@@ -105,12 +105,14 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     let upper = own && single && options.halves.unwrap_or(m >= SYRK_FROM);
     let output = backend.allocate(m * n * dtype.size())?;
     let (batch, precision) = (Batch::ONE, options.precision);
-    let product = Product { a: &first, b: &second, m, n, k, batch, upper, precision };
-    if !backend.multiply(&product, &output)? {
-        return Ok(None);
-    }
+    let product = Product { a: &first, b: &second, m, n, k, batch, own, upper, precision };
+    let made = backend.multiply(&product, &output)?;
     let out = Array::from_view(View::contiguous(output, dtype, m * n));
-    Ok(Some(if own { mirrored(&out, m)? } else { out }))
+    Ok(match made {
+        Multiplied::Nothing => None,
+        Multiplied::UpperTriangle => Some(mirrored(&out, m)?),
+        Multiplied::Whole => Some(out),
+    })
 }
 
 /// The products of `count` pairs of matrices, the slices of two arrays of three dimensions; a factor of one slice
@@ -135,8 +137,8 @@ pub fn multiply_batched(
     let step = |many: bool, next: usize| if many { next } else { 0 };
     let batch = Batch { count, a: step(many[0], next_a), b: step(many[1], next_b) };
     let precision = options.precision;
-    let product = Product { a: &first, b: &second, m, n, k, batch, upper: false, precision };
-    let done = backend.multiply(&product, &output)?;
+    let product = Product { a: &first, b: &second, m, n, k, batch, own: false, upper: false, precision };
+    let done = backend.multiply(&product, &output)? != Multiplied::Nothing;
     Ok(done.then(|| Array::from_view(View::contiguous(output, dtype, m * n * count))))
 }
 

@@ -44,9 +44,21 @@ pub struct Product<'a> {
     pub n: usize,
     pub k: usize,
     pub batch: Batch,
-    /// The factors are one matrix and its transpose, and only the upper triangle of the result is asked for.
+    /// The factors are one matrix and its transpose.
+    pub own: bool,
+    /// Of such a product the upper triangle alone is to be computed, where the device has a way to.
     pub upper: bool,
     pub precision: Precision,
+}
+
+/// What a device has made of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Multiplied {
+    /// Base R has to compute it.
+    Nothing,
+    /// What is above the diagonal; it counts for both sides.
+    UpperTriangle,
+    Whole,
 }
 
 /// What LAPACK does. Buffers are written: they hold contiguous matrices that nobody else sees yet.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use self::dense::{Many, Product, Task};
+use self::dense::{Many, Multiplied, Product, Task};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::memory::buffer::{Buffer, Device, View};
@@ -204,8 +204,8 @@ pub trait Backend: Send + Sync {
     /// int32, NA for what is missing. Both are of one dtype, stored as its class computes.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;
 
-    /// A product of matrices, or several; false where the caller should use the host's BLAS.
-    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool>;
+    /// A product of matrices, or several.
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied>;
 
     /// A factorisation, or what is solved with one. LAPACK's `info`, which is waited for: 0, or where it failed.
     fn factor(&self, _dtype: DType, _task: &Task<'_>) -> Result<i32> {

@@ -4,6 +4,7 @@
 
 mod accumulators;
 mod assign;
+pub mod blas;
 mod blocks;
 mod counting_sort;
 mod dense;
@@ -30,7 +31,7 @@ pub(crate) use gather::{join_rows, take_axes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::dense::{Many, Product};
+use super::dense::{Many, Multiplied, Product};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
@@ -296,9 +297,8 @@ impl Backend for Cpu {
         Ok(out)
     }
 
-    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
-        // of two matrices: R links the BLAS that its owner chose; the bridge uses that one
-        multiply::multiply(product, output)
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
+        Ok(if multiply::multiply(product, output)? { Multiplied::Whole } else { Multiplied::Nothing })
     }
 
     fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool {

@@ -1,9 +1,10 @@
-//! Products of a matrix and a vector, and of small float32 matrices, on the cpu device. Larger products go to R's BLAS on
-//! copies of the factors; here copying would take longer than the product.
+//! Products on the cpu device: by the host's BLAS, and of a long matrix and a vector, or one of float32, in parallel.
 
+use super::blas::{self, Factor};
 use super::gather::elements;
-use crate::backend::dense::Product;
+use crate::backend::dense::{Matrix, Product};
 use crate::memory::buffer::Buffer;
+use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
@@ -14,10 +15,6 @@ use verdigris_ops::raw_slice;
 const TASK: usize = 1 << 15;
 /// Rows that are added to at a time: they stay in the first-level cache.
 const ROWS: usize = 1024;
-
-/// Multiplications of a product of two float32 matrices that is made here: R's BLAS would take them as doubles, and of few
-/// the copies take longer than the product.
-const SMALL: usize = 1 << 18;
 
 /// A stored float, which is added up in float64.
 trait Float: Copy + Sync {
@@ -36,8 +33,8 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-/// Computes the product; returns false where it does not: for other types than float64 and float32, two matrices (but
-/// small ones of float32), or with NaNs, where base R decides which NaN results.
+/// Computes the product; returns false where base R has to: for other types than float64 and float32, with elements that
+/// are not finite, where it decides what results, and where there is no BLAS.
 ///
 /// # Errors
 /// `Interrupt`.
@@ -47,11 +44,64 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
         return Ok(false);
     }
     match a.view.dtype {
-        DType::Float64 if m.min(n) == 1 => by_vector::<f64>(product, output),
+        DType::Float64 if m.min(n) == 1 && m.max(n) * k > TASK => by_vector::<f64>(product, output),
         DType::Float32 if m.min(n) == 1 => by_vector::<f32>(product, output),
-        DType::Float32 if m * n * k <= SMALL => Ok(small::<f32>(product, output)),
+        DType::Float64 => Ok(doubles(product, output)),
+        DType::Float32 => singles(product, output),
         _ => Ok(false),
     }
+}
+
+fn doubles(product: &Product<'_>, output: &Buffer) -> bool {
+    let &Product { a, b, m, n, k, own, .. } = product;
+    let first = Factor { values: elements(&a.view), transposed: a.transposed, leading: a.leading };
+    let second = Factor { values: elements(&b.view), transposed: b.transposed, leading: b.leading };
+    if !are_finite(first.values) || !own && !are_finite(second.values) {
+        return false;
+    }
+    // SAFETY: the output has m * n elements, and was made for this call.
+    let out = unsafe { raw_slice::slice_mut(output.address as *mut f64, m * n) };
+    blas::product(first, second, [m, k, n], own, out)
+}
+
+/// By way of doubles, in which the sums are exact to float32's last bits.
+fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
+    let &Product { a, b, m, n, k, own, .. } = product;
+    let (first, second) = (widened(a, m, k)?, if own { Vec::new() } else { widened(b, k, n)? });
+    if !are_finite(&first) || !are_finite(&second) {
+        return Ok(false);
+    }
+    let compact = |x: &Matrix, rows, columns| if x.transposed { columns } else { rows };
+    let left = Factor { values: &first, transposed: a.transposed, leading: compact(a, m, k) };
+    let right = if own {
+        Factor { transposed: b.transposed, ..left }
+    } else {
+        Factor { values: &second, transposed: b.transposed, leading: compact(b, k, n) }
+    };
+    let mut sums = fallible::filled(0.0, m * n)?;
+    if !blas::product(left, right, [m, k, n], own, &mut sums) {
+        return Ok(false);
+    }
+    // SAFETY: the output has m * n elements, and was made for this call.
+    let out = unsafe { raw_slice::slice_mut(output.address as *mut f32, m * n) };
+    out.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum as f32);
+    Ok(true)
+}
+
+/// The elements of a `rows × columns` factor as it lies, one line after the other.
+fn widened(x: &Matrix, rows: usize, columns: usize) -> Result<Vec<f64>> {
+    let (down, across) = if x.transposed { (columns, rows) } else { (rows, columns) };
+    let values = elements::<f32>(&x.view);
+    let mut out = fallible::with_capacity(down * across)?;
+    for line in values.chunks(x.leading).take(across) {
+        out.extend(line[..down].iter().map(|&x| f64::from(x)));
+    }
+    Ok(out)
+}
+
+fn are_finite(x: &[f64]) -> bool {
+    // in lanes, without a branch for each element
+    x.chunks(1024).all(|some| !some.iter().fold(false, |odd, x| odd | !x.is_finite()))
 }
 
 /// A matrix times a vector: y = M x, or y = t(M) x, with M as it lies in memory.
@@ -86,36 +136,6 @@ fn by_vector<T: Float>(product: &Product<'_>, output: &Buffer) -> Result<bool> {
         })?;
     }
     Ok(!part(0, length).iter().any(|y| y.wide().is_nan()))
-}
-
-/// Two small matrices, a column of the result after the other.
-fn small<T: Float>(product: &Product<'_>, output: &Buffer) -> bool {
-    let &Product { a, b, m, n, k, .. } = product;
-    let (left, right) = (elements::<T>(&a.view), elements::<T>(&b.view));
-    // SAFETY: the output has m * n elements, and was made for this call.
-    let out = unsafe { raw_slice::slice_mut(output.address as *mut T, m * n) };
-    let (mut sums, mut column) = (vec![0.0; m], vec![0.0; k]);
-    let mut any_nan = false;
-    for (j, out) in out.chunks_mut(m).enumerate() {
-        for (l, slot) in column.iter_mut().enumerate() {
-            *slot = right[if b.transposed { j + l * b.leading } else { l + j * b.leading }].wide();
-        }
-        if a.transposed {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = left[i * a.leading..][..k].iter().zip(&column).map(|(x, y)| x.wide() * y).sum();
-            }
-        } else {
-            sums.fill(0.0);
-            for (l, &factor) in column.iter().enumerate() {
-                sums.iter_mut().zip(&left[l * a.leading..][..m]).for_each(|(sum, x)| *sum += x.wide() * factor);
-            }
-        }
-        for (out, &sum) in out.iter_mut().zip(&sums) {
-            *out = T::of(sum);
-            any_nan |= sum.is_nan();
-        }
-    }
-    !any_nan
 }
 
 /// In eight lanes, so that additions need not wait for each other.

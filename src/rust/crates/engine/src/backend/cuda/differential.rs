@@ -12,7 +12,7 @@ use super::compile::nvrtc::Target;
 use super::driver::library::{self, SearchPaths};
 use super::ops::{gather, sort};
 use crate::array::Array;
-use crate::backend::dense::{Batch, Matrix, Precision, Product};
+use crate::backend::dense::{Batch, Matrix, Multiplied, Precision, Product};
 pub(crate) use crate::backend::differential_order::Random;
 use crate::backend::{of, Backend};
 use crate::memory::buffer::{Buffer, Device, View};
@@ -382,7 +382,7 @@ fn stored(view: &View, transposed: bool, leading: usize) -> Matrix {
 }
 
 fn plain<'a>(a: &'a Matrix, b: &'a Matrix, [m, n, k]: [usize; 3]) -> Product<'a> {
-    Product { a, b, m, n, k, batch: Batch::ONE, upper: false, precision: Precision::Float32 }
+    Product { a, b, m, n, k, batch: Batch::ONE, own: false, upper: false, precision: Precision::Float32 }
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn products_are_exact_on_small_whole_numbers() {
                 let a_stored = stored(&view_a, transpose_a, if transpose_a { k } else { m });
                 let b_stored = stored(&view_b, transpose_b, if transpose_b { n } else { k });
                 let product = plain(&a_stored, &b_stored, [m, n, k]);
-                assert!(cuda.multiply(&product, &out).unwrap());
+                assert_eq!(cuda.multiply(&product, &out).unwrap(), Multiplied::Whole);
                 let got = numbers(&get(cuda, &out), dtype);
                 for j in 0..n {
                     for i in 0..m {

@@ -33,7 +33,7 @@ use self::ops::{blas, dense, gather, grouped, mask, product, rank, reduce, scan,
 
 use self::tiers::run;
 
-use super::dense::{Many, Product, Task};
+use super::dense::{Many, Multiplied, Product, Task};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
@@ -198,14 +198,19 @@ impl Backend for Cuda {
         search::search(self, values, table, strictly)
     }
 
-    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
+    fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
         let _ordered = self.ordered(|t| _ = t.view(&product.a.view).view(&product.b.view).write(output))?;
-        if product::multiply(self, product, output)? {
-            return Ok(true);
-        }
-        // the library has kept the stream, but code that queues on it takes it each time
-        let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
-        blas::multiply(self, product, output)
+        let done = product::multiply(self, product, output)? || {
+            // the library has kept the stream, but code that queues on it takes it each time
+            let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
+            blas::multiply(self, product, output)?
+        };
+        Ok(match done {
+            false => Multiplied::Nothing,
+            // neither makes both sides of a symmetric product alike to the last bit
+            true if product.own => Multiplied::UpperTriangle,
+            true => Multiplied::Whole,
+        })
     }
 
     fn factor(&self, dtype: DType, task: &Task<'_>) -> Result<i32> {

@@ -290,7 +290,7 @@ pub(super) fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize
 }
 
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
-    let &Product { a, b, m, n, k, batch, upper, precision } = product;
+    let &Product { a, b, m, n, k, batch, upper, precision, .. } = product;
     let dtype = a.view.dtype;
     let Some(data) = data_type(dtype) else { return Ok(false) };
     if b.view.dtype != dtype {

@@ -42,7 +42,7 @@ fn strides(matrix: &Matrix) -> [i64; 2] {
 
 /// Computes the product where no extent is above 64; false where it does not.
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Buffer) -> Result<bool> {
-    let &Product { a, b, m, n, k, batch, upper, precision } = product;
+    let &Product { a, b, m, n, k, batch, upper, precision, .. } = product;
     let dtype = a.view.dtype;
     let served = matches!(dtype, DType::Float32 | DType::Float64);
     let rounded = precision != Precision::Float32;
