@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::graph::builder::Builder;
 use crate::graph::epilogue::{fusion_target, is_intermediate, stand_in};
-use crate::graph::kept::{is_costly_again, lasting};
+use crate::graph::kept::{is_worth_keeping, lasting};
 use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
 use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
 use verdigris_compile::Source;
@@ -205,7 +205,7 @@ fn stored(root: &Arc<Node>) -> Vec<Arc<Node>> {
         let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
         for arg in args.nodes().filter(|arg| arg.len == node.len && !arg.is_reduction() && walk.visit(arg)) {
             below(arg, walk, found);
-            if is_costly_again(arg) {
+            if is_worth_keeping(arg) {
                 found.push(arg.clone());
             }
         }

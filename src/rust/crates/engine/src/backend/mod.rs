@@ -14,6 +14,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scan::Scan;
+use verdigris_ops::OpId;
 
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
@@ -146,6 +147,12 @@ pub trait Backend: Send + Sync {
         groups: Groups,
         outputs: &[Arc<Buffer>],
     ) -> Result<()>;
+
+    /// Whether a kernel should store so many bytes of a row's values the first time it computes them, if they can be asked
+    /// for again: computing them takes longer.
+    fn keeps_at_once(&self, _row: OpId, _bytes: usize) -> bool {
+        false
+    }
 
     /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns whether a sum did not fit, from
     /// which on all are NA; waits where one may not, which are sums of whole numbers.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::backend;
 use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
 use crate::graph::epilogue::{self, fusion_target, repeating, stand_in, Reducing};
-use crate::graph::kept::{is_costly_again, lasting};
+use crate::graph::kept::{is_worth_keeping, lasting};
 use crate::graph::node::{Args, Expr, Node, Operation, Walk};
 use crate::graph::spill;
 use crate::memory;
@@ -245,7 +245,7 @@ pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
             continue;
         }
         below(root, walk, &mut found, &mut calls)?;
-        if root_too && is_costly_again(root) {
+        if root_too && is_worth_keeping(root) {
             found.kept.push(root.clone());
         }
     }
@@ -278,7 +278,7 @@ fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>)
             calls.push(arg.clone());
         }
         below(arg, walk, found, calls)?;
-        if is_costly_again(arg) {
+        if is_worth_keeping(arg) {
             found.kept.push(arg.clone());
         }
     }

@@ -1,17 +1,28 @@
 //! Which recorded values a kernel stores besides those that it was asked for.
 //!
 //! A value that is costly, and that an earlier kernel has computed too, is stored by its second reader, if it can be
-//! asked for a third time: if something other than this kernel's own nodes refers to it. What R still has of a value is
+//! asked for a third time: if something other than this kernel's own nodes refers to it. On a device that computes a row
+//! in more time than it takes to store its values, the first reader stores them. What R still has of a value is
 //! not known before it collects, so a forgotten variable counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::graph::node::{Node, Walk, COSTLY};
+use crate::backend;
+use crate::graph::node::{Node, Operation, Walk, COSTLY};
 
-/// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it.
-pub(crate) fn is_costly_again(node: &Node) -> bool {
-    node.was_fused() && node.weight >= COSTLY && !node.is_call() && !node.is_ready()
+/// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it, or
+/// is for the device to store at once.
+pub(crate) fn is_worth_keeping(node: &Node) -> bool {
+    if node.is_call() || node.is_ready() {
+        return false;
+    }
+    node.was_fused() && node.weight >= COSTLY || is_kept_at_once(node)
+}
+
+fn is_kept_at_once(node: &Node) -> bool {
+    let Some(Operation::Row(row)) = node.operation() else { return false };
+    backend::of(node.device).is_ok_and(|device| device.keeps_at_once(row, node.len * node.dtype.size()))
 }
 
 /// Those of `candidates`, recorded values below `roots`, that can be asked for once the roots are computed. `resolves`:

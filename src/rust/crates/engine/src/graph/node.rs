@@ -335,6 +335,11 @@ impl Node {
         let _ = self.results.set(results);
     }
 
+    /// What is recorded; `None` once it is computed.
+    pub fn operation(&self) -> Option<Operation> {
+        self.with_state(|state| state.ok().map(|expr| expr.op))
+    }
+
     /// Whether it is a call, which has no values.
     pub fn is_call(&self) -> bool {
         self.results.get().is_some()

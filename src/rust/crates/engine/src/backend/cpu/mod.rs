@@ -46,6 +46,8 @@ use verdigris_ops::loops::convert::Converter;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scan::Scan;
+use verdigris_ops::table::Rule;
+use verdigris_ops::OpId;
 
 struct Cpu;
 
@@ -295,6 +297,11 @@ impl Backend for Cpu {
         let out = self.allocate(values.len() * 4)?;
         grouped::search(values, table, strictly, &out)?;
         Ok(out)
+    }
+
+    fn keeps_at_once(&self, row: OpId, bytes: usize) -> bool {
+        // what is shorter takes less time than a buffer, and what leaves the cache takes memory's
+        (4 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row_cost::is_plain(row)
     }
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
