@@ -147,24 +147,7 @@ extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     if host_copy::is_natural(dtype) || handle.is_ordinary() {
         ptr::null()
     } else {
-        terminated_name(dtype).as_ptr()
-    }
-}
-
-const fn terminated_name(dtype: DType) -> &'static std::ffi::CStr {
-    match dtype {
-        DType::Bool8 => c"bool8",
-        DType::Int8 => c"int8",
-        DType::UInt8 => c"uint8",
-        DType::Int16 => c"int16",
-        DType::Int32 => c"int32",
-        DType::Int64 => c"int64",
-        DType::Float16 => c"float16",
-        DType::BFloat16 => c"bfloat16",
-        DType::Float32 => c"float32",
-        DType::Float64 => c"float64",
-        DType::Complex64 => c"complex64",
-        DType::Complex128 => c"complex128",
+        dtype.c_name().as_ptr()
     }
 }
 

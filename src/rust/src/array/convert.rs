@@ -4,7 +4,7 @@ use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::call_site::CallSite;
-use verdigris_ops::dtype::{DType, Kind};
+use verdigris_ops::dtype::{DType, Kind, Number};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::{device, handle};
@@ -88,10 +88,10 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
 /// dtype of their own.
 pub fn fits(x: SEXP, dtype: DType) -> bool {
     // NA has a bit pattern in the signed types alone
-    let (low, high, takes_na) = match dtype {
-        DType::Int8 => (-127, 127, true),
-        DType::Int16 => (-32767, 32767, true),
-        DType::UInt8 => (0, 255, false),
+    let reach = 1 << (8 * dtype.size().min(3));
+    let (low, high, takes_na) = match dtype.number() {
+        Number::Int if dtype.size() <= 2 => (1 - reach / 2, reach / 2 - 1, true),
+        Number::UInt => (0, reach - 1, false),
         _ => return false,
     };
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {

@@ -22,7 +22,7 @@ use verdigris_engine::memory;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::Result;
-use verdigris_ops::loops::{stored_as_computed, LOOPS};
+use verdigris_ops::loops::LOOPS;
 use verdigris_ops::rule::{self, Typed};
 use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
 use verdigris_ops::{id, OpId, Rule};
@@ -322,7 +322,7 @@ fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
 fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Option<(Source, u64)> {
     let row = op.row();
     let operands = met.iter().flatten().count();
-    let is_kept = stored_as_computed(dtype) || dtype == DType::Bool8;
+    let is_kept = dtype.is_natural() || dtype == DType::Bool8;
     if row.arity as usize != operands || row.result_class(class) != dtype.class() || !is_kept {
         return None;
     }

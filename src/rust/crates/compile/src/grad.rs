@@ -9,7 +9,7 @@ mod distribution;
 use std::collections::HashMap;
 
 use super::{Block, LocalArray, Operand, Register, Routine, Source, Statement};
-use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId, Rule};
 
@@ -411,7 +411,7 @@ impl Writer<'_, '_> {
         if let Rule::To(dtype) = op.row().rule {
             // from one float type to another
             return match d[0] {
-                Some(d) if matches!(dtype, DType::Float32 | DType::Float64 | DType::Float16 | DType::BFloat16) => {
+                Some(d) if dtype.is_float() => {
                     let class = std::mem::replace(
                         &mut self.class,
                         self.forward.out.registers[d.register().map_or(0, usize::from)],

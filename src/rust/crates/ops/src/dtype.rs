@@ -1,29 +1,100 @@
 //! Element types: how they are stored, in which register class they compute, how they promote.
 
+use std::ffi::CStr;
 use std::fmt;
 
-/// A stored element type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum DType {
-    /// One byte: 0, 1, or 2 for NA.
-    Bool8,
-    Int8,
-    /// No NA, as R's raw.
-    UInt8,
-    Int16,
-    /// NA is the smallest value, as in R.
-    Int32,
-    /// NA is the smallest value, as in bit64.
-    Int64,
-    Float16,
-    BFloat16,
-    Float32,
-    /// NA is R's NaN payload 1954.
-    Float64,
-    Complex64,
-    Complex128,
+/// What there is to know of a dtype.
+struct Row {
+    name: &'static CStr,
+    bytes: usize,
+    c_type: &'static str,
+    class: Class,
+    kind: Kind,
+    number: Number,
+    /// NA as it is stored, in the first bytes.
+    na: [u8; 16],
+    safetensors: Option<&'static str>,
 }
+
+/// How bits are read as a number, as DLPack and NumPy tell types of one width apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Number {
+    Bool,
+    Int,
+    UInt,
+    Float,
+    BFloat,
+    Complex,
+}
+
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $variant:ident: $name:literal, $bytes:literal, $c_type:literal, $class:ident, $kind:ident,
+       $number:ident, $na:expr, $safetensors:expr;)*) => {
+        /// A stored element type. Of two floats the later is the wider.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DType {
+            $($(#[$doc])* $variant),*
+        }
+
+        const ALL: &[DType] = &[$(DType::$variant),*];
+
+        static ROWS: [Row; ALL.len()] = [$(Row {
+            name: $name,
+            bytes: $bytes,
+            c_type: $c_type,
+            class: Class::$class,
+            kind: Kind::$kind,
+            number: Number::$number,
+            na: padded($na),
+            safetensors: $safetensors,
+        }),*];
+    };
+}
+
+const fn padded<const N: usize>(bytes: [u8; N]) -> [u8; 16] {
+    let mut out = [0; 16];
+    let mut at = 0;
+    while at < N {
+        out[at] = bytes[at];
+        at += 1;
+    }
+    out
+}
+
+/// R's NA of doubles: a quiet NaN whose low word is 1954.
+const NA_BITS: u64 = 0x7FF8_0000_0000_07A2;
+const NAN_BITS: u32 = 0x7FC0_0000;
+
+/// Twice the same bytes, as one number.
+const fn twice(x: u64, bytes: u32) -> [u8; 16] {
+    let bits = 8 * bytes;
+    ((x as u128) << bits | x as u128).to_ne_bytes()
+}
+
+// lint: wide
+#[rustfmt::skip]
+dtypes! {
+//  name in R, bytes, C type of storage (prelude.h), class that computes, kind of R, how it is read, NA, name in safetensors
+    /// One byte: 0, 1, or 2 for NA.
+    Bool8:      c"bool8",      1,  "u8",   I32,  Logical,   Bool,    [2],                      Some("BOOL");
+    Int8:       c"int8",       1,  "i8",   I32,  Integer,   Int,     i8::MIN.to_ne_bytes(),    Some("I8");
+    /// No NA, as R's raw.
+    UInt8:      c"uint8",      1,  "u8",   I32,  Integer,   UInt,    [0],                      Some("U8");
+    Int16:      c"int16",      2,  "i16",  I32,  Integer,   Int,     i16::MIN.to_ne_bytes(),   Some("I16");
+    /// NA is the smallest value, as in R.
+    Int32:      c"int32",      4,  "i32",  I32,  Integer,   Int,     i32::MIN.to_ne_bytes(),   Some("I32");
+    /// NA is the smallest value, as in bit64.
+    Int64:      c"int64",      8,  "i64",  I64,  Integer64, Int,     i64::MIN.to_ne_bytes(),   Some("I64");
+    Float16:    c"float16",    2,  "u16",  F32,  Double,    Float,   0x7FFF_u16.to_ne_bytes(), Some("F16");
+    BFloat16:   c"bfloat16",   2,  "u16",  F32,  Double,    BFloat,  0x7FFF_u16.to_ne_bytes(), Some("BF16");
+    Float32:    c"float32",    4,  "f32",  F32,  Double,    Float,   NAN_BITS.to_ne_bytes(),   Some("F32");
+    /// NA is R's NaN payload 1954.
+    Float64:    c"float64",    8,  "f64",  F64,  Double,    Float,   NA_BITS.to_ne_bytes(),    Some("F64");
+    Complex64:  c"complex64",  8,  "c64",  C64,  Complex,   Complex, twice(NAN_BITS as u64, 4), Some("C64");
+    Complex128: c"complex128", 16, "c128", C128, Complex,   Complex, twice(NA_BITS, 8),        None;
+}
+// lint: end
 
 /// The type of a value in a register while it is computed with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -48,49 +119,37 @@ pub enum Kind {
 }
 
 impl DType {
-    pub const ALL: [DType; 12] = [
-        DType::Bool8,
-        DType::Int8,
-        DType::UInt8,
-        DType::Int16,
-        DType::Int32,
-        DType::Int64,
-        DType::Float16,
-        DType::BFloat16,
-        DType::Float32,
-        DType::Float64,
-        DType::Complex64,
-        DType::Complex128,
-    ];
+    pub const ALL: [DType; ALL.len()] = {
+        let mut all = [DType::Bool8; ALL.len()];
+        let mut at = 0;
+        while at < ALL.len() {
+            all[at] = ALL[at];
+            at += 1;
+        }
+        all
+    };
+
+    const fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
 
     /// Bytes of one element.
     #[inline]
     pub const fn size(self) -> usize {
-        match self {
-            DType::Bool8 | DType::Int8 | DType::UInt8 => 1,
-            DType::Int16 | DType::Float16 | DType::BFloat16 => 2,
-            DType::Int32 | DType::Float32 => 4,
-            DType::Int64 | DType::Float64 | DType::Complex64 => 8,
-            DType::Complex128 => 16,
-        }
+        self.row().bytes
     }
 
     /// The name that people type, and the suffix of the load and store functions in `prelude.h`.
     pub const fn name(self) -> &'static str {
-        match self {
-            DType::Bool8 => "bool8",
-            DType::Int8 => "int8",
-            DType::UInt8 => "uint8",
-            DType::Int16 => "int16",
-            DType::Int32 => "int32",
-            DType::Int64 => "int64",
-            DType::Float16 => "float16",
-            DType::BFloat16 => "bfloat16",
-            DType::Float32 => "float32",
-            DType::Float64 => "float64",
-            DType::Complex64 => "complex64",
-            DType::Complex128 => "complex128",
+        match self.row().name.to_str() {
+            Ok(name) => name,
+            Err(_) => unreachable!(),
         }
+    }
+
+    /// The name as C reads it.
+    pub const fn c_name(self) -> &'static CStr {
+        self.row().name
     }
 
     pub fn from_name(name: &str) -> Option<DType> {
@@ -99,46 +158,49 @@ impl DType {
 
     /// The C type of the storage, as `prelude.h` names it.
     pub const fn c_type(self) -> &'static str {
-        match self {
-            DType::Bool8 | DType::UInt8 => "u8",
-            DType::Int8 => "i8",
-            DType::Int16 => "i16",
-            DType::Int32 => "i32",
-            DType::Int64 => "i64",
-            DType::Float16 | DType::BFloat16 => "u16",
-            DType::Float32 => "f32",
-            DType::Float64 => "f64",
-            DType::Complex64 => "c64",
-            DType::Complex128 => "c128",
-        }
+        self.row().c_type
     }
 
     #[inline]
     pub const fn class(self) -> Class {
-        match self {
-            DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Int32 => Class::I32,
-            DType::Int64 => Class::I64,
-            DType::Float16 | DType::BFloat16 | DType::Float32 => Class::F32,
-            DType::Float64 => Class::F64,
-            DType::Complex64 => Class::C64,
-            DType::Complex128 => Class::C128,
-        }
+        self.row().class
     }
 
     #[inline]
     pub const fn kind(self) -> Kind {
-        match self {
-            DType::Bool8 => Kind::Logical,
-            DType::Int8 | DType::UInt8 | DType::Int16 | DType::Int32 => Kind::Integer,
-            DType::Int64 => Kind::Integer64,
-            DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64 => Kind::Double,
-            DType::Complex64 | DType::Complex128 => Kind::Complex,
-        }
+        self.row().kind
+    }
+
+    /// How its bits are read.
+    pub const fn number(self) -> Number {
+        self.row().number
+    }
+
+    /// NA as it is stored; uint8 has none and takes 0.
+    pub fn na_bytes(self) -> &'static [u8] {
+        &self.row().na[..self.size()]
+    }
+
+    /// The name in the safetensors format; `None` for what that does not have.
+    pub const fn safetensors(self) -> Option<&'static str> {
+        self.row().safetensors
     }
 
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Double)
+    }
+
+    /// float16 or bfloat16.
+    #[inline]
+    pub const fn is_half(self) -> bool {
+        self.is_float() && self.size() == 2
+    }
+
+    /// Whether elements are stored as their class computes.
+    #[inline]
+    pub const fn is_natural(self) -> bool {
+        self.size() == self.class().size()
     }
 }
 

@@ -14,7 +14,7 @@ use verdigris_ops::{id, OpId, Rule};
 fn half(types: &[Typed]) -> Option<DType> {
     match types {
         [Typed::Value(Kind::Double), Typed::Array(dtype)] | [Typed::Array(dtype), Typed::Value(Kind::Double)] => {
-            matches!(dtype, DType::Float16 | DType::BFloat16).then_some(*dtype)
+            dtype.is_half().then_some(*dtype)
         }
         _ => None,
     }
@@ -27,7 +27,7 @@ pub fn concerns(op: OpId, types: &[Typed]) -> bool {
     if half(types).is_some() {
         return true;
     }
-    let narrow = |t: &Typed| matches!(t, Typed::Array(DType::Float32 | DType::Float16 | DType::BFloat16));
+    let narrow = |t: &Typed| matches!(t, Typed::Array(dtype) if dtype.class() == Class::F32);
     match (a.kind(), b.kind()) {
         (Kind::Integer64, Kind::Double) => matches!(a, Typed::Array(_)) || !narrow(b),
         (Kind::Double, Kind::Integer64) => matches!(b, Typed::Array(_)) || !narrow(a),

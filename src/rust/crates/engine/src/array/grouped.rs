@@ -32,7 +32,7 @@ impl Array {
         // 2 is NA
         let reaches_na = self.dtype() == DType::Bool8 && low.saturating_add(bins as i64) > 2;
         let values = match self.dtype() {
-            DType::Float16 | DType::BFloat16 => self.cast(DType::Float32, None)?,
+            dtype if dtype.is_half() => self.cast(DType::Float32, None)?,
             DType::Bool8 if reaches_na => self.cast(DType::Int32, None)?,
             _ => self.clone(),
         };

@@ -35,7 +35,7 @@ fn product_dtype(a: DType, b: DType) -> DType {
 /// The dtype that matrices are factored in.
 pub fn factor_dtype(dtype: DType) -> DType {
     match dtype {
-        DType::Float16 | DType::BFloat16 => DType::Float32,
+        dtype if dtype.is_half() => DType::Float32,
         dtype if dtype.kind() < Kind::Double => DType::Float64,
         dtype => dtype,
     }
@@ -101,7 +101,7 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     let first = product_factor(&a.cast(dtype, None)?, m, k)?;
     let second = product_factor(&b.cast(dtype, None)?, k, n)?;
     let own = m == n && m > 1 && is_own_transpose(&first, &second);
-    let single = options.precision == Precision::Float32 && !matches!(dtype, DType::Float16 | DType::BFloat16);
+    let single = options.precision == Precision::Float32 && !dtype.is_half();
     let upper = own && single && options.halves.unwrap_or(m >= SYRK_FROM);
     let output = backend.allocate(m * n * dtype.size())?;
     let (batch, precision) = (Batch::ONE, options.precision);

@@ -63,12 +63,7 @@ impl Array {
 
     /// `reduce_groups`, but what is added in float64 becomes float32 in the end where the elements are no wider.
     pub fn reduce_groups_in_width(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
-        self.reduced(
-            reduction,
-            na_rm,
-            groups,
-            matches!(self.dtype(), DType::Float32 | DType::Float16 | DType::BFloat16),
-        )
+        self.reduced(reduction, na_rm, groups, self.dtype().class() == Class::F32)
     }
 
     /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the

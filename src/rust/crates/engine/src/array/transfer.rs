@@ -150,8 +150,7 @@ impl Array {
                 }
             }
         };
-        let half = matches!(dtype, DType::Float16 | DType::BFloat16);
-        let convert = (dtype != wire && dtype.size() <= wire.size() && !half).then_some((wire, dtype));
+        let convert = (dtype != wire && dtype.size() <= wire.size() && !dtype.is_half()).then_some((wire, dtype));
         let brought = convert.map_or(wire, |_| dtype);
         // SAFETY: the caller's promise.
         let ahead = memory::made_by(site.clone(), || unsafe { backend::of(device)?.upload_ahead(source, convert) })?;

@@ -1,7 +1,7 @@
 //! Type strings of the CUDA Array Interface (version 3) and of NumPy's array interface, from which it comes:
 //! <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>.
 
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind, Result};
 
 /// The type string of a dtype, with the byte order of this machine.
@@ -9,13 +9,13 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// # Errors
 /// `DType` for bfloat16, which has none.
 pub fn typestr(dtype: DType) -> Result<String> {
-    let code = match dtype {
-        DType::Bool8 => 'b',
-        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 'i',
-        DType::UInt8 => 'u',
-        DType::Float16 | DType::Float32 | DType::Float64 => 'f',
-        DType::Complex64 | DType::Complex128 => 'c',
-        DType::BFloat16 => {
+    let code = match dtype.number() {
+        Number::Bool => 'b',
+        Number::Int => 'i',
+        Number::UInt => 'u',
+        Number::Float => 'f',
+        Number::Complex => 'c',
+        Number::BFloat => {
             return Err(Error::new(Kind::DType, "array interfaces have no type for bfloat16")
                 .advise("Cast it with `gpu_cast(x, \"float32\")`, or exchange it by `as_dlpack()`."));
         }

@@ -15,7 +15,7 @@ use crate::array::Array;
 use crate::backend;
 use crate::disk::{self, Part};
 use crate::interop::any_na;
-use crate::interop::safetensors::{dtype_of, malformed, name_of, Entry, Header, LONGEST};
+use crate::interop::safetensors::{dtype_of, malformed, Entry, Header, LONGEST};
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
 use crate::memory::host_pool::Block;
@@ -218,11 +218,11 @@ pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Resul
     for item in items {
         let mut shape = item.dim.clone();
         let (array, name) = match item.stored()? {
-            Stored::AsItIs => (item.array.clone(), name_of(item.array.dtype())),
-            Stored::Int8 => (item.array.cast(DType::Int8, None)?, name_of(DType::Int8)),
+            Stored::AsItIs => (item.array.clone(), item.array.dtype().safetensors()),
+            Stored::Int8 => (item.array.cast(DType::Int8, None)?, DType::Int8.safetensors()),
             Stored::Pairs => {
                 shape.push(2);
-                (item.array.clone(), name_of(DType::Float64))
+                (item.array.clone(), DType::Float64.safetensors())
             }
         };
         let dtype = name.unwrap_or_default().to_string();

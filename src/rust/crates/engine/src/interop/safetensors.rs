@@ -31,26 +31,8 @@ pub struct Header {
     pub metadata: Vec<(String, String)>,
 }
 
-/// The format's name of a dtype; None for complex128, which it does not have.
-pub const fn name_of(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
-        DType::Bool8 => "BOOL",
-        DType::Int8 => "I8",
-        DType::UInt8 => "U8",
-        DType::Int16 => "I16",
-        DType::Int32 => "I32",
-        DType::Int64 => "I64",
-        DType::Float16 => "F16",
-        DType::BFloat16 => "BF16",
-        DType::Float32 => "F32",
-        DType::Float64 => "F64",
-        DType::Complex64 => "C64",
-        DType::Complex128 => return None,
-    })
-}
-
 pub fn dtype_of(name: &str) -> Option<DType> {
-    DType::ALL.into_iter().find(|&d| name_of(d) == Some(name))
+    DType::ALL.into_iter().find(|&d| d.safetensors() == Some(name))
 }
 
 /// Bits of an element; None for a type that is not in the specification.

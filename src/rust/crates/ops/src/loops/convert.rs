@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use super::{stored_as_computed, BLOCK};
+use super::BLOCK;
 use super::{Loop, Store, LOOPS, STORES};
 use crate::dtype::DType;
 use crate::OpId;
@@ -39,8 +39,8 @@ impl Converter {
     /// None where `from` is not a dtype that is stored as it computes, as all of R's types are.
     pub fn new(from: DType, to: DType) -> Option<Converter> {
         let op = OpId::cast(to);
-        let body = LOOPS[op.0 as usize][from.class() as usize].filter(|_| stored_as_computed(from))?;
-        let store = (!stored_as_computed(to)).then(|| STORES[to as usize]);
+        let body = LOOPS[op.0 as usize][from.class() as usize].filter(|_| from.is_natural())?;
+        let store = (!to.is_natural()).then(|| STORES[to as usize]);
         Some(Converter { body, store, op, from: from.size(), to: to.size() })
     }
 

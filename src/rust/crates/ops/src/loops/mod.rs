@@ -4,7 +4,7 @@ pub mod convert;
 
 use std::ffi::c_void;
 
-use crate::dtype::{Class, DType};
+use crate::dtype::Class;
 use crate::reduction::Reduction;
 
 /// Computes `n` elements: result, operands, index of the first element, count, flag word.
@@ -104,10 +104,5 @@ pub struct Scanning {
 
 /// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.
 pub const BLOCK: usize = 1024;
-
-/// Whether elements of a dtype are stored as their class computes, so that a block of them needs no load.
-pub fn stored_as_computed(dtype: DType) -> bool {
-    !matches!(dtype, DType::Bool8 | DType::Int8 | DType::UInt8 | DType::Int16 | DType::Float16 | DType::BFloat16)
-}
 
 include!(concat!(env!("OUT_DIR"), "/loops.rs"));

@@ -16,7 +16,7 @@ use verdigris_compile::Failed;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
-use verdigris_ops::loops::{stored_as_computed, BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
+use verdigris_ops::loops::{BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use verdigris_ops::parallel::{goes_on, spread};
 
 /// So many blocks are one where nothing is kept between instructions.
@@ -56,7 +56,7 @@ fn long_runs(view: &View, access: Access) -> Option<usize> {
         _ if view.layout.strides().first() == Some(&1) => view.layout.shape()[0],
         _ => return None,
     };
-    (run >= LONG && stored_as_computed(view.dtype)).then_some(run)
+    (run >= LONG && view.dtype.is_natural()).then_some(run)
 }
 
 /// A plan with its registers placed.
@@ -105,7 +105,7 @@ impl<'a> Schedule<'a> {
                     let (input, access) = (*input as usize, plan.inputs[*input as usize].access);
                     if long_runs(&bound.inputs[input], access).is_some() {
                         Location::Run(take(&mut free), input)
-                    } else if matches!(access, Access::Linear) && stored_as_computed(plan.inputs[input].dtype) {
+                    } else if matches!(access, Access::Linear) && plan.inputs[input].dtype.is_natural() {
                         Location::Input(input)
                     } else {
                         Location::Slot(take(&mut free))
@@ -500,7 +500,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     // there: the loops' pointers do not alias
     let written = plan.outputs.iter().position(|&(register, dtype)| {
         let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
-        register == last && computed && stored_as_computed(dtype) && plan.class(register) == dtype.class()
+        register == last && computed && dtype.is_natural() && plan.class(register) == dtype.class()
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
     let written = written.filter(|&k| !twice && bound.inputs.iter().all(|v| v.buffer.address != outputs[k].address));

@@ -11,25 +11,6 @@ use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::raw_slice;
-use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
-
-/// The NA of a dtype as stored bytes; uint8 has none and takes 0.
-pub fn na_bytes(dtype: DType) -> Vec<u8> {
-    match dtype {
-        DType::Bool8 => vec![2],
-        DType::Int8 => vec![0x80],
-        DType::UInt8 => vec![0],
-        DType::Int16 => i16::MIN.to_ne_bytes().to_vec(),
-        DType::Int32 => NA_I32.to_ne_bytes().to_vec(),
-        DType::Int64 => NA_I64.to_ne_bytes().to_vec(),
-        DType::Float16 => 0x7FFFu16.to_ne_bytes().to_vec(),
-        DType::BFloat16 => 0x7FFFu16.to_ne_bytes().to_vec(),
-        DType::Float32 => f32::NAN.to_ne_bytes().to_vec(),
-        DType::Float64 => NA_F64.to_ne_bytes().to_vec(),
-        DType::Complex64 => [f32::NAN.to_ne_bytes(), f32::NAN.to_ne_bytes()].concat(),
-        DType::Complex128 => [NA_F64.to_ne_bytes(), NA_F64.to_ne_bytes()].concat(),
-    }
-}
 
 pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     let size = std::mem::size_of::<T>();
@@ -70,7 +51,7 @@ pub(super) fn made<T>(
 
 /// The NA of a dtype as the word that its elements move as.
 fn na_word<T: Copy>(dtype: DType) -> T {
-    let na = na_bytes(dtype);
+    let na = dtype.na_bytes();
     // SAFETY: the bytes are an element's, and words are plain.
     unsafe { na.as_ptr().cast::<T>().read_unaligned() }
 }

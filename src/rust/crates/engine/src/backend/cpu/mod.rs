@@ -24,8 +24,6 @@ mod unique;
 mod walk;
 
 pub(crate) use assign::set;
-#[cfg(not(target_os = "macos"))] // of CUDA's selections
-pub(crate) use gather::na_bytes;
 pub(crate) use gather::{join_rows, take_axes};
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -3,7 +3,7 @@
 use super::blocks::{Schedule, Scratch};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
-use verdigris_ops::loops::{stored_as_computed, BLOCK};
+use verdigris_ops::loops::BLOCK;
 use verdigris_ops::loops::{SCANS, STORES};
 use verdigris_ops::parallel::stoppable;
 use verdigris_ops::scalar::Scalar;
@@ -41,7 +41,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
             }
             // SAFETY: as above, and `out` has bound.n elements of the dtype, whose class the results have.
             let status = unsafe {
-                if stored_as_computed(dtype) {
+                if dtype.is_natural() {
                     let direct = out.as_mut_ptr().add(i * size);
                     (f.scan)(state.as_mut_ptr().cast(), direct.cast(), values.cast(), n as i32)
                 } else {

@@ -14,7 +14,7 @@ use dlpark::{DlpackFlags, ManagedTensorBase};
 
 use self::export::Keep;
 use super::host_memory;
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind, Result};
 
 mod export;
@@ -232,21 +232,15 @@ fn malformed(error: dlpark::tensor::Error) -> Error {
 }
 
 fn data_type(dtype: DType) -> DLDataType {
-    match dtype {
-        DType::Bool8 => DLDataType::BOOL,
-        DType::Int8 => DLDataType::I8,
-        DType::UInt8 => DLDataType::U8,
-        DType::Int16 => DLDataType::I16,
-        DType::Int32 => DLDataType::I32,
-        DType::Int64 => DLDataType::I64,
-        // dlpark names these two only with its feature `half`
-        DType::Float16 => DLDataType::scalar(DLDataTypeCode::FLOAT, 16),
-        DType::BFloat16 => DLDataType::scalar(DLDataTypeCode::BFLOAT, 16),
-        DType::Float32 => DLDataType::F32,
-        DType::Float64 => DLDataType::F64,
-        DType::Complex64 => DLDataType::C64,
-        DType::Complex128 => DLDataType::C128,
-    }
+    let code = match dtype.number() {
+        Number::Bool => DLDataTypeCode::BOOL,
+        Number::Int => DLDataTypeCode::INT,
+        Number::UInt => DLDataTypeCode::UINT,
+        Number::Float => DLDataTypeCode::FLOAT,
+        Number::BFloat => DLDataTypeCode::BFLOAT,
+        Number::Complex => DLDataTypeCode::COMPLEX,
+    };
+    DLDataType::scalar(code, 8 * dtype.size() as u8)
 }
 
 // ---- names, for messages and printing ------------------------------------------------------------

@@ -310,8 +310,7 @@ impl Cuda {
     /// How elements are converted while they are copied; None where the device had better do it: halves are
     /// made by a few instructions there, and by branches here.
     fn conversion(wire: DType, dtype: DType, n: usize) -> Option<Converter> {
-        let half = matches!(dtype, DType::Float16 | DType::BFloat16);
-        if half && n > SMALL_HALVES {
+        if dtype.is_half() && n > SMALL_HALVES {
             return None;
         }
         Converter::new(wire, dtype)

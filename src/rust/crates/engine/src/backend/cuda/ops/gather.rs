@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::backend::cpu::na_bytes;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Args, Kernel};
 use crate::memory::buffer::{Buffer, View};
@@ -60,7 +59,7 @@ pub(crate) fn gather(cuda: &Cuda, source: &View, positions: &View, n: usize, out
     let kernel = cuda.kernel(&format!("gather/{size}"), || gather_source(size), &format!("gather_{size}"))?;
     let mut args = Args::new();
     args.push(source.address()).push(source.len() as i64).push(positions.address()).push(n as i64);
-    args.push_bytes(&na_bytes(source.dtype)).push(output);
+    args.push_bytes(source.dtype.na_bytes()).push(output);
     cuda.launch(&kernel, grid(cuda, n.div_ceil(4)), [THREADS, 1, 1], 0, &mut args)
 }
 

@@ -6,7 +6,7 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::natural_dtype;
-use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::tree;
@@ -21,7 +21,7 @@ const WARPS: usize = 8;
 
 /// Whether elements of a dtype are counted as they are stored.
 pub(crate) fn counts(dtype: DType) -> bool {
-    !matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Complex64 | DType::Complex128)
+    !dtype.is_half() && dtype.kind() != Kind::Complex
 }
 
 /// Whether a class is reduced by code as it is.
