@@ -1,6 +1,8 @@
-// The end of every entry: R code may run, and no Rust frame is alive.
+// The end of every entry: R code may run. No frame of Rust is alive but that of an entry, which owns nothing.
 #include "entry.h"
 #include "helpers.h"
+
+SEXP vg_entry_returned(SEXP result) { return vg_returned(result); }
 
 SEXP vg_tell_freed(SEXP result) {
   PROTECT(result);

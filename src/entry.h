@@ -11,6 +11,8 @@ SEXP vg_next_freed(void);
 
 SEXP vg_tell_freed(SEXP result);     // calls them; returns `result`
 
+SEXP vg_entry_returned(SEXP result); // vg_returned(), for Rust
+
 void vg_take_interrupt(SEXP result); // of one that came while Rust ran, as R does after what may not be interrupted
 
 // What the Rust body has left to do is done.

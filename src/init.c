@@ -1,7 +1,5 @@
-// R's side of the library: a C function for every entry, and their registration.
-//
-// An entry's body is Rust and returns normally even where it fails: the condition waits in vg_pending and is raised
-// here, where no Rust frame is left to be jumped over.
+// R's side of the library: what R can call. Entries are defined in Rust (rust/src/entries), or here in C where they
+// apply R's rules around a call of Rust.
 #include "altrep-array.h"
 #include "altrep-host.h"
 #include "attributes.h"
@@ -19,52 +17,16 @@
 #include "target.h"
 #include "torch_bridge.h"
 #include "unwind.h"
-
 #include <R_ext/BLAS.h>
-
-#define ARGUMENTS_0 void
-#define ARGUMENTS_1 SEXP a
-#define ARGUMENTS_2 ARGUMENTS_1, SEXP b
-#define ARGUMENTS_3 ARGUMENTS_2, SEXP c
-#define ARGUMENTS_4 ARGUMENTS_3, SEXP d
-#define ARGUMENTS_5 ARGUMENTS_4, SEXP e
-#define ARGUMENTS_6 ARGUMENTS_5, SEXP f
-#define ARGUMENTS_7 ARGUMENTS_6, SEXP g
-#define ARGUMENTS_8 ARGUMENTS_7, SEXP h
-#define ARGUMENTS_9 ARGUMENTS_8, SEXP i
-#define ARGUMENTS_10 ARGUMENTS_9, SEXP j
-#define VALUES_0
-#define VALUES_1 a
-#define VALUES_2 VALUES_1, b
-#define VALUES_3 VALUES_2, c
-#define VALUES_4 VALUES_3, d
-#define VALUES_5 VALUES_4, e
-#define VALUES_6 VALUES_5, f
-#define VALUES_7 VALUES_6, g
-#define VALUES_8 VALUES_7, h
-#define VALUES_9 VALUES_8, i
-#define VALUES_10 VALUES_9, j
-
-#define ENTRY(name, n) SEXP vg_##name(ARGUMENTS_##n);
-#include "entries.h"
-#undef ENTRY
-
-#define ENTRY(name, n)                                                                             \
-  static SEXP C_##name(ARGUMENTS_##n) {                                                            \
-    return vg_returned(vg_##name(VALUES_##n));                                                     \
-  }
-#include "entries.h"
-#undef ENTRY
+#include <string.h>
 
 // Rust.
 void vg_init(void);
 void vg_register_blas(DL_FUNC gemm, DL_FUNC gemv, DL_FUNC syrk);
+int vg_entries(R_CallMethodDef *out); // entries/mod.rs: how many there are; copies them unless `out` is NULL
 
-#define ENTRY(name, n) {"C_" #name, (DL_FUNC)C_##name, n},
 static const R_CallMethodDef entries[] = {
-#include "entries.h"
     {"C_unary", (DL_FUNC)C_unary, 4},
-    {"C_copy_attributes", (DL_FUNC)C_copy_attributes, 2},
     {"C_holds_array", (DL_FUNC)C_holds_array, 1},
     {"C_collect_ordinary", (DL_FUNC)C_collect_ordinary, 1},
     {"C_torch_start", (DL_FUNC)C_torch_start, 3},
@@ -78,7 +40,6 @@ static const R_CallMethodDef entries[] = {
     {"C_method_beside", (DL_FUNC)C_method_beside, 1},
     {"C_other_method_called", (DL_FUNC)C_other_method_called, 0},
     {NULL, NULL, 0}};
-#undef ENTRY
 
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
@@ -91,8 +52,17 @@ static const R_ExternalMethodDef externals[] = {
     {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1},
     {"C_recycled", (DL_FUNC)C_recycled, 3}, {"C_warning_fate", (DL_FUNC)C_warning_fate, 0}, {NULL, NULL, 0}};
 
+// R takes one list of all.
+static void register_entries(DllInfo *dll) {
+  int of_rust = vg_entries(NULL);
+  R_CallMethodDef *all = (R_CallMethodDef *)R_alloc(of_rust + sizeof entries / sizeof *entries, sizeof *all);
+  vg_entries(all);
+  memcpy(all + of_rust, entries, sizeof entries);
+  R_registerRoutines(dll, NULL, all, NULL, externals);
+}
+
 void R_init_verdigris(DllInfo *dll) {
-  R_registerRoutines(dll, NULL, entries, NULL, externals);
+  register_entries(dll);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   vg_init_holders();

@@ -80,7 +80,7 @@ R
 calls() { # DEVICE [COMMAND ...]
   local device=$1 r k=0; shift
   rm -f "$work"/out*
-  "$@" R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --separate-threads=yes --dump-before=vg_counters" \
+  "$@" R --vanilla --no-echo --min-nsize=20M --min-vsize=300M -d "${valgrind[*]} --separate-threads=yes --dump-before=C_counters" \
     -f "$script" --args "$work/names" "$device" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
   r=$(Rscript --vanilla -e 'cat(sub("[.][0-9]+$", "", getRversion()))')
   while read -r name; do

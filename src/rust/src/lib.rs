@@ -6,8 +6,7 @@
 //! - `r`: R's API. Calls that may jump, conditions, ordinary values, external pointers, finalizers, garbage collection,
 //!   options.
 //! - `array`: arrays as R vectors. Handles, host copies, lazy cells, conversion, attributes, ALTREP.
-//! - `entries`: the functions that `.Call` reaches. An entry is declared in `../../entries.h`, defined by `entry!` and
-//!   run by `entries::entry`.
+//! - `entries`: the functions that `.Call` reaches, defined and registered by `entries!`.
 //!
 //! R's API is used on the main thread only, and no frame with something to drop may be alive where R jumps: see
 //! `r::protect`.

@@ -8,6 +8,7 @@ use verdigris_ops::dtype::{DType, Kind, Number};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::{device, handle};
+use crate::r::typed::{FromR, IntoR};
 use crate::r::{self, values, SEXP};
 
 /// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
@@ -114,5 +115,33 @@ pub fn device(x: SEXP) -> Result<Device> {
             Ok(ordinal) => error.advise(format!("Did you mean \"cuda:{ordinal}\"?")),
             Err(_) => error,
         })?)
+    }
+}
+
+// ---- arguments and results of entries ----------------------------------------------------------------
+
+impl FromR for Device {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Device> {
+        device(x)
+    }
+}
+
+/// Its name.
+impl IntoR for Device {
+    fn into_r(self) -> SEXP {
+        r::string(&self.to_string())
+    }
+}
+
+impl FromR for Array {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Array> {
+        array(x)
+    }
+}
+
+/// A vector without attributes but its class.
+impl IntoR for Array {
+    fn into_r(self) -> SEXP {
+        handle::wrap(self)
     }
 }

@@ -10,8 +10,8 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::OpId;
 
-use crate::array::{attributes, convert, handle};
-use crate::entry;
+use crate::array::{attributes, convert, device, handle};
+use crate::entries::entry::{entries, for_c};
 use crate::r::{self, call_site, preserve, values, SEXP};
 
 /// The array of x, and whether it is one already.
@@ -44,13 +44,15 @@ fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
     values::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
 }
 
-entry! {
+entries! {
     /// An array of x (moved and cast if it is one) with its shape and names.
-    fn upload(x, dtype, device, call) {
-        let dtype = values::dtype(dtype)?;
+    fn upload(x: SEXP, dtype: Option<DType>, device: Option<Device>, call: SEXP) -> Result<SEXP> {
         let array = match given(x)? {
             Some(array) => {
-                let array = if r::is_null(device) { array } else { array.to_device(convert::device(device)?)? };
+                let array = match device {
+                    Some(device) => array.to_device(device)?,
+                    None => array,
+                };
                 match dtype {
                     Some(dtype) => array.cast(dtype, cast_site(&array, dtype, call))?,
                     None => array,
@@ -60,7 +62,7 @@ entry! {
                 // a large array keeps the call for messages of full devices
                 let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && call_site::is_light(call);
                 let site = if kept { call_site::of(call) } else { None };
-                convert::upload(x, dtype, convert::device(device)?, site)?
+                convert::upload(x, dtype, device.map_or_else(device::current, Ok)?, site)?
             }
         };
         Ok(handle::wrap_like(array, x))
@@ -68,8 +70,7 @@ entry! {
 
     /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that
     /// nobody else holds is not copied: its memory becomes the array's.
-    fn result(x, dtype, device) {
-        let (dtype, device) = (values::dtype(dtype)?, convert::device(device)?);
+    fn result(x: SEXP, dtype: Option<DType>, device: Device) -> Result<SEXP> {
         let array = match lying_alone(x) {
             Some((address, own)) if device == Device::Cpu && dtype.is_none_or(|dtype| dtype == own) => {
                 let n = r::len(x);
@@ -83,33 +84,33 @@ entry! {
         Ok(handle::wrap_like(array, x))
     }
 
-    fn cast(x, dtype, call) {
+    fn cast(x: SEXP, dtype: Option<DType>, call: SEXP) -> Result<SEXP> {
         let array = convert::array(x)?;
-        let dtype = values::dtype(dtype)?.unwrap_or(array.dtype());
+        let dtype = dtype.unwrap_or(array.dtype());
         let site = cast_site(&array, dtype, call);
         Ok(handle::wrap_like(array.cast(dtype, site)?, x))
     }
 
-    fn to_device(x, device) {
-        Ok(handle::wrap_like(convert::array(x)?.to_device(convert::device(device)?)?, x))
-    }
-
     /// The same elements as a new vector without attributes.
-    fn bare(x) {
-        Ok(handle::bare(convert::array(x)?))
+    fn bare(x: Array) -> SEXP {
+        handle::bare(x)
     }
 
     /// The values of this moment as a new vector without attributes, whatever is written to the memory of x later.
-    fn frozen(x) {
-        Ok(handle::bare(convert::array(x)?.fixed()?))
+    fn frozen(x: Array) -> Result<SEXP> {
+        Ok(handle::bare(x.fixed()?))
     }
 
     /// Gives a bare vector the class that its attributes ask for, in place.
-    fn classed(x) {
-        Ok(attributes::classed(x))
+    fn classed(x: SEXP) -> SEXP {
+        attributes::classed(x)
     }
 
-    fn is_array(x) {
-        Ok(r::logical(handle::is_array(x)))
+    fn is_array(x: SEXP) -> bool {
+        handle::is_array(x)
     }
+}
+
+for_c! {
+    upload(x, dtype, device, call);
 }

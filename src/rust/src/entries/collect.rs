@@ -11,55 +11,51 @@ use verdigris_ops::scalar::NA_I64;
 
 use crate::array::handle::{self, Diagonal, Handle};
 use crate::array::{attributes, convert, host_copy, host_vector};
+use crate::entries::entry::{entries, for_c};
 use crate::entries::reduce::DEFER;
-use crate::entry;
-use crate::r::{self, call_site, values, SEXP};
+use crate::r::{self, call_site, SEXP};
 
 /// Elements that lie before those that are shown are computed with them, up to so many.
 const SHOWN: usize = 1 << 20;
 
 /// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
-fn part(x: SEXP, from: SEXP, n: SEXP) -> Result<(Array, usize, usize)> {
-    let (from, n) = (values::size(from, "from")?, values::size(n, "n")?);
-    let array = convert::array(x)?;
+fn part(array: Array, from: usize, n: usize) -> Result<Array> {
     if from > array.len() || n > array.len() - from {
         return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
     }
     let prefix = if from + n <= SHOWN { array.leading(from + n)? } else { None };
-    Ok((prefix.unwrap_or(array), from, n))
+    Ok(prefix.unwrap_or(array))
 }
 
-entry! {
-    /// All elements as an ordinary vector without attributes.
-    fn collect(x) {
-        let array = convert::array(x)?;
-        host_vector::read(&array, 0, array.len())
+/// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it,
+/// since its error where there is no memory could not pass through here.
+fn collect_into(array: Array, out: SEXP) -> Result<SEXP> {
+    let n = array.len();
+    if r::kind_of(out) != host_copy::r_type(array.dtype()) || r::len(out) != n {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            "a vector to collect into has the type and the length of the array",
+        ));
     }
+    // SAFETY: an ordinary vector of n elements of this type.
+    unsafe { host_copy::read(&array, 0, n, host_vector::start(out))? };
+    Ok(out)
+}
 
-    /// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it,
-    /// since its error where there is no memory could not pass through here.
-    fn collect_into(x, out) {
-        let array = convert::array(x)?;
-        let n = array.len();
-        if r::kind_of(out) != host_copy::r_type(array.dtype()) || r::len(out) != n {
-            return Err(Error::new(
-                ErrorKind::Argument,
-                "a vector to collect into has the type and the length of the array",
-            ));
-        }
-        // SAFETY: an ordinary vector of n elements of this type.
-        unsafe { host_copy::read(&array, 0, n, host_vector::start(out))? };
-        Ok(out)
+entries! {
+    /// All elements as an ordinary vector without attributes.
+    fn collect(x: Array) -> Result<SEXP> {
+        host_vector::read(&x, 0, x.len())
     }
 
     /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of
     /// base R that only read their arguments. NULL where that memory is not in R's representation, or where someone
     /// else may write.
-    fn lend(x) {
+    fn lend(x: SEXP) -> Result<Option<SEXP>> {
         let array = convert::array(x)?;
         let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
         if array.device() != Device::Cpu || !as_r || array.is_empty() || array.is_volatile() {
-            return Ok(r::null());
+            return Ok(None);
         }
         let view = array.contiguous()?;
         let (kind, n, start) = (host_copy::r_type(view.dtype), view.len(), view.address() as *mut u8);
@@ -69,59 +65,57 @@ entry! {
             attributes::copy_shape(x, out);
             r::MARK_NOT_MUTABLE(out);
             r::Rf_unprotect(1);
-            Ok(out)
+            Ok(Some(out))
         }
     }
 
     /// All elements as an ordinary vector without attributes, of the type of another dtype unless that is NULL. Where
     /// that is worth it they are read when R asks for them.
-    fn as_vector(x, dtype, call) {
-        let array = convert::array(x)?;
-        let dtype = values::dtype(dtype)?;
-        if let Some(vector) = handle::later(&array, dtype.unwrap_or(array.dtype()), DEFER.load(Ordering::Relaxed))? {
+    fn as_vector(x: Array, dtype: Option<DType>, call: SEXP) -> Result<SEXP> {
+        if let Some(vector) = handle::later(&x, dtype.unwrap_or(x.dtype()), DEFER.load(Ordering::Relaxed))? {
             return Ok(handle::vector(vector));
         }
         match dtype {
-            Some(dtype) => host_vector::read_as(&array, dtype, call_site::of(call)),
-            None => host_vector::read(&array, 0, array.len()),
+            Some(dtype) => host_vector::read_as(&x, dtype, call_site::of(call)),
+            None => host_vector::read(&x, 0, x.len()),
         }
     }
 
     /// Whether x is an ordinary vector, with attributes or without, whose elements are on a device alone.
-    fn is_unread(x) {
-        let Some(vector) = handle::ordinary(x).filter(|_| r::len(x) > 1) else { return Ok(r::logical(false)) };
-        Ok(r::logical(!vector.has_host() && vector.unread(vector.device())?.is_some()))
+    fn is_unread(x: SEXP) -> Result<bool> {
+        let Some(vector) = handle::ordinary(x).filter(|_| r::len(x) > 1) else { return Ok(false) };
+        Ok(!vector.has_host() && vector.unread(vector.device())?.is_some())
     }
 
     /// `diag(value, rows, columns)` as an ordinary vector, whose elements are written when R asks for them.
-    fn diagonal(value, rows, columns) {
-        let value = values::number(value, "value")?;
-        let (rows, columns) = (values::size(rows, "nrow")?, values::size(columns, "ncol")?);
-        verdigris_engine::memory::fallible::product([rows, columns, 8].into_iter())?;
+    fn diagonal(value: f64, rows as "nrow": usize, columns as "ncol": usize) -> Result<SEXP> {
+        verdigris_engine::memory::fallible::product([rows, columns, 8])?;
         Ok(handle::vector(Handle::diagonal(Diagonal { value, rows, columns })))
     }
 
     /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
-    fn collect_integer64(x) {
-        let array = convert::array(x)?;
-        host_vector::read_integer64(&array)
+    fn collect_integer64(x: Array) -> Result<SEXP> {
+        host_vector::read_integer64(&x)
     }
 
     /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
     /// stays so, unless many elements lie before these.
-    fn fetch(x, from, n) {
-        let (array, from, n) = part(x, from, n)?;
-        host_vector::read(&array, from, n)
+    fn fetch(x: Array, from: usize, n: usize) -> Result<SEXP> {
+        host_vector::read(&part(x, from, n)?, from, n)
     }
 
     /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type
     /// for.
-    fn digits(x, from, n) {
-        let (array, from, n) = part(x, from, n)?;
-        let array = array.cast(DType::Int64, None)?;
+    fn digits(x: Array, from: usize, n: usize) -> Result<SEXP> {
+        let array = part(x, from, n)?.cast(DType::Int64, None)?;
         let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
         host_copy::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);
         array.read(from, HostMut::Integer64(&mut values))?;
         Ok(r::strings(values.iter().map(|&v| if v == NA_I64 { "NA".into() } else { v.to_string() })))
     }
+}
+
+for_c! {
+    collect(x);
+    collect_into(x, out);
 }

@@ -18,9 +18,10 @@ use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 
 use crate::array::{convert, handle};
-use crate::entries::module::{pointed, pointer, strings, Pointed};
-use crate::entries::random;
-use crate::entry;
+use crate::entries::entry::entries;
+use crate::entries::module::{pointed, pointer, Pointed};
+use crate::entries::random::Key;
+use crate::r::typed::{FromR, IntoR};
 use crate::r::{self, call_site, values, List, SEXP, SEXPTYPE};
 
 /// A function that was compiled for types of arguments.
@@ -35,6 +36,18 @@ struct Variant {
 impl Pointed for Variant {
     fn tag() -> SEXP {
         r::known_symbol!(c"verdigris_routine")
+    }
+}
+
+impl FromR for &Variant {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Self> {
+        pointed(x)
+    }
+}
+
+impl IntoR for Variant {
+    fn into_r(self) -> SEXP {
+        pointer(self)
     }
 }
 
@@ -366,14 +379,9 @@ fn refused(refusal: Refusal, name: &str, scope: &Surroundings) -> Error {
     Error::new(ErrorKind::Compile, message).advise(refusal.remedy)
 }
 
-fn list_items(x: SEXP) -> Vec<SEXP> {
-    // SAFETY: a list, read within its length.
-    (0..r::len(x)).map(|k| unsafe { r::VECTOR_ELT(x, k as isize) }).collect()
-}
-
-fn given_types(args: SEXP, whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
+fn given_types(args: &[SEXP], whole: SEXP) -> Result<Vec<Option<ArgumentType>>> {
     let mut types = Vec::new();
-    for (k, x) in list_items(args).into_iter().enumerate() {
+    for (k, &x) in args.iter().enumerate() {
         // SAFETY: a logical vector of the same length.
         let whole = unsafe { r::LOGICAL_ELT(whole, k as isize) } == 1;
         types.push(match r::is_null(x) {
@@ -460,29 +468,30 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
     Ok(wanted)
 }
 
-entry! {
+entries! {
     /// Compiles function 1 of `functions` for the types of arguments (NULL where one is not given).
-    fn routine_compile(functions, scopes, args, whole, bounds, wrt, stack) {
+    fn routine_compile(
+        functions: SEXP,
+        scopes: SEXP,
+        args: Vec<SEXP>,
+        whole: SEXP,
+        bounds: SEXP,
+        wrt: Vec<String>,
+        stack: usize,
+    ) -> Result<List> {
         let scope = Surroundings::read(functions, scopes)?;
-        let types = given_types(args, whole)?;
+        let types = given_types(&args, whole)?;
         let lambda = scope.functions[0].clone();
         let bounds = match text(bounds, 0).as_str() {
             "NA" => Bounds::Missing,
             "error" => Bounds::Fail,
             _ => Bounds::AsR,
         };
-        let request = Request {
-            lambda: lambda.clone(),
-            arguments: &types,
-            bounds,
-            scope: &scope,
-            stack: values::size(stack, "stack")?,
-        };
+        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack };
         let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
-        let wrt = strings(wrt, "wrt")?;
         let mut sizes = Vec::new();
         if !wrt.is_empty() {
-            let wanted = wanted(&wrt, &list_items(args), &output, &lambda, &scope)?;
+            let wanted = wanted(&wrt, &args, &output, &lambda, &scope)?;
             if output.names.is_some() || !output.routine.results[0].1.is_float() {
                 let message =
                     format!("`{}` has a gradient where it gives one double, not several or another type", lambda.name);
@@ -498,81 +507,64 @@ entry! {
         let draws = output.routine.draws();
         let routine = verdigris_compile::intern(output.routine);
         let out = List::new(6).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
-        let paths = {
-            let mut list = List::new(output.captures.len());
-            for capture in &output.captures {
-                list = list.add("", r::strings(capture.path.iter()));
-            }
-            list.finish()
-        };
-        let out = out.add("paths", paths);
-        let out = out.add(
-            "names",
-            match &output.names {
-                Some(names) => r::strings(names.iter()),
-                None => r::null(),
-            },
-        );
-        let out = out.add("is_vector", r::logical(output.is_vector)).add("draws", r::logical(draws));
+        let paths = output.captures.iter().fold(List::new(output.captures.len()), |list, capture| {
+            list.add("", r::strings(capture.path.iter()))
+        });
+        let out = out.add("paths", paths).add("names", output.names.as_deref());
+        let out = out.add("is_vector", output.is_vector).add("draws", draws);
         let captured = output.captures.iter().map(|c| c.what).collect();
-        let variant = Variant { routine, arguments: types, captured, sizes };
-        Ok(out.add("pointer", pointer(variant)).finish())
+        Ok(out.add("pointer", Variant { routine, arguments: types, captured, sizes }))
     }
 
     /// How deep calls stand in each other in a function's code; Inf where there are too many.
-    fn routine_depth(formals, body) {
-        Ok(r::real(depth(formals).max(depth(body))))
+    fn routine_depth(formals: SEXP, body: SEXP) -> f64 {
+        depth(formals).max(depth(body))
     }
 
     /// The results for `n` elements, as arrays without attributes; NULL where the types are others than it was compiled
     /// for.
-    fn routine_call(variant, args, whole, captured, n, key, device, call) {
-        let variant = pointed::<Variant>(variant)?;
-        if given_types(args, whole)? != variant.arguments {
-            return Ok(r::null());
+    fn routine_call(
+        variant: &Variant,
+        args: Vec<SEXP>,
+        whole: SEXP,
+        captured: Vec<SEXP>,
+        n: usize,
+        key: Option<Key>,
+        device: Device,
+        call: SEXP,
+    ) -> Result<Option<List>> {
+        if given_types(&args, whole)? != variant.arguments {
+            return Ok(None);
         }
-        let captured = list_items(captured);
         for (x, what) in captured.iter().zip(&variant.captured) {
             if argument_type(*x, None) != Some(*what) {
-                return Ok(r::null());
+                return Ok(None);
             }
         }
-        let all: Vec<SEXP> =
-            list_items(args).into_iter().filter(|x| !r::is_null(*x)).chain(captured.iter().copied()).collect();
+        let all: Vec<SEXP> = args.into_iter().filter(|x| !r::is_null(*x)).chain(captured).collect();
         if variant.sizes.iter().any(|&(k, length)| r::len(all[k]) != length) {
-            return Ok(r::null());
+            return Ok(None);
         }
-        let device = convert::device(device)?;
         let mut values = Vec::new();
         for x in all {
             values.push(given(x, device)?);
         }
-        // the same bits that the other draws take their keys from
-        let key = match r::is_null(key) {
-            true => None,
-            false => Some(random::read_key(key)?),
-        };
-        let n = values::size(n, "n")?;
         let values: Vec<Given> = values.iter().map(|(operand, dim)| Given { operand, dim }).collect();
         let warns = !variant.routine.notes.is_empty();
         let site = if warns { call_site::recorded(call) } else { call_site::of(call) };
-        let arrays = function_call::call(variant.routine, &values, key, n, device, site)?;
-        let mut out = List::new(arrays.len());
-        for array in arrays {
-            out = out.add("", handle::wrap(array));
-        }
-        Ok(out.finish())
+        let arrays = function_call::call(variant.routine, &values, key.map(|key| key.0), n, device, site)?;
+        let room = List::new(arrays.len());
+        Ok(Some(arrays.into_iter().fold(room, |out, array| out.add("", array))))
     }
 
     /// The CUDA C of a compiled function.
-    fn routine_source(variant) {
-        let routine = pointed::<Variant>(variant)?.routine;
+    fn routine_source(variant: &Variant) -> Result<String> {
         let none = || Error::new(ErrorKind::Device, "this build has no CUDA");
-        Ok(r::string(&verdigris_engine::backend::routine_source(routine).ok_or_else(none)?))
+        verdigris_engine::backend::routine_source(variant.routine).ok_or_else(none)
     }
 
     /// Its intermediate form.
-    fn routine_listing(variant) {
-        Ok(r::string(&pointed::<Variant>(variant)?.routine.to_string()))
+    fn routine_listing(variant: &Variant) -> String {
+        variant.routine.to_string()
     }
 }

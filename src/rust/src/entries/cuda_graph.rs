@@ -2,16 +2,24 @@
 
 use verdigris_engine::array::Array;
 use verdigris_engine::device::cuda_graph::{Graph, Recording};
+use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
-use crate::entry;
-use crate::r::{self, external_ptr, values, List, SEXP, SEXPTYPE};
+use crate::entries::entry::entries;
+use crate::r::typed::{External, FromR, Taken};
+use crate::r::{self, List, SEXP};
 
-/// The elements of a list.
-fn items(list: SEXP) -> Vec<SEXP> {
-    // SAFETY: a list that R code made; each index is within its length.
-    (0..r::len(list)).map(|k| unsafe { r::VECTOR_ELT(list, k as isize) }).collect()
+impl External for Graph {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Argument, "the graph is of another session").advise("Record it again with `gpu_graph()`.")
+    }
+}
+
+impl External for Recording {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "there is no recording under way")
+    }
 }
 
 /// An array, or a number that a reduction has yet to give, as an array of one element.
@@ -24,66 +32,48 @@ fn output(x: SEXP) -> Result<Array> {
     convert::array(x)
 }
 
-fn results(arrays: Vec<Array>, like: SEXP) -> SEXP {
-    let mut out = List::new(arrays.len());
-    for (array, x) in arrays.into_iter().zip(items(like)) {
-        let value = if r::kind_of(x) == SEXPTYPE::NILSXP { handle::wrap(array) } else { handle::wrap_like(array, x) };
-        out = out.add("", value);
-    }
-    out.finish()
+/// A list of arrays with the attributes of those in `like`.
+fn results(arrays: Vec<Array>, like: &[SEXP]) -> List {
+    arrays.into_iter().zip(like).fold(List::new(like.len()), |out, (array, &x)| {
+        out.add("", if r::is_null(x) { handle::wrap(array) } else { handle::wrap_like(array, x) })
+    })
 }
 
-entry! {
+entries! {
     /// Begins to record on a device. list(recording, inputs: arrays in the graph's own memory).
-    fn graph_begin(inputs, device) {
-        let given = items(inputs);
-        let arrays = given.iter().map(|&x| convert::array(x)).collect::<Result<Vec<_>>>()?;
-        let recording = Recording::begin(convert::device(device)?, &arrays)?;
+    fn graph_begin(inputs: Vec<SEXP>, device: Device) -> Result<List> {
+        let arrays = inputs.iter().map(|&x| convert::array(x)).collect::<Result<Vec<_>>>()?;
+        let recording = Recording::begin(device, &arrays)?;
         let own = recording.inputs();
-        let out = List::new(2).add("recording", external_ptr::new(recording));
-        let values = results(own, inputs);
-        Ok(out.add("inputs", values).finish())
+        Ok(List::new(2).add("recording", recording).add("inputs", results(own, &inputs)))
     }
 
-    /// Ends it; the outputs are a list of arrays or numbers.
-    fn graph_end(recording, outputs) {
-        let outputs = items(outputs).into_iter().map(output).collect::<Result<Vec<_>>>()?;
-        let recording: Recording = external_ptr::take(recording, "recording under way")?;
-        Ok(external_ptr::new(recording.end(&outputs)?))
+    /// Ends it; the outputs are a list of arrays or numbers. It goes on where one of these is wrong.
+    fn graph_end(recording: SEXP, outputs: Vec<SEXP>) -> Result<Graph> {
+        let outputs = outputs.into_iter().map(output).collect::<Result<Vec<_>>>()?;
+        let Taken(recording) = Taken::<Recording>::from_r(recording, "recording")?;
+        recording.end(&outputs)
     }
 
-    /// Ends it without a graph.
-    fn graph_abandon(recording) {
-        drop(external_ptr::take::<Recording>(recording, "recording under way"));
-        Ok(r::null())
+    /// Ends it without a graph, if it has not ended.
+    fn graph_abandon(recording: SEXP) {
+        drop(Taken::<Recording>::from_r(recording, "recording"));
     }
 
     /// Runs a graph on a list of inputs, NULL for those that stay. A list of arrays with the attributes of those in
     /// `like`.
-    fn graph_run(graph, inputs, like, copy) {
-        let graph: &Graph = external_ptr::get(graph).ok_or_else(|| {
-            Error::new(Kind::Argument, "the graph is of another session").advise("Record it again with `gpu_graph()`.")
-        })?;
-        let copy = values::flag(copy, "copy")?;
-        let given = items(inputs)
-            .into_iter()
-            .map(|x| if r::is_null(x) { Ok(None) } else { convert::array(x).map(Some) })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(results(graph.run(&given, copy)?, like))
+    fn graph_run(graph: &Graph, inputs: Vec<SEXP>, like: Vec<SEXP>, copy: bool) -> Result<List> {
+        let given = inputs.into_iter().map(|x| Option::from_r(x, "inputs")).collect::<Result<Vec<Option<Array>>>>()?;
+        Ok(results(graph.run(&given, copy)?, &like))
     }
 
     /// Whether x is a number that a reduction has yet to give.
-    fn is_pending_number(x) {
-        Ok(r::logical(handle::ordinary(x).is_some_and(|number| r::len(x) == 1 && !number.has_host())))
+    fn is_pending_number(x: SEXP) -> bool {
+        handle::ordinary(x).is_some_and(|number| r::len(x) == 1 && !number.has_host())
     }
 
     /// list(nodes, bytes).
-    fn graph_info(graph) {
-        let graph: &Graph =
-            external_ptr::get(graph).ok_or_else(|| Error::new(Kind::Argument, "the graph is of another session"))?;
-        Ok(List::new(2)
-            .add("nodes", r::real(graph.nodes() as f64))
-            .add("bytes", r::real(graph.bytes() as f64))
-            .finish())
+    fn graph_info(graph: &Graph) -> List {
+        List::new(2).add("nodes", graph.nodes() as f64).add("bytes", graph.bytes() as f64)
     }
 }

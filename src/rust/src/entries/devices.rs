@@ -5,11 +5,10 @@ use verdigris_engine::backend;
 use verdigris_engine::device::{self as devices, Description};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::memory::host_pool;
-use verdigris_ops::error::{Error, Kind as ErrorKind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-use crate::array::{convert, device, handle, pending};
-use crate::entries::entry;
-use crate::entry;
+use crate::array::{device, handle, pending};
+use crate::entries::entry::entries;
 use crate::r::{self, options, values, List, SEXP};
 
 /// A number of bytes; NA where it is not known.
@@ -23,99 +22,95 @@ fn bytes(value: u64) -> f64 {
 }
 
 #[cfg(not(target_os = "macos"))]
-fn error_list(error: &Error) -> SEXP {
+fn error_list(error: &Error) -> List {
     List::new(4)
-        .add("kind", r::string(error.kind.name()))
-        .add("error", r::string(&error.message))
+        .add("kind", error.kind.name())
+        .add("error", error.message.as_str())
         .add("advice", r::strings(error.advice.iter()))
-        .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
-        .finish()
+        .add("detail", error.detail.as_deref().unwrap_or(""))
 }
 
-entry! {
+entries! {
     /// Reads the options that are read once, unless they have been.
-    fn start_options() {
-        options::start()?;
-        Ok(r::null())
+    fn start_options() -> Result<()> {
+        options::start()
     }
 
     /// Why the folder of compiled kernels is not used, or NULL.
-    fn cache_problem() {
+    fn cache_problem() -> Option<String> {
         #[cfg(not(target_os = "macos"))]
-        if let Some(why) = verdigris_engine::backend::cuda::compile::cache::cache_problem() {
-            return Ok(r::string(&why));
-        }
-        Ok(r::null())
+        return verdigris_engine::backend::cuda::compile::cache::cache_problem();
+        #[cfg(target_os = "macos")]
+        None
     }
 
     /// What is wrong with the driver's library that is there and cannot be loaded, or NULL.
-    fn driver_problem() {
+    fn driver_problem() -> Result<Option<String>> {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::driver::library;
             device::refresh_paths()?;
-            if let Some(error) = library::driver().err().filter(library::driver::is_broken) {
-                return Ok(r::string(&error.message));
-            }
+            let broken = library::driver().err().filter(library::driver::is_broken);
+            Ok(broken.map(|error| error.message))
         }
-        Ok(r::null())
+        #[cfg(target_os = "macos")]
+        Ok(None)
     }
 
     /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes
     /// nothing. Returns how they were.
-    fn tier(name) {
+    fn tier(tier: Option<&str>) -> Result<Option<&'static str>> {
         #[cfg(not(target_os = "macos"))]
         {
-            use verdigris_engine::backend::cuda::compile::tier::{set_tier, tier, Tier};
-            let wanted = if r::is_null(name) { None } else { Some(Tier::from_name(values::string(name, "tier")?)?) };
-            let before = tier();
+            use verdigris_engine::backend::cuda::compile::tier::{self, Tier};
+            let wanted = tier.map(Tier::from_name).transpose()?;
+            let before = tier::tier();
             if let Some(wanted) = wanted {
-                set_tier(wanted);
+                tier::set_tier(wanted);
             }
-            Ok(r::string(before.name()))
+            Ok(Some(before.name()))
         }
         #[cfg(target_os = "macos")]
-        Ok(r::null())
+        Ok(None)
     }
 
     /// How often a CUDA device interpreted and ran kernels of a plan's own, and how many are being compiled, after
-    /// waiting for these, at most so many seconds.
-    fn tier_counts(device, seconds) {
+    /// waiting for these, at most so many seconds. NULL for another device.
+    fn tier_counts(device: Device, seconds: f64) -> Result<Option<List>> {
         #[cfg(not(target_os = "macos"))]
-        if let Device::Cuda(ordinal) = convert::device(device)? {
-            use verdigris_engine::backend::cuda::context::device::Cuda;
+        if let Device::Cuda(ordinal) = device {
             use verdigris_engine::backend::cuda::context::background;
+            use verdigris_engine::backend::cuda::context::device::Cuda;
             let cuda = Cuda::of(ordinal)?;
-            background::wait(std::time::Duration::from_secs_f64(values::number(seconds, "seconds")?.clamp(0.0, 3600.0)));
+            background::wait(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 3600.0)));
             let counts = cuda.tier_counts();
-            return Ok(List::new(3)
-                .add("interpreted", r::real(counts.interpreted as f64))
-                .add("compiled", r::real(counts.compiled as f64))
-                .add("queued", r::real(counts.queued as f64))
-                .finish());
+            return Ok(Some(
+                List::new(3)
+                    .add("interpreted", counts.interpreted as f64)
+                    .add("compiled", counts.compiled as f64)
+                    .add("queued", counts.queued as f64),
+            ));
         }
-        Ok(r::null())
+        Ok(None)
     }
 
     /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or
     /// NULL.
-    fn device_use(name) {
-        let device = if r::is_null(name) { None } else { Some(convert::device(name)?) };
-        let before = devices::set_current(device)?;
-        Ok(before.map_or_else(r::null, |device| r::string(&device.to_string())))
+    fn device_use(device: Option<Device>) -> Result<Option<Device>> {
+        devices::set_current(device)
     }
 
-    fn device_current() {
-        Ok(r::string(&device::current()?.to_string()))
+    fn device_current() -> Result<Device> {
+        device::current()
     }
 
     /// The name of a device, the current one for NULL.
-    fn device_name(device) {
-        Ok(r::string(&convert::device(device)?.to_string()))
+    fn device_name(device: Device) -> Device {
+        device
     }
 
     /// list(device, name, memory, capability, processors), a vector each.
-    fn device_list() {
+    fn device_list() -> Result<List> {
         device::refresh_paths()?;
         let all: Vec<Description> = devices::list();
         let capability =
@@ -125,56 +120,64 @@ entry! {
             .add("name", r::strings(all.iter().map(|d| &d.name)))
             .add("memory", r::reals(all.iter().map(|d| bytes(d.memory))))
             .add("capability", r::strings(all.iter().map(capability)))
-            .add("processors", r::reals(all.iter().map(|d| f64::from(d.processors))))
-            .finish())
+            .add("processors", r::reals(all.iter().map(|d| f64::from(d.processors)))))
     }
 
     /// TRUE where the device can be used for everything; else the error says what is in the way.
-    fn device_works(name) {
-        match device::named(values::string(name, "device")?)? {
-            Device::Cpu => {}
-            Device::Cuda(ordinal) => devices::works(ordinal)?,
+    fn device_works(device: &str) -> Result<bool> {
+        if let Device::Cuda(ordinal) = device::named(device)? {
+            devices::works(ordinal)?;
         }
-        Ok(r::logical(true))
+        Ok(true)
     }
 
     /// Waits for the device; the warnings of what it computed come with the return.
-    fn device_sync(device) {
-        backend::of(convert::device(device)?)?.synchronize()?;
-        Ok(r::null())
+    fn device_sync(device: Device) -> Result<()> {
+        backend::of(device)?.synchronize()
+    }
+
+    /// Bytes: live, pending, cached, pinned, limit, free, total. What is pending is not freed before.
+    @run_as_it_is
+    fn device_memory(device: Device) -> Result<[f64; 7]> {
+        let memory = backend::of(device)?.memory()?;
+        let pending = pending::bytes(device);
+        // an amount of 0 is known where the total is
+        let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
+        let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };
+        let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host_pool::pinned() as f64);
+        Ok([live, pending as f64, memory.cached as f64, pinned, limit, free, bytes(memory.total)])
     }
 
     /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), the peak of the
     /// bytes that arrays held on one device since the last call, and launches that were graphs of one kernel.
-    fn counters() {
+    fn counters() -> [f64; 8] {
         use verdigris_engine::memory::counters::*;
         let [launches, up, down, compiled, hits, again, in_place] =
             [&LAUNCHES, &BYTES_UP, &BYTES_DOWN, &COMPILED, &CACHE_HITS, &RELAUNCHES, &IN_PLACE].map(|c| c.get() as f64);
-        Ok(r::reals([launches, up, down, compiled, hits, take_peak() as f64, again, in_place].into_iter()))
+        [launches, up, down, compiled, hits, take_peak() as f64, again, in_place]
     }
 
     /// Gives what the device's pool keeps, and what is kept on the host, back to the system.
-    fn device_trim(device) {
-        backend::of(convert::device(device)?)?.trim()?;
+    fn device_trim(device: Device) -> Result<()> {
+        backend::of(device)?.trim()?;
         host_pool::trim();
-        Ok(r::null())
+        Ok(())
     }
 
     /// The NVIDIA driver's version where the system shows one, "" where it looks as if there is one, NULL otherwise.
     /// Loads nothing, so that forks stay possible.
-    fn device_hint() {
+    fn device_hint() -> Option<String> {
         #[cfg(not(target_os = "macos"))]
         {
             use verdigris_engine::backend::cuda::driver::library::driver;
-            if driver::hardware() {
-                return Ok(r::string(&driver::release().unwrap_or_default()));
-            }
+            driver::hardware().then(|| driver::release().unwrap_or_default())
         }
-        Ok(r::null())
+        #[cfg(target_os = "macos")]
+        None
     }
 
     /// list(driver, libraries): what was found, or the error.
-    fn library_report() {
+    fn library_report() -> Result<List> {
         #[cfg(target_os = "macos")]
         return Err(Error::new(ErrorKind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`."));
         #[cfg(not(target_os = "macos"))]
@@ -184,69 +187,46 @@ entry! {
             verdigris_engine::backend::cuda::tiers::choose::look_again();
             let (driver, findings) = report();
             let out = List::new(2);
-            let found = match driver {
-                Ok(driver) => List::new(4)
-                    .add("cuda", r::string(&format!("{}.{}", driver.version.0, driver.version.1)))
-                    .add("version", r::string(driver.release.as_deref().unwrap_or("")))
-                    .add("path", r::string(&driver.path.to_string_lossy()))
-                    .add("devices", r::real(f64::from(driver.devices)))
-                    .finish(),
-                Err(error) => error_list(&error),
+            let out = match driver {
+                Ok(driver) => out.add(
+                    "driver",
+                    List::new(4)
+                        .add("cuda", format!("{}.{}", driver.version.0, driver.version.1))
+                        .add("version", driver.release.as_deref().unwrap_or(""))
+                        .add("path", &*driver.path.to_string_lossy())
+                        .add("devices", f64::from(driver.devices)),
+                ),
+                Err(error) => out.add("driver", error_list(&error)),
             };
-            let out = out.add("driver", found);
-            let mut libraries = List::new(findings.len());
-            for finding in &findings {
-                let value = match &finding.outcome {
-                    Ok(loaded) => List::new(4)
-                        .add("version", r::string(&loaded.version_text()))
-                        .add("path", r::string(&loaded.path.to_string_lossy()))
-                        .add("origin", r::string(loaded.origin.label()))
-                        .add("purpose", r::string(finding.library.purpose()))
-                        .finish(),
-                    Err(error) => List::new(4)
-                        .add("error", r::string(&error.message))
-                        .add("detail", r::string(error.detail.as_deref().unwrap_or("")))
-                        .add("purpose", r::string(finding.library.purpose()))
-                        .add("remedy", r::string(&finding.remedy))
-                        .finish(),
+            let libraries = findings.iter().fold(List::new(findings.len()), |libraries, finding| {
+                let found = List::new(4);
+                let found = match &finding.outcome {
+                    Ok(loaded) => found
+                        .add("version", loaded.version_text())
+                        .add("path", &*loaded.path.to_string_lossy())
+                        .add("origin", loaded.origin.label())
+                        .add("purpose", finding.library.purpose()),
+                    Err(error) => found
+                        .add("error", error.message.as_str())
+                        .add("detail", error.detail.as_deref().unwrap_or(""))
+                        .add("purpose", finding.library.purpose())
+                        .add("remedy", finding.remedy.as_str()),
                 };
-                libraries = libraries.add(finding.library.name(), value);
-            }
-            let libraries = libraries.finish();
-            Ok(out.add("libraries", libraries).finish())
+                libraries.add(finding.library.name(), found)
+            });
+            Ok(out.add("libraries", libraries))
         }
     }
 
     /// Lets go of an array's elements.
-    fn free(x) {
+    fn free(x: SEXP) -> Result<()> {
         if handle::is_finalized(x) {
-            return Ok(r::null());
+            return Ok(());
         }
-        match handle::of(x) {
-            Some(handle) => handle.free(),
-            None => {
-                return Err(Error::new(
-                    ErrorKind::Argument,
-                    format!("expected a GPU array, got {}", values::describe(x)),
-                ));
-            }
-        }
-        Ok(r::null())
+        let handle = handle::of(x).ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x)))
+        })?;
+        handle.free();
+        Ok(())
     }
-}
-
-/// Bytes: live, pending, cached, pinned, limit, free, total. Not by `entry!`, which would free what is pending before.
-#[export_name = "vg_device_memory"]
-extern "C" fn device_memory(device: SEXP) -> SEXP {
-    entry::run_as_it_is(|| {
-        let device = convert::device(device)?;
-        let memory = backend::of(device)?.memory()?;
-        let pending = pending::bytes(device);
-        // an amount of 0 is known where the total is
-        let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
-        let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };
-        let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host_pool::pinned() as f64);
-        let all = [live, pending as f64, memory.cached as f64, pinned, limit, free, bytes(memory.total)];
-        Ok(r::reals(all.into_iter()))
-    })
 }

@@ -13,8 +13,10 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::Scalar;
 
 use crate::array::{attributes, convert, handle};
-use crate::entries::{entry, pinned, streams};
-use crate::entry;
+use crate::entries::entry::{self, entries, for_c};
+use crate::entries::pinned;
+use crate::entries::streams::Stream;
+use crate::r::typed::FromR;
 use crate::r::{self, address, capsule, external_ptr, preserve, values, List, SEXP, SEXPTYPE};
 
 // ---- out -----------------------------------------------------------------------------------------
@@ -63,7 +65,7 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
         return Ok(Order::Wait);
     }
     if external_ptr::is(stream) {
-        let stream = streams::stream(stream)?;
+        let stream = <&Stream>::from_r(stream, "stream")?;
         let device = handle::of(x).map_or(Device::Cpu, |handle| handle.device());
         if stream.device() != device {
             return Err(Error::new(
@@ -77,82 +79,6 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
         return Ok(Order::Nobody);
     }
     address::of(stream, "stream").map(Order::Stream)
-}
-
-entry! {
-    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a
-    /// CUDA stream's address; -1 where nobody is to wait.
-    fn dlpack_export(x, versioned, stream, writable) {
-        let versioned = values::flag(versioned, "versioned")?;
-        let terms = Terms { versioned, order: order(stream, x)?, writable: values::flag(writable, "writable")? };
-        // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
-        unsafe {
-            let capsule = r::Rf_protect(capsule::empty(versioned));
-            let raw = leaving(x, terms);
-            r::Rf_unprotect(1);
-            let Some(raw) = raw? else { return Ok(r::null()) };
-            r::R_SetExternalPtrAddr(capsule, raw.pointer());
-            Ok(capsule)
-        }
-    }
-
-    /// An array over a capsule's memory; NULL for what is no external pointer.
-    fn dlpack_import(capsule, copy) {
-        let copying = match () {
-            () if r::is_null(copy) => Copying::IfNeeded,
-            () if values::flag(copy, "copy")? => Copying::Always,
-            () => Copying::Never,
-        };
-        if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
-            return Ok(r::null());
-        }
-        let raw = capsule::tensor(capsule)?;
-        let (array, dim) = arriving(raw, copying)?;
-        capsule::mark_used(capsule, raw);
-        handle::shaped(array, &dim)
-    }
-
-    /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
-    fn dlpack_describe(capsule) {
-        let raw = match capsule::tensor(capsule) {
-            Ok(raw) => raw,
-            Err(error) if error.kind == ErrorKind::Consumed => {
-                return Ok(r::string(&capsule::tag(capsule).to_string_lossy()))
-            }
-            Err(error) => return Err(error),
-        };
-        raw.probe()?;
-        // SAFETY: the capsule owns a whole tensor.
-        let d = unsafe { raw.describe()? };
-        let out = List::new(8)
-            .add("tag", r::string(&capsule::tag(capsule).to_string_lossy()))
-            .add("device", r::string(&d.device))
-            .add("dtype", r::string(&d.dtype))
-            .add("shape", r::reals(d.shape.iter().map(|&n| n as f64)))
-            .add("strides", r::reals(d.strides.iter().map(|&n| n as f64)))
-            .add("address", r::real(d.address as f64));
-        let version = d.version.map_or_else(r::null, |(major, minor)| r::string(&format!("{major}.{minor}")));
-        Ok(out.add("version", version).add("read_only", r::logical(d.read_only)).finish())
-    }
-
-    /// A capsule for a tensor at an address, which Python gave away.
-    fn dlpack_capsule(address, versioned) {
-        let address = address::of(address, "address")?;
-        let versioned = values::flag(versioned, "versioned")?;
-        let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
-        let capsule = capsule::empty(versioned);
-        // SAFETY: an external pointer.
-        unsafe { r::R_SetExternalPtrAddr(capsule, taken.give().pointer()) };
-        Ok(capsule)
-    }
-
-    /// The address of a capsule's tensor, which is the caller's from here on.
-    fn dlpack_take(capsule) {
-        let raw = capsule::tensor(capsule)?;
-        let address = r::real(raw.pointer() as usize as f64);
-        capsule::mark_used(capsule, raw);
-        Ok(address)
-    }
 }
 
 // ---- Python's capsules, for inst/python/verdigris_dlpack.py ------------------------------------------
@@ -182,14 +108,95 @@ extern "C" fn destroy(capsule: *mut c_void) {
     }
 }
 
-entry! {
+// ---- what R calls -----------------------------------------------------------------------------------
+
+entries! {
+    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a
+    /// CUDA stream's address; -1 where nobody is to wait.
+    fn dlpack_export(x: SEXP, versioned: bool, stream: SEXP, writable: bool) -> Result<SEXP> {
+        let terms = Terms { versioned, order: order(stream, x)?, writable };
+        // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
+        unsafe {
+            let capsule = r::Rf_protect(capsule::empty(versioned));
+            let raw = leaving(x, terms);
+            r::Rf_unprotect(1);
+            let Some(raw) = raw? else { return Ok(r::null()) };
+            r::R_SetExternalPtrAddr(capsule, raw.pointer());
+            Ok(capsule)
+        }
+    }
+
+    /// An array over a capsule's memory; NULL for what is no external pointer.
+    fn dlpack_import(capsule: SEXP, copy: Option<bool>) -> Result<SEXP> {
+        let copying = match copy {
+            None => Copying::IfNeeded,
+            Some(true) => Copying::Always,
+            Some(false) => Copying::Never,
+        };
+        if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
+            return Ok(r::null());
+        }
+        let raw = capsule::tensor(capsule)?;
+        let (array, dim) = arriving(raw, copying)?;
+        capsule::mark_used(capsule, raw);
+        handle::shaped(array, &dim)
+    }
+
+    /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
+    fn dlpack_describe(capsule: SEXP) -> Result<SEXP> {
+        let raw = match capsule::tensor(capsule) {
+            Ok(raw) => raw,
+            Err(error) if error.kind == ErrorKind::Consumed => {
+                return Ok(r::string(&capsule::tag(capsule).to_string_lossy()))
+            }
+            Err(error) => return Err(error),
+        };
+        raw.probe()?;
+        // SAFETY: the capsule owns a whole tensor.
+        let d = unsafe { raw.describe()? };
+        let out = List::new(8)
+            .add("tag", &*capsule::tag(capsule).to_string_lossy())
+            .add("device", d.device)
+            .add("dtype", d.dtype)
+            .add("shape", r::reals(d.shape.iter().map(|&n| n as f64)))
+            .add("strides", r::reals(d.strides.iter().map(|&n| n as f64)))
+            .add("address", d.address as f64)
+            .add("version", d.version.map(|(major, minor)| format!("{major}.{minor}")))
+            .add("read_only", d.read_only);
+        Ok(out.finish())
+    }
+
+    /// A capsule for a tensor at an address, which Python gave away.
+    fn dlpack_capsule(address: SEXP, versioned: bool) -> Result<SEXP> {
+        let address = address::of(address, "address")?;
+        let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
+        let capsule = capsule::empty(versioned);
+        // SAFETY: an external pointer.
+        unsafe { r::R_SetExternalPtrAddr(capsule, taken.give().pointer()) };
+        Ok(capsule)
+    }
+
+    /// The address of a capsule's tensor, which is the caller's from here on.
+    fn dlpack_take(capsule: SEXP) -> Result<SEXP> {
+        let raw = capsule::tensor(capsule)?;
+        // made before the capsule is marked
+        let address = r::real(raw.pointer() as usize as f64);
+        capsule::mark_used(capsule, raw);
+        Ok(address)
+    }
+
     /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
-    fn python_destructor(get_name, get_pointer) {
+    fn python_destructor(get_name: SEXP, get_pointer: SEXP) -> Result<String> {
         for (slot, x) in PYTHON.iter().zip([get_name, get_pointer]) {
             slot.store(address::of(x, "address")? as usize, Ordering::Relaxed);
         }
-        Ok(r::string(&(destroy as *const () as usize).to_string()))
+        Ok((destroy as *const () as usize).to_string())
     }
+}
+
+for_c! {
+    dlpack_export(x, versioned, stream, writable);
+    dlpack_import(capsule, copy);
 }
 
 // ---- other packages' C, through callables.c: inst/include/verdigris.h says what each does ---------

@@ -1,4 +1,4 @@
-//! The prologue and epilogue of every entry, and the macro that defines one.
+//! The prologue and epilogue of every entry, and the macros that define them.
 
 use verdigris_ops::error::Result;
 
@@ -23,23 +23,45 @@ pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     result
 }
 
-/// Defines what `.Call(C_<name>, ...)` reaches; declare it in `src/entries.h` too.
+/// Defines the functions that `.Call(C_<name>, ...)` reaches, and `ENTRIES`, which registers them.
 ///
-/// `entry! { fn name(x, y) { ... Ok(sexp) } }`: the body gives `Result<SEXP>`, the result unprotected.
-#[macro_export]
-macro_rules! entry {
-    ($($(#[$meta:meta])* fn $name:ident($($argument:ident),* $(,)?) $body:block)+) => {
-        $($crate::entry!(@one [$(#[$meta])*] [$name] [$($argument),*] $body);)+
-    };
-    (@one [$(#[$meta:meta])*] [$name:ident] [$($argument:ident),*] $body:block) => {
-        $(#[$meta])*
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-            #[export_name = concat!("vg_", stringify!($name))]
-            extern "C" fn entry($($argument: $crate::r::SEXP),*) -> $crate::r::SEXP {
-                $crate::entries::entry::run(move || -> verdigris_ops::error::Result<$crate::r::SEXP> { $body })
+/// `entries! { fn name(x: Array, na_rm as "na.rm": bool) -> Result<f64> { ... } }`: any `FromR` is an argument, any
+/// `IntoR` a result. An error names an argument by its name here, or by the string after `as`. `@run_as_it_is fn`
+/// frees nothing before.
+macro_rules! entries {
+    ($($(#[$meta:meta])* $(@$run:ident)? fn $name:ident($($x:ident $(as $said:literal)?: $type:ty),* $(,)?)
+        $(-> $out:ty)? $body:block)+) => {
+        $($(#[$meta])* #[allow(clippy::too_many_arguments)] fn $name($($x: $type),*) $(-> $out)? $body)+
+
+        pub const ENTRIES: &[$crate::r::R_CallMethodDef] = &[$({
+            // R may jump over this frame, which owns nothing when `returned` raises what `run` has left
+            #[export_name = concat!("C_", stringify!($name))]
+            extern "C-unwind" fn entry($($x: $crate::r::SEXP),*) -> $crate::r::SEXP {
+                $crate::r::returned($crate::entries::entry::entries!(@call [$($run)? run] $name($($x $($said)?),*)))
             }
-        }
+            let named = concat!("C_", stringify!($name), "\0");
+            $crate::r::routine(named, entry as *const (), <[&str]>::len(&[$(stringify!($x)),*]))
+        }),+];
+    };
+    (@call [$run:ident $($_:ident)?] $name:ident($($x:ident $($said:literal)?),*)) => {
+        $crate::entries::entry::$run(move || $crate::r::typed::Outcome::outcome(self::$name($(
+            $crate::r::typed::FromR::from_r($x, $crate::entries::entry::entries!(@said $($said)? stringify!($x)))?
+        ),*)))
+    };
+    (@said $said:literal $($_:tt)+) => { $said };
+    (@said $($said:tt)+) => { $($said)+ };
+}
+
+/// Exports functions to C as `vg_<name>()`, which return where R's functions would raise a condition.
+macro_rules! for_c {
+    ($($name:ident($($x:ident $(as $said:literal)?),*);)+) => {
+        $(const _: () = {
+            #[export_name = concat!("vg_", stringify!($name))]
+            extern "C" fn body($($x: $crate::r::SEXP),*) -> $crate::r::SEXP {
+                $crate::entries::entry::entries!(@call [run] $name($($x $($said)?),*))
+            }
+        };)+
     };
 }
+
+pub(crate) use {entries, for_c};

@@ -5,12 +5,14 @@ use std::path::Path;
 use verdigris_engine::array::Array;
 use verdigris_engine::interop::files::{self, Item, Stored};
 use verdigris_engine::interop::json::Json;
+use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::memory::fallible;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::{attributes, convert, handle};
-use crate::entry;
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
 use crate::r::{self, values, List, SEXP, SEXPTYPE};
 
 /// The entry of the metadata that is ours: an object by tensor's name.
@@ -28,15 +30,6 @@ fn strings<'a>(x: SEXP, what: &str) -> impl Iterator<Item = Result<Option<&'a st
         }
         r::translated(text).map(Some).map_err(|why| values::unreadable(what, why))
     })
-}
-
-fn names(x: SEXP, what: &str) -> Result<Vec<String>> {
-    let mut all = Vec::new();
-    for text in strings(x, what) {
-        let text = text?.ok_or_else(|| Error::new(ErrorKind::Argument, format!("`{what}` must not be NA")))?;
-        fallible::push(&mut all, fallible::text(text)?)?;
-    }
-    Ok(all)
 }
 
 /// R's vectors and lists as JSON: an array each; a list with names an object.
@@ -130,27 +123,23 @@ fn say(attributes: &mut Json, name: &str, value: &str) {
     }
 }
 
-entry! {
+entries! {
     /// The bytes of a file, of which `argument` is the name of the argument for messages.
-    fn file_bytes(path, argument) {
-        let bytes = files::bytes(Path::new(values::string(path, "path")?), values::string(argument, "argument")?)?;
-        // SAFETY: allocated with room for the bytes.
-        unsafe {
-            let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, bytes.len() as r::R_xlen_t);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), r::RAW(out), bytes.len());
-            Ok(out)
-        }
+    fn file_bytes(path: &str, argument: &str) -> Result<Vec<u8>> {
+        files::bytes(Path::new(path), argument)
     }
 
     /// Writes arrays with their names, attributes (a list each) and the file's metadata (a named character vector).
-    fn file_save(path, arrays, tensor_names, attributes, metadata) {
-        let path = values::string(path, "path")?;
-        let tensor_names = names(tensor_names, "names(x)")?;
+    fn file_save(
+        path: &str,
+        arrays: Vec<SEXP>,
+        tensor_names as "names(x)": Vec<String>,
+        attributes: Vec<SEXP>,
+        metadata: SEXP,
+    ) -> Result<()> {
         let mut items = Vec::new();
         let mut ours = Vec::new();
-        for (k, name) in tensor_names.into_iter().enumerate() {
-            // SAFETY: two lists, as long as the names are many.
-            let (x, own) = unsafe { (r::VECTOR_ELT(arrays, k as isize), r::VECTOR_ELT(attributes, k as isize)) };
+        for ((name, x), own) in tensor_names.into_iter().zip(arrays).zip(attributes) {
             let item = Item { name, array: convert::array(x)?, dim: attributes::extents(x)? };
             let mut own = to_json(own, 0)?;
             match item.stored()? {
@@ -164,25 +153,23 @@ entry! {
             items.push(item);
         }
         // SAFETY: reading an attribute.
-        let keys = names(unsafe { r::Rf_getAttrib(metadata, r::R_NamesSymbol) }, "names(metadata)")?;
-        let mut all: Vec<(String, String)> = keys.into_iter().zip(names(metadata, "metadata")?).collect();
+        let keys = values::strings(unsafe { r::Rf_getAttrib(metadata, r::R_NamesSymbol) }, "names(metadata)")?;
+        let mut all: Vec<(String, String)> = keys.into_iter().zip(values::strings(metadata, "metadata")?).collect();
         if !ours.is_empty() {
             let mut text = String::new();
             Json::Object(ours).write(&mut text);
             all.push((ATTRIBUTES.into(), text));
         }
-        files::save(Path::new(path), &items, &all)?;
-        Ok(r::null())
+        files::save(Path::new(path), &items, &all)
     }
 
     /// list(names, arrays, attributes, metadata) of a file; of the tensors with these names, where they are not NULL.
-    fn file_load(path, wanted, device) {
-        let source = files::open(Path::new(values::string(path, "path")?))?;
+    fn file_load(path: &str, wanted as "names": Option<Vec<String>>, device: SEXP) -> Result<List> {
+        let source = files::open(Path::new(path))?;
         let header = &source.header;
-        let entries: Vec<_> = if r::is_null(wanted) {
-            header.entries.iter().collect()
-        } else {
-            names(wanted, "names")?
+        let entries: Vec<_> = match wanted {
+            None => header.entries.iter().collect(),
+            Some(names) => names
                 .iter()
                 .map(|name| {
                     header.entries.iter().find(|e| e.name == *name).ok_or_else(|| {
@@ -193,9 +180,9 @@ entry! {
                             .advise(format!("It has {}{more}.", known.join(", ")))
                     })
                 })
-                .collect::<Result<_>>()?
+                .collect::<Result<_>>()?,
         };
-        let device = convert::device(device)?;
+        let device = Device::from_r(device, "device")?;
         // a text that another program wrote may be anything: then there are no attributes
         let written = header.metadata.iter().find(|(key, _)| key == ATTRIBUTES);
         let ours = written.and_then(|(_, text)| Json::parse(text).ok()).unwrap_or(Json::Null);
@@ -229,7 +216,7 @@ entry! {
             r::Rf_unprotect(1);
             out = out.add("metadata", values);
             r::Rf_unprotect(1);
-            Ok(out.finish())
+            Ok(out)
         }
     }
 }

@@ -13,7 +13,7 @@ use verdigris_ops::rule::{promote, Typed};
 
 use crate::array::handle::Handle;
 use crate::array::{convert, handle};
-use crate::entry;
+use crate::entries::entry::for_c;
 use crate::r::{self, conditions, values, *};
 
 /// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
@@ -91,57 +91,54 @@ fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array>
     }
 }
 
-entry! {
-    /// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers
-    /// that take how many elements each axis' subscript selects.
-    fn subset(x, dim, subscripts, extents) {
-        let array = convert::array(x)?;
-        let dim = checked_dim(dim, subscripts, &array)?;
-        if let [n] = dim[..] {
-            // SAFETY: a list with an element for each axis.
-            if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
-                return Ok(handle::wrap(array.mask(&mask)?));
-            }
+/// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers
+/// that take how many elements each axis' subscript selects.
+fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
+    let array = convert::array(x)?;
+    let dim = checked_dim(dim, subscripts, &array)?;
+    if let [n] = dim[..] {
+        // SAFETY: a list with an element for each axis.
+        if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
+            return Ok(handle::wrap(array.mask(&mask)?));
         }
-        let found = match selections(subscripts, &dim, &array)? {
-            Ok(found) => found,
-            Err(f) => return Ok(fault(f)),
-        };
-        if !r::is_null(extents) {
-            for (k, selection) in found.iter().enumerate() {
-                let extent = c_int::try_from(selection.len()).map_err(|_| {
-                    Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say")
-                })?;
-                // SAFETY: an integer vector that C made, with an element for each axis.
-                unsafe { *INTEGER(extents).add(k) = extent };
-            }
-        }
-        let ranges = ranges(&found);
-        // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
-        if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
-            let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
-            let prefix = if axis.step > 0 && !array.is_ready() { array.short_prefix(end)? } else { None };
-            if let Some(prefix) = prefix {
-                return Ok(handle::wrap(prefix.view(&[end], &[Axis { of: 0, ..*axis }])?));
-            }
-        }
-        let out = match ranges {
-            Some(axes) => array.part(&dim, &axes)?.fixed()?,
-            None => match subscript::taken(&array, &dim, &found)? {
-                Some(taken) => taken,
-                None => {
-                    let positions = positions(&dim, &found, &array)?;
-                    let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
-                    if is_inside {
-                        array.gather_inside(&positions)?
-                    } else {
-                        array.gather(&positions)?
-                    }
-                }
-            },
-        };
-        Ok(handle::wrap(out))
     }
+    let found = match selections(subscripts, &dim, &array)? {
+        Ok(found) => found,
+        Err(f) => return Ok(fault(f)),
+    };
+    if !r::is_null(extents) {
+        for (k, selection) in found.iter().enumerate() {
+            let extent = c_int::try_from(selection.len())
+                .map_err(|_| Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"))?;
+            // SAFETY: an integer vector that C made, with an element for each axis.
+            unsafe { *INTEGER(extents).add(k) = extent };
+        }
+    }
+    let ranges = ranges(&found);
+    // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
+    if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
+        let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
+        let prefix = if axis.step > 0 && !array.is_ready() { array.short_prefix(end)? } else { None };
+        if let Some(prefix) = prefix {
+            return Ok(handle::wrap(prefix.view(&[end], &[Axis { of: 0, ..*axis }])?));
+        }
+    }
+    let out = match ranges {
+        Some(axes) => array.part(&dim, &axes)?.fixed()?,
+        None => match subscript::taken(&array, &dim, &found)? {
+            Some(taken) => taken,
+            None => {
+                let positions = positions(&dim, &found, &array)?;
+                let is_inside = found.iter().zip(&dim).all(|(s, &n)| !s.any_na() && s.top() <= n);
+                if is_inside {
+                    array.gather_inside(&positions)?
+                } else {
+                    array.gather(&positions)?
+                }
+            }
+        },
+    };
+    Ok(handle::wrap(out))
 }
 
 /// The selections, where all are ranges.
@@ -172,74 +169,77 @@ fn target<'a>(x: SEXP, is_target: SEXP) -> Option<&'a Handle> {
     handle::of(x).filter(|handle| is_target && handle.is_writable())
 }
 
-entry! {
-    /// `x` with `x[i, j, ...] <- value`: `x` itself, or a new array, flat and maybe longer; or a string that names a
-    /// fault. `count` is one double that takes how many elements are assigned to.
-    fn assign(x, dim, subscripts, value, count, is_target) {
-        let array = convert::array(x)?;
-        strided::refuse_overlap(&array, "x")?;
-        let dim = checked_dim(dim, subscripts, &array)?;
-        let found = match selections(subscripts, &dim, &array)? {
-            Ok(found) => found,
-            Err(f) => return Ok(fault(f)),
-        };
-        let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
-        // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
-        // SAFETY: both are vectors.
-        if given == 0 && array.is_empty() && unsafe { TYPEOF(x) == TYPEOF(value) } {
-            return Ok(x);
-        }
-        if selected > 0 && given == 0 {
-            return Ok(r::string("zero"));
-        }
-        if given > 1 && found.iter().any(Selection::any_na) {
-            return Ok(r::string("na"));
-        }
-        if dim.len() > 1 && selected > 0 && selected % given != 0 {
-            return Ok(r::string("uneven"));
-        }
-        // SAFETY: a double that C made.
-        unsafe { *REAL(count) = selected as f64 };
-        // a vector grows to hold what lies beyond it, and to the length of a logical subscript
-        let n = if dim.len() == 1 {
-            // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
-            let i = unsafe { VECTOR_ELT(subscripts, 0) };
-            let asked = if unsafe { TYPEOF(i) } == SEXPTYPE::LGLSXP { r::len(i) } else { 0 };
-            array.len().max(found[0].top()).max(asked)
-        } else {
-            array.len()
-        };
-        let adopts = convert::fits(value, array.dtype());
-        let value = convert::operand(value, array.device())?;
-        let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
-        let stays = like == array.dtype() && n == array.len();
-        // a warning of what does not fit may become an error, which leaves `x` as it was
-        let handle = target(x, is_target).filter(|_| stays && selected % value.extent().max(1) == 0);
-        if selected == 0 && handle.is_some() {
-            return Ok(x);
-        }
-        // each place takes one element: where they are ranges, one kernel writes them
-        let by_place = value.extent() == selected || matches!(value, Operand::Value(..));
-        let ranges = if stays && by_place && selected > 0 { ranges(&found) } else { None };
-        let values = match value {
-            Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
-            Operand::Value(scalar, _) => {
-                let count = if ranges.is_some() { selected } else { 1 };
-                Array::full(scalar, like, count, array.device())?
-            }
-        };
-        // the references to the node that the handle has, and we
-        let holders = if handle.is_some() { 2 } else { usize::MAX };
-        if let Some(axes) = ranges {
-            return assigned(x, handle, array.assign_ranges(&dim, &axes, &values.cast(like, None)?, holders)?);
-        }
-        let at = positions(&dim, &found, &array)?;
-        drop(found);
-        if stays {
-            return assigned(x, handle, array.assign_at(&at, &values.cast(like, None)?, holders)?);
-        }
-        Ok(handle::wrap(array.cast(like, None)?.scatter(&at, &values, n)?))
+/// `x` with `x[i, j, ...] <- value`: `x` itself, or a new array, flat and maybe longer; or a string that names a
+/// fault. `count` is one double that takes how many elements are assigned to.
+fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_target: SEXP) -> Result<SEXP> {
+    let array = convert::array(x)?;
+    strided::refuse_overlap(&array, "x")?;
+    let dim = checked_dim(dim, subscripts, &array)?;
+    let found = match selections(subscripts, &dim, &array)? {
+        Ok(found) => found,
+        Err(f) => return Ok(fault(f)),
+    };
+    let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
+    // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+    // SAFETY: both are vectors.
+    if given == 0 && array.is_empty() && unsafe { TYPEOF(x) == TYPEOF(value) } {
+        return Ok(x);
     }
+    if selected > 0 && given == 0 {
+        return Ok(r::string("zero"));
+    }
+    if given > 1 && found.iter().any(Selection::any_na) {
+        return Ok(r::string("na"));
+    }
+    if dim.len() > 1 && selected > 0 && selected % given != 0 {
+        return Ok(r::string("uneven"));
+    }
+    // SAFETY: a double that C made.
+    unsafe { *REAL(count) = selected as f64 };
+    // a vector grows to hold what lies beyond it, and to the length of a logical subscript
+    let n = if dim.len() == 1 {
+        // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
+        let i = unsafe { VECTOR_ELT(subscripts, 0) };
+        let asked = if unsafe { TYPEOF(i) } == SEXPTYPE::LGLSXP { r::len(i) } else { 0 };
+        array.len().max(found[0].top()).max(asked)
+    } else {
+        array.len()
+    };
+    let adopts = convert::fits(value, array.dtype());
+    let value = convert::operand(value, array.device())?;
+    let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
+    let stays = like == array.dtype() && n == array.len();
+    // a warning of what does not fit may become an error, which leaves `x` as it was
+    let handle = target(x, is_target).filter(|_| stays && selected % value.extent().max(1) == 0);
+    if selected == 0 && handle.is_some() {
+        return Ok(x);
+    }
+    // each place takes one element: where they are ranges, one kernel writes them
+    let by_place = value.extent() == selected || matches!(value, Operand::Value(..));
+    let ranges = if stays && by_place && selected > 0 { ranges(&found) } else { None };
+    let values = match value {
+        Operand::Array(v) | Operand::Vector(v, _) => v.to_device(array.device())?,
+        Operand::Value(scalar, _) => {
+            let count = if ranges.is_some() { selected } else { 1 };
+            Array::full(scalar, like, count, array.device())?
+        }
+    };
+    // the references to the node that the handle has, and we
+    let holders = if handle.is_some() { 2 } else { usize::MAX };
+    if let Some(axes) = ranges {
+        return assigned(x, handle, array.assign_ranges(&dim, &axes, &values.cast(like, None)?, holders)?);
+    }
+    let at = positions(&dim, &found, &array)?;
+    drop(found);
+    if stays {
+        return assigned(x, handle, array.assign_at(&at, &values.cast(like, None)?, holders)?);
+    }
+    Ok(handle::wrap(array.cast(like, None)?.scatter(&at, &values, n)?))
+}
+
+for_c! {
+    subset(x, dim, subscripts, extents);
+    assign(x, dim, subscripts, value, count, is_target);
 }
 
 /// `x[place] <- value`, a number, in place: `x` is a target of an assignment of R's that nobody else refers to. 1 where

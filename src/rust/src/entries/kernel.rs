@@ -18,9 +18,10 @@ use verdigris_ops::small_vec::SmallVec;
 
 use crate::array::handle::{self, Handle};
 use crate::array::{attributes, convert, device};
+use crate::entries::entry::{self, entries};
 use crate::entries::module::{self, Pointed};
-use crate::entries::{entry, streams};
-use crate::entry;
+use crate::entries::streams::Stream;
+use crate::r::typed::FromR;
 use crate::r::{self, values, List, SEXP, SEXPTYPE};
 
 /// References to an array's node during a call: the handle's, and the one among the arguments.
@@ -38,6 +39,12 @@ pub struct Kernel {
 impl Pointed for Kernel {
     fn tag() -> SEXP {
         r::known_symbol!(c"verdigris_kernel")
+    }
+}
+
+impl FromR for &Kernel {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Self> {
+        module::pointed(x)
     }
 }
 
@@ -168,13 +175,13 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
 }
 
 /// The device of a call without arrays, and of a module's variables: the current one, if it is a CUDA device.
-fn device(x: SEXP) -> Result<Device> {
-    if !r::is_null(x) {
-        return convert::device(x);
-    }
-    Ok(match device::current()? {
-        Device::Cpu => Device::Cuda(0),
-        cuda => cuda,
+fn device(named: Option<Device>) -> Result<Device> {
+    Ok(match named {
+        Some(named) => named,
+        None => match device::current()? {
+            Device::Cpu => Device::Cuda(0),
+            cuda => cuda,
+        },
     })
 }
 
@@ -266,12 +273,11 @@ impl Asked {
 
 /// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the
 /// arguments.
-fn launch(pointer: SEXP, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
-    let kernel = module::pointed::<Kernel>(pointer)?;
+fn launch(kernel: &Kernel, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     device::refresh_debug()?;
-    let stream = streams::given(asked.stream)?;
+    let stream = Option::<&Stream>::from_r(asked.stream, "stream")?;
     // of a call without arrays
-    let elsewhere = || stream.map_or_else(|| device(r::null()), |stream| Ok(stream.device()));
+    let elsewhere = || stream.map_or_else(|| device(None), |stream| Ok(stream.device()));
     let signature = match kernel.function.known_signature() {
         Some(known) => known,
         None => user_kernel::signature(&kernel.function, elsewhere()?)?,
@@ -338,21 +344,25 @@ extern "C" fn vg_launch(
 ) -> SEXP {
     // SAFETY: C gives the address of so many.
     let arguments = unsafe { raw_slice::slice(arguments, count as usize) };
-    entry::run(|| launch(pointer, arguments, &Asked { grid, block, shared, n, stream }))
+    entry::run(|| launch(<&Kernel>::from_r(pointer, "kernel")?, arguments, &Asked { grid, block, shared, n, stream }))
 }
 
-entry! {
+entries! {
     /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call
     /// takes).
-    fn kernel_new(module, name, returns, cooperative, cluster) {
-        let module: Arc<Module> = module::module(module)?;
-        let name = if r::is_null(name) { None } else { Some(values::string(name, "name")?) };
+    fn kernel_new(
+        module: Arc<Module>,
+        name: Option<&str>,
+        returns: Vec<String>,
+        cooperative: bool,
+        cluster: SEXP,
+    ) -> Result<List> {
         let function = module.function(name)?;
-        let returned = module::strings(returns, "returns")?;
+        let named = returns;
         let mut returns = Vec::new();
-        if !returned.is_empty() {
-            let signature = user_kernel::signature(&function, device(r::null())?)?;
-            for wanted in &returned {
+        if !named.is_empty() {
+            let signature = user_kernel::signature(&function, device(None)?)?;
+            for wanted in &named {
                 let index = signature.parameters.iter().position(|p| p.name == *wanted).ok_or_else(|| {
                     Error::new(
                         ErrorKind::Argument,
@@ -379,64 +389,49 @@ entry! {
         }
         let known = function.known_signature().cloned();
         let name = function.name.clone();
-        let kernel = Kernel {
-            function,
-            returns,
-            cooperative: values::flag(cooperative, "cooperative")?,
-            cluster: extents(cluster, "cluster")?,
-        };
+        let kernel = Kernel { function, returns, cooperative, cluster: extents(cluster, "cluster")? };
         let parameters: Vec<String> = known
             .iter()
             .flat_map(|s| s.taken())
             .filter(|(k, _)| !kernel.returns.contains(k))
             .map(|(_, p)| p.name.clone())
             .collect();
-        // SAFETY: protected while the list is made.
-        unsafe {
-            let pointer = r::Rf_protect(module::pointer(kernel));
-            if known.is_some() {
-                // kernel.c looks at these
-                r::vg_keep_with(pointer, r::strings(parameters.iter()));
-            }
-            let list = List::new(4).add("pointer", pointer).add("name", r::string(&name));
-            let list = match &known {
-                Some(signature) => list
-                    .add("signature", r::string(&signature.to_string()))
-                    .add("parameters", r::strings(parameters.iter())),
-                None => list.add("signature", r::null()).add("parameters", r::null()),
-            };
-            let list = list.finish();
-            r::Rf_unprotect(1);
-            Ok(list)
+        let list = List::new(4);
+        let pointer = module::pointer(kernel);
+        let list = list.add("pointer", pointer).add("name", name);
+        if known.is_some() {
+            // SAFETY: kernel.c looks at these; the pointer is in the list.
+            unsafe { r::vg_keep_with(pointer, r::strings(parameters.iter())) };
         }
+        let parameters = known.is_some().then_some(&parameters[..]);
+        Ok(list.add("signature", known.map(|signature| signature.to_string())).add("parameters", parameters))
     }
 
     /// Names of what a call takes, and the signature, of a kernel whose binary has to be loaded for that.
-    fn kernel_signature(pointer) {
-        let kernel = module::pointed::<Kernel>(pointer)?;
-        let signature = user_kernel::signature(&kernel.function, device(r::null())?)?;
+    fn kernel_signature(kernel: &Kernel) -> Result<List> {
+        let signature = user_kernel::signature(&kernel.function, device(None)?)?;
         let parameters: Vec<&str> =
             signature.taken().filter(|(k, _)| !kernel.returns.contains(k)).map(|(_, p)| p.name.as_str()).collect();
-        Ok(List::new(2)
-            .add("signature", r::string(&signature.to_string()))
-            .add("parameters", r::strings(parameters.iter()))
-            .finish())
+        Ok(List::new(2).add("signature", signature.to_string()).add("parameters", r::strings(parameters.iter())))
     }
 
     /// Runs a kernel on a list of arguments: those of its parameters, in their order, that are not returned.
-    fn kernel_call(pointer, arguments, grid, block, shared, n, stream) {
-        // SAFETY: a list, within its length.
-        let arguments: Vec<SEXP> =
-            (0..r::len(arguments) as isize).map(|k| unsafe { r::VECTOR_ELT(arguments, k) }).collect();
-        launch(pointer, &arguments, &Asked { grid, block, shared, n, stream })
+    fn kernel_call(
+        kernel: &Kernel,
+        arguments: Vec<SEXP>,
+        grid: SEXP,
+        block: SEXP,
+        shared: SEXP,
+        n: SEXP,
+        stream: SEXP,
+    ) -> Result<SEXP> {
+        launch(kernel, &arguments, &Asked { grid, block, shared, n, stream })
     }
 
     /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
-    fn global_read(module, name, dtype, on) {
-        let module = module::module(module)?;
-        let (name, on) = (values::string(name, "name")?, device(on)?);
-        let raw =
-            r::kind_of(dtype) == SEXPTYPE::STRSXP && r::len(dtype) == 1 && values::string(dtype, "dtype")? == "raw";
+    fn global_read(module: Arc<Module>, name: &str, dtype: SEXP, on as "device": Option<Device>) -> Result<SEXP> {
+        let on = device(on)?;
+        let raw = <&str>::from_r(dtype, "dtype").is_ok_and(|dtype| dtype == "raw");
         let wanted = if raw { None } else { values::dtype(dtype)? };
         let buffer = backend::of(on)?.global(&module, name)?;
         let backend = backend::of(on)?;
@@ -459,10 +454,14 @@ entry! {
     }
 
     /// Writes a module's variable.
-    fn global_write(module, name, dtype, on, value) {
-        let module = module::module(module)?;
-        let (name, on) = (values::string(name, "name")?, device(on)?);
-        let wanted = values::dtype(dtype)?;
+    fn global_write(
+        module: Arc<Module>,
+        name: &str,
+        dtype: Option<DType>,
+        on as "device": Option<Device>,
+        value: SEXP,
+    ) -> Result<()> {
+        let on = device(on)?;
         let buffer = backend::of(on)?.global(&module, name)?;
         let backend = backend::of(on)?;
         let variables = variables(backend, &module)?;
@@ -476,10 +475,9 @@ entry! {
             let _touching = touching(backend, &variables)?;
             // SAFETY: a raw vector of this length.
             backend.upload(unsafe { std::slice::from_raw_parts(r::RAW_RO(value), buffer.bytes) }, &buffer, 0)?;
-            backend.synchronize()?;
-            return Ok(r::null());
+            return backend.synchronize();
         }
-        let dtype = stored(&module, name, wanted)?;
+        let dtype = stored(&module, name, dtype)?;
         let n = whole(name, buffer.bytes, dtype)?;
         if r::len(value) != n {
             return Err(wrong(r::len(value), n, "elements"));
@@ -499,8 +497,7 @@ entry! {
         };
         let view = array.contiguous()?;
         let _touching = touching(backend, &variables)?;
-        backend.copy(&view.buffer, view.layout.offset() * dtype.size(), &buffer, 0, buffer.bytes)?;
-        Ok(r::null())
+        backend.copy(&view.buffer, view.layout.offset() * dtype.size(), &buffer, 0, buffer.bytes)
     }
 }
 

@@ -12,25 +12,22 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::layout::Axis;
 
 use crate::array::{attributes, convert, handle, host_vector};
-use crate::entry;
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
 use crate::r::{self, values, List, SEXP};
-
-/// So many sizes.
-fn extents<const N: usize>(x: SEXP) -> Result<[usize; N]> {
-    let sizes = values::sizes(x)?;
-    sizes.try_into().map_err(|_| Error::new(ErrorKind::Argument, format!("extents are {N} sizes")))
-}
 
 /// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not
 /// (0), or as the extents say (2).
-fn options(x: SEXP) -> Result<Options> {
-    let [precision, halves] = extents(x)?;
-    let precision = match precision {
-        0 => Precision::Float32,
-        1 => Precision::Tf32,
-        _ => Precision::BFloat16,
-    };
-    Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
+impl FromR for Options {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Options> {
+        let [precision, halves] = FromR::from_r(x, argument)?;
+        let precision = match precision {
+            0 => Precision::Float32,
+            1 => Precision::Tf32,
+            _ => Precision::BFloat16,
+        };
+        Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
+    }
 }
 
 /// The array as a matrix. Not protected.
@@ -47,10 +44,6 @@ fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
         r::Rf_unprotect(1);
         attributes::set_class(out, 2)
     }))
-}
-
-fn optional(array: Option<Array>) -> SEXP {
-    array.map_or(r::null(), handle::wrap)
 }
 
 /// A factor as it is multiplied: its elements, and rows and columns where it is a matrix.
@@ -125,167 +118,127 @@ extern "C" fn vg_register_blas(gemm: blas::Gemm, gemv: blas::Gemv, syrk: blas::S
     blas::register(Blas { gemm, gemv, syrk });
 }
 
-entry! {
+entries! {
     /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) without dimnames; NULL for what base R computes.
-    fn product(x, y, turned, choice) {
-        let turned = values::size(turned, "turned")?;
+    fn product(x: SEXP, y: SEXP, turned: usize, choice: Options) -> Result<Option<SEXP>> {
         let turned = [turned == 1, turned == 2];
         let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
-        let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(r::null()) };
-        let (Some(a), Some(b)) = (factor(x, a, &like)?, factor(y, b, &like)?) else { return Ok(r::null()) };
-        let Some([m, k, n]) = shapes(&a, &b, turned) else { return Ok(r::null()) };
+        let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
+        let (Some(a), Some(b)) = (factor(x, a, &like)?, factor(y, b, &like)?) else { return Ok(None) };
+        let Some([m, k, n]) = shapes(&a, &b, turned) else { return Ok(None) };
         // of int64 that doubles cannot hold base R warns
         let is_int64 = |x: &Factor| x.array.device() == Device::Cpu && x.array.dtype() == DType::Int64;
         if is_int64(&a) || is_int64(&b) {
-            return Ok(r::null());
+            return Ok(None);
         }
         let (a, b) = (turned_view(&a, turned[0])?, turned_view(&b, turned[1])?);
-        match linear::multiply(&a, &b, [m, k, n], options(choice)?)? {
-            Some(out) => matrix(out, m, n),
-            None => Ok(r::null()),
-        }
+        linear::multiply(&a, &b, [m, k, n], choice)?.map(|out| matrix(out, m, n)).transpose()
     }
 
     /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).
-    fn multiply_batched(x, y, sizes, choice) {
-        let (a, b) = (convert::array(x)?, convert::array(y)?);
-        let [m, k, n, count, many_a, many_b] = extents(sizes)?;
+    fn multiply_batched(x: Array, y: Array, sizes: [usize; 6], choice: Options) -> Result<Option<Array>> {
+        let [m, k, n, count, many_x, many_y] = sizes;
         let slices = |many| if many == 1 { count } else { 1 };
-        if a.len() != m * k * slices(many_a) || b.len() != k * n * slices(many_b) {
+        if x.len() != m * k * slices(many_x) || y.len() != k * n * slices(many_y) {
             return Err(Error::new(ErrorKind::Shape, "non-conformable arguments"));
         }
-        let many = [many_a == 1, many_b == 1];
-        Ok(optional(linear::multiply_batched(&a, &b, [m, k, n], count, many, options(choice)?)?))
+        linear::multiply_batched(&x, &y, [m, k, n], count, [many_x == 1, many_y == 1], choice)
     }
 
     /// list(x, y, z, status) of a batch of small matrices, what there is of them: which of `Factoring::ALL` (from 0),
     /// rows, columns, how many; of right sides their columns, and whether each matrix has its own (1). NULL where the
     /// device has libraries for matrices of this size.
-    fn many(x, b, sizes, tol) {
-        let [factoring, m, n, count, columns, own] = extents(sizes)?;
+    fn many(x: Array, b: Option<Array>, sizes: [usize; 6], tol: f64) -> Result<Option<List>> {
+        let [factoring, m, n, count, columns, own] = sizes;
         let unknown = || Error::new(ErrorKind::Argument, "no such factoring");
         let factoring = Factoring::ALL.get(factoring).copied().ok_or_else(unknown)?;
-        let sides = if r::is_null(b) { None } else { Some(convert::array(b)?) };
-        if let Some(b) = &sides {
+        if let Some(b) = &b {
             let wanted = n * columns * if own == 1 { count } else { 1 };
             if factoring != Factoring::Solve || b.len() != wanted {
                 return Err(Error::new(ErrorKind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
             }
         }
-        let sides = sides.as_ref().map(|b| Sides { b, own: own == 1, columns });
-        let tol = values::number(tol, "tol")?;
-        let Some(batch) = factor_many(factoring, &convert::array(x)?, [m, n], count, sides, tol)? else {
-            return Ok(r::null());
-        };
-        let mut list = List::new(4);
+        let sides = b.as_ref().map(|b| Sides { b, own: own == 1, columns });
+        let Some(batch) = factor_many(factoring, &x, [m, n], count, sides, tol)? else { return Ok(None) };
         let mut results = batch.results.into_iter();
-        for name in ["x", "y", "z"] {
-            list = list.add(name, optional(results.next()));
-        }
-        Ok(list.add("status", optional(batch.status)).finish())
+        let list = ["x", "y", "z"].into_iter().fold(List::new(4), |list, name| list.add(name, results.next()));
+        Ok(Some(list.add("status", batch.status)))
     }
 
     /// list(lu, pivots, info) of an n x n matrix.
-    fn lu(x, n) {
-        let [n] = extents(n)?;
-        let (lu, pivots, info) = linear::lu(&convert::array(x)?, n)?;
-        Ok(List::new(3)
-            .add("lu", handle::wrap(lu))
-            .add("pivots", handle::wrap(pivots))
-            .add("info", r::real(info.into()))
-            .finish())
+    fn lu(x: Array, n: usize) -> Result<List> {
+        let (lu, pivots, info) = linear::lu(&x, n)?;
+        Ok(List::new(3).add("lu", lu).add("pivots", pivots).add("info", f64::from(info)))
     }
 
     /// What solves with `lu`: extents n and the columns of b.
-    fn lu_solve(lu, pivots, b, sizes, transpose) {
-        let [n, columns] = extents(sizes)?;
-        let (lu, pivots, b) = (convert::array(lu)?, convert::array(pivots)?, convert::array(b)?);
-        let transpose = values::flag(transpose, "transpose")?;
-        Ok(handle::wrap(linear::lu_solve(&lu, &pivots, &b, n, columns, transpose)?))
+    fn lu_solve(lu: Array, pivots: Array, b: Array, sizes: [usize; 2], transpose: bool) -> Result<Array> {
+        let [n, columns] = sizes;
+        linear::lu_solve(&lu, &pivots, &b, n, columns, transpose)
     }
 
     /// list(factor, info) of an n x n matrix.
-    fn cholesky(x, n) {
-        let [n] = extents(n)?;
-        let (factor, info) = linear::cholesky(&convert::array(x)?, n)?;
-        Ok(List::new(2).add("factor", handle::wrap(factor)).add("info", r::real(info.into())).finish())
+    fn cholesky(x: Array, n: usize) -> Result<List> {
+        let (factor, info) = linear::cholesky(&x, n)?;
+        Ok(List::new(2).add("factor", factor).add("info", f64::from(info)))
     }
 
     /// What solves with a triangle of r, n x n: extents n and the columns of b.
-    fn triangular_solve(r, b, sizes, upper, transpose) {
-        let [n, columns] = extents(sizes)?;
-        let (upper, transpose) = (values::flag(upper, "upper.tri")?, values::flag(transpose, "transpose")?);
-        Ok(handle::wrap(linear::triangular_solve(
-            &convert::array(r)?,
-            n,
-            &convert::array(b)?,
-            columns,
-            upper,
-            transpose,
-        )?))
+    fn triangular_solve(
+        r: Array,
+        b: Array,
+        sizes: [usize; 2],
+        upper as "upper.tri": bool,
+        transpose: bool,
+    ) -> Result<Array> {
+        let [n, columns] = sizes;
+        linear::triangular_solve(&r, n, &b, columns, upper, transpose)
     }
 
     /// The upper triangle of a matrix of these extents, and zeros.
-    fn upper_triangle(x, sizes) {
-        let [rows, columns] = extents(sizes)?;
-        let x = convert::array(x)?;
+    fn upper_triangle(x: Array, sizes: [usize; 2]) -> Result<Array> {
+        let [rows, columns] = sizes;
         if x.len() != rows * columns {
             return Err(Error::new(ErrorKind::Shape, "extents are not the matrix's"));
         }
-        Ok(handle::wrap(linear::upper_triangle(&x, rows, columns)?))
+        linear::upper_triangle(&x, rows, columns)
     }
 
     /// list(qr, parts): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
-    fn qr(x, sizes) {
-        let [m, n] = extents(sizes)?;
-        let (form, parts) = linear::qr(&convert::array(x)?, m, n)?;
-        Ok(List::new(2).add("qr", handle::wrap(form)).add("parts", host_vector::read(&parts, 0, parts.len())?).finish())
+    fn qr(x: Array, sizes: [usize; 2]) -> Result<List> {
+        let [m, n] = sizes;
+        let (form, parts) = linear::qr(&x, m, n)?;
+        Ok(List::new(2).add("qr", form).add("parts", host_vector::read(&parts, 0, parts.len())?))
     }
 
     /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.
-    fn qr_apply(qr, qraux, y, sizes, transpose) {
-        let [m, n, k, columns] = extents(sizes)?;
-        let (qr, aux, y) = (convert::array(qr)?, convert::array(qraux)?, convert::array(y)?);
-        let transpose = values::flag(transpose, "transpose")?;
-        Ok(handle::wrap(linear::qr_apply(&qr, &aux, &y, [m, n], k, columns, transpose)?))
+    fn qr_apply(qr: Array, qraux: Array, y: Array, sizes: [usize; 4], transpose: bool) -> Result<Array> {
+        let [m, n, k, columns] = sizes;
+        linear::qr_apply(&qr, &qraux, &y, [m, n], k, columns, transpose)
     }
 
     /// list(values, vectors, info), ascending.
-    fn eigen_symmetric(x, n, vectors) {
-        let [n] = extents(n)?;
-        let (values, vectors, info) =
-            linear::eigen_symmetric(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
-        Ok(List::new(3)
-            .add("values", handle::wrap(values))
-            .add("vectors", optional(vectors))
-            .add("info", r::real(info.into()))
-            .finish())
+    fn eigen_symmetric(x: Array, n: usize, vectors: bool) -> Result<List> {
+        let (values, vectors, info) = linear::eigen_symmetric(&x, n, vectors)?;
+        Ok(List::new(3).add("values", values).add("vectors", vectors).add("info", f64::from(info)))
     }
 
     /// list(values, vectors, info): n real parts and n imaginary parts; vectors packed as LAPACK's dgeev does.
-    fn eigen_general(x, n, vectors) {
-        let [n] = extents(n)?;
-        let (values, vectors, info) = linear::eigen_general(&convert::array(x)?, n, values::flag(vectors, "vectors")?)?;
-        Ok(List::new(3)
-            .add("values", handle::wrap(values))
-            .add("vectors", optional(vectors))
-            .add("info", r::real(info.into()))
-            .finish())
+    fn eigen_general(x: Array, n: usize, vectors: bool) -> Result<List> {
+        let (values, vectors, info) = linear::eigen_general(&x, n, vectors)?;
+        Ok(List::new(3).add("values", values).add("vectors", vectors).add("info", f64::from(info)))
     }
 
     /// list(d, u, v, transposed, info, moved) of an m x n matrix, m >= n.
-    fn svd(x, sizes, vectors, full, polar) {
-        let [m, n] = extents(sizes)?;
-        let (vectors, full) = (values::flag(vectors, "vectors")?, values::flag(full, "full")?);
-        let method = if values::flag(polar, "polar")? { Method::Polar } else { Method::Bidiagonal };
-        let out = linear::svd(&convert::array(x)?, [m, n], vectors, full, method)?;
+    fn svd(x: Array, sizes: [usize; 2], vectors: bool, full: bool, polar: bool) -> Result<List> {
+        let method = if polar { Method::Polar } else { Method::Bidiagonal };
+        let out = linear::svd(&x, sizes, vectors, full, method)?;
         Ok(List::new(6)
-            .add("d", handle::wrap(out.d))
-            .add("u", optional(out.u))
-            .add("v", optional(out.v))
-            .add("transposed", r::logical(out.v_transposed))
-            .add("info", r::real(out.info.into()))
-            .add("moved", r::real(out.moved))
-            .finish())
+            .add("d", out.d)
+            .add("u", out.u)
+            .add("v", out.v)
+            .add("transposed", out.v_transposed)
+            .add("info", f64::from(out.info))
+            .add("moved", out.moved))
     }
 }

@@ -1,5 +1,9 @@
 //! The functions that R calls, one file a subject, named as the R file that calls it (`R/ops-reduce.R`: `reduce.rs`).
 
+use std::os::raw::c_int;
+
+use crate::r::R_CallMethodDef;
+
 pub mod array;
 pub mod chunked;
 pub mod collect;
@@ -30,3 +34,48 @@ pub mod streams;
 pub mod strided;
 pub mod timing;
 pub mod torch;
+
+/// What R can call, but for entries that are written in C.
+const ENTRIES: &[&[R_CallMethodDef]] = &[
+    array::ENTRIES,
+    chunked::ENTRIES,
+    collect::ENTRIES,
+    compile::ENTRIES,
+    compute::ENTRIES,
+    cuda_graph::ENTRIES,
+    devices::ENTRIES,
+    dlpack::ENTRIES,
+    dtype::ENTRIES,
+    files::ENTRIES,
+    kernel::ENTRIES,
+    linear::ENTRIES,
+    make::ENTRIES,
+    matching::ENTRIES,
+    module::ENTRIES,
+    operators::ENTRIES,
+    order::ENTRIES,
+    pinned::ENTRIES,
+    pointer::ENTRIES,
+    random::ENTRIES,
+    reduce::ENTRIES,
+    scan::ENTRIES,
+    session::ENTRIES,
+    shape::ENTRIES,
+    streams::ENTRIES,
+    strided::ENTRIES,
+    timing::ENTRIES,
+    torch::ENTRIES,
+];
+
+/// How many there are; copies them unless `out` is null.
+#[no_mangle]
+extern "C" fn vg_entries(out: *mut R_CallMethodDef) -> c_int {
+    let all = ENTRIES.iter().copied().flatten();
+    if !out.is_null() {
+        for (k, entry) in all.clone().enumerate() {
+            // SAFETY: C has asked how many there are, and has room for them.
+            unsafe { out.add(k).write(*entry) };
+        }
+    }
+    all.count() as c_int
+}

@@ -9,16 +9,17 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::raw_slice;
 
 use crate::array::device;
-use crate::entry;
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
 use crate::r::{self, external_ptr, values, SEXP, SEXPTYPE};
 
-/// What an external pointer can hold.
+/// A module as R holds it.
+struct Held(Arc<Module>);
+
+/// A value that C knows by the tag of its external pointer.
 pub trait Pointed: Sized {
-    /// The symbol by which it is known.
     fn tag() -> SEXP;
 }
-
-struct Held(Arc<Module>);
 
 impl Pointed for Held {
     fn tag() -> SEXP {
@@ -45,25 +46,10 @@ pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
     Err(Error::new(ErrorKind::Argument, format!("expected a kernel or a module, got {}", values::describe(pointer))))
 }
 
-/// The module behind a pointer.
-pub fn module(pointer: SEXP) -> Result<Arc<Module>> {
-    pointed::<Held>(pointer).map(|held| held.0.clone())
-}
-
-/// A character vector without NA; none for NULL.
-pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
-    if r::is_null(x) {
-        return Ok(Vec::new());
+impl FromR for Arc<Module> {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Arc<Module>> {
+        pointed::<Held>(x).map(|held| held.0.clone())
     }
-    // SAFETY: reads within the length; each translation is copied at once.
-    unsafe {
-        let is_text = r::kind_of(x) == SEXPTYPE::STRSXP;
-        if is_text && (0..r::len(x) as isize).all(|k| r::STRING_ELT(x, k) != r::R_NaString) {
-            let text = |k| r::translated(r::STRING_ELT(x, k)).map(str::to_string);
-            return (0..r::len(x) as isize).map(|k| text(k).map_err(|why| values::unreadable(argument, why))).collect();
-        }
-    }
-    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", values::describe(x))))
 }
 
 fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
@@ -74,73 +60,60 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
     fallible::copied(unsafe { raw_slice::slice(r::RAW_RO(x), r::len(x)) }).map(Some)
 }
 
-entry! {
+entries! {
     /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
-    fn module_new(code, label, path, options, include, names, signatures, link) {
+    fn module_new(
+        code: SEXP,
+        label as "path": &str,
+        path: Vec<String>,
+        options: Vec<String>,
+        include: Vec<String>,
+        names: Vec<String>,
+        signatures: Vec<String>,
+        link: SEXP,
+    ) -> Result<SEXP> {
         device::refresh_paths()?;
         let code = match bytes(code)? {
-            Some(bytes) => {
-                let path = strings(path, "path")?.into_iter().next().map(Into::into);
-                Code::Binary(bytes, path)
-            }
+            Some(bytes) => Code::Binary(bytes, path.into_iter().next().map(Into::into)),
             None => Code::Source(values::string(code, "code")?.to_string()),
         };
+        // SAFETY: reads an attribute.
+        let labels = values::strings(unsafe { r::Rf_getAttrib(link, r::R_NamesSymbol) }, "link")?;
         let mut inputs = Vec::new();
-        // SAFETY: a list with names, both within their length.
-        unsafe {
-            let labels = strings(r::Rf_getAttrib(link, r::R_NamesSymbol), "link")?;
-            for (k, label) in labels.into_iter().enumerate() {
-                inputs.push((label, bytes(r::VECTOR_ELT(link, k as isize))?.unwrap_or_default()));
-            }
+        for (label, input) in labels.into_iter().zip(Vec::<SEXP>::from_r(link, "link")?) {
+            inputs.push((label, bytes(input)?.unwrap_or_default()));
         }
-        let spec = Spec {
-            code,
-            label: values::string(label, "path")?.to_string(),
-            options: strings(options, "options")?,
-            include: strings(include, "include")?.into_iter().map(Into::into).collect(),
-            names: strings(names, "names")?,
-            signatures: strings(signatures, "signatures")?,
-            link: inputs,
-        };
+        let include = include.into_iter().map(Into::into).collect();
+        let spec = Spec { code, label: label.to_string(), options, include, names, signatures, link: inputs };
         Ok(pointer(Held(Arc::new(Module::new(spec)?))))
     }
 
     /// Compiles a source, for its errors; FALSE where there is nothing to compile it with.
-    fn module_check(module) {
-        Ok(r::logical(backend::check(&*self::module(module)?)?))
+    fn module_check(module: Arc<Module>) -> Result<bool> {
+        backend::check(&module)
     }
 
     /// What can be called, as far as the code says so.
-    fn module_names(module) {
-        let names = self::module(module)?.names();
-        Ok(r::strings(names.iter()))
+    fn module_names(module: Arc<Module>) -> SEXP {
+        r::strings(module.names().iter())
     }
 
     /// "source", "ptx", "cubin", "fatbin" or "library".
-    fn module_format(module) {
-        Ok(r::string(match self::module(module)?.format() {
+    fn module_format(module: Arc<Module>) -> &'static str {
+        match module.format() {
             None => "source",
             Some(Format::Ptx) => "ptx",
             Some(Format::Cubin) => "cubin",
             Some(Format::Fatbin) => "fatbin",
             Some(Format::Host) => "library",
-        }))
+        }
     }
 
     /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a
     /// file.
-    fn module_image(module, arch, ptx) {
+    fn module_image(module: Arc<Module>, arch: usize, ptx: bool) -> Result<Vec<u8>> {
         #[cfg(not(target_os = "macos"))]
-        {
-            let (arch, ptx) = (values::size(arch, "arch")? as u32, values::flag(ptx, "ptx")?);
-            let image = verdigris_engine::backend::cuda::user::image(&*self::module(module)?, arch, ptx)?;
-            // SAFETY: a new raw vector of so many bytes.
-            unsafe {
-                let out = r::Rf_allocVector(SEXPTYPE::RAWSXP, image.len() as r::R_xlen_t);
-                std::ptr::copy_nonoverlapping(image.as_ptr(), r::RAW(out), image.len());
-                Ok(out)
-            }
-        }
+        return verdigris_engine::backend::cuda::user::image(&module, arch as u32, ptx);
         #[cfg(target_os = "macos")]
         {
             let _ = (module, arch, ptx);

@@ -10,12 +10,19 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{Group, OpId};
 
 use crate::array::{convert, handle, lazy};
-use crate::entry;
+use crate::entries::entry::{entries, for_c};
+use crate::r::typed::FromR;
 use crate::r::{self, call_site, values, *};
+
+impl FromR for OpId {
+    fn from_r(x: SEXP, _: &'static str) -> Result<OpId> {
+        row(x)
+    }
+}
 
 /// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
 /// strings are unique in R, so its address is enough.
-pub fn row(name: SEXP) -> Result<OpId> {
+fn row(name: SEXP) -> Result<OpId> {
     const SLOTS: usize = 256;
     thread_local! {
         static KNOWN: RefCell<[(usize, OpId); SLOTS]> = const { RefCell::new([(0, OpId(0)); SLOTS]) };
@@ -41,31 +48,26 @@ pub fn row(name: SEXP) -> Result<OpId> {
     }
 }
 
-entry! {
-    /// Records an operation on the elements of a list: arrays, host vectors, scalars. Where `call` is null (the
-    /// pointer) C tells the call.
-    fn record(op, operands, call) {
-        // SAFETY: operands is a list that the C side made.
-        let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
-        let site = |warns| match warns {
-            _ if call.is_null() => call_site::here(warns),
-            true => call_site::recorded(call),
-            false => call_site::of(call).filter(|_| call_site::is_light(call)),
-        };
-        recorded(row(op)?, &list, site).map(handle::bare)
-    }
+/// Records an operation on the elements of a list: arrays, host vectors, scalars. Where `call` is null (the
+/// pointer) C tells the call.
+fn record(op: OpId, operands: SEXP, call: SEXP) -> Result<SEXP> {
+    // SAFETY: operands is a list that the C side made.
+    let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
+    let site = |warns| match warns {
+        _ if call.is_null() => call_site::here(warns),
+        true => call_site::recorded(call),
+        false => call_site::of(call).filter(|_| call_site::is_light(call)),
+    };
+    recorded(op, &list, site).map(handle::bare)
 }
 
-entry! {
-    /// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
-    fn record_here(op, x, y) {
-        let list = [x, y];
-        let list = &list[..if y.is_null() { 1 } else { 2 }];
-        let op = row(op)?;
-        match lazy::record(op, list)? {
-            Some(out) => Ok(out),
-            None => recorded(op, list, call_site::here).map(handle::bare),
-        }
+/// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
+fn record_here(op: OpId, x: SEXP, y: SEXP) -> Result<SEXP> {
+    let list = [x, y];
+    let list = &list[..if y.is_null() { 1 } else { 2 }];
+    match lazy::record(op, list)? {
+        Some(out) => Ok(out),
+        None => recorded(op, list, call_site::here).map(handle::bare),
     }
 }
 
@@ -90,9 +92,9 @@ pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallS
     Array::apply_at(id, &operands[..list.len()], site)
 }
 
-entry! {
+entries! {
     /// The operation table as a data frame's columns: name, r, group, arity, rule, ulp, doc.
-    fn operation_table() {
+    fn operation_table() -> List {
         let rows: Vec<_> = OpId::all().map(OpId::row).collect();
         let group = |g: Group| match g {
             Group::Ops => "Ops",
@@ -103,7 +105,7 @@ entry! {
             Group::Distribution => "Distribution",
             Group::Internal => "Internal",
         };
-        Ok(List::new(7)
+        List::new(7)
             .add("name", r::strings(rows.iter().map(|row| row.name)))
             .add("r", r::strings(rows.iter().map(|row| row.r)))
             .add("group", r::strings(rows.iter().map(|row| group(row.group))))
@@ -111,6 +113,10 @@ entry! {
             .add("rule", r::strings(rows.iter().map(|row| format!("{:?}", row.rule))))
             .add("ulp", r::strings(rows.iter().map(|row| row.ulp.to_string())))
             .add("doc", r::strings(rows.iter().map(|row| row.doc)))
-            .finish())
     }
+}
+
+for_c! {
+    record(op, operands, call);
+    record_here(op, x, y);
 }

@@ -12,7 +12,7 @@ use verdigris_engine::memory::Held;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{attributes, convert, handle, host_vector};
-use crate::entry;
+use crate::entries::entry::entries;
 use crate::r::{self, gc, values, SEXP, SEXPTYPE};
 
 /// References to the target's node during a copy: the handle's and ours.
@@ -94,12 +94,10 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
     Ok(host_vector::vector(kind, n, start, Box::new(owner)))
 }
 
-entry! {
+entries! {
     /// A vector of zeros.
-    fn pinned_new(n, kind, device) {
-        let n = values::size(n, "n")?;
-        let device = convert::device(device)?;
-        let kind = match values::string(kind, "type")? {
+    fn pinned_new(n: usize, kind as "type": &str, device: Device) -> Result<SEXP> {
+        let kind = match kind {
             "double" | "numeric" => SEXPTYPE::REALSXP,
             "integer" => SEXPTYPE::INTSXP,
             "logical" => SEXPTYPE::LGLSXP,
@@ -113,8 +111,7 @@ entry! {
     }
 
     /// A copy of a vector, with its attributes.
-    fn pinned_copy(x, device) {
-        let device = convert::device(device)?;
+    fn pinned_copy(x: SEXP, device: Device) -> Result<SEXP> {
         let Some(data) = elements(x) else {
             return Err(Error::new(Kind::DType, format!("a pinned vector cannot hold {}", values::describe(x)))
                 .advise("Pinned vectors are logical, integer, double or complex."));
@@ -137,32 +134,29 @@ entry! {
     }
 
     /// Whether x is a vector made by the above.
-    fn pinned_is(x) {
-        Ok(r::logical(elements(x).is_some_and(|data| block_of(&data).is_some())))
+    fn pinned_is(x: SEXP) -> bool {
+        elements(x).is_some_and(|data| block_of(&data).is_some())
     }
 
     /// Unlocks the memory of a pinned vector, which stays a vector. FALSE where x is none.
-    fn pinned_unlock(x) {
-        let Some(block) = elements(x).and_then(|data| block_of(&data)) else { return Ok(r::logical(false)) };
+    fn pinned_unlock(x: SEXP) -> Result<bool> {
+        let Some(block) = elements(x).and_then(|data| block_of(&data)) else { return Ok(false) };
         async_copy::wait(&block)?;
         block.unlock();
         if let Some(all) = pinned().as_mut() {
             all.remove(&(block.start() as usize));
         }
-        Ok(r::logical(true))
+        Ok(true)
     }
 
     /// Copies elements over those of `to`, an array or a pinned vector. Returns `to`.
-    fn copy(from, to) {
+    fn copy(from: SEXP, to: SEXP) -> Result<SEXP> {
         if let Some(target) = handle::of(to) {
             target.part();
             let old = target.current()?;
             let new = match elements(from) {
                 Some(data) => async_copy::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,
-                None => {
-                    let from = convert::array(from)?;
-                    async_copy::array_to_array(&from, &old, HOLDERS)?
-                }
+                None => async_copy::array_to_array(&convert::array(from)?, &old, HOLDERS)?,
             };
             drop(old);
             target.rewrite(new)?;

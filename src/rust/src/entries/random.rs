@@ -7,19 +7,24 @@ use verdigris_ops::error::Result;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
-use crate::array::{convert, handle};
-use crate::entries::operators;
-use crate::entry;
-use crate::r::{self, call_site, values, *};
+use crate::array::convert;
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
+use crate::r::{call_site, SEXP};
 
 /// A stream's key: two numbers below 2^32.
-pub fn read_key(key: SEXP) -> Result<i64> {
-    let words = values::sizes(key)?;
-    Ok(((words[0] as u64) << 32 | words[1] as u64) as i64)
+#[derive(Clone, Copy)]
+pub struct Key(pub i64);
+
+impl FromR for Key {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Key> {
+        let [high, low] = FromR::from_r(x, argument)?;
+        Ok(Key(((high as u64) << 32 | low as u64) as i64))
+    }
 }
 
 /// `n` standard draws for a dtype: what is narrower than float64 is drawn in float32.
-fn stream(row: OpId, wanted: DType, n: usize, key: i64, device: Device) -> Result<Array> {
+fn stream(row: OpId, wanted: DType, n: usize, key: Key, device: Device) -> Result<Array> {
     let (row, drawn) = match row {
         row if wanted == DType::Float64 => (row, DType::Float64),
         id::RUNIF => (id::RUNIF_SINGLE, DType::Float32),
@@ -27,7 +32,7 @@ fn stream(row: OpId, wanted: DType, n: usize, key: i64, device: Device) -> Resul
         id::REXP => (id::REXP_SINGLE, DType::Float32),
         row => (row, DType::Float64),
     };
-    let draws = Array::source(row, Class::I64, drawn, n, device, &[Scalar::I64(key)])?;
+    let draws = Array::source(row, Class::I64, drawn, n, device, &[Scalar::I64(key.0)])?;
     // the nearest neighbours of 0 and 1 that the dtype has, so that rounding does not reach them
     let (low, high) = match wanted {
         DType::Float16 if row == id::RUNIF_SINGLE => (f64::exp2(-24.0), 1.0 - f64::exp2(-11.0)),
@@ -39,46 +44,54 @@ fn stream(row: OpId, wanted: DType, n: usize, key: i64, device: Device) -> Resul
     Array::apply(id::PMIN, &[Operand::Array(raised), limit(high)], None)
 }
 
-entry! {
+entries! {
     /// `n` draws of a stream, scaled by numbers: `shift + scale * draw`.
-    fn random(row, n, key, shift, scale, dtype, device) {
-        let row = operators::row(row)?;
-        let (n, device) = (values::size(n, "n")?, convert::device(device)?);
-        let wanted = values::dtype(dtype)?.unwrap_or(DType::Float64);
-        let draws = stream(row, wanted, n, read_key(key)?, device)?;
+    fn random(
+        row: OpId,
+        n: usize,
+        key: Key,
+        shift: f64,
+        scale: f64,
+        dtype: Option<DType>,
+        device: Device,
+    ) -> Result<Array> {
+        let wanted = dtype.unwrap_or(DType::Float64);
+        let draws = stream(row, wanted, n, key, device)?;
         let scaled = |array: Array, by: f64, op, idle: f64| match by == idle {
             true => Ok(array),
             false => {
                 Array::apply(op, &[Operand::Array(array), Operand::Value(Scalar::F64(by), NumberKind::Double)], None)
             }
         };
-        let draws = scaled(draws, values::number(scale, "scale")?, id::MUL, 1.0)?;
-        let out = scaled(draws, values::number(shift, "shift")?, id::ADD, 0.0)?;
-        Ok(handle::wrap(out.cast(wanted, None)?))
+        scaled(scaled(draws, scale, id::MUL, 1.0)?, shift, id::ADD, 0.0)?.cast(wanted, None)
     }
-}
 
-entry! {
     /// `n` draws of a row that has one or two parameters, numbers or vectors no longer than `n`. `from` names the
     /// stream whose draws the row shapes; it is NULL for rows that draw by themselves.
-    fn draw(row, from, n, key, parameters, dtype, device, call) {
-        let row = operators::row(row)?;
-        let (n, device, key) = (values::size(n, "n")?, convert::device(device)?, read_key(key)?);
-        let wanted = values::dtype(dtype)?.unwrap_or(DType::Float64);
-        let mut operands = vec![match r::is_null(from) {
-            true => Operand::Value(Scalar::I64(key), NumberKind::Integer64),
-            false => Operand::Array(stream(operators::row(from)?, wanted, n, key, device)?),
+    fn draw(
+        row: OpId,
+        from: Option<OpId>,
+        n: usize,
+        key: Key,
+        parameters: Vec<SEXP>,
+        dtype: Option<DType>,
+        device: Device,
+        call: SEXP,
+    ) -> Result<Array> {
+        let wanted = dtype.unwrap_or(DType::Float64);
+        let mut operands = vec![match from {
+            None => Operand::Value(Scalar::I64(key.0), NumberKind::Integer64),
+            Some(from) => Operand::Array(stream(from, wanted, n, key, device)?),
         }];
-        for k in 0..r::len(parameters) {
-            // SAFETY: R code made a list of that length.
-            operands.push(convert::operand(unsafe { VECTOR_ELT(parameters, k as isize) }, device)?);
+        for x in parameters {
+            operands.push(convert::operand(x, device)?);
         }
         let warns = row.may_warn(Class::F64);
         let site = if warns { call_site::recorded(call) } else { call_site::of(call) };
-        let out = match r::is_null(from) {
-            true => Array::draw(row, n, device, &operands, site.clone())?,
-            false => Array::apply(row, &operands, site.clone())?,
+        let out = match from {
+            None => Array::draw(row, n, device, &operands, site.clone())?,
+            Some(_) => Array::apply(row, &operands, site.clone())?,
         };
-        Ok(handle::wrap(out.cast(wanted, site)?))
+        out.cast(wanted, site)
     }
 }

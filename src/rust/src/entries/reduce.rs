@@ -14,16 +14,17 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::array::handle::{self, Handle};
-use crate::array::{convert, host_copy, lazy};
-use crate::entry;
-use crate::r::{call_site, values, *};
+use crate::array::{host_copy, lazy};
+use crate::entries::entry::{entries, for_c};
+use crate::r::typed::FromR;
+use crate::r::{call_site, *};
 
-fn reduction(name: SEXP) -> Result<Reduction> {
-    let name = values::string(name, "name")?;
-    Reduction::ALL
-        .into_iter()
-        .find(|r| r.name() == name)
-        .ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
+impl FromR for Reduction {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Reduction> {
+        let name = <&str>::from_r(x, argument)?;
+        let found = Reduction::ALL.into_iter().find(|r| r.name() == name);
+        found.ok_or_else(|| Error::new(Kind::Argument, format!("there is no reduction `{name}`")))
+    }
 }
 
 /// Whether numbers, and vectors however short, are deferred on the cpu device too, which gains nothing: for tests.
@@ -56,30 +57,33 @@ fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP
     Ok(deferred.map(|(dtype, deferred)| handle::vector(Handle::deferred(deferred, dtype, device))))
 }
 
-entry! {
+/// Results of groups of a dtype. Those of int64 may warn without a call site: of sums that overflow, and of elements
+/// that are rounded.
+fn wrapped(dtype: DType, results: Array) -> SEXP {
+    if dtype == DType::Int64 && !results.is_ready() {
+        call_site::look();
+    }
+    handle::wrap(results)
+}
+
+entries! {
     /// Whether the cpu device defers numbers and short vectors too. Gives what was set before.
-    fn defer(value) {
-        Ok(logical(DEFER.swap(values::flag(value, "value")?, Ordering::Relaxed)))
+    fn defer(value: bool) -> bool {
+        DEFER.swap(value, Ordering::Relaxed)
     }
 
     /// The square root of a number that is not read yet, on its device; NULL for other numbers.
-    fn defer_sqrt(x) {
-        let Some(number) = handle::ordinary(x).filter(|_| len(x) == 1) else { return Ok(null()) };
-        match number.unread(number.device())? {
-            Some(array) => {
-                let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
-                Ok(handle::vector(Handle::ordinary(root)))
-            }
-            None => Ok(null()),
-        }
+    fn defer_sqrt(x: SEXP) -> Result<Option<SEXP>> {
+        let Some(number) = handle::ordinary(x).filter(|_| len(x) == 1) else { return Ok(None) };
+        let Some(array) = number.unread(number.device())? else { return Ok(None) };
+        let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
+        Ok(Some(handle::vector(Handle::ordinary(root))))
     }
 
     /// Reduces a whole array: the value (two for range), which may be on its way yet; in a list with the status bits
     /// where those say something.
-    fn reduce(name, x, na_rm) {
-        let reduction = reduction(name)?;
+    fn reduce(reduction: Reduction, x: SEXP, na_rm as "na.rm": bool) -> Result<SEXP> {
         let array = lazy::intermediate(x)?;
-        let na_rm = values::flag(na_rm, "na.rm")?;
         if let Some(number) = later(&array, reduction, na_rm)? {
             return Ok(number);
         }
@@ -145,18 +149,17 @@ entry! {
             Ok(out)
         }
     }
-}
 
-entry! {
     /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if
     /// `in_width`, and the elements are.
-    fn reduce_groups(name, x, na_rm, groups, in_width) {
-        let reduction = reduction(name)?;
-        let array = convert::array(x)?;
-        let g = values::sizes(groups)?;
-        let [outer, length, inner] = g[..] else {
-            return Err(Error::new(Kind::Argument, "groups are three sizes"));
-        };
+    fn reduce_groups(
+        reduction: Reduction,
+        array: Array,
+        na_rm as "na.rm": bool,
+        groups: [usize; 3],
+        in_width: bool,
+    ) -> Result<SEXP> {
+        let [outer, length, inner] = groups;
         if outer * length * inner != array.len() {
             return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
         }
@@ -168,35 +171,29 @@ entry! {
             _ if matches!(reduction, Reduction::Sum | Reduction::Mean) => array.cast(DType::Float64, None)?,
             _ => array,
         };
-        let (na_rm, groups) = (values::flag(na_rm, "na.rm")?, Groups { outer, length, inner });
-        Ok(wrapped(dtype, match values::flag(in_width, "in_width")? {
+        let groups = Groups { outer, length, inner };
+        Ok(wrapped(dtype, match in_width {
             true => array.reduce_groups_in_width(reduction, na_rm, groups)?,
             false => array.reduce_groups(reduction, na_rm, groups)?,
         }))
     }
-}
 
-/// Results of groups of a dtype. Those of int64 may warn without a call site: of sums that overflow, and of elements
-/// that are rounded.
-fn wrapped(dtype: DType, results: Array) -> SEXP {
-    if dtype == DType::Int64 && !results.is_ready() {
-        call_site::look();
-    }
-    handle::wrap(results)
-}
-
-entry! {
     /// Reduces the elements of each code from 1 to `groups` to an array; NULL where that takes a sort.
-    fn reduce_coded(name, x, codes, groups, na_rm) {
-        let reduction = reduction(name)?;
-        let array = convert::array(x)?;
-        let codes = convert::array(codes)?;
-        let found =
-            array.reduce_coded(&codes, values::size(groups, "groups")?, reduction, values::flag(na_rm, "na.rm")?)?;
-        let Some(found) = found else { return Ok(null()) };
+    fn reduce_coded(
+        reduction: Reduction,
+        array: Array,
+        codes: Array,
+        groups: usize,
+        na_rm as "na.rm": bool,
+    ) -> Result<Option<SEXP>> {
+        let Some(found) = array.reduce_coded(&codes, groups, reduction, na_rm)? else { return Ok(None) };
         // R's sums of integers are doubles where they do not fit
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
         let found = if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found };
-        Ok(wrapped(array.dtype(), found))
+        Ok(Some(wrapped(array.dtype(), found)))
     }
+}
+
+for_c! {
+    reduce(reduction, x, na_rm as "na.rm");
 }

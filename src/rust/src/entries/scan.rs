@@ -1,22 +1,26 @@
 //! Entries: cumulative sums, products and extremes.
 
-use verdigris_ops::error::{Error, Kind};
+use verdigris_engine::array::Array;
+use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::scan::Scan;
 
-use crate::array::{convert, handle};
-use crate::entry;
-use crate::r::{self, values, List};
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
+use crate::r::{List, SEXP};
 
-entry! {
+impl FromR for Scan {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Scan> {
+        let name = <&str>::from_r(x, argument)?;
+        let found = Scan::ALL.into_iter().find(|s| s.name() == name);
+        found.ok_or_else(|| Error::new(Kind::Argument, format!("there is no scan `{name}`")))
+    }
+}
+
+entries! {
     /// Scans x: list(the result, whether a sum of whole numbers does not fit). The result has no attribute but its
     /// class.
-    fn scan(name, x) {
-        let name = values::string(name, "name")?;
-        let scan = Scan::ALL
-            .into_iter()
-            .find(|s| s.name() == name)
-            .ok_or_else(|| Error::new(Kind::Argument, format!("there is no scan `{name}`")))?;
-        let (out, overflow) = convert::array(x)?.scan(scan)?;
-        Ok(List::new(2).add("", handle::wrap(out)).add("", r::logical(overflow)).finish())
+    fn scan(name: Scan, x: Array) -> Result<List> {
+        let (out, overflow) = x.scan(name)?;
+        Ok(List::new(2).add("", out).add("", overflow))
     }
 }

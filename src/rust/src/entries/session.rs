@@ -2,79 +2,77 @@
 #![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there
 
 use verdigris_engine::memory;
-use verdigris_ops::error::{Error, Kind as ErrorKind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::{device, handle, host_copy};
-use crate::entry;
-use crate::r::{self, conditions, gc, values, SEXP, SEXPTYPE};
+use crate::entries::entry::entries;
+use crate::r::typed::FromR;
+use crate::r::{self, conditions, gc, SEXP, SEXPTYPE};
 
-/// Strings of a character vector, NA, what is no text and what is no character vector left out.
-fn strings(x: SEXP) -> Vec<String> {
-    if r::kind_of(x) != SEXPTYPE::STRSXP {
-        return Vec::new();
-    }
-    // SAFETY: reads within the length; each translation is copied at once.
-    unsafe {
-        (0..r::len(x) as isize)
-            .map(|k| r::STRING_ELT(x, k))
-            .filter(|&text| text != r::R_NaString)
-            .filter_map(|text| r::translated(text).ok().map(str::to_string))
-            .collect()
+/// Strings of a character vector, NA, what is no text and what is no character vector left out: the package loads
+/// whatever the folders are called.
+struct Readable(Vec<String>);
+
+impl FromR for Readable {
+    fn from_r(x: SEXP, _: &'static str) -> Result<Readable> {
+        if r::kind_of(x) != SEXPTYPE::STRSXP {
+            return Ok(Readable(Vec::new()));
+        }
+        // SAFETY: reads within the length; each translation is copied at once.
+        let texts = (0..r::len(x) as isize).map(|k| unsafe { r::STRING_ELT(x, k) });
+        // SAFETY: a constant of R's.
+        let present = texts.filter(|&text| text != unsafe { r::R_NaString });
+        Ok(Readable(present.filter_map(|text| r::translated(text).ok().map(str::to_string)).collect()))
     }
 }
 
-entry! {
+entries! {
     /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
-    fn search_paths(packages, torch) {
-        device::set_folders(strings(packages), strings(torch));
-        Ok(r::null())
+    fn search_paths(packages: Readable, torch: Readable) {
+        device::set_folders(packages.0, torch.0);
     }
 
     /// From .onLoad: where compiled kernels are kept between sessions by default.
-    fn cache_default(path) {
+    fn cache_default(path: Readable) {
         #[cfg(not(target_os = "macos"))]
-        crate::r::options::set_folder(strings(path).into_iter().next().map(Into::into));
-        Ok(r::null())
+        crate::r::options::set_folder(path.0.into_iter().next().map(Into::into));
     }
 
     /// Called when R ends: waits for a compilation that is under way.
     fn end() {
         #[cfg(not(target_os = "macos"))]
         verdigris_engine::backend::cuda::tiers::choose::end();
-        Ok(r::null())
     }
 
     /// From .onLoad: the namespace, and a list of vectors that base has wrapped.
-    fn attach(namespace, wrapped) {
+    fn attach(namespace: SEXP, wrapped: Vec<SEXP>) {
         // SAFETY: R passes an environment and a list.
         unsafe {
             r::vg_set_namespace(namespace);
-            for k in 0..r::len(wrapped) {
-                r::vg_learn_wrapper(r::VECTOR_ELT(wrapped, k as isize));
+            for x in wrapped {
+                r::vg_learn_wrapper(x);
             }
         }
-        Ok(r::null())
     }
 
     /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far,
     /// and the seconds of collections that memory asked for: for tests.
-    fn live() {
+    fn live() -> [f64; 5] {
         use std::sync::atomic::Ordering::Relaxed;
-        let alive = [handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64];
-        let fetched = [host_copy::FETCHED.load(Relaxed) as f64, host_copy::READ.load(Relaxed) as f64];
-        let counts: Vec<f64> = alive.into_iter().chain(fetched).chain([gc::spent()]).collect();
-        Ok(r::reals(counts.into_iter()))
+        let (handles, host) = (handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64);
+        let (fetched, read) = (host_copy::FETCHED.load(Relaxed) as f64, host_copy::READ.load(Relaxed) as f64);
+        [handles, host, fetched, read, gc::spent()]
     }
 
     /// Fails as asked: for tests of conditions.
-    fn test_condition(what, text) {
-        let text = values::string(text, "text")?;
-        match values::string(what, "what")? {
+    fn test_condition(what: &str, text: &str) -> Result<bool> {
+        match what {
             "panic" => panic!("{text}"),
             "warning" => {
                 conditions::warn(text, None);
-                Ok(r::logical(true))
+                Ok(true)
             }
+            "nul" => Err(Error::new(ErrorKind::Shape, format!("{text}\0{text}"))),
             _ => Err(Error::new(ErrorKind::Shape, text).advise(text).detail(text)),
         }
     }

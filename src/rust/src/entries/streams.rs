@@ -8,9 +8,9 @@ use verdigris_engine::backend::streams::Streams;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::array::convert;
-use crate::entry;
-use crate::r::{self, external_ptr, values, List, SEXP};
+use crate::entries::entry::entries;
+use crate::r::typed::{External, FromR};
+use crate::r::{values, List, SEXP};
 
 /// A stream of R's.
 pub struct Stream {
@@ -48,27 +48,17 @@ fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
     Ok(backend::of(device)?.streams())
 }
 
-/// A stream of R's.
-pub fn stream<'a>(x: SEXP) -> Result<&'a Stream> {
-    external_ptr::get(x).ok_or_else(|| {
+impl External for Stream {
+    fn refused(x: SEXP, _: &str) -> Error {
         Error::new(Kind::Argument, format!("`stream` must be made by gpu_stream(), not {}", values::describe(x)))
             .advise("Streams belong to one session: they do not come from files or other processes.")
-    })
+    }
 }
 
-fn event<'a>(x: SEXP) -> Result<&'a Event> {
-    external_ptr::get(x).ok_or_else(|| {
+impl External for Event {
+    fn refused(x: SEXP, _: &str) -> Error {
         Error::new(Kind::Argument, format!("`event` must be made by gpu_event(), not {}", values::describe(x)))
             .advise("Events belong to one session: they do not come from files or other processes.")
-    })
-}
-
-/// A stream that may be given as an argument.
-pub fn given<'a>(x: SEXP) -> Result<Option<&'a Stream>> {
-    if r::is_null(x) {
-        Ok(None)
-    } else {
-        stream(x).map(Some)
     }
 }
 
@@ -113,16 +103,15 @@ impl Drop for Selected {
     }
 }
 
-/// The number of a stream, of the current one for NULL; it must be of the device.
-fn number(x: SEXP, device: Device, streams: &dyn Streams) -> Result<u32> {
-    if r::is_null(x) {
-        return Ok(streams.current());
+/// The number of a stream, of the current one for None; it must be of the device.
+fn number(stream: Option<&Stream>, device: Device, streams: &dyn Streams) -> Result<u32> {
+    match stream {
+        None => Ok(streams.current()),
+        Some(stream) if stream.device == device => Ok(stream.number),
+        Some(stream) => {
+            Err(Error::new(Kind::Device, format!("the event is of {device}, the stream of {}", stream.device)))
+        }
     }
-    let stream = stream(x)?;
-    if stream.device != device {
-        return Err(Error::new(Kind::Device, format!("the event is of {device}, the stream of {}", stream.device)));
-    }
-    Ok(stream.number)
 }
 
 fn recorded(event: &Event, argument: &str) -> Result<()> {
@@ -133,10 +122,9 @@ fn recorded(event: &Event, argument: &str) -> Result<()> {
         .advise("Use `gpu_event_record(event)` first."))
 }
 
-entry! {
-    fn stream_new(device, priority) {
-        let device = convert::device(device)?;
-        let wanted = values::number(priority, "priority")?.clamp(-1e6, 1e6) as i32;
+entries! {
+    fn stream_new(device: Device, priority: f64) -> Result<Stream> {
+        let wanted = priority.clamp(-1e6, 1e6) as i32;
         let (number, priority) = match of(device)? {
             None => (0, 0),
             Some(streams) => {
@@ -146,145 +134,118 @@ entry! {
                 (streams.make(taken)?, -taken)
             }
         };
-        Ok(external_ptr::new(Stream { device, number, priority }))
+        Ok(Stream { device, number, priority })
     }
 
     /// list(device, number, priority, idle, address) of a stream; the address is the driver's handle, as a string.
-    fn stream_info(x) {
-        let stream = stream(x)?;
+    fn stream_info(stream: &Stream) -> Result<List> {
         let (idle, raw) = match of(stream.device)? {
             None => (true, 0),
             Some(streams) => (streams.is_idle(stream.number)?, streams.raw(stream.number)),
         };
         Ok(List::new(5)
-            .add("device", r::string(&stream.device.to_string()))
-            .add("number", r::real(f64::from(stream.number)))
-            .add("priority", r::real(f64::from(stream.priority)))
-            .add("idle", r::logical(idle))
-            .add("address", r::string(&format!("{raw:#x}")))
-            .finish())
+            .add("device", stream.device)
+            .add("number", f64::from(stream.number))
+            .add("priority", f64::from(stream.priority))
+            .add("idle", idle)
+            .add("address", format!("{raw:#x}")))
     }
 
-    /// Has work of a device queued on a stream from here on; NULL is the one that there is from the start. Returns the
-    /// device's name.
-    fn stream_select(x, device) {
-        let (device, number) = if r::is_null(x) {
-            (convert::device(device)?, 0)
-        } else {
-            let stream = stream(x)?;
-            (stream.device, stream.number)
+    /// Has work of a device queued on a stream from here on; NULL is the one that there is from the start, for which
+    /// the device is named.
+    fn stream_select(stream: Option<&Stream>, device: SEXP) -> Result<Device> {
+        let (device, number) = match stream {
+            None => (Device::from_r(device, "device")?, 0),
+            Some(stream) => (stream.device, stream.number),
         };
         if let Some(streams) = of(device)? {
             streams.select(number)?;
         }
-        Ok(r::string(&device.to_string()))
+        Ok(device)
     }
 
     /// Waits for the stream's work.
-    fn stream_sync(x) {
-        let stream = stream(x)?;
-        if let Some(streams) = of(stream.device)? {
-            streams.wait(stream.number)?;
+    fn stream_sync(stream: &Stream) -> Result<()> {
+        match of(stream.device)? {
+            Some(streams) => streams.wait(stream.number),
+            None => Ok(()),
         }
-        Ok(r::null())
     }
 
     /// A stream waits for all that another, or every one, has been given so far.
-    fn stream_join(x, waits) {
-        let stream = stream(x)?;
-        if let Some(streams) = of(stream.device)? {
-            let waits = number(waits, stream.device, streams.as_ref())?;
-            if waits != stream.number {
-                let event = streams.event()?;
-                let done = streams.record(event, stream.number).and_then(|()| streams.await_event(event, waits));
-                streams.event_free(event);
-                done?;
-            }
+    fn stream_join(stream: &Stream, waits: Option<&Stream>) -> Result<()> {
+        let Some(streams) = of(stream.device)? else { return Ok(()) };
+        let waits = number(waits, stream.device, streams.as_ref())?;
+        if waits == stream.number {
+            return Ok(());
         }
-        Ok(r::null())
+        let event = streams.event()?;
+        let done = streams.record(event, stream.number).and_then(|()| streams.await_event(event, waits));
+        streams.event_free(event);
+        done
     }
 
-    fn event_new(device) {
-        let device = convert::device(device)?;
+    fn event_new(device: Device) -> Result<Event> {
         let event = match of(device)? {
             None => 0,
             Some(streams) => streams.event()?,
         };
-        Ok(external_ptr::new(Event { device, event, recorded: Cell::new(false), at: Cell::new(None) }))
+        Ok(Event { device, event, recorded: Cell::new(false), at: Cell::new(None) })
     }
 
     /// The event happens when the stream's work so far is done.
-    fn event_record(x, stream) {
-        let event = event(x)?;
+    fn event_record(event: &Event, stream: Option<&Stream>) -> Result<()> {
         match of(event.device)? {
-            None => {
-                if !r::is_null(stream) {
-                    self::stream(stream)?;
-                }
-                event.at.set(Some(Instant::now()));
-            }
+            None => event.at.set(Some(Instant::now())),
             Some(streams) => streams.record(event.event, number(stream, event.device, streams.as_ref())?)?,
         }
         event.recorded.set(true);
-        Ok(r::null())
+        Ok(())
     }
 
     /// The stream's further work waits for the event.
-    fn event_await(x, stream) {
-        let event = event(x)?;
+    fn event_await(event: &Event, stream: Option<&Stream>) -> Result<()> {
         recorded(event, "event")?;
         match of(event.device)? {
-            Some(streams) => streams.await_event(event.event, number(stream, event.device, streams.as_ref())?)?,
-            None if r::is_null(stream) => {}
-            None => _ = self::stream(stream)?,
+            Some(streams) => streams.await_event(event.event, number(stream, event.device, streams.as_ref())?),
+            None => Ok(()),
         }
-        Ok(r::null())
     }
 
     /// Waits here for the event.
-    fn event_sync(x) {
-        let event = event(x)?;
+    fn event_sync(event: &Event) -> Result<()> {
         recorded(event, "event")?;
-        if let Some(streams) = of(event.device)? {
-            streams.event_wait(event.event)?;
+        match of(event.device)? {
+            Some(streams) => streams.event_wait(event.event),
+            None => Ok(()),
         }
-        Ok(r::null())
     }
 
-    /// c(recorded, done), and the device's name.
-    fn event_info(x) {
-        let event = event(x)?;
+    /// list(device: its name, recorded, done).
+    fn event_info(event: &Event) -> Result<List> {
         let done = match of(event.device)? {
             Some(streams) if event.recorded.get() => streams.event_is_done(event.event)?,
             _ => event.recorded.get(),
         };
-        Ok(List::new(3)
-            .add("device", r::string(&event.device.to_string()))
-            .add("recorded", r::logical(event.recorded.get()))
-            .add("done", r::logical(done))
-            .finish())
+        Ok(List::new(3).add("device", event.device).add("recorded", event.recorded.get()).add("done", done))
     }
 
     /// Seconds from one event to another; waits for both.
-    fn event_elapsed(from, to) {
-        let (from, to) = (event(from)?, event(to)?);
+    fn event_elapsed(from: &Event, to: &Event) -> Result<f64> {
         recorded(from, "from")?;
         recorded(to, "to")?;
         if from.device != to.device {
             return Err(Error::new(Kind::Device, format!("`from` is of {}, `to` of {}", from.device, to.device)));
         }
-        let seconds = match of(from.device)? {
-            Some(streams) => {
-                streams.event_wait(from.event)?;
-                streams.event_wait(to.event)?;
-                streams.elapsed(from.event, to.event)?
-            }
-            None => match (from.at.get(), to.at.get()) {
-                (Some(a), Some(b)) if b >= a => (b - a).as_secs_f64(),
-                (Some(a), Some(b)) => -(a - b).as_secs_f64(),
-                _ => 0.0,
-            },
-        };
-        Ok(r::real(seconds))
+        if let Some(streams) = of(from.device)? {
+            streams.event_wait(from.event)?;
+            streams.event_wait(to.event)?;
+            return streams.elapsed(from.event, to.event);
+        }
+        Ok(match (from.at.get(), to.at.get()) {
+            (Some(a), Some(b)) if b >= a => (b - a).as_secs_f64(),
+            (Some(a), Some(b)) => -(a - b).as_secs_f64(),
+            _ => 0.0,
+        })
     }
 }

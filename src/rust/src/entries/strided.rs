@@ -1,24 +1,22 @@
 //! Entries: strided views of memory, and empty arrays.
 
-use verdigris_engine::array::strided;
+use verdigris_engine::array::{strided, Array};
+use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
 
 use crate::array::{convert, handle};
-use crate::entry;
-use crate::r::values;
+use crate::entries::entry::entries;
+use crate::r::SEXP;
 
-entry! {
+entries! {
     /// Room that nothing is written to, with neighbours `strides` elements apart.
-    fn empty(dim, strides, dtype, device) {
-        let (dim, strides) = (values::sizes(dim)?, values::wholes(strides, "strides")?);
-        let dtype = values::dtype(dtype)?.unwrap_or(DType::Float64);
-        Ok(handle::wrap(strided::empty(&dim, &strides, dtype, convert::device(device)?)?))
+    fn empty(dim: Vec<usize>, strides: Vec<i64>, dtype: Option<DType>, device: Device) -> Result<Array> {
+        strided::empty(&dim, &strides, dtype.unwrap_or(DType::Float64), device)
     }
 
     /// A view of an array's memory, with `dim` where it has two dimensions or more.
-    fn as_strided(x, dim, strides, offset) {
-        let (dim, strides) = (values::sizes(dim)?, values::wholes(strides, "strides")?);
-        let offset = values::wholes(offset, "offset")?[0];
+    fn as_strided(x: SEXP, dim: Vec<usize>, strides: Vec<i64>, offset: Vec<i64>) -> Result<SEXP> {
         let array = match handle::of(x) {
             Some(handle) => {
                 let array = handle.current()?;
@@ -30,7 +28,6 @@ entry! {
             }
             None => convert::array(x)?,
         };
-        let view = array.as_strided(&dim, &strides, offset)?;
-        handle::shaped(view, &dim)
+        handle::shaped(array.as_strided(&dim, &strides, offset[0])?, &dim)
     }
 }

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use verdigris_engine::backend;
+use verdigris_engine::backend::{self, span::Span};
 use verdigris_engine::device::{nvtx, profile};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::memory::{self, counters};
+use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::array::convert;
-use crate::entry;
-use crate::r::{self, external_ptr, values, List};
+use crate::entries::entry::entries;
+use crate::r::typed::{External, Taken};
+use crate::r::{self, List, SEXP};
 
 /// What is known at the beginning.
 struct Timing {
@@ -22,6 +23,12 @@ struct Timing {
     down: u64,
 }
 
+impl External for Timing {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "there is no timing under way")
+    }
+}
+
 impl Drop for Timing {
     fn drop(&mut self) {
         if let Some(streams) = backend::of(self.device).ok().and_then(|backend| backend.streams()) {
@@ -30,10 +37,9 @@ impl Drop for Timing {
     }
 }
 
-entry! {
+entries! {
     /// Begins to time, after what was queued before has ended.
-    fn timing_begin(device) {
-        let device = convert::device(device)?;
+    fn timing_begin(device: Device) -> Result<Timing> {
         let backend = backend::of(device)?;
         backend.synchronize()?;
         let mut event = 0;
@@ -44,13 +50,13 @@ entry! {
         counters::take_peak();
         counters::note_live(memory::account(device).live());
         let [launches, up, down] = [&counters::LAUNCHES, &counters::BYTES_UP, &counters::BYTES_DOWN].map(|c| c.get());
-        Ok(external_ptr::new(Timing { device, began: Instant::now(), event, launches, up, down }))
+        Ok(Timing { device, began: Instant::now(), event, launches, up, down })
     }
 
     /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time is that until now; then the device
     /// is waited for.
-    fn timing_end(timing) {
-        let timing: Timing = external_ptr::take(timing, "timing under way")?;
+    fn timing_end(timing: Taken<Timing>) -> Result<List> {
+        let Taken(timing) = timing;
         let host = timing.began.elapsed().as_secs_f64();
         let backend = backend::of(timing.device)?;
         let mut device = host;
@@ -66,43 +72,37 @@ entry! {
         }
         let since = |counter: &counters::Counter, before: u64| (counter.get() - before) as f64;
         Ok(List::new(6)
-            .add("host", r::real(host))
-            .add("device", r::real(device))
-            .add("launches", r::real(since(&counters::LAUNCHES, timing.launches)))
-            .add("up", r::real(since(&counters::BYTES_UP, timing.up)))
-            .add("down", r::real(since(&counters::BYTES_DOWN, timing.down)))
-            .add("peak", r::real(counters::take_peak() as f64))
-            .finish())
+            .add("host", host)
+            .add("device", device)
+            .add("launches", since(&counters::LAUNCHES, timing.launches))
+            .add("up", since(&counters::BYTES_UP, timing.up))
+            .add("down", since(&counters::BYTES_DOWN, timing.down))
+            .add("peak", counters::take_peak() as f64))
     }
 
-    fn profile_begin(device) {
-        profile::begin(convert::device(device)?)?;
-        Ok(r::null())
+    fn profile_begin(device: Device) -> Result<()> {
+        profile::begin(device)
     }
 
     /// list(name, kind, stream, bytes, start, end), a vector each; seconds.
-    fn profile_end(device) {
-        let spans = profile::end(convert::device(device)?)?;
+    fn profile_end(device: Device) -> Result<List> {
+        let spans = profile::end(device)?;
+        let stream = |span: &Span| if span.stream == u32::MAX { -1.0 } else { f64::from(span.stream) };
         Ok(List::new(6)
             .add("name", r::strings(spans.iter().map(|s| &s.name)))
             .add("kind", r::strings(spans.iter().map(|s| s.kind)))
-            .add(
-                "stream",
-                r::reals(spans.iter().map(|s| if s.stream == u32::MAX { -1.0 } else { f64::from(s.stream) })),
-            )
+            .add("stream", r::reals(spans.iter().map(stream)))
             .add("bytes", r::reals(spans.iter().map(|s| s.bytes as f64)))
             .add("start", r::reals(spans.iter().map(|s| s.start)))
-            .add("end", r::reals(spans.iter().map(|s| s.end)))
-            .finish())
+            .add("end", r::reals(spans.iter().map(|s| s.end))))
     }
 
     /// Begins a range for NVIDIA's profilers; FALSE where there is none to tell.
-    fn range_push(name) {
-        Ok(r::logical(nvtx::push(values::string(name, "name")?)))
+    fn range_push(name: &str) -> bool {
+        nvtx::push(name)
     }
 
     fn range_pop() {
         nvtx::pop();
-        Ok(r::null())
     }
 }

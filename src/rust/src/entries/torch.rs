@@ -8,10 +8,10 @@ use verdigris_engine::array::Array;
 use verdigris_engine::interop::dlpack::{self, Copying, Order, Raw, Terms};
 use verdigris_engine::interop::host_memory;
 use verdigris_engine::memory::buffer::Watch;
-use verdigris_ops::error::{Error, Kind as ErrorKind};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::array::{attributes, convert, handle};
-use crate::entry;
+use crate::entries::entry::{entries, for_c};
 use crate::r::{self, values, SEXP};
 
 /// torch for R works on CUDA's default stream.
@@ -50,9 +50,44 @@ extern "C" fn vg_is_heap(address: *const c_void, bytes: usize) -> c_int {
     host_memory::is_heap(address as u64, bytes).into()
 }
 
-entry! {
+/// A tensor over the memory of an array.
+fn torch_export(x: SEXP) -> Result<SEXP> {
+    // torch may write to it
+    let mut array = match handle::of(x) {
+        Some(handle) => handle.lend_in_order()?,
+        None => convert::array(x)?,
+    };
+    let dim = attributes::extents(x)?;
+    let mut view = array.evaluate()?;
+    if view.layout.strides().iter().any(|&step| step < 0) {
+        // torch has no negative strides
+        view = array.contiguous()?;
+        array = Array::from_view(view.clone());
+    }
+    if view.buffer.is_read_only() {
+        // nor memory that it may not write to
+        array = Array::duplicate(&view)?;
+        view = array.evaluate()?;
+    }
+    // it refuses by itself to write where elements overlap
+    let writable = !strided::overlaps(&view.layout);
+    drop(view);
+    let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
+    let raw = dlpack::export_as(&array, &dim, terms)?;
+    drop(array);
+    let (mut status, mut message) = (0, [0 as c_char; 512]);
+    // SAFETY: gives the tensor away; R's errors stay in there.
+    let made = unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
+    if status == 0 {
+        Ok(made)
+    } else {
+        Err(Error::new(ErrorKind::Library, format!("torch did not take the array: {}", said(&message))))
+    }
+}
+
+entries! {
     /// An array over the memory of a tensor.
-    fn torch_import(x) {
+    fn torch_import(x: SEXP) -> Result<SEXP> {
         let (mut status, mut message) = (0, [0 as c_char; 512]);
         // SAFETY: the status and the message have room.
         let given = unsafe { r::vg_torch_give(x, &mut status, message.as_mut_ptr(), message.len() as c_int) };
@@ -69,40 +104,9 @@ entry! {
         let (array, dim) = taken?;
         handle::shaped(array, &dim)
     }
+}
 
-    /// A tensor over the memory of an array.
-    fn torch_export(x) {
-        // torch may write to it
-        let mut array = match handle::of(x) {
-            Some(handle) => handle.lend_in_order()?,
-            None => convert::array(x)?,
-        };
-        let dim = attributes::extents(x)?;
-        let mut view = array.evaluate()?;
-        if view.layout.strides().iter().any(|&step| step < 0) {
-            // torch has no negative strides
-            view = array.contiguous()?;
-            array = Array::from_view(view.clone());
-        }
-        if view.buffer.is_read_only() {
-            // nor memory that it may not write to
-            array = Array::duplicate(&view)?;
-            view = array.evaluate()?;
-        }
-        // it refuses by itself to write where elements overlap
-        let writable = !strided::overlaps(&view.layout);
-        drop(view);
-        let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
-        let raw = dlpack::export_as(&array, &dim, terms)?;
-        drop(array);
-        let (mut status, mut message) = (0, [0 as c_char; 512]);
-        // SAFETY: gives the tensor away; R's errors stay in there.
-        let made =
-            unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
-        if status == 0 {
-            Ok(made)
-        } else {
-            Err(Error::new(ErrorKind::Library, format!("torch did not take the array: {}", said(&message))))
-        }
-    }
+for_c! {
+    torch_import(x);
+    torch_export(x);
 }

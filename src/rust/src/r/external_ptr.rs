@@ -4,8 +4,6 @@ use std::any::Any;
 use std::cell::Cell;
 use std::os::raw::{c_int, c_void};
 
-use verdigris_ops::error::{Error, Kind, Result};
-
 use crate::r::{self, SEXP};
 
 /// How every such value begins; C knows it as `vg_header`.
@@ -131,14 +129,10 @@ pub fn get<'a, T: Any>(x: SEXP) -> Option<&'a T> {
     unsafe { value::<Box<dyn Any>>(x) }.and_then(|value| value.downcast_ref())
 }
 
-/// Takes the value out of a pointer.
-///
-/// # Errors
-/// `Consumed` where there is none, or none of this type.
-pub fn take<T: Any>(x: SEXP, what: &str) -> Result<T> {
-    let none = || Error::new(Kind::Consumed, format!("there is no {what}"));
-    get::<T>(x).ok_or_else(none)?;
+/// Takes the value out of a pointer; None where there is none, or none of this type.
+pub fn take<T: Any>(x: SEXP) -> Option<T> {
+    get::<T>(x)?;
     // SAFETY: made by `new`, of this type.
-    let value = unsafe { take_value::<Box<dyn Any>>(x) }.ok_or_else(none)?;
-    value.downcast::<T>().map(|value| *value).map_err(|_| none())
+    let value = unsafe { take_value::<Box<dyn Any>>(x) }?;
+    value.downcast::<T>().map(|value| *value).ok()
 }

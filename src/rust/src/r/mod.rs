@@ -15,12 +15,12 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use raw::{
-    cetype_t, R_CFinalizer_t, R_ClassSymbol, R_ClearExternalPtr, R_DimNamesSymbol, R_DimSymbol, R_ExternalPtrAddr,
-    R_ExternalPtrProtected, R_ExternalPtrTag, R_MissingArg, R_NaReal, R_NaString, R_NamesSymbol, R_NilValue,
-    R_SetExternalPtrAddr, R_SetExternalPtrTag, R_TspSymbol, R_altrep_data1, R_altrep_data2, R_set_altrep_data1,
-    R_set_altrep_data2, R_xlen_t, Rboolean, Rcomplex, Rf_GetOption1, Rf_getCharCE, Rf_isObject, Rf_protect,
-    Rf_unprotect, Rf_xlength, ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR, SET_STRING_ELT,
-    SET_TAG, SET_VECTOR_ELT, SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
+    cetype_t, R_CFinalizer_t, R_CallMethodDef, R_ClassSymbol, R_ClearExternalPtr, R_DimNamesSymbol, R_DimSymbol,
+    R_ExternalPtrAddr, R_ExternalPtrProtected, R_ExternalPtrTag, R_MissingArg, R_NaReal, R_NaString, R_NamesSymbol,
+    R_NilValue, R_SetExternalPtrAddr, R_SetExternalPtrTag, R_TspSymbol, R_altrep_data1, R_altrep_data2,
+    R_set_altrep_data1, R_set_altrep_data2, R_xlen_t, Rboolean, Rcomplex, Rf_GetOption1, Rf_getCharCE, Rf_isObject,
+    Rf_protect, Rf_unprotect, Rf_xlength, ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR,
+    SET_STRING_ELT, SET_TAG, SET_VECTOR_ELT, SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
 };
 // ours; calls of R in them are caught there
 pub use raw::{
@@ -39,6 +39,7 @@ pub mod finalizers;
 pub mod gc;
 pub mod options;
 pub mod preserve;
+pub mod typed;
 pub mod values;
 
 mod raw {
@@ -103,6 +104,11 @@ mod raw {
         pub fn vg_torch_is_there(managed: *const c_void) -> c_int;
         pub fn vg_torch_trim();
         pub fn vg_torch_take(managed: *mut c_void, status: *mut c_int, message: *mut c_char, size: c_int) -> SEXP;
+    }
+
+    extern "C-unwind" {
+        // entry.c
+        pub fn vg_entry_returned(result: SEXP) -> SEXP;
     }
 }
 
@@ -173,6 +179,19 @@ pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
 #[cold]
 fn jumped() -> ! {
     resume_unwind(Box::new(Jump))
+}
+
+/// The end of an entry: raises the condition that is left. R jumps then, over the caller's frame, which must own nothing.
+pub fn returned(result: SEXP) -> SEXP {
+    // SAFETY: called by the functions that `entries!` makes, when their bodies have ended.
+    unsafe { raw::vg_entry_returned(result) }
+}
+
+/// What registers a function that takes so many values. The name ends in NUL.
+pub const fn routine(name: &'static str, function: *const (), arguments: usize) -> R_CallMethodDef {
+    // SAFETY: R casts the address back, by the number of arguments.
+    let fun = unsafe { std::mem::transmute::<*const (), raw::DL_FUNC>(function) };
+    R_CallMethodDef { name: name.as_ptr().cast(), fun, numArgs: arguments as c_int }
 }
 
 macro_rules! protected {
@@ -398,6 +417,16 @@ pub fn reals(values: impl ExactSizeIterator<Item = f64>) -> SEXP {
     }
 }
 
+/// A raw vector. Not protected.
+pub fn bytes(values: &[u8]) -> SEXP {
+    // SAFETY: allocated with room for the bytes.
+    unsafe {
+        let out = Rf_allocVector(SEXPTYPE::RAWSXP, values.len() as R_xlen_t);
+        std::ptr::copy_nonoverlapping(values.as_ptr(), RAW(out), values.len());
+        out
+    }
+}
+
 /// A character vector. Not protected.
 pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
     // SAFETY: protected while the strings are made; SET_STRING_ELT checks the index.
@@ -413,7 +442,7 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
 
 /// A list under construction. It and its elements are protected until `finish`.
 ///
-/// extendr-api's list is not used: see `Cargo.toml`. If the list is left unfinished, by an error or a panic, the
+/// If the list is left unfinished, by an error or a panic, the
 /// condition that C then raises resets the stack of protected values.
 #[must_use]
 pub struct List {
@@ -433,8 +462,10 @@ impl List {
         List { list, names, next: 0 }
     }
 
-    /// The next element. `value` may be unprotected: it is in the list before R allocates again.
-    pub fn add(mut self, name: &str, value: SEXP) -> List {
+    /// The next element.
+    pub fn add(mut self, name: &str, value: impl typed::IntoR) -> List {
+        // unprotected, but in the list before R allocates again
+        let value = value.into_r();
         // SAFETY: both check the index, and raise R's error past the end.
         unsafe {
             SET_VECTOR_ELT(self.list, self.next, value);

@@ -157,6 +157,22 @@ pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
 }
 
+/// A character vector without NA; none for NULL.
+pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
+    if r::is_null(x) {
+        return Ok(Vec::new());
+    }
+    // SAFETY: reads within the length; each translation is copied at once.
+    unsafe {
+        let is_text = r::kind_of(x) == SEXPTYPE::STRSXP;
+        if is_text && (0..r::len(x) as isize).all(|k| r::STRING_ELT(x, k) != r::R_NaString) {
+            let text = |k| r::translated(r::STRING_ELT(x, k)).map(str::to_string);
+            return (0..r::len(x) as isize).map(|k| text(k).map_err(|why| unreadable(argument, why))).collect();
+        }
+    }
+    Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be strings, not {}", describe(x))))
+}
+
 /// One double that is not NA.
 pub fn number(x: SEXP, argument: &str) -> Result<f64> {
     // SAFETY: the type and length are checked.
