@@ -32,8 +32,10 @@ mask <- function(name, theirs) {
       bquote(!missing(.(argument)) && isS4(.(argument))))
     test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
   }
-  # UseMethod() matches the call's promises to the formals of this package's function
-  to_ours <- call("UseMethod", name, structure(list(), class = "verdigris"))
+  # UseMethod() matches the call's promises to the formals of this package's function. In parentheses: utils and tools
+  # take a function for an S3 generic where the value of its body is a call of UseMethod(), and then `which.max()` for a
+  # method of `which()`
+  to_ours <- call("(", call("UseMethod", name, structure(list(), class = "verdigris")))
   # a generic dispatches in this frame, as in its own
   to_theirs <- if (generic) {
     bquote(standardGeneric(.(name), .(theirs)))

@@ -233,7 +233,7 @@ gpu_qr <- function(x) {
     if (!is_gpu(a)) {
       # base R's qr.R() fails where there are no rows
       if (k == 0) return(list(q = a[, 0L] + 0, r = a[0L, ] + 0))
-      q <- qr(a)
+      q <- qr.default(a)
       return(list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE]))
     }
     if (!is.complex(a)) return(unpivoted_qr(a, k))

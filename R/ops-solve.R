@@ -362,7 +362,7 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
   d <- dim(x)
   if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) &&
     !...length()) {
-    return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
+    return(reciprocal_condition(qr.R(qr.gpu_array(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
   }
   n <- order_of(x)
   if (is.null(n) || is.complex(x) || !is.null(more) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
@@ -401,7 +401,7 @@ kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
   }
   # what base R looks at is the triangle, which is small
   d <- dim(z)
-  decomposition <- qr(if (d[1L] < d[2L]) t(z) else z)
+  decomposition <- qr.gpu_array(if (d[1L] < d[2L]) t(z) else z)
   decomposition$qr <- collect(qr.R(decomposition))
   call_base(kappa.qr, list(structure(unclass(decomposition), class = "qr"), exact = FALSE))
 }
