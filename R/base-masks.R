@@ -85,7 +85,7 @@ mask_tests <- function(selector, theirs, our_formals) {
       is <- if (parts) function(x) any(base::vapply(x, selector$is, NA)) else selector$is
       return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
     }
-    if (parts) return(bquote(.Call(.(C_any_inherit), .(value), .(selector$class))))
+    if (parts) return(as.call(list(quote(.Call), C_any_inherit, value, selector$class)))
     bquote(is.object(.(value)) && inherits(.(value), .(selector$class)))
   }
   known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")
