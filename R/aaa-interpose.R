@@ -10,6 +10,10 @@
 # What an environment of interposed functions holds, by which `written_call()` knows them.
 INTERPOSED <- ".verdigris"
 
+# This package for the tests and methods of interposed functions, whose environments have it under the same name. It is
+# a variable of the namespace for R CMD check, which evaluates the first argument of each .Call() there.
+.ours <- topenv()
+
 # `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package;
 # `arguments` then names what the call looks at, and `is` tells of a single value whether it counts, for masks of other
 # packages' functions (base-masks.R).
@@ -35,7 +39,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     standardGeneric(.(name), .(always(theirs)))
   })
   selector <- list(arguments = arguments, class = class, is = is)
-  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = topenv(), .selector = selector),
+  environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = .ours, .selector = selector),
     parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f

@@ -1,29 +1,30 @@
 #' Move data to a device
 #'
-#' Makes an array on a device of an R vector, matrix or array, or moves and casts one that is there.
+#' Creates an array on a device from an R vector, matrix or array, or moves or casts an array that is already on one.
 #' The result is an R vector of the same type, with the same `dim`, `dimnames`, `names` and `tsp`.
 #'
-#' @param x A double, integer, logical or complex vector, matrix, array or time series, an `integer64`
-#'   vector, an array made before, or a data frame.
-#' @param dtype How elements are stored: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`,
-#'   `"uint8"`, `"int16"`, `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`; R's names (`"double"`,
-#'   `"integer"`, `"logical"`, `"complex"`, `"integer64"`) mean those that hold them. The default
-#'   keeps R's type, or the array's; option `verdigris.dtype` (see [verdigris-package]) makes it `"float32"` for doubles. What does not fit becomes `NA` with a warning (0 in `"uint8"`, which has no `NA`).
+#' @param x A double, integer, logical or complex vector, matrix, array or time series; an `integer64` vector; an
+#'   existing array; or a data frame.
+#' @param dtype The element type: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`, `"uint8"`, `"int16"`,
+#'   `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. R's names (`"double"`, `"integer"`, `"logical"`,
+#'   `"complex"`, `"integer64"`) stand for the type that holds them. The default keeps R's type, or the array's; option
+#'   `verdigris.dtype` (see [verdigris-package]) makes it `"float32"` for doubles. Values that do not fit become `NA`
+#'   with a warning (0 in `"uint8"`, which has no `NA`).
 #' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
 #' @param ... For methods.
-#' @returns An array of class `gpu_array`. For a data frame, one whose numeric, logical and complex columns are
+#' @returns An array of class `gpu_array`. For a data frame, a data frame whose numeric, logical and complex columns are
 #'   arrays; the other columns stay as they are.
 #'
-#'   An ordinary vector with the class, as [readRDS()] gives one (see [host]), is uploaded, and keeps its dtype.
-#'   `saveRDS()` and `serialize()` write such a vector, which R reads without this package too: the elements, the
-#'   attributes and the class. A dtype that R's type does not say (all but float64, int32, bool8 and complex128) is
-#'   written as attribute `gpu_dtype`, which the array that was saved then has as well; no operation hands it on.
+#'   An ordinary vector that carries the class, such as [readRDS()] returns (see [host]), is uploaded and keeps its
+#'   dtype. `saveRDS()` and `serialize()` write an ordinary vector, which R can read without this package: the elements,
+#'   the attributes and the class. A dtype that R's type does not imply (all but float64, int32, bool8 and complex128)
+#'   is written as attribute `gpu_dtype`, which the array that was saved then also has; no operation passes it on.
 #'
-#'   The data are copied; the call returns when `x` may change again. An array that is already there and of
-#'   that dtype is shared, not copied.
+#'   The data are copied: once the call has returned, `x` may be modified. An array that is already on the device and
+#'   has the dtype is shared, not copied.
 #' @section Errors:
-#' `verdigris_error_dtype` for what an array cannot hold or an unknown dtype; `verdigris_error_device` where
-#' the device is not there; `verdigris_error_memory`.
+#' `verdigris_error_dtype` for data that an array cannot hold or an unknown dtype; `verdigris_error_device` if the
+#' device does not exist; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(a = 1, b = 2, c = 3), device = "cpu")
 #' x

@@ -4,21 +4,22 @@
 #' ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`,
 #' `dimnames`, `names`, `tsp` and others) kept.
 #'
-#' All compute what is recorded. `collect()`, `as.matrix()` and `as.array()` wait, and copy the elements. The others
-#' give a vector whose elements stay where they are until R asks for one, which then waits and copies all, once; an
-#' operation on arrays takes such a vector from the device, as long as R has not asked: in a loop
-#' `X * as.vector(w)` never waits. Few elements on the cpu device, int64, memory that another library shares, and
-#' conversions that may lose something are read at once. A process is forked (`parallel::mclapply()`) with all such
-#' vectors read. [gpu_free()] of the array does not free the elements that the vector still has.
+#' All of them compute what is recorded. `collect()`, `as.matrix()` and `as.array()` wait for the result and copy the
+#' elements. The others return a vector whose elements stay on the device until R reads one; R then waits and copies all
+#' of them, once. An operation on arrays uses such a vector directly from the device as long as R has not read it, so
+#' `X * as.vector(w)` in a loop never waits. Short arrays on the cpu device, int64 arrays, memory shared with another
+#' library, and conversions that may lose information are read at once. Before a process is forked
+#' (`parallel::mclapply()`) all such vectors are read. [gpu_free()] of the array does not free the elements that such a
+#' vector still refers to.
 #'
 #' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
-#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array is an `integer64`, whose methods the
-#'   bit64 package has; the others give its values as doubles, `NA` with a warning beyond 2^53.
+#' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array returns an `integer64` vector, whose
+#'   methods are in the bit64 package; the others return its values as doubles, `NA` with a warning beyond 2^53.
 #' @section Errors:
-#' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` where there is no room to compute
-#' it; on a GPU what its kernels failed with, `verdigris_error_launch`.
+#' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` if there is no memory to compute it;
+#' on a GPU also the error of a kernel that failed, `verdigris_error_launch`.
 #' @examples
 #' x <- as_gpu(matrix(1:4, 2), device = "cpu")
 #' as.vector(x)

@@ -1,29 +1,28 @@
 #' Evaluate recorded operations
 #'
-#' Arithmetic on arrays is recorded, and computed when something needs the values: printing, a host read, a reduction.
-#' `gpu_compute()` computes now: one kernel for all arrays that have the same length, which reads what they have in
-#' common once. On a GPU that is queued, not waited for (see [gpu_sync()]); the cpu device has finished when the call
-#' returns.
+#' Arithmetic on arrays is recorded, and computed when the values are needed: to print them, to read them on the host,
+#' for a reduction. `gpu_compute()` computes now: one kernel for all arrays of the same length, which reads their common
+#' operands once. On a GPU the kernel is queued, not waited for (see [gpu_sync()]); on the cpu device it has finished
+#' when the call returns.
 #'
-#' It is seldom needed. It bounds the memory that recorded operands hold on to, keeps a value that several later
-#' expressions use from being computed in each of them, and makes timings mean something. A value that is costly and
-#' used a second time is kept without it, and so is what grows beyond one kernel.
+#' It is seldom needed. It limits the memory that recorded operands occupy, prevents a value that several later
+#' expressions use from being computed in each of them, and makes timings meaningful. Two cases need no call: a costly
+#' value is stored when it is used a second time, and so is an expression that grows beyond one kernel.
 #'
-#' With `out`, the values become those of an array that exists, under all its names, cast to its dtype: a state that
-#' several functions or closures share. The expression may use `out` itself. Recorded operations and copies that were
-#' made of the old values keep them. The old memory goes back to the pool as soon as nothing holds it; where there is no
-#' room for old and new at once, and nothing else holds the old values, they are overwritten where they are. Memory that
-#' is shared with another library by DLPack is overwritten in any case, unless it is read-only, so that both sides see
-#' the new values.
+#' With `out`, the values are written to an existing array, under all its names, and cast to its dtype: use this for
+#' state that several functions or closures share. The expression may use `out` itself. Operations that were recorded on
+#' the old values, and copies of them, keep the old values. The old memory returns to the pool as soon as nothing refers
+#' to it; if there is no room for old and new values at once, and nothing else refers to the old ones, they are
+#' overwritten in place. Memory shared with another library by DLPack is always overwritten, unless it is read-only, so
+#' that both sides see the new values.
 #' @param ... Arrays, at least one; with `out` exactly one.
-#' @param out NULL, or an array of the same length on the same device. Its dim, names and dtype stay.
-#' @returns `out`, or else the first argument, invisibly. The arrays hold their values afterwards, under all their
-#'   names.
+#' @param out NULL, or an array of the same length on the same device. Its dim, names and dtype are kept.
+#' @returns `out`, or else the first argument, invisibly. The arrays then hold their values, under all their names.
 #' @section Errors:
-#' `verdigris_error_argument` for what is no array; `verdigris_error_shape` and `verdigris_error_device` for an `out`
-#' that does not fit; `verdigris_error_memory` where the result has no room; `verdigris_error_compile` and
-#' `verdigris_error_library` where its kernel cannot be made. The arrays are then as they were.
-#' @seealso [gpu_explain()], which tells what would be run.
+#' `verdigris_error_argument` if an argument is not an array; `verdigris_error_shape` and `verdigris_error_device` if
+#' `out` does not match; `verdigris_error_memory` if there is no memory for the result; `verdigris_error_compile` and
+#' `verdigris_error_library` if the kernel cannot be compiled. The arrays are then unchanged.
+#' @seealso [gpu_explain()] shows what would be run.
 #' @examples
 #' x <- as_gpu(c(1, 4, 9), device = "cpu")
 #' y <- sqrt(x) + 1
@@ -53,20 +52,20 @@ compute_several <- function(..., out, call) {
 
 #' Show the kernels that would compute an array
 #'
-#' Shows the kernels that [gpu_compute()] would run for what is recorded in an array: the operations of each, what it
-#' reads and writes, and its source. Nothing is computed.
+#' Shows the kernels that [gpu_compute()] would run for the operations recorded in an array: the operations of each
+#' kernel, what it reads and writes, and its source. Nothing is computed.
 #' @param x An array.
-#' @returns A list of class `gpu_explanation`: `dtype`, `device`, `length`, and `kernels`, a list with an element for
-#'   each kernel, in the order they would run; none where the values are computed already. A kernel is a list of
-#'   * `n`: elements of its result, one thread or lane each;
-#'   * `code`: its operations in R's notation, where `x1`, `x2` ... are what it reads and `y` is the result;
+#' @returns A list of class `gpu_explanation`: `dtype`, `device`, `length`, and `kernels`, a list with one element per
+#'   kernel, in the order of execution, which is empty if the values have been computed. A kernel is a list of
+#'   * `n`: the number of elements of its result, one thread or SIMD lane each;
+#'   * `code`: its operations in R's notation, where `x1`, `x2` ... are its inputs and `y` is the result;
 #'   * `reads`, `writes`: data frames with columns `name`, `dtype`, `access` (`linear`; `one for all`; `recycled`; or
-#'     the strides of a view, in elements), `elements`, and `bytes` of memory that move, each element counted once;
+#'     the strides of a view, in elements), `elements`, and `bytes` of memory traffic, each element counted once;
 #'   * `source`: the CUDA C that a cuda device runs. The cpu device evaluates the same operations in blocks.
 #'
 #'   `print()` leaves out the sources unless `source = TRUE`.
 #' @section Errors:
-#' `verdigris_error_argument` where `x` is no array.
+#' `verdigris_error_argument` if `x` is not an array.
 #' @examples
 #' x <- as_gpu(c(1, 4, 9), device = "cpu")
 #' gpu_explain(sqrt(x * x + 1) / sum(x))

@@ -1,20 +1,20 @@
 #' Create arrays on a device
 #'
-#' Nothing is copied from R, and a constant or a sequence takes no memory until something needs it whole.
+#' Nothing is copied from R, and a constant or a sequence takes no memory until all of it is needed.
 #'
 #' @param dim The length of a vector, or the dimensions of a matrix or array.
 #' @param value One number or logical.
-#' @param from,to The first number, and the limit of the last.
-#' @param by The step; 1 or -1 by default, or what `length.out` asks for.
-#' @param length.out How many.
-#' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` the
-#'   one of R's type of `value` and of what [base::seq()] would give. Option `verdigris.dtype` (see [verdigris-package])
-#'   may make doubles `"float32"`.
+#' @param from,to The first number, and the limit of the sequence.
+#' @param by The step; by default 1 or -1, or as `length.out` requires.
+#' @param length.out The number of elements.
+#' @param dtype,device As in [as_gpu()]. The default dtype is `"float64"`; for `gpu_full()` and `gpu_seq()` it follows
+#'   the R type of `value` and of the result of [base::seq()]. With option `verdigris.dtype` (see [verdigris-package])
+#'   the default for doubles may be `"float32"`.
 #' @returns An array.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, `verdigris_error_dtype` and `verdigris_error_device` for an unknown
-#' dtype or device.
-#' @seealso [gpu_empty()] for memory that nothing is written to.
+#' `verdigris_error_argument` for an invalid argument, `verdigris_error_dtype` and `verdigris_error_device` for an
+#' unknown dtype or device.
+#' @seealso [gpu_empty()] for uninitialised memory.
 #' @examples
 #' gpu_zeros(c(2, 3), device = "cpu")
 #' gpu_ones(3, dtype = "float32", device = "cpu")

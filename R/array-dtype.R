@@ -1,13 +1,13 @@
 #' Type, device and state of an array
 #'
-#' None of these computes or copies anything, but `gpu_cast()`, which records a cast.
+#' None of these functions computes or copies anything, except `gpu_cast()`, which records a cast.
 #'
-#' @param x An array; anything for `is_gpu()`.
+#' @param x An array; any object for `is_gpu()`.
 #' @param dtype As in [as_gpu()].
-#' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array
-#'   of that dtype on the same device; what does not fit is `NA`, with a warning when it is computed.
+#' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array of that
+#'   dtype on the same device; values that do not fit become `NA`, with a warning when they are computed.
 #' @section Errors:
-#' `verdigris_error_argument` for what is no array, `verdigris_error_dtype` for an unknown dtype.
+#' `verdigris_error_argument` if `x` is not an array, `verdigris_error_dtype` for an unknown dtype.
 #' @examples
 #' x <- as_gpu(1:3, device = "cpu")
 #' gpu_dtype(x)

@@ -55,31 +55,33 @@ is_index_matrix <- function(i, d) {
 
 #' Subset and assign to arrays
 #'
-#' `x[i]`, `x[i, j]` and `x[[i]]` as in base R, for positive, negative, zero, `NA`, logical and character subscripts and
-#' index matrices; subscripts may be arrays themselves. Ranges are views on the same memory. Other positions are
-#' recorded: the kernel that reads the result picks the elements on its way, so `sum(x[i])` or `x[i] + y[i]` store
-#' nothing in between. On the cpu device `x[i, j]` of an array that is computed is a copy.
-#' `x[i] <- value` leaves the old values to whoever else holds them. Where nobody does, the elements are written in
-#' place: no other variable, list, closure or promise refers to `x`, and no view, recorded operation, export or graph to
-#' its memory (views and operations that are not used any more count until R has collected them). The same holds of
-#' `x[i, j]`, `x[[i]]` and `diag(x)`. Else, and where `value` reads `x`, one kernel fills a second buffer, which `x` has
-#' from then on. A subscript must be numbers, logicals, a variable, or arithmetic, comparisons, `c()`, `:`, `length()`,
-#' `seq_len()` or `is.na()` of these: other calls might keep `x`, so they copy, as names do. `"[<-"(x, i, value = v)`,
-#' called as a function, gives a new array.
+#' `x[i]`, `x[i, j]` and `x[[i]]` work as in base R, for positive, negative, zero, `NA`, logical and character
+#' subscripts and index matrices; subscripts may themselves be arrays. Ranges are views of the same memory. Other
+#' subsets are recorded: the kernel that reads the result gathers the elements itself, so `sum(x[i])` and `x[i] + y[i]`
+#' store no intermediate result. On the cpu device `x[i, j]` of a computed array is a copy.
 #'
-#' What is recorded in `x` is computed first, unless it is a few operations on one array: `(x * 2)[i]` is `x[i] * 2`.
-#' Subscripts from R are looked at on the host and copied; a subscript that is an array is looked through on the device
-#' for its range (and moved there first), and `x[x > 0]` waits for the number of elements that it selects.
+#' After `x[i] <- value` other references to `x` keep the old values. The elements are written in place if there are no
+#' such references: no other variable, list, closure or promise refers to `x`, and no view, recorded operation, export
+#' or graph to its memory (unused views and operations count until R has collected them). The same holds for `x[i, j]`,
+#' `x[[i]]` and `diag(x)`. Otherwise, and if `value` reads `x`, one kernel fills a second buffer, which becomes that of
+#' `x`. In-place assignment requires that a subscript consist of numbers, logicals, variables, or arithmetic,
+#' comparisons, `c()`, `:`, `length()`, `seq_len()` or `is.na()` of these: other calls might keep a reference to `x`, so
+#' they cause a copy, as does assignment by name. `"[<-"(x, i, value = v)`, called as a function, returns a new array.
+#'
+#' Operations recorded in `x` are computed first, unless they are a few operations on one array: `(x * 2)[i]` is
+#' `x[i] * 2`. Subscripts that are R vectors are checked on the host and copied; the range of a subscript that is an
+#' array is checked on the device (to which it is moved first), and `x[x > 0]` waits for the number of elements that it
+#' selects.
 #' @param x An array.
 #' @param i,... Subscripts: one, or one for each dimension.
-#' @param drop Whether extents of one are dropped.
-#' @param value The new elements, recycled: numbers from R, or an array on the same device. As in base R the result has
-#'   the type of both: doubles make an integer array a double one, and adopt the width of a float32 one. Integers and
-#'   logicals from R that all fit an int8, uint8 or int16 array (`NA` does not fit uint8) keep its dtype; others make it
-#'   int32. What is no number, such as a string, makes the result an ordinary vector.
+#' @param drop Whether dimensions of extent one are dropped.
+#' @param value The new elements, recycled: an R vector, or an array on the same device. As in base R the result has the
+#'   common type: doubles turn an integer array into a double one, but take the precision of a float32 array. R integers
+#'   and logicals that all fit an int8, uint8 or int16 array (`NA` does not fit uint8) keep its dtype; others make it
+#'   int32. With values that are not numeric, such as strings, the result is an ordinary vector.
 #' @returns An array on the same device; for `[[` an R number.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
+#' Those of base R, with its messages; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
@@ -211,12 +213,13 @@ assign_part <- function(x, given, value) {
 
 #' Transposing and permuting
 #'
-#' `t()` and `aperm()` give views on the same memory; nothing moves until the values are used in another order.
+#' `t()` and `aperm()` return views of the same memory; no data are moved until the values are needed in another order.
 #' @param x,a An array.
 #' @param perm,resize,... As in [base::aperm()].
-#' @returns An array with permuted dimensions and dimnames. What is recorded is computed first; nothing is waited for.
+#' @returns An array with permuted dimensions and dimnames. Recorded operations are computed first; the call does not
+#'   wait.
 #' @section Errors:
-#' Base R's, for a wrong `perm`.
+#' Those of base R, for an invalid `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
 #' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))

@@ -12,25 +12,25 @@ VIEWED <- 1000L
 
 #' Print arrays
 #'
-#' `print()` shows the type, shape and device of an array and its elements: all of a short one, the first of a long one.
-#' Only what is shown is copied from the device, and of a long array that is recorded only that is computed: the array
-#' stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements where they are
-#' computed.
+#' `print()` shows the type, shape and device of an array and its elements: all elements of a short array, the first
+#' ones of a long array. Only the elements shown are copied from the device, and of a long recorded array only these are
+#' computed: the array stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements
+#' if they have been computed.
 #'
-#' [utils::View()] and RStudio's viewer get the first 1,000 elements, with a message that says so; a column of a data
-#' frame is shown as far, then as dots. In a knitr document a chunk prints as R does, and inline code shows up to 1,000
-#' elements of a vector, or the first of a longer one.
+#' [utils::View()] and RStudio's viewer receive the first 1,000 elements, with a message that says so; in a column of a
+#' data frame the remaining elements are shown as dots. In a knitr document a chunk prints as R does, and inline code
+#' shows up to 1,000 elements of a vector, or the first ones of a longer vector.
 #'
-#' An array that was freed, and an ordinary vector that only has the class (from a file, say; see [as_gpu()]), are shown
-#' as such.
+#' An array that was freed, and an ordinary vector that merely carries the class (read from a file, say; see
+#' [as_gpu()]), are displayed as such.
 #'
 #' @param x,object An array.
 #' @param n How many elements of a longer vector to show.
-#' @param what `"values"` formats every element on the host; `"header"` gives one line on the array.
+#' @param what `"values"` formats every element on the host; `"header"` returns one line that describes the array.
 #' @param digits As in [base::summary()].
 #' @param ... Passed on to the method for ordinary vectors.
-#' @returns `print()`: `x`, invisibly. `format()`: strings of `x`'s shape. `summary()`: what base R gives, computed on
-#'   the device.
+#' @returns `print()`: `x`, invisibly. `format()`: strings in the shape of `x`. `summary()`: base R's result, computed
+#'   on the device.
 #' @examples
 #' x <- as_gpu(seq(0, 1, length.out = 1000), device = "cpu")
 #' x

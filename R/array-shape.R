@@ -179,16 +179,16 @@ as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.
 
 #' Bind arrays by columns or rows
 #'
-#' [base::cbind()] and [base::rbind()], where an array is among the arguments: the elements are copied once, on the
-#' device. On a GPU what `rbind()` gives is a view of rows that lie one after the other. With a data frame among them
-#' the result is one, whose columns stay arrays; with what is no number, such as a string or a factor, base R decides,
-#' on the host.
+#' [base::cbind()] and [base::rbind()] if at least one argument is an array: the elements are copied once, on the
+#' device. On a GPU the result of `rbind()` is a view of row-major memory. If one of the arguments is a data frame, so
+#' is the result, and its columns remain arrays; if one is not numeric, such as a string or a factor, base R computes
+#' the result on the host.
 #' @param ... Arrays, numbers, matrices.
 #' @param deparse.level As in [base::cbind()].
-#' @returns A matrix of class `gpu_array` on the device of the first array, in the dtype that all meet in, with base R's
-#'   dimnames. What is recorded is computed first; nothing is waited for.
+#' @returns A matrix of class `gpu_array` on the device of the first array, in the common dtype, with base R's dimnames.
+#'   Recorded operations are computed first; the call does not wait.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
+#' Those of base R, with its messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(1:3, device = "cpu")
 #' cbind(x, 1, y = x^2)
@@ -247,22 +247,22 @@ level_given <- function(f, level) {
 
 #' Make matrices and arrays
 #'
-#' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and their like, for arrays:
-#' on the device, by views of the elements where these repeat. With no array among the arguments they are base R's
-#' functions.
+#' [base::matrix()], [base::array()], [base::outer()], [base::kronecker()], [base::diag()] and related functions for
+#' arrays: computed on the device, with views where elements repeat. Without an array among the arguments base R's
+#' functions are called.
 #'
-#' `outer()` and `kronecker()` record their product, which is fused with what is done to it; other functions than
-#' operators get arrays and must compute elementwise, as in base R. `row()`, `col()`, `upper.tri()` and `lower.tri()` of
-#' an array give arrays.
+#' `outer()` and `kronecker()` record their product, which is fused with the operations that use it; a function that is
+#' not an operator receives arrays and must compute elementwise, as in base R. `row()`, `col()`, `upper.tri()` and
+#' `lower.tri()` of an array return arrays.
 #' @param data,x,X,Y Elements, or matrices.
 #' @param nrow,ncol,byrow,dimnames,dim,names As in [base::matrix()], [base::array()] and [base::diag()].
 #' @param FUN A function of two vectors, or the name of one.
 #' @param make.dimnames As in [base::kronecker()].
 #' @param as.factor,diag As in [base::row()] and [base::upper.tri()].
 #' @param ... Passed on to `FUN`.
-#' @returns An array on the device of the argument, of the shape and the type that base R gives. Nothing is waited for.
+#' @returns An array on the device of the argument, with base R's shape and type. The call does not wait.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
+#' Those of base R, with its messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3), device = "cpu")
 #' matrix(x, 2, 3, byrow = TRUE)

@@ -1,34 +1,36 @@
 #' Strided memory and views
 #'
-#' `gpu_empty()` allocates memory that nothing is written to, with neighbours along each dimension as far apart as
-#' `strides` says. `gpu_as_strided()` is another view of an array's memory: any window, diagonal or repetition that
-#' extents and strides can say.
+#' `gpu_empty()` allocates uninitialised memory in which neighbours along each dimension are `strides` elements apart.
+#' `gpu_as_strided()` returns another view of an array's memory: any window, diagonal or repetition that can be
+#' expressed by extents and strides.
 #'
-#' Strides count elements, not bytes. The memory of `x` is its elements, column after column (what is not like that is
-#' brought together first); but of memory that came from elsewhere or was made with strides it is what `x` reaches, as
-#' it lies. Element `[i, j]` of a view lies `offset + (i - 1) * strides[1] + (j - 1) * strides[2]` elements behind the
-#' first element of `x`. A stride of 0 repeats, a negative one walks backwards.
+#' Strides are counted in elements, not bytes. The memory of `x` holds its elements in column-major order (an array
+#' stored otherwise is made contiguous first); memory that came from another library or was allocated with strides is
+#' used as it is, as far as `x` extends. Element `[i, j]` of a view is
+#' `offset + (i - 1) * strides[1] + (j - 1) * strides[2]` elements after the first element of `x`. A stride of 0 repeats
+#' an element, a negative stride walks backwards.
 #'
-#' Values in R do not change under other names, and these views are the exception that one asks for: a view and `x`
-#' share memory, and what is written to one where it lies ([gpu_compute()] with `out`, a kernel, another library) is
-#' seen in both as long as both live. Meanwhile operations on them are computed at once and reads are not kept. What was
-#' recorded before keeps its values: if there is any, `x` moves to memory of its own first, and so does a part of
-#' read-only memory. A view of memory that came in read-only is read-only: what is written to it moves it to memory of
-#' its own, and `x` stays as it is. `x[i] <- value` makes a new array, as always, and leaves the memory alone.
+#' In R, modifying one variable does not change another. These views are the exception: a view and `x` share memory, and
+#' what is written in place to one ([gpu_compute()] with `out`, a kernel, another library) is seen in the other as long
+#' as both exist. During that time operations on them are computed at once, and values read on the host are not cached.
+#' Operations recorded earlier keep their values: if there are any, `x` first moves to memory of its own; so does a part
+#' of read-only memory. A view of memory that was received read-only is read-only: writing to it moves it to memory of
+#' its own and leaves `x` unchanged. `x[i] <- value` creates a new array, as always, and does not write to the shared
+#' memory.
 #'
-#' Where elements overlap, as with `dim = c(4, 3), strides = c(2, 1)`, reads work and writes are refused.
+#' If elements overlap, as with `dim = c(4, 3), strides = c(2, 1)`, the view can be read but not written to.
 #'
 #' @param dim The length of a vector, or the dimensions of a matrix or array.
-#' @param strides How many elements apart neighbours along each dimension are; by default column after column. For
-#'   `gpu_empty()` 0 or more.
+#' @param strides The distance between neighbours along each dimension, in elements; column-major by default. Must not
+#'   be negative for `gpu_empty()`.
 #' @param dtype,device As in [as_gpu()].
-#' @param x An array. What is recorded is computed.
-#' @param offset Where the view begins, in elements from the first one of `x`.
-#' @returns An array. The elements of `gpu_empty()` are whatever the memory holds: it is made to be written to.
+#' @param x An array. Recorded operations are computed.
+#' @param offset The start of the view, in elements from the first one of `x`.
+#' @returns An array. The elements of `gpu_empty()` are arbitrary: it is meant to be written to.
 #' @section Errors:
-#' `verdigris_error_shape` where a view would leave the memory of `x`, where extents and strides are larger than memory
-#' can be, and for writes where elements overlap; `verdigris_error_argument`, `verdigris_error_dtype`,
-#' `verdigris_error_device` for wrong arguments; `verdigris_error_memory` where there is no room.
+#' `verdigris_error_shape` if a view would extend beyond the memory of `x`, if extents and strides exceed the address
+#' space, and for writes to overlapping elements; `verdigris_error_argument`, `verdigris_error_dtype`,
+#' `verdigris_error_device` for invalid arguments; `verdigris_error_memory` if there is not enough memory.
 #' @seealso [gpu_pointer()] for the address, [as_dlpack()] to give the memory to another library.
 #' @examples
 #' dim(gpu_empty(c(2, 2), device = "cpu"))

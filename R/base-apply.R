@@ -70,22 +70,23 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' Apply functions along margins
 #'
 #' [base::apply()], [base::sweep()], [base::scale()], [base::asplit()], [base::marginSums()] and [base::proportions()]
-#' of arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `range`, `prod`, `any`, `all`, `var`, `sd`, `which.min` and
-#' `which.max` on the device, with whatever was recorded in the array. Along rows or columns of a matrix with many
-#' elements it runs a function of yours there too, if [gpu_compile()] takes it and it does nothing but compute: no
-#' draws, no `stop()`, no `<<-`. It is then called for all rows at once, in the type of the array. Any other function
-#' gets the parts as ordinary vectors, on the host (see option `verdigris.host_access` in [verdigris-package]).
-#' `asplit(x, MARGIN)` gives a list of views. `sweep()` and `scale()` record operations, in which the statistics are
-#' views that repeat.
+#' for arrays. `apply()` runs `sum`, `mean`, `min`, `max`, `range`, `prod`, `any`, `all`, `var`, `sd`, `which.min` and
+#' `which.max` on the device, fused with the operations recorded in the array. Along the rows or columns of a large
+#' matrix it also runs other functions on the device, if [gpu_compile()] accepts them and they have no side effects: no
+#' random draws, no `stop()`, no `<<-`. Such a function is called for all rows at once, in the type of the array. Any
+#' other function receives the parts as ordinary vectors, on the host (see option `verdigris.host_access` in
+#' [verdigris-package]). `asplit(x, MARGIN)` returns a list of views. `sweep()` and `scale()` record operations, with
+#' the statistics as repeating views.
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
-#' @param ... Passed on to `FUN`; of the functions that `apply()` knows `na.rm` is taken.
-#' @returns What base R gives (sums of `int64` are `int64`), in an array on the device of `x`; of `apply()` with another
-#'   function what base R gives. `scale()` has its centres and scales as ordinary vectors in its attributes, and waits
-#'   for them.
+#' @param ... Passed on to `FUN`; of the functions that `apply()` runs on the device only `na.rm` is used.
+#' @returns Base R's result (sums of `int64` are `int64`) as an array on the device of `x`; if `apply()` runs another
+#'   function, base R's result. `scale()` stores centres and scales as ordinary vectors in attributes, and waits for
+#'   them.
 #' @section Errors:
-#' Base R's, in its words; those of [gpu_compute()]; `verdigris_error_host_access` where reads are forbidden.
+#' Those of base R, with its messages; those of [gpu_compute()]; `verdigris_error_host_access` if host reads are
+#' forbidden.
 #' @examples
 #' m <- as_gpu(matrix(c(1, 2, 3, 4, 5, 9), 2), device = "cpu")
 #' apply(m, 1, max)
@@ -249,21 +250,20 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #' Apply a function to each element
 #'
 #' [base::mapply()], [base::Map()], functions of [base::Vectorize()], [base::Position()], [base::Find()] and
-#' [stats::complete.cases()] of arrays are base R's on the host. All but the last call a function of R with each
-#' element, which they would ask of an array one by one; here it is read once, as [base::lapply()] reads it, by
-#' `Position()` and `Find()` the first 4,096 elements and then the rest. `complete.cases()` looks for what is missing
-#' where the arrays are.
+#' [stats::complete.cases()] for arrays. Except for the last one, they call an R function with each element, on the
+#' host. Base R would read an array element by element; here it is read once, as [base::lapply()] does; `Position()` and
+#' `Find()` read the first 4,096 elements, and the rest if needed. `complete.cases()` searches for missing values on the
+#' device.
 #'
-#' Of many elements `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device that [gpu_compile()]
-#' takes and that does nothing but compute: no draws, no `stop()`, no `<<-`. What it gives is an ordinary vector all the
-#' same.
-#' Of a function that [gpu_compile()] has made, `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is an
-#' array.
+#' For large arrays `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device if [gpu_compile()]
+#' accepts it and it has no side effects: no random draws, no `stop()`, no `<<-`. The result is still an ordinary
+#' vector. With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is
+#' an array.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args,FUN.VALUE As in
 #'   [base::mapply()], [base::Map()], [base::vapply()], [base::Vectorize()] and [base::Find()].
-#' @returns What base R gives: ordinary vectors and lists; of a compiled function what [gpu_map()] gives.
+#' @returns Base R's result: ordinary vectors and lists; for a compiled function the result of [gpu_map()].
 #' @section Errors:
-#' Those of `FUN`; `verdigris_error_host_access` where reads are forbidden.
+#' Those of `FUN`; `verdigris_error_host_access` if host reads are forbidden.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' mapply(function(a, b) a + b, x, 1:3)

@@ -7,22 +7,36 @@ TIES <- c("random", "first", "last")
 
 #' Position of the largest element of each row
 #'
-#' [base::max.col()] of a matrix. Ties by `"first"` and `"last"` are found on the device, and nothing is waited for.
-#' Random ties, base R's default, are drawn by R's generator for the rows that base R draws for, in its order: after
-#' [set.seed()] the result, and what is drawn next, are those of base R. Which rows these are is waited for, and they
-#' alone come to the host. On the cpu device base R draws, and finds the places among doubles, in the array's own
-#' memory.
+#' `max.col(m, ties.method = c("random", "first", "last"))` returns the column of the largest element of each row, as
+#' [base::max.col()] does.
+#'
+#' With ties `"first"` and `"last"` the columns are found on the device, and the call does not wait. Random ties, base
+#' R's default, are resolved by R's generator, in base R's order and for the same rows: after [set.seed()] the result,
+#' and the state of the generator, are those of base R. The call waits to learn which rows have ties, and only these
+#' rows are copied to the host. On the cpu device base R resolves random ties, and processes doubles, directly in the
+#' array's memory.
 #' @param m A matrix.
 #' @param ties.method As in [base::max.col()].
+#' @param ... Not used: any further argument is an error, as in base R.
 #' @returns An array of integers on the device of `m`, `NA` for a row with a missing element.
 #' @section Errors:
-#' Base R's, in its words; those of [gpu_compute()].
+#' Those of base R, with its messages; those of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 8), 2), device = "cpu")
 #' max.col(m, ties.method = "first")
 #' max.col(m, ties.method = "last")
+#' @usage NULL
 #' @export max.col
-max.col <- interposed("max.col", "m", places_in_rows(m, ties.method))
+max.col <- local({
+  f <- interposed("max.col", "m", places_in_rows(m, ties.method))
+  # R CMD check takes the name for a method of max(), which has dots; those that are used are base R's error
+  formals(f) <- c(formals(f), alist(... = ))
+  body(f) <- bquote({
+    if (...length()) return(eval(`[[<-`(sys.call(), 1L, quote(base::max.col)), parent.frame()))
+    .(body(f))
+  })
+  f
+})
 
 places_in_rows <- function(m, ties.method) {
   d <- attr(m, "dim")

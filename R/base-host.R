@@ -54,24 +54,25 @@ hosted_method <- function(f) {
 
 #' Functions that run on the host
 #'
-#' Functions of base R that have no device code yet. They copy their arrays to the host, and what they compute, where it
-#' is numbers, back to the device. So their results are arrays like any other. Warnings come at once, in base R's words.
+#' Functions of base R that have no device code yet. They copy their arguments to the host and numeric results back to
+#' the device, so their results are arrays. Warnings are raised at once, with base R's messages.
 #'
 #' These are the Fourier transforms, Bessel functions and `psigamma()`.
 #'
 #' @section Everything else:
-#' A function that is not on these pages reads an array as the vector that it is (see option `verdigris.host_access` in
-#' [verdigris-package]), and gives an ordinary vector. There is one trap. Some C code gives its result all attributes of
-#' its argument, the class `gpu_array` too, though the result is an ordinary vector in R's memory: the functions of
-#' stats for the rarer distributions do (`dhyper()`, `psignrank()`; others are [here][probabilities]), and so do
-#' `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works: every operation uploads it first. `print()`
-#' and `str()` show it as being in ordinary memory, and `x <- as_gpu(x)` uploads it once for all.
+#' A function that has no help page here reads an array as an ordinary vector (see option `verdigris.host_access` in
+#' [verdigris-package]), and returns an ordinary vector. There is one pitfall. Some C code copies all attributes of its
+#' argument to its result, including class `gpu_array`, although the result is an ordinary vector in R's memory: the
+#' functions of stats for the rarer distributions do so (`dhyper()`, `psignrank()`; the others have
+#' [methods][probabilities]), and so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works, but every
+#' operation uploads it again. `print()` and `str()` show that it is in ordinary memory, and `x <- as_gpu(x)` uploads it
+#' once and for all.
 #'
-#' Another package's own call of `fft()` and so on does not come here but to base R's function.
+#' A call of `fft()` and so on inside another package reaches base R's function instead.
 #' @param x An array.
-#' @returns Arrays on the device of the argument, as narrow among the float types as that; of base R's shape.
+#' @returns Arrays on the device of the argument, in the precision of its float type, with base R's shape.
 #' @section Errors:
-#' Base R's, in its words; those of [collect()] and [as_gpu()].
+#' Those of base R, with its messages; those of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' fft(x)

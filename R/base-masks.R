@@ -32,8 +32,10 @@ mask <- function(name, theirs) {
       bquote(!missing(.(argument)) && isS4(.(argument))))
     test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
   }
-  # UseMethod() matches the call's promises to the formals of this package's function
-  to_ours <- call("UseMethod", name, structure(list(), class = "verdigris"))
+  # UseMethod() matches the call's promises to the formals of this package's function. In parentheses: utils and tools
+  # take a function for an S3 generic where the value of its body is a call of UseMethod(), and then `which.max()` for a
+  # method of `which()`
+  to_ours <- call("(", call("UseMethod", name, structure(list(), class = "verdigris")))
   # a generic dispatches in this frame, as in its own
   to_theirs <- if (generic) {
     bquote(standardGeneric(.(name), .(theirs)))
@@ -83,7 +85,7 @@ mask_tests <- function(selector, theirs, our_formals) {
       is <- if (parts) function(x) any(base::vapply(x, selector$is, NA)) else selector$is
       return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
     }
-    if (parts) return(bquote(.Call(.(C_any_inherit), .(value), .(selector$class))))
+    if (parts) return(as.call(list(quote(.Call), C_any_inherit, value, selector$class)))
     bquote(is.object(.(value)) && inherits(.(value), .(selector$class)))
   }
   known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")

@@ -115,30 +115,30 @@ limits_of <- function(x, log = "", axis = "x") {
 
 #' Plots
 #'
-#' Base R's plots. An array of more than 10,000 elements is thinned where it lives: of points that fall on the same dot
-#' of the picture the last is fetched and drawn, of a line the first, last, least and greatest value in each column of
-#' dots, of an image the cell under each dot, and of the outliers of a box plot those that fall on different dots. So it
-#' depends on the picture how much is fetched, and not on whether there are 1e6 points or 1e8. The picture looks as base
-#' R's does; what is drawn half transparent (`col = "#00000010"`) is lighter, since a dot is drawn once: count points in
-#' cells by `table()` and show them by `image()` then.
+#' Base R's plots. An array of more than 10,000 elements is thinned on its device. Of points that fall on the same pixel
+#' the last one is fetched and drawn; of a line the first, last, smallest and largest value in each column of pixels; of
+#' an image the cell under each pixel; and of the outliers of a box plot those on different pixels. So the amount of
+#' data fetched depends on the size of the picture, not on whether there are 1e6 points or 1e8. The picture looks like
+#' base R's, except that semi-transparent points (`col = "#00000010"`) are lighter, since each pixel is drawn once: in
+#' that case count points per cell by `table()` and show the counts by `image()`.
 #'
 #' A million points, drawn by base R (left) and thinned (right); `tools/doc/thinning.R` makes the pictures:
 #'
 #' \if{html}{\figure{thinning.png}{options: width="640" alt="Two scatter plots that look the same."}}
 #'
-#' Lines are thinned where `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time
-#' series and complex numbers are fetched whole. `pairs()` draws the points that one of its panels needs in all of them.
-#' `density()` spreads the elements over base R's grid on the device.
+#' Lines are thinned if `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time
+#' series and complex numbers are fetched completely. `pairs()` draws, in all panels, every point that one of its panels
+#' needs. `density()` bins the elements on base R's grid on the device.
 #' @param x,y,height Arrays; `y` may be an ordinary vector, or missing.
-#' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol for each point goes with
-#'   the points that are left.
+#' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol given for each point is
+#'   used for the points that are drawn.
 #' @param z,zlim As in [graphics::image()].
 #' @param range,names,plot,outline,pars As in [graphics::boxplot()].
 #' @param bw,adjust,n,from,to,cut,na.rm As in [stats::density()].
-#' @returns What base R's functions return: `boxplot()` the statistics, `barplot()` the midpoints, `density()` an object
-#'   of class `density`; the others `NULL`, invisibly.
+#' @returns As in base R: `boxplot()` returns the statistics, `barplot()` the midpoints, `density()` an object of class
+#'   `density`; the others return `NULL`, invisibly.
 #' @section Errors:
-#' Base R's, in its words.
+#' Those of base R, with its messages.
 #' @examples
 #' x <- gpu_rnorm(20000, device = "cpu")
 #' y <- x + gpu_rnorm(20000, device = "cpu")

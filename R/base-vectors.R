@@ -9,22 +9,23 @@ through_host <- function(x, f, ...) {
 
 #' Join, repeat and reverse arrays
 #'
-#' Base R's generics for arrays. `rev()` and, where everything is repeated alike, `rep()` give views; `c()` copies the
-#' elements once, on the device. `all.equal()` reads the arrays on the host, and takes ordinary vectors beside them.
+#' Base R's generics for arrays. `rev()` and, if all elements are repeated equally often, `rep()` return views; `c()`
+#' copies the elements once, on the device. `all.equal()` reads the arrays on the host, and compares them with ordinary
+#' vectors too.
 #'
-#' `unlist()` of a list of arrays and numbers gives an array, wherever in it they stand.
+#' `unlist()` of a list of arrays and numbers returns an array, whatever their order.
 #'
-#' `c()` is reached where the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector, because
-#' base R looks for a method of the first argument only. [vctrs::vec_c()], and with it tibble and dplyr, joins arrays
-#' and numbers in any order to an array, by its own rules on types; slices of columns stay on the device.
+#' The method of `c()` is called if the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector,
+#' because base R dispatches on the first argument only. [vctrs::vec_c()], and therefore tibble and dplyr, combines
+#' arrays and numbers in any order to an array, by its own rules for types; slices of columns stay on the device.
 #' @param x An array.
-#' @param ... For `c()` arrays and numbers. Else passed on to base R's method.
+#' @param ... For `c()` arrays and numbers. Otherwise passed on to base R's method.
 #' @param recursive,use.names As in [base::c()] and [base::unlist()].
 #' @param times,length.out,each As in [base::rep()].
 #' @param row.names,optional,nm As in [base::as.data.frame()].
-#' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype where that can
-#'   hold the elements; `c()` and `unlist()` with what is no number give what base R gives. `as.data.frame()`: a data
-#'   frame whose columns are arrays. `all.equal()`: as in base R.
+#' @returns `rev()`, `rep()` and `c()`: an array on the device of `x` (of the first array), of its dtype if that can
+#'   hold the elements; `c()` and `unlist()` with arguments that are not numeric return base R's result.
+#'   `as.data.frame()`: a data frame whose columns are arrays. `all.equal()`: as in base R.
 #' @section Errors:
 #' Those of [collect()] and [as_gpu()].
 #' @examples

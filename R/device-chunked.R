@@ -1,32 +1,34 @@
 #' Work on data larger than the device
 #'
-#' Passes a host vector, a matrix, or data that a function reads, to `f` chunk by chunk. The next chunk is copied to the
-#' device while `f` works on the current one. The host waits for a result only after the next chunk has been started.
+#' Passes a host vector, a matrix, or data returned by a function, to `f` chunk by chunk. The next chunk is copied to
+#' the device while `f` works on the current one. The host waits for a result only after the next chunk has been
+#' started.
 #'
 #' At most three chunks are on the device at a time. A chunk is freed once its result has been computed, so `f` must not
 #' keep it. A result that is an array is copied to the host; with `combine = "+"` and other functions of two values it
-#' stays on the device. A progress bar of cli appears after two seconds. Where the namespace of progressr is loaded and
-#' the number of chunks is known, progress is signalled to progressr instead. An interrupt ends the work between two
-#' chunks, and while the host waits.
+#' stays on the device. A progress bar of cli appears after two seconds. If the namespace of progressr is loaded and the
+#' number of chunks is known, progress is signalled to progressr instead. An interrupt stops the work between two
+#' chunks, or while the host waits.
 #'
 #' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
-#'   argument `n` that returns the next at most `n` elements (or a matrix of at most `n` rows or columns, as `margin`
-#'   says), and `NULL` or nothing at the end. It may return an array that it has made on the device.
-#' @param f A function of a chunk, an array; a matrix where `x` is one. The rest of its arguments by `...`.
-#' @param combine How the results are put together: `c`, `rbind`, `cbind` or `list` of all of them; any other function
-#'   of two values (`"+"`, `pmax`) is applied to the result so far and the next one, so that memory stays bounded.
-#' @param chunk Elements in a chunk; of a matrix rows or columns. The default comes from the free memory of the device:
-#'   a sixteenth of it, at most 256 MB (32 MB on the cpu).
-#' @param ... More arguments of `f`.
-#' @param margin 1 for chunks of whole rows, 2 of whole columns; 2 is the default for a matrix, and faster. For a reader
-#'   function, what `n` counts in a matrix that it returns.
+#'   argument `n` that returns the next `n` elements at most (or a matrix of at most `n` rows or columns, depending on
+#'   `margin`), and `NULL` or a zero-length vector at the end. It may return an array that it has created on the device.
+#' @param f A function that is called with a chunk: an array, which is a matrix if `x` is one. Further arguments are
+#'   passed by `...`.
+#' @param combine How the results are combined: `c`, `rbind`, `cbind` or `list` of all of them; any other function of
+#'   two values (`"+"`, `pmax`) is applied to the accumulated result and the next one, so that memory stays bounded.
+#' @param chunk The number of elements in a chunk; rows or columns for a matrix. The default depends on the free memory
+#'   of the device: a sixteenth of it, at most 256 MB (32 MB on the cpu).
+#' @param ... Further arguments of `f`.
+#' @param margin 1 for chunks of whole rows, 2 for chunks of whole columns; 2 is the default for a matrix, and faster.
+#'   If `x` is a function that returns matrices, the dimension that `n` counts.
 #' @param dtype,device As for [as_gpu()].
-#' @returns What `combine` makes of the results, on the host (for a function of two values, where these are); `NULL` of
+#' @returns The combined results, on the host (for a function of two values, where its results are); `NULL` if there are
 #'   no chunks.
 #' @section Errors:
-#' `verdigris_error_argument` and `verdigris_error_dtype` for what is no data, no function or no number;
-#' `verdigris_error_memory` where not even one chunk fits. Where `f`, `combine` or a function `x` fails a
-#' `verdigris_error_chunk` names the chunk: it has the classes of that error, too, which is its `parent`.
+#' `verdigris_error_argument` and `verdigris_error_dtype` for invalid data, functions or numbers;
+#' `verdigris_error_memory` if not even one chunk fits. If `f`, `combine` or a function `x` fails, a
+#' `verdigris_error_chunk` names the chunk: it also has the classes of the original error, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)
 #' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")

@@ -1,42 +1,43 @@
 #' Record code as a CUDA graph
 #'
-#' A kernel takes some microseconds to launch from R; twenty small ones spend their time so. `gpu_graph()` runs a block
-#' of code once while the device records what is queued, and gives a function that runs all of that again by one call,
-#' on the same or on other inputs.
+#' A kernel takes a few microseconds to launch from R; with twenty small kernels most of the time is spent on launches.
+#' `gpu_graph()` runs a block of code once while the device records the work that is queued, and returns a function that
+#' repeats all of it with one call, for the same or for other inputs.
 #'
 #' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own
-#' memory for `x` and runs. It must have the dim, dtype and device of the first; host vectors and matrices are uploaded.
-#' What is not given keeps the values that it had last. All else is as it was when it was recorded: numbers, other
-#' arrays (those in lists or behind functions; the graph holds them, and sees what is written to them in place), and
-#' random draws, whose key is recorded too. Warnings of what a graph computes ("NaNs produced") are not raised.
+#' memory for `x` and runs. It must have the dim, dtype and device of the original; host vectors and matrices are
+#' uploaded. Inputs that are not given keep their latest values. Everything else is as it was when it was recorded:
+#' numbers, other arrays (those in lists or used by functions; the graph keeps them, and sees what is written to them in
+#' place), and random draws, whose key is recorded too. A graph does not raise the warnings of its computations ("NaNs
+#' produced").
 #'
-#' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only what it queues on
-#' the device is recorded, not what R does around it: a loop is unrolled, and a branch is taken once and for all. What R
-#' would have to wait for cannot be recorded, and is an error of class `capture`: a number that R reads
+#' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only the work that it
+#' queues on the device is recorded, not the R code around it: loops are unrolled, and branches are fixed. Operations
+#' for which R would have to wait cannot be recorded, and raise an error of class `capture`: a number that R reads
 #' (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on
-#' the device, such as `x / sum(x)`, can.
+#' the device, such as `x / sum(x)`, can be recorded.
 #'
-#' Inputs do not change by what the block does to them, `gpu_compute(out = x)` and kernels included. Arrays that it puts
-#' elsewhere (`<<-`) lie in the graph's memory.
+#' The block does not modify its inputs, even by `gpu_compute(out = x)` or kernels. Arrays that it assigns elsewhere
+#' (`<<-`) are in the graph's memory.
 #'
-#' **The memory** that the block allocates belongs to the graph until R collects it. Results are copied out of it,
-#' unless `copy = FALSE`: then they are that memory itself, which the next run overwrites.
+#' **The memory** that the block allocates belongs to the graph until R collects the graph. Results are copied out of
+#' it, unless `copy = FALSE`: then they are that memory itself, which the next run overwrites.
 #'
-#' A run is queued on the current stream (see [gpu_stream()]), and waits there for what other streams do with its
-#' inputs. On the cpu device there is nothing to record: each run evaluates the block. So there, what a GPU could not
-#' record works too.
+#' A run is queued on the current stream (see [gpu_stream()]), and waits there for work on its inputs in other streams.
+#' The cpu device has nothing to record: each run evaluates the block, so code that a GPU could not record works there
+#' too.
 #'
 #' @param expr A block of code, or a call. Its value is an array, or a list in which some elements are.
 #' @param copy Whether results are copies.
 #' @param device The device that records; `NULL` is that of the arrays, or the current one.
-#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, in which
-#'   each recorded result is a new array, of length 1 for a reduction to one number. Results are queued,
-#'   not waited for. `print()` shows inputs, nodes and memory.
+#' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, in which each
+#'   recorded result is a new array, of length 1 for a reduction to one number. Results are queued, not waited for.
+#'   `print()` shows inputs, nodes and memory.
 #' @section Errors:
-#' `verdigris_error_capture` for what cannot be recorded; of the function, `verdigris_error_argument` for an input that
-#' there is none of, and `verdigris_error_shape`, `verdigris_error_dtype` and `verdigris_error_device` for one that is
-#' not as the first. Nothing has run then.
-#' @seealso [gpu_compute()]: what is recorded there is an expression, here it is launches.
+#' `verdigris_error_capture` if the block cannot be recorded. The function that `gpu_graph()` returns raises
+#' `verdigris_error_argument` for an unknown input, and `verdigris_error_shape`, `verdigris_error_dtype` and
+#' `verdigris_error_device` for an input that does not match the original. Nothing has run in these cases.
+#' @seealso [gpu_compute()], which runs recorded expressions; a graph records launches.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3), device = "cpu")
 #' g <- gpu_graph({

@@ -1,34 +1,34 @@
 #' List and choose devices
 #'
-#' An array lives on one device: `"cpu"`, or an NVIDIA GPU, `"cuda"` (the first one, also `"cuda:0"`), `"cuda:1"` and so
-#' on. What makes arrays without naming a device uses the current one. That is the choice of `gpu_use()`, else option
-#' `verdigris.device`, else the first GPU if one works, else the cpu. A device that is named is used or it is
-#' an error; nothing falls back from it.
+#' An array is stored on one device: `"cpu"`, or an NVIDIA GPU, `"cuda"` (the first one, also `"cuda:0"`), `"cuda:1"`
+#' and so on. Functions that create arrays use the current device unless another is named. It is the one chosen by
+#' `gpu_use()`, else option `verdigris.device`, else the first GPU that works, else the cpu. There is no fallback for a
+#' device that is named: if it cannot be used, that is an error.
 #'
-#' Operations run where their operands are, whatever the current device is. Work on a GPU is queued: `gpu_sync()`
-#' waits for it, which is needed only for timing, since whatever reads values waits by itself. Warnings of what ran
-#' come then.
+#' Operations run on the device of their operands, whatever the current device is. Work on a GPU is queued: `gpu_sync()`
+#' waits for it. This is needed only for timing, since every function that reads values waits by itself. Warnings of the
+#' work that has run are raised at that point.
 #'
-#' @param device `"cpu"`, `"cuda"` or `"cuda:1"` and so on. `NULL` is the current device; for `gpu_use()` it
-#'   takes back the choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits for that alone.
+#' @param device `"cpu"`, `"cuda"` or `"cuda:1"` and so on. `NULL` is the current device; for `gpu_use()` it undoes the
+#'   choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits only for that.
 #' @param code Code to run while `device` is the current one.
-#' @param .local_envir The environment (of a function's call) at whose end the device before comes back.
+#' @param .local_envir The environment (of a function's call) whose exit restores the previous device.
 #' @returns
 #' - `gpu_devices()`: a data frame with a row for each device: `device`; `name`, the product; `memory` in bytes (`NA`
-#'   where unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors or
-#'   threads; and `current`. A driver that is there and whose library cannot be loaded, such as a truncated file, is a
-#'   warning.
-#' - `gpu_available()`: whether the driver shows that device, or, without an argument, any GPU; always `TRUE` for
-#'   `"cpu"`, `FALSE` for what names no device. It never fails, compiles nothing and starts no GPU, so it says nothing
-#'   of CUDA's libraries: that does [gpu_sitrep()].
-#' - `gpu_use()`, `local_gpu()`: invisibly the name of the device chosen before, or `NULL`.
+#'   if unknown); `capability`, the compute capability, `""` for the cpu; `processors`, its multiprocessors or
+#'   threads; and `current`. A driver library that exists but cannot be loaded, such as a truncated file, is
+#'   reported by a warning.
+#' - `gpu_available()`: whether the driver reports that device, or, without an argument, any GPU; always `TRUE` for
+#'   `"cpu"`, and `FALSE` for an argument that does not name a device. It never fails, compiles nothing and does not
+#'   initialise a GPU, so it says nothing about CUDA's libraries; [gpu_sitrep()] does.
+#' - `gpu_use()`, `local_gpu()`: the name of the previously chosen device, or `NULL`, invisibly.
 #' - `with_gpu()`: the value of `code`.
 #' - `gpu_sync()`: `NULL`, invisibly.
 #'
 #' @section Errors:
-#' `verdigris_error_device` where there is no such device, `verdigris_error_library` where the driver is missing,
-#' `verdigris_error_fork` in a process forked after CUDA was used.
-#' @seealso [gpu_sitrep()] tells why a GPU is not found, [gpu_memory()] what a device holds.
+#' `verdigris_error_device` if the device does not exist, `verdigris_error_library` if the driver is missing,
+#' `verdigris_error_fork` in a process that was forked after CUDA was initialised.
+#' @seealso [gpu_sitrep()] explains why a GPU is not found, [gpu_memory()] shows how much memory is in use.
 #' @examples
 #' gpu_devices()
 #' gpu_available()
@@ -105,34 +105,34 @@ gpu_sync <- function(device = NULL) {
 
 #' Device memory
 #'
-#' `gpu_memory()` tells what a device holds. `gpu_free()` gives the memory of an array back at once, where R would
-#' do so at some later garbage collection.
+#' `gpu_memory()` reports the memory of a device. `gpu_free()` releases the memory of an array at once, which R would
+#' otherwise do at a later garbage collection.
 #'
-#' Memory that arrays no longer need stays in the device's pool for the next ones, and other programs
-#' cannot have it; `gpu_memory(trim = TRUE)` gives it back to the system, after a garbage collection.
+#' Memory that arrays no longer need stays in the device's pool for new arrays, and is not available to other programs;
+#' `gpu_memory(trim = TRUE)` returns it to the system, after a garbage collection.
 #'
-#' R's garbage collector does not count device memory, so it is started when the arrays have grown much since the last
-#' collection (for at most 5% of the time until three quarters of the limit are used). Where there is no room for an
-#' array, this is tried in turn: waiting for queued work, a quick collection, giving the pool's memory back, a full
-#' collection, and, on a GPU, moving those arrays to the host that were not used for longest; they come back when they
-#' are used. After that it is an error that lists the largest arrays with the calls that made them. Option
-#' `verdigris.memory_limit` sets a limit below the device's own.
+#' R's garbage collector does not see device memory, so it is started when the arrays have grown considerably since the
+#' last collection (for at most 5% of the time until three quarters of the limit are used). If there is no memory for an
+#' array, the following is tried in turn: waiting for queued work, a quick collection, releasing the pool's memory, a
+#' full collection, and, on a GPU, moving the least recently used arrays to the host, from which they return when they
+#' are used. If all of this fails, an error lists the largest arrays and the calls that created them. Option
+#' `verdigris.memory_limit` sets a lower limit than the device's own.
 #'
-#' An array that was freed keeps its length and can be removed; anything that needs its elements is an error, also
-#' under its other names. Memory that it shares with another array (a copy, a slice, what is recorded but not computed)
-#' stays until that one goes too.
+#' An array that was freed keeps its length and can be removed; using its elements is an error, also under its other
+#' names. Memory that it shares with another array (a copy, a slice, a recorded operation) is kept until that array is
+#' freed too.
 #'
 #' @inheritParams gpu_devices
-#' @param trim Whether to collect garbage and give unused memory back to the system first.
-#' @param x An array; or a pinned vector ([gpu_pinned()]), whose pages are unlocked, and which stays as an ordinary
+#' @param trim Whether to collect garbage and return unused memory to the system first.
+#' @param x An array; or a pinned vector ([gpu_pinned()]), whose pages are unlocked, and which becomes an ordinary
 #'   vector.
-#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, in arrays; `pending`, in arrays that R
-#'   has collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory of the host;
-#'   `limit`, what arrays may hold; `free` and `total`, of the whole device (`NA` for the cpu). `gpu_free()`: `NULL`,
-#'   invisibly.
+#' @returns `gpu_memory()`: bytes, a named vector of class `gpu_memory`: `live`, used by arrays; `pending`, used by
+#'   arrays that R has collected and that the next call frees; `cached`, kept in the pool; `pinned`, page-locked memory
+#'   of the host; `limit`, the most that arrays may use; `free` and `total`, of the whole device (`NA` for the cpu).
+#'   `gpu_free()`: `NULL`, invisibly.
 #' @section Errors:
-#' Using an array that was freed is a `verdigris_error_consumed`; an option that is no limit a
-#' `verdigris_error_argument`.
+#' `verdigris_error_consumed` for the use of an array that was freed; `verdigris_error_argument` for an option that is
+#' not a valid limit.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")
 #' gpu_memory("cpu")

@@ -3,14 +3,15 @@
 #' Work on a GPU is queued on a stream and runs in the order of the calls. One stream exists from the start, and most
 #' code needs no other. With two streams a copy and a kernel, or two small kernels, can run at the same time.
 #'
-#' What is *computed* while a stream is the current one is queued on it. Arithmetic is recorded first and computed
-#' later, on the stream that is current then, so end a block with [gpu_compute()]. A call of a kernel takes `stream =`
-#' (see [gpu_kernel()]), and [as_dlpack()] the stream on which a capsule will be used.
+#' Work is queued on the stream that is current when it is *computed*. Arithmetic is recorded first and computed later,
+#' on the stream that is current then, so end a block with [gpu_compute()]. A kernel is called with `stream =` (see
+#' [gpu_kernel()]), and [as_dlpack()] takes the stream on which a capsule will be used.
 #'
 #' Streams need no care for correctness. Each array remembers its last uses. Work on one stream that reads what another
-#' writes, or writes what another reads, waits for just that, on the device; memory that is freed is not used again
-#' before all streams are done with it. Warnings ("NaNs produced") are raised when their stream is waited for. Programs
-#' that make no stream pay nothing for this; after the first `gpu_stream()` each operation also records an event.
+#' writes, or writes what another reads, waits for just that work, on the device; memory that was freed is not reused
+#' before all streams have finished with it. Warnings ("NaNs produced") are raised when their stream is waited for.
+#' Programs that create no stream pay nothing for this; after the first `gpu_stream()` each operation also records an
+#' event.
 #'
 #' An event marks a point in a stream's work. `gpu_event_record()` puts it behind the work queued so far,
 #' `gpu_event_wait()` makes another stream wait for it, and `gpu_event_elapsed()` gives the time between two events.
@@ -20,17 +21,18 @@
 #' On the cpu device work is done when a call returns: streams are accepted and change nothing, and events read the
 #' clock.
 #'
-#' @param priority A whole number. Where kernels of several streams wait, those of the stream with the higher priority
-#'   go first. Devices have a few levels from 0 on; the nearest is taken.
+#' @param priority A whole number. If kernels of several streams are waiting, those of the stream with the higher
+#'   priority are run first. Devices have a few levels starting at 0; the nearest level is used.
 #' @param device A device's name; `NULL` is the current device.
 #' @param stream A stream made by `gpu_stream()`. `NULL` is the stream that exists from the start or, for
 #'   `gpu_event_record()` and `gpu_event_wait()`, the current stream.
 #' @param code Code to run while `stream` is its device's current stream.
-#' @param event,from,to Events made by `gpu_event()`. `gpu_event_wait()` also takes a stream, and then waits for all work
-#'   queued on it so far.
-#' @param .local_envir The frame at whose end the stream before becomes current again.
+#' @param event,from,to Events made by `gpu_event()`. `gpu_event_wait()` also takes a stream, and then waits for all
+#'   work queued on it so far.
+#' @param .local_envir The frame whose exit restores the previous stream.
 #' @returns
-#' - `gpu_stream()`: an object of class `gpu_stream`. It serves this session; when R collects it, its work goes on.
+#' - `gpu_stream()`: an object of class `gpu_stream`. It is valid in this session; when R collects it, its work
+#'   continues.
 #' - `with_gpu_stream()`: the value of `code`.
 #' - `local_gpu_stream()`: `stream`, invisibly.
 #' - `gpu_event()`: an object of class `gpu_event`.

@@ -1,31 +1,31 @@
 #' Time and profile code on a device
 #'
-#' `gpu_time()` runs code once, and tells the time on the host and on the device, and what was launched and copied.
-#' `gpu_profile()` tells it kernel by kernel, and draws it. `gpu_nvtx_range()` gives a piece of code a name in NVIDIA's
-#' profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`; else by `libnvToolsExt`, of
-#' CUDA up to 12).
+#' `gpu_time()` runs code once, and reports the time on the host and on the device, and the launches and copies.
+#' `gpu_profile()` reports these kernel by kernel, and plots them. `gpu_nvtx_range()` names a piece of code in NVIDIA's
+#' profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`; otherwise by `libnvToolsExt`,
+#' which is part of CUDA up to 12).
 #'
-#' Both wait for what was queued before, run the code, compute its value if that is recorded, and wait for the device.
-#' So the first run of a new expression shows its compilation: time a second one. `gpu_profile()` puts an event before
-#' and behind each kernel and copy, which costs some microseconds each and keeps small kernels apart; take shares from
-#' it, and totals from `gpu_time()`.
+#' Both wait for the work that was queued before, run the code, compute its value if that is recorded, and wait for the
+#' device. So the first run of a new expression includes its compilation: time the second run. `gpu_profile()` records
+#' an event before and after each kernel and copy, which costs some microseconds each and keeps small kernels from
+#' overlapping; use it for shares, and `gpu_time()` for totals.
 #'
-#' Times on a device are those of its own clock. The cpu device has the host's.
+#' Times on a device are measured by its own clock; those on the cpu device by the host's.
 #' @param expr Code; it is evaluated once.
 #' @param device A device's name; `NULL` is the current device.
 #' @param x A result of `gpu_time()` or `gpu_profile()`.
 #' @param name One string.
 #' @param ... Not used; for `plot()`, graphical parameters of the frame.
 #' @returns
-#' - `gpu_time()`: a list of class `gpu_time`: `host`, seconds until the code was through (on a GPU: until it was
-#'   queued); `device`, seconds on the device's clock from before the code's first work to after its last, waits for the
-#'   host included; `launches`; `up` and `down`, bytes copied to and from devices; `peak`, the most bytes that arrays
-#'   held on the device meanwhile; and `value`.
-#' - `gpu_profile()`: a data frame of class `gpu_profile`, the longest first, with a row for each `name`; `kind`
+#' - `gpu_time()`: a list of class `gpu_time`: `host`, seconds until the code had been evaluated (on a GPU: queued);
+#'   `device`, seconds on the device's clock from before the code's first work to after its last, including time spent
+#'   waiting for the host; `launches`; `up` and `down`, bytes copied to and from devices; `peak`, the most bytes that
+#'   arrays occupied on the device; and `value`.
+#' - `gpu_profile()`: a data frame of class `gpu_profile`, sorted by decreasing time, with a row for each `name`; `kind`
 #'   (`kernel`, `library`, `graph`, `upload`, `download`, `copy`, `fill`); `calls`; `total`, `mean`, `least` and `most`
-#'   seconds; `share` of the total of all; and `bytes` that copies moved. Attribute `timeline` is a data frame with a
-#'   row for each call: `name`, `kind`, `stream` (0 is the one from the start, -1 copies beside it), `bytes`, `start`
-#'   and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
+#'   seconds; `share` of the total time; and the `bytes` that were copied. Attribute `timeline` is a data frame with a
+#'   row for each call: `name`, `kind`, `stream` (0 is the default one, -1 stands for copies beside it), `bytes`,
+#'   `start` and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
 #' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
 #' Those of the code. `verdigris_error_capture` while [gpu_graph()] records.

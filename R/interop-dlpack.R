@@ -1,67 +1,67 @@
 #' Share an array's memory by DLPack
 #'
-#' `as_dlpack()` gives an array out to another library in this R process (torch, or Python's numpy, CuPy, JAX through
-#' reticulate); `from_dlpack()` takes one in. Nothing is copied.
+#' `as_dlpack()` exports an array to another library in this R process (torch, or Python's numpy, CuPy and JAX by way of
+#' reticulate); `from_dlpack()` imports one. Nothing is copied.
 #'
-#' The same element has the same index on both sides: an array of `dim` `c(2, 3)` goes out with shape (2, 3) and
-#' strides (1, 2), since R's arrays are column-major; views such as `t(x)` go out with their own strides. Row-major
-#' memory comes in as a strided view of the same shape.
+#' An element has the same index on both sides: an array with `dim` `c(2, 3)` is exported with shape (2, 3) and strides
+#' (1, 2), since R's arrays are column-major; views such as `t(x)` are exported with their own strides. Row-major memory
+#' is imported as a strided view of the same shape.
 #'
-#' The memory lives until both sides have let go of it.
+#' The memory is kept until both sides have released it.
 #'
-#' A logical array goes out as bool, if it has no `NA`. What comes in as int8, int16, int32 or int64 has the smallest
-#' number of the type as `NA`. Ordinary double, integer, complex and raw vectors and `integer64` go out as they are too:
-#' as host memory, read-only, kept until the consumer is done. Logical vectors, whose elements R keeps in four bytes
-#' each, and `gpu_array`s from a file are copied.
+#' A logical array is exported as bool, if it has no `NA`. In imported int8, int16, int32 and int64 data the smallest
+#' number of the type is `NA`. Ordinary double, integer, complex and raw vectors and `integer64` vectors can be exported
+#' without a copy too: as read-only host memory, kept until the consumer has finished. Logical vectors, whose elements R
+#' stores in four bytes each, and `gpu_array`s read from a file are copied.
 #'
-#' vignette("dlpack") is the convention for other packages that make or take capsules, and describes the C functions
-#' that they can call.
+#' `vignette("dlpack")` documents the convention for packages that create or accept capsules, and the C functions that
+#' they can call.
 #'
-#' # Who sees what
-#' What goes out is marked as read-only, and its consumer must not write to it; `writable = TRUE` allows it. What comes
-#' in may be written to by its producer at any time, unless the capsule says read-only.
+#' # Visibility of writes Exported memory is marked as read-only, and its consumer must not write to it unless
+#' `writable = TRUE`. The producer of imported memory may write to it at any time, unless the capsule is read-only.
 #'
-#' While someone who may write lives, R's next read of the array sees what he has written, under all its names. What is
-#' made of it has the values of that moment: operations on it are computed at once, and `x[i]` or `t(x)` are copies,
-#' where they would be views else ([gpu_as_strided()] is one still). What R writes to the memory where it lies, by
-#' [gpu_compute()] with `out` and kernels, he sees. `x[i] <- value` makes a new array, as always. What comes back of an
-#' array that went out read-only is read-only, also in the older form, which cannot say so. While `x` lives, which R may
-#' write to by `out`, it is taken for memory that others write to. What is made of it is R's copy, a part too: where
-#' `x[1:3]` of read-only memory is given out to be written to, or [gpu_as_strided()] is asked for a view of it, it moves
-#' to memory of its own first. What was recorded on `x` before it is given out to be written to keeps its values: if
-#' there is any, or a view, `x` moves to memory of its own first.
+#' As long as another library may write to the memory, the next read in R sees what it has written, under all names of
+#' the array. Results derived from the array have the values at the time of the call: operations on it are computed at
+#' once, and `x[i]` and `t(x)`, otherwise views, are copies ([gpu_as_strided()] is still a view). What R writes in
+#' place, by [gpu_compute()] with `out` and by kernels, is visible to the other library. `x[i] <- value` creates a new
+#' array, as always.
 #'
-#' # Order of work
-#' On a CUDA device `as_dlpack()` waits until the values are there, unless it is given the consumer's `stream`, which
-#' then waits instead. `from_dlpack()` expects the producer's work to be done, or queued on the device's default stream,
-#' as DLPack's protocol for Python asks. Later work of others on the default stream, or on streams that wait for it, and
-#' ours are kept in order. A consumer that works on a stream of its own must be done with that before R uses the array,
-#' and before it deletes the tensor.
+#' An array that was exported read-only and imported again is read-only, even by the older form of capsule, which cannot
+#' express this. While `x` itself still exists, and R may write to it by `out`, it counts as memory that others write
+#' to. Parts derived from read-only memory are copies: if `x[1:3]` is exported as writable, or viewed by
+#' [gpu_as_strided()], it first moves to memory of its own. Operations recorded on `x` before it is exported as writable
+#' keep their values: if there are any, or a view, `x` first moves to memory of its own.
+#'
+#' # Order of work On a CUDA device `as_dlpack()` waits until the values have been computed, unless it is given the
+#' consumer's `stream`, which then waits instead. `from_dlpack()` requires that the producer's work be finished, or
+#' queued on the device's default stream, as DLPack's protocol for Python specifies. Later work of other libraries on
+#' the default stream, or on streams that wait for it, is ordered with this package's. A consumer that works on another
+#' stream must have finished before R uses the array, and before it deletes the tensor.
 #'
 #' @param x For `as_dlpack()` an array, an ordinary vector, or a tensor of torch for R (see [as_torch()]). For `print()`
 #'   a capsule.
-#' @param versioned Whether to use the form that DLPack has since version 1.0, which can say that data are read-only
+#' @param versioned Whether to use the form of DLPack 1.0 and later, which can express that data are read-only
 #'   (`"dltensor_versioned"`), or the older one (`"dltensor"`).
-#' @param stream `NULL`, or the consumer's CUDA stream: what [gpu_stream()] gave, or an address (1 is the default
-#'   stream), as [gpu_from_pointer()] takes them; `-1` if nobody is to wait.
-#' @param writable Whether the consumer may write. Not for ordinary vectors, memory that came in read-only, and views
-#'   whose elements overlap.
+#' @param stream `NULL`, or the consumer's CUDA stream: a [gpu_stream()], or an address (1 is the default stream) as
+#'   accepted by [gpu_from_pointer()]; `-1` if no stream is to wait.
+#' @param writable Whether the consumer may write. Not possible for ordinary vectors, memory that was imported
+#'   read-only, and views with overlapping elements.
 #' @param capsule A capsule: an external pointer tagged `dltensor` or `dltensor_versioned`. Or a Python object with
 #'   `__dlpack__`, or a Python capsule.
-#' @param copy `NULL` copies only what cannot be shared (host data that are not aligned); `TRUE` always copies, `FALSE`
-#'   never does and fails instead.
+#' @param copy `NULL` copies only data that cannot be shared (unaligned host data); `TRUE` always copies, `FALSE` never
+#'   does and fails instead.
 #' @param ... Ignored.
-#' @returns `as_dlpack()`: an object of class `dlpack_capsule`, an external pointer that can be used once: then its tag
-#'   begins with `used_`. What is never used is freed by R's garbage collector. Given to a Python function by
-#'   reticulate it becomes an object with `__dlpack__`.
+#' @returns `as_dlpack()`: an object of class `dlpack_capsule`, an external pointer that can be used once; after that
+#'   its tag begins with `used_`. An unused capsule is freed by R's garbage collector. If it is passed to a Python
+#'   function by reticulate, it becomes an object with `__dlpack__`.
 #'
-#'   `from_dlpack()`: an array, with `dim` where it has two dimensions or more. Host memory (pinned memory too) becomes
+#'   `from_dlpack()`: an array, with `dim` if it has two dimensions or more. Host memory (pinned memory too) becomes
 #'   an array on `"cpu"`.
 #' @section Errors:
 #' `verdigris_error_consumed` for a capsule that was used; `verdigris_error_dtype` for `NA` in a logical array, and for
-#' types that arrays do not have; `verdigris_error_device`; `verdigris_error_shape` for extents that `dim` cannot say,
-#' and writable memory in which elements overlap; `verdigris_error_argument` for what is no capsule, or one that
-#' contradicts itself or points to what is no memory. A capsule that is refused can still be used.
+#' types that arrays do not have; `verdigris_error_device`; `verdigris_error_shape` for extents that `dim` cannot hold,
+#' and for writable memory with overlapping elements; `verdigris_error_argument` for an object that is not a capsule, or
+#' a capsule that is inconsistent or points to invalid memory. A capsule that was refused can still be used.
 #' @source DLPack 1.3, <https://dmlc.github.io/dlpack/latest/>.
 #' @examples
 #' x <- as_gpu(matrix(1:6, 2), device = "cpu")

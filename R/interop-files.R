@@ -1,36 +1,37 @@
 #' Save arrays to a file, and load them
 #'
 #' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data go
-#' straight from and to the device, in pieces: no copy of the whole is made on the host.
+#' data are written from and read to the device in pieces: no complete copy is made on the host.
 #'
-#' The same element has the same index everywhere: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python.
-#' The format is row-major, so what has two dimensions or more is transposed on its device on the way.
+#' An element has the same index in every program: an array with `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python.
+#' The format is row-major, so arrays with two or more dimensions are transposed on their device while they are written.
 #'
-#' The file replaces one of the same name when it is whole and on the disk; where saving fails, or R is killed, that one
-#' stays as it was. It keeps the mode of the file that it replaces, and the owner where the system allows it. A symbolic
-#' link stays, and the file where it leads is replaced; other hard links of a file keep the old data. What is being
-#' written stands in the same folder, named `.verdigris-*.part`; what killed processes have left of that is removed at
-#' the next save. Only regular files are written and read, no devices, FIFOs and sockets.
+#' An existing file is replaced once the new one is complete and on the disk; if saving fails, or R is killed, the old
+#' file is unchanged. The new file keeps the mode of the one it replaces, and the owner if the system allows it. A
+#' symbolic link is kept, and the file that it points to is replaced; other hard links of the file keep the old data.
+#' The temporary file is in the same folder and is called `.verdigris-*.part`; the next save removes those that killed
+#' processes have left. Only regular files are written and read: no devices, FIFOs or sockets.
 #'
-#' What R alone has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) is kept in the file's metadata, in entry
-#' `verdigris`, which other programs pass over. Types are kept: F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and C64
-#' are the dtypes of their names. An `NA` in whole numbers is the smallest number there. A logical array with `NA` is
-#' saved as I8 (`NA` is -128), a complex128 array as F64 with a last dimension of 2, the real and the imaginary part;
-#' [gpu_load()] gives both back as they were.
+#' Attributes that only R has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) are stored in the file's
+#' metadata, in the entry `verdigris`, which other programs ignore. Types are kept: F64, F32, F16, BF16, I64, I32, I16,
+#' I8, U8, BOOL and C64 correspond to the dtypes. `NA` in an integer type is stored as its smallest number. A logical
+#' array with `NA` is saved as I8 (`NA` is -128), a complex128 array as F64 with a last dimension of 2, the real and the
+#' imaginary part; [gpu_load()] restores both.
 #'
-#' @param x An array, or a list of arrays with names. Elements may be ordinary vectors too, which [as_gpu()] takes.
-#' @param path The file.
-#' @param metadata A character vector with names, for other programs, or `NULL`.
-#' @param names The tensors that are wanted, in this order. The default is all of them, in the file's order.
-#' @param device Where to load them to; the default is the current device.
-#' @returns `gpu_save()`: `path`, invisibly. `gpu_load()`: a list of arrays with names; attribute `"metadata"` is a
-#'   character vector with names, where the file has more than R's attributes. Of a file that was saved from one array,
-#'   that array, unless there are `names`.
+#' @param x An array, or a named list of arrays. Elements may also be ordinary vectors, which are converted by
+#'   [as_gpu()].
+#' @param path The path of the file.
+#' @param metadata A named character vector for other programs, or `NULL`.
+#' @param names The tensors to load, in this order. The default is all of them, in the file's order.
+#' @param device The device to load to; the default is the current device.
+#' @returns `gpu_save()`: `path`, invisibly. `gpu_load()`: a named list of arrays; attribute `"metadata"` is a named
+#'   character vector, if the file has metadata other than R's attributes. If the file was saved from a single array,
+#'   that array, unless `names` is given.
 #' @section Errors:
-#' `verdigris_error_file` where the file cannot be written or read, or is no safetensors file: cut off, not JSON, with
-#' tensors that overlap or lie outside it; `verdigris_error_argument` for names that are missing, double, or not in the
-#' file; `verdigris_error_dtype` for types that arrays do not have (F8, U16, U32, U64); `verdigris_error_device`;
-#' `verdigris_error_memory`.
+#' `verdigris_error_file` if the file cannot be written or read, or is not a valid safetensors file: truncated, not
+#' JSON, with tensors that overlap or lie outside it; `verdigris_error_argument` for names that are missing, duplicated,
+#' or not in the file; `verdigris_error_dtype` for types that arrays do not have (F8, U16, U32, U64);
+#' `verdigris_error_device`; `verdigris_error_memory`.
 #' @source The format: <https://github.com/huggingface/safetensors>.
 #' @examples
 #' file <- tempfile(fileext = ".safetensors")

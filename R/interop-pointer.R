@@ -1,60 +1,59 @@
 #' Arrays over raw addresses
 #'
-#' `gpu_pointer()` tells where an array lies in memory, for code that takes addresses; `gpu_from_pointer()` makes an
-#' array of memory that someone else has allocated, without a copy.
+#' `gpu_pointer()` returns the address of an array's memory, for code that takes addresses; `gpu_from_pointer()` creates
+#' an array over memory that other code has allocated, without a copy.
 #'
-#' [as_dlpack()] does the same with less to go wrong, where the other side knows DLPack.
+#' [as_dlpack()] does the same more safely, if the other side supports DLPack.
 #'
-#' # Who owns the memory
-#' The memory of `gpu_pointer(x)` lives as long as its `owner` does, even if `x` is gone; [gpu_free()] frees it no
-#' earlier. The memory of `gpu_from_pointer()` must live until `on_free` is called. `owner` is any R object that keeps
-#' it alive, and is kept until then. `on_free` is called once, without arguments, when no array uses the memory any
-#' more: not in the moment of garbage collection but when a function of this package is next called; never at the end of
-#' R. An error in it becomes a warning.
+#' # Ownership The memory of `gpu_pointer(x)` is kept as long as its `owner` exists, even if `x` is gone or freed by
+#' [gpu_free()]. The memory given to `gpu_from_pointer()` must stay valid until `on_free` is called. `owner` is any R
+#' object that keeps the memory alive; it is referenced until then. `on_free` is called once, without arguments, when no
+#' array uses the memory any more: not during garbage collection but by the next call of a function of this package, and
+#' never at the end of R. An error in it becomes a warning.
 #'
-#' # Who sees what
-#' While the owner lives, others may write to the memory, and R's next read sees it; what R writes to it where it lies
-#' ([gpu_compute()] with `out`) others see. Operations on such an array are computed at once; what was recorded before
-#' keeps its values: if there is any, `x` moves to memory of its own first. `writable = FALSE` promises that nobody will
-#' write; then nothing is computed early, and nothing moves. `gpu_from_pointer()` remembers the promise: memory that
-#' nobody was given to write is read-only, by its address too.
+#' # Visibility of writes While the owner exists, other code may write to the memory, and R's next read sees it; what R
+#' writes in place ([gpu_compute()] with `out`) is visible to that code. Operations on such an array are computed at
+#' once; operations recorded earlier keep their values: if there are any, `x` first moves to memory of its own.
+#' `writable = FALSE` promises that no other code will write; then nothing is computed early, and nothing moves.
+#' `gpu_from_pointer()` remembers the promise: memory whose address was given out only with this promise is imported
+#' read-only.
 #'
-#' On a CUDA device, `gpu_pointer()` waits until the values are there, or makes `stream` wait; others are expected to
-#' work on the default stream, or to have finished.
+#' On a CUDA device, `gpu_pointer()` waits until the values have been computed, or makes `stream` wait; other code must
+#' work on the default stream, or have finished.
 #'
-#' # What is checked
-#' On a CUDA device the driver is asked: that the address is device memory, of that device, and that it reaches as far
-#' as extents and strides do. On the cpu device under Linux the list of the process's mappings is, so that a wrong
-#' address or a size that leaves its mapping is refused; memory that was freed but is still mapped cannot be told, and
-#' on other systems nothing is looked up. No check can know that the elements are of the dtype, or that they stay.
+#' # Checks On a CUDA device the driver is asked whether the address is memory of that device, and whether the
+#' allocation is as large as extents and strides require. On the cpu device under Linux the list of the process's
+#' mappings is searched, so that an invalid address or a size beyond the mapping is refused; memory that was freed but
+#' is still mapped cannot be recognised, and on other systems nothing is checked. No check can verify the dtype of the
+#' elements, or that the memory stays valid.
 #'
-#' @param x An array; what is recorded is computed. A strided view has the strides that it has.
+#' @param x An array; recorded operations are computed. A strided view keeps its strides.
 #' @param writable Whether others may write to the memory.
-#' @param stream `NULL`, or the CUDA stream on which the memory will be used: what [gpu_stream()] gave, or an address.
+#' @param stream `NULL`, or the CUDA stream on which the memory will be used: a [gpu_stream()], or an address.
 #' @param address The address of the first element: a number, a string (`"0x7f00c0de0000"` or decimal), an `integer64`,
 #'   an external pointer or a `gpu_pointer()`, whose other elements are then the defaults.
 #' @param dim The length of a vector, or the dimensions of a matrix or array.
 #' @param dtype As in [as_gpu()].
-#' @param strides For each dimension, how many elements apart neighbours are; may be 0 or negative. `NULL` for column
-#'   after column.
+#' @param strides The distance between neighbours along each dimension, in elements; may be 0 or negative. `NULL` means
+#'   column-major.
 #' @param device As in [as_gpu()]; the default is the current device.
-#' @param owner An R object that is kept as long as the memory is used. The default is the external pointer, if
+#' @param owner An R object that is referenced as long as the memory is used. The default is the external pointer, if
 #'   `address` is one.
 #' @param on_free `NULL`, or a function without arguments that is called when the memory is no longer used.
-#' @param read_only Whether kernels and `out` must not write to it. Memory that the system has protected from writing is
-#'   read-only in any case.
+#' @param read_only Whether kernels and `out` must not write to the memory. Memory that the system has write-protected
+#'   is read-only in any case.
 #' @param ... Ignored.
 #' @returns `gpu_pointer()`: a list of class `gpu_pointer` with
 #'   * `address`: of the first element, a number (0 where there are no elements);
 #'   * `dim`: the dimensions, or the length of a vector; `strides`: in elements, for each of them;
 #'   * `dtype`, `device`: strings;
-#'   * `owner`: an external pointer to the same address, which keeps the memory.
+#'   * `owner`: an external pointer to the same address, which keeps the memory alive.
 #'
-#'   `gpu_from_pointer()`: an array over the memory, with `dim` where it has two dimensions or more.
+#'   `gpu_from_pointer()`: an array over the memory, with `dim` if it has two dimensions or more.
 #' @section Errors:
-#' `verdigris_error_device` for memory that is not on that device; `verdigris_error_argument` for what is no address, is
-#' not mapped or ends too early, and for data that are not aligned; `verdigris_error_shape` for extents and strides that
-#' do not fit; `verdigris_error_dtype`. Then `on_free` is not called.
+#' `verdigris_error_device` for memory that is not on that device; `verdigris_error_argument` for an address that is
+#' invalid, not mapped or too close to the end of its mapping, and for unaligned data; `verdigris_error_shape` for
+#' extents and strides that do not fit; `verdigris_error_dtype`. `on_free` is not called in these cases.
 #' @seealso [gpu_array_interface()], the same as a list that Python's libraries know; [gpu_as_strided()].
 #' @examples
 #' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
@@ -126,30 +125,30 @@ call_on_free <- function(on_free, unused) {
 
 #' The CUDA Array Interface
 #'
-#' Gives an array out as the list that libraries of Python know as `__cuda_array_interface__` (version 3), and takes
-#' such a list in. For an array on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
+#' Exports an array as the list that Python libraries know as `__cuda_array_interface__` (version 3), and imports such a
+#' list. For an array on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
 #'
-#' The list describes memory and does not own it. As R's list it keeps it all the same: attribute `owner` does. For
-#' Python see [as_dlpack()] first: reticulate gives R's doubles to Python as floats, and makes R's integers, which are
-#' too short for an address, of Python's. An address that comes from there is best taken as a string.
-#' @param x An array; what is recorded is computed.
-#' @param stream For a CUDA array: `NULL` waits until the values are there; a stream of [gpu_stream()], or the address
-#'   of one (1 is the default stream, 2 the default of the thread) is put in the list for the consumer to wait for,
-#'   after it is made to wait for the values.
+#' By the protocol, such a list describes memory without owning it; this list keeps the memory alive by its attribute
+#' `owner`. For Python prefer [as_dlpack()]: reticulate converts R's doubles to Python floats, and Python's integers to
+#' R integers, which are too short for an address. Pass an address from Python as a string.
+#' @param x An array; recorded operations are computed.
+#' @param stream For a CUDA array: `NULL` waits until the values have been computed; a [gpu_stream()], or the address of
+#'   a stream (1 is the default stream, 2 the per-thread default stream), is made to wait for the values and then stored
+#'   in the list, for the consumer to wait for.
 #' @param interface A list with `shape`, `typestr`, `data` (the address, and whether the memory is read-only) and
-#'   `version`, and maybe `strides` (in bytes), `stream` and `mask` (which must be `NULL`), as `gpu_array_interface()`
-#'   and reticulate give them.
-#' @param device The device of the memory; the default is `"cuda"` for an interface with `stream`, and else that of
+#'   `version`, and optionally `strides` (in bytes), `stream` and `mask` (which must be `NULL`), as returned by
+#'   `gpu_array_interface()` and reticulate.
+#' @param device The device of the memory; the default is `"cuda"` for an interface with `stream`, and otherwise that of
 #'   attribute `device`, or the current one.
 #' @param owner,on_free As in [gpu_from_pointer()]; the default owner is `interface`.
-#' @returns `gpu_array_interface()`: a list with `shape` (integers, or doubles where they are large), `typestr` (such as
+#' @returns `gpu_array_interface()`: a list with `shape` (integers, or doubles if they are large), `typestr` (such as
 #'   `"<f8"`), `data` (a list of the address, a number, and a flag), `strides` (in bytes), `version` (3), for CUDA
 #'   `stream`; attributes `device` and `owner`.
-#'
 #'   `gpu_from_array_interface()`: an array over the memory.
 #' @section Errors:
-#' As [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces lack, for a logical array with `NA`,
-#' and for types that arrays do not have; `verdigris_error_shape` for strides that are no whole elements.
+#' As [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces do not support, for a logical array
+#' with `NA`, and for types that arrays do not have; `verdigris_error_shape` for strides that are not multiples of the
+#' element size.
 #' @source <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>,
 #'   <https://numpy.org/doc/stable/reference/arrays.interface.html>
 #' @examples

@@ -3,29 +3,30 @@
 
 #' Share memory with Python
 #'
-#' With reticulate, arrays and those of Python's libraries are exchanged by DLPack, without a copy: NumPy, CuPy,
-#' PyTorch, JAX, TVM and whatever else speaks it.
+#' With reticulate, arrays are exchanged with Python libraries by DLPack, without a copy: NumPy, CuPy, PyTorch, JAX, TVM
+#' and every other library that supports it.
 #'
-#' To Python: `reticulate::r_to_py(x)`, or an array as the argument of a Python function, is an object with `__dlpack__`
-#' and `__dlpack_device__`, for `np.from_dlpack()`, `torch.from_dlpack()`, `cupy.from_dlpack()` and so on, as often as
-#' wanted. It keeps the array alive. NumPy's functions take it as it is: where the array is on a GPU it is copied to the
-#' host for them. Libraries that know of DLPack 1.0 see it as read-only; what one writes all the same is seen in R.
+#' To Python: `reticulate::r_to_py(x)`, or an array passed to a Python function, is an object with `__dlpack__` and
+#' `__dlpack_device__`, for `np.from_dlpack()`, `torch.from_dlpack()`, `cupy.from_dlpack()` and so on. It can be used
+#' any number of times, and keeps the array alive. NumPy's functions accept it directly: an array on a GPU is copied to
+#' the host for them. Libraries that support DLPack 1.0 treat it as read-only; if one writes to it nevertheless, R sees
+#' the change.
 #'
 #' From Python: `as_gpu(object)` takes any object with `__dlpack__`. Keep objects in Python by
-#' `reticulate::import(..., convert = FALSE)`: what reticulate has converted is an R array already. Row-major memory
-#' becomes a strided view: the same element has the same index on both sides.
+#' `reticulate::import(..., convert = FALSE)`: an object that reticulate has converted is already an R array. Row-major
+#' memory becomes a strided view: an element has the same index on both sides.
 #'
-#' On a CUDA device the other library's work on its current stream and the array's are put in order on the device.
+#' On a CUDA device the other library's work on its current stream is ordered with that on the array, on the device.
 #'
 #' @param x For `as_gpu()` a Python object with `__dlpack__`. For `r_to_py()` an array.
-#' @param dtype,device As for other arguments of [as_gpu()]: what the object is not is made, in a copy.
+#' @param dtype,device As for other arguments of [as_gpu()]: if the object differs, a copy is converted.
 #' @param convert Ignored.
 #' @param ... Ignored.
 #' @returns `as_gpu()`: an array. `r_to_py()`: a Python object.
 #' @section Errors:
-#' `verdigris_error_argument` for an object without `__dlpack__`, and where Python refuses (a PyTorch tensor that
-#' requires a gradient, say); `verdigris_error_dtype` for types that arrays do not have; `verdigris_error_device`. What
-#' `__dlpack__` refuses in Python is an exception there.
+#' `verdigris_error_argument` for an object without `__dlpack__`, and if Python refuses (for example a PyTorch tensor
+#' that requires a gradient); `verdigris_error_dtype` for types that arrays do not have; `verdigris_error_device`.
+#' Errors of `__dlpack__` in Python are Python exceptions.
 #' @seealso [as_dlpack()]
 #' @name python
 #' @examplesIf requireNamespace("reticulate", quietly = TRUE) && reticulate::py_module_available("numpy")

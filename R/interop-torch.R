@@ -1,54 +1,52 @@
 #' Share memory with torch for R
 #'
-#' `as_torch()` gives an array to torch as a tensor, `as_gpu()` takes a tensor in as an array. Both are the same memory,
-#' on the CPU or on a CUDA device, unless something else here still reads it.
+#' `as_torch()` passes an array to torch as a tensor, `as_gpu()` makes an array of a tensor. Both share the same memory,
+#' on the CPU or on a CUDA device, except in the cases below.
 #'
-#' The same element has the same index on both sides: an array of `dim` `c(2, 3)` is a tensor of shape (2, 3), whose
-#' strides are (1, 2), and views go over with their strides. Some of torch's functions, as `$view()`, want the strides
-#' (3, 1): `$contiguous()` copies the tensor so. An array without `dim` is a tensor of one dimension; `names` and
-#' `dimnames` stay behind.
+#' An element has the same index on both sides: an array with `dim` `c(2, 3)` is a tensor of shape (2, 3), whose strides
+#' are (1, 2), and views keep their strides. Some of torch's functions, such as `$view()`, require the strides (3, 1):
+#' `$contiguous()` makes such a copy of the tensor. An array without `dim` becomes a tensor of one dimension; `names`
+#' and `dimnames` are dropped.
 #'
-#' The memory lives until both sides have let go of it. What torch writes in place (`$add_()`, `optimizer$step()`) is
-#' seen by the array: give torch a copy (`as_torch(x + 0)`) where it must not be. R code on arrays never writes in
-#' place.
+#' The memory is kept until both sides have released it. What torch writes in place (`$add_()`, `optimizer$step()`)
+#' changes the array too: pass a copy (`as_torch(x + 0)`) to avoid that. R code on arrays never writes in place.
 #'
-#' So what was made of an array before must not lie in that memory. Where there is a view of it, or an operation
-#' recorded on it, or where the array is itself a view, the array moves to memory of its own first: `as_torch(t(x))`
-#' copies while `x` lives, and `as_torch(x)$t()` does not. Memory that came in read-only is copied too, since torch has
-#' no such tensors.
+#' Therefore results derived from the array earlier must not share its memory. If there is a view of it, or an operation
+#' recorded on it, or if the array is itself a view, the array first moves to memory of its own: `as_torch(t(x))` copies
+#' while `x` exists, and `as_torch(x)$t()` does not. Memory that was imported read-only is copied too, since torch has
+#' no read-only tensors.
 #'
-#' **Saving.** torch for R writes a tensor's memory as it lies: `torch_save()` and `safe_save_file()` of its package
-#' safetensors ignore strides, so a tensor that is not contiguous comes out scrambled: one of a matrix by `as_torch()`,
-#' whose memory is column-major, and torch's own `$t()`. Save `tensor$contiguous()`; or the array, by [gpu_save()],
-#' which knows strides.
+#' **Saving.** torch for R writes a tensor's memory as it is stored: `torch_save()`, and `safe_save_file()` of the
+#' safetensors package, ignore strides, so a tensor that is not contiguous is saved in the wrong order. This applies to
+#' a matrix passed by `as_torch()`, whose memory is column-major, and to torch's own `$t()`. Save `tensor$contiguous()`;
+#' or the array, by [gpu_save()], which handles strides.
 #'
-#' **`$resize_()`**, where it makes a tensor larger, gives it other memory. An array of that tensor then is an error of
-#' class `verdigris_error_consumed` at its next use; make it again by `as_gpu(tensor)`.
+#' **`$resize_()`** reallocates a tensor if it makes it larger. An array over that tensor then raises an error of class
+#' `verdigris_error_consumed` at its next use; create it again by `as_gpu(tensor)`.
 #'
-#' Gradients are torch's: a tensor from `as_torch()` records what is done with it after `$requires_grad_()`, and an
-#' array records nothing. So `as_gpu()` refuses a tensor that requires a gradient, unless `detach = TRUE` says that its
-#' values are meant. `loss$backward()` leaves gradients as tensors, which `as_gpu(x$grad)` takes; before it `x$grad` is
+#' Gradients belong to torch: a tensor from `as_torch()` records operations after `$requires_grad_()`, and an array
+#' records none. So `as_gpu()` refuses a tensor that requires a gradient, unless `detach = TRUE` asks for its values.
+#' `loss$backward()` stores gradients as tensors, which `as_gpu(x$grad)` accepts; before that call `x$grad` is
 #' undefined, and an error.
 #'
-#' Neither library's memory is seen by R's garbage collector or by the other one. Before an array's allocation fails R
-#' collects, and torch gives back what it keeps unused; where torch fails, `gpu_memory(trim = TRUE)` gives back what
-#' arrays keep.
+#' Neither library's memory is seen by R's garbage collector or by the other library. Before an array's allocation
+#' fails, R collects garbage, and torch releases the memory that it caches; if an allocation by torch fails,
+#' `gpu_memory(trim = TRUE)` releases the memory that this package caches.
 #'
-#' On a CUDA device no side waits: torch's work on the default stream, which it uses unless told otherwise, and that of
-#' the array are put in order on the device. Float64 and int64 tensors need no conversion, but most models are float32:
-#' `as_torch(gpu_cast(x, "float32"))`.
+#' On a CUDA device neither side waits: torch's work on the default stream, which it uses unless told otherwise, is
+#' ordered with that on the array, on the device. Float64 and int64 tensors need no conversion, but most models are
+#' float32: `as_torch(gpu_cast(x, "float32"))`.
 #'
 #' @param x For `as_torch()` an array. For `as_gpu()` a tensor.
-#' @param dtype,device As for other arguments of [as_gpu()]: what the tensor is not is made, in a copy.
+#' @param dtype,device As for other arguments of [as_gpu()]: if the tensor differs, a copy is converted.
 #' @param detach Whether to take the values of a tensor that requires a gradient.
 #' @param ... Ignored.
-#' @returns `as_torch()`: a `torch_tensor`. `as_gpu()`: an array, with `dim` where the tensor has two dimensions or
-#'   more.
+#' @returns `as_torch()`: a `torch_tensor`. `as_gpu()`: an array, with `dim` if the tensor has two dimensions or more.
 #' @section Requirements:
-#' Linux, and torch for R with libtorch installed (`torch::install_torch()`); no particular version, but the first use
-#' in a session checks that the running torch keeps tensors as this package expects it.
+#' Linux, and torch for R with libtorch installed (`torch::install_torch()`). Any version may work: the first use in a
+#' session checks that the tensors of the running torch have the layout that this package expects.
 #' @section Errors:
-#' `verdigris_error_library` where torch is absent, was not started, or is of a version that keeps tensors otherwise;
+#' `verdigris_error_library` if torch is missing, was not loaded, or stores tensors in another layout;
 #' `verdigris_error_argument` for a tensor that requires a gradient, is undefined or sparse, or is marked as conjugated
 #' or negated; `verdigris_error_dtype` for types that one side does not have, and for `NA` in a logical array.
 #' @seealso [as_dlpack()], and `vignette("torch", package = "verdigris")`.

@@ -3,22 +3,21 @@
 
 #' R functions on rows, columns and neighbourhoods
 #'
-#' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix: it sees a vector, which it may sum,
-#' walk and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector of
-#' `2 * radius + 1` elements where `x` is a vector, a matrix with as many rows and columns where it is a matrix, the
+#' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix, which `f` receives as a vector that it
+#' may sum, loop over and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector
+#' of `2 * radius + 1` elements if `x` is a vector, a matrix with as many rows and columns if it is a matrix, with the
 #' element in the middle.
 #' @param x A vector or matrix: an array, or host values, which go to the device.
 #' @param MARGIN 1 for rows, 2 for columns.
-#' @param f A function that can be compiled (see [gpu_compile()]). `gpu_apply()` gives it a vector.
-#' @param radius How many neighbours to each side, from 1 to 5 (matrices: 3).
-#' @param edge What stands beyond the border: `NA`, a number, `"wrap"` (the other side), `"clamp"` (the nearest element)
-#'   or `"reflect"` (mirrored, the border's own element once).
-#' @param ... Further arguments of `f`: numbers, or arrays that are taken whole.
-#' @returns An array on the device of `x`: of `gpu_apply()` with an element for each row or column (a matrix with a row
-#'   for each where `f` gives several numbers), of `gpu_stencil()` with the shape of `x`. Nothing is computed or waited
-#'   for.
+#' @param f A function that can be compiled (see [gpu_compile()]). `gpu_apply()` calls it with a vector.
+#' @param radius The number of neighbours on each side, from 1 to 5 (matrices: 3).
+#' @param edge The values beyond the border: `NA`, a number, `"wrap"` (the opposite side), `"clamp"` (the nearest
+#'   element) or `"reflect"` (mirrored, without repeating the border).
+#' @param ... Further arguments of `f`: numbers, or arrays that are passed whole.
+#' @returns An array on the device of `x`: `gpu_apply()` returns one element for each row or column (a matrix with a row
+#'   for each if `f` returns several numbers), `gpu_stencil()` the shape of `x`. Nothing is computed or waited for.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` for what is no matrix.
+#' Those of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` if `x` is not a matrix.
 #' @seealso [gpu_compile()], [gpu_reduce()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 9), 2), device = "cpu")
@@ -124,23 +123,23 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
 
 #' Custom reductions, scans and sort orders
 #'
-#' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each, as [base::Reduce()]
-#' does with and without `accumulate`. `f` takes two numbers and must be associative: the device combines neighbours
-#' first, in a fixed tree, so that the bits do not depend on the run. It need not be commutative.
-#' `gpu_sort_by(x, before)` sorts by a function of two numbers that says whether the first stands before the second;
-#' elements of which neither does keep their order.
-#' @param x A vector: an array, or host values, which go to the device.
-#' @param f A function of two numbers that gives one (see [gpu_compile()]).
-#' @param init Where `gpu_reduce()` begins: the left operand of the first element. Without it the first element stands
-#'   there.
-#' @param before A function of two numbers that gives TRUE or FALSE: a strict order, as `function(a, b) a < b`.
-#' @returns `gpu_reduce()`: one number, as an array of length 1 (`init`, or an error, where `x` is empty); the others
-#'   arrays like `x`. What `f` gives has the type that it has of two elements of `x`. Computed at once, in steps:
+#' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each one, as
+#' [base::Reduce()] does without and with `accumulate`. `f` takes two numbers and must be associative: the device
+#' combines neighbours first, in a fixed tree, so that every run gives the same bits. It need not be commutative.
+#' `gpu_sort_by(x, before)` sorts by a function of two numbers that says whether the first precedes the second; elements
+#' neither of which precedes the other keep their order.
+#' @param x A vector: an array, or host values, which are copied to the device.
+#' @param f A function of two numbers that returns one (see [gpu_compile()]).
+#' @param init The initial value of `gpu_reduce()`: the left operand for the first element. By default the first element
+#'   itself is the initial value.
+#' @param before A function of two numbers that returns TRUE or FALSE: a strict order, such as `function(a, b) a < b`.
+#' @returns `gpu_reduce()`: one number, as an array of length 1 (if `x` is empty, `init` or an error); the others return
+#'   arrays like `x`. The type of the result is that of `f` for two elements of `x`. Computed at once, in steps:
 #'   `gpu_reduce()` in log64(n) launches, `gpu_scan()` in log2(n), `gpu_sort_by()` in log2(n)^2 / 2.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument` where `f` gives several numbers, or `x` is empty and there is no
-#' `init`.
-#' @seealso [gpu_compile()]; for sums, extremes, sorting by value and cumulative sums R's own functions are faster:
+#' Those of [gpu_compile()]; `verdigris_error_argument` if `f` returns several numbers, or if `x` is empty and there is
+#' no `init`.
+#' @seealso [gpu_compile()]. For sums, extremes, sorting by value and cumulative sums R's own functions are faster:
 #'   `sum()`, `max()`, `sort()`, `cumsum()`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")

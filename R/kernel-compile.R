@@ -3,65 +3,65 @@
 
 #' Compile R functions to kernels
 #'
-#' `gpu_compile(f)` makes a function that runs `f` for each element of its arguments, on the device: one element, one
-#' path or one pixel a thread. The person writes the loop in R. `gpu_map(f, ...)` compiles and calls at once.
+#' `gpu_compile(f)` returns a function that runs `f` for each element of its arguments, on the device: one element, path
+#' or pixel per thread. Loops are written in R. `gpu_map(f, ...)` compiles and calls at once.
 #'
 #' @section The language:
-#' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals take
-#'   it). Arithmetic, comparison and logic with R's rules for `NA`, integer overflow and division; every operation that
-#'   [gpu_operations()] lists; `c()`, `list()`, `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`, `all`,
-#'   `which.max`, `which.min`, `ifelse`, `switch` by number or by a string that is written in the code, `is.na` and
-#'   their like.
+#' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals adopt
+#'   it). Arithmetic, comparison and logic follow R's rules for `NA`, integer overflow and division; every operation
+#'   that [gpu_operations()] lists; `c()`, `list()`, `sum`, `mean`, `var`, `sd`, `prod`, `min`, `max`, `range`, `any`,
+#'   `all`, `which.max`, `which.min`, `ifelse`, `switch` by a number or by a literal string, `is.na` and related
+#'   functions.
 #' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`,
 #'   `repeat`, `break`, `next`, `return()`, `stop()` with a string, `stopifnot()`.
-#' * Local variables. One that gets values of two types on different ways is of the wider type.
-#' * Short vectors and matrices of the function's own, of a length that is written in the code: `numeric(3)`, `c(a, b)`,
-#'   `matrix(0, 2, 2)`; arithmetic on them is element by element, and `%*%`, `crossprod()`, `tcrossprod()` and `t()`
-#'   have R's shapes.
+#' * Local variables. A variable that is assigned values of two types in different branches has the wider type.
+#' * Short local vectors and matrices whose length is a literal: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
+#'   on them is elementwise, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
 #' * Subscripts by numbers, by logicals and by `-i`, of vectors and matrices: `mean(v[!is.na(v)])`, `v[v > 1] <- 0`,
-#'   `for (x in v[-1])`, `m[-i, j]`, `which()`, and `na.rm = TRUE`. How many elements a logical takes is not known when
-#'   a function is compiled: they are reduced, walked over, assigned to, or one is taken (`v[v > 0][1]`), but they are
-#'   no result.
-#' * What it reads from outside: single numbers, whose value at each call counts, and arrays and vectors by `v[i]`,
-#'   `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is copied to the device at each call: use [as_gpu()]
-#'   before for one that is long.
-#' * Calls of other functions that are written in R from these; recursion is refused.
+#'   `for (x in v[-1])`, `m[-i, j]`, `which()`, and `na.rm = TRUE`. The number of elements that a logical subscript
+#'   selects is not known when a function is compiled: such a subset can be reduced, looped over, assigned to, or
+#'   indexed (`v[v > 0][1]`), but not returned.
+#' * Captured variables: single numbers, whose value at the time of each call is used, and arrays and vectors accessed
+#'   by `v[i]`, `m[i, j]`, `m[i, ]`, `length()`, `nrow()`. A host vector is copied to the device at each call: convert a
+#'   long one by [as_gpu()] first.
+#' * Calls of other R functions that obey these rules; recursion is refused.
 #' * Random draws, one at a time: `runif(1)`, `rnorm(1)`, `rexp(1)`, `rbinom(1, n, p)`, `rpois`, `rgamma`, `rbeta`,
-#'   `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has a stream of its own; [set.seed()] decides, and both
-#'   devices draw the same numbers.
+#'   `rt`, `rchisq`, `sample.int(n, 1)` and others. Each element has its own random stream, determined by [set.seed()],
+#'   and both devices draw the same numbers.
 #'
-#' Where it is not R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow;
-#' `which.max()` of nothing but `NA` is `NA`; the extreme of integers that may be none is a double, and R's warning of
-#' no elements is left out; a subscript below 1 that is computed fails, where it is not written as `-i`, and so does an
-#' assignment beyond the end of a vector, which keeps its length; values that do not go into the assigned elements
-#' evenly fail; `switch()` beyond its alternatives fails; a variable of two types is of the wider one throughout.
+#' Differences from R: `sum()` of integers beyond their range is `NA`, with the warning of integer overflow;
+#' `which.max()` of a vector of which all elements are `NA` is `NA`; the extreme of an integer vector that may be empty
+#' is a double, and R's warning about an empty vector is omitted; a computed subscript below 1 is an error unless it is
+#' written as `-i`, and so is an assignment beyond the end of a vector, which keeps its length; the number of values
+#' assigned must divide the number of elements; `switch()` beyond its alternatives is an error; a variable of two types
+#' has the wider one throughout.
 #'
-#' What cannot be compiled is an error that shows the expression, its line, the reason and what to write instead. Where
-#' `f` would stop for an element (an `NA` in a condition, `stop()`), that element's results are `NA` and R raises the
-#' error when values are read: of the first element that failed, with its number, and of a subscript that is outside
-#' with its value.
+#' Code that cannot be compiled raises an error that shows the expression, its line, the reason and what to write
+#' instead. If `f` would stop for an element (an `NA` in a condition, `stop()`), the results of that element are `NA`
+#' and R raises the error when values are read: that of the first element that failed, with its number, and with the
+#' value of a subscript that is out of bounds.
 #'
-#' A call is recorded as other operations are: it is computed together with what it reads and what reads it, when values
-#' are needed, and again where that is cheaper than keeping them. A function is compiled once for each combination of
-#' types; another value of a captured number compiles nothing.
-#' @param f A function that is written in R.
-#' @param whole Names of parameters of `f` that take all of their argument, to be read by subscripts, and not element by
+#' A call is recorded like other operations: it is computed when values are needed, in one kernel with its inputs and
+#' with the operations that use it, and repeatedly if that is cheaper than storing the result. A function is compiled
+#' once for each combination of types; a new value of a captured number does not recompile it.
+#' @param f A function written in R.
+#' @param whole Names of parameters of `f` that receive their whole argument, to be read by subscripts, rather than one
 #'   element.
-#' @param bounds How a subscript beyond the end is handled: `"R"` as in R (`NA` of a vector, an error of a matrix), `"NA"` or
-#'   `"error"`.
-#' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. A vector of
-#'   the host goes to the device.
-#' @param MoreArgs A list of further arguments of `f` that are taken whole, as in [base::mapply()].
-#' @param device Where it runs; by default the device of the arguments, else the current one (see [gpu_use()]).
+#' @param bounds How a subscript beyond the end is handled: `"R"` as in R (`NA` for a vector, an error for a matrix),
+#'   `"NA"` or `"error"`.
+#' @param ... Arguments of `f`: arrays, vectors and numbers, recycled to the longest, with or without names. Host
+#'   vectors are copied to the device.
+#' @param MoreArgs A list of further arguments of `f` that are passed whole, as in [base::mapply()].
+#' @param device The device to run on; by default the device of the arguments, else the current one (see [gpu_use()]).
 #' @param x A function made by `gpu_compile()` that has been called.
 #' @param type What `gpu_code()` shows: `"cuda"`, the generated CUDA C, or `"form"`, the intermediate form.
-#' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, give an
-#'   array of the arguments' common length with the dimensions and names of the first argument of that length; a list of
-#'   arrays where `f` gives several numbers by `list()` or `c()` with names, and a matrix with a row for each element
-#'   where it gives a vector. Nothing is computed or waited for.
+#' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, return
+#'   an array of the arguments' common length with the dimensions and names of the first argument of that length; a list
+#'   of arrays if `f` returns several numbers by `list()` or `c()` with names; and a matrix with a row for each element
+#'   if it returns a vector. Nothing is computed or waited for.
 #' @section Errors:
-#' `verdigris_error_compile` for what cannot be compiled; `verdigris_error_argument` for arguments that are no numbers;
-#' `verdigris_error_device` for arrays of different devices; `verdigris_error_value` where an element failed, when
+#' `verdigris_error_compile` for code that cannot be compiled; `verdigris_error_argument` for arguments that are not
+#' numeric; `verdigris_error_device` for arrays on different devices; `verdigris_error_value` if an element failed, when
 #' values are read. On CUDA a function needs NVRTC (see [gpu_sitrep()]).
 #' @seealso [gpu_kernel()] for CUDA C; [gpu_apply()], [gpu_stencil()], [gpu_reduce()].
 #' @examples

@@ -1,62 +1,60 @@
 #' CUDA kernels as R functions
 #'
-#' Makes an R function of a kernel that is written in CUDA C, or of one that is compiled already. A source is compiled
-#' at run time (by NVRTC, no toolkit is needed), for the device that its arrays are on, once for each source and device;
-#' the result is kept on disk.
+#' Creates an R function from a kernel that is written in CUDA C or already compiled. Source code is compiled at run
+#' time (by NVRTC, no toolkit is needed) for the device of its arrays, once for each source and device; the result is
+#' cached on disk.
 #'
-#' The function takes the kernel's parameters in their order, or by name, and:
+#' The function takes the kernel's parameters by position or by name, and:
 #'
-#' - `grid`, `block`: blocks and threads in a block, one to three whole numbers each. By default the driver says which
-#'   block fills the device best, and there are as many blocks as `n` needs; short ranges get smaller blocks, so that
-#'   all multiprocessors have work. A source that counts on a size (`__shared__ float tile[256]`) must be called with
-#'   that `block`, or say `__launch_bounds__(256)`, beyond which no block goes.
-#' - `shared`: bytes of shared memory in a block beyond what the source declares. More than 48 kB is enabled where the
-#'   device has it.
-#' - `n`: how many threads are needed; by default the length of the longest array. A parameter called `n` takes its
-#'   value, if nothing else is given for it.
-#' - `stream`: a stream of [gpu_stream()] to queue the call on, instead of the current one; as inside
-#'   [with_gpu_stream()], it waits for what other streams do with its arrays.
+#' - `grid`, `block`: the number of blocks and of threads per block, one to three whole numbers each. By default the
+#'   driver determines the block size of highest occupancy, and there are as many blocks as `n` requires; for short
+#'   ranges blocks are smaller, so that all multiprocessors have work. A source that relies on a block size
+#'   (`__shared__ float tile[256]`) must be called with that `block`, or declare `__launch_bounds__(256)`, which no
+#'   block exceeds.
+#' - `shared`: bytes of dynamic shared memory per block. More than 48 kB is enabled if the device supports it.
+#' - `n`: the number of threads; by default the length of the longest array. A parameter called `n` takes this value
+#'   unless it is given another one.
+#' - `stream`: a [gpu_stream()] to queue the call on, instead of the current one; as inside [with_gpu_stream()], it
+#'   waits for work on its arrays in other streams.
 #'
-#' Arguments are checked: a pointer takes an array of the type that it points to (`float*` float32, `double*` float64,
+#' Arguments are checked: a pointer parameter takes an array of its element type (`float*` float32, `double*` float64,
 #' `int*` int32, `long long*` int64, `unsigned char*` uint8 or the bytes of bool8, `__half*` float16, `__nv_bfloat16*`
-#' bfloat16, `float2*` complex64, `double2*` complex128, `void*` and structs any) or `NULL`; another
-#' parameter takes one number, which must fit its type, or a raw vector with its bytes: a struct's, as C lays it out.
-#' Where the source includes no header for the half types, `unsigned short*` takes their bits. Headers of CUDA's own are
-#' found beside NVRTC (`pip install nvidia-cuda-runtime`, or the toolkit).
+#' bfloat16, `float2*` complex64, `double2*` complex128, `void*` and structs any) or `NULL`; another parameter takes one
+#' number, which must fit its type, or a raw vector with its bytes: those of a struct in C's layout. If the source
+#' includes no header for the half types, `unsigned short*` takes their bits. CUDA's own headers are found next to NVRTC
+#' (`pip install nvidia-cuda-runtime`, or the toolkit).
 #'
-#' # In place
-#' What the kernel may write (a pointer that is not `const`) **changes the array itself, under all its names**: after
-#' `y <- x` both are changed. Others that share the memory keep what they have: recorded operations that read
-#' it, views, copies made by assignment into them, capsules of [as_dlpack()].
-#' A host copy that R has read is read again.
+#' # In place A pointer that is not `const` may be written to, which **changes the array itself, under all its names**:
+#' after `y <- x` both are changed. Objects that share the memory keep their values: recorded operations that read it,
+#' views, copies made by assignment, capsules of [as_dlpack()]. Values that R has read are read again.
 #'
-#' A parameter named by `returns` is none of the function's: the call makes an array for it, filled with zeros, and
-#' returns that.
+#' A parameter named by `returns` is not a parameter of the R function: the call creates an array for it, filled with
+#' zeros, and returns that.
 #'
-#' The call queues the kernel and returns; errors on the device appear at the next wait. Writing outside an array is not
-#' noticed, and may end with an error that needs a restart of R, as in CUDA itself. With
+#' The call queues the kernel and returns; errors on the device are raised at the next wait. Out-of-bounds writes are
+#' not detected, and may cause an error that requires a restart of R, as in CUDA itself. With
 #' `options(verdigris.debug = TRUE)` each launch is waited for, so that the error names the kernel, its grid, its block
 #' and its arguments.
 #'
-#' @param code CUDA C, as one string or as lines; or a module of [gpu_module()], whose kernel this is to be.
-#' @param name The kernel's name, where there are several. An instance of a template is named as C++ does:
-#'   `"scale<float>"`. `extern "C"` is not needed.
+#' @param code CUDA C, as one string or as lines; or a [gpu_module()] that contains the kernel.
+#' @param name The kernel's name, if there are several. An instance of a template is named as in C++: `"scale<float>"`.
+#'   `extern "C"` is not needed.
 #' @param returns Names of parameters to be allocated and returned: pointers that are not `const`.
 #' @param ... Further arguments of [gpu_module()]: `options`, `include`, `link`, `signatures`.
 #' @param cooperative Whether all blocks must run at once, because they wait for each other
 #'   (`cooperative_groups::this_grid().sync()`). By default there are then as many blocks as fit.
-#' @param cluster Blocks of a thread block cluster, one to three whole numbers, 8 in all at most (compute capability 9.0
-#'   and later).
-#' @returns A function of class `gpu_kernel`. It returns `NULL`, invisibly; or what `returns` names: an array with the
-#'   dimensions of the first of the longest arrays given, or as long as `n`, where that is given; a list of them, where
-#'   there are several.
+#' @param cluster The size of a thread block cluster, one to three whole numbers, at most 8 blocks in all (compute
+#'   capability 9.0 and later).
+#' @returns A function of class `gpu_kernel`. It returns `NULL`, invisibly; or, with `returns`, an array with the
+#'   dimensions of the first of the longest arrays given, or of length `n`, if that is given; a list of arrays if
+#'   `returns` names several.
 #' @section Errors:
 #' `verdigris_error_compile`, with the line and a caret in the message, the compiler's log as `log` and the source as
-#' `source`; `verdigris_error_dtype` for an argument that does not fit its parameter; `verdigris_error_device` for
+#' `source`; `verdigris_error_dtype` for an argument that does not match its parameter; `verdigris_error_device` for
 #' arrays on the cpu device or on several devices; `verdigris_error_launch` beyond the device's limits;
-#' `verdigris_error_argument`. Nothing has changed then.
+#' `verdigris_error_argument`. Nothing has changed in these cases.
 #'
-#' Compile errors come at once where NVRTC is found, else at the first call.
+#' Compile errors are raised at once if NVRTC is installed, otherwise at the first call.
 #' @seealso [gpu_module()] for several kernels, compiled files and variables on the device.
 #' @examples
 #' axpy <- gpu_kernel('

@@ -2,24 +2,25 @@
 
 #' Gradients of compiled functions
 #'
-#' `gpu_grad(f, wrt)` makes a function that gives the gradient of `sum(f(...))` over all elements, by the parameters and
-#' captured numbers that `wrt` names: for [stats::optim()] and samplers. Derivatives are exact, by forward mode through
-#' loops, conditions and local vectors: as many numbers go along with each as there are derivatives, so it serves few
-#' parameters (up to some thirty) and many elements.
+#' `gpu_grad(f, wrt)` returns a function that computes the gradient of `sum(f(...))`, over all elements, with respect to
+#' the parameters and captured numbers that `wrt` names: for [stats::optim()] and samplers. Derivatives are exact, by
+#' forward-mode differentiation through loops, conditions and local vectors: every number carries as many derivatives as
+#' `wrt` has, so this suits few parameters (up to about thirty) and many elements.
 #'
 #' Operators, the Math group, `ifelse`, `pmin`, `pmax`, `atan2`, `gamma`, `lgamma`, `digamma`, `beta`, `lbeta`, `dnorm`,
-#' `pnorm`, `qnorm`, the other [distributions][probabilities] (distribution functions and quantiles by those parameters
-#' for which there is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (by their parameters, the standard draw kept)
-#' have derivatives; where a function has a kink or a step it is that of the way that was taken.
-#' @param f A function that gives one double for each element (see [gpu_compile()]).
-#' @param wrt Names of its parameters, or of numbers and vectors that it reads from outside. One that `f` takes whole,
-#'   or reads as a vector, counts element by element.
+#' `pnorm`, `qnorm`, the other [distributions][probabilities] (distribution functions and quantiles with respect to
+#' those parameters for which there is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (with respect
+#' to their parameters, for a fixed standard draw) have derivatives; at a kink or a step it is the derivative of the
+#' branch taken.
+#' @param f A function that returns one double for each element (see [gpu_compile()]).
+#' @param wrt Names of its parameters, or of numbers and vectors that it captures. A parameter in `whole`, and a
+#'   captured vector, has one derivative per element.
 #' @param whole,bounds As in [gpu_compile()].
-#' @returns A function with the parameters of `f`. It gives a named numeric vector, the gradient, on the host (the only
-#'   wait), with the sum itself in the attribute `"value"`.
+#' @returns A function with the parameters of `f`. It returns a named numeric vector, the gradient, on the host (the
+#'   only wait), with the sum itself as attribute `"value"`.
 #' @section Errors:
 #' Those of [gpu_compile()]; `verdigris_error_compile` for an operation without a derivative; `verdigris_error_argument`
-#' for a name in `wrt` that `f` neither takes nor reads; `verdigris_error_dtype` where that is no double.
+#' for a name in `wrt` that is neither a parameter nor captured; `verdigris_error_dtype` if its value is not double.
 #' @seealso [gpu_compile()]
 #' @examples
 #' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")

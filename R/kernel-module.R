@@ -1,45 +1,45 @@
 #' Modules of CUDA kernels
 #'
-#' Several kernels of one source, or of a file that is compiled already: CUDA C (`.cu`), PTX (`.ptx`), machine code
-#' (`.cubin`, `.fatbin`), or a shared object that nvcc has built (`.so`), for the device code in it and for functions of
-#' the host that launch it.
+#' Several kernels of one source, or of a compiled file: CUDA C (`.cu`), PTX (`.ptx`), machine code (`.cubin`,
+#' `.fatbin`), or a shared object built by nvcc (`.so`), with its device code and its host functions that launch
+#' kernels.
 #'
-#' `module$name` and `module[["scale<float>"]]` give kernels, functions as [gpu_kernel()] makes them; `names(module)`
-#' lists them; `gpu_kernel(module, name, returns = "y")` gives one with more to say about it. [gpu_global()] reads and
-#' writes variables on the device.
+#' `module$name` and `module[["scale<float>"]]` are kernels, functions as made by [gpu_kernel()]; `names(module)` lists
+#' them; `gpu_kernel(module, name, returns = "y")` makes one with further options. [gpu_global()] reads and writes
+#' variables on the device.
 #'
 #' A module is loaded on a device when one of its kernels is first called there. The same code is loaded once: two
-#' modules of it share their variables. What is loaded stays until the end of the session. A module and its kernels can
-#' be saved, and sent to other processes, where they are loaded again.
+#' modules of it share their variables. Loaded code stays until the end of the session. A module and its kernels can be
+#' saved, and sent to other processes, where they are loaded again.
 #'
-#' # Signatures
-#' A source says what its kernels take. PTX says how wide parameters are, and which are floating point; machine code
-#' says how wide they are (the driver tells, from CUDA 12.4 on). What is not known is not guessed: arrays are taken for
-#' every address, and as if they were written; whole numbers (`5L`, `TRUE`, integer64) fit any width; a double is
-#' refused where it may be a `float` or an `int`. `signatures` says more, as C does, and all checks are as for a source:
-#' `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Names that C++ has changed are found by what they
-#' were.
+#' # Signatures Source code declares the parameters of its kernels. PTX declares their sizes and which are floating
+#' point; machine code only their sizes (reported by the driver, from CUDA 12.4 on). Unknown types are not guessed:
+#' every address accepts any array, which counts as written to; whole numbers (`5L`, `TRUE`, integer64) fit any size; a
+#' double is refused if the parameter may be a `float` or an `int`. `signatures` declares more, in C, and enables all
+#' checks made for source code: `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Mangled C++ names
+#' are found by their original names.
 #'
-#' In a shared object a signature without `__global__` is a function of the host, which must be `extern "C"`:
+#' In a shared object a signature without `__global__` declares a host function, which must be `extern "C"`:
 #' `"int launch(const float* x, float* y, int n, cudaStream_t stream)"`. It takes numbers and pointers; the stream is
-#' not an argument but where the package queues its work. If it returns `int` or `cudaError_t`, what is not 0 is an
-#' error. **Nothing can check that such a function is what the signature says**: a wrong one may end R.
+#' not an argument of the R function but the stream on which the package queues its work. If it returns `int` or
+#' `cudaError_t`, a value other than 0 is an error. **Nothing can check that such a function matches its signature**: a
+#' wrong signature may crash R.
 #'
 #' @param code CUDA C or PTX as a string or as lines, or the bytes of compiled code as a raw vector.
 #' @param path A file, instead of `code`.
-#' @param names Instances of templates, as C++ writes them: `"scale<float>"`.
+#' @param names Instances of templates, as written in C++: `"scale<float>"`.
 #' @param options Options for NVRTC, as for nvcc: `"-DN=16"`, `"--use_fast_math"`, `"-lineinfo"`. C++17 unless `--std`
-#'   says otherwise. The architecture is the device's.
-#' @param include Folders of headers. The folder of `path` and CUDA's own are looked through as well.
-#' @param signatures What kernels of compiled code take, and functions of the host; see below.
+#'   specifies another standard. The architecture is the device's.
+#' @param include Folders of headers. The folder of `path` and CUDA's own are searched as well.
+#' @param signatures Declarations of the kernels of compiled code, and of host functions; see below.
 #' @param link Files to link a source with: PTX, cubins, fatbins, object files of nvcc and static libraries of them,
-#'   LTO-IR (`.ltoir`). Their device code must be relocatable (`nvcc -dc`, `-rdc=true`). nvJitLink does that where it is
-#'   installed (`pip install nvidia-nvjitlink`), else the driver, which takes no LTO-IR. Neither reads what a compiler
-#'   newer than itself has made.
+#'   LTO-IR (`.ltoir`). Their device code must be relocatable (`nvcc -dc`, `-rdc=true`). They are linked by nvJitLink if
+#'   it is installed (`pip install nvidia-nvjitlink`), otherwise by the driver, which does not support LTO-IR. Neither
+#'   reads output of a compiler newer than itself.
 #' @returns An environment of class `gpu_module`.
 #' @section Errors:
-#' `verdigris_error_compile` for sources that do not compile or link, and files that are no device code or not whole;
-#' `verdigris_error_argument` for names and signatures; `verdigris_error_library` where NVRTC is missing.
+#' `verdigris_error_compile` for sources that do not compile or link, and for files without device code or truncated
+#' files; `verdigris_error_argument` for names and signatures; `verdigris_error_library` if NVRTC is missing.
 #' @examples
 #' module <- gpu_module('
 #'   __constant__ float weights[3];
@@ -212,23 +212,23 @@ print.gpu_module <- function(x, ...) {
 
 #' Device variables of a module
 #'
-#' Reads and writes what a module declares outside its functions as `__device__` or `__constant__`, in the order of the
-#' kernels that use it, also of those on other streams (see [gpu_stream()]). Two kernels of a module on two streams are
-#' ordered by their arrays only: what they tell each other by variables needs one stream, or [gpu_event_wait()].
+#' Reads and writes variables that a module declares at file scope as `__device__` or `__constant__`, ordered with the
+#' kernels that use them, also those on other streams (see [gpu_stream()]). Two kernels of a module on two streams are
+#' ordered by their arrays only: if they communicate by variables, use one stream, or [gpu_event_wait()].
 #'
 #' @param module A module of [gpu_module()].
-#' @param name The variable's name; with its namespaces, where it is in some: `"a::table"`.
-#' @param dtype What it holds. By default what the source declares; needed for variables of compiled code, and for
-#'   structs. `"raw"` is its bytes.
-#' @param device A CUDA device: each has its own. The current one by default, else the first.
-#' @param value An array or a vector with as many elements, which are converted to the variable's type; or a raw vector
+#' @param name The variable's name, with its namespaces, if any: `"a::table"`.
+#' @param dtype The element type. By default the type declared in the source; required for variables of compiled code,
+#'   and for structs. `"raw"` stands for the bytes.
+#' @param device A CUDA device: each has its own copy of the variable. By default the current one, else the first.
+#' @param value An array or a vector of the variable's length, whose elements are converted to its type; or a raw vector
 #'   of its bytes.
-#' @returns `gpu_global()` gives a copy on the device, a vector without dimensions; for `"raw"` a raw vector, for which
-#'   it waits. Writing queues a copy; what `value` holds is copied at once.
+#' @returns `gpu_global()` returns a copy on the device, a vector without dimensions; for `"raw"` a raw vector, for
+#'   which it waits. The replacement function queues a copy; `value` is copied at once.
 #' @section Errors:
-#' `verdigris_error_argument` where there is no such variable (the compiler may leave out one that no kernel uses),
-#' `verdigris_error_shape` for another length, `verdigris_error_dtype` where the type is not known or a value does not
-#' fit it; and those of loading a module.
+#' `verdigris_error_argument` if there is no such variable (the compiler may remove one that no kernel uses),
+#' `verdigris_error_shape` for another length, `verdigris_error_dtype` if the type is not known or a value does not fit
+#' it; and the errors of loading a module.
 #' @examples
 #' module <- gpu_module('
 #'   __device__ int calls;

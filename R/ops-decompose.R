@@ -6,29 +6,31 @@ setOldClass(c("gpu_qr", "qr"))
 
 #' QR decompositions
 #'
-#' [base::qr()] and its family, for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LINPACK,
-#' which an interrupt does not end: R takes it when the routine has returned.
+#' [base::qr()] and its family, for arrays: by cuSOLVER on a CUDA device, by R's LINPACK on the cpu. R handles an
+#' interrupt when the LINPACK routine has returned.
 #'
 #' @section Rank and pivots:
-#' Base R's `qr()` moves a column to the end when what is left of it, beside the columns before, is less than `tol`
-#' times its norm. cuSOLVER does not pivot; so the diagonal of R is compared with the columns' norms. Where every column
-#' is clear of the limit (by a factor of 2; of float32 matrices by what float32 can tell), base R would not have moved
-#' any either, and this is its decomposition, in LINPACK's form: any function that takes base R's takes it. Else the
-#' matrix goes through the host (see option `verdigris.host_access` in [verdigris-package]), and base R decides rank and
-#' pivots. So does every complex matrix, `LAPACK = TRUE`, and what is not finite.
+#' Base R's `qr()` moves a column to the end if its norm, after the preceding columns have been projected out, is less
+#' than `tol` times the original norm. cuSOLVER does not pivot, so the diagonal of R is compared with the columns'
+#' norms. If every column is well above the limit (by a factor of 2; for float32 matrices also relative to float32
+#' precision), base R would not have moved any column either, and the result is this decomposition in LINPACK's form,
+#' which every function for base R's decompositions accepts. Otherwise the matrix is copied to the host (see option
+#' `verdigris.host_access` in [verdigris-package]), and base R decides rank and pivots. So are complex matrices,
+#' matrices with values that are not finite, and all matrices with `LAPACK = TRUE`.
+#'
 #' `qr.Q()`, `qr.R()`, `qr.X()`, `qr.qy()`, `qr.qty()`, `qr.coef()`, `qr.fitted()`, `qr.resid()` and `qr.solve()` have
-#' base R's arguments; a right side may be of the device or of the host.
+#' base R's arguments; a right-hand side may be an array or an ordinary vector or matrix.
 #' @param x A matrix.
 #' @param tol,LAPACK,... As in [base::qr()].
 #' @param a A result of `qr()`.
-#' @param b A matrix or a vector; without one, `solve()` gives the inverse.
-#' @returns `qr()` gives base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux` and
-#'   `pivot`; [collect()] makes base R's of it. The others give arrays of base R's shape and dimnames, as narrow among
-#'   the float types as the decomposition. `qr()` waits for the device, to learn the rank; `qr.coef()` and what rests on
-#'   it too.
+#' @param b A matrix or a vector; without it, `solve()` returns the inverse.
+#' @returns `qr()` returns base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux`
+#'   and `pivot`; [collect()] converts it to base R's. The others return arrays of base R's shape and dimnames, in the
+#'   decomposition's precision. `qr()` waits for the device, to learn the rank; so do `qr.coef()` and the functions that
+#'   use it.
 #' @section Errors:
-#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER or cuBLAS is missing (see [gpu_sitrep()])
-#' and `verdigris_error_memory`.
+#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see
+#' [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(cbind(1, c(1, 2, 4, 7)), device = "cpu")
 #' q <- qr(x)
@@ -248,8 +250,10 @@ qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) N
 solve_by_qr <- function(a, b, tol, f) {
   # of a matrix or decomposition of another package
   if (isS4(a) && !is_gpu(a)) return(call_base(f, list(a, host_copy(b), tol = tol)))
-  if (!inherits(a, "qr")) a <- qr(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)),
-    tol = tol)
+  # not by the generic: where a package calls qr(), R CMD check takes functions called qr.Q() and so on for its methods
+  if (!inherits(a, "qr")) {
+    a <- qr.gpu_array(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)), tol = tol)
+  }
   if (!inherits(a, "gpu_qr")) return(call_base(f, c(list(a), if (!is.null(b)) list(host_copy(b)), list(tol = tol))))
   d <- dim(a$qr)
   if (a$rank != min(d)) stop_as_base(if (identical(f, base::qr.solve)) "singular matrix 'a' in solve" else
@@ -272,24 +276,23 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 
 #' Singular values and eigenvalues
 #'
-#' [base::svd()] and [base::eigen()] for arrays. On a CUDA device by cuSOLVER, on the cpu by R's LAPACK, which an
-#' interrupt does not end: R takes it when the routine has returned.
+#' [base::svd()] and [base::eigen()] for arrays: by cuSOLVER on a CUDA device, by R's LAPACK on the cpu. R handles an
+#' interrupt when the LAPACK routine has returned.
 #'
-#' Vectors are determined up to a sign (a factor of modulus 1 where they are complex), which is not base R's. Singular
-#' values come by the polar decomposition, which works with products of matrices, and are as accurate as LAPACK's; where
-#' the matrix is next to singular and that method does not reach it, by bidiagonalisation. Eigenvalues of a symmetric
-#' matrix (and a Hermitian one) by divide and conquer. Of others on the device where cuSOLVER has the function for it
-#' (CUDA 12.6, update 2, and later), else, and where they are complex matrices, through the host (see option
-#' `verdigris.host_access` in [verdigris-package]).
+#' Vectors are determined up to a sign (a factor of modulus 1 for complex vectors), which may differ from base R's.
+#' Singular values are computed by the polar decomposition, which is based on matrix products, and are as accurate as
+#' LAPACK's; if the matrix is close to singular and that method does not reach this accuracy, by bidiagonalisation.
+#' Eigenvalues of symmetric and Hermitian matrices are computed by divide and conquer. Those of other real matrices are
+#' computed on the device if cuSOLVER has the function (CUDA 12.6, update 2, and later); otherwise, and for other
+#' complex matrices, on the host (see option `verdigris.host_access` in [verdigris-package]).
 #'
-#' Integers and logicals are computed in float64, halves in float32.
+#' Integers and logicals are computed in float64, float16 and bfloat16 in float32.
 #' @param x A matrix.
 #' @param nu,nv,LINPACK,symmetric,only.values,EISPACK As in [base::svd()] and [base::eigen()].
-#' @returns Base R's list, of arrays on the device of `x`, as narrow among the float types as that. The device is waited
-#'   for.
+#' @returns Base R's list, with arrays on the device of `x`, in its precision. The call waits for the device.
 #' @section Errors:
-#' Base R's, in its words; on a GPU `verdigris_error_library` where cuSOLVER is missing (see [gpu_sitrep()]) and
-#' `verdigris_error_memory`.
+#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER is missing (see [gpu_sitrep()])
+#' and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu")
 #' svd(x)$d

@@ -153,34 +153,36 @@ pieced <- function(y, counts, name) {
 
 #' Grouped aggregation
 #'
-#' `gpu_group()` computes one number of each group of elements, on the device, in one reading of the elements and their
-#' codes; where there are more groups than a GPU has room for accumulators, some ten thousand, by a sort of the codes.
+#' `gpu_group()` computes one number for each group of elements, on the device, in one pass over the elements and their
+#' group codes; if there are more groups than a GPU has accumulators for, about ten thousand, by sorting the codes.
 #' [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`,
-#' `var`, `sd`, `min`, `max` and `length`, run so too; so do, by one sort, `tapply()` with [stats::median()] or
-#' [stats::quantile()], and `ave()` with [base::rank()], of doubles none of which is missing. With a function of yours
-#' that [gpu_compile()] takes and that does nothing but compute, `tapply()` is one kernel, on a GPU of many small
-#' groups, whose result is an ordinary array. With other functions `tapply()` and `ave()` call them with the array of
-#' each group, as [split()] gives them. `split()` gives views of the elements, put in the order of their groups once,
-#' which keep the memory of all. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with one of
-#' these functions its parts, are read on the host. On the cpu device `rowsum()` is base R's where groups are no whole
-#' numbers.
+#' `var`, `sd`, `min`, `max` and `length`, use the same code. `tapply()` with [stats::median()] or [stats::quantile()],
+#' and `ave()` with [base::rank()], of doubles without missing values, use one sort.
 #'
-#' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to some ten thousand groups,
-#' on the cpu device and on every card. The number of elements and the place
-#' of each group come to the host; which groups there are is waited for.
-#' @param x,X An array: a vector, or for `rowsum()` a matrix too.
-#' @param g,group,INDEX The groups: an array or a vector or factor, as long as `x`; for `gpu_group()` and `tapply()` a
-#'   list of several, of which each combination is a group.
-#' @param f What is computed: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or
+#' If `FUN` is a function that [gpu_compile()] accepts and that has no side effects, `tapply()` of many small groups on
+#' a GPU is one kernel, whose result is an ordinary array. Any other function is called with the array of each group, as
+#' returned by [split()]. `split()` sorts the elements by group once and returns views of them, which keep the whole
+#' sorted array in memory. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with one of these
+#' functions its groups, are read on the host. On the cpu device base R computes `rowsum()` if the groups are not
+#' integers.
+#'
+#' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to about ten thousand
+#' groups, on the cpu device and on every card. The number of elements and the position of each group are copied to the
+#' host; the call waits to learn which groups exist.
+#' @param x,X An array: a vector, or for `rowsum()` also a matrix.
+#' @param g,group,INDEX The groups: an array, a vector or a factor, as long as `x`; for `gpu_group()` and `tapply()`
+#'   also a list of these, whose combinations are the groups.
+#' @param f The statistic: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or
 #'   `"last"`; for `split()` the groups.
-#' @param na.rm Whether missing elements are left out. Elements whose key is missing always are, but in `rowsum()`.
+#' @param na.rm Whether missing elements are left out. Elements whose group is missing are always left out, except by
+#'   `rowsum()`.
 #' @param FUN,default,simplify,reorder,drop As in [base::tapply()], [base::rowsum()] and [base::split()].
 #' @param ... Passed on to `FUN`; for `ave()` the groups.
-#' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each key and the levels in
-#'   its dimnames, as `tapply()` has them; in groups that have no elements `NA`, and 0 for `"count"`. `rowsum()`: a
-#'   matrix with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
+#' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each grouping variable and
+#'   the levels as dimnames, like that of `tapply()`; empty groups are `NA`, and 0 for `"count"`. `rowsum()`: a matrix
+#'   with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
 #' @section Errors:
-#' `verdigris_error_argument` for groups of another length; base R's, in its words.
+#' `verdigris_error_argument` if the groups have another length than `x`; those of base R, with its messages.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")
 #' gpu_group(x, c("a", "b", "a", "a"), "mean")

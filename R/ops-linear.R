@@ -85,23 +85,25 @@ product_options <- function() {
 
 #' Matrix products
 #'
-#' `x %*% y`, `crossprod()` and `tcrossprod()` for arrays, and arrays with host matrices and vectors: by cuBLAS on a
-#' CUDA device; on the cpu by R's BLAS, or where a vector meets a large matrix by the package's own loops, on all cores.
-#' An interrupt does not end a product by BLAS: R takes it when that has returned. What is recorded in a factor is
-#' computed first. On a GPU the product is queued, not waited for. A factor that is transposed (`t(x) %*% y`), or a range
-#' of a matrix's rows or columns, costs no copy; R's BLAS gets float32 as a copy in doubles. A matrix times its own
-#' transpose is symmetric to the last bit, and half of it is computed, on a GPU where it is large. Of real matrices with extents up to 64 a product is a kernel of the package's own, so
-#' that a first one does not wait for cuBLAS. Integers and logicals become float64; float16 and bfloat16 add in float32.
+#' `x %*% y`, `crossprod()` and `tcrossprod()` of arrays, and of arrays with ordinary matrices and vectors: by cuBLAS on
+#' a CUDA device; on the cpu by R's BLAS, and of a large matrix and a vector by the package's own loops, on all cores. R
+#' handles an interrupt when the BLAS routine has returned. Operations recorded in a factor are computed first. On a GPU
+#' the product is queued, not waited for. A transposed factor (`t(x) %*% y`), or a range of a matrix's rows or columns,
+#' is not copied; for R's BLAS float32 is, to doubles. The product of a matrix and its own transpose is exactly
+#' symmetric, and only half of it is computed, on a GPU for large matrices. Products of real matrices with extents up to
+#' 64 use a kernel of this package, so that the first one does not wait for cuBLAS to be loaded. Integers and logicals
+#' become float64; float16 and bfloat16 are accumulated in float32.
 #'
 #' @section Precision:
-#' Products are computed in the factors' own precision. `options(verdigris.matmul_precision = "tf32")` lets float32
-#' factors (complex64 too) be rounded to 10 bits on the way into a product on a GPU's tensor cores, `"bfloat16"` to 7;
-#' the sums stay float32. `"float32"` is the default.
-#' @param x,y Matrices or vectors, at least one of them an array; a vector is the row or the column that fits.
-#' @returns A matrix of class `gpu_array` on the device of the arrays, with the dimnames that base R gives.
+#' Products are computed in the precision of the factors. With `options(verdigris.matmul_precision = "tf32")` float32
+#' factors (complex64 too) may be rounded to 10 bits of mantissa for the tensor cores of a GPU, with `"bfloat16"` to 7;
+#' the sums remain float32. `"float32"` is the default.
+#' @param x,y Matrices or vectors, at least one of them an array; a vector is treated as the row or column that
+#'   conforms.
+#' @returns A matrix of class `gpu_array` on the device of the arrays, with base R's dimnames.
 #' @section Errors:
 #' Base R's "non-conformable arguments"; `verdigris_error_device` for arrays on different devices; on a GPU
-#' `verdigris_error_library` where cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' `verdigris_error_library` if cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @seealso [gpu_matmul()] for many products at once.
 #' @examples
 #' x <- as_gpu(matrix(1:4 / 2, 2), device = "cpu")
@@ -110,7 +112,8 @@ product_options <- function() {
 #' crossprod(x)
 #' @aliases %*%
 #' @name matmult
-#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method crossprod tcrossprod crossprod.gpu_array tcrossprod.gpu_array
+#' @aliases %*%,gpu_array,ANY-method %*%,ANY,gpu_array-method %*%,gpu_array,gpu_array-method crossprod tcrossprod
+#'   crossprod.gpu_array tcrossprod.gpu_array
 NULL
 
 #' @rdname matmult
@@ -147,15 +150,15 @@ if (getRversion() < "4.3.0") {
 
 #' Batched matrix products
 #'
-#' The products of the slices of two arrays of three dimensions: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or
-#' an array of one slice, is a factor of each product. On a GPU by one call of cuBLAS, queued and not waited for;
-#' transposed slices (`aperm(x, c(2, 1, 3))`) and ranges cost no copy. On the cpu slice by slice, by R's BLAS.
-#' @param x,y Arrays of three dimensions, or matrices; at least one of them a `gpu_array`.
-#' @returns A `gpu_array` of three dimensions, rows of `x` by columns of `y` by slices, on the device of the arrays, in
+#' The products of the slices of two three-dimensional arrays: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or an
+#' array with one slice, is a factor of every product. On a GPU they are one call of cuBLAS, queued and not waited for;
+#' transposed slices (`aperm(x, c(2, 1, 3))`) and ranges are not copied. On the cpu R's BLAS multiplies slice by slice.
+#' @param x,y Three-dimensional arrays or matrices, at least one of them a `gpu_array`.
+#' @returns A three-dimensional `gpu_array`, rows of `x` by columns of `y` by slices, on the device of the arrays, in
 #'   the dtype of [matmult]. Dimnames are not kept.
 #' @section Errors:
-#' `verdigris_error_shape` where the extents do not fit each other; `verdigris_error_argument` for what is no matrix and
-#' no array of three dimensions; those of [matmult].
+#' `verdigris_error_shape` if the extents do not conform; `verdigris_error_argument` if an argument is neither a matrix
+#' nor a three-dimensional array; those of [matmult].
 #' @seealso [gpu_solve()] for systems and factors of many matrices.
 #' @examples
 #' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")

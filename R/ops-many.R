@@ -122,46 +122,47 @@ in_turn <- function(x, batch, shapes, one, sides) {
 
 #' Factors and solutions of many matrices
 #'
-#' Base R's [solve()], [chol()], [qr()], [eigen()] and [svd()] for each matrix of an array: dimensions 1 and 2 are a
-#' matrix, the further ones, however many, the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.
+#' Base R's [solve()], [chol()], [qr()], [eigen()] and [svd()] for each matrix of an array: the first two dimensions
+#' form a matrix, the others, however many, the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.
 #'
 #' @section How it is computed:
-#' Matrices of up to 64 rows and columns by the package's own code: on a GPU one kernel for all of them, some lanes of a
-#' warp, a warp or a block a matrix; on the cpu device on all cores. Larger ones, and on the cpu device singular values
-#' of more than 24 columns, one after the other: by R's LAPACK there, by cuSOLVER on a GPU. Results do not depend on the
-#' run. An array whose matrices do not follow each other in memory (`aperm()`) is copied first.
+#' Matrices of up to 64 rows and columns are computed by this package's code: on a GPU by one kernel for all of them,
+#' with part of a warp, a warp or a block per matrix; on the cpu device by all cores. Larger matrices, and singular
+#' values of more than 24 columns on the cpu device, are computed one after the other: by R's LAPACK on the cpu device,
+#' by cuSOLVER on a GPU. Every run gives the same result. An array whose matrices are not contiguous in memory
+#' (`aperm()`) is copied first.
 #'
-#' Integers and logicals are computed in float64, halves in float32; the results are as narrow among the float types as
-#' `x`. All but `gpu_chol()` take complex matrices. Dimnames are not kept, except those of a plain matrix by
-#' `gpu_chol()` and `gpu_solve()`.
+#' Integers and logicals are computed in float64, float16 and bfloat16 in float32; the results have the precision of
+#' `x`. All functions except `gpu_chol()` accept complex matrices. Dimnames are not kept, except those of a plain matrix
+#' by `gpu_chol()` and `gpu_solve()`.
 #'
-#' @section What differs from base R:
-#' `gpu_qr()` does not pivot, so that there is no rank: `q %*% r` is `x` in the order of its columns, also where columns
-#' depend on each other; the diagonal of `r` then has zeros, or what rounding leaves of them. Where base R's `qr()` does
-#' not move a column `q` and `r` are its `qr.Q()` and `qr.R()`, in their signs too. `gpu_eigen()` takes symmetric (or
-#' Hermitian) matrices, of which it reads the lower triangle, as `eigen(x, symmetric = TRUE)` does. Vectors of
-#' `gpu_eigen()` and `gpu_svd()` are determined up to a sign (a factor of modulus 1).
+#' @section Differences from base R:
+#' `gpu_qr()` does not pivot and determines no rank: `q %*% r` is `x` with its columns in the original order, even if
+#' columns are linearly dependent; the diagonal of `r` then contains zeros, up to rounding. If base R's `qr()` moves no
+#' column, `q` and `r` equal its `qr.Q()` and `qr.R()`, including signs. `gpu_eigen()` takes symmetric (or Hermitian)
+#' matrices and reads the lower triangle, as `eigen(x, symmetric = TRUE)` does. Vectors of `gpu_eigen()` and `gpu_svd()`
+#' are determined up to a sign (a factor of modulus 1).
 #' @param x,a An array of two dimensions or more. `gpu_chol()` reads the upper triangle of each matrix.
-#' @param b Right sides: a vector or a matrix is the same for all matrices; an array of three dimensions or more, with
-#'   the batch of `a`, or an `a` of one matrix, has those of each (of one column: `dim(b)` of `c(n, 1, batch)`). Without
-#'   `b` the inverses. One of `a` and `b` is a `gpu_array`.
-#' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused; 0 asks nothing, which is
-#'   quicker.
-#' @returns Arrays on the device of `x`, of these dimensions, each before those of the batch:
+#' @param b Right-hand sides: a vector or a matrix is used for all matrices; an array of three dimensions or more, with
+#'   the batch of `a` (or with any batch, if `a` is one matrix), has one for each (a single column: `dim(b)` is
+#'   `c(n, 1, batch)`). Without `b` the inverses are computed. At least one of `a` and `b` is a `gpu_array`.
+#' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused; with 0 it is not
+#'   computed, which is faster.
+#' @returns Arrays on the device of `x`, of these dimensions, each followed by those of the batch:
 #'   - `gpu_chol()`: `n x n`, the upper factors;
-#'   - `gpu_solve()`: those of `b`, `n` for a vector, `n x n` without;
+#'   - `gpu_solve()`: as `b`; `n` for a vector; `n x n` without `b`;
 #'   - `gpu_qr()`: a list of `q`, `m x k`, and `r`, `k x n`, where `k` is the smaller of `m` and `n`;
 #'   - `gpu_eigen()`: a list of `values`, `n`, in descending order, and `vectors`, `n x n`;
 #'   - `gpu_svd()`: a list of `d`, `k`, in descending order, `u`, `m x k`, and `v`, `n x k`.
 #'
-#'   The device is waited for, to learn whether all went well. Base R looks at the matrices that did not, on the host:
-#'   it finds the error, or the result (of a matrix with NaN).
+#'   The call waits for the device, to learn whether all matrices succeeded. The others are copied to the host, where
+#'   base R determines the error, or the result (of a matrix with NaN).
 #' @section Errors:
-#' `verdigris_error_matrix` in base R's words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0",
-#' for the first matrix that has failed; it names the matrix, and the field `element` has its place in the batch. Of a
-#' plain matrix base R's error. `verdigris_error_shape` where dimensions do not fit; `verdigris_error_argument` for what
-#' is no array of matrices; on a GPU `verdigris_error_memory`, and beyond 64 `verdigris_error_library` where cuSOLVER is
-#' missing.
+#' `verdigris_error_matrix` with base R's message, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] =
+#' 0", for the first matrix that failed; the message names the matrix, and the field `element` is its position in the
+#' batch. For a plain matrix base R's error. `verdigris_error_shape` if dimensions do not match;
+#' `verdigris_error_argument` if an argument is not an array of matrices; on a GPU `verdigris_error_memory`, and beyond
+#' 64 rows or columns `verdigris_error_library` if cuSOLVER is missing.
 #' @examples
 #' x <- as_gpu(array(c(4, 1, 1, 3, 2, 0, 0, 5), c(2, 2, 2)), device = "cpu")
 #' gpu_chol(x)
@@ -233,7 +234,7 @@ gpu_qr <- function(x) {
     if (!is_gpu(a)) {
       # base R's qr.R() fails where there are no rows
       if (k == 0) return(list(q = a[, 0L] + 0, r = a[0L, ] + 0))
-      q <- qr(a)
+      q <- qr.default(a)
       return(list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE]))
     }
     if (!is.complex(a)) return(unpivoted_qr(a, k))

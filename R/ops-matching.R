@@ -53,37 +53,36 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
 #' Unique values, matching and tables
 #'
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()],
-#' [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed where they live, by sorting; on the cpu
-#' device by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and
-#' [base::is.element()], which rest on these. `match()` and `%in%` with a table of a few numbers compare with each of
-#' them, in one kernel with whatever else was recorded.
+#' [base::cut()], [base::tabulate()] and [base::table()] of arrays, computed on a GPU by sorting, and on the cpu device
+#' by base R; and [base::union()], [base::intersect()], [base::setdiff()], [base::setequal()] and [base::is.element()],
+#' which are built from these. `match()` and `%in%` with a short numeric table compare with each of its elements, in one
+#' kernel together with recorded operations.
 #'
-#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments, of which an array or its
-#' breaks are the first two.
+#' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments; at least one of the first two
+#' must be an array.
 #'
-#' `NA` and `NaN` are different elements, and `0` and `-0` the same, as in base R. On the host run: matrices by rows,
-#' complex numbers, `incomparables`, and matching with strings or factors.
-#' Ordinary numbers are rounded to the type of a float32 or narrower array before they are compared with it, however
-#' many they are (see section "Numbers beside an array" of [elementwise]); int64 is compared as it is, with strings by
-#' its digits.
+#' `NA` and `NaN` are different elements, and `0` and `-0` are the same, as in base R. Matrices by rows, complex
+#' numbers, `incomparables`, and matching with strings or factors are computed on the host. Ordinary numbers are rounded
+#' to the type of a float32 or narrower array before they are compared with it, however many they are (see section
+#' "Numbers beside an array" of [elementwise]); int64 is compared exactly, with strings by its decimal digits.
 #'
-#' Base R's own `match()`, on which `merge()` and the functions of packages rest, compares int64 exactly too. Before
-#' R 4.3 it takes the elements of an `integer64` for doubles of the same bits, so that negative ones, and `NA` beside 0,
-#' are refused there: make both arrays.
+#' Base R's own `match()`, on which `merge()` and functions of other packages are based, compares int64 exactly too.
+#' Before R 4.3 it treats the elements of an `integer64` as doubles with the same bits, so a comparison with negative
+#' values, or of `NA` with 0, is refused there: make both of them arrays.
 #' @param x,el An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
-#' @param table,y,set What is matched with, an array or a vector.
+#' @param table,y,set The values to match with: an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()],
 #'   [base::tabulate()] and [base::table()].
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()].
-#' @param ... For `table()` arrays, vectors or factors of one length. Else further arguments, as `fromLast`, or those of
-#'   base R.
+#' @param ... For `table()` arrays, vectors or factors of the same length. Otherwise further arguments, such as
+#'   `fromLast`, or those of base R.
 #' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an
-#'   ordinary `x` give ordinary vectors. `cut()` gives an ordinary factor, whose codes are read when R asks for one:
-#'   `table()`, `tapply()`, `rowsum()` and `split()` of it do not ask. `rle()`, `tabulate()`, `table()` and
-#'   `anyDuplicated()` give what base R gives.
+#'   ordinary `x` return ordinary vectors. `cut()` returns an ordinary factor, whose codes are copied to the host when R
+#'   reads one: `table()`, `tapply()`, `rowsum()` and `split()` of it do not. `rle()`, `tabulate()`, `table()` and
+#'   `anyDuplicated()` return base R's results.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`; `verdigris_error_argument` where base R's `match()` cannot tell
-#' int64 from an `integer64`.
+#' Those of base R, with its messages; `verdigris_error_memory`; `verdigris_error_argument` if base R's `match()` cannot
+#' distinguish int64 from an `integer64`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 3, NA), device = "cpu")
 #' unique(x)

@@ -16,73 +16,73 @@ recycled <- function(row, f, ...) {
 
 #' Elementwise functions of several arguments
 #'
-#' Base R's functions for arrays: recorded, fused with what surrounds them, computed on the device when the values are
-#' needed. Arguments are recycled as base R recycles them, and attributes are those that base R keeps. Numbers that
-#' stand beside an array take its float type, longer vectors too, which are copied to its device.
+#' Base R's functions for arrays: recorded, fused with surrounding operations, and computed on the device when the
+#' values are needed. Arguments are recycled, and attributes kept, as in base R. Numbers combined with an array adopt
+#' its float type; so do longer vectors, which are copied to its device.
 #'
 #' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods
-#' too; [gpu_operations()] lists all. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and their like are S4 generics made
-#' from base R's functions: they serve code that finds them through this package, while another package's own call reads
-#' the array on the host.
+#' too; [gpu_operations()] lists all of them. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and related functions are S4
+#' generics made from base R's functions: they are called by code that finds them through this package, whereas a call
+#' inside another package reaches base R's function, which reads the array on the host.
 #'
-#' `ifelse()` differs from base R in one point: `yes` and `no` are always computed, so that the type of the result is
-#' their common type even where only one of them is used, and warnings of the other are heard.
+#' `ifelse()` differs from base R in one respect: `yes` and `no` are always computed, so the type of the result is their
+#' common type even if only one of them is used, and the warnings of both are raised.
 #'
 #' @section Numbers beside an array:
-#' One rule holds wherever an ordinary number or vector meets an array of `float32`, `float16` or `bfloat16`: it is
-#' rounded to that type first, and then computed or compared with. So `x == 0.7` finds the `0.7` that was stored in a
+#' One rule holds whenever an ordinary number or vector is combined with an array of `float32`, `float16` or `bfloat16`:
+#' it is first rounded to that type, then computed or compared with. So `x == 0.7` finds the `0.7` that was stored in a
 #' float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and
-#' `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` are as narrow as `x`. (Arithmetic with float16
-#' and bfloat16 is float32 inside, in which a number is not rounded further.) An array keeps its own type: two arrays
-#' meet in the wider one, as `x == as_gpu(0.7)` does. Statistics of two variables ([cov()][covariance]) and
-#' [hist()][histogram] take ordinary numbers as they are.
+#' `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` have the precision of `x`. (Arithmetic with
+#' float16 and bfloat16 is computed in float32, to which a number is rounded.) An array keeps its own type: two arrays
+#' are combined in the wider one, as in `x == as_gpu(0.7)`. Statistics of two variables ([cov()][covariance]) and
+#' [hist()][histogram] use ordinary numbers unrounded.
 #'
 #' @section int64 beyond 2^53:
-#' Doubles do not tell all integers beyond 2^53 apart. One rule holds for each kind of result:
-#' * A result that can be `int64` is, and is exact: arithmetic of `int64` with `int64`, integers and logicals, `c()`,
-#'   `ifelse()`, `pmin()`, `pmax()`, `cbind()`, `outer()` and assignment of these, `round()`, sums (of all elements,
-#'   along margins, of groups), scans and parts. `integer64` vectors beside an array count as `int64`. An overflow is
-#'   `NA` with bit64's warning, "NAs produced by integer64 overflow".
-#' * Comparisons are exact, also with doubles: `==`, `<`, [match()], sets, keys of groups, [order()], `which.max()`,
+#' Doubles cannot distinguish all integers beyond 2^53. There is one rule for each kind of result:
+#' * A result that can be `int64` is `int64`, and exact: arithmetic of `int64` with `int64`, integers and logicals;
+#'   `c()`, `ifelse()`, `pmin()`, `pmax()`, `cbind()`, `outer()` and assignment of these; `round()`; sums (of all
+#'   elements, along margins, of groups), scans and subsets. `integer64` vectors combined with an array count as
+#'   `int64`. An overflow is `NA` with bit64's warning, "NAs produced by integer64 overflow".
+#' * Comparisons are exact, also with doubles: `==`, `<`, [match()], sets, group keys, [order()], `which.max()`,
 #'   intervals.
 #' * A result that is float64 is computed from the nearest doubles: arithmetic with doubles, `/`, `^`, mathematical
-#'   functions, products of matrices, means, variances, casts and whatever joins `int64` and doubles. Where an element
-#'   is rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once
-#'   for each array that an operation converts. Recorded operations warn when their values are computed. Float32 and
-#'   narrower types round without a warning, as they round doubles.
-#' * What R itself reads as doubles is `NA` where no double is the same integer, with a warning of the same class for
-#'   each R function that reads the array, once while it runs: `as.vector(x)`, `max(x)`, `x[[1]]`, files, keys of
-#'   `rowsum(1:3, x)` and `aggregate(1:3, list(x), sum)`. `collect(x)` gives an `integer64`, which the bit64 package
-#'   computes with.
-#' @section Where base R's answer is another:
-#' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These values
+#'   functions, matrix products, means, variances, casts and every combination of `int64` and doubles. If an element is
+#'   rounded, R warns "integer precision lost while converting to double" (class `verdigris_warning_precision`), once
+#'   for each array that an operation converts. Recorded operations warn when their values are computed. Conversion to
+#'   float32 and narrower types rounds without a warning, as it does for doubles.
+#' * When R itself reads the array as doubles, elements that no double represents are `NA`, with a warning of the same
+#'   class, once per call of an R function: `as.vector(x)`, `max(x)`, `x[[1]]`, files, keys of `rowsum(1:3, x)` and
+#'   `aggregate(1:3, list(x), sum)`. `collect(x)` returns an `integer64`, for use with the bit64 package.
+#' @section Where results differ from base R:
+#' The tests compare every operation with base R, bit for bit or within the limit in [gpu_operations()]. These results
 #' differ on purpose:
-#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1), which base R turns into NaN by
-#'   multiplying them with i: here they are those of the C standard (C99, Annex G). Complex quotients and powers that
+#' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1) are those of the C standard (C99,
+#'   Annex G); base R returns NaN, since it multiplies them by i. Complex quotients and powers that overflow are
+#'   infinite; in base R their parts may be NaN.
 #'   overflow are infinite where base R may give NaN parts.
-#' * `sinpi` and `cospi` are exact to the last digit; base R without a C library that has them is off by 4e-16.
-#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` next to their zeros, and `gamma`, `lgamma`, `digamma` and
-#'   `trigamma` next to their poles below 0, where base R loses up to seven digits.
-#' * `digamma` and `trigamma` within 1e-150 of 0, where base R gives NaN.
-#' * `%%` and `%/%` where the quotient has more digits than a number holds: base R's remainder is arbitrary, as its
-#'   warning says (which comes here too).
+#' * `sinpi` and `cospi` are accurate to the last digit; base R with a C library that lacks them has an error of 4e-16.
+#' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` near their zeros, and `gamma`, `lgamma`, `digamma` and
+#'   `trigamma` near their negative poles, where base R loses up to seven digits.
+#' * `digamma` and `trigamma` within 1e-150 of 0, where base R returns NaN.
+#' * `%%` and `%/%` if the quotient has more digits than a double: base R's remainder is arbitrary then, as its warning
+#'   says (which is raised here too).
 #' * `signif` beyond 1e306, where base R loses digits (`signif(1e308, 1)` is 0 there), and of complex numbers, in the
 #'   last bit.
-#' * Of NA and NaN the sum and the product are the first operand, and the power the second; base R leaves that to its
-#'   compiler.
-#' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that leave the range.
+#' * For one NA and one NaN the sum and the product are the first operand, and the power is the second; in base R this
+#'   depends on the compiler.
+#' * `beta` and `lbeta` do not repeat base R's warnings about intermediate values that are out of range.
 #' @param x,y,q,p,a,b,n,k,test,yes,no Numbers or arrays, at least one of them an array; for `ifelse()`, `dnorm()`,
 #'   `pnorm()` and `qnorm()` the first.
 #' @param base The base of the logarithm.
 #' @param digits Decimal places or significant digits.
-#' @param mean,sd Of the normal distribution.
+#' @param mean,sd Mean and standard deviation of the normal distribution.
 #' @param log,log.p,lower.tail As in [stats::pnorm()].
 #' @param ... Arrays or numbers.
-#' @param na.rm Whether missing values are passed over.
-#' @returns An array on the device of the arguments, of the type that base R gives, and among the float types the widest
-#'   of the arrays'. Nothing is computed or waited for. Warnings ("NaNs produced") come when the values are computed.
+#' @param na.rm Whether missing values are ignored.
+#' @returns An array on the device of the arguments, of base R's type; among the float types the widest of the arrays'.
+#'   Nothing is computed or waited for. Warnings ("NaNs produced") are raised when the values are computed.
 #' @section Errors:
-#' `verdigris_error_dtype` for types that base R refuses too (complex where there is no complex function),
+#' `verdigris_error_dtype` for types that base R refuses too (complex numbers if there is no complex function),
 #' `verdigris_error_device` for arrays on different devices.
 #' @examples
 #' x <- as_gpu(c(-1, 0, 1.96), device = "cpu")

@@ -85,11 +85,10 @@ chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' The operation table
 #'
-#' Every elementwise operation that runs on the devices, a row each: what the methods, the kernels
-#' and the tests are made from.
-#' @returns A data frame: `name` (the row's own), `r` (base R's name, or ""), `group`, `arity`, `rule` (how operand
-#'   types make the result's), `ulp` (the greatest difference from base R's answer that is allowed, in units in the last
-#'   place), `doc`. No device is asked.
+#' Every elementwise operation of the devices, one per row: the table from which methods, kernels and tests are made.
+#' @returns A data frame: `name` (of the row), `r` (base R's name, or ""), `group`, `arity`, `rule` (how the type of the
+#'   result follows from those of the operands), `ulp` (the greatest allowed difference from base R's result, in units
+#'   in the last place), `doc`. No device is used.
 #' @examples
 #' head(gpu_operations())
 #' subset(gpu_operations(), group == "Math", c(r, doc))

@@ -2,27 +2,27 @@
 
 #' Sorting, ranking and quantiles
 #'
-#' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed where they
-#' live. Missing values and ties are treated as base R treats them; sorting is stable. `quantile()` and `median()` fetch
-#' the few values that they need, and `mad()`, `IQR()` and `stats::fivenum()` rest on them. On the cpu device base R
-#' finds the order by several keys that are no integers.
+#' `which()`, `sort()`, `order()`, `rank()`, `quantile()`, `median()` and `is.unsorted()` of arrays, computed on their
+#' device. Missing values and ties are treated as in base R; sorting is stable. `quantile()` and `median()` fetch only
+#' the values that they need; `mad()`, `IQR()` and `stats::fivenum()` are based on them. On the cpu device base R
+#' computes the order by several keys that are not integers.
 #'
-#' Wait for the device: `which()`, and whatever gives R numbers. On the host run: the sorting of complex numbers,
-#' `sort(partial = )`, whose result is as partly in order as base R's, and `sort(index.return = TRUE)`, ranks with
-#' random ties, and `order()` with a key that is no number or factor. Another package's own call of `order()` or
-#' `rank()` reaches base R's function, which reads the array on the host; there `rank()` compares its elements pair by
-#' pair, which is slow: give it `as.vector(x)`.
+#' `which()`, and the functions that return R numbers, wait for the device. The following are computed on the host:
+#' sorting of complex numbers; `sort(partial = )`, whose result is partially sorted as base R's is;
+#' `sort(index.return = TRUE)`; ranks with random ties; and `order()` with a key that is neither a number nor a factor.
+#' A call of `order()` or `rank()` inside another package reaches base R's function, which reads the array on the host;
+#' there `rank()` compares the elements pair by pair, which is slow: pass it `as.vector(x)`.
 #' @param x An array.
 #' @param decreasing,na.last As in [base::sort()], [base::order()] and [base::rank()].
-#' @param method As in [base::order()]; the device has one.
+#' @param method As in [base::order()]; the device has only one method.
 #' @param ties.method,strictly As in [base::rank()] and [base::is.unsorted()].
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
 #' @param arr.ind,useNames As in [stats::IQR()] and [base::which()].
-#' @param ... For `order()` the keys, arrays or vectors. Else further arguments.
-#' @returns `sort()`, `order()`, `rank()` and `which()` give arrays on the same device (`which(arr.ind = TRUE)` of a
+#' @param ... For `order()` the keys, arrays or vectors. Otherwise further arguments.
+#' @returns `sort()`, `order()`, `rank()` and `which()` return arrays on the same device (`which(arr.ind = TRUE)` of a
 #'   matrix an ordinary one), the others R numbers.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
+#' Those of base R, with its messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' sort(x)

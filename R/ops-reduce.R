@@ -65,32 +65,34 @@ reduce_parts <- function(name, x, na.rm) {
 
 #' Reductions
 #'
-#' `sum`, `prod`, `min`, `max`, `range`, `any`, `all`, `mean`, `var`, `sd`, `which.max` and `which.min` of
-#' an array are computed where it lives, in one pass that takes in whatever was recorded before, and
-#' give ordinary R values, of the type and with the warnings that base R gives.
+#' `sum`, `prod`, `min`, `max`, `range`, `any`, `all`, `mean`, `var`, `sd`, `which.max` and `which.min` of an array are
+#' computed on its device, in one pass that includes the operations recorded in it, and return ordinary R values, with
+#' base R's types and warnings. Only the result is copied.
 #'
-#' Float64 sums and means are accumulated in two doubles (compensated sums) that reach beyond the largest double, as base
-#' R's 80 bits do; integer sums exactly, float32 and narrower in float64. The order is fixed: the same elements give the
-#' same bits on every run, on the cpu device and on every card. Along margins of float32 and
-#' narrower arrays they are rounded to float32, once, so that what is made of both is float32; there the variance of
-#' values near 1e-25 or 1e20 is 0 or infinite, while the standard deviation is right.
-#' They copy nothing but the result. On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`,
-#' `var`, `sd`, `prod`, `min` and `max` of integers too) return before the device has computed: the number is waited for
-#' when something looks at it, so `(x - mean(x)) / sd(x)` does not wait at all. Until then it is an ordinary number for
-#' R in every respect; failures and warnings of what was recorded come when it is looked at. The other reductions wait.
+#' Float64 sums and means are accumulated in two doubles (compensated sums) with an extended range, like base R's 80-bit
+#' sums; integer sums are exact; float32 and narrower types are accumulated in float64. The order of additions is fixed:
+#' the same elements give the same bits on every run, on the cpu device and on every card. Along margins of float32 and
+#' narrower arrays the results are rounded to float32, once, so that they remain float32 when they are combined with the
+#' array; the variance of values near 1e-25 or 1e20 is 0 or infinite there, while the standard deviation is correct.
 #'
-#' `var()` of a matrix or of two arguments is [cov()][covariance]'s; a trimmed mean runs on the host.
+#' On a GPU, `sum`, `prod`, `mean`, `var`, `sd`, `min` and `max` of floats (`mean`, `var`, `sd`, `prod`, `min` and `max`
+#' of integers too) return before the device has finished: R waits when the number is used, so `(x - mean(x)) / sd(x)`
+#' does not wait at all. Until then it is an ordinary number for R in every respect; errors and warnings of the recorded
+#' operations are raised when it is used. The other reductions wait.
 #'
-#' @param x,... Arrays; other numbers may stand among them.
+#' `var()` of a matrix or of two arguments is documented with [cov()][covariance]; a trimmed mean is computed on the
+#' host.
+#'
+#' @param x,... Arrays; ordinary numbers are allowed among them.
 #' @param y,use As in [stats::var()].
 #' @param w As in [stats::weighted.mean()].
-#' @param na.rm Whether missing values are left out.
-#' @param finite Whether infinite values are left out too.
-#' @param trim A fraction trimmed from each end; other than 0 the mean is computed on the host.
-#' @returns An R number, logical or complex, as base R gives. `range()` gives two; `var()` of a matrix an ordinary
+#' @param na.rm Whether missing values are ignored.
+#' @param finite Whether infinite values are ignored too.
+#' @param trim The fraction trimmed from each end; unless it is 0 the mean is computed on the host.
+#' @returns An R number, logical or complex, as in base R. `range()` returns two; `var()` of a matrix an ordinary
 #'   matrix.
 #' @section Errors:
-#' `verdigris_error_dtype` for complex arrays where base R refuses them; those of [gpu_compute()] for what was recorded.
+#' `verdigris_error_dtype` for complex arrays if base R refuses them; those of [gpu_compute()] for recorded operations.
 #' @examples
 #' x <- as_gpu(c(1, NA, 3), device = "cpu")
 #' sum(x, na.rm = TRUE)
@@ -192,17 +194,17 @@ setGeneric("which.min")
 
 #' Sums and means along margins
 #'
-#' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` takes in whatever
-#' was recorded in that, and goes on to what is done with the sums, so `sqrt(rowSums(x^2))` is one kernel. It runs when
-#' the values are asked for, or another sum along a margin is recorded; at once where `x` has more than 256 MiB, which
-#' would be held meanwhile. On a GPU it is queued, not waited for. Sums are accumulated as those of [sum()][reductions].
+#' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` includes the
+#' operations recorded in it and those applied to the sums, so `sqrt(rowSums(x^2))` is one kernel. It is computed when
+#' the values are needed, or when another sum along a margin is recorded; at once if `x` has more than 256 MiB, which
+#' would otherwise have to be kept. On a GPU it is queued, not waited for. Sums are accumulated as described for
+#' [sum()][reductions].
 #' @param x An array of at least two dimensions.
-#' @param na.rm Whether missing values are left out.
-#' @param dims How many dimensions count as rows.
-#' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with the names that base R
-#'   gives.
+#' @param na.rm Whether missing values are ignored.
+#' @param dims The number of dimensions that count as rows.
+#' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with base R's names.
 #' @section Errors:
-#' Base R's, for what is no matrix and for wrong `dims`; those of [gpu_compute()].
+#' Those of base R, for arguments that are not matrices and for invalid `dims`; those of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' rowSums(m)

@@ -18,18 +18,19 @@ scan_method <- function(name) {
 
 #' Cumulative sums, products and extremes
 #'
-#' [base::cumsum()] and its like, computed where the array lives, in one reading of it and of whatever was recorded in
-#' it, and one writing. On a GPU that is queued, not waited for, but for sums of whole numbers, which may overflow.
+#' [base::cumsum()] and related functions, computed on the device of the array. The array, with the operations recorded
+#' in it, is read once, and the result written once. On a GPU this is queued, not waited for, except for sums of
+#' integers, which may overflow.
 #'
-#' Base R keeps the running value of doubles in 80 bits; so does the cpu device, and CUDA devices keep 106 (sums and
-#' products) with a fixed order of additions: the same call gives the same bits on every run. float32 and narrower types
-#' run in float64.
+#' Base R keeps the running value of doubles in 80 bits; so does the cpu device. CUDA devices keep 106 bits (sums and
+#' products) and add in a fixed order: the same call gives the same bits on every run. float32 and narrower types are
+#' computed in float64.
 #' @param x An array.
-#' @returns An array of the same length and dtype; but `cumprod()` of whole numbers is float64, and `cumsum()` of those
-#'   narrower than 32 bits is int32. Of the attributes it has the names, as in base R. From the first `NA` on all are
-#'   `NA`, as from the first sum of whole numbers that overflows, which base R warns of and this does.
+#' @returns An array of the same length and dtype; but `cumprod()` of integers is float64, and `cumsum()` of integers
+#'   narrower than 32 bits is int32. Of the attributes it has the names, as in base R. All elements from the first `NA`
+#'   on are `NA`, also after an integer overflow, which raises base R's warning.
 #' @section Errors:
-#' Base R's for `cummax()` and `cummin()` of complex numbers; those of [gpu_compute()].
+#' Those of base R for `cummax()` and `cummin()` of complex numbers; those of [gpu_compute()].
 #' @examples
 #' x <- as_gpu(c(3, 1, NA, 2), device = "cpu")
 #' cumsum(x)

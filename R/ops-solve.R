@@ -146,33 +146,34 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 
 #' Solving linear systems
 #'
-#' Base R's functions for square and triangular matrices, for arrays. On a CUDA device by cuSOLVER and cuBLAS, on the
-#' cpu by R's LAPACK, which an interrupt does not end: R takes it when the routine has returned.
+#' Base R's functions for square and triangular matrices, for arrays: by cuSOLVER and cuBLAS on a CUDA device, by R's
+#' LAPACK on the cpu. R handles an interrupt when the LAPACK routine has returned.
 #'
-#' @section What is computed where:
-#' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (so `det()` too), `rcond()`,
-#' `kappa()` and `norm()` compute on the device of their array. Of complex matrices only `solve()` does.
-#' Up to 64 rows `solve()` and `chol()` of real matrices are one kernel of the package's own. `chol(pivot = TRUE)`, and
-#' whatever else they do not take, goes through the host (see option `verdigris.host_access` in [verdigris-package]).
+#' @section Where it is computed:
+#' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (hence `det()`), `rcond()`,
+#' `kappa()` and `norm()` are computed on the device of their array; for complex matrices only `solve()` is. Up to 64
+#' rows `solve()` and `chol()` of real matrices are one kernel of this package. `chol(pivot = TRUE)`, and other cases
+#' that these do not support, are computed on the host (see option `verdigris.host_access` in [verdigris-package]).
 #'
-#' Integers and logicals are computed in float64, halves in float32. `solve()` and `chol()` of narrower matrices than
-#' float64 that are singular, or next to it, in float32 are computed again in float64, and say what base R says of the
-#' values as they are stored.
+#' Integers and logicals are computed in float64, float16 and bfloat16 in float32. If a matrix narrower than float64 is
+#' singular or nearly singular in float32, `solve()` and `chol()` repeat the computation in float64, and then report
+#' what base R reports for the stored values.
 #'
-#' `solve()` finds a matrix singular where base R does: by a zero among the pivots, or by the reciprocal condition
-#' number. LAPACK estimates that number by several further solves. Here a few random right sides, solved beside yours,
-#' show that most matrices are far from that limit; LAPACK's estimate is computed for the others alone. `rcond()` has
-#' base R's arguments.
+#' `solve()` finds a matrix singular if base R does: by a zero pivot, or by the reciprocal condition number. LAPACK
+#' estimates that number by several additional solves. Here a few random right-hand sides, solved together with yours,
+#' show that most matrices are far from the limit; LAPACK's estimate is computed only for the others. `rcond()` has base
+#' R's arguments.
 #' @param a,x,r,l,z Matrices.
-#' @param b Right sides: a matrix or a vector, of the device or the host. Without one `solve()` gives the inverse.
+#' @param b Right-hand sides: a matrix or a vector, an array or an ordinary one. Without it `solve()` returns the
+#'   inverse.
 #' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these
 #'   names.
-#' @returns Arrays on the device of the matrix, as narrow among the float types as that, with base R's dimnames.
-#'   `rcond()`, `kappa()` and `norm()` give ordinary numbers, and so does `determinant()`. The device is waited for, to
-#'   learn whether the matrix is singular; by `backsolve()` and `forwardsolve()` for the diagonal.
+#' @returns Arrays on the device of the matrix, in its precision, with base R's dimnames. `rcond()`, `kappa()` and
+#'   `norm()` return ordinary numbers, and so does `determinant()`. The call waits for the device, to learn whether the
+#'   matrix is singular; `backsolve()` and `forwardsolve()` wait for the diagonal.
 #' @section Errors:
-#' Base R's, in its words, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU
-#' `verdigris_error_library` where cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Those of base R, with its messages, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a
+#' GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' a <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = "cpu")
 #' solve(a, c(1, 2))
@@ -362,7 +363,7 @@ reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) 
   d <- dim(x)
   if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) &&
     !...length()) {
-    return(reciprocal_condition(qr.R(qr(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
+    return(reciprocal_condition(qr.R(qr.gpu_array(if (d[1L] < d[2L]) t(x) else x)), norm, FALSE))
   }
   n <- order_of(x)
   if (is.null(n) || is.complex(x) || !is.null(more) || ...length() || !(isTRUE(triangular) || isFALSE(triangular))) {
@@ -401,7 +402,7 @@ kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
   }
   # what base R looks at is the triangle, which is small
   d <- dim(z)
-  decomposition <- qr(if (d[1L] < d[2L]) t(z) else z)
+  decomposition <- qr.gpu_array(if (d[1L] < d[2L]) t(z) else z)
   decomposition$qr <- collect(qr.R(decomposition))
   call_base(kappa.qr, list(structure(unclass(decomposition), class = "qr"), exact = FALSE))
 }

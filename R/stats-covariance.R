@@ -2,15 +2,15 @@
 
 #' Covariances and correlations
 #'
-#' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred on the device, and multiplied there, for `use`
-#' of `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and Pearson's and Spearman's methods;
-#' `cov.wt()` by base R's own operations. All is computed in float64, also of float32 and narrower arrays. Kendall's
-#' method and `"pairwise.complete.obs"` run on the host, and so does everything on the cpu device.
-#' @param x,y Matrices, or vectors of one length.
+#' [stats::var()], [stats::cov()] and [stats::cor()] of arrays: centred and multiplied on the device, for `use` of
+#' `"everything"`, `"all.obs"`, `"complete.obs"` and `"na.or.complete"` and for Pearson's and Spearman's methods;
+#' `cov.wt()` uses base R's own code. All types are computed in float64. Kendall's method and `"pairwise.complete.obs"`
+#' are computed on the host; on the cpu device everything is computed by base R.
+#' @param x,y Matrices, or vectors of the same length.
 #' @param use,method As in [stats::cor()].
-#' @returns An ordinary number or matrix, as base R gives. The device is waited for.
+#' @returns An ordinary number or matrix, as in base R. The call waits for the device.
 #' @section Errors:
-#' Base R's, in its words; those of [matmult].
+#' Those of base R, with its messages; those of [matmult].
 #' @examples
 #' m <- as_gpu(cbind(a = c(1, 2, 4), b = c(3, 1, 2)), device = "cpu")
 #' cov(m)
@@ -128,13 +128,13 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 
 #' Histograms
 #'
-#' [graphics::hist()] of an array: the bins are counted on the device, and only their counts come to the host. Breaks
-#' that are a function, or the name of another rule than Sturges', are found on the host.
-#' @param x An array of finite numbers; others are left out.
+#' [graphics::hist()] of an array: elements are counted per bin on the device, and only the counts are copied to the
+#' host. Breaks given by a function, or by the name of a rule other than Sturges', are computed on the host.
+#' @param x An array of finite numbers; others are ignored.
 #' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
-#' @returns An object of class `histogram`, invisibly where it is drawn. The device is waited for.
+#' @returns An object of class `histogram`, invisibly if it is drawn. The call waits for the device.
 #' @section Errors:
-#' Base R's, in its words.
+#' Those of base R, with its messages.
 #' @examples
 #' hist(as_gpu(c(1, 2, 2, 3, 5), device = "cpu"), plot = FALSE)$counts
 #' @name histogram

@@ -2,14 +2,14 @@
 
 #' Distances between rows
 #'
-#' [stats::dist()] of an array: the rows are compared in pairs on the device, as views that repeat, in one kernel for
-#' each block of rows; nothing of the size of all pairs times all columns is stored. On the host run matrices in which
-#' something is missing or infinite, the binary distance, and everything on the cpu device.
+#' [stats::dist()] of an array: pairs of rows are compared on the device, as repeating views, in one kernel for each
+#' block of rows; no intermediate result has the size of all pairs times all columns. Matrices with missing or infinite
+#' values and the binary distance are computed on the host, as is everything on the cpu device.
 #' @param x A matrix.
 #' @param method,diag,upper,p As in [stats::dist()].
-#' @returns An ordinary object of class `dist`. The device is waited for.
+#' @returns An ordinary object of class `dist`. The call waits for the device.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_memory`.
+#' Those of base R, with its messages; `verdigris_error_memory`.
 #' @examples
 #' dist(as_gpu(matrix(c(0, 3, 0, 4), 2), device = "cpu"))
 #' @name distance

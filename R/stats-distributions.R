@@ -8,21 +8,21 @@
 #' on every device to the last bit.
 #'
 #' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson
-#' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion where fewer than 10 are expected; the others by
-#' inversion or from a normal. Which are not base R's, so that the numbers of one seed are others.
-#' @param n How many, or a vector whose length says so.
-#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as base R's
-#'   function has them: numbers or arrays, recycled, and no longer than `n`.
-#' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R gives integers). Draws are made in
-#'   float64 and rounded; log-normal, Weibull, Cauchy and logistic ones go on from draws of [gpu_rnorm()], [gpu_rexp()]
-#'   and [gpu_runif()] of the dtype.
-#' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
-#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, but of counts whose parameters
-#'   are arrays: whether they fit in integers is asked of the largest (or smallest) parameter. Where parameters have no
-#'   distribution the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed.
+#' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion if the expected count is below 10; the others by
+#' inversion or from a normal. Base R uses other algorithms, so a seed gives different numbers there.
+#' @param n The number of draws, or a vector whose length is that number.
+#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as in base R:
+#'   numbers or arrays, recycled, and no longer than `n`.
+#' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R returns integers). Draws are
+#'   computed in float64 and rounded; log-normal, Weibull, Cauchy and logistic draws are computed from draws of
+#'   [gpu_rnorm()], [gpu_rexp()] and [gpu_runif()] in the dtype.
+#' @param device The device; by default that of the parameters, else the current one (see [gpu_use()]).
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, except for counts whose
+#'   parameters are arrays: the largest (or smallest) parameter decides whether they fit in integers. If the parameters
+#'   are invalid, the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong `n` or a parameter that is no number; `verdigris_error_dtype`,
-#' `verdigris_error_device`; base R's where it refuses two arguments together.
+#' `verdigris_error_argument` for an invalid `n` or a parameter that is not numeric; `verdigris_error_dtype`,
+#' `verdigris_error_device`; base R's errors for combinations of arguments that it refuses.
 #' @seealso [gpu_rnorm()], [gpu_sample()], [gpu_rmvnorm()].
 #' @examples
 #' set.seed(1)
@@ -163,16 +163,16 @@ gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
 
 #' Random numbers from a multivariate normal distribution
 #'
-#' @param n How many draws.
+#' @param n The number of draws.
 #' @param mean The means, a vector of length `d`; 0 by default.
-#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read on the host, which
-#'   factors it.
+#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read and factored on the
+#'   host.
 #' @param dtype,device As for [gpu_rnorm()].
-#' @returns A matrix of `n` rows and `d` columns, an array on the device: normals times a root of `sigma`, plus the
-#'   means. The product is the device's own, so that its last bits differ between devices. Columns have the names that
-#'   `sigma` has for them, else those of `mean`.
+#' @returns A matrix of `n` rows and `d` columns, an array on the device: normal draws times a root of `sigma`, plus the
+#'   means. The product is computed by the device's library, so the last bits differ between devices. The column names
+#'   are those of `sigma`, else those of `mean`.
 #' @section Errors:
-#' `verdigris_error_argument` for a `sigma` that is no covariance matrix, or a `mean` of another length.
+#' `verdigris_error_argument` if `sigma` is not a covariance matrix, or `mean` has another length.
 #' @examples
 #' set.seed(1)
 #' sigma <- matrix(c(2, 1, 1, 3), 2)

@@ -17,22 +17,23 @@ count_of <- function(n) {
 #' `gpu_runif()`, `gpu_rnorm()` and `gpu_rexp()` record draws that are computed when they are used, inside the kernel
 #' that uses them: `mean(gpu_rnorm(1e9) > 1.96)` allocates nothing.
 #'
-#' Each call takes a key from R's generator, so that [set.seed()] decides; element `i` is then a function of the key and
-#' `i` (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on every device, to the last bit.
-#' Uniforms have 53 bits (24 where they are drawn in float32) and are never 0 or 1, in narrower dtypes either (a scaled
-#' draw may round to `min` or `max`); normals are made in pairs of neighbours (Box and Muller 1958), and reach to 8.6
-#' standard deviations (6.7 in float32).
-#' @param n How many, or a vector whose length says so.
+#' Each call takes a key from R's generator, so that [set.seed()] determines the draws; element `i` is a function of the
+#' key and `i` (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on every device, to the
+#' last bit. Uniform draws have 53 bits (24 if they are drawn in float32) and are never 0 or 1, in narrower dtypes
+#' either (a scaled draw may round to `min` or `max`); normal draws are made in pairs (Box and Muller 1958), and reach
+#' to 8.6 standard deviations (6.7 in float32).
+#' @param n The number of draws, or a vector whose length is that number.
 #' @param min,max Limits.
-#' @param mean,sd Of the normal distribution. All parameters are numbers or arrays, recycled.
-#' @param rate Of the exponential distribution: 1 over its mean.
-#' @param dtype `"float64"` (default, or what option `verdigris.dtype` says), `"float32"`, `"float16"` or `"bfloat16"`. All but float64 are drawn and scaled in
-#'   float32, and are other numbers than float64's.
-#' @param device Where; by default the device of the parameters, else the current one (see [gpu_use()]).
-#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for. Where parameters have no
-#'   distribution the draw is NaN, with base R's warning "NAs produced" when it is computed.
+#' @param mean,sd Mean and standard deviation of the normal distribution. All parameters are numbers or arrays,
+#'   recycled.
+#' @param rate Rate of the exponential distribution: 1 over its mean.
+#' @param dtype `"float64"` (the default, unless option `verdigris.dtype` sets another), `"float32"`, `"float16"` or
+#'   `"bfloat16"`. All but float64 are drawn and scaled in float32, and differ from the float64 numbers.
+#' @param device The device; by default that of the parameters, else the current one (see [gpu_use()]).
+#' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for. If the parameters are invalid,
+#'   the draw is NaN, with base R's warning "NAs produced" when it is computed.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong `n`; `verdigris_error_dtype`, `verdigris_error_device`.
+#' `verdigris_error_argument` for an invalid `n`; `verdigris_error_dtype`, `verdigris_error_device`.
 #' @seealso [gpu_rgamma()] and other distributions, [gpu_sample()].
 #' @examples
 #' set.seed(1)

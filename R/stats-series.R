@@ -2,15 +2,15 @@
 
 #' Differences and time series
 #'
-#' `diff()` works on the device; of a time series it keeps the time. `time()` and `cycle()` give ordinary time series
-#' and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` run on the host. `window()` and
-#' `lag()` give arrays.
+#' `diff()` is computed on the device; a time series keeps its time attributes. `time()` and `cycle()` return ordinary
+#' time series and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` are computed on the
+#' host. `window()` and `lag()` return arrays.
 #' @param x An array.
 #' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
-#' @returns `diff()`: an array on the device of `x`; what is recorded in `x` is computed first. `diffinv()`,
-#'   `kernapply()` and `toeplitz()`: arrays. The others: what base R gives.
+#' @returns `diff()`: an array on the device of `x`; operations recorded in `x` are computed first. `diffinv()`,
+#'   `kernapply()` and `toeplitz()`: arrays. The others: base R's results.
 #' @section Errors:
-#' Base R's, in its words.
+#' Those of base R, with its messages.
 #' @examples
 #' x <- as_gpu(ts(c(1, 4, 9, 16), start = 2020), device = "cpu")
 #' diff(x)

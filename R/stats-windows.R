@@ -2,24 +2,25 @@
 
 #' Moving windows
 #'
-#' `gpu_roll()` gives the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()] of
-#' an array gives a view of its windows, which takes no memory. [stats::filter()] runs convolutions on the device.
+#' `gpu_roll()` computes the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()]
+#' of an array returns a view of its windows, which takes no memory. [stats::filter()] computes convolutions on the
+#' device.
 #'
-#' A window's sum is made of sums of windows half as wide, so that `gpu_roll()` reads the array about `2 * log2(k)`
-#' times, and an `NA` or infinite element spoils only the windows that it is in, as in a sum of each.
+#' A window's sum is the sum of two windows of half its width, so `gpu_roll()` reads the array about `2 * log2(k)`
+#' times, and an `NA` or infinite element affects only the windows that contain it, as if each were summed separately.
 #' @param x An array: a vector, or a matrix for `embed()`.
-#' @param k How many elements a window has.
-#' @param f What is computed of each: `"sum"`, `"mean"`, `"min"` or `"max"`.
-#' @param align Which element of the window its value stands at: the last (`"right"`), the first or the middle one (left
-#'   of the middle where `k` is even).
-#' @param fill What stands where a window would leave the array; `NULL` leaves these places out.
+#' @param k The number of elements in a window.
+#' @param f The statistic of each window: `"sum"`, `"mean"`, `"min"` or `"max"`.
+#' @param align The position of a window's value: at its last element (`"right"`), its first or its middle one (left of
+#'   the middle if `k` is even).
+#' @param fill The value at positions where a window would extend beyond the array; `NULL` omits these positions.
 #' @param dimension,filter,method,sides,circular,init As in [stats::embed()] and [stats::filter()]; recursive filters,
-#'   and those of matrices, run on the host.
-#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or of `length(x) - k + 1` elements with
-#'   `fill = NULL`; double, but for `"min"` and `"max"` of integers. `embed()` and `filter()`: what base R gives, as an
-#'   array. Nothing is waited for.
+#'   and filters of matrices, are computed on the host.
+#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or with `length(x) - k + 1` elements if
+#'   `fill = NULL`; double, except for `"min"` and `"max"` of integers. `embed()` and `filter()`: base R's results, as
+#'   arrays. The call does not wait.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong `k` or `fill`; base R's, in its words.
+#' `verdigris_error_argument` for an invalid `k` or `fill`; those of base R, with its messages.
 #' @examples
 #' x <- as_gpu(c(1, 3, 2, 5, 4), device = "cpu")
 #' gpu_roll(x, 3, "mean")

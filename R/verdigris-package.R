@@ -1,77 +1,75 @@
 #' verdigris: arrays on NVIDIA GPUs that are R vectors
 #'
-#' [as_gpu()] moves a vector, matrix or array to a device. The result is an R vector of the same type
-#' whose data live there: operators and functions of base R that have a method work on the device,
-#' everything else reads the data as usual, only slower. `as.vector()`, `as.matrix()` and so on bring a
-#' plain R vector back.
+#' [as_gpu()] moves a vector, matrix or array to a device. The result is an R vector of the same type whose data are
+#' stored there: operators and functions of base R that have a method are computed on the device; all other functions
+#' read the data on the host, as usual but more slowly. `as.vector()`, `as.matrix()` and so on return an ordinary R
+#' vector.
 #'
 #' # Options
 #'
-#' - `verdigris.host_access`: what happens when a function that has no code for arrays reads one, which copies it to the
-#'   host: code of other packages, and what this package leaves to base R. `"inform"` (the default) says so for arrays
-#'   above a million elements, once for each function that the user called; `"allow"` says nothing; `"error"` refuses,
-#'   for arrays of more than one element. What is copied on purpose is no such read: `as.vector(x)`, `collect(x)`,
-#'   `print(x)`, saving. Nor is what base R computes for the cpu device.
+#' - `verdigris.host_access`: what happens if a function without code for arrays reads one, which copies it to the host:
+#'   code of other packages, and functions that this package leaves to base R. `"inform"` (the default) reports this for
+#'   arrays of more than a million elements, once for each function called by the user; `"allow"` is silent; `"error"`
+#'   refuses, for arrays of more than one element. Explicit copies do not count: `as.vector(x)`, `collect(x)`,
+#'   `print(x)`, saving. Neither do base R's computations for the cpu device.
 #'
-#' - `verdigris.device`: the device of arrays that name none, unless [gpu_use()] has chosen one.
-#' - `verdigris.dtype`: what arrays are made of R's doubles, by [as_gpu()], [gpu_full()] and its like and by draws, where
-#'   no dtype is named: `"float64"` (the default) or `"float32"`; complex numbers become `"complex64"` then. Most GPUs
-#'   compute float64 at 1/64 of the rate of float32. It says how arrays are made, as `torch.set_default_dtype()` does;
-#'   operations go by the types of their arrays: a float64 array stays one, numbers of R beside a float32 array are
-#'   rounded to it, and what is computed of integers where base R gives doubles (`as_gpu(1:3) / 2L`) is float64.
-#' - `verdigris.memory_limit`: what arrays may hold on a device, in bytes or as a fraction (up to 1) of its memory; a
-#'   vector with names such as `c(cpu = 4e9, cuda = 0.5)` for several. Beyond it, as beyond the device's memory, garbage
-#'   is collected and arrays are moved to the host, and then there is an error.
-#' - `verdigris.pinned_limit`: how much host memory may be page-locked for transfers, in bytes or as a fraction of the
-#'   machine's; a quarter by default.
-#' - `verdigris.transfer_threads`: how many threads copy to and from a GPU; by default as many as there are cores, up to
-#'   8 for copies, 12 where they convert, and 16 for reads.
+#' - `verdigris.device`: the default device for new arrays, unless [gpu_use()] has chosen one.
+#' - `verdigris.dtype`: the default dtype of arrays made from R's doubles, by [as_gpu()], [gpu_full()] and related
+#'   functions and by random draws: `"float64"` (the default) or `"float32"`, which also makes complex numbers
+#'   `"complex64"`. Most GPUs compute float64 at 1/64 of the rate of float32. The option affects the creation of arrays
+#'   only, like `torch.set_default_dtype()`; operations depend on the types of their arrays: a float64 array remains
+#'   float64, R numbers combined with a float32 array are rounded to float32, and operations on integers for which base
+#'   R returns doubles (`as_gpu(1:3) / 2L`) return float64.
+#' - `verdigris.memory_limit`: the most memory that arrays may use on a device, in bytes or as a fraction (up to 1) of
+#'   its memory; a named vector such as `c(cpu = 4e9, cuda = 0.5)` for several devices. Beyond it, as beyond the
+#'   device's memory, garbage is collected and arrays are moved to the host; if that does not suffice, it is an error.
+#' - `verdigris.pinned_limit`: the most host memory that may be page-locked for transfers, in bytes or as a fraction of
+#'   the machine's; a quarter by default.
+#' - `verdigris.transfer_threads`: the number of threads that copy to and from a GPU; by default as many as there are
+#'   cores, up to 8 for copies, 12 for copies with conversion, and 16 for reads.
 #' - `verdigris.cuda_path`: folders (or files) in which CUDA's libraries are searched first.
-#' - `verdigris.cache_dir`: where compiled kernels are kept between sessions; `NA` keeps none. Read when the
-#'   package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.
-#'
-#' - `verdigris.cache_size`: bytes of compiled kernels to keep there, 256 MB by default; what was not used for longest
-#'   is removed. Read when the package is loaded.
+#' - `verdigris.cache_dir`: the folder in which compiled kernels are kept between sessions; `NA` keeps none. Read when
+#'   the package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.
+#' - `verdigris.cache_size`: the size limit of that folder in bytes, 256 MB by default; the least recently used kernels
+#'   are removed. Read when the package is loaded.
 #' - `verdigris.tier`: how expressions are computed on a GPU. `"auto"` (the default) interprets a new expression of
-#'   plain arithmetic, of uniform and normal draws at once, a reduction or scan of it too, while NVRTC compiles its
-#'   kernel in the background; other new expressions wait for NVRTC.
-#'   Without NVRTC all is interpreted, so that everything but [gpu_kernel()] works. `"compiled"` always waits for NVRTC;
-#'   `"interpreted"` never compiles. The values are the same in all of them where NVRTC is there. A compilation under
-#'   way is waited for when R ends. Read when the package is loaded; the environment variable `VERDIGRIS_TIER` is the
-#'   default.
+#'   plain arithmetic or of uniform and normal draws at once, also inside a reduction or scan, while NVRTC compiles its
+#'   kernel in the background; other new expressions wait for NVRTC. Without NVRTC all expressions are interpreted, so
+#'   everything except [gpu_kernel()] works. `"compiled"` always waits for NVRTC; `"interpreted"` never compiles. If
+#'   NVRTC is installed, the values are the same in all of them. R waits at its end for a compilation in progress. Read
+#'   when the package is loaded; the environment variable `VERDIGRIS_TIER` is the default.
 #'
-#' - `verdigris.preload`: whether the usual kernels, and after a second of quiet cuBLAS and cuSOLVER, are loaded in the
-#'   background once a GPU is in use (`TRUE`, the default), so that the first expression, product or factorisation does
-#'   not wait for them. Read when the package is loaded.
+#' - `verdigris.preload`: whether the usual kernels, and after a second of inactivity cuBLAS and cuSOLVER, are loaded in
+#'   the background once a GPU is in use (`TRUE`, the default), so that the first expression, product or factorisation
+#'   does not wait for them. Read when the package is loaded.
 #'
-#' - `verdigris.matmul_precision`: what float32 factors may be rounded to on the way into a matrix product on a GPU:
-#'   `"float32"` (the default: they are not), `"tf32"` or `"bfloat16"`; see [matmult].
+#' - `verdigris.matmul_precision`: the precision to which float32 factors may be rounded in a matrix product on a GPU:
+#'   `"float32"` (the default: no rounding), `"tf32"` or `"bfloat16"`; see [matmult].
 #'
 #' - `verdigris.debug`: whether each launch on a GPU is waited for and checked, so that an error names the kernel that
-#'   made it. Looked at when a kernel of [gpu_kernel()] is called; slow.
+#'   caused it. Read when a kernel of [gpu_kernel()] is called; slow.
 #'
-#' A value that means nothing is an error of class `verdigris_error_argument` that names the option, where the option is
-#' first looked at; what was asked for is not done. Of those that are read when the package is loaded, that is the first
-#' use of a GPU, and [library()] says it too; they are read again until they are right.
+#' An invalid value is an error of class `verdigris_error_argument` that names the option, raised when the option is
+#' first read; the operation is not carried out. Options that are read when the package is loaded raise it at the first
+#' use of a GPU, and [library()] reports it too; they are read again until they are valid.
 #'
-#' Where kernels are launched closely one after the other, a thread of the package's does it while R goes on; what else
-#' is asked of the GPU comes behind them as ever. It looks for more for 0.1 ms before it sleeps. With fewer than four
-#' processors there is none. The same launch is handed to the driver as a graph of one kernel from the 17th time on. The
-#' environment variable `VERDIGRIS_SUBMIT=never` does without both.
+#' If kernels are launched in quick succession, a thread of this package launches them while R continues; later GPU
+#' calls are kept in order. The thread polls for 0.1 ms before it sleeps. On machines with fewer than four processors it
+#' is not used. A launch that is repeated is submitted as a CUDA graph of one kernel from the 17th time on. The
+#' environment variable `VERDIGRIS_SUBMIT=never` disables both.
 #'
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`, `capture`, `chunk`,
 #' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
-#' The element `detail` of a condition holds longer text, such as a compiler's log; of one about a source, `source`
-#' holds that, and `log` is the same as `detail`.
+#' The element `detail` of a condition contains longer text, such as a compiler's log; an error in a source has the
+#' source as `source`, and `log`, which equals `detail`.
 #'
-#' Warnings are base R's, and are signalled when values are computed. An operation that may warn is computed at once
-#' where a handler of the user's code would take its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with
-#' `options(warn = 2)`; under `suppressWarnings()` it stays silent. Handlers of frontends such as knitr do not count.
-#' Warnings of integers beyond 2^53 that doubles do not hold also have class `verdigris_warning_precision` (see
+#' Warnings are base R's, and are signalled when values are computed. An operation that may warn is computed at once if
+#' a handler of the user's code would catch its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with
+#' `options(warn = 2)`; under `suppressWarnings()` it is silent. Handlers of frontends such as knitr do not count.
+#' Warnings about integers beyond 2^53 that doubles cannot represent also have class `verdigris_warning_precision` (see
 #' [elementwise]).
-#'
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
 #' @importFrom methods setGeneric setMethod setOldClass show

@@ -57,4 +57,7 @@ test_that("other types and shapes, and wrong calls, are base R's", {
   expect_composed_same(run)
   expect_true(is_gpu(max.col(gpu(matrix(1:4, 2)), "first")))
   expect_identical(max.col(matrix(1:4, 2), "first"), c(2L, 2L))
+  # its dots take nothing
+  for (m in list(matrix(1:4, 2), gpu(matrix(1:4, 2)))) expect_error(max.col(m, nosuch = 2), "unused argument (nosuch = 2)",
+    fixed = TRUE)
 })

@@ -47,6 +47,17 @@ test_that("every export and every help page stands in the reference index", {
   expect_identical(setdiff(own, entries), character())
 })
 
+test_that("R CMD check takes no exported function for an S3 method, but max.col() before R 4.5", {
+  # in another process, since it detaches the package
+  code <- "cat(format(tools::checkS3methods('verdigris')), sep = '\\n')"
+  out <- withr::with_envvar(c(`_R_CHECK_S3_METHODS_SHOW_POSSIBLE_ISSUES_` = "TRUE"), system2(file.path(R.home("bin"),
+    "Rscript"), c("--vanilla", "-e", shQuote(code)), stdout = TRUE, stderr = FALSE))
+  known <- if (getRversion() < "4.5.0") {
+    c("Found the following apparent S3 methods exported but not registered:", "  max.col")
+  }
+  expect_identical(out, as.character(known))
+})
+
 # ---- documents of the checkout -----------------------------------------------------------------------
 
 in_checkout <- function() skip_if(!file.exists(file.path(root, "ARCHITECTURE.md")), "not in a checkout")
