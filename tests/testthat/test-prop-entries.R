@@ -26,7 +26,7 @@ test_that("an argument of a wrong type is refused by its name", {
   expect_match(refused("as_strided", x, 1, 0.5, 0), "`strides` must be whole numbers", fixed = TRUE)
   expect_match(refused("full", 1:2, 1, NULL, "cpu"), "`value` must be one number, not an integer vector", fixed = TRUE)
   expect_match(refused("full", 1, NA, NULL, "cpu"), "`dim` must be one whole number", fixed = TRUE)
-  expect_match(refused("multiply", x, x, 1, c(0, 0)), "`sizes` must be 3 sizes", fixed = TRUE)
+  expect_match(refused("multiply_batched", x, x, 1, c(0, 0)), "`sizes` must be 6 sizes", fixed = TRUE)
   expect_match(refused("svd", x, c(2, 1), NA, FALSE, FALSE), "`vectors` must be TRUE or FALSE, not NA", fixed = TRUE)
   expect_match(refused("reduce", "sum", x, NA), "`na.rm` must be TRUE or FALSE, not NA", fixed = TRUE)
 })
