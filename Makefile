@@ -22,7 +22,7 @@ help:
 	@echo "make guard-bounds      make those the bounds"
 	@echo "make lint              formatting, clippy, documentation up to date, lines of at most 120 columns"
 	@echo "make document          write man/ and NAMESPACE"
-	@echo "make site              the site, into build/site (pkgdown)"
+	@echo "make site              the site, into build/site (pkgdown), and a look at it"
 	@echo "make bench             the cpu device against base R; bench/run.sh compares GPU libraries"
 	@echo "make dist              the release tarball, crates included, in build/"
 	@echo "make check             R CMD check --as-cran of that tarball, and its installation offline"

@@ -79,11 +79,11 @@ refuse <- function(x, call = parent.frame(), argument = "x") {
   } else if (is.null(x)) {
     "Use `numeric()` for an empty array."
   } else if (is.function(x) || is.environment(x) || is.language(x)) {
-    "Arrays are made of numbers."
+    "Arrays hold numbers."
   } else if (is.list(x)) {
     "Use `unlist(x)`, or `lapply(x, as_gpu)` for an array of each element."
   } else {
-    "Use `as.numeric(x)` or `unclass(x)` where its numbers are what you mean."
+    "Use `as.numeric(x)` or `unclass(x)` to take its numbers."
   }
   stop_verdigris(
     "dtype", sprintf("`%s` must be a double, integer, logical or complex vector, not %s.", argument, describe(x)),

@@ -43,7 +43,7 @@ compute_several <- function(..., out, call) {
   if (!length(arrays)) abort_argument("...", "at least one array", NULL)
   for (x in arrays) if (!is_gpu(x)) abort_argument("...", "GPU arrays", x)
   if (!is.null(out)) {
-    if (length(arrays) > 1L) abort_argument("...", "one array where `out` is given", arrays)
+    if (length(arrays) > 1L) abort_argument("...", "one array if `out` is given", arrays)
     return(.Call(C_compute_into, ..1, out, call))
   }
   .Call(C_compute, arrays)

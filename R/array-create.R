@@ -62,7 +62,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
     if (is.null(by)) by <- if (is.null(to)) 1 else if (n > 1) (to - from) / (n - 1) else 0
   } else {
     if (is.null(by)) by <- if (from <= to) 1 else -1
-    if (by == 0 && from != to || (to - from) * by < 0) stop_verdigris("argument", "`by` leads away from `to`.")
+    if (by == 0 && from != to || (to - from) * by < 0) stop_verdigris("argument", "`by` has the wrong sign.")
     n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
   }
   # integers where base R gives them: from:to, and steps of integers

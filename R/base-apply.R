@@ -294,7 +294,7 @@ Map <- interposed("Map", quote(.ours$is_mapped(f, list(...))), mapply_arrays(mat
   class = c("gpu_array", "gpu_function"), arguments = c("f", "...")
 )
 
-# Whether a function of gpu_compile() is called, or an array is among what is walked over.
+# Whether a function made by gpu_compile() is called, or an array is among what is walked over.
 is_mapped <- function(f, parts) is_compiled(f) || any(vapply(parts, is_gpu, NA))
 is_compiled <- function(f) !missing(f) && is.object(f) && inherits(f, "gpu_function")
 

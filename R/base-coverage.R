@@ -41,10 +41,10 @@ coverage_sections <- function(file) {
     "Through the host, with an array as result" = table$where == "host" & table$result == "array",
     "Through the host, with an R value as result" = table$where == "host" & table$result == "R",
     "Refused" = table$where == "refused",
-    "Another answer than for an ordinary vector" = table$note == "another value"
+    "Different result than for an ordinary vector" = table$note == "another value"
   )
   remarks <- c("Refused" = "Call these with `collect(x)`.",
-    "Another answer than for an ordinary vector" = "These say of an array what it is.")
+    "Different result than for an ordinary vector" = "These functions describe an array as an object.")
   unlist(lapply(names(kinds), function(title) {
     lists <- vapply(c("base", "stats"), function(package) {
       names <- table$name[kinds[[title]] & table$package == package]

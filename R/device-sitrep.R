@@ -105,7 +105,7 @@ to_do <- function(driver, devices, libraries, problem, around) {
   }
   if (around$container && !isTRUE(driver$broken)) {
     return(if (around$gpu) {
-      "Do this: start the container with `--gpus all`; its host has an NVIDIA GPU, which it does not show."
+      "Do this: start the container with `--gpus all`; its host has an NVIDIA GPU that is not visible inside."
     } else {
       paste("No NVIDIA GPU in this container: everything runs on the cpu device, nothing to do; if its host has one,",
         "start the container with `--gpus all`.")
@@ -216,7 +216,7 @@ cache_message <- function() {
 }
 
 cache_remedy <- function(path) {
-  sprintf("Make it yours alone: `Sys.chmod(%s, \"700\")`; or name another: option `verdigris.cache_dir`.",
+  sprintf("Make it private: `Sys.chmod(%s, \"700\")`; or choose another folder: option `verdigris.cache_dir`.",
     deparse(path))
 }
 

@@ -68,7 +68,7 @@ current_streams <- new.env(parent = emptyenv())
 # Makes a stream the current one of its device. Returns what brings the one before back.
 select_stream <- function(stream, call = parent.frame()) {
   if (!is.null(stream) && !inherits(stream, "gpu_stream"))
-    abort_argument("stream", "a stream of gpu_stream(), or NULL", stream, call)
+    abort_argument("stream", "a stream made by gpu_stream(), or NULL", stream, call)
   device <- .Call(C_stream_select, stream, NULL)
   before <- current_streams[[device]]
   assign(device, stream, envir = current_streams)

@@ -80,7 +80,7 @@ as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) .Ext
 as_dlpack_other <- function(x, versioned, stream, writable) {
   if (inherits(x, "torch_tensor")) return(.Call(C_dlpack_export, as_gpu(x), versioned, stream, writable))
   if (is.logical(x) && !is.object(x)) {
-    if (writable) stop_verdigris("argument", "An ordinary R vector cannot be given out to be written to.",
+    if (writable) stop_verdigris("argument", "An ordinary R vector cannot be exported as writable.",
       call = parent.frame())
     return(.Call(C_dlpack_export, as_gpu(x, device = "cpu"), versioned, stream, FALSE))
   }

@@ -47,11 +47,11 @@ gpu_save <- function(x, path, metadata = NULL) {
   tensors <- names(x)
   if (is.null(tensors) && length(x) == 0L) tensors <- character()
   if (is.null(tensors) || anyNA(tensors) || !all(nzchar(tensors))) {
-    stop_verdigris("argument", "Each element of `x` must have a name, which the file calls it by.",
+    stop_verdigris("argument", "Each element of `x` must have a name, which is stored in the file.",
       "Use `list(weights = w, bias = b)`.")
   }
   if (!is.null(metadata) && !(is.character(metadata) && !is.null(names(metadata)) && !anyNA(metadata))) {
-    abort_argument("metadata", "a character vector with names", metadata)
+    abort_argument("metadata", "a named character vector", metadata)
   }
   for (k in seq_along(x)) {
     element <- x[[k]]
@@ -104,7 +104,7 @@ with_saved <- function(array, saved) {
   kept <- kept[!vapply(kept, is.null, NA)]
   if (!length(setdiff(names(kept), "dim")) && identical(kept$dim, dim(array))) return(array)
   tryCatch(with_attributes(array, kept), error = function(e) {
-    warning("The attributes that the file has for a tensor do not fit it: ", conditionMessage(e), call. = FALSE)
+    warning("The attributes stored in the file do not fit their tensor: ", conditionMessage(e), call. = FALSE)
     array
   })
 }

@@ -92,7 +92,7 @@ gpu_from_pointer <- function(address, dim, dtype, strides = NULL, device = NULL,
   }
   if (is.null(owner) && typeof(address) == "externalptr") owner <- address
   if (missing(dtype) || is.null(dtype))
-    stop_verdigris("argument", "`dtype` must be named: an address does not say what lies there.")
+    stop_verdigris("argument", "`dtype` must be given: an address does not imply a type.")
   if (!is.null(on_free) && !is.function(on_free)) abort_argument("on_free", "NULL or a function", on_free)
   dim <- as_extents(dim)
   if (!is.null(strides)) strides <- as_strides(strides, dim)
@@ -160,8 +160,8 @@ call_on_free <- function(on_free, unused) {
 gpu_array_interface <- function(x, stream = NULL) {
   if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
   if (gpu_dtype(x) == "bool8" && anyNA(x)) {
-    stop_verdigris("dtype", "A logical array with NA cannot leave as bools.",
-      "Replace the NAs, or give `gpu_cast(x, \"int32\")`.")
+    stop_verdigris("dtype", "A logical array with NA cannot be exported as bool.",
+      "Replace the NAs, or export `gpu_cast(x, \"int32\")`.")
   }
   typestr <- .Call(C_typestr, gpu_dtype(x), FALSE)
   found <- gpu_pointer(x, writable = TRUE, stream = stream)
@@ -185,7 +185,7 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   version <- interface$version
   if (!is.numeric(version) || length(version) != 1L || is.na(version) || !version %in% 2:3)
     wrong("must be of version 3 (or 2)")
-  if (!is.null(interface$mask)) wrong("has a mask, which arrays do not have: `NA` is among their values")
+  if (!is.null(interface$mask)) wrong("has a mask; arrays have none and store `NA` as a value")
   data <- as.list(interface$data)
   if (length(data) != 2L) wrong("must have the address and the read-only flag as `data`")
   dtype <- .Call(C_typestr, interface$typestr, TRUE)
@@ -197,11 +197,11 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   strides <- interface$strides
   if (!is.null(strides)) {
     strides <- as.double(unlist(strides))
-    if (length(strides) != length(shape)) stop_verdigris("shape", "`interface` has not as many strides as extents.")
+    if (length(strides) != length(shape)) stop_verdigris("shape", "`interface` must have as many strides as extents.")
     strides <- strides / element_bytes(interface$typestr)
     if (anyNA(strides) || any(strides %% 1 != 0)) {
-      stop_verdigris("shape", "Strides in `interface` must be whole elements apart.",
-        "Copy the data before they are given out.")
+      stop_verdigris("shape", "Strides in `interface` must be multiples of the element size.",
+        "Copy the data before they are exported.")
     }
   } else {
     # row after row, as these interfaces have it
@@ -211,7 +211,7 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
   if (is.null(device)) device <- if ("stream" %in% names(interface)) "cuda" else attr(interface, "device")
   if (!is.null(attr(interface, "device")) && identical(device, "cuda")) device <- attr(interface, "device")
   if (identical(interface$stream, 0L) || identical(interface$stream, 0))
-    wrong("has stream 0, which the interface forbids: it could mean two streams")
+    wrong("has stream 0, which the interface forbids because it is ambiguous")
   .Call(C_from_pointer, data[[1L]], dim, dtype, strides, device, owner, on_free, isTRUE(data[[2L]]))
 }
 

@@ -95,9 +95,9 @@ take_from_python <- function(x, call = parent.frame()) {
   })
   if (is.null(taken)) {
     refuse(
-      sprintf("Expected a Python object with `__dlpack__`, or a capsule that was not used, not one of type %s.",
+      sprintf("Expected a Python object with `__dlpack__`, or an unused capsule, not an object of type %s.",
         class(x)[[1]]),
-      "Make an array of it in Python first, such as by `numpy.asarray(x)`."
+      "Convert it in Python first, for example by `numpy.asarray(x)`."
     )
   }
   .Call(C_dlpack_capsule, taken[[1]], taken[[2]])

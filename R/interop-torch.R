@@ -98,7 +98,7 @@ start_torch <- function(call = parent.frame()) {
   )
   if (!is.null(problem)) {
     fail(
-      sprintf("%s %s.", version, sub("[.]$", "", problem)), "Use `torch::install_torch()`, and start R again.",
+      sprintf("%s %s.", version, sub("[.]$", "", problem)), "Use `torch::install_torch()`, then restart R.",
       "`as.array(tensor)` copies instead."
     )
   }

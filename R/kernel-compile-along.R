@@ -261,6 +261,6 @@ zero_like <- function(x) if (is.logical(x)) FALSE else if (is.integer(x)) 0L els
 fixed_type <- function(x, f) {
   of <- gpu_map(f, x[1L], x[1L])
   if (!is_gpu(of) || length(of) != 1L)
-    stop_verdigris("argument", "`f` must give one number of two.", call = parent.frame())
+    stop_verdigris("argument", "`f` must return one number for two numbers.", call = parent.frame())
   if (gpu_dtype(of) == gpu_dtype(x)) x else gpu_cast(x, gpu_dtype(of))
 }

@@ -79,11 +79,11 @@
 #' gpu_map(function(x, y) if (x > y) x - y else 0, as_gpu(1:4, device = "cpu"), 2)
 #' @export
 gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) {
-  if (!is.function(f)) abort_argument("f", "a function that is written in R", f)
+  if (!is.function(f)) abort_argument("f", "a function written in R", f)
   if (is_compiled(f)) return(f)
   if (is.primitive(f)) {
-    stop_verdigris("argument", "`f` is a primitive function of R.",
-      "Write function(x) around it; or call it: operations on arrays run on the device.")
+    stop_verdigris("argument", "`f` is a primitive function.",
+      "Wrap it in function(x), or call it directly: operations on arrays run on the device.")
   }
   check_depth(f, "f")
   bounds <- one_of("bounds", bounds, BOUNDS)
@@ -122,10 +122,10 @@ BOUNDS <- c("R", "NA", "error")
 #' @export
 gpu_code <- function(x, type = c("cuda", "form")) {
   type <- one_of("type", type, c("cuda", "form"))
-  if (!is_compiled(x)) abort_argument("x", "a function of gpu_compile()", x)
+  if (!is_compiled(x)) abort_argument("x", "a function made by gpu_compile()", x)
   self <- compiled_self(x)
   if (!length(self$variants)) {
-    stop_verdigris("argument", "the function has not been called: for which types it is compiled is not known.",
+    stop_verdigris("argument", "the function has not been called yet, so its argument types are not known.",
       "Call it once.")
   }
   pointer <- self$variants[[length(self$variants)]]$pointer
@@ -330,9 +330,9 @@ surroundings <- function(f, name, stack) {
       } else if (is_compiled(value)) {
         number_of(plain_function(value), name)
       } else if (inherits(value, c("gpu_kernel", "gpu_module"))) {
-        list("a kernel of CUDA C, which is launched from R")
+        list("a CUDA C kernel, which is launched from R")
       } else if (is.primitive(value)) {
-        list("a primitive of R that has no meaning on a device")
+        list("an R primitive that has no meaning on a device")
       } else {
         number_of(value, name)
       }
@@ -380,8 +380,8 @@ STACK_OF_LEVEL <- 1600
 check_depth <- function(f, name, stack = free_stack()) {
   if (.Call(C_routine_depth, formals(f), body(f)) <= stack / STACK_OF_LEVEL) return(invisible())
   stop_verdigris("compile",
-    sprintf("`%s` cannot be compiled: its calls stand too deep in each other, or there are too many.", name),
-    "Give parts of it to variables, one after the other; write what is repeated as a loop.")
+    sprintf("`%s` cannot be compiled: its calls are nested too deeply, or there are too many.", name),
+    "Assign parts of it to variables; write repeated code as a loop.")
 }
 
 # What the compiler knows by itself.

@@ -78,11 +78,11 @@
 #' @export
 gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FALSE, cluster = NULL) {
   if (inherits(code, "gpu_module")) {
-    if (...length()) stop_verdigris("argument", "a module has been made already: it takes no further arguments.")
+    if (...length()) stop_verdigris("argument", "an existing module takes no further arguments.")
     module <- code
   } else {
     if (!is.character(code) && !is.raw(code) || anyNA(code)) {
-      stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module of gpu_module(), not %s.",
+      stop_verdigris("argument", sprintf("`code` must be CUDA C as a string, or a module made by gpu_module(), not %s.",
         describe(code)))
     }
     if (is.character(name)) name <- instance_name(name)
@@ -131,7 +131,7 @@ stale_pointer <- methods::new("externalptr")
 print.gpu_kernel <- function(x, ...) {
   signature <- attr(x, "signature")
   if (is.null(signature))
-    signature <- paste0(environment(x)$name, "(...), whose parameters are known when it is called first")
+    signature <- paste0(environment(x)$name, "(...), whose parameters are known after the first call")
   cat("<gpu_kernel>\n", signature, "\n", sep = "")
   invisible(x)
 }

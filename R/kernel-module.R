@@ -138,7 +138,7 @@ is_text <- function(bytes, label) {
 }
 
 bytes_text <- function(bytes, label, call = parent.frame()) {
-  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither a source nor device code: it has zero bytes.",
+  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither source nor device code: it contains zero bytes.",
     label), call = call)
   text <- rawToChar(bytes)
   Encoding(text) <- "UTF-8"
@@ -182,7 +182,7 @@ module_kernel <- function(module, name) {
 #' @export
 `$<-.gpu_module` <- function(x, name, value) {
   stop_verdigris("argument", "the kernels of a module cannot be replaced.",
-    "Variables are written by `gpu_global(module, \"name\") <- value`.")
+    "Write variables with `gpu_global(module, \"name\") <- value`.")
 }
 
 #' @export
@@ -240,14 +240,14 @@ print.gpu_module <- function(x, ...) {
 #' }
 #' @export
 gpu_global <- function(module, name, dtype = NULL, device = NULL) {
-  if (!inherits(module, "gpu_module")) abort_argument("module", "a module of gpu_module()", module)
+  if (!inherits(module, "gpu_module")) abort_argument("module", "a module made by gpu_module()", module)
   .Call(C_global_read, module_pointer(module), name, dtype, device)
 }
 
 #' @rdname gpu_global
 #' @export
 `gpu_global<-` <- function(module, name, dtype = NULL, device = NULL, value) {
-  if (!inherits(module, "gpu_module")) abort_argument("module", "a module of gpu_module()", module)
+  if (!inherits(module, "gpu_module")) abort_argument("module", "a module made by gpu_module()", module)
   .Call(C_global_write, module_pointer(module), name, dtype, device, value)
   module
 }

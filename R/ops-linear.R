@@ -169,7 +169,7 @@ gpu_matmul <- function(x, y) {
   for (name in c("x", "y")) {
     v <- get(name)
     if (!takes_product(v) || !length(dim(v)) %in% 2:3)
-      abort_argument(name, "a matrix, or an array of three dimensions, of numbers", v)
+      abort_argument(name, "a numeric matrix or three-dimensional array", v)
   }
   if (!is_gpu(x) && !is_gpu(y)) abort_argument("x", "an array (or `y`); see `as_gpu()`", x)
   dx <- c(dim(x), 1L)[1:3]
@@ -178,7 +178,7 @@ gpu_matmul <- function(x, y) {
   if (dx[2L] != dy[1L] || dy[3L] != 1L && dy[3L] != slices) {
     stop_verdigris("shape", sprintf("Slices of %s cannot be multiplied by slices of %s.",
       paste(dim(x), collapse = " x "), paste(dim(y), collapse = " x ")),
-                   "The columns of `x` must be the rows of `y`, and the third extents equal, or one of them 1.")
+                   "`x` must have as many columns as `y` has rows, and equal third extents unless one is 1.")
   }
   device <- gpu_device(if (is_gpu(x)) x else y)
   a <- beside(x, y, device)

@@ -13,7 +13,7 @@ small_factors <- function(which, x, m, n, count = 1, b = NULL, columns = 0, own 
 # Rows, columns and the further extents of an array of matrices, whose number is their product.
 batch_of <- function(x, name, square = TRUE, frame = parent.frame()) {
   if (!takes_product(x) || length(dim(x)) < 2L)
-    abort_argument(name, "a matrix, or an array of matrices, of numbers", x, call = frame)
+    abort_argument(name, "a numeric matrix or array of matrices", x, call = frame)
   d <- as.double(dim(x))
   if (square && d[1L] != d[2L]) stop_verdigris("shape", sprintf("`%s` has matrices of %s.", name, paste(d[1:2],
     collapse = " x ")), "They must be square: the first two dimensions equal.", call = frame)
@@ -195,7 +195,7 @@ gpu_solve <- function(a, b, tol = .Machine$double.eps) {
     return(by_batch("solve", a, batch, list(x = c(batch$n, batch$n)), function(a, b) list(x = solve(a, tol = tol)),
       tol = tol)$x)
   }
-  if (!takes_product(b)) abort_argument("b", "a vector, a matrix or an array of matrices, of numbers", b)
+  if (!takes_product(b)) abort_argument("b", "a numeric vector, matrix or array of matrices", b)
   if (!is_gpu(a) && !is_gpu(b)) abort_argument("a", "an array (or `b`); see `as_gpu()`", a)
   a <- beside(a, b, gpu_device(b))
   b <- beside(b, a, gpu_device(a))
@@ -204,9 +204,9 @@ gpu_solve <- function(a, b, tol = .Machine$double.eps) {
   sides <- d[-(1:2)]
   own <- length(d) > 2L && prod(sides) != 1
   fits <- d[1L] == batch$n && (!own || batch$count == 1 || identical(sides, batch$dim))
-  if (!fits) stop_verdigris("shape", sprintf("Right sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
+  if (!fits) stop_verdigris("shape", sprintf("Right-hand sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
     paste(dim(a), collapse = " x ")),
-    "Rows must be equal, and the further dimensions too, unless one of `a` and `b` is for all.")
+    "The numbers of rows must be equal, and the further dimensions too, unless `a` or `b` has none.")
   columns <- if (length(d) == 1L) 1 else d[2L]
   b <- strip(b)
   if (is.complex(b) && !is.complex(a)) a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")

@@ -61,7 +61,7 @@ as_doubles_apart <- function(x, other) {
 # As base R transforms an integer64: into strings by bit64's method or, before R 4.3, into doubles of the same bits.
 as_transformed_integer64 <- function(x, other) {
   refuse <- function(why) stop_verdigris("argument",
-    paste0("base::match() cannot tell these elements of an int64 array and an integer64 apart: ", why, "."),
+    paste0("base::match() cannot distinguish these elements of an int64 array and an integer64: ", why, "."),
     c("`match()`, `%in%` and the set functions that verdigris exports compare them exactly.",
       "For `merge()` make both keys arrays, with `as_gpu()`."), call = NULL)
   y <- collected(x, TRUE)
@@ -69,7 +69,7 @@ as_transformed_integer64 <- function(x, other) {
   y <- mtfrm(y)
   if (!is.double(y)) return(y)
   # such doubles are NaN for negative numbers and large ones, and -0 for NA
-  if (any(x < 0 & x > -2^52 | x > 2^63 - 2^52, na.rm = TRUE)) refuse("it takes negative and very large ones for NaN")
+  if (any(x < 0 & x > -2^52 | x > 2^63 - 2^52, na.rm = TRUE)) refuse("it treats negative and very large ones as NaN")
   zero <- function(v) any(as_gpu(v, device = gpu_device(x)) == 0L, na.rm = TRUE)
   if (anyNA(x) && zero(other) || zero(x) && anyNA(as_gpu(other, device = gpu_device(x))))
     refuse("it takes NA for 0")

@@ -209,7 +209,7 @@ root_of <- function(sigma) {
   parts <- eigen(unname(sigma), symmetric = TRUE)
   largest <- max(abs(parts$values))
   if (any(parts$values < -sqrt(.Machine$double.eps) * largest)) {
-    stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is no covariance matrix.",
+    stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is not a covariance matrix.",
       call = parent.frame())
   }
   # what is rounding is none

@@ -169,7 +169,7 @@ function_of <- function(argument, value, call = parent.frame(), such = character
     abort_argument(argument, "a function, or the name of one", value, call)
   found <- get0(value, envir = parent.frame(2L), mode = "function")
   if (is.null(found)) stop_verdigris("argument",
-    sprintf("`%s` must be a function, or the name of one; there is none with the name \"%s\".", argument, value),
+    sprintf("`%s` must be a function, or the name of one; there is no function \"%s\".", argument, value),
     c(did_you_mean(value, such), if (length(such)) paste0("Usual ones are ", paste0("\"", such, "\"", collapse = ", "),
       ".")), call = call)
   found
@@ -240,7 +240,7 @@ refuse_host_access <- function(length, bytes) {
       format_count(length), format_bytes(bytes)),
     c(
       "Option `verdigris.host_access` is \"error\".",
-      "Use `as.vector(x)` to copy the array to the host on purpose, or a function that works on the device."
+      "Use `as.vector(x)` to copy the array to the host explicitly, or a function that works on the device."
     ),
     call = NULL
   )
@@ -255,7 +255,7 @@ inform_host_access <- function(length, bytes) {
   rlang::inform(
     c(
       sprintf("%s read %s elements of a GPU array (%s) on the host.", name, format_count(length), format_bytes(bytes)),
-      i = "This is said once for each function; options(verdigris.host_access = \"allow\") says nothing."
+      i = "This message is shown once for each function; options(verdigris.host_access = \"allow\") silences it."
     ),
     class = "verdigris_host_access", function_name = name, length = length, bytes = bytes
   )

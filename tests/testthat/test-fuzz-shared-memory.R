@@ -157,7 +157,7 @@ test_that("bools that their owner has made something else are refused", {
   gpu_copy(c(1L, 7L, 2L), bytes)
   for (use in list(collect, sum, function(b) b & TRUE, function(b) b[[2]], function(b) base::sum(as.vector(b)),
     function(b) b[1:2], rev, as_dlpack, which)) {
-    expect_error(use(b), "holds? the byte 7", class = "verdigris_error_dtype")
+    expect_error(use(b), "contains? the byte 7", class = "verdigris_error_dtype")
   }
   expect_identical(collect(kept), c(FALSE, TRUE, FALSE))
   gpu_copy(c(0L, 0L, 1L), bytes)

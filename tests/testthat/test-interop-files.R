@@ -89,7 +89,7 @@ test_that("wrong arguments and files are refused", {
   header(sprintf('{"a":%s}', tensor("U8", "3", 0, 3)), as.raw(1:3))
   expect_identical(collect(gpu_load(file, device = test_device)$a), 1:3)
   header(sprintf('{"a":%s,"b":%s}', tensor("U8", "2", 0, 2), tensor("U8", "2", 1, 3)), as.raw(1:3)); refused("overlaps")
-  header(sprintf('{"a":%s}', tensor("U8", "4", 0, 4)), as.raw(1:3)); refused("cut off")
+  header(sprintf('{"a":%s}', tensor("U8", "4", 0, 4)), as.raw(1:3)); refused("truncated")
   header(sprintf('{"a":%s}', tensor("F64", "2", 0, 3)), as.raw(1:3)); refused("has 3 bytes")
   header(sprintf('{"a":%s', tensor("U8", "3", 0, 3)), as.raw(1:3)); refused("not JSON")
   header(sprintf('{"a":%s,"a":%s}', tensor("U8", "3", 0, 3), tensor("U8", "0", 3, 3)), as.raw(1:3)); refused("twice")
@@ -122,8 +122,8 @@ test_that("sources and device code are read from regular files only", {
     sprintf("tryCatch(gpu_module(path = %s, link = path), error = said)", deparse(at("source.cu"))), "}"
   ), timeout = 30)
   expect_length(grep("^verdigris_error_file .*cannot be read: it is a (FIFO|device), not a file", out), 8L)
-  expect_length(grep("`path` must be that of a regular file", out), 4L)
-  expect_length(grep("`link` must be that of a regular file", out), 4L)
+  expect_length(grep("`path` must name a regular file", out), 4L)
+  expect_length(grep("`link` must name a regular file", out), 4L)
 })
 
 test_that("what is no regular file is neither written nor read", {
@@ -142,7 +142,7 @@ test_that("what is no regular file is neither written nor read", {
   ))
   expect_length(grep("^verdigris_error_file .*cannot be (written|read): it is a (FIFO|device|folder), not a file", out),
     10L)
-  expect_length(grep("`path` must be that of a regular file", out), 10L)
+  expect_length(grep("`path` must name a regular file", out), 10L)
   expect_identical(dir(folder, all.files = TRUE), before)
   expect_identical(system2("stat", c("-c", "%F", shQuote(at("fifo"))), stdout = TRUE), "fifo")
   expect_identical(system2("stat", c("-c", "%F", "/dev/null"), stdout = TRUE), "character special file")
@@ -223,7 +223,7 @@ test_that("headers that are deep, long or contradictory are errors", {
     tensor("2", 1, 0), tensor("99999999999999999999", 0, 1), tensor("1", "18446744073709551615", "18446744073709551616")
   )) {
     header(sprintf("{\"a\":%s}", wrong), data = as.raw(1))
-    refused("tensor|cut off")
+    refused("tensor|truncated")
   }
 })
 

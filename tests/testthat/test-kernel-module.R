@@ -57,7 +57,7 @@ test_that("what is written down of compiled code is held against calls", {
   expect_error(m$f(x, gpu(1), 1), "it takes float32 arrays, not float64", class = "verdigris_error_dtype")
   expect_error(m$f(x, x, 1.5), "whole number", class = "verdigris_error_dtype")
   plain <- gpu_module(ptx)
-  expect_error(plain$f(x, 2.5, 1L), "does not say which type", class = "verdigris_error_dtype")
+  expect_error(plain$f(x, 2.5, 1L), "does not declare its type", class = "verdigris_error_dtype")
   expect_error(plain$f(x, x), "takes 3 arguments, not 2", class = "verdigris_error_argument")
   expect_error(gpu_module(ptx, signatures = "int"), "cannot be read", class = "verdigris_error_argument")
 })
@@ -198,7 +198,7 @@ test_that("compiled code is loaded, and its parameters are the driver's", {
     expect_identical(collect(y), c(13, 26, 39), label = name)
     expect_error(gpu_kernel(bare, "nothing")(x), "no kernel `nothing`", class = "verdigris_error_argument")
     wrong <- gpu_module(path = path, signatures = sub("int n", "long long n", signature))
-    expect_error(wrong$axpy(x, y, 2, 3), "is not that of the code", class = "verdigris_error_argument")
+    expect_error(wrong$axpy(x, y, 2, 3), "does not match the code", class = "verdigris_error_argument")
     expect_identical(collect(y), c(13, 26, 39), label = name)
     # cut off anywhere: refused before the driver sees it, or by the driver
     whole <- images[[name]]
@@ -289,7 +289,7 @@ test_that("cooperative launches, clusters and large shared memory", {
     cluster(x, grid = 4, block = 1)
     expect_identical(collect(x), rep(1:0, each = 4))
   }
-  expect_error(cluster(x, grid = 3, block = 1), "no multiple", class = "verdigris_error_launch")
+  expect_error(cluster(x, grid = 3, block = 1), "not a multiple", class = "verdigris_error_launch")
   expect_error(gpu_kernel(module, "smooth", cluster = 0.5), class = "verdigris_error_argument")
   shared <- gpu_kernel("__global__ void k(double* x, int n) {
       extern __shared__ double room[];

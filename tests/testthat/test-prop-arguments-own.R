@@ -68,7 +68,7 @@ test_that("a pointer or capsule gives no more than the memory that it is of", {
   for (wrong in list(quote(gpu_from_pointer(p, dim = 1e4)), quote(gpu_from_pointer(p, dim = 3, strides = -1)),
     quote(gpu_from_pointer(p, dim = c(2, 1e4), dtype = "uint8")),
     quote(gpu_from_pointer(p$owner, 1e4, "float64", device = test_device)))) {
-    expect_error(eval(wrong), "leave the .* bytes", class = "verdigris_error_shape")
+    expect_error(eval(wrong), "extend beyond the .* bytes", class = "verdigris_error_shape")
   }
   expect_identical(collect(gpu_from_pointer(p, dim = 3)), c(1, 2, 3))
   expect_length(gpu_from_pointer(p, dim = 24, dtype = "uint8"), 24L)

@@ -5,7 +5,7 @@ skip_if_not_installed("bit64")
 texts <- c("9007199254740993", "9007199254740992", "5", NA, "9007199254740993", "-9007199254740995", "9007199254740994",
   "4611686018427387905", "4611686018427387904", "-9007199254740996", "0")
 whole64 <- bit64::as.integer64(texts)
-lost <- "NAs produced: integers beyond 2^53 have no double of their own"
+lost <- "NAs produced: integers beyond 2^53 are not exact as doubles"
 
 # What base R finds of the same elements as strings, whose order is that of the numbers.
 ranks <- c(9, 7, 4, NA, 9, 2, 10, 12, 11, 1, 3)

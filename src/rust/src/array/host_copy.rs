@@ -126,7 +126,7 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<bool> {
 }
 
 /// Of int64 that became NA on the way to R's doubles.
-const LOST: &str = "NAs produced: integers beyond 2^53 have no double of their own; collect() keeps them, as integer64";
+const LOST: &str = "NAs produced: integers beyond 2^53 are not exact as doubles; collect() keeps them, as integer64";
 
 /// Warns of these.
 pub fn warn_lost() {

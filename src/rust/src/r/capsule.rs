@@ -119,13 +119,13 @@ pub fn tensor(capsule: SEXP) -> Result<Raw> {
     // SAFETY: an external pointer.
     let name = unsafe { r::R_ExternalPtrTag(capsule) };
     if name == words.used_legacy || name == words.used_versioned {
-        return Err(Error::new(ErrorKind::Consumed, "the capsule has been used: a capsule gives its tensor away once")
+        return Err(Error::new(ErrorKind::Consumed, "the capsule has already been used: it can be used only once")
             .advise("Make a new one with `as_dlpack(x)`; that copies nothing."));
     }
     if name != words.legacy && name != words.versioned {
         return Err(Error::new(
             ErrorKind::Argument,
-            format!("an external pointer tagged \"{}\" is no DLPack capsule", tag(capsule).to_string_lossy()),
+            format!("an external pointer tagged \"{}\" is not a DLPack capsule", tag(capsule).to_string_lossy()),
         ));
     }
     raw_in(capsule).ok_or_else(|| {

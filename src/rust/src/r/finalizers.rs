@@ -103,7 +103,7 @@ fn reap_now() {
 pub fn freed(array: bool) -> Error {
     let what = if array { "the array" } else { "the memory of a vector that was read from a GPU array" };
     Error::new(Kind::Consumed, format!("{what} was finalized: R has collected it, and its values are freed"))
-        .advise("A finalizer has kept it. Keep what is needed before, such as by `as.vector(x)`.")
+        .advise("A finalizer kept a reference to it. Keep a copy made before, such as by `as.vector(x)`.")
 }
 
 /// Leaves that error.

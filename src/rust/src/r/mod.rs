@@ -382,7 +382,7 @@ pub fn translated<'a>(x: SEXP) -> Result<&'a str, &'static str> {
     // SAFETY: a CHARSXP; R ends its strings in NUL.
     unsafe {
         if Rf_getCharCE(x) == CE_BYTES {
-            return Err("has the encoding \"bytes\", so it is no text");
+            return Err("has the encoding \"bytes\", so it is not text");
         }
         CStr::from_ptr(Rf_translateCharUTF8(x)).to_str().map_err(|_| "is not valid text in its encoding")
     }

@@ -111,7 +111,9 @@ pub fn describe(x: SEXP) -> String {
                 SEXPTYPE::INTSXP | SEXPTYPE::REALSXP => return "NA".into(),
                 SEXPTYPE::STRSXP if r::STRING_ELT(x, 0) == r::R_NaString => return "NA".into(),
                 SEXPTYPE::STRSXP => {
-                    let Ok(text) = r::translated(r::STRING_ELT(x, 0)) else { return "a string that is no text".into() };
+                    let Ok(text) = r::translated(r::STRING_ELT(x, 0)) else {
+                        return "a string that is not valid text".into();
+                    };
                     let more = if text.chars().nth(MOST).is_some() { "..." } else { "" };
                     return format!("\"{}{more}\"", text.chars().take(MOST).collect::<String>());
                 }
@@ -140,7 +142,7 @@ fn described(x: SEXP) -> String {
     format!("{name} of length {}", r::len(x))
 }
 
-/// The error of a string that is no text.
+/// The error of a string that is not valid text.
 pub fn unreadable(argument: &str, why: &str) -> Error {
     Error::new(ErrorKind::Argument, format!("`{argument}` {why}"))
         .advise("`Encoding()` says how a string is marked; `iconv(x, \"latin1\", \"UTF-8\")` translates one.")

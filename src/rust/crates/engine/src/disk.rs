@@ -62,7 +62,7 @@ fn kind_of(facts: &fs::Metadata) -> &'static str {
     if facts.is_dir() {
         "a folder"
     } else {
-        "no regular file"
+        "a special file"
     }
 }
 

@@ -101,7 +101,7 @@ pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
 /// `Shape` for an extent that `dim` cannot represent.
 pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
-        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
+        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
     }
     // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's
     // address.

@@ -59,8 +59,7 @@ impl Compiler<'_> {
             let (message, remedy) = match outside {
                 true => (
                     format!("`{name}` is read from outside, and cannot be changed"),
-                    "Give the new values as the function's result; or copy a few elements into a vector of its own."
-                        .to_string(),
+                    "Return the new values; or copy a few elements into a vector of its own.".to_string(),
                 ),
                 false => (format!("object '{name}' not found"), format!("Make `{name}` first: {name} <- numeric(3).")),
             };
@@ -76,7 +75,7 @@ impl Compiler<'_> {
                     _ => {
                         return Err(Refusal::new(
                             target.span,
-                            "an element of a list is chosen by what is computed",
+                            "a list element is selected by a computed value",
                             "Name it: x$name <- value.",
                         ))
                     }
@@ -129,8 +128,10 @@ impl Compiler<'_> {
         let Vector::Local { array, typed, length, dim } = **v else {
             return Err(Refusal::new(
                 span,
-                format!("`{name}` cannot be changed: it is read from outside, or its length is not written in the code"),
-                "Give the new values as the function's result; a vector of the function's own has a length that is a number: numeric(3).",
+                format!(
+                    "`{name}` cannot be changed: it is read from outside, or its length is not written in the code"
+                ),
+                "Return the new values; a vector of the function's own has a length that is a number: numeric(3).",
             ));
         };
         let strict = form == "[[";

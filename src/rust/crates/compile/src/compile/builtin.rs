@@ -95,10 +95,9 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
         "nchar" | "substr" | "strsplit" | "toupper" | "grepl" | "sub" | "gsub" | "startsWith" | "is.character"
         | "as.character" => ("strings are not available in a kernel", "Use numbers in their place: 1, 2, 3."),
-        "Recall" => (
-            "it calls the function itself",
-            "Write the recursion as a loop; keep what is to be done in a local vector.",
-        ),
+        "Recall" => {
+            ("it calls the function itself", "Write the recursion as a loop; keep pending work in a local vector.")
+        }
         "print" | "cat" | "message" | "format" | "sprintf" | "paste" | "paste0" | "warning" | "writeLines" => (
             "text and output are not available in a kernel",
             "Leave it out; give numbers as results, and look at them afterwards. stop() with a string is understood.",

@@ -75,7 +75,7 @@ impl Compiler<'_> {
                     _ => {
                         return Err(Refusal::new(
                             span,
-                            "stop() with what is computed",
+                            "stop() with a computed message",
                             "Give it one string: stop(\"no root found\").",
                         ))
                     }

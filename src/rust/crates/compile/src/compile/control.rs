@@ -64,7 +64,7 @@ impl Compiler<'_> {
         let (mut otherwise, y) = self.within(|c| b(c))?;
         let (else_reached, else_vars) = (self.reachable, std::mem::take(&mut self.variables));
         self.reachable = true;
-        let why = "it is assigned on one way of an `if` only";
+        let why = "it is assigned in one branch of an `if` only";
         let value = match (then_reached, else_reached) {
             (true, true) => {
                 let value = match (&x, &y) {
@@ -243,7 +243,7 @@ impl Compiler<'_> {
         if self.loops.len() <= open {
             return Err(Refusal::new(
                 span,
-                format!("`{}` stands outside of a loop", if next { "next" } else { "break" }),
+                format!("`{}` is outside of a loop", if next { "next" } else { "break" }),
                 "Use it within for, while or repeat; leave a function by return().",
             ));
         }
@@ -355,7 +355,7 @@ impl Compiler<'_> {
                         true => Value::Unset("it is a loop's variable that the loop changes".into(), span),
                     }
                 }
-                false => Value::Unset("it is a loop's variable, and the loop may have no turn".into(), span),
+                false => Value::Unset("it is a loop's variable, and the loop may not run".into(), span),
             };
             let broken = body.calls(&["break", "return"], true);
             let value = if broken && sure {

@@ -275,7 +275,7 @@ impl Compiler<'_> {
             (false, true) => {
                 if v.fixed().is_none() {
                     let none = self.long_op(id::LT, v.length(), Number::long(1).at, span)?;
-                    let message = "the extreme of no integers, which is no integer in R";
+                    let message = "the extreme of an empty integer vector, which is not an integer in R";
                     let fails = self.failure(span, message);
                     let then = vec![Statement::Fail(fails)];
                     self.emit(Statement::If { value: none, missing: None, then, otherwise: vec![] });
@@ -294,9 +294,7 @@ impl Compiler<'_> {
     fn cumulated(&mut self, name: &str, v: &Vector, span: Span) -> Compiled<Value> {
         let n = v.fixed().filter(|n| *n <= MOST_LOCAL).ok_or_else(|| self.unfixed(v, span))?;
         let typed = match value::dtype(v.typed()).kind() {
-            Kind::Complex => {
-                return Err(Refusal::new(span, format!("{name}() of complex numbers"), "Walk over them in a loop."))
-            }
+            Kind::Complex => return Err(Refusal::new(span, format!("{name}() of complex numbers"), "Use a loop.")),
             Kind::Logical | Kind::Integer if name == "cumprod" => Typed::Value(Kind::Double),
             Kind::Logical => Typed::Value(Kind::Integer),
             _ => v.typed(),

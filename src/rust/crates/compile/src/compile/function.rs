@@ -57,7 +57,7 @@ impl Compiler<'_> {
                             default.span,
                             format!("the default of `{name}` reads `{assigned}`, which the function assigns"),
                             format!(
-                                "Find it where it is needed: if (missing({name})) ...; or give {name} in the call."
+                                "Compute it where it is needed: if (missing({name})) ...; or give {name} in the call."
                             ),
                         )
                         .and(format!("`{assigned}` is assigned here"), at));
@@ -104,11 +104,11 @@ impl Compiler<'_> {
             return Err(Refusal::new(
                 span,
                 format!("`{}` calls itself", lambda.name),
-                "Write the recursion as a loop; keep what is to be done in a local vector.",
+                "Write the recursion as a loop; keep pending work in a local vector.",
             ));
         }
         if self.frames.len() >= DEEPEST {
-            return Err(Refusal::new(span, "calls stand too deep in each other", "Write a flatter function."));
+            return Err(Refusal::new(span, "calls are nested too deeply", "Write a flatter function."));
         }
         let values = self.arguments(lambda, args, span)?;
         self.enter(lambda, parent);
@@ -376,12 +376,12 @@ impl Compiler<'_> {
     pub(super) fn deliver(&mut self, value: Value, span: Span) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
         let (parts, is_vector) = match value {
-            Value::Unset(why, at) if why.contains("on different ways") => {
+            Value::Unset(why, at) if why.contains("in different branches") => {
                 let remedy = value::remedy(&why);
                 return Err(Refusal::new(at, why, remedy));
             }
             Value::Unset(why, at) => return Err(Refusal::new(at, why, remedy)),
-            Value::Null => return Err(Refusal::new(span, "the function gives NULL", remedy)),
+            Value::Null => return Err(Refusal::new(span, "the function returns NULL", remedy)),
             Value::Number(n) => (vec![(None, n)], false),
             Value::List(parts) => {
                 let mut numbers = Vec::with_capacity(parts.len());
@@ -402,17 +402,17 @@ impl Compiler<'_> {
                 _ => {
                     return Err(Refusal::new(
                         span,
-                        "the function gives a vector of many elements",
+                        "the function returns a vector of many elements",
                         "A function gives one number for each element, or a few: c() or a vector of at most 64 elements, whose number is written in the code.",
                     ))
                 }
             },
             other => {
-                return Err(Refusal::new(span, format!("the function gives {}", other.what()), remedy));
+                return Err(Refusal::new(span, format!("the function returns {}", other.what()), remedy));
             }
         };
         if parts.is_empty() {
-            return Err(Refusal::new(span, "the function gives nothing", remedy));
+            return Err(Refusal::new(span, "the function returns no value", remedy));
         }
         let names: Option<Vec<String>> = parts.iter().map(|(name, _)| name.clone()).collect();
         let numbers: Vec<Number> = parts.into_iter().map(|(_, n)| n).collect();
@@ -432,7 +432,7 @@ impl Compiler<'_> {
                 return Err(Refusal::new(
                     span,
                     format!(
-                        "the function gives {} here and {} elsewhere",
+                        "the function returns {} here and {} elsewhere",
                         form(&names, numbers.len()),
                         form(&results.names, results.registers.len())
                     ),
@@ -481,7 +481,7 @@ fn sees(value: &Value, frame: usize) -> bool {
 /// What messages call a function.
 fn shown_name(lambda: &Lambda) -> String {
     match lambda.name.as_str() {
-        "function" => "a function that stands in another".into(),
+        "function" => "a function defined in another".into(),
         name => format!("`{name}`"),
     }
 }

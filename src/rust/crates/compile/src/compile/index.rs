@@ -37,7 +37,7 @@ impl Compiler<'_> {
                     _ => {
                         return Err(Refusal::new(
                             span,
-                            "an element of a list is chosen by what is computed",
+                            "a list element is selected by a computed value",
                             "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector.",
                         ))
                     }
@@ -94,7 +94,7 @@ impl Compiler<'_> {
         }
         Err(Refusal::new(
             span,
-            "an element of a list is chosen by what is computed",
+            "a list element is selected by a computed value",
             "Name it: x$name or x[[\"name\"]]; or keep numbers in a vector: c().",
         ))
     }
@@ -488,8 +488,6 @@ pub(super) fn keeps_none(drop: &[&Argument], span: Span) -> Compiled<()> {
     let is_true = |a: &&Argument| matches!(a.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(true))));
     match drop.iter().all(is_true) {
         true => Ok(()),
-        false => {
-            Err(Refusal::new(span, "`drop` other than TRUE", "Make the matrix of what is taken: matrix(x[i, ], 1)."))
-        }
+        false => Err(Refusal::new(span, "`drop` other than TRUE", "Make a matrix of the elements: matrix(x[i, ], 1).")),
     }
 }

@@ -299,7 +299,7 @@ impl Compiler<'_> {
         }
         let what: Vec<String> = values.iter().map(Value::what).collect();
         let which = if owner.is_some() { "it" } else { "the value" };
-        Ok(Value::Unset(format!("{which} is {} on different ways", what.join(" or ")), span))
+        Ok(Value::Unset(format!("{which} is {} in different branches", what.join(" or ")), span))
     }
 
     /// `fill`, with elements of another type than the array's.
@@ -449,6 +449,7 @@ fn changes_form(name: &str, before: &Value, after: &Value, span: Span) -> Refusa
         }
         false => format!("Keep `{name}` of one form and length; use another name for the other."),
     };
-    let message = format!("`{name}` is {} before the loop's turn and {} after it", shown(before), shown(after));
+    let message =
+        format!("`{name}` is {} before an iteration of the loop and {} after it", shown(before), shown(after));
     Refusal::new(span, message, remedy)
 }

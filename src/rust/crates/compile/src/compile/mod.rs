@@ -426,7 +426,7 @@ impl<'a> Compiler<'a> {
             return Err(Refusal::new(
                 span,
                 "calls and conditions stand too deep in each other",
-                "Give parts of it to variables, one after the other; write what is repeated as a loop.",
+                "Assign parts of it to variables; write repeated code as a loop.",
             ));
         }
         Ok(())

@@ -200,8 +200,8 @@ impl PartialEq for Value {
 
 /// What to do about a value that is there on some ways only.
 pub fn remedy(why: &str) -> &'static str {
-    match why.contains("on different ways") {
-        true => "Let every way give values of one form: a number, or as many numbers with the same names.",
+    match why.contains("in different branches") {
+        true => "Let every branch give values of one form: a number, or as many numbers with the same names.",
         false => "Give the `if` an `else`.",
     }
 }

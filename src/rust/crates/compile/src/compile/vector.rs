@@ -277,13 +277,13 @@ impl<'a> Compiler<'a> {
                         Some(Operand::Constant(a)) if matches!(v.length(), Operand::Constant(b) if a != b) => {
                             return Err(Refusal::new(
                                 span,
-                                "vectors of different lengths meet",
+                                "vectors of different lengths are combined",
                                 "Let both have the same length, or take single elements.",
                             ))
                         }
                         Some(known) => {
                             let differs = self.long_op(id::NE, known, v.length(), span)?;
-                            let fails = self.failure(span, "vectors of different lengths meet");
+                            let fails = self.failure(span, "vectors of different lengths are combined");
                             self.emit(Statement::If {
                                 value: differs,
                                 missing: None,

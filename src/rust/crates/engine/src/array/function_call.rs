@@ -46,8 +46,8 @@ pub fn call(
     for parameter in &routine.parameters {
         let whole = |x: usize| match i32::try_from(x) {
             Err(_) if parameter.dtype == DType::Int32 => {
-                let message = format!("the function asks for a length, and {x} is beyond R's integers");
-                Err(Error::new(Kind::Shape, message).advise("Hand over the length as a number."))
+                let message = format!("the function reads a length, but {x} is beyond R's integers");
+                Err(Error::new(Kind::Shape, message).advise("Pass the length as a number."))
             }
             _ => Ok(Arg::Scalar(Scalar::I64(x as i64).to(parameter.dtype.class()))),
         };
@@ -93,7 +93,7 @@ fn refuse_elsewhere(array: &Array, device: Device) -> Result<()> {
     if array.device() == device {
         return Ok(());
     }
-    let message = format!("the function runs on {device}, and something that it reads is on {}", array.device());
+    let message = format!("the function runs on {device}, but an array that it reads is on {}", array.device());
     Err(Error::new(Kind::Device, message).advise(format!("Move it with `as_gpu(x, device = \"{device}\")`.")))
 }
 
@@ -105,7 +105,7 @@ fn argument(operand: &Operand, dtype: DType, n: usize, device: Device) -> Result
         Operand::Array(array) | Operand::Vector(array, _) => {
             refuse_elsewhere(array, device)?;
             if array.len() > n || array.is_empty() {
-                let message = format!("an argument has {} elements, and the result {n}", array.len());
+                let message = format!("an argument has {} elements, but the result has {n}", array.len());
                 return Err(Error::new(Kind::Shape, message).advise("Give arguments that can be recycled."));
             }
             Ok(Arg::Node(array.cast(dtype, None)?.node().clone()))

@@ -65,7 +65,7 @@ pub fn call(
                 packed.push(&[0; 8]);
             }
             Value::Null if parameter.passing == Passing::Value => {
-                return Err(signature.misfit(k, "NULL stands for a pointer only"));
+                return Err(signature.misfit(k, "NULL is allowed for a pointer only"));
             }
             Value::Null => packed.push(&[0; 8]),
             Value::Raw(bytes) => {
@@ -74,7 +74,7 @@ pub fn call(
                 }
                 if let Some(size) = parameter.size().filter(|&size| size != bytes.len()) {
                     return Err(
-                        signature.misfit(k, &format!("it has {size} bytes, and the raw vector {}", bytes.len()))
+                        signature.misfit(k, &format!("it has {size} bytes, but the raw vector has {}", bytes.len()))
                     );
                 }
                 packed.push(bytes);
@@ -230,7 +230,7 @@ fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {
     if let Some(other) = arrays.iter().map(Array::device).find(|&d| d != device) {
         return Err(Error::new(
             ErrorKind::Device,
-            format!("a kernel's arrays must be on one device, and are on {device} and {other}"),
+            format!("a kernel's arrays must be on one device, but are on {device} and {other}"),
         )
         .advise(format!(
             "Move them with `as_gpu(x, device = \"{}\")`.",
@@ -238,7 +238,7 @@ fn device_of(arrays: &[Array], fallback: Device) -> Result<Device> {
         )));
     }
     if device == Device::Cpu {
-        return Err(Error::new(ErrorKind::Device, "kernels run on CUDA devices, and the arrays are on cpu")
+        return Err(Error::new(ErrorKind::Device, "kernels run on CUDA devices, but the arrays are on cpu")
             .advise("Move them with `as_gpu(x, device = \"cuda\")`."));
     }
     Ok(device)

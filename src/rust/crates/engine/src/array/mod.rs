@@ -212,7 +212,7 @@ impl Array {
     pub fn draw(op: OpId, n: usize, device: Device, operands: &[Operand], site: Option<CallSite>) -> Result<Array> {
         backend::of(device)?;
         if operands.iter().any(|o| matches!(o, Operand::Array(_))) && common_device(operands)? != device {
-            return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws are to be")
+            return Err(Error::new(ErrorKind::Device, "the parameters are on another device than the draws")
                 .advise("Name the parameters' device, or copy them by as_gpu(x, device = )."));
         }
         Array::record(op, Class::F64, DType::Float64, n, device, operands, |_| site)

@@ -40,7 +40,7 @@ pub fn reach(dim: &[usize], strides: &[i64]) -> Result<(usize, usize)> {
 }
 
 pub(crate) fn too_large() -> Error {
-    Error::new(ErrorKind::Shape, "the extents and strides reach further than memory can")
+    Error::new(ErrorKind::Shape, "the extents and strides exceed the address space")
 }
 
 /// The number of elements.
@@ -285,7 +285,7 @@ pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
     if most <= greatest {
         return Ok(());
     }
-    let message = format!("the data are bools, and hold the byte {most}; only 0 and 1 are bools");
+    let message = format!("the data are bool, but contain the byte {most}; only 0 and 1 are valid");
     Err(Error::new(ErrorKind::DType, message).advise("Export them as uint8 instead."))
 }
 

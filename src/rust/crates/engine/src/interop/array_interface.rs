@@ -39,7 +39,7 @@ fn native() -> char {
 pub fn dtype(text: &str) -> Result<DType> {
     let refused = || {
         Error::new(Kind::DType, format!("arrays cannot hold elements of type \"{text}\""))
-            .advise("Cast them before they are given out, such as to \"<f4\", \"<f8\" or \"<i4\".")
+            .advise("Cast them before they are exported, such as to \"<f4\", \"<f8\" or \"<i4\".")
     };
     let mut rest = text.chars();
     let order = rest.next().ok_or_else(refused)?;

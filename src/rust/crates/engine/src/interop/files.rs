@@ -65,9 +65,7 @@ fn failed_argument(argument: &str, what: &str, path: &Path, error: &io::Error) -
     let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
     // `disk` refuses to open anything but a regular file
     if error.kind() == io::ErrorKind::InvalidInput {
-        return out.advise(format!(
-            "`{argument}` must be that of a regular file; devices, FIFOs, sockets and folders are none."
-        ));
+        return out.advise(format!("`{argument}` must name a regular file, not a device, FIFO, socket or folder."));
     }
     out
 }
@@ -207,11 +205,8 @@ fn sweep_once(path: &Path) {
 pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Result<()> {
     let mut names = std::collections::HashSet::new();
     if let Some(twice) = items.iter().find(|item| !names.insert(item.name.as_str()) || item.name == "__metadata__") {
-        return Err(Error::new(
-            Kind::Argument,
-            format!("the name \"{}\" cannot stand in the file (again)", twice.name),
-        )
-        .advise("Give each array a name of its own; `__metadata__` is the format's."));
+        return Err(Error::new(Kind::Argument, format!("the name \"{}\" is duplicated or reserved", twice.name))
+            .advise("Give each array a unique name; `__metadata__` is reserved by the format."));
     }
     let mut entries = Vec::with_capacity(items.len());
     let mut arrays = Vec::with_capacity(items.len());
@@ -337,7 +332,7 @@ pub fn open(path: &Path) -> Result<Source> {
     file.read_exact(&mut head).map_err(wrong)?;
     let n = u64::from_le_bytes(head);
     if n > LONGEST || n > length - 8 {
-        return Err(malformed(format!("its header is said to have {n} bytes, and the file has {length}")));
+        return Err(malformed(format!("its header should have {n} bytes, but the file has {length}")));
     }
     let mut text = fallible::filled(0, n as usize)?;
     file.read_exact(&mut text).map_err(wrong)?;
@@ -353,9 +348,12 @@ impl Source {
     /// `DType` for a type that arrays do not have; `File` where the file has changed or a bool is neither 0 nor 1.
     pub fn load(&self, entry: &Entry, pairs: bool, device: Device) -> Result<(Array, Vec<usize>)> {
         let mut dtype = dtype_of(&entry.dtype).ok_or_else(|| {
-            Error::new(Kind::DType, format!("tensor \"{}\" has dtype {}, which arrays do not", entry.name, entry.dtype))
-                .advise("Save it as one of F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL or C64.")
-                .advise("Or name the tensors that are to be read: `gpu_load(path, names = )`.")
+            Error::new(
+                Kind::DType,
+                format!("tensor \"{}\" has dtype {}, which arrays do not have", entry.name, entry.dtype),
+            )
+            .advise("Save it as one of F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL or C64.")
+            .advise("Or choose the tensors to read: `gpu_load(path, names = )`.")
         })?;
         let mut dim = entry.shape.clone();
         if pairs && dtype == DType::Float64 && dim.last() == Some(&2) {
@@ -372,7 +370,10 @@ impl Source {
             if most > 1 {
                 return Err(Error::new(
                     Kind::File,
-                    format!("tensor \"{}\" is of bools, and holds the byte {most}; only 0 and 1 are bools", entry.name),
+                    format!(
+                        "tensor \"{}\" has dtype BOOL, but contains the byte {most}; only 0 and 1 are valid",
+                        entry.name
+                    ),
                 ));
             }
         }

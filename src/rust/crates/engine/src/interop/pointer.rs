@@ -54,7 +54,7 @@ pub unsafe fn from_pointer(given: Given, owner: impl FnOnce() -> Box<dyn Any + S
         if region.bytes > 0 && (region.address < start || region.address.saturating_add(region.bytes as u64) > end) {
             return Err(Error::new(
                 Kind::Shape,
-                format!("the elements leave the {bytes} bytes that the pointer is of"),
+                format!("the elements extend beyond the {bytes} bytes of the pointer"),
             )
             .advise("`dim` and `strides` count elements of `dtype` from the pointer's first one on."));
         }

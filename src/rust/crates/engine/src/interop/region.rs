@@ -29,14 +29,14 @@ impl Region {
     /// `first` is the address of the first element, strides count elements.
     pub fn new(device: Device, dtype: DType, dim: Vec<usize>, strides: &[i64], first: u64) -> Result<Region> {
         if dim.len() > 1 && dim.iter().any(|&extent| extent > GREATEST) {
-            return Err(Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot say"));
+            return Err(Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
         }
         if strided::count(&dim)? == 0 {
             let layout = Layout::contiguous(0);
             return Ok(Region { device, dtype, dim, address: 0, bytes: 0, layout, aligned: true });
         }
         if first == 0 {
-            return Err(Error::new(Kind::Argument, "there are elements, and the address of the data is null"));
+            return Err(Error::new(Kind::Argument, "there are elements, but the address of the data is null"));
         }
         let size = dtype.size();
         let (below, above) = strided::reach(&dim, strides)?;
@@ -73,7 +73,7 @@ impl Region {
             Kind::Argument,
             format!("the data start at {:#x}, which is not aligned for {}", self.address, self.dtype),
         )
-        .advise("Copy them before they are exported, so that they start where an element may.")
+        .advise("Copy them before they are exported, so that they are aligned.")
     }
 
     /// Memory of ours that comes back is known as that.

@@ -49,7 +49,7 @@ fn bits_of(name: &str) -> Option<u64> {
 }
 
 pub fn malformed(what: impl std::fmt::Display) -> Error {
-    Error::new(Kind::File, format!("this is no safetensors file: {what}"))
+    Error::new(Kind::File, format!("this is not a safetensors file: {what}"))
 }
 
 impl Entry {
@@ -69,7 +69,7 @@ impl Entry {
             return Err(wrong("has a shape that is too large"));
         };
         if !expected.is_multiple_of(8) || bytes != expected / 8 {
-            return Err(wrong(&format!("has {bytes} bytes, and its shape and dtype make {expected} bits")));
+            return Err(wrong(&format!("has {bytes} bytes, but its shape and dtype require {expected} bits")));
         }
         Ok(Entry { name: name.into(), dtype: text.into(), shape, offset: begin, bytes })
     }
@@ -96,9 +96,9 @@ impl Header {
                 header.entries.push(Entry::parse(name, value)?);
                 continue;
             }
-            let members = value.object().ok_or_else(|| malformed("its metadata is no object"))?;
+            let members = value.object().ok_or_else(|| malformed("its metadata is not an object"))?;
             for (key, value) in members {
-                let text = value.text().ok_or_else(|| malformed(format!("metadata \"{key}\" is no string")))?;
+                let text = value.text().ok_or_else(|| malformed(format!("metadata \"{key}\" is not a string")))?;
                 header.metadata.push((key.clone(), text.into()));
             }
         }
@@ -116,7 +116,7 @@ impl Header {
         match end {
             end if end > data => Err(Error::new(
                 Kind::File,
-                format!("the file is cut off: its tensors take {end} bytes, and {data} are there"),
+                format!("the file is truncated: its tensors take {end} bytes, but it has {data}"),
             )),
             end if end < data => Err(malformed(format!("{} bytes at its end belong to no tensor", data - end))),
             _ => Ok(header),

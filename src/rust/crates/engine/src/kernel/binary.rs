@@ -53,7 +53,7 @@ pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
         }
         if images.is_empty() {
             return Err(refuse("has no device code: it is a library, but without a section `.nv_fatbin`".into()).advise(
-                "Link it by nvcc, with `-gencode` for your device; code made with `-rdc=true` needs nvcc's last step too.",
+                "Link it by nvcc, with `-gencode` for your device; code made with `-rdc=true` must also be linked by nvcc.",
             ));
         }
         return Ok(Binary { format: Format::Host, images, kernels: Vec::new(), signatures: Vec::new() });
@@ -63,7 +63,7 @@ pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
         return Ok(Binary { format: Format::Fatbin, images, kernels: Vec::new(), signatures: Vec::new() });
     }
     if bytes.starts_with(b"!<arch>") {
-        return Err(refuse("is a static library".into()).advise("Give it as `link`, beside a source that uses it."));
+        return Err(refuse("is a static library".into()).advise("Pass it as `link`, with a source that uses it."));
     }
     let text = std::str::from_utf8(bytes).ok().map(|t| t.trim_end_matches('\0')).filter(|t| !t.contains('\0'));
     let Some(text) = text.filter(|t| ptx::is_ptx(t)) else {
@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
 
 /// The fatbins that follow each other, with zeros between them.
 fn fatbins(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
-    const BROKEN: &str = "is truncated or damaged: its fatbin's headers say more than there is";
+    const BROKEN: &str = "is truncated or damaged: its fatbin headers describe more than the file has";
     let mut found = Vec::new();
     let mut at = 0;
     while at + 16 <= bytes.len() {
@@ -126,7 +126,7 @@ struct Elf {
 
 impl Elf {
     fn read(bytes: &[u8]) -> std::result::Result<Elf, &'static str> {
-        const BROKEN: &str = "is truncated or damaged: its ELF headers say more than there is";
+        const BROKEN: &str = "is truncated or damaged: its ELF headers describe more than the file has";
         if bytes.get(4..6) != Some(&[2, 1]) {
             return Err("is not a 64-bit little-endian ELF file");
         }

@@ -203,7 +203,7 @@ impl Module {
                     [] if self.binary.is_some() => {
                         return Err(Error::new(
                             Kind::Argument,
-                            format!("`name` must say which kernel of {}", self.spec.label),
+                            format!("`name` must name a kernel of {}", self.spec.label),
                         ));
                     }
                     [] => {
@@ -236,7 +236,7 @@ impl Module {
             if !kernel && host && !matches!(&self.spec.code, Code::Binary(_, Some(_))) {
                 return Err(Error::new(
                     Kind::Argument,
-                    format!("`{name}` is a function of the host, and {} is no file", self.spec.label),
+                    format!("`{name}` is a host function, but {} is not a file", self.spec.label),
                 ));
             }
             return Ok(make(Some(signature.clone()), host && !kernel));

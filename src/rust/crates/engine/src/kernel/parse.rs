@@ -149,7 +149,7 @@ impl Definition {
             let open = given.iter().position(|t| t.text == "<").ok_or_else(|| {
                 let some: Vec<&str> = formal.iter().map(|_| "float").collect();
                 Error::new(Kind::Argument, format!("kernel `{name}` is a template")).advise(format!(
-                    "Name what is wanted of it, such as `{}<{}>`.",
+                    "Name an instance, such as `{}<{}>`.",
                     self.name,
                     some.join(", ")
                 ))

@@ -84,9 +84,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
         Element::DoubleComplex => Bytes::new(&value.to(verdigris_ops::dtype::Class::C128).bytes()),
         Element::Void | Element::Stream => return Err("nothing can be passed as it".into()),
         Element::Other(name) => {
-            return Err(format!(
-                "`{name}` is no type that a number from R can be passed as: give its bytes, a raw vector"
-            ));
+            return Err(format!("a number from R cannot be passed as `{name}`: give its bytes, a raw vector"));
         }
         Element::Bytes(size, known) => {
             if *size > 8 {
@@ -96,8 +94,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
             let whole = match value {
                 Scalar::F64(_) if !known => {
                     return Err(
-                        "the binary does not say which type it has: say so by `signatures`, or give a raw vector"
-                            .into(),
+                        "the binary does not declare its type: declare it by `signatures`, or give a raw vector".into(),
                     )
                 }
                 value => whole(value, is_na)?,

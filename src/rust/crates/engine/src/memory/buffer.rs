@@ -130,11 +130,8 @@ impl Buffer {
         if !any_shared() || !self.is_gone() {
             return Ok(());
         }
-        Err(Error::new(
-            Kind::Consumed,
-            "the tensor's memory was replaced after the array was made of it, as `resize_()` does",
-        )
-        .advise("Make the array again with `as_gpu(tensor)`."))
+        Err(Error::new(Kind::Consumed, "the tensor's memory was replaced after the array was made, as by `resize_()`")
+            .advise("Make the array again with `as_gpu(tensor)`."))
     }
 
     /// Marks this buffer as an alias of `origin`: writes there show here. It is read-only unless `origin` was lent to a

@@ -130,7 +130,7 @@ pub fn product(extents: impl IntoIterator<Item = usize>) -> Result<usize> {
         total if total <= MOST => Ok(total),
         _ => Err(Error::new(
             verdigris_ops::error::Kind::Shape,
-            "the dimensions make more elements than an array can have",
+            "the dimensions describe more elements than an array can have",
         )
         .advise("R's own vectors have at most 2^52 elements.")),
     }

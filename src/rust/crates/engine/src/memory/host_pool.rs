@@ -249,7 +249,7 @@ impl Block {
             Error::new(
                 Kind::Memory,
                 format!(
-                    "no more than {} may be page-locked, {} are, and {} are asked for",
+                    "at most {} may be page-locked; {} are, and {} are requested",
                     human(limit),
                     human(held),
                     human(raw.bytes())
@@ -258,7 +258,7 @@ impl Block {
             .advise("Option `verdigris.pinned_limit` sets the limit, in bytes; `gpu_free(x)` unlocks a pinned vector.")
         } else {
             Error::new(Kind::Memory, format!("the driver cannot lock {} of the host's memory", human(raw.bytes())))
-                .advise("`ulimit -l` says how much a process may lock.")
+                .advise("`ulimit -l` shows how much a process may lock.")
         })
     }
 

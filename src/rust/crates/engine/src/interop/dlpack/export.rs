@@ -114,9 +114,9 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
         return Err(Error::new(Kind::Shape, "the dimensions do not fit the array's length"));
     }
     if array.dtype() == DType::Bool8 && any_na(array)? {
-        return Err(Error::new(Kind::DType, "a logical array with NA cannot leave as bools")
+        return Err(Error::new(Kind::DType, "a logical array with NA cannot be exported as bool")
             .advise("Replace the NAs first, such as with `ifelse(is.na(x), FALSE, x)`.")
-            .advise("Or give integers: `gpu_cast(x, \"int32\")` has NA as the smallest integer."));
+            .advise("Or export integers: `gpu_cast(x, \"int32\")` stores NA as the smallest integer."));
     }
     let mut view = array.evaluate()?;
     let strides = match strided::strides_of(&view.layout, dim) {
@@ -128,7 +128,7 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     };
     if terms.writable {
         if view.buffer.is_read_only() {
-            return Err(Error::new(Kind::Argument, "`x` lies in memory that its owner has shared as read-only")
+            return Err(Error::new(Kind::Argument, "`x` is in memory that its owner has shared as read-only")
                 .advise("`x + 0` has memory of its own."));
         }
         if strided::overlaps(&view.layout) {

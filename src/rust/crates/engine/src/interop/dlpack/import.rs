@@ -156,7 +156,7 @@ unsafe fn inspect(tensor: &DLTensor) -> Result<Region> {
         }
         other => {
             return Err(Error::new(Kind::Device, format!("the tensor is on {}", device_name(other)))
-                .advise("verdigris takes host memory, pinned host memory and memory of CUDA devices."));
+                .advise("verdigris accepts host memory, pinned host memory and memory of CUDA devices."));
         }
     };
     let Some(dtype) = DType::ALL.into_iter().find(|&d| data_type(d).matches(checked.dtype())) else {

@@ -122,7 +122,7 @@ pub fn pack(
     if p.len() > MOST_BYTES {
         return Err(Error::new(
             Kind::Argument,
-            format!("the expression has {} bytes of arguments, and a kernel takes {MOST_BYTES}", p.len()),
+            format!("the expression has {} bytes of arguments, but a kernel takes at most {MOST_BYTES}", p.len()),
         )
         .advise("Compute a part of it first: `gpu_compute(x)`."));
     }

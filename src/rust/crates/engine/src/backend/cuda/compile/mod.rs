@@ -137,7 +137,7 @@ impl Cuda {
             return Ok(module);
         }
         let linked = prebuilt::named(name)
-            .ok_or_else(|| Error::new(Kind::Compile, format!("the package comes without its kernel `{name}`")))
+            .ok_or_else(|| Error::new(Kind::Compile, format!("the package lacks its kernel `{name}`")))
             .and_then(|ptx| self.link(&ptx, name));
         match linked {
             Ok(module) => Ok(module),

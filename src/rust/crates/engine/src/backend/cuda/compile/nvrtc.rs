@@ -29,7 +29,7 @@ impl Target {
             Error::new(
                 Kind::Compile,
                 format!(
-                    "this NVRTC compiles for compute capability {}.{} and later, and the device has {}.{}",
+                    "this NVRTC compiles for compute capability {}.{} and later, but the device has {}.{}",
                     known.iter().min().unwrap_or(&0) / 10,
                     known.iter().min().unwrap_or(&0) % 10,
                     capability.0,
@@ -98,7 +98,7 @@ fn nvrtc_check(status: u32, function: &str) -> Result<()> {
             Err(Error::new(Kind::Memory, format!("`{function}`: out of host memory")))
         }
         Some(nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) => {
-            Err(Error::new(Kind::Library, format!("`{function}`: NVRTC does not find its libnvrtc-builtins"))
+            Err(Error::new(Kind::Library, format!("`{function}`: NVRTC cannot find its libnvrtc-builtins"))
                 .advise("It must be in the same folder as libnvrtc; `gpu_sitrep()` shows where that is."))
         }
         _ => Err(Error::new(Kind::Compile, format!("`{function}` failed with code {status}"))),

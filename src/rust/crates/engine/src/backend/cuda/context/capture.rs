@@ -172,7 +172,7 @@ impl Cuda {
     pub(crate) fn begin_capture(&'static self) -> Result<u32> {
         if self.is_capturing() {
             return Err(
-                Error::new(Kind::Capture, "a graph is being recorded already").advise("Graphs cannot be nested.")
+                Error::new(Kind::Capture, "a graph is already being recorded").advise("Graphs cannot be nested.")
             );
         }
         let _entered = self.enter()?;

@@ -41,7 +41,7 @@ pub(crate) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     let done = release_to(cuda, stream);
     if cuda.is_capturing() {
-        return Err(refuse("memory that is given to another library"));
+        return Err(refuse("memory that is shared with another library"));
     }
     done
 }
@@ -104,7 +104,7 @@ pub fn reaches(cuda: &Cuda, address: u64, bytes: usize) -> Result<()> {
                 let held = at - address;
                 return Error::new(
                     Kind::Argument,
-                    format!("the data would be {bytes} bytes from {address:#x} on, and that memory ends after {held}"),
+                    format!("the data would be {bytes} bytes from {address:#x} on, but that memory ends after {held}"),
                 );
             }
             let device = cuda.device();

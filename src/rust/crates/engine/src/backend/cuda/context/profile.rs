@@ -87,7 +87,7 @@ impl Cuda {
     pub(crate) fn begin_profile(&self) -> Result<()> {
         if self.mode() & PROFILING != 0 {
             return Err(
-                Error::new(Kind::Argument, "a profile is being made already").advise("Profiles cannot be nested.")
+                Error::new(Kind::Argument, "a profile is already being recorded").advise("Profiles cannot be nested.")
             );
         }
         self.wait_all()?;

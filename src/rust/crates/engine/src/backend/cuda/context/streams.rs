@@ -22,7 +22,7 @@ fn event_of(event: u64) -> Event {
 
 impl Cuda {
     fn known(&self, stream: u32) -> Result<&'static StreamState> {
-        self.stream_state_at(stream).ok_or_else(|| Error::new(Kind::Argument, "this stream is no longer there"))
+        self.stream_state_at(stream).ok_or_else(|| Error::new(Kind::Argument, "this stream no longer exists"))
     }
 
     /// The stream, where its work is not being recorded.

@@ -346,7 +346,7 @@ impl Cuda {
         convert: Option<(DType, DType)>,
     ) -> Result<Box<dyn Ahead>> {
         if self.is_capturing() {
-            return Err(refuse("a copy that goes on beside the work"));
+            return Err(refuse("an asynchronous copy"));
         }
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = converter.map_or(source, |converter| source.converted(converter));

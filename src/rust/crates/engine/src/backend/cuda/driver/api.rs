@@ -120,7 +120,7 @@ macro_rules! functions {
 
 fn missing(library: &str, symbol: &str) -> Error {
     Error::new(Kind::Library, format!("{library} has no function `{symbol}`: it is too old"))
-        .advise("Install an NVIDIA driver that serves CUDA 12 or later.")
+        .advise("Install an NVIDIA driver that supports CUDA 12 or later.")
 }
 
 functions! {

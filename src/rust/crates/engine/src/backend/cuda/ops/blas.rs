@@ -156,11 +156,11 @@ fn check(status: u32, function: &str) -> Result<()> {
     let (kind, name) = match code(status) {
         Some(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => return Ok(()),
         Some(cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED) => {
-            (Kind::Library, "not initialised; is the library for this driver?")
+            (Kind::Library, "not initialised; does the library match the driver?")
         }
         Some(cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED) => (Kind::Memory, "out of device memory"),
         Some(cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE) => (Kind::Launch, "invalid value"),
-        Some(cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH) => (Kind::Library, "this cuBLAS does not serve the device"),
+        Some(cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH) => (Kind::Library, "this cuBLAS does not support the device"),
         Some(cublasStatus_t::CUBLAS_STATUS_MAPPING_ERROR) => (Kind::Launch, "mapping error"),
         Some(cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED) => (Kind::Launch, "execution failed"),
         Some(cublasStatus_t::CUBLAS_STATUS_INTERNAL_ERROR) => (Kind::Launch, "internal error"),

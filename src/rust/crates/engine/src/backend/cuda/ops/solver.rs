@@ -72,10 +72,10 @@ fn make(cuda: &Cuda) -> Result<Handle> {
 fn check(status: u32, function: &str) -> Result<()> {
     let (kind, name) = match status {
         0 => return Ok(()),
-        1 => (Kind::Library, "not initialised; is the library for this driver?"),
+        1 => (Kind::Library, "not initialised; does the library match the driver?"),
         2 => (Kind::Memory, "out of device memory"),
         3 => (Kind::Launch, "invalid value"),
-        4 => (Kind::Library, "this cuSOLVER does not serve the device"),
+        4 => (Kind::Library, "this cuSOLVER does not support the device"),
         6 => (Kind::Launch, "execution failed"),
         7 => (Kind::Launch, "internal error"),
         9 => (Kind::Library, "not supported"),

@@ -83,7 +83,7 @@ fn needs_nvrtc(error: Error) -> Error {
         return error;
     }
     let message = format!("a compiled R function runs on a GPU only with NVRTC: {}", error.message);
-    let advice = "On the cpu device it needs nothing: as_gpu(x, device = \"cpu\").";
+    let advice = "It runs without NVRTC on the cpu device: as_gpu(x, device = \"cpu\").";
     Error { message, ..error }.advise(advice)
 }
 

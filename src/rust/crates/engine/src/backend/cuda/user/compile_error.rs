@@ -49,7 +49,7 @@ pub fn located(error: Error, module: &Module) -> Error {
     let label = &module.spec.label;
     let message = if found.file == "__nv_name_map" {
         let named = found.shown.first().and_then(|l| l.split_once("nv_mangled_name ")).map_or("?", |(_, name)| name);
-        format!("`{}` is no instance of a kernel: {}", named.trim(), found.what)
+        format!("`{}` is not an instance of a kernel: {}", named.trim(), found.what)
     } else if found.file == label {
         format!("the kernel does not compile: line {}: {}{}", found.line, found.what, excerpt(source, &found))
     } else {
@@ -61,11 +61,11 @@ pub fn located(error: Error, module: &Module) -> Error {
     let mut located = Error::new(Kind::Compile, message).detail(log).source(source);
     if unopened {
         located = located.advise(
-            "Give the folder that has it by `include`; CUDA's own headers come by `pip install nvidia-cuda-runtime` or with the toolkit.",
+            "Name its folder in `include`; CUDA's own headers come by `pip install nvidia-cuda-runtime` or with the toolkit.",
         );
     }
     let more = if count > 1 { format!(", with {} more", count - 1) } else { String::new() };
-    located.advise(format!("The condition's `log` has all that the compiler says{more}."))
+    located.advise(format!("The condition's `log` has the complete output of the compiler{more}."))
 }
 
 /// What the driver says of code that it does not load.
@@ -75,7 +75,7 @@ pub fn unloadable(error: Error, module: &Module) -> Error {
     }
     let Error { message, detail, .. } = error;
     let label = &module.spec.label;
-    let mut out = Error::new(Kind::Compile, format!("the driver does not load {label}: {message}"));
+    let mut out = Error::new(Kind::Compile, format!("the driver cannot load {label}: {message}"));
     if let (Some(Format::Ptx), Some(log)) = (module.format(), &detail) {
         // ptxas application ptx input, line 12; error   : Unknown symbol 'x'
         let text = module.images().first().map(|image| String::from_utf8_lossy(image).into_owned()).unwrap_or_default();
@@ -89,12 +89,12 @@ pub fn unloadable(error: Error, module: &Module) -> Error {
                 .lines()
                 .nth(line.wrapping_sub(1))
                 .map_or(String::new(), |l| format!("\n{line} | {}", l.trim_end()));
-            out = Error::new(Kind::Compile, format!("the driver does not load {label}: line {line}: {what}{shown}"));
+            out = Error::new(Kind::Compile, format!("the driver cannot load {label}: line {line}: {what}{shown}"));
         }
         out = out.source(text);
     }
     if message.contains("NO_BINARY_FOR_GPU") || message.contains("UNSUPPORTED") || message.contains("INVALID_IMAGE") {
-        out = out.advise("Machine code runs on the architecture that it was made for: build it with `-gencode` for yours, or with PTX in it.");
+        out = out.advise("Machine code runs only on the architecture that it was compiled for: add yours with `-gencode`, or include PTX.");
     }
     if let Some(detail) = detail {
         out = out.detail(detail);
@@ -125,6 +125,6 @@ mod tests {
         assert_eq!(error.message, "the kernel does not compile: thing.h, line 7: what\n  text\n  ^");
         let log = "__nv_name_map(2): error: identifier \"no\" is undefined\n  #pragma nv_mangled_name f<no>\n    ^\n";
         let error = located(Error::new(Kind::Compile, "x").detail(log), &module("a"));
-        assert_eq!(error.message, "`f<no>` is no instance of a kernel: identifier \"no\" is undefined");
+        assert_eq!(error.message, "`f<no>` is not an instance of a kernel: identifier \"no\" is undefined");
     }
 }

@@ -131,7 +131,7 @@ fn choose(
             return Err(Error::new(
                 Kind::Launch,
                 format!(
-                    "kernel `{}`: grid {} is no multiple of cluster {}",
+                    "kernel `{}`: grid {} is not a multiple of cluster {}",
                     launch.function.name,
                     shown(grid),
                     shown(cluster)

@@ -15,7 +15,7 @@ pub use here::call;
 
 #[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn call(_: &Cuda, _: &Launch<'_>) -> Result<()> {
-    Err(Error::new(Kind::Library, "functions of the host can be called on Linux only"))
+    Err(Error::new(Kind::Library, "host functions can be called on Linux only"))
 }
 
 #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -75,7 +75,7 @@ mod here {
                 }
                 (Element::Integer(..) | Element::Bool, _) => words.add(word, false),
                 (Element::Float | Element::Double, _) => words.add(word, true),
-                _ => return Err(signature.misfit(k, "a function of the host takes numbers and pointers only")),
+                _ => return Err(signature.misfit(k, "a host function takes numbers and pointers only")),
             }
         }
         if words.stack.len() > STACK {
@@ -125,14 +125,18 @@ mod here {
         let name = &launch.function.name;
         let found = launch.function.loaded.get(cuda.properties.ordinal, || {
             let Code::Binary(_, Some(path)) = &launch.function.module.spec.code else {
-                return Err(Error::new(Kind::Argument, format!("`{name}` is a function of the host, but of no file")));
+                return Err(Error::new(
+                    Kind::Argument,
+                    format!("`{name}` is a host function, but the module has no file"),
+                ));
             };
             let library = Handle::open(path).map_err(|why| {
                 Error::new(Kind::Library, format!("{} cannot be loaded: {}", path.display(), why.reason))
             })?;
             let address = library.address(name).ok_or_else(|| {
-                Error::new(Kind::Argument, format!("{} has no function `{name}`", path.display()))
-                    .advise("Functions of the host must be `extern \"C\"`, and kernels be declared `__global__` in `signatures`.")
+                Error::new(Kind::Argument, format!("{} has no function `{name}`", path.display())).advise(
+                    "Host functions must be `extern \"C\"`, and kernels be declared `__global__` in `signatures`.",
+                )
             })?;
             Ok(Found { address: address.expose_provenance(), _library: Arc::new(library) })
         })?;

@@ -118,7 +118,7 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
         options.remove(0);
     }
     if says(&["--gpu-architecture", "-arch"]) {
-        return Err(Error::new(Kind::Argument, "`options` must not name an architecture: that is the device's"));
+        return Err(Error::new(Kind::Argument, "`options` must not name an architecture: it is that of the device"));
     }
     if !module.spec.link.is_empty() {
         options.push("--relocatable-device-code=true".into());
@@ -170,7 +170,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     let linked = !module.spec.link.is_empty();
     if module.format().is_some() {
         if linked {
-            return Err(Error::new(Kind::Argument, "`link` joins compiled code with a source, and there is none"));
+            return Err(Error::new(Kind::Argument, "`link` joins compiled code with a source, but there is none"));
         }
         let modules = module.images().iter().map(|image| load(image)).collect::<Result<_>>()?;
         return Ok(Loaded::new(cuda, modules, Vec::new()));
@@ -272,8 +272,9 @@ fn find(cuda: &Cuda, loaded: &Loaded, function: &Function) -> Result<Arc<Kernel>
     let error = Error::new(Kind::Argument, format!("{} has no kernel `{name}`", function.module.spec.label));
     known.truncate(20);
     Err(if known.is_empty() {
-        error
-            .advise("C++ changes names: write `extern \"C\"`, or use a driver of CUDA 12.4 or later, which tells them.")
+        error.advise(
+            "C++ mangles names: write `extern \"C\"`, or use a driver of CUDA 12.4 or later, which reports them.",
+        )
     } else {
         error.advise(format!("It has {}.", known.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")))
     })
@@ -316,7 +317,7 @@ fn sizes(kernel: &Kernel) -> Option<Vec<usize>> {
 /// Whether the signature that is known is that of the code.
 fn agree(signature: &Signature, sizes: &[usize], function: &Function) -> Result<()> {
     let error = |what: String| {
-        Err(Error::new(Kind::Argument, format!("the signature `{signature}` is not that of the code: {what}"))
+        Err(Error::new(Kind::Argument, format!("the signature `{signature}` does not match the code: {what}"))
             .advise(format!("What {} has takes {} bytes.", function.module.spec.label, listed(sizes))))
     };
     if sizes.len() != signature.parameters.len() {
@@ -324,7 +325,7 @@ fn agree(signature: &Signature, sizes: &[usize], function: &Function) -> Result<
     }
     for (k, (parameter, &size)) in signature.parameters.iter().zip(sizes).enumerate() {
         if let Some(said) = parameter.size().filter(|&said| said != size) {
-            return error(format!("parameter {} has {said} bytes, in the code {size}", k + 1));
+            return error(format!("parameter {} has {said} bytes, but {size} in the code", k + 1));
         }
     }
     Ok(())
@@ -338,8 +339,8 @@ fn listed(sizes: &[usize]) -> String {
 pub fn parameters(cuda: &Cuda, function: &Function) -> Result<Vec<usize>> {
     let ready = ready(cuda, function)?;
     ready.sizes.clone().ok_or_else(|| {
-        Error::new(Kind::Library, format!("this driver does not tell what the parameters of `{}` are", function.name))
-            .advise("Say what they are by `signatures`; drivers of CUDA 12.4 and later tell.")
+        Error::new(Kind::Library, format!("this driver does not report the parameters of `{}`", function.name))
+            .advise("Declare them by `signatures`; drivers of CUDA 12.4 and later report them.")
     })
 }
 
@@ -366,9 +367,10 @@ pub fn global(cuda: &Cuda, module: &Module, name: &str) -> Result<Arc<Buffer>> {
     let known: Vec<String> = module.globals().iter().map(|g| format!("`{}`", g.name)).collect();
     let error = Error::new(Kind::Argument, format!("{} has no variable `{name}`", module.spec.label));
     Err(if known.is_empty() {
-        error.advise("One is declared outside all functions: `__device__ float x[8];` or `__constant__ int n;`.")
+        error.advise("Variables are declared outside all functions: `__device__ float x[8];` or `__constant__ int n;`.")
     } else {
-        error.advise(format!("It declares {}; what is never used may be left out by the compiler.", known.join(", ")))
+        error
+            .advise(format!("It declares {}; the compiler may remove variables that are never used.", known.join(", ")))
     })
 }
 
@@ -393,11 +395,11 @@ pub fn launch(cuda: &Cuda, launch: &Launch<'_>) -> Result<()> {
         match wanted {
             Some(wanted) if wanted == given => {}
             Some(wanted) => {
-                let why = format!("it has {wanted} bytes, and the raw vector {given}");
+                let why = format!("it has {wanted} bytes, but the raw vector has {given}");
                 return Err(launch.signature.misfit(k, &why));
             }
             None => {
-                let why = "its size is not known: that takes a driver of CUDA 12.4 or later";
+                let why = "its size is not known without a driver of CUDA 12.4 or later";
                 return Err(launch.signature.misfit(k, why));
             }
         }

@@ -85,7 +85,7 @@ pub fn probe(candidates: &[PathBuf]) -> Result<Driver> {
     let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
     let error = match broken {
         Some(reason) => Error::new(Kind::Library, format!("{BROKEN}: {reason}")).advise(
-            "Install the NVIDIA driver anew, or take the folder of this file out of LD_LIBRARY_PATH, then restart R.",
+            "Reinstall the NVIDIA driver, or remove the folder of this file from LD_LIBRARY_PATH, then restart R.",
         ),
         None => Error::new(Kind::Library, format!("cannot load the NVIDIA driver's library {name}"))
             .advise(install_advice()),
@@ -121,7 +121,7 @@ fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {
         return Err(Error::new(
             Kind::Library,
             format!(
-                "the NVIDIA driver serves CUDA {}.{}; CUDA {}.{} or later is needed",
+                "the NVIDIA driver supports CUDA {}.{}; CUDA {}.{} or later is needed",
                 version.0, version.1, OLDEST.0, OLDEST.1
             ),
         )
@@ -246,8 +246,8 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
     let text = explain(handle, code);
     let error = |kind, message: &str| Error::new(kind, format!("{message}: `{function}` says {text}"));
     let mismatch = || {
-        error(Kind::Library, "the NVIDIA driver's library and its kernel module do not fit each other")
-            .advise("Restart the machine, or install the driver anew: <https://www.nvidia.com/drivers>.")
+        error(Kind::Library, "the NVIDIA driver's library and its kernel module do not match")
+            .advise("Restart the machine, or reinstall the driver: <https://www.nvidia.com/drivers>.")
     };
     match status::code(code) {
         Some(CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE) => {
@@ -256,24 +256,24 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
                 Ok(shown) => error.advise(format!(
                     "CUDA_VISIBLE_DEVICES is \"{shown}\" and may hide the devices: `Sys.unsetenv(\"CUDA_VISIBLE_DEVICES\")` in a fresh R session."
                 )),
-                Err(_) => error.advise("See what the driver sees: `nvidia-smi`. In a container, start it with `--gpus all`."),
+                Err(_) => error.advise("Check what the driver sees: `nvidia-smi`. In a container, start it with `--gpus all`."),
             }
         }
         Some(CUresult::CUDA_ERROR_NOT_INITIALIZED | CUresult::CUDA_ERROR_DEINITIALIZED) => {
             error(Kind::Fork, "CUDA cannot be used in this process, which may be a forked child").advise(
-                "Start CUDA in each process of its own: use a PSOCK cluster, mirai or callr in place of a fork.",
+                "Initialise CUDA in each process separately: use a PSOCK cluster, mirai or callr instead of a fork.",
             )
         }
         Some(CUresult::CUDA_ERROR_STUB_LIBRARY) => {
             error(Kind::Library, "a stub of the driver's library was loaded, which is for linking only")
-                .advise("Take the toolkit's `stubs` folder out of LD_LIBRARY_PATH.")
+                .advise("Remove the toolkit's `stubs` folder from LD_LIBRARY_PATH.")
         }
         Some(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) => mismatch(),
         // no code of the driver's header: the runtime's cudaErrorInsufficientDriver
         None if code == 35 => mismatch(),
         Some(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) => error(Kind::Device, "the system is not ready for CUDA")
             .advise("Start the fabric manager: `sudo systemctl start nvidia-fabricmanager`."),
-        _ => error(Kind::Device, "CUDA does not start").advise("See what the driver sees: `nvidia-smi`."),
+        _ => error(Kind::Device, "CUDA cannot be initialised").advise("Check what the driver sees: `nvidia-smi`."),
     }
 }
 
