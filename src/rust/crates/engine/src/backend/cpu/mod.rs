@@ -299,7 +299,7 @@ impl Backend for Cpu {
 
     fn keeps_at_once(&self, row: OpId, bytes: usize) -> bool {
         // what is shorter takes less time than a buffer, and what leaves the cache takes memory's
-        (4 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row_cost::is_plain(row)
+        (32 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row_cost::is_plain(row)
     }
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
