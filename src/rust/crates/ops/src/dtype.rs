@@ -37,9 +37,11 @@ macro_rules! dtypes {
             $($(#[$doc])* $variant),*
         }
 
-        const ALL: &[DType] = &[$(DType::$variant),*];
+        impl DType {
+            pub const ALL: [DType; [$($name),*].len()] = [$(DType::$variant),*];
+        }
 
-        static ROWS: [Row; ALL.len()] = [$(Row {
+        static ROWS: [Row; DType::ALL.len()] = [$(Row {
             name: $name,
             bytes: $bytes,
             c_type: $c_type,
@@ -62,8 +64,8 @@ const fn padded<const N: usize>(bytes: [u8; N]) -> [u8; 16] {
     out
 }
 
-/// R's NA of doubles: a quiet NaN whose low word is 1954.
-const NA_BITS: u64 = 0x7FF8_0000_0000_07A2;
+/// `NA_real_`: a quiet NaN whose low word is 1954.
+pub const NA_BITS: u64 = 0x7FF8_0000_0000_07A2;
 const NAN_BITS: u32 = 0x7FC0_0000;
 
 /// Twice the same bytes, as one number.
@@ -75,7 +77,7 @@ const fn twice(x: u64, bytes: u32) -> [u8; 16] {
 // lint: wide
 #[rustfmt::skip]
 dtypes! {
-//  name in R, bytes, C type of storage (prelude.h), class that computes, kind of R, how it is read, NA, name in safetensors
+//  name in R, bytes, C type in prelude.h, class that computes, kind in R, how it is read, NA, name in safetensors
     /// One byte: 0, 1, or 2 for NA.
     Bool8:      c"bool8",      1,  "u8",   I32,  Logical,   Bool,    [2],                      Some("BOOL");
     Int8:       c"int8",       1,  "i8",   I32,  Integer,   Int,     i8::MIN.to_ne_bytes(),    Some("I8");
@@ -119,16 +121,6 @@ pub enum Kind {
 }
 
 impl DType {
-    pub const ALL: [DType; ALL.len()] = {
-        let mut all = [DType::Bool8; ALL.len()];
-        let mut at = 0;
-        while at < ALL.len() {
-            all[at] = ALL[at];
-            at += 1;
-        }
-        all
-    };
-
     const fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::dtype::Class;
+use crate::dtype::{Class, NA_BITS};
 
 /// One element in a register class.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,8 +17,8 @@ pub enum Scalar {
 
 pub const NA_I32: i32 = i32::MIN;
 pub const NA_I64: i64 = i64::MIN;
-/// `NA_real_`: a quiet NaN whose low word is 1954.
-pub const NA_F64: f64 = f64::from_bits(0x7FF8_0000_0000_07A2);
+/// `NA_real_`.
+pub const NA_F64: f64 = f64::from_bits(NA_BITS);
 /// 2^63, which no int64 reaches.
 pub const BEYOND_INT64: f64 = 9_223_372_036_854_775_808.0;
 
