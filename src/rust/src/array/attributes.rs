@@ -59,13 +59,18 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
     }
 }
 
-/// The extents of an R vector: its `dim`, or its length.
-pub fn extents(x: SEXP) -> Result<Vec<usize>> {
+/// The `dim` of an R vector; `None` where it has none.
+pub fn dim(x: SEXP) -> Result<Option<Vec<usize>>> {
     // SAFETY: reading an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
     if r::is_null(dim) {
-        Ok(vec![r::len(x)])
+        Ok(None)
     } else {
-        values::sizes(dim)
+        values::sizes(dim).map(Some)
     }
+}
+
+/// The extents of an R vector: its `dim`, or its length.
+pub fn extents(x: SEXP) -> Result<Vec<usize>> {
+    Ok(dim(x)?.unwrap_or_else(|| vec![r::len(x)]))
 }

@@ -17,7 +17,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 
-use crate::array::{convert, handle};
+use crate::array::{attributes, convert, handle};
 use crate::entries::entry::entries;
 use crate::entries::module::{pointed, pointer, Pointed};
 use crate::entries::random::Key;
@@ -399,10 +399,7 @@ fn given_types(args: &[SEXP], whole: SEXP) -> Result<Vec<Option<ArgumentType>>> 
 
 /// What the caller gives, and its dimensions.
 fn given(x: SEXP, device: Device) -> Result<(Operand, Vec<usize>)> {
-    // SAFETY: reads an attribute.
-    let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
-    let dim = if r::is_null(dim) { Vec::new() } else { values::sizes(dim)? };
-    Ok((convert::operand(x, device)?, dim))
+    Ok((convert::operand(x, device)?, attributes::dim(x)?.unwrap_or_default()))
 }
 
 /// By what a gradient is taken: the targets, their names, and the lengths that they hold for.

@@ -10,6 +10,7 @@ use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::layout::Axis;
+use verdigris_ops::rule::{promote, Typed};
 
 use crate::array::{attributes, convert, handle, host_vector};
 use crate::entries::entry::entries;
@@ -46,69 +47,69 @@ fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
     }))
 }
 
-/// A factor as it is multiplied: its elements, and rows and columns where it is a matrix.
-struct Factor {
-    array: Array,
-    extents: Option<[usize; 2]>,
+/// The shape of a factor of a product.
+#[derive(Clone, Copy)]
+enum Shape {
+    Vector(usize),
+    Matrix([usize; 2]),
 }
 
-/// A factor of a product with an array; None for what is neither an array nor numbers of R, or has other dimensions than
-/// two. Doubles take the array's width, as beside an operator.
-fn factor(x: SEXP, array: Option<Array>, like: &Array) -> Result<Option<Factor>> {
-    // SAFETY: reading an attribute; `dim` are integers, as many as its length says.
-    let extents = unsafe {
-        let dim = r::Rf_getAttrib(x, r::R_DimSymbol);
-        match r::len(dim) {
-            0 => None,
-            2 => Some([*r::INTEGER(dim) as usize, *r::INTEGER(dim).add(1) as usize]),
-            _ => return Ok(None),
+impl Shape {
+    /// `None` for other dimensions than two.
+    fn of(x: SEXP) -> Result<Option<Shape>> {
+        Ok(match attributes::dim(x)?.as_deref() {
+            None => Some(Shape::Vector(r::len(x))),
+            Some(&[rows, columns]) => Some(Shape::Matrix([rows, columns])),
+            Some(_) => None,
+        })
+    }
+
+    /// That of the transpose; a vector is as it is.
+    fn turned(self, turned: bool) -> Shape {
+        match self {
+            Shape::Matrix([rows, columns]) if turned => Shape::Matrix([columns, rows]),
+            shape => shape,
         }
-    };
-    if let Some(array) = array {
-        return Ok(Some(Factor { array, extents }));
     }
-    // SAFETY: reading a flag.
-    if unsafe { r::Rf_isObject(x) } != r::Rboolean::FALSE {
-        return Ok(None);
-    }
-    let dtype = like.dtype();
-    let is_narrow = matches!(dtype, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Complex64);
-    let wanted = match values::kind(x) {
-        Some(Kind::Double) if dtype == DType::Complex64 => Some(DType::Float32),
-        Some(Kind::Double) if dtype.kind() == Kind::Double => Some(dtype),
-        Some(Kind::Complex) if is_narrow => Some(DType::Complex64),
-        Some(_) => None,
-        None => return Ok(None),
-    };
-    let array = convert::upload(x, wanted, like.device(), None)?;
-    Ok(Some(Factor { array, extents }))
 }
 
-/// The shapes in which two factors are multiplied, a vector as the row or the column that fits; None where base R has the
-/// say: of vectors that fit both ways, and of extents that are 0 or do not fit.
-fn shapes(x: &Factor, y: &Factor, turned: [bool; 2]) -> Option<[usize; 3]> {
-    let lying = |extents: [usize; 2], turned: bool| if turned { [extents[1], extents[0]] } else { extents };
-    let (dx, dy) = (x.extents.map(|d| lying(d, turned[0])), y.extents.map(|d| lying(d, turned[1])));
-    let (nx, ny) = (x.array.len(), y.array.len());
-    let ([m, k], [rows, n]) = match (dx, dy) {
-        (Some(dx), Some(dy)) => (dx, dy),
-        (None, None) if turned[1] => ([nx, 1], [1, ny]),
-        (None, None) => ([1, nx], [ny, 1]),
-        (None, Some(dy)) if dy[0] == nx => ([1, nx], dy),
+/// Rows, inner extent and columns of a product, a vector as the row or the column that conforms. `None` where base R
+/// decides: of vectors that conform as both, and of extents that are 0 or do not conform.
+fn conforming(x: Shape, y: Shape, turned: [bool; 2]) -> Option<[usize; 3]> {
+    let ([m, k], [rows, n]) = match (x.turned(turned[0]), y.turned(turned[1])) {
+        (Shape::Matrix(dx), Shape::Matrix(dy)) => (dx, dy),
+        (Shape::Vector(nx), Shape::Vector(ny)) if turned[1] => ([nx, 1], [1, ny]),
+        (Shape::Vector(nx), Shape::Vector(ny)) => ([1, nx], [ny, 1]),
+        (Shape::Vector(nx), Shape::Matrix(dy)) if dy[0] == nx => ([1, nx], dy),
         // what tcrossprod() makes of a matrix and a vector depends on the version of R
-        (Some(dx), None) if dx[1] == ny && !turned[1] => (dx, [ny, 1]),
+        (Shape::Matrix(dx), Shape::Vector(ny)) if dx[1] == ny && !turned[1] => (dx, [ny, 1]),
         _ => return None,
     };
     (k == rows && m * k * n > 0).then_some([m, k, n])
 }
 
-/// The elements to be multiplied, as a view where a matrix is transposed.
-fn turned_view(x: &Factor, turned: bool) -> Result<Array> {
-    match x.extents {
-        Some([rows, columns]) if turned => {
-            x.array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
+/// Whether base R's products take it: an array, or numbers without a class.
+fn is_factor(x: SEXP, array: Option<&Array>) -> bool {
+    // SAFETY: reading a flag.
+    array.is_some() || unsafe { r::Rf_isObject(x) } == r::Rboolean::FALSE && values::kind(x).is_some()
+}
+
+/// The elements of a factor, as a view where it is transposed. Doubles and complex numbers of R take the other factor's
+/// width, as beside an operator.
+fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: bool) -> Result<Array> {
+    let array = match array {
+        Some(array) => array,
+        None => {
+            let kind = values::kind(x).filter(|kind| *kind >= Kind::Double);
+            let dtype = kind.map(|kind| promote(&[Typed::Array(like.dtype()), Typed::Value(kind)]));
+            convert::upload(x, dtype, like.device(), None)?
         }
-        _ => Ok(x.array.clone()),
+    };
+    match shape {
+        Shape::Matrix([rows, columns]) if turned => {
+            array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
+        }
+        _ => Ok(array),
     }
 }
 
@@ -124,14 +125,16 @@ entries! {
         let turned = [turned == 1, turned == 2];
         let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
         let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
-        let (Some(a), Some(b)) = (factor(x, a, &like)?, factor(y, b, &like)?) else { return Ok(None) };
-        let Some([m, k, n]) = shapes(&a, &b, turned) else { return Ok(None) };
+        let (Some(dx), Some(dy)) = (Shape::of(x)?, Shape::of(y)?) else { return Ok(None) };
+        let Some([m, k, n]) = conforming(dx, dy, turned) else { return Ok(None) };
         // of int64 that doubles cannot hold base R warns
-        let is_int64 = |x: &Factor| x.array.device() == Device::Cpu && x.array.dtype() == DType::Int64;
-        if is_int64(&a) || is_int64(&b) {
+        let is_int64 = |x: &Option<Array>| {
+            x.as_ref().is_some_and(|x| x.device() == Device::Cpu && x.dtype() == DType::Int64)
+        };
+        if !is_factor(x, a.as_ref()) || !is_factor(y, b.as_ref()) || is_int64(&a) || is_int64(&b) {
             return Ok(None);
         }
-        let (a, b) = (turned_view(&a, turned[0])?, turned_view(&b, turned[1])?);
+        let (a, b) = (factor(x, a, &like, dx, turned[0])?, factor(y, b, &like, dy, turned[1])?);
         linear::multiply(&a, &b, [m, k, n], choice)?.map(|out| matrix(out, m, n)).transpose()
     }
 

@@ -15,6 +15,20 @@ pub struct Matrix {
     pub leading: usize,
 }
 
+/// Length and number of the columns that a `rows × columns` matrix is stored as.
+pub(crate) fn stored_extents(transposed: bool, rows: usize, columns: usize) -> (usize, usize) {
+    if transposed {
+        (columns, rows)
+    } else {
+        (rows, columns)
+    }
+}
+
+/// Whether so many elements hold columns of a length, `leading` elements apart.
+pub(crate) fn holds(elements: usize, leading: usize, (length, columns): (usize, usize)) -> bool {
+    leading >= length && elements >= (columns - 1) * leading + length
+}
+
 /// Products of pairs of matrices that lie at equal distances: elements from one left factor to the next, and from one
 /// right factor to the next. 0 is the same matrix each time.
 #[derive(Clone, Copy)]

@@ -1,8 +1,10 @@
-//! The host's BLAS: R's, which its owner chose, and whose functions the bridge registers. Called as R itself calls it, so
-//! that a product of doubles has the bits of base R's.
+//! The host's BLAS: R's, which its owner chose, and whose functions the bridge registers. Called as R itself calls it,
+//! so that a product of doubles has the bits of base R's.
 
 use std::os::raw::c_char;
 use std::sync::OnceLock;
+
+use crate::backend::dense::{holds, stored_extents};
 
 /// Fortran's functions take addresses, and after them the lengths of the strings.
 type Int<'a> = &'a i32;
@@ -45,53 +47,48 @@ impl Factor<'_> {
         (if self.transposed { b'T' } else { b'N' }) as c_char
     }
 
-    /// Rows and columns as it lies in memory, of a `rows × columns` factor.
-    fn lying(&self, rows: usize, columns: usize) -> (usize, usize) {
-        if self.transposed {
-            (columns, rows)
-        } else {
-            (rows, columns)
-        }
+    /// Length and number of the stored columns of a `rows × columns` factor.
+    fn stored(&self, rows: usize, columns: usize) -> (usize, usize) {
+        stored_extents(self.transposed, rows, columns)
     }
 
-    /// Whether a BLAS that counts in 32 bits can read it, and no more than it has.
-    fn holds(&self, rows: usize, columns: usize) -> bool {
-        let (rows, columns) = self.lying(rows, columns);
-        i32::try_from(self.leading).is_ok()
-            && self.leading >= rows
-            && self.values.len() >= self.leading * (columns - 1) + rows
+    /// Whether a BLAS with 32-bit integers can read a `rows × columns` factor, and no more than it has.
+    fn is_readable(&self, rows: usize, columns: usize) -> bool {
+        i32::try_from(self.leading).is_ok() && holds(self.values.len(), self.leading, self.stored(rows, columns))
     }
 }
 
-/// The `m × k` factor `a` times the `k × n` factor `b`, no extent of which is 0; with `own` they are one matrix and its
-/// transpose, and the result is symmetric. False where there is no BLAS for it.
+/// The `m × k` factor `a` times the `k × n` factor `b`, no extent of which is 0; with `own` they are one matrix and
+/// its transpose, and the result is symmetric. False where there is no BLAS for it.
 pub(super) fn product(a: Factor<'_>, b: Factor<'_>, [m, k, n]: [usize; 3], own: bool, out: &mut [f64]) -> bool {
     let Some(blas) = BLAS.get() else { return false };
     let int = |n: usize| i32::try_from(n).ok();
     let (Some(rows), Some(inner), Some(columns)) = (int(m), int(k), int(n)) else { return false };
-    if !a.holds(m, k) || !b.holds(k, n) || out.len() != m * n {
+    if !a.is_readable(m, k) || !b.is_readable(k, n) || out.len() != m * n {
         return false;
     }
     let (ld_a, ld_b) = (a.leading as i32, b.leading as i32);
     let (a_values, b_values, to) = (a.values.as_ptr(), b.values.as_ptr(), out.as_mut_ptr());
-    // a vector's elements lie side by side, or `leading` apart
+    // a vector's elements are contiguous, or `leading` apart
     let step = |x: &Factor<'_>, is_row: bool| if x.transposed == is_row { 1 } else { x.leading as i32 };
+    // `y = M x` of an `rows × columns` matrix
+    let gemv = |matrix: Factor<'_>, rows: usize, columns: usize, x: *const f64, step: i32| {
+        let (length, lines) = matrix.stored(rows, columns);
+        let (length, lines, leading) = (length as i32, lines as i32, matrix.leading as i32);
+        let values = matrix.values.as_ptr();
+        // SAFETY: as below.
+        unsafe { (blas.gemv)(&matrix.flag(), &length, &lines, &1.0, values, &leading, x, &step, &0.0, to, &1, 1) }
+    };
     // SAFETY: the factors have the elements that these extents reach, and the output `m * n`.
     unsafe {
         if own {
             let upper = b'U' as c_char;
             (blas.syrk)(&upper, &a.flag(), &rows, &inner, &1.0, a_values, &ld_a, &0.0, to, &rows, 1, 1);
         } else if n == 1 {
-            let (down, across) = a.lying(m, k);
-            let (down, across) = (down as i32, across as i32);
-            (blas.gemv)(&a.flag(), &down, &across, &1.0, a_values, &ld_a, b_values, &step(&b, false), &0.0, to, &1, 1);
+            gemv(a, m, k, b_values, step(&b, false));
         } else if m == 1 {
             // of the transposed product
-            let other = Factor { transposed: !b.transposed, ..b };
-            let (down, across) = other.lying(n, k);
-            let (down, across) = (down as i32, across as i32);
-            let flag = other.flag();
-            (blas.gemv)(&flag, &down, &across, &1.0, b_values, &ld_b, a_values, &step(&a, true), &0.0, to, &1, 1);
+            gemv(Factor { transposed: !b.transposed, ..b }, n, k, a_values, step(&a, true));
         } else {
             let (flag_a, flag_b) = (a.flag(), b.flag());
             (blas.gemm)(

@@ -2,7 +2,7 @@
 
 use super::blas::{self, Factor};
 use super::gather::elements;
-use crate::backend::dense::{Matrix, Product};
+use crate::backend::dense::{stored_extents, Matrix, Product};
 use crate::memory::buffer::Buffer;
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
@@ -33,8 +33,8 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-/// Computes the product; returns false where base R has to: for other types than float64 and float32, with elements that
-/// are not finite, where it decides what results, and where there is no BLAS.
+/// Computes the product; returns false where base R has to: for other types than float64 and float32, with elements
+/// that are not finite, where it decides what results, and where there is no BLAS.
 ///
 /// # Errors
 /// `Interrupt`.
@@ -71,7 +71,7 @@ fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     if !are_finite(&first) || !are_finite(&second) {
         return Ok(false);
     }
-    let compact = |x: &Matrix, rows, columns| if x.transposed { columns } else { rows };
+    let compact = |x: &Matrix, rows, columns| stored_extents(x.transposed, rows, columns).0;
     let left = Factor { values: &first, transposed: a.transposed, leading: compact(a, m, k) };
     let right = if own {
         Factor { transposed: b.transposed, ..left }
@@ -90,11 +90,11 @@ fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
 
 /// The elements of a `rows × columns` factor as it lies, one line after the other.
 fn widened(x: &Matrix, rows: usize, columns: usize) -> Result<Vec<f64>> {
-    let (down, across) = if x.transposed { (columns, rows) } else { (rows, columns) };
+    let (length, lines) = stored_extents(x.transposed, rows, columns);
     let values = elements::<f32>(&x.view);
-    let mut out = fallible::with_capacity(down * across)?;
-    for line in values.chunks(x.leading).take(across) {
-        out.extend(line[..down].iter().map(|&x| f64::from(x)));
+    let mut out = fallible::with_capacity(length * lines)?;
+    for line in values.chunks(x.leading).take(lines) {
+        out.extend(line[..length].iter().map(|&x| f64::from(x)));
     }
     Ok(out)
 }

@@ -13,7 +13,7 @@ use super::handles::Handles;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUdeviceptr, CUstream_flags, Opaque, Shared, Stream};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
-use crate::backend::dense::{Matrix, Precision, Product};
+use crate::backend::dense::{holds, stored_extents, Matrix, Precision, Product};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -279,14 +279,11 @@ impl Gemm {
     }
 }
 
-/// Whether a matrix of `lines` columns of `length` elements fits its memory, `count` times `next` elements apart.
-fn fits(matrix: &Matrix, length: usize, lines: usize, count: usize, next: usize) -> bool {
-    matrix.leading >= length && matrix.view.len() >= (count - 1) * next + (lines - 1) * matrix.leading + length
-}
-
+/// Whether a `rows × columns` matrix fits its memory, `count` times `next` elements apart.
 pub(super) fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize, next: usize) -> bool {
-    let (length, lines) = if matrix.transposed { (columns, rows) } else { (rows, columns) };
-    fits(matrix, length, lines, count, next)
+    let last = matrix.view.len().checked_sub((count - 1) * next);
+    let stored = stored_extents(matrix.transposed, rows, columns);
+    last.is_some_and(|elements| holds(elements, matrix.leading, stored))
 }
 
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
