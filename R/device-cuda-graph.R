@@ -100,8 +100,8 @@ graph_function <- function(inputs, run, info) {
       names <- names(given)
       if (is.null(names) || anyNA(at <- match(names, names(likes))) || anyDuplicated(names)) {
         known <- if (length(likes)) paste0("`", names(likes), "`", collapse = ", ") else "none"
-        stop_verdigris("argument", sprintf("the graph takes each of its inputs once, by name. The inputs are: %s.", known),
-          call = NULL)
+        stop_verdigris("argument",
+          sprintf("the graph takes each of its inputs once, by name. The inputs are: %s.", known), call = NULL)
       }
       for (k in seq_along(given)) given[[k]] <- checked_input(names[[k]], given[[k]], likes[[at[[k]]]])
     }

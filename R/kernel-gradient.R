@@ -36,7 +36,8 @@ gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")
   f <- plain_function(f)
   names <- unique(c(names(formals(f)), all.vars(body(f))))
   for (name in setdiff(wrt, names)) stop_verdigris("argument",
-    sprintf("`wrt` names `%s`, which is neither a parameter of `f` nor captured by it.", name), did_you_mean(name, names))
+    sprintf("`wrt` names `%s`, which is neither a parameter of `f` nor captured by it.", name),
+    did_you_mean(name, names))
   self <- environment(gpu_compile(f, whole, one_of("bounds", bounds, BOUNDS)))
   self$name <- function_name(substitute(f))
   self$wrt <- wrt

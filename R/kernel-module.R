@@ -138,8 +138,8 @@ is_text <- function(bytes, label) {
 }
 
 bytes_text <- function(bytes, label, call = parent.frame()) {
-  if (any(bytes == 0)) stop_verdigris("compile", sprintf("%s is neither source nor device code: it contains zero bytes.",
-    label), call = call)
+  if (any(bytes == 0)) stop_verdigris("compile",
+    sprintf("%s is neither source nor device code: it contains zero bytes.", label), call = call)
   text <- rawToChar(bytes)
   Encoding(text) <- "UTF-8"
   if (!validUTF8(text)) text <- iconv(text, "latin1", "UTF-8")

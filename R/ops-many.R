@@ -204,8 +204,9 @@ gpu_solve <- function(a, b, tol = .Machine$double.eps) {
   sides <- d[-(1:2)]
   own <- length(d) > 2L && prod(sides) != 1
   fits <- d[1L] == batch$n && (!own || batch$count == 1 || identical(sides, batch$dim))
-  if (!fits) stop_verdigris("shape", sprintf("Right-hand sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
-    paste(dim(a), collapse = " x ")),
+  if (!fits) stop_verdigris("shape",
+    sprintf("Right-hand sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
+      paste(dim(a), collapse = " x ")),
     "The numbers of rows must be equal, and the further dimensions too, unless `a` or `b` has none.")
   columns <- if (length(d) == 1L) 1 else d[2L]
   b <- strip(b)

@@ -196,7 +196,7 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
     }
     // SAFETY: a double that C made.
     unsafe { *REAL(count) = selected as f64 };
-    // a vector grows to hold what lies beyond it, and to the length of a logical subscript
+    // assignment past the end extends a vector, and so does a logical subscript that is longer
     let n = if dim.len() == 1 {
         // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
         let i = unsafe { VECTOR_ELT(subscripts, 0) };

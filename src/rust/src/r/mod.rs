@@ -181,7 +181,8 @@ fn jumped() -> ! {
     resume_unwind(Box::new(Jump))
 }
 
-/// The end of an entry: raises the condition that is left. R jumps then, over the caller's frame, which must own nothing.
+/// The end of an entry: raises the condition that is left. R then jumps over the caller's frame, which must own
+/// nothing.
 pub fn returned(result: SEXP) -> SEXP {
     // SAFETY: called by the functions that `entries!` makes, when their bodies have ended.
     unsafe { raw::vg_entry_returned(result) }
@@ -442,8 +443,8 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
 
 /// A list under construction. It and its elements are protected until `finish`.
 ///
-/// If the list is left unfinished, by an error or a panic, the
-/// condition that C then raises resets the stack of protected values.
+/// If the list is left unfinished, by an error or a panic, the condition that C then raises resets the stack of protected
+/// values.
 #[must_use]
 pub struct List {
     list: SEXP,

@@ -148,8 +148,8 @@ pub trait Backend: Send + Sync {
         outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
-    /// Whether a kernel should store so many bytes of a row's values the first time it computes them, if they can be asked
-    /// for again: computing them takes longer.
+    /// Whether a kernel should store so many bytes of a row's values the first time it computes them, if they can be
+    /// asked for again: computing them takes longer.
     fn keeps_at_once(&self, _row: OpId, _bytes: usize) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! Which recorded values a kernel stores besides those that it was asked for.
 //!
 //! A value that is costly, and that an earlier kernel has computed too, is stored by its second reader, if it can be
-//! asked for a third time: if something other than this kernel's own nodes refers to it. On a device that computes a row
-//! in more time than it takes to store its values, the first reader stores them. What R still has of a value is
+//! asked for a third time: if something other than this kernel's own nodes refers to it. On a device that computes a
+//! row in more time than it takes to store its values, the first reader stores them. What R still has of a value is
 //! not known before it collects, so a forgotten variable counts.
 
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::backend;
 use crate::graph::node::{Node, Operation, Walk, COSTLY};
 
-/// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it, or
-/// is for the device to store at once.
+/// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it,
+/// or is for the device to store at once.
 pub(crate) fn is_worth_keeping(node: &Node) -> bool {
     if node.is_call() || node.is_ready() {
         return false;

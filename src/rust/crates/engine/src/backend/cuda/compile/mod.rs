@@ -124,8 +124,8 @@ impl Cuda {
         self.kept_module(name, || self.load_prebuilt(name, source))
     }
 
-    /// Loads a prebuilt module before it is wanted, if its machine code is in the package and the driver takes it: nothing
-    /// is compiled.
+    /// Loads a prebuilt module before it is wanted, if its machine code is in the package and the driver takes it:
+    /// nothing is compiled.
     pub(crate) fn load_ahead(&self, name: &str) {
         let none = || Error::new(Kind::Compile, format!("no machine code of `{name}` for the device"));
         let code = prebuilt::machine_code(name, self.properties.capability);

@@ -41,8 +41,8 @@ pub(crate) fn prebuilt_reduction(
     Ok(made)
 }
 
-/// Loads the modules of sums, each of which has all reductions of its class, where the package has their machine code for
-/// the device.
+/// Loads the modules of sums, each of which has all reductions of its class, where the package has their machine code
+/// for the device.
 pub(crate) fn prepare(cuda: &Cuda) {
     for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
         cuda.load_ahead(&reductions_name(class, across));
