@@ -221,3 +221,21 @@ test_that("columns of a time series keep its time", {
     what = "columns"), compare(function(m) cbind(m, 1), list(m), what = "cbind"), compare(function(m)
     cbind(m, k = m[, 1]), list(m), what = "cbind of two")))
 })
+
+test_that("assignment to windows that overlap in memory changes the elements that it names", {
+  composed({
+    x <- embed(gpu(c(1, 2, 3, 4, 5)), 2)
+    # until the view is all that holds the memory
+    for (k in 1:2) gc()
+    host <- embed(c(1, 2, 3, 4, 5), 2)
+    x[2, 1] <- 99
+    host[2, 1] <- 99
+    expect_identical(collect(x), host)
+    x <- embed(gpu(c(1, 2, 3, 4, 5)), 2)
+    for (k in 1:2) gc()
+    host <- embed(c(1, 2, 3, 4, 5), 2)
+    x[2:3, ] <- 99
+    host[2:3, ] <- 99
+    expect_identical(collect(x), host)
+  })
+})

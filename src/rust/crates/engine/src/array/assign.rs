@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::array::strided::store;
+use crate::array::strided::{overlaps, store};
 use crate::array::subscript::forget_ranges;
 use crate::array::Array;
 use crate::backend::{self, cpu, Base};
@@ -34,13 +34,13 @@ const LONG: usize = 1 << 14;
 
 impl Array {
     /// The values, where they may be written in place: nothing but the caller holds the node, which he does `holders`
-    /// times, nothing else holds the buffer, nobody outside knows it, and no graph is recorded, which would write
-    /// again.
+    /// times, nothing else holds the buffer, nobody outside knows it, no two elements are one place (as in the view that
+    /// `embed()` gives), and no graph is recorded, which would write again.
     fn own(&self, holders: usize) -> Result<Option<View>> {
         if Arc::strong_count(self.node()) != holders {
             return Ok(None);
         }
-        let Some(view) = self.node().sole() else { return Ok(None) };
+        let Some(view) = self.node().sole().filter(|view| !overlaps(&view.layout)) else { return Ok(None) };
         let backend = backend::of(view.buffer.device)?;
         let records = backend.tracks() && backend.streams().is_some_and(|streams| streams.is_capturing());
         Ok((!records).then_some(view))
@@ -176,6 +176,26 @@ mod tests {
         x.evaluate().expect("values").buffer.share();
         assert!(!x.assign_one(0, Scalar::F64(6.0), Kind::Double, 1).expect("asked"));
         assert_eq!(values(&x), [5.0, 20.0, 40.0, 7.0]);
+    }
+
+    #[test]
+    fn elements_that_share_a_place_are_not_written_in_place() {
+        // windows of two, as embed() makes them
+        let windows = [Axis { of: 0, start: 0, step: 1, extent: 3 }, Axis { of: 0, start: 0, step: 1, extent: 2 }];
+        let view = || {
+            let x = array(&[1.0, 2.0, 3.0, 4.0]);
+            let made = x.view(&[4], &windows).expect("a view");
+            made.compute().expect("values");
+            made
+        };
+        let x = view();
+        assert!(!x.assign_one(1, Scalar::F64(9.0), Kind::Double, 1).expect("asked"));
+        let rows = [Axis { of: 0, start: 1, step: 1, extent: 1 }, Axis { of: 1, start: 0, step: 1, extent: 2 }];
+        let Ok(Assigned::New { array: new, .. }) = x.assign_ranges(&[3, 2], &rows, &array(&[8.0, 9.0]), 1) else {
+            panic!("two elements are one place")
+        };
+        assert_eq!(values(&new), [1.0, 8.0, 3.0, 2.0, 9.0, 4.0]);
+        assert_eq!(values(&x), [1.0, 2.0, 3.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]
