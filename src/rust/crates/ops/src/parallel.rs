@@ -17,16 +17,37 @@ pub fn threads_usable() -> bool {
 }
 
 thread_local! {
-    /// Of the call whose task runs on this thread: whether it is to end early.
-    static ENDS: Cell<*const AtomicBool> = const { Cell::new(std::ptr::null()) };
+    /// Of the call whose task runs on this thread.
+    static ENDS: Cell<*const Ends> = const { Cell::new(std::ptr::null()) };
     static WATCH: Cell<Watch> = Cell::default();
 }
 
+/// Whether the tasks of a call are to end early, and the error of one that failed; without one it was an interrupt.
+#[derive(Default)]
+struct Ends {
+    early: AtomicBool,
+    error: OnceLock<Error>,
+}
+
+impl Ends {
+    fn are_early(&self) -> bool {
+        self.early.load(Ordering::Relaxed)
+    }
+
+    fn result(self) -> Result<()> {
+        match self.error.into_inner() {
+            Some(error) => Err(error),
+            None if self.early.into_inner() => Err(Error::new(Kind::Interrupt, "interrupted")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Asks whether the user wants the wait to end, and notes it for all tasks.
-fn check_interrupt(ends: &AtomicBool) {
+fn check_interrupt(ends: &Ends) {
     let mut watch = WATCH.take();
     if watch.check().is_err() {
-        ends.store(true, Ordering::Relaxed);
+        ends.early.store(true, Ordering::Relaxed);
     }
     WATCH.set(watch);
 }
@@ -41,21 +62,35 @@ pub fn goes_on() -> bool {
     // SAFETY: it is alive while the task runs.
     let ends = unsafe { &*ends };
     check_interrupt(ends);
-    !ends.load(Ordering::Relaxed)
+    !ends.are_early()
+}
+
+/// Called by a task that cannot do its work: the call fails with the first such error, and its other tasks end early.
+///
+/// # Panics
+/// Outside of a task.
+pub fn fail(error: Error) {
+    let ends = ENDS.get();
+    assert!(!ends.is_null(), "a task failed that no call waits for: {error}");
+    // SAFETY: it is alive while the task runs.
+    let ends = unsafe { &*ends };
+    // another task's error may be there already
+    let _ = ends.error.set(error);
+    ends.early.store(true, Ordering::Relaxed);
 }
 
 /// Runs a task that may call `goes_on`.
 ///
 /// # Errors
-/// `Interrupt`; the task has then ended early.
+/// `Interrupt`, or what the task gave `fail`; it has then ended early.
 pub fn stoppable<R>(task: impl FnOnce() -> R) -> Result<R> {
-    let ends = AtomicBool::new(false);
+    let ends = Ends::default();
     let result = serve(&ends, task);
-    ended(&ends).map(|()| result)
+    ends.result().map(|()| result)
 }
 
-fn serve<R>(ends: &AtomicBool, task: impl FnOnce() -> R) -> R {
-    struct Restore(*const AtomicBool);
+fn serve<R>(ends: &Ends, task: impl FnOnce() -> R) -> R {
+    struct Restore(*const Ends);
     impl Drop for Restore {
         fn drop(&mut self) {
             ENDS.set(self.0);
@@ -63,13 +98,6 @@ fn serve<R>(ends: &AtomicBool, task: impl FnOnce() -> R) -> R {
     }
     let _restore = Restore(ENDS.replace(ends));
     task()
-}
-
-fn ended(ends: &AtomicBool) -> Result<()> {
-    match ends.load(Ordering::Relaxed) {
-        true => Err(Error::new(Kind::Interrupt, "interrupted")),
-        false => Ok(()),
-    }
 }
 
 /// The parts of `0 .. n` for a long loop in a task; none any more where it is to end.
@@ -112,8 +140,8 @@ impl Job {
 }
 
 /// The threads that share work; None where the system gives none (`ulimit -u`). They are asked for again now and then.
-pub fn pool() -> Option<&'static rayon::ThreadPool> {
-    static POOL: OnceLock<rayon::ThreadPool> = OnceLock::new();
+pub fn pool() -> Option<&'static rayon_core::ThreadPool> {
+    static POOL: OnceLock<rayon_core::ThreadPool> = OnceLock::new();
     static WITHOUT: AtomicUsize = AtomicUsize::new(0);
     /// Calls between two attempts.
     const PATIENCE: usize = 1000;
@@ -123,16 +151,16 @@ pub fn pool() -> Option<&'static rayon::ThreadPool> {
     if !WITHOUT.fetch_add(1, Ordering::Relaxed).is_multiple_of(PATIENCE) {
         return None;
     }
-    let pool = rayon::ThreadPoolBuilder::new().thread_name(|k| format!("verdigris-{k}")).build().ok()?;
+    let pool = rayon_core::ThreadPoolBuilder::new().thread_name(|k| format!("verdigris-{k}")).build().ok()?;
     Some(POOL.get_or_init(|| pool))
 }
 
 /// How many threads share work.
 pub fn width() -> usize {
-    pool().map_or(1, rayon::ThreadPool::current_num_threads)
+    pool().map_or(1, rayon_core::ThreadPool::current_num_threads)
 }
 
-fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
+fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for
     // those.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
@@ -170,7 +198,7 @@ fn run(tasks: usize, ends: &AtomicBool, body: &(dyn Fn(usize) + Sync)) {
 /// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
 ///
 /// # Errors
-/// `Interrupt`; some tasks have then not run.
+/// `Interrupt`, or what a task gave `fail`; some tasks have then not run.
 pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     spread(n, size, true, body)
 }
@@ -178,15 +206,15 @@ pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Re
 /// As `parallel`, but on the calling thread alone where waking others does not pay.
 ///
 /// # Errors
-/// `Interrupt`.
+/// As `parallel`.
 pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     // of rows that are longer than a task should be each is one
     let size = size.max(1);
     let tasks = n.div_ceil(size);
-    let ends = AtomicBool::new(false);
+    let ends = Ends::default();
     // after an interrupt nothing is left to do
     let task = |t: usize| {
-        if !ends.load(Ordering::Relaxed) {
+        if !ends.are_early() {
             serve(&ends, || body(t * size, ((t + 1) * size).min(n)));
         }
     };
@@ -200,7 +228,7 @@ pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + 
             task(t);
         }
     }
-    ended(&ends)
+    ends.result()
 }
 
 #[cfg(test)]
@@ -225,5 +253,19 @@ mod tests {
     fn a_panic_reaches_the_caller() {
         let failed = catch_unwind(|| parallel(100, 1, |from, _| assert!(from != 50, "planted")));
         assert!(failed.is_err());
+    }
+
+    #[test]
+    fn a_task_that_fails_ends_the_call() {
+        for worth in [false, true] {
+            let error = spread(1000, 1, worth, |from, _| {
+                if from >= 3 {
+                    fail(Error::new(Kind::Memory, "planted"));
+                }
+            });
+            assert_eq!(error.unwrap_err().kind, Kind::Memory);
+        }
+        assert!(stoppable(|| fail(Error::new(Kind::Memory, "planted"))).is_err());
+        assert!(stoppable(|| ()).is_ok());
     }
 }

@@ -4,6 +4,7 @@
 use crate::memory::host_pool;
 use crate::memory::{self, Collect};
 use verdigris_ops::error::{Error, Result};
+use verdigris_ops::parallel::fail;
 
 /// From here on the system is asked whether it has as much: it promises memory that it does not have.
 const ASKED: usize = 1 << 30;
@@ -32,6 +33,23 @@ pub fn reserve<T>(out: &mut Vec<T>, more: usize) -> Result<()> {
     memory::collect(Collect::Full);
     host_pool::trim();
     out.try_reserve_exact(more).map_err(|_| refusal::<T>(out.len().saturating_add(more)))
+}
+
+/// Memory that a thread keeps for its tasks: makes `kept` at least `n` elements long. Where there is none, the call
+/// whose task this is fails, and the task is to return.
+#[must_use]
+pub fn room_for_task<T: Clone>(kept: &mut Vec<T>, n: usize, value: T) -> bool {
+    let more = n.saturating_sub(kept.len());
+    if kept.try_reserve_exact(more).is_err() {
+        // garbage cannot be collected on other threads
+        host_pool::trim();
+        if kept.try_reserve_exact(more).is_err() {
+            fail(refusal::<T>(n));
+            return false;
+        }
+    }
+    kept.extend(std::iter::repeat_n(value, more));
+    true
 }
 
 fn refusal<T>(n: usize) -> Error {
@@ -155,6 +173,16 @@ mod tests {
         assert_eq!(collected((0..1000).filter(|k| k % 3 == 0)).unwrap().len(), 334);
         assert_eq!(filled(7u8, 3).unwrap(), [7, 7, 7]);
         assert!(all_of((0..3).map(|k| if k == 2 { product([MOST, 2]) } else { Ok(k) })).is_err());
+    }
+
+    #[test]
+    fn a_task_without_memory_fails_its_call() {
+        use verdigris_ops::parallel::stoppable;
+        let mut kept = Vec::new();
+        assert!(stoppable(|| room_for_task(&mut kept, 1000, 0u8)).unwrap());
+        assert!(room_for_task(&mut kept, 10, 0u8) && kept.len() == 1000);
+        let error = stoppable(|| room_for_task(&mut kept, 1 << 60, 0u8)).unwrap_err();
+        assert_eq!((error.kind, kept.len()), (Kind::Memory, 1000));
     }
 
     #[test]

@@ -68,8 +68,6 @@ pub(super) struct Job<'a> {
     pub schedule: &'a Schedule<'a>,
     pub f: &'a Folding,
     pub register: u16,
-    /// Bytes of an element as it is reduced.
-    pub class_bytes: usize,
     pub na_rm: i32,
     pub groups: Groups,
 }

@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::{BLOCK, STORES};
-use verdigris_ops::parallel::spread;
+use verdigris_ops::parallel::{spread, stoppable};
 use verdigris_ops::scalar::Scalar;
 
 /// One value at the one place of a view. It has the class of the view's dtype.
@@ -62,7 +62,11 @@ pub fn put(plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> 
     };
     match base {
         Some(_) => spread(bound.n, schedule.task(), schedule.is_worth(bound.n), body)?,
-        None => body(0, bound.n),
+        None => {
+            // nothing is written yet: this may fail
+            stoppable(|| schedule.with_scratch(0, |_| ()))?;
+            body(0, bound.n);
+        }
     }
     schedule.warn();
     Ok(())

@@ -6,18 +6,18 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::row_cost::is_plain;
 use super::walk::{positions, runs};
 use super::{memory, routine};
 use crate::memory::buffer::{Buffer, View};
+use crate::memory::fallible;
 use crate::plan::warning;
 use crate::plan::{Access, Bound, Call, Instruction, Plan, Register};
 use verdigris_compile::Failed;
-use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::loops::{BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
 use verdigris_ops::parallel::{goes_on, spread};
+use verdigris_ops::MOST_OPERANDS;
 
 /// So many blocks are one where nothing is kept between instructions.
 const BLOCKS: usize = 16;
@@ -162,10 +162,7 @@ impl<'a> Schedule<'a> {
     /// What an element costs, in loads.
     fn cost(&self) -> usize {
         let of = |instruction: &Instruction| match instruction {
-            Instruction::Apply { op, class, .. } => {
-                let parts = if matches!(class, Class::C64 | Class::C128) { 4 } else { 1 };
-                parts * if is_plain(*op) { 1 } else { 20 }
-            }
+            Instruction::Apply { op, class, .. } => op.time(*class),
             // anywhere in memory
             Instruction::Pick { .. } => 4,
             Instruction::Call(call) => call.routine.cost(),
@@ -182,7 +179,7 @@ impl<'a> Schedule<'a> {
         self.plan.code.iter().all(|instruction| match instruction {
             Instruction::Apply { op, .. } => {
                 left -= 1;
-                left >= 0 && op.row().arity <= 2 && is_plain(*op) && ![id::DIV, id::SQRT].contains(op)
+                left >= 0 && op.row().arity <= 2 && op.is_plain() && ![id::DIV, id::SQRT].contains(op)
             }
             Instruction::Load(_) | Instruction::Scalar(..) => true,
             _ => false,
@@ -204,13 +201,14 @@ impl<'a> Schedule<'a> {
         n.saturating_mul(self.cost()) >= ALONE
     }
 
-    /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements.
-    pub fn with_scratch<R>(&self, most: usize, body: impl FnOnce(&mut Scratch) -> R) -> R {
+    /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements. It does
+    /// not run, and the call of this task fails, where there is no memory.
+    pub fn with_scratch(&self, most: usize, body: impl FnOnce(&mut Scratch)) {
         let mut memory = SCRATCH.take();
         // one more for the positions of strided inputs, and one for where runs lie
         let wanted = (self.slots + 2) * SLOT_BYTES / 64;
-        if memory.len() < wanted {
-            memory.resize(wanted, [0; 8]);
+        if !fallible::room_for_task(&mut memory, wanted, [0; 8]) {
+            return;
         }
         let mut scratch = Scratch { base: memory.as_mut_ptr().cast(), turns: 0 };
         for (k, instruction) in self.plan.code.iter().enumerate() {
@@ -229,9 +227,8 @@ impl<'a> Schedule<'a> {
                 }
             }
         }
-        let result = body(&mut scratch);
+        body(&mut scratch);
         SCRATCH.set(memory);
-        result
     }
 
     /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted` and returns where its
@@ -276,15 +273,16 @@ impl<'a> Schedule<'a> {
                     unsafe { body(out.cast(), view.address() as *const c_void, m, at, n as i32) };
                 }
                 Instruction::Apply { op, class, args } => {
-                    let mut operands = [std::ptr::null::<c_void>(); 3];
+                    let mut operands = [std::ptr::null::<c_void>(); MOST_OPERANDS];
                     for (operand, &arg) in operands.iter_mut().zip(&args[..op.row().arity as usize]) {
                         *operand = self.value(scratch, arg, i).cast();
                     }
                     let body = LOOPS[op.0 as usize][*class as usize]
                         .expect("the type rules allow only classes that have an expression");
+                    let [a, b, c, d] = operands;
                     let mut bits = 0u32;
                     // SAFETY: operands and result have room for n elements of their classes and do not overlap.
-                    unsafe { body(out.cast(), operands[0], operands[1], operands[2], i as i64, n as i32, &mut bits) };
+                    unsafe { body(out.cast(), a, b, c, d, i as i64, n as i32, &mut bits) };
                     if bits != 0 {
                         self.note(k, &[bits]);
                     }
@@ -422,6 +420,32 @@ impl<'a> Schedule<'a> {
                 }
             }
         }
+    }
+
+    /// The values of `n` elements from `i` on beside each other, for more than a block: where they lie in memory, or
+    /// brought to `room`.
+    ///
+    /// # Safety
+    /// `room` has room for `n` values of the register's class.
+    pub unsafe fn values(
+        &self,
+        scratch: &mut Scratch,
+        i: usize,
+        n: usize,
+        register: Register,
+        room: *mut u8,
+    ) -> *const u8 {
+        if n <= BLOCK || self.in_memory(register) {
+            return self.evaluate(scratch, i, n, register, None);
+        }
+        let width = self.plan.class(register).size();
+        for at in (0..n).step_by(BLOCK) {
+            let some = BLOCK.min(n - at);
+            let block = self.evaluate(scratch, i + at, some, register, None);
+            // SAFETY: a block of values, and room for them by this function's contract.
+            unsafe { std::ptr::copy_nonoverlapping(block, room.add(at * width), some * width) };
+        }
+        room
     }
 
     /// Whether a register's values lie in memory one after the other, so that more than a block is there at once.

@@ -85,7 +85,7 @@ pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
     let bucket = |x: T| if x.missing() { width - 1 } else { (key(x) - low) as usize };
     let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
     let mut starts = fallible::filled(0u32, pieces * width)?;
-    let memory = Shared(starts.as_mut_ptr().cast());
+    let memory = Shared(starts.as_mut_ptr().cast::<u8>());
     // SAFETY: a piece has its row to itself.
     let row = |piece: usize| unsafe {
         std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)

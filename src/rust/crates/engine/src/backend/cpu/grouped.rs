@@ -58,7 +58,7 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
     let from: &[T] = elements(values);
     let (count, each) = pieces(from.len(), bins);
     let mut tables = fallible::filled(0i64, count * (bins + 1))?;
-    let memory = Shared(tables.as_mut_ptr().cast());
+    let memory = Shared(tables.as_mut_ptr().cast::<u8>());
     spread(count, 1, true, |piece, _| {
         // SAFETY: a piece has its table to itself.
         let table =
@@ -145,7 +145,7 @@ fn column(
     let mut tables = Accumulators::new(f, spans * levels * groups)?;
     let mut stamps = fallible::filled(0i64, spans * groups)?;
     let (size, memory) = (tables.size(), tables.shared());
-    let seen = Shared(stamps.as_mut_ptr().cast());
+    let seen = Shared(stamps.as_mut_ptr().cast::<u8>());
     spread(spans, 1, true, |first, end| {
         for task in first..end {
             // SAFETY: a task has its tables and stamps to itself.
