@@ -24,7 +24,7 @@ impl Routine {
 
 fn of(block: &Block) -> usize {
     let total = block.iter().map(|statement| match statement {
-        Statement::Apply { op, .. } => op.cost(),
+        Statement::Apply { op, class, .. } => op.code(*class),
         // a line of memory
         Statement::Read { .. } => 4,
         Statement::Draw { draw: Draw::Uniform, .. } => 50,

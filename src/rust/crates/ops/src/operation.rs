@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::dtype::Class;
-use crate::table::{self, Flag, Op};
+use crate::table::{self, Flag, Op, Subject};
 
 /// The place of a row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -18,7 +18,7 @@ pub mod id {
 
 fn rows() -> &'static [&'static Op] {
     static ROWS: OnceLock<Vec<&'static Op>> = OnceLock::new();
-    ROWS.get_or_init(|| table::TABLES.iter().flat_map(|rows| rows.iter()).collect())
+    ROWS.get_or_init(|| table::TABLES.iter().flat_map(|(_, rows)| rows.iter()).collect())
 }
 
 impl OpId {
@@ -44,19 +44,11 @@ impl OpId {
         MAY_WARN.get_or_init(|| rows().iter().map(classes).collect())[self.0 as usize] & class.bit() != 0
     }
 
-    /// Which of `table::TABLES` the row is in.
-    pub fn table(self) -> usize {
-        let mut end = 0;
-        let holds = |rows: &&[Op]| {
-            end += rows.len();
-            (self.0 as usize) < end
-        };
-        table::TABLES.iter().position(holds).expect("a row of the table")
-    }
-
-    /// Roughly how much code the row is, in additions.
-    pub fn cost(self) -> usize {
-        table::COSTS[self.table()]
+    /// What the row's file is about.
+    pub fn subject(self) -> Subject {
+        static SUBJECTS: OnceLock<Vec<Subject>> = OnceLock::new();
+        let each = |(subject, rows): &(Subject, &[Op])| std::iter::repeat_n(*subject, rows.len());
+        SUBJECTS.get_or_init(|| table::TABLES.iter().flat_map(each).collect())[self.0 as usize]
     }
 
     pub fn all() -> impl Iterator<Item = OpId> {

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::graph::node::{Arg, Expr, Node, Operation, Walk, COSTLY};
+use crate::graph::cost::{COSTLY, MOST_INPUTS, MOST_OPS};
+use crate::graph::node::{Arg, Expr, Node, Operation, Walk};
 use crate::memory::buffer::View;
 use crate::plan::{Access, Bound, Call, Input, Instruction, Mix, Plan, Register};
 use verdigris_compile::Interned;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::scalar::Scalar;
+use verdigris_ops::MOST_OPERANDS;
 
 /// Builds the plan that computes a node. Nodes below it that the plan cannot fuse (shorter ones, which are recycled)
 /// must be evaluated before: `Array::prepare` does that.
@@ -24,10 +26,6 @@ pub struct Builder {
     /// Whether nodes are marked as fused: not where the kernel computes a few elements only.
     marks: bool,
 }
-
-/// The most inputs, scalars and instructions that one kernel takes.
-pub const MOST_INPUTS: usize = 24;
-pub const MOST_OPS: u32 = 96;
 
 thread_local! {
     static SPARE: RefCell<Vec<(Plan, Bound)>> = const { RefCell::new(Vec::new()) };
@@ -163,7 +161,7 @@ impl Builder {
                         return self.push(Instruction::Result { call, result });
                     }
                 };
-                let mut args = [0; 3];
+                let mut args = [0; MOST_OPERANDS];
                 for (k, arg) in expr.args.iter().enumerate() {
                     args[k] = self.operand(arg);
                 }
@@ -196,7 +194,7 @@ impl Builder {
                 Ok(expr) => matches!(expr.op, Operation::Row(_)) && expr.args.nodes().all(|arg| is_plain(arg)),
             })
         }
-        if node.weight > COSTLY || !is_plain(node) {
+        if node.cost.weight > COSTLY || !is_plain(node) {
             return None;
         }
         let (code, inputs) = (self.plan.code.len(), self.plan.inputs.len());

@@ -66,7 +66,7 @@ pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Nod
                 Expr { op: Operation::Repeat { length }, class: node.dtype.class(), args: Args::of(node), site: None };
             Ok(fits.then(|| Arc::new(Node::lazy(node.dtype, n, node.device, expr))))
         }
-        Some(expr) if node.weight <= MOST_REPEATED && expr.is_by_element() => {
+        Some(expr) if node.cost.weight <= MOST_REPEATED && expr.is_by_element() => {
             node.over(expr, n, |below| match below.len == node.len {
                 true => repeated(below, length),
                 false => Ok(None),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend;
-use crate::graph::builder::{recycle, Builder, MOST_INPUTS, MOST_OPS};
+use crate::graph::builder::{recycle, Builder};
 use crate::graph::epilogue::{self, fusion_target, repeating, stand_in, Reducing};
 use crate::graph::kept::{is_worth_keeping, lasting};
 use crate::graph::node::{Args, Expr, Node, Operation, Walk};
@@ -289,10 +289,12 @@ fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>)
 /// number of computed nodes below. The next operation starts from computed operands again, so a loop of updates gives
 /// the same graph, and so the same kernel, each time.
 pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
-    let (weight, most) = Node::size(op, args);
-    let leaves = if most as usize > MOST_INPUTS { leaves(args) } else { most };
-    if weight <= MOST_OPS && leaves as usize <= MOST_INPUTS {
-        return Ok(leaves);
+    let mut cost = Node::cost_of(op, args);
+    if !cost.reads_few() {
+        cost.leaves = leaves(args);
+    }
+    if cost.is_short() && cost.reads_few() {
+        return Ok(cost.leaves);
     }
     for node in args.nodes() {
         evaluate(node)?;
@@ -327,7 +329,7 @@ mod tests {
     use super::*;
     use crate::array::explain::explain;
     use crate::array::{evaluate_all, Array, Operand};
-    use crate::graph::node::COSTLY;
+    use crate::graph::cost::{COSTLY, MOST_OPS};
     use crate::testing::{apply, array, twice, values};
     use verdigris_ops::dtype::Kind;
     use verdigris_ops::scalar::Scalar;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::backend;
-use crate::graph::node::{Node, Operation, Walk, COSTLY};
+use crate::graph::node::{Node, Operation, Walk};
 
 /// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it,
 /// or is for the device to store at once.
@@ -17,7 +17,7 @@ pub(crate) fn is_worth_keeping(node: &Node) -> bool {
     if node.is_call() || node.is_ready() {
         return false;
     }
-    node.was_fused() && node.weight >= COSTLY || is_kept_at_once(node)
+    node.was_fused() && node.cost.is_costly() || is_kept_at_once(node)
 }
 
 fn is_kept_at_once(node: &Node) -> bool {
@@ -78,8 +78,8 @@ fn gather(node: &Arc<Node>, walk: Walk, order: &mut Vec<Arc<Node>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::array::Array;
+    use crate::graph::cost::COSTLY;
     use crate::testing::{array, twice};
 
     #[test]

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
+use crate::graph::cost::{Cost, COSTLY, MOST_CALL};
 use crate::graph::spill::{self, Spilled};
 use crate::memory;
 use crate::memory::buffer::{any_shared, Buffer, Device, View};
@@ -13,7 +14,7 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::{OpId, Rule};
+use verdigris_ops::OpId;
 
 /// An operand of a recorded operation, already in the class that the operation takes.
 #[derive(Clone)]
@@ -120,9 +121,8 @@ impl Operation {
     /// What it costs by itself, in cheap operations.
     fn weight(self) -> u32 {
         match self {
-            // a random draw is some hundred instructions
-            Operation::Row(op) if matches!(op.row().rule, Rule::Random(_) | Rule::Drawn) => 16,
-            Operation::Row(_) | Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
+            Operation::Row(op) => op.weight(),
+            Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
             // a line of memory for an element: a value needed twice is better stored
             Operation::Pick => COSTLY,
             // long ones leave no room for others in their kernel
@@ -131,15 +131,6 @@ impl Operation {
         }
     }
 }
-
-/// From this weight on, computing a value twice costs more than keeping it.
-pub const COSTLY: u32 = 8;
-
-/// What a long routine weighs: two of them are as much as one kernel takes.
-const MOST_CALL: u32 = 45;
-
-/// Up to this weight recorded operations are rather done again, on other elements or in another order, than stored.
-pub const CHEAP: u32 = 4;
 
 /// A recorded operation.
 #[derive(Clone)]
@@ -173,10 +164,8 @@ pub struct Node {
     pub dtype: DType,
     pub len: usize,
     pub device: Device,
-    /// What computing the graph below costs, in cheap operations; so that it can be kept small.
-    pub weight: u32,
-    /// How many computed nodes are below, at most: one that is reached by two ways may count twice.
-    pub leaves: u32,
+    /// Of the graph below, so that it can be kept small; nothing where it was made computed.
+    pub cost: Cost,
     /// Whether it was recorded as `Operation::Reduce`, or repeats such results.
     reduces: bool,
     /// Of a call: the nodes of its results.
@@ -192,13 +181,12 @@ pub struct Node {
 
 impl Node {
     pub fn lazy(dtype: DType, len: usize, device: Device, expr: Expr) -> Node {
-        let (weight, leaves) = Node::size(expr.op, &expr.args);
+        let cost = Node::cost_of(expr.op, &expr.args);
         Node {
             dtype,
             len,
             device,
-            weight,
-            leaves,
+            cost,
             reduces: matches!(expr.op, Operation::Reduce { .. } | Operation::Repeat { .. }),
             results: OnceLock::new(),
             mark: AtomicU64::new(0),
@@ -208,21 +196,28 @@ impl Node {
         }
     }
 
-    /// The weight and leaves of a node that records `op`.
-    pub fn size(op: Operation, args: &Args) -> (u32, u32) {
+    /// The cost of a node that records `op`.
+    pub fn cost_of(op: Operation, args: &Args) -> Cost {
+        let own = Cost::of(op.weight());
         // to its readers it is an input
         if let Operation::Reduce { .. } | Operation::Repeat { .. } = op {
-            return (op.weight(), 1);
+            return own.and(Cost::COMPUTED);
         }
-        args.nodes().fold((op.weight(), 0), |(weight, leaves): (u32, u32), node| match node.is_ready() {
-            true => (weight, leaves.saturating_add(1)),
-            false => (weight.saturating_add(node.weight), leaves.saturating_add(node.leaves)),
-        })
+        args.nodes().fold(own, |cost, node| cost.and(node.cost_to_read()))
+    }
+
+    /// Of reading its values in another kernel.
+    pub fn cost_to_read(&self) -> Cost {
+        if self.is_ready() {
+            Cost::COMPUTED
+        } else {
+            self.cost
+        }
     }
 
     /// The same with a closer count of what is below.
     pub fn with_leaves(mut self, leaves: u32) -> Node {
-        self.leaves = leaves;
+        self.cost.leaves = leaves;
         self
     }
 
@@ -231,8 +226,7 @@ impl Node {
             dtype: view.dtype,
             len: view.len(),
             device: view.buffer.device,
-            weight: 0,
-            leaves: 0,
+            cost: Cost::default(),
             reduces: false,
             results: OnceLock::new(),
             mark: AtomicU64::new(0),
@@ -251,7 +245,7 @@ impl Node {
     pub fn may_warn(&self) -> bool {
         const MOST: u32 = 64;
         match &*self.state() {
-            State::Lazy(_) if self.weight > MOST => true,
+            State::Lazy(_) if self.cost.weight > MOST => true,
             State::Lazy(expr) => match expr.op {
                 Operation::Call(_) | Operation::Result(_) => true,
                 Operation::Row(op) if op.may_warn(expr.class) => true,

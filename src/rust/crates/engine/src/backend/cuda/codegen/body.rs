@@ -8,7 +8,7 @@ use crate::backend::cuda::codegen::notes::{FlagBits, Noted};
 use crate::plan::{Access, Call, Instruction, Plan, Register};
 use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;
-use verdigris_ops::{Op, OpId, Rule, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
+use verdigris_ops::{Op, OpId, BESSEL_HEADERS, COMMON_HEADERS, DISTRIBUTION_HEADERS, RANDOM_HEADERS};
 
 /// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
 /// where types of different widths meet, but one where an element is a long computation.
@@ -47,12 +47,7 @@ pub fn most_in_flight(plan: &Plan) -> usize {
 /// Roughly how much code an element takes, in units of an addition.
 fn cost(plan: &Plan) -> usize {
     let of = |instruction: &Instruction| match instruction {
-        // loops that end where the element has it
-        Instruction::Apply { op, .. } if op.row().rule == Rule::Drawn => 100,
-        Instruction::Apply { op, class, .. } => {
-            let parts = if matches!(class, Class::C64 | Class::C128) { 3 } else { 1 };
-            parts * op.cost()
-        }
+        Instruction::Apply { op, class, .. } => op.code(*class),
         Instruction::Pick { .. } => 2,
         Instruction::Call(call) => call.routine.cost(),
         Instruction::Load(_) | Instruction::Scalar(..) | Instruction::Result { .. } => 0,
@@ -107,12 +102,15 @@ fn words_of_bits(bits: &[(Register, FlagBits)]) -> u32 {
 /// The text up to and including `compute`, for packs of `v`.
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
-    let (random, distributions) = (has_row(plan, Op::is_random), has_row(plan, Op::is_distribution));
-    let is_needed = |header: &&&str| {
-        (random || !RANDOM_HEADERS.contains(header)) && (distributions || !DISTRIBUTION_HEADERS.contains(header))
-    };
-    for header in HEADERS.iter().filter(is_needed) {
-        let _ = writeln!(text, "#include \"{header}\"");
+    for (headers, are_needed) in [
+        (COMMON_HEADERS, true),
+        (DISTRIBUTION_HEADERS, has_row(plan, Op::is_distribution)),
+        (BESSEL_HEADERS, has_row(plan, Op::is_bessel)),
+        (RANDOM_HEADERS, has_row(plan, Op::is_random)),
+    ] {
+        for header in headers.iter().filter(|_| are_needed) {
+            let _ = writeln!(text, "#include \"{header}\"");
+        }
     }
     if plan.calls() {
         text.push_str("#include \"routine.cuh\"\n");
