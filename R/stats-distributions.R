@@ -8,18 +8,22 @@
 #' on every device to the last bit.
 #'
 #' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson
-#' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion if the expected count is below 10; the others by
-#' inversion or from a normal. Base R uses other algorithms, so a seed gives different numbers there.
-#' @param n The number of draws, or a vector whose length is that number.
-#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda Parameters as in base R:
-#'   numbers or arrays, recycled, and no longer than `n`.
+#' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion if the expected count is below 10; hypergeometric by
+#' Stadlober's HRUA (1990), and one object at a time if at most 10 are drawn; signed ranks by a random bit for each value,
+#' rank sums by sampling the ranks, in time proportional to `m + n`; the others by inversion or from a normal. Base R uses
+#' other algorithms, so a seed gives different numbers there.
+#' @param n,nn The number of draws, or a vector whose length is that number. In `gpu_rhyper()`, `gpu_rsignrank()` and
+#'   `gpu_rwilcox()` the number is `nn`, and `n` is a parameter, as in base R.
+#' @param shape,shape1,shape2,rate,scale,df,ncp,location,meanlog,sdlog,size,prob,mu,lambda,m,k Parameters as in base R:
+#'   numbers or arrays, recycled, and no longer than the number of draws.
 #' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R returns integers). Draws are
 #'   computed in float64 and rounded; log-normal, Weibull, Cauchy and logistic draws are computed from draws of
 #'   [gpu_rnorm()], [gpu_rexp()] and [gpu_runif()] in the dtype.
 #' @param device The device; by default that of the parameters, else the current one (see [gpu_use()]).
 #' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, except for counts whose
 #'   parameters are arrays: the largest (or smallest) parameter decides whether they fit in integers. If the parameters
-#'   are invalid, the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed.
+#'   are invalid, the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed; so it is for
+#'   more than 1e7 ranks in `gpu_rsignrank()` and `gpu_rwilcox()`, and for more than 1e11 objects in `gpu_rhyper()`.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid `n` or a parameter that is not numeric; `verdigris_error_dtype`,
 #' `verdigris_error_device`; base R's errors for combinations of arguments that it refuses.
@@ -159,6 +163,30 @@ gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
   draws("rnbinom", NULL, n, list(size = size, prob = prob), dtype, device)
 }
 
+#' @rdname distributions
+#' @export
+gpu_rhyper <- function(nn, m, n, k, dtype = NULL, device = NULL) {
+  nn <- count_of(nn, "nn")
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(k, max))
+  draws("rhyper", NULL, nn, list(m = m, n = n, k = k), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rsignrank <- function(nn, n, dtype = NULL, device = NULL) {
+  nn <- count_of(nn, "nn")
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(n, max)^2)
+  draws("rsignrank", NULL, nn, list(n = n), dtype, device)
+}
+
+#' @rdname distributions
+#' @export
+gpu_rwilcox <- function(nn, m, n, dtype = NULL, device = NULL) {
+  nn <- count_of(nn, "nn")
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(m, max) * extreme_of(n, max))
+  draws("rwilcox", NULL, nn, list(m = m, n = n), dtype, device)
+}
+
 # ---- several variables -------------------------------------------------------------------------------------
 
 #' Random numbers from a multivariate normal distribution
@@ -199,6 +227,90 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
   if (!isTRUE(all(mean == 0))) out <- sweep(out, 2L, as.numeric(mean), "+")
   names <- colnames(sigma) %||% names(mean)
   if (!is.null(names)) dimnames(out) <- list(NULL, names)
+  out
+}
+
+#' Random numbers from multinomial and Wishart distributions
+#'
+#' Base R's [stats::rmultinom()] and [stats::rWishart()] on a device.
+#'
+#' Multinomial counts are binomial ones of what the categories before have left, a draw for each category. Wishart
+#' matrices are cross products of a triangular matrix of normals and chi-square draws, times a root of the scale
+#' (Bartlett 1933).
+#' @param n How many draws.
+#' @param size How many objects each draw puts into categories: a number, or an array or numbers, one for each draw.
+#' @param prob Weights of the categories, numbers which are divided by their sum. An array is read on the host.
+#' @param df Degrees of freedom, at least as many as `Sigma` has columns.
+#' @param Sigma The scale, a positive definite matrix. Read on the host, which factors it.
+#' @param dtype,device As for [gpu_rnorm()]; of counts by default `"int32"`.
+#' @returns For `gpu_rmultinom()` a matrix with a row for each category, which has the names of `prob`, and a column for
+#'   each draw; for `gpu_rwishart()` an array of dimensions `ncol(Sigma)`, `ncol(Sigma)`, `n`.
+#' @section Errors:
+#' `verdigris_error_argument` for wrong arguments.
+#' @examples
+#' set.seed(1)
+#' gpu_rmultinom(5, 10, c(a = 1, b = 2, c = 1), device = "cpu")
+#' w <- gpu_rwishart(1000, 4, diag(2), device = "cpu")
+#' apply(w, 1:2, mean)
+#' @export
+gpu_rmultinom <- function(n, size, prob, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  device <- device %||% gpu_device_of_any(list(size, prob))
+  if (is_gpu(prob)) prob <- collect(prob)
+  if (!is.numeric(prob) || !length(prob) || anyNA(prob) || any(prob < 0) || !any(prob > 0) || any(is.infinite(prob)))
+    abort_argument("prob", "non-negative numbers, one above 0", prob)
+  if (!is_real(size) || length(size) == 0L) abort_argument("size", "numbers or an array of numbers", size)
+  if (is.null(dtype)) dtype <- count_dtype(extreme_of(size, max))
+  # the share of each category in what is left, from the last to the first so that small weights keep their digits
+  rest <- rev(cumsum(rev(as.numeric(prob))))
+  left <- if (length(size) == 1L) size else rep_len(size, n)
+  rows <- vector("list", length(prob))
+  last <- max(which(prob > 0))
+  for (k in seq_along(prob)) {
+    share <- if (k == last) 1 else if (prob[k] == 0) 0 else prob[k] / rest[k]
+    # each is computed before the next, which would else repeat it
+    rows[[k]] <- gpu_compute(draws("rbinom", NULL, n, list(size = left, prob = share), dtype, device))
+    left <- gpu_compute(left - rows[[k]])
+  }
+  out <- do.call(rbind, rows)
+  dimnames(out) <- if (!is.null(names(prob))) list(names(prob), NULL)
+  out
+}
+
+#' @rdname gpu_rmultinom
+#' @export
+gpu_rwishart <- function(n, df, Sigma, dtype = NULL, device = NULL) {
+  n <- count_of(n)
+  device <- device %||% gpu_device_of_any(list(df, Sigma))
+  if (is_gpu(Sigma)) Sigma <- collect(Sigma)
+  if (!is.numeric(Sigma) || !is.matrix(Sigma) || nrow(Sigma) != ncol(Sigma) || !all(is.finite(Sigma)))
+    abort_argument("Sigma", "a square matrix of finite numbers", Sigma)
+  p <- ncol(Sigma)
+  if (is_gpu(df)) df <- collect(df)
+  if (!is.numeric(df) || length(df) != 1L || !isTRUE(df >= p) || p == 0L)
+    abort_argument("df", "one number, at least as many as `Sigma` has columns", df)
+  root <- tryCatch(chol(unname(Sigma)), error = function(e) NULL)
+  if (is.null(root)) stop_verdigris("argument", "`Sigma` must be positive definite.")
+  dtype <- dtype %||% float_dtype(parent.frame())
+  # Bartlett's upper triangle, of n matrices side by side: column j has j - 1 normals above a chi, by rows
+  z <- lapply(seq_len(p), function(i) {
+    row <- lapply(seq_len(p), function(j) {
+      if (j > i) gpu_rnorm(n, dtype = dtype, device = device)
+      else if (j == i) sqrt(gpu_rchisq(n, df - i + 1, dtype = dtype, device = device))
+    })
+    # row i of the triangle times the root, a column of n for each column of the root
+    lapply(seq_len(p), function(j) {
+      terms <- lapply(seq.int(i, length.out = max(0L, j - i + 1L)), function(k) row[[k]] * root[k, j])
+      if (length(terms)) Reduce(`+`, terms)
+    })
+  })
+  entries <- vector("list", p * p)
+  for (j in seq_len(p)) for (k in seq_len(j)) {
+    value <- gpu_compute(Reduce(`+`, lapply(seq_len(k), function(i) z[[i]][[j]] * z[[i]][[k]])))
+    entries[[(j - 1L) * p + k]] <- entries[[(k - 1L) * p + j]] <- value
+  }
+  out <- do.call(rbind, entries)
+  dim(out) <- c(p, p, n)
   out
 }
 

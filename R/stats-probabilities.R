@@ -6,8 +6,11 @@ DISTRIBUTIONS <- list(
   unif = c("min", "max"), exp = "rate", gamma = c("shape", "scale"), beta = c("shape1", "shape2"),
   lnorm = c("meanlog", "sdlog"), chisq = "df", t = "df", f = c("df1", "df2"), weibull = c("shape", "scale"),
   logis = c("location", "scale"), cauchy = c("location", "scale"), binom = c("size", "prob"),
-  nbinom = c("size", "prob"), pois = "lambda", geom = "prob"
+  nbinom = c("size", "prob"), pois = "lambda", geom = "prob", hyper = c("m", "n", "k"), signrank = "n",
+  wilcox = c("m", "n"), tukey = c("nmeans", "df", "nranges")
 )
+# Their functions; base R has no density of the studentized range.
+PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), "dtukey")
 
 #' Densities, distribution functions and quantiles
 #'
@@ -17,20 +20,25 @@ DISTRIBUTIONS <- list(
 #' [elementwise functions][elementwise].
 #'
 #' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`, `chisq`,
-#' `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois` and `geom`. A call with an array among its numbers is
-#' computed on the device of the array; any other is base R's. With `ncp` base R computes, on the host.
+#' `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and (`p` and
+#' `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is base R's.
 #'
 #' @section Accuracy:
-#' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of probabilities
-#' go on below. Float32 arrays are computed in float64 and rounded. The algorithms, their sources and what is tested are on
-#' the page `docs/distributions.md` of the sources.
+#' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of
+#' probabilities go on below. Of `tukey`, and of `signrank` and `wilcox` for hundreds of values, it is 1e-12. Float32
+#' arrays are computed in float64 and rounded. The algorithms, their sources and what is tested are on the page
+#' `docs/distributions.md` of the sources.
 #' @section Where base R's answer is another:
 #' * Of counts that are not whole base R warns for each, with its value ("non-integer x = 1.500000"); here there is one
 #'   warning, "non-integer x", when the values are computed.
-#' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits.
+#' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits; so have its distribution
+#'   functions with `ncp`, which warn where they notice, and `ptukey()` and `qtukey()`.
+#' * `signrank` of more than 1e5 values, `wilcox` of two samples of more than 1e5 values, or of 200,000 pairs if one sample
+#'   has fewer than 8 values, are NaN with the warning "NaNs produced"; base R has no memory for them.
 #' @param x,q,p Quantiles or probabilities: numbers or an array.
-#' @param min,max,rate,shape,scale,shape1,shape2,ncp,meanlog,sdlog,df,df1,df2,location,size,prob,mu,lambda Parameters as
-#'   base R's function has them: numbers or arrays, recycled.
+#' @param min,max,rate,shape,scale,shape1,shape2,ncp,meanlog,sdlog,df,df1,df2,location,size,prob,mu,lambda,m,n,k
+#'   Parameters as base R's function has them: numbers or arrays, recycled.
+#' @param nmeans,nranges As in [stats::ptukey()], as the others.
 #' @param log,log.p,lower.tail As in [stats::pgamma()].
 #' @returns An array on the device of the arguments, among the float types the widest of the arrays'. Nothing is computed
 #'   or waited for. Warnings ("NaNs produced") come when the values are computed.
@@ -42,16 +50,17 @@ DISTRIBUTIONS <- list(
 #' pt(x, df = 5, lower.tail = FALSE)
 #' qbeta(as_gpu(c(0.025, 0.975), device = "cpu"), 11, 3)
 #' @usage NULL
-#' @eval sprintf("@aliases %s", paste(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), collapse = " "))
-#' @evalNamespace sprintf("export(%s)", outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0))
+#' @eval sprintf("@aliases %s", paste(PROBABILITIES, collapse = " "))
+#' @evalNamespace sprintf("export(%s)", PROBABILITIES)
 #' @name probabilities
 NULL
 
 # The masks. The variables of a call are looked at where it has given them, so that defaults are evaluated only by the
 # function that is called.
 local({
-  for (name in names(DISTRIBUTIONS)) for (letter in c("d", "p", "q")) {
-    full <- paste0(letter, name)
+  for (full in PROBABILITIES) {
+    letter <- substr(full, 1L, 1L)
+    name <- substring(full, 2L)
     numbers <- setdiff(names(formals(get(full, asNamespace("stats")))), c("log", "lower.tail", "log.p"))
     tests <- lapply(lapply(numbers, as.name), function(x)
       bquote(!missing(.(x)) && is.object(.(x)) && inherits(.(x), "gpu_array")))
@@ -68,7 +77,11 @@ probability <- function(letter, name, frame) {
   is_given <- function(argument) !eval(call("missing", as.name(argument)), frame)
   parameters <- DISTRIBUTIONS[[name]]
   row <- name
-  odd <- "ncp"
+  odd <- NULL
+  if ("ncp" %in% names(formals(f)) && is_given("ncp")) {
+    row <- paste0(name, "_ncp")
+    parameters <- c(parameters, "ncp")
+  }
   if (name == "nbinom" && is_given("mu")) {
     row <- "nbinom_mu"
     parameters <- c("size", "mu")
@@ -78,7 +91,7 @@ probability <- function(letter, name, frame) {
   if (name == "gamma" && is_given("scale")) odd <- "rate"
   operands <- c(names(formals(f))[1L], parameters)
   needed <- Filter(function(argument) identical(formals(f)[[argument]], quote(expr = )), operands)
-  is_odd <- odd %in% names(formals(f)) && is_given(odd) || !all(vapply(needed, is_given, NA))
+  is_odd <- !is.null(odd) && is_given(odd) || !all(vapply(needed, is_given, NA))
   if (is_odd) return(hosted_call(f, frame))
   operands <- mget(operands, envir = frame)
   flags <- mget(intersect(c("lower.tail", "log", "log.p"), names(formals(f))), envir = frame)

@@ -4,10 +4,10 @@
 stream_key <- function() floor(stats::runif(2L) * 4294967296)
 
 # A count as R's own generators read it: a length stands for a vector.
-count_of <- function(n) {
+count_of <- function(n, argument = "n") {
   size <- if (length(n) != 1L) length(n) else n
   if (is.language(n) && !is.expression(n) || !is.numeric(size) || length(size) != 1L || is.na(size) || size < 0) {
-    abort_argument("n", "a number of draws, 0 or more", n)
+    abort_argument(argument, "a number of draws, 0 or more", n)
   }
   trunc(as.numeric(size))
 }

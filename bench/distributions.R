@@ -1,9 +1,9 @@
-# Distributions: elements a second on a device, beside base R on one core.
+# Distributions, Bessel functions and psigamma: elements a second on a device, beside base R on one core.
 #
 # usage: Rscript bench/distributions.R [DEVICE] [N]     cuda:0 and 1e8 where there is a GPU, else cpu and 1e6
 #
 # To compare with CuPy on the same GPU: cupyx.scipy.special.gammainc(3, x), gammaincinv(3, u), stdtr(5, z),
-# betaincinv(2, 3, u), each after a first call, by cupy.cuda.Event.
+# betaincinv(2, 3, u), j1(v), k1(v), polygamma(2, v), each after a first call, by cupy.cuda.Event.
 
 suppressPackageStartupMessages(library(verdigris))
 arguments <- commandArgs(TRUE)
@@ -22,7 +22,8 @@ host <- lapply(data, function(x) collect(x[seq_len(min(few, n))]))
 
 CALLS <- alist(pgamma(v, 3), qgamma(u, 3), pgamma(v * 300, 1000), pt(z, 5), pt(z, 1000), qt(u, 5), pbeta(u, 2, 3),
   pbeta(u, 2000, 2000), qbeta(u, 2, 3), qbeta(u, 0.5, 30), pf(v, 3, 10), dgamma(v, 3), dt(z, 5), dbinom(k, 50, 0.3),
-  pbinom(k, 50, 0.3), qbinom(u, 50, 0.3), ppois(p, 20), qpois(u, 20), dnbinom(p, 3, mu = 20))
+  pbinom(k, 50, 0.3), qbinom(u, 50, 0.3), ppois(p, 20), qpois(u, 20), dnbinom(p, 3, mu = 20),
+  besselI(v, 1, TRUE), besselK(v, 1.5), besselJ(v * 10, 2), besselY(v * 10, 2), besselJ(v * 30, 90.5), psigamma(v, 2))
 
 best <- function(run, times = 5L) min(vapply(seq_len(times), function(k) {
   gpu_sync(device)

@@ -63,6 +63,12 @@ test_that("counts fit, below and above the change of algorithm", {
   for (p in list(c(0.5, 0.3), c(3, 0.1), c(200, 0.5))) {
     expect_gt(fits_counts(gpu_rnbinom, dnbinom, p[1L], p[2L]), 1e-3, label = paste("nbinom", p[1L], p[2L]))
   }
+  for (p in list(c(5, 8, 4), c(100, 300, 50), c(300, 100, 350), c(1000, 20, 15), c(3000, 5000, 2000), c(20, 20, 11))) {
+    expect_gt(fits_counts(gpu_rhyper, dhyper, p[1L], p[2L], p[3L]), 1e-3, label = paste("hyper", p[1L], p[2L], p[3L]))
+  }
+  for (n in c(1, 5, 20, 65)) expect_gt(fits_counts(gpu_rsignrank, dsignrank, n), 1e-3, label = paste("signrank", n))
+  for (p in list(c(1, 4), c(6, 4), c(20, 30)))
+    expect_gt(fits_counts(gpu_rwilcox, dwilcox, p[1L], p[2L]), 1e-3, label = paste("wilcox", p[1L], p[2L]))
   expect_gt(fits_counts(function(n, size, m, ...) gpu_rnbinom(n, size, mu = m, ...), function(x, size, m)
     dnbinom(x, size, mu = m), 2, 7), 1e-3)
   # beyond the tables: the standardised count is nearly normal
@@ -318,4 +324,69 @@ test_that("multivariate normals have their means and covariances", {
   expect_error(gpu_rmvnorm(2, sigma = diag(c(1, -1)), device = "cpu"), class = "verdigris_error_argument")
   expect_error(gpu_rmvnorm(2, sigma = matrix(1:4, 2), device = "cpu"), class = "verdigris_error_argument")
   expect_error(gpu_rmvnorm(2, 1:3, diag(2), device = "cpu"), class = "verdigris_error_argument")
+})
+
+test_that("hypergeometric and rank draws have base R's limits", {
+  m <- c(5, -1, NA, 5, 0)
+  n <- c(3, 3, 3, 0, 5)
+  k <- c(9, 2, 2, 3, 3)
+  want <- suppressWarnings(rhyper(5, m, n, k))
+  got <- suppressWarnings(collect(gpu_rhyper(5, m, n, k, device = "cpu")))
+  expect_identical(got, want)
+  expect_warning(gpu_compute(gpu_rhyper(1, 5, 3, 9, device = "cpu")), "NAs produced")
+  got <- suppressWarnings(collect(gpu_rsignrank(3, c(0, -1, NA), device = "cpu")))
+  expect_identical(got, suppressWarnings(rsignrank(3, c(0, -1, NA))))
+  got <- suppressWarnings(collect(gpu_rwilcox(4, c(0, -1, NA, 3), c(3, 2, 2, 0), device = "cpu")))
+  expect_identical(got, suppressWarnings(rwilcox(4, c(0, -1, NA, 3), c(3, 2, 2, 0))))
+})
+
+test_that("compiled functions draw ranks", {
+  set.seed(6)
+  i <- as_gpu(seq_len(20000), device = "cpu")
+  for (drawn in list(list(function(i) rsignrank(1, 4), dsignrank(0:10, 4)), list(function(i) rwilcox(1, 3, 3),
+    dwilcox(0:9, 3, 3)))) {
+    x <- collect(gpu_map(drawn[[1L]], i))
+    expect_gt(suppressWarnings(chisq.test(tabulate(x + 1, length(drawn[[2L]])), p = drawn[[2L]]))$p.value, 1e-4)
+  }
+})
+
+test_that("draws that would take too long are refused", {
+  for (f in list(function() gpu_rwilcox(1, 1e9, 5, dtype = "float64", device = "cpu"),
+    function() gpu_rsignrank(1, 1e15, dtype = "float64", device = "cpu"),
+    function() gpu_rhyper(1, 1e12, 1e12, 1e6, dtype = "float64", device = "cpu")))
+    expect_warning(expect_identical(collect(f()), NaN), "NAs produced")
+})
+
+test_that("multinomial draws are base R's in shape and law", {
+  set.seed(4)
+  prob <- c(a = 1, b = 0, c = 3, d = 2)
+  x <- collect(gpu_rmultinom(20000, 12, prob, device = "cpu"))
+  expect_identical(dim(x), c(4L, 20000L))
+  expect_identical(dimnames(x), dimnames(rmultinom(2, 12, prob)))
+  expect_type(x, "integer")
+  expect_true(all(colSums(x) == 12L))
+  expect_true(all(x["b", ] == 0L))
+  share <- prob / sum(prob)
+  expect_lt(max(abs(rowMeans(x) - 12 * share)), 5 * sqrt(12 / 4 / 20000))
+  expect_equal(cov(t(x))[c(1, 3, 4), c(1, 3, 4)], (12 * (diag(share) - tcrossprod(share)))[c(1, 3, 4), c(1, 3, 4)],
+    tolerance = 0.05, ignore_attr = TRUE)
+  sizes <- c(0, 5, 100)
+  expect_identical(colSums(collect(gpu_rmultinom(3, sizes, c(1, 1), device = "cpu"))), sizes)
+  expect_identical(dim(gpu_rmultinom(0, 3, c(1, 1), device = "cpu")), c(2L, 0L))
+  expect_error(gpu_rmultinom(1, 3, c(1, -1)), class = "verdigris_error_argument")
+})
+
+test_that("Wishart draws have their mean and variance", {
+  set.seed(5)
+  sigma <- matrix(c(2, 1, 0.5, 1, 3, -0.4, 0.5, -0.4, 1), 3L)
+  w <- gpu_rwishart(20000, 5, sigma, device = "cpu")
+  expect_identical(dim(w), c(3L, 3L, 20000L))
+  w <- collect(w)
+  expect_identical(w, aperm(w, c(2L, 1L, 3L)))
+  expect_equal(apply(w, 1:2, mean), 5 * sigma, tolerance = 0.03)
+  expect_equal(apply(w, 1:2, var), 5 * (sigma^2 + tcrossprod(diag(sigma))), tolerance = 0.06)
+  expect_true(all(apply(w[, , 1:50], 3L, det) > 0))
+  expect_identical(dim(gpu_rwishart(0, 5, sigma, device = "cpu")), c(3L, 3L, 0L))
+  expect_error(gpu_rwishart(1, 2, sigma), class = "verdigris_error_argument")
+  expect_error(gpu_rwishart(1, 5, -sigma), class = "verdigris_error_argument")
 })

@@ -27,7 +27,7 @@ use dense::Factoring;
 use dtype::{Class, DType};
 use reduction::Reduction;
 use scan::Scan;
-use table::{Op, Rule, HEADERS};
+use table::{Op, Rule, BESSEL_HEADERS, COMMON_HEADERS, DISTRIBUTION_HEADERS, RANDOM_HEADERS};
 
 /// This crate's folder, asked for at run time: a copy of a checkout may run the build script that was compiled in
 /// the original.
@@ -50,26 +50,24 @@ fn main() {
     println!("cargo:rerun-if-changed=src/dense.rs");
     println!("cargo:rerun-if-changed=src/dtype.rs");
     println!("cargo:rerun-if-changed=src/reduction.rs");
+    println!("cargo:rerun-if-changed=src/loops/scan_tile.h");
     println!("cargo:rerun-if-changed=src/scan.rs");
     println!("cargo:rerun-if-env-changed=CXX");
 
-    let ops: Vec<&Op> = table::TABLES.iter().flat_map(|rows| rows.iter()).collect();
+    let ops: Vec<&Op> = table::TABLES.iter().flat_map(|(_, rows)| rows.iter()).collect();
     write_ids(&out, &ops);
     write_headers(&out, &kernels);
 
     let mut declared = String::new();
     let mut units = Vec::new();
-    for (k, rows) in table::TABLES.iter().enumerate() {
-        // special functions, complex numbers and distributions are calls and branches, which wider registers do not
-        // serve
-        units.push((format!("loops{k}"), loops(rows, !matches!(k, 2 | 3 | 6 | 7), &mut declared)));
+    for (subject, rows) in table::TABLES {
+        units.push((format!("loops_{subject:?}").to_lowercase(), loops(rows, subject.gains_by_width(), &mut declared)));
     }
     units.push(("memory".into(), memory(&mut declared)));
-    units.push(("reductions".into(), reductions("", &mut declared)));
+    units.push(("reductions".into(), reductions("", &mut declared) + &scans("", &mut declared)));
     if has_wide() {
-        units.push((WIDE.into(), reductions("_wide", &mut declared)));
+        units.push((WIDE.into(), reductions("_wide", &mut declared) + &scans("_wide", &mut declared)));
     }
-    units.push(("scans".into(), scans(&mut declared)));
     units.push(("lanes".into(), lanes(&ops, &mut declared)));
     units.push(("dense".into(), dense_matrices(&mut declared)));
     write_tables(&out, &ops, &declared);
@@ -87,8 +85,8 @@ fn main() {
     }
 }
 
-/// The reductions once more, compiled for AVX2 and FMA on x86-64 and chosen by the processor at run time. Both versions
-/// round alike: no multiply-add is fused that the source does not ask for.
+/// The reductions and scans once more, compiled for AVX2 and FMA on x86-64 and chosen by the processor at run time.
+/// Both versions round alike: no multiply-add is fused that the source does not ask for.
 const WIDE: &str = "reductions_wide";
 
 fn has_wide() -> bool {
@@ -97,7 +95,7 @@ fn has_wide() -> bool {
 
 fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
     let mut text = String::new();
-    for header in HEADERS {
+    for header in [COMMON_HEADERS, DISTRIBUTION_HEADERS, BESSEL_HEADERS, RANDOM_HEADERS].concat() {
         let _ = writeln!(text, "#include \"{header}\"");
     }
     text.push_str("#include \"fold.h\"\n#include \"quick.h\"\n#include \"gammas.h\"\n");
@@ -170,7 +168,7 @@ fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
             let mut operands = String::new();
             let mut arguments = String::new();
             for k in 0..op.arity as usize {
-                let (c, letter) = (op.operand_class(k, class).c_type(), ["a", "b", "c"][k]);
+                let (c, letter) = (op.operand_class(k, class).c_type(), table::LETTERS[k]);
                 let _ = write!(operands, "const {c}* __restrict {letter} = (const {c}*){letter}_; ");
                 let _ = write!(arguments, "{letter}[k], ");
             }
@@ -181,13 +179,13 @@ fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
             };
             let _ = writeln!(
                 text,
-                "extern \"C\" {clones}void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, i64 i, i32 n, u32* w_) {{\n  \
+                "extern \"C\" {clones}void vg_{name}(void* o_, const void* a_, const void* b_, const void* c_, const void* d_, i64 i, i32 n, u32* w_) {{\n  \
                  {operands}{result}* __restrict o = ({result}*)o_; u32 w = 0;\n  \
                  {block};\n  *w_ |= w;\n}}"
             );
             let _ = writeln!(
                 declared,
-                "fn vg_{name}(o: *mut c_void, a: *const c_void, b: *const c_void, c: *const c_void, i: i64, n: i32, w: *mut u32);"
+                "fn vg_{name}(o: *mut c_void, a: *const c_void, b: *const c_void, c: *const c_void, d: *const c_void, i: i64, n: i32, w: *mut u32);"
             );
         }
     }
@@ -257,6 +255,26 @@ fn reductions(suffix: &str, declared: &mut String) -> String {
                 &[("void*", "o"), ("const void*", "a"), n],
                 &format!("u32 w = 0; for (i32 k = 0; k < n; k++) (({a}::value*)o)[k] = {a}::finish(((const {a}*)a)[k], w); return w;"),
             );
+            function(
+                "segments",
+                "void",
+                &[
+                    ("void*", "o"),
+                    acc,
+                    x,
+                    ("const void*", "offsets"),
+                    ("i32", "wide"),
+                    ("i32", "m"),
+                    ("i64", "from"),
+                    ("i64", "to"),
+                    narm,
+                ],
+                &format!(
+                    "const auto fold = [&](auto p) {{ \
+                     fold_segments(({a}::value*)o, ({a}*)a, (const {t}*)x, p, m, from, to, narm != 0); }}; \
+                     if (wide) fold((const i64*)offsets); else fold((const i32*)offsets);"
+                ),
+            );
             if r.is_exact(class) {
                 function(
                     "fold",
@@ -321,23 +339,29 @@ fn rust_type(c: &str) -> &'static str {
     }
 }
 
-/// The states of `scan.h` behind plain functions: a scan of a block, which goes on from the state.
-fn scans(declared: &mut String) -> String {
-    let mut text = String::new();
+/// The states of `scan.h` and `scan_tile.h` behind plain functions: a scan of a block or a tile, which goes on from the
+/// state.
+fn scans(suffix: &str, declared: &mut String) -> String {
+    let mut text = String::from("#include \"scan_tile.h\"\n");
     for scan in Scan::ALL {
         for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
             let t = class.c_type();
             let a = format!("{}<{t}>", scan.state());
-            let name = format!("{}_{t}", scan.name());
+            let name = format!("{}_{t}{suffix}", scan.name());
+            let (state, start, next) = match scan.is_exact(class) {
+                true => (a.clone(), format!("*({a}*)a = {a}::start()"), "scan_block"),
+                false => (format!("Scan<{a}>"), format!("((Scan<{a}>*)a)->start()"), "scan_tile"),
+            };
             let _ = writeln!(
                 text,
-                "static_assert(sizeof({a}) <= 64, \"backend/cpu/scan.rs has room for 64 bytes\");\n\
-                 extern \"C\" void vg_start_{name}(void* a) {{ *({a}*)a = {a}::start(); }}\n\
-                 extern \"C\" u32 vg_scan_{name}(void* a, void* o, const void* x, i32 n) {{ return scan_block(*({a}*)a, ({t}*)o, (const {t}*)x, n); }}"
+                "extern \"C\" i32 vg_bytes_{name}() {{ return sizeof({state}); }}\n\
+                 extern \"C\" void vg_start_{name}(void* a) {{ {start}; }}\n\
+                 extern \"C\" u32 vg_scan_{name}(void* a, void* o, const void* x, i32 n) {{ return {next}(*({state}*)a, ({t}*)o, (const {t}*)x, n); }}"
             );
             let _ = writeln!(
                 declared,
-                "fn vg_start_{name}(a: *mut c_void);\n\
+                "fn vg_bytes_{name}() -> i32;\n\
+                 fn vg_start_{name}(a: *mut c_void);\n\
                  fn vg_scan_{name}(a: *mut c_void, o: *mut c_void, x: *const c_void, n: i32) -> u32;"
             );
         }
@@ -352,18 +376,18 @@ fn lanes(ops: &[&Op], declared: &mut String) -> String {
     for op in ops.iter().filter(|op| op.rule == Rule::Drawn) {
         let name = op.function(Class::F64);
         let definition = op.define(Class::F64).expect("draws with parameters are in double");
-        let parameters = if op.arity == 3 { "b[k], c[k], " } else { "b[k], " };
+        let parameters: String = (1..op.arity as usize).map(|k| format!("{}[k], ", table::LETTERS[k])).collect();
         let _ = writeln!(
             text,
             "{definition}\n\
-             extern \"C\" void vg_lanes_{name}(f64* __restrict o, i64 key, i64 i, const i32* __restrict home, i32* __restrict count, const f64* __restrict b, const f64* __restrict c, i32 n, u32* w_) {{\n  \
+             extern \"C\" void vg_lanes_{name}(f64* __restrict o, i64 key, i64 i, const i32* __restrict home, i32* __restrict count, const f64* __restrict b, const f64* __restrict c, const f64* __restrict d, i32 n, u32* w_) {{\n  \
              u32 w = 0;\n  \
              for (i32 k = 0; k < n; k++) {{ o[k] = {name}(key_of_number(key, count[k]), {parameters}i + home[k], w); count[k] = (i32)((u32)count[k] + 1u); }}\n  \
              *w_ |= w;\n}}"
         );
         let _ = writeln!(
             declared,
-            "fn vg_lanes_{name}(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, b: *const c_void, c: *const c_void, n: i32, w: *mut u32);"
+            "fn vg_lanes_{name}(o: *mut c_void, key: i64, i: i64, home: *const i32, count: *mut i32, b: *const c_void, c: *const c_void, d: *const c_void, n: i32, w: *mut u32);"
         );
     }
     text
@@ -448,25 +472,12 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
     let kinds: &[(&str, &str)] = if has_wide() { &[("", ""), ("_WIDE", "_wide")] } else { &[("", "")] };
     for (table, suffix) in kinds {
         write_folds(&mut text, table, suffix);
+        write_scans(&mut text, table, suffix);
     }
     let _ = writeln!(text, "const HAS_WIDE: bool = {};", has_wide());
     if !has_wide() {
-        text.push_str("use FOLDS as FOLDS_WIDE;\n");
+        text.push_str("use {FOLDS as FOLDS_WIDE, SCANS as SCANS_WIDE};\n");
     }
-    let _ = writeln!(text, "pub static SCANS: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
-    for scan in Scan::ALL {
-        let row = Class::ALL.into_iter().map(|c| {
-            let n = format!("{}_{}", scan.name(), c.c_type());
-            let row = format!("Some(Scanning {{ start: vg_start_{n}, scan: vg_scan_{n} }})");
-            if scan.serves(c) {
-                row
-            } else {
-                "None".into()
-            }
-        });
-        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
-    }
-    text.push_str("];\n");
     let (classes, factorings) = (Class::ALL.len(), Factoring::ALL.len());
     let _ = writeln!(text, "pub static FACTORINGS: [[Option<Factor>; {classes}]; {factorings}] = [");
     for factoring in Factoring::ALL {
@@ -478,6 +489,24 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
     }
     text.push_str("];\n");
     fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");
+}
+
+/// A table of the scans' functions, by scan and class.
+fn write_scans(text: &mut String, table: &str, suffix: &str) {
+    let _ = writeln!(text, "static SCANS{table}: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
+    for scan in Scan::ALL {
+        let row = Class::ALL.into_iter().map(|class| {
+            if !scan.serves(class) {
+                return "None".into();
+            }
+            let n = format!("{}_{}{suffix}", scan.name(), class.c_type());
+            // of 256 threads with 128 bytes each, as codegen/scan.rs has them
+            let tile = if scan.is_exact(class) { "None".into() } else { format!("Some({})", 256 * 128 / class.size()) };
+            format!("Some(Scanning {{ bytes: vg_bytes_{n}, start: vg_start_{n}, scan: vg_scan_{n}, tile: {tile} }})")
+        });
+        let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
+    }
+    text.push_str("];\n");
 }
 
 /// A table of the reductions' functions, by reduction and class.
@@ -504,7 +533,10 @@ fn write_folds(text: &mut String, table: &str, suffix: &str) {
                     )
                 }
             };
-            format!("Some(Folding {{ {}, adding: {adding} }})", fields(&["size", "start", "coded", "merge", "finish"]))
+            format!(
+                "Some(Folding {{ {}, adding: {adding} }})",
+                fields(&["size", "start", "coded", "merge", "finish", "segments"])
+            )
         });
         let _ = writeln!(text, "[{}],", row.collect::<Vec<String>>().join(", "));
     }

@@ -212,5 +212,3 @@ VG_CALL f64 q_nbinom_mu(f64 p, f64 size, f64 mean, bool upper, bool as_log, u32&
   f64 s = size + mean;
   return negative_binomial_quantile(p, size, size / s, mean / s, upper, as_log);
 }
-#undef ANY_NAN2
-#undef ANY_NAN3

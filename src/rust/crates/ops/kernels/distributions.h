@@ -41,6 +41,7 @@ VG_FN f64 nan_of(f64 a, f64 b, f64 c) {
 }
 #define ANY_NAN2(a, b) if (a != a || b != b) return nan_of(a, b, a)
 #define ANY_NAN3(a, b, c) if (a != a || b != b || c != c) return nan_of(a, b, c)
+#define ANY_NAN4(a, b, c, d) if (a != a || b != b || c != c || d != d) return nan_of(nan_of(a, b, c), d, d)
 
 // ---- uniform, exponential, Weibull, logistic, log-normal, Cauchy -------------------------------------------
 VG_CALL f64 d_unif(f64 x, f64 a, f64 b, bool as_log, u32& w) {

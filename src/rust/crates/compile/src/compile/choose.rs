@@ -129,7 +129,10 @@ impl Compiler<'_> {
                 format!("`{name}()`: numbers within a compiled function have no attributes"),
                 "Look at attributes outside, and hand over numbers.",
             )),
-            _ => self.distribution(name, args, span),
+            _ => match self.bessel(name, args, span)? {
+                Some(value) => Ok(Some(value)),
+                None => self.distribution(name, args, span),
+            },
         }
     }
 

@@ -16,7 +16,11 @@ impl Compiler<'_> {
         let Some(first) = ["d", "p", "q"].iter().position(|letter| name.starts_with(letter)) else { return Ok(None) };
         let (letter, rest) = name.split_at(1);
         let mut all = std::iter::once(&NORMAL).chain(DISTRIBUTIONS);
-        let Some(mut of) = all.find(|d| d.name == rest) else { return Ok(None) };
+        // rows whose names R does not have stand for other parameters
+        let Some(mut of) = all.find(|d| d.name == rest && !rest.contains('_')) else { return Ok(None) };
+        if OpId::find(name).is_none() {
+            return Ok(None); // R has no density of the studentized range
+        }
         // R's formals: two distributions have parameters that stand for one another, some one that is not for a device
         let mut names = vec![["x", "q", "p"][first]];
         names.extend(of.parameters.iter().map(|(name, _)| *name));
@@ -28,13 +32,6 @@ impl Compiler<'_> {
         }
         names.extend(if first == 0 { &["log"][..] } else { &["lower.tail", "log.p"] });
         let matched = Matched::new(name, &names, args, span)?;
-        if matched.has("ncp") {
-            return Err(Refusal::new(
-                span,
-                format!("`{name}` with `ncp`"),
-                "Within a compiled function it has no noncentrality.",
-            ));
-        }
         let twice = match rest {
             "gamma" => matched.has("rate") && matched.has("scale"),
             "nbinom" => matched.has("prob") && matched.has("mu"),
@@ -44,8 +41,11 @@ impl Compiler<'_> {
             let both = if rest == "gamma" { "'rate' and 'scale'" } else { "'prob' and 'mu'" };
             return Err(Refusal::new(span, format!("{both} of `{name}`"), "Give one of them."));
         }
-        if matched.has("mu") {
-            of = DISTRIBUTIONS.iter().find(|d| d.name == "nbinom_mu").expect("it is in the table");
+        for parameter in ["mu", "ncp"] {
+            if names.contains(&parameter) && matched.has(parameter) {
+                let with = format!("{rest}_{parameter}");
+                of = DISTRIBUTIONS.iter().find(|d| d.name == with).expect("it is in the table");
+            }
         }
         let log = matched.flag(names[names.len() - 1], false)?;
         let upper = first != 0 && !matched.flag("lower.tail", true)?;

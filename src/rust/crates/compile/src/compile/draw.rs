@@ -42,14 +42,22 @@ impl Compiler<'_> {
             "rbinom" => (&[("size", None), ("prob", None)], Way::Row(id::RBINOM, true)),
             "rgeom" => (&[("prob", None)], Way::Row(id::RGEOM, true)),
             "rnbinom" => (&[("size", None), ("prob", None)], Way::Row(id::RNBINOM, true)),
+            "rhyper" => (&[("m", None), ("n", None), ("k", None)], Way::Row(id::RHYPER, true)),
+            "rsignrank" => (&[("n", None)], Way::Row(id::RSIGNRANK, true)),
+            "rwilcox" => (&[("m", None), ("n", None)], Way::Row(id::RWILCOX, true)),
             "sample.int" | "sample" => (&[], Way::Row(id::RINDEX, true)),
             _ => return Ok(None),
         };
-        let count = if name.starts_with("sample") { "size" } else { "n" };
+        let count = match name {
+            "sample.int" | "sample" => "size",
+            // whose `n` is a parameter
+            _ if parameters.iter().any(|(parameter, _)| *parameter == "n") => "nn",
+            _ => "n",
+        };
         let names: Vec<&str> = if name.starts_with("sample") {
             vec![if name == "sample" { "x" } else { "n" }, "size"]
         } else {
-            std::iter::once("n").chain(parameters.iter().map(|(n, _)| *n)).collect()
+            std::iter::once(count).chain(parameters.iter().map(|(n, _)| *n)).collect()
         };
         let matched = Matched::new(name, &names, args, span)?;
         let n = matched.required(self, count)?;

@@ -9,6 +9,7 @@
 //! type of an array here too.
 
 mod assign;
+mod bessel;
 mod bounds;
 mod builtin;
 mod choose;

@@ -179,6 +179,46 @@ fn step_velocity(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Ter
     })
 }
 
+/// The density with one more of the shape that the noncentrality mixes, over the density: the mixture over j of Poisson
+/// counts times j is half the noncentrality times the former. `t` is x, the parameters, and the noncentrality.
+fn next_density(name: &str, t: &[Term]) -> Term {
+    let density = |x: Term, shape: Term| {
+        let mut terms = vec![x, shape];
+        terms.extend_from_slice(&t[2..]);
+        Term::Of(row(&format!("d{name}_log")), terms)
+    };
+    let (x, a) = (t[0].clone(), t[1].clone());
+    let here = density(x.clone(), a.clone());
+    match name {
+        "chisq_ncp" => of(id::EXP, density(x, a + 2.0) - here),
+        "beta_ncp" => of(id::EXP, density(x, a + 1.0) - here),
+        _ => {
+            let scale = a.clone() / (a.clone() + 2.0);
+            scale.clone() * of(id::EXP, density(x * scale, a + 2.0) - here)
+        }
+    }
+}
+
+/// `score` of noncentral chi-square, beta and F; none by shapes and degrees of freedom.
+fn noncentral_score(name: &str, by: usize, t: &[Term]) -> Option<Term> {
+    if !matches!(name, "chisq_ncp" | "beta_ncp" | "f_ncp") {
+        return None;
+    }
+    let (x, a, ncp) = (t[0].clone(), t[1].clone(), t[t.len() - 1].clone());
+    if by == t.len() - 1 {
+        return Some(0.5 * (next_density(name, t) - 1.0));
+    }
+    if by != 0 {
+        return None;
+    }
+    let central = score(name.trim_end_matches("_ncp"), 0, x.clone(), a.clone(), t[2].clone())?;
+    let mixed = 0.5 * ncp / x.clone() * next_density(name, t);
+    Some(match name {
+        "f_ncp" => central + mixed * (t[2].clone() / (t[2].clone() + a * x)),
+        _ => central + mixed,
+    })
+}
+
 impl Writer<'_, '_> {
     fn write(&mut self, term: &Term) -> Operand {
         match term {
@@ -203,19 +243,24 @@ impl Writer<'_, '_> {
         let flags = op.row().name.strip_prefix(full).unwrap_or("");
         let (upper, logged) = (flags.contains("_upper"), flags.contains("_log"));
         let (letter, name) = full.split_at(1);
-        let counts = matches!(name, "binom" | "nbinom" | "nbinom_mu" | "pois" | "geom");
-        let refused = || full.to_string();
+        let counts =
+            matches!(name, "binom" | "nbinom" | "nbinom_mu" | "pois" | "geom" | "hyper" | "signrank" | "wilcox");
+        let refused = || full.trim_end_matches("_ncp").to_string();
+        if name == "tukey" {
+            return Err(refused()); // whose density R does not have
+        }
         let x = if letter == "q" { y } else { args[0] };
         let (x, a) = (Term::Is(x), Term::Is(args[1]));
         let b = args.get(2).map_or(a.clone(), |b| Term::Is(*b));
         if counts && letter == "q" {
             return Ok(self.c(0.0));
         }
-        let density = || {
+        let operands = || {
             let mut terms = vec![x.clone(), a.clone()];
-            terms.extend(args.get(2).map(|b| Term::Is(*b)));
-            Term::Of(row(&format!("d{name}_log")), terms)
+            terms.extend(args[2..].iter().map(|b| Term::Is(*b)));
+            terms
         };
+        let density = || Term::Of(row(&format!("d{name}_log")), operands());
         let sign = if upper { -1.0 } else { 1.0 };
         let mut total: Option<Term> = None;
         for by in 0..args.len() {
@@ -224,6 +269,10 @@ impl Writer<'_, '_> {
                 f(name, by, x.clone(), a.clone(), b.clone()).ok_or_else(refused)
             };
             let factor = match (letter, by) {
+                ("d", _) if name.ends_with("_ncp") => noncentral_score(name, by, &operands()).ok_or_else(refused)?,
+                // the distribution function falls by twice the density of two more degrees of freedom
+                ("p", 2) if name == "chisq_ncp" => -next_density(name, &operands()),
+                ("q", 2) if name == "chisq_ncp" => next_density(name, &operands()),
                 ("d", _) => find(score)?,
                 ("p", 0) if counts => Term::Number(0.0),
                 ("p", 0) => Term::Number(1.0),

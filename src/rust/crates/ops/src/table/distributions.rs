@@ -1,5 +1,5 @@
-//! The distributions of stats (kernels/distributions.h, kernels/discrete.h): ten rows each, for density, distribution
-//! function and quantile, of either tail, and in logarithms.
+//! The distributions of stats (kernels/distributions.h, kernels/discrete.h and those that follow them): ten rows each,
+//! for density, distribution function and quantile, of either tail, and in logarithms.
 //!
 //! Against 40-digit values the continuous ones are within 1e-13, and within 1e-10 down to 1e-300
 //! (`tests/testthat/test-diff-distributions.R`, docs/distributions.md). `ulp` is base R's error.
@@ -13,15 +13,31 @@ pub struct Distribution {
 }
 
 macro_rules! distributions {
-    ($($name:literal, $operands:literal, $arity:literal, $flag:ident,
+    ($($letters:ident $name:literal, $operands:literal, $arity:literal, $flag:ident,
        [$(($parameter:literal, $default:expr)),+], $doc:literal;)*) => {
         /// In the order of the rows.
         pub const DISTRIBUTIONS: &[Distribution] =
             &[$(Distribution { name: $name, parameters: &[$(($parameter, $default)),+] }),*];
-        #[rustfmt::skip]
-        pub const ROWS: &[Op] = &[$(
+        pub const ROWS: &[Op] = rows!([] $($letters $name, $operands, $arity, $flag, $doc;)*);
+    };
+}
+
+/// The rows, one distribution after the other: `dpq` with a density, `pq` without.
+#[rustfmt::skip]
+macro_rules! rows {
+    ([$($row:expr,)*]) => { &[$($row,)*] };
+    ([$($row:expr,)*] dpq $name:literal, $operands:literal, $arity:literal, $flag:ident, $doc:literal;
+     $($others:tt)*) => {
+        rows!([
+            $($row,)*
             row!("d", $name, "", $operands, "false", $arity, $flag, concat!("Density, ", $doc)),
             row!("d", $name, "_log", $operands, "true", $arity, $flag, concat!("Logarithm of the density, ", $doc)),
+        ] pq $name, $operands, $arity, $flag, $doc; $($others)*)
+    };
+    ([$($row:expr,)*] pq $name:literal, $operands:literal, $arity:literal, $flag:ident, $doc:literal;
+     $($others:tt)*) => {
+        rows!([
+            $($row,)*
             row!("p", $name, "", $operands, "false, false", $arity, $flag, concat!("Distribution function, ", $doc)),
             row!("p", $name, "_upper", $operands, "true, false", $arity, $flag, concat!("Upper tail, ", $doc)),
             row!("p", $name, "_log", $operands, "false, true", $arity, $flag,
@@ -35,7 +51,7 @@ macro_rules! distributions {
                 concat!("Quantile of the logarithm of a probability, ", $doc)),
             row!("q", $name, "_upper_log", $operands, "true, true", $arity, $flag,
                 concat!("Quantile of the logarithm of an upper tail, ", $doc)),
-        )*];
+        ] $($others)*)
     };
 }
 
@@ -58,21 +74,29 @@ macro_rules! row {
 
 // lint: wide
 distributions! {
-    "unif", "a, b, c", 3, NaNsProduced, [("min", Some(0.0)), ("max", Some(1.0))], "uniform between b and c.";
-    "exp", "a, b", 2, NaNsProduced, [("rate", Some(1.0))], "exponential of rate b.";
-    "gamma", "a, b, c", 3, NaNsProduced, [("shape", None), ("scale", Some(1.0))], "gamma of shape b and scale c.";
-    "beta", "a, b, c", 3, NaNsProduced, [("shape1", None), ("shape2", None)], "beta of shapes b and c.";
-    "lnorm", "a, b, c", 3, NaNsProduced, [("meanlog", Some(0.0)), ("sdlog", Some(1.0))], "log-normal of a normal with mean b and standard deviation c.";
-    "chisq", "a, b", 2, NaNsProduced, [("df", None)], "chi-square of b degrees of freedom.";
-    "t", "a, b", 2, NaNsProduced, [("df", None)], "Student's t of b degrees of freedom.";
-    "f", "a, b, c", 3, NaNsProduced, [("df1", None), ("df2", None)], "F of b and c degrees of freedom.";
-    "weibull", "a, b, c", 3, NaNsProduced, [("shape", None), ("scale", Some(1.0))], "Weibull of shape b and scale c.";
-    "logis", "a, b, c", 3, NaNsProduced, [("location", Some(0.0)), ("scale", Some(1.0))], "logistic of location b and scale c.";
-    "cauchy", "a, b, c", 3, NaNsProduced, [("location", Some(0.0)), ("scale", Some(1.0))], "Cauchy of location b and scale c.";
-    "binom", "a, b, c", 3, NonInteger, [("size", None), ("prob", None)], "binomial of b trials of probability c.";
-    "nbinom", "a, b, c", 3, NonInteger, [("size", None), ("prob", None)], "negative binomial of size b and probability c.";
-    "nbinom_mu", "a, b, c", 3, NonInteger, [("size", None), ("mu", None)], "negative binomial of size b and mean c.";
-    "pois", "a, b", 2, NonInteger, [("lambda", None)], "Poisson of mean b.";
-    "geom", "a, b", 2, NonInteger, [("prob", None)], "geometric of probability b.";
+    dpq "unif", "a, b, c", 3, NaNsProduced, [("min", Some(0.0)), ("max", Some(1.0))], "uniform between b and c.";
+    dpq "exp", "a, b", 2, NaNsProduced, [("rate", Some(1.0))], "exponential of rate b.";
+    dpq "gamma", "a, b, c", 3, NaNsProduced, [("shape", None), ("scale", Some(1.0))], "gamma of shape b and scale c.";
+    dpq "beta", "a, b, c", 3, NaNsProduced, [("shape1", None), ("shape2", None)], "beta of shapes b and c.";
+    dpq "lnorm", "a, b, c", 3, NaNsProduced, [("meanlog", Some(0.0)), ("sdlog", Some(1.0))], "log-normal of a normal with mean b and standard deviation c.";
+    dpq "chisq", "a, b", 2, NaNsProduced, [("df", None)], "chi-square of b degrees of freedom.";
+    dpq "t", "a, b", 2, NaNsProduced, [("df", None)], "Student's t of b degrees of freedom.";
+    dpq "f", "a, b, c", 3, NaNsProduced, [("df1", None), ("df2", None)], "F of b and c degrees of freedom.";
+    dpq "weibull", "a, b, c", 3, NaNsProduced, [("shape", None), ("scale", Some(1.0))], "Weibull of shape b and scale c.";
+    dpq "logis", "a, b, c", 3, NaNsProduced, [("location", Some(0.0)), ("scale", Some(1.0))], "logistic of location b and scale c.";
+    dpq "cauchy", "a, b, c", 3, NaNsProduced, [("location", Some(0.0)), ("scale", Some(1.0))], "Cauchy of location b and scale c.";
+    dpq "binom", "a, b, c", 3, NonInteger, [("size", None), ("prob", None)], "binomial of b trials of probability c.";
+    dpq "nbinom", "a, b, c", 3, NonInteger, [("size", None), ("prob", None)], "negative binomial of size b and probability c.";
+    dpq "nbinom_mu", "a, b, c", 3, NonInteger, [("size", None), ("mu", None)], "negative binomial of size b and mean c.";
+    dpq "pois", "a, b", 2, NonInteger, [("lambda", None)], "Poisson of mean b.";
+    dpq "geom", "a, b", 2, NonInteger, [("prob", None)], "geometric of probability b.";
+    dpq "hyper", "a, b, c, d", 4, NonInteger, [("m", None), ("n", None), ("k", None)], "hypergeometric: white ones among d drawn of b white and c black.";
+    dpq "signrank", "a, b", 2, NaNsProduced, [("n", None)], "Wilcoxon's signed rank statistic of b values.";
+    dpq "wilcox", "a, b, c", 3, NaNsProduced, [("m", None), ("n", None)], "Wilcoxon's rank sum statistic of b and c values.";
+    dpq "chisq_ncp", "a, b, c", 3, NaNsProduced, [("df", None), ("ncp", None)], "chi-square of b degrees of freedom and noncentrality c.";
+    dpq "t_ncp", "a, b, c", 3, NaNsProduced, [("df", None), ("ncp", None)], "Student's t of b degrees of freedom and noncentrality c.";
+    dpq "beta_ncp", "a, b, c, d", 4, NaNsProduced, [("shape1", None), ("shape2", None), ("ncp", None)], "beta of shapes b and c and noncentrality d.";
+    dpq "f_ncp", "a, b, c, d", 4, NaNsProduced, [("df1", None), ("df2", None), ("ncp", None)], "F of b and c degrees of freedom and noncentrality d.";
+    pq "tukey", "a, b, c, d", 4, NaNsProduced, [("nmeans", None), ("df", None), ("nranges", Some(1.0))], "studentized range of b means, c degrees of freedom, the largest of d.";
 }
 // lint: end

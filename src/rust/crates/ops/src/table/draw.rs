@@ -1,4 +1,5 @@
-//! Distributions (kernels/draws.h): transformations of a standard draw, and draws with a key and parameters.
+//! Distributions (kernels/draws.h, kernels/draws_finite.h): transformations of a standard draw, and draws with a key
+//! and parameters.
 
 use super::*;
 
@@ -23,6 +24,9 @@ pub const ROWS: &[Op] = &[
     op!(rgeom, "", Internal, 2, Drawn, NAsProduced, 0, [(F64, "geometric_of(a, i, b, w)")], "Failures before a success of probability b (inversion)."),
     op!(rnbinom, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "negative_binomial_of(a, i, b, c, w)")], "Negative binomial with size b and probability c: Poisson of a gamma."),
     op!(rnbinom_mu, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "negative_binomial_of_mean(a, i, b, c, w)")], "Negative binomial with size b and mean c: Poisson of a gamma."),
+    op!(rhyper, "", Internal, 4, Drawn, NAsProduced, 0, [(F64, "hypergeometric_of(a, i, b, c, d, w)")], "White ones among d drawn of b white and c black (Stadlober 1990: HRUA; drawn one by one where they are few)."),
+    op!(rsignrank, "", Internal, 2, Drawn, NAsProduced, 0, [(F64, "signed_rank_of(a, i, b, w)")], "Wilcoxon's signed rank statistic of b values: a bit for each."),
+    op!(rwilcox, "", Internal, 3, Drawn, NAsProduced, 0, [(F64, "rank_sum_of(a, i, b, c, w)")], "Wilcoxon's rank sum statistic of b and c values: a sample of ranks."),
     op!(rindex, "", Internal, 2, Drawn, None, 0, [(F64, "index_of(a, i, b)")], "A whole number from 1 to b, all as likely (Lemire 2019)."),
     // lint: end
 ];

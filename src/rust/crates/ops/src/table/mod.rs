@@ -2,35 +2,34 @@
 //!
 //! A row gives the operation's R name, its operand and result types, and the C++ expression that computes one element.
 //! The expression is compiled twice from the same text: by the C++ compiler into the loops of the cpu device
-//! (`build.rs`), and by NVRTC into fused kernels. It sees its operands as `a`, `b`, `c`, the element's index as `i` (64
-//! bits, from 0), and may set bits of the flag word `w`; the functions it calls are those of `kernels/*.h`.
+//! (`build.rs`), and by NVRTC into fused kernels. It sees its operands as `a`, `b`, `c`, `d`, the element's index as `i`
+//! (64 bits, from 0), and may set bits of the flag word `w`; the functions it calls are those of `kernels/*.h`.
 //!
 //! `build.rs` includes this file too, so it uses nothing of the crate but `dtype`.
 
 use crate::dtype::{Class, DType};
 use Rule::*;
 
-/// The headers whose functions the expressions call, in the order of inclusion.
-pub const HEADERS: &[&str] = &[
-    "prelude.h",
-    "arith.h",
-    "cast.h",
-    "complex.h",
-    "elementary.h",
-    "special.h",
-    "gamma.h",
-    "normal.h",
+/// The headers whose functions the expressions call, in the order of inclusion: these, then those of distributions, of
+/// Bessel functions, and of random rows.
+pub const COMMON_HEADERS: &[&str] =
+    &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "special.h", "gamma.h", "normal.h"];
+/// Those that only random rows call: long, and read by the compiler where there are such rows.
+pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h", "draws_finite.h"];
+/// The same of the rows of `distributions`.
+pub const DISTRIBUTION_HEADERS: &[&str] = &[
     "incomplete_gamma.h",
     "incomplete_beta.h",
     "distributions.h",
     "discrete.h",
-    "random.h",
-    "draws.h",
+    "hypergeometric.h",
+    "rank_sums.h",
+    "noncentral.h",
+    "noncentral_t.h",
+    "studentized_range.h",
 ];
-/// Those of them that only random rows call: long, and read by the compiler where there are such rows.
-pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h"];
-/// The same of the rows of `distributions`.
-pub const DISTRIBUTION_HEADERS: &[&str] = &["incomplete_gamma.h", "incomplete_beta.h", "distributions.h", "discrete.h"];
+/// The same of the rows of `bessel`.
+pub const BESSEL_HEADERS: &[&str] = &["bessel.h", "polygamma.h"];
 
 /// A set of register classes, as bits.
 pub type Classes = u8;
@@ -138,9 +137,16 @@ pub enum Group {
     Function,
     /// A density, distribution function or quantile function of stats.
     Distribution,
+    /// A Bessel function, or psigamma.
+    Bessel,
     /// Reached from other code only; R has no name for it.
     Internal,
 }
+
+/// How many operands a row has at most.
+pub const MOST_OPERANDS: usize = 4;
+/// Their names in expressions.
+pub const LETTERS: [&str; MOST_OPERANDS] = ["a", "b", "c", "d"];
 
 /// One operation.
 pub struct Op {
@@ -186,9 +192,11 @@ impl Op {
     pub fn define(&self, class: Class) -> Option<String> {
         let text = self.expression(class)?;
         let mut operands = String::new();
-        for k in 0..self.arity as usize {
+        for (k, letter) in LETTERS.iter().enumerate().take(self.arity as usize) {
             operands += self.operand_class(k, class).c_type();
-            operands += [" a, ", " b, ", " c, "][k];
+            operands += " ";
+            operands += letter;
+            operands += ", ";
         }
         let result = self.result_class(class).c_type();
         Some(format!("VG_FN {result} {}({operands}i64 i, u32& w) {{ return {text}; }}", self.function(class)))
@@ -202,6 +210,16 @@ impl Op {
     /// Whether its expression calls functions of `DISTRIBUTION_HEADERS`.
     pub fn is_distribution(&self) -> bool {
         self.group == Group::Distribution
+    }
+
+    /// Whether its expression calls functions of `BESSEL_HEADERS`.
+    pub fn is_bessel(&self) -> bool {
+        self.group == Group::Bessel
+    }
+
+    /// Whether no interpreter has it, since its code is long and it is rare: it waits for a kernel of its own.
+    pub fn is_only_compiled(&self) -> bool {
+        self.is_distribution() || self.is_bessel() || matches!(self.name, "rhyper" | "rsignrank" | "rwilcox")
     }
 
     /// For rows that draw random numbers, the function of `random.h` that draws a pack of them.
@@ -233,6 +251,7 @@ macro_rules! op {
 }
 
 mod arithmetic;
+mod bessel;
 mod cast;
 mod complex;
 pub mod distributions;
@@ -243,21 +262,35 @@ mod special;
 
 /// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs
 /// files by their place.
-pub const TABLES: &[&[Op]] = &[
-    arithmetic::ROWS,
-    math::ROWS,
-    special::ROWS,
-    complex::ROWS,
-    cast::ROWS,
-    source::ROWS,
-    draw::ROWS,
-    distributions::ROWS,
+/// What a file of rows is about; its rows cost alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Arithmetic,
+    Math,
+    Special,
+    Complex,
+    Cast,
+    Source,
+    Draw,
+    Distribution,
+    Bessel,
+}
+
+impl Subject {
+    /// Whether wider registers make its loops quicker: not those of calls and branches.
+    pub fn gains_by_width(self) -> bool {
+        matches!(self, Subject::Arithmetic | Subject::Math | Subject::Cast | Subject::Source)
+    }
+}
+
+pub const TABLES: &[(Subject, &[Op])] = &[
+    (Subject::Arithmetic, arithmetic::ROWS),
+    (Subject::Math, math::ROWS),
+    (Subject::Special, special::ROWS),
+    (Subject::Complex, complex::ROWS),
+    (Subject::Cast, cast::ROWS),
+    (Subject::Source, source::ROWS),
+    (Subject::Draw, draw::ROWS),
+    (Subject::Distribution, distributions::ROWS),
+    (Subject::Bessel, bessel::ROWS),
 ];
-
-/// Places in `TABLES`.
-pub const ARITHMETIC: usize = 0;
-pub const SPECIAL: usize = 2;
-pub const CASTS: usize = 4;
-
-/// Roughly how much code a row of each of `TABLES` is, in additions.
-pub const COSTS: [usize; TABLES.len()] = [1, 8, 100, 1, 1, 4, 8, 300];
