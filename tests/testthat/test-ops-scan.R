@@ -149,3 +149,28 @@ test_that("the same call gives the same bits", {
   first <- as.vector(cumsum(x))
   for (i in 1:3) expect_identical(as.vector(cumsum(x)), first)
 })
+
+test_that("running sums and products have the same bits on the cpu device, whatever comes", {
+  skip_if(test_device == "cpu", "it is the cpu device")
+  set.seed(21)
+  bits <- function(v) {
+    v <- as.vector(v)
+    v[is.nan(v)] <- NaN
+    v
+  }
+  # tiles of 4,096 doubles, by 32 and by 1,024
+  lengths <- c(17L, 5000L, 4096L * 33L + 5L, if (!emulated) 4096L * 1030L + 7L)
+  for (n in lengths) for (dtype in c("float64", "float32")) for (name in c("cumsum", "cumprod")) {
+    x <- if (name == "cumsum") rnorm(n) * 10^sample(-3:3, n, TRUE) else exp(rnorm(n) / 100) * sample(c(1, -1), n, TRUE)
+    third <- n %/% 3L
+    odd <- list(usual = list(1L, x[1L]), infinite = list(third, Inf), missing = list(third, NA), zero = list(third, 0),
+      opposite = list(c(third, n - 2L, n - 1L), c(Inf, -Inf, NA)))
+    for (what in names(odd)) {
+      y <- x
+      at <- odd[[what]][[1L]]
+      y[at[at <= n]] <- odd[[what]][[2L]][at <= n]
+      expect_identical(bits(scans[[name]](gpu(y, dtype))), bits(scans[[name]](as_gpu(y, dtype, device = "cpu"))),
+        info = paste(name, dtype, n, what))
+    }
+  }
+})

@@ -1,4 +1,4 @@
-# Golden bits: what reductions, margins, groups and their epilogues give for fixed inputs, as data
+# Golden bits: what reductions, margins, groups, their epilogues and running values give for fixed inputs, as data
 # (data/golden-bits.csv). The cpu device, each tier of a GPU, and every later version of this package give the same. A
 # change of the order of additions changes them: VERDIGRIS_GOLDEN=write writes the file anew, and NEWS says so.
 
@@ -20,7 +20,8 @@ golden_shapes <- list(c(3L, 40L), c(40L, 3L), c(129L, 65L), c(1000L, 30L), c(30L
   c(2L, 70001L), c(70001L, 2L))
 
 golden_whole <- list(sum = sum, mean = mean, var = var, sd = sd, range = function(x) c(min(x), max(x)),
-  prod = function(x) prod(1 + x / 2^20), squares = function(x) sum((x - 1)^2), narm = function(x) mean(x, na.rm = TRUE),
+  prod = function(x) prod(1 + x / 2^20), running = cumsum, running_prod = function(x) cumprod(1 + x / 2^20),
+  squares = function(x) sum((x - 1)^2), narm = function(x) mean(x, na.rm = TRUE),
   groups = function(x) gpu_group(x, rep_len(c(3L, 1L, 1L, 2L, 5L, 4L, 4L), length(x)), "sum"),
   many = function(x) gpu_group(x, as.integer(hashed(length(x), 3) %% 1999) + 1L, "mean"),
   spread = function(x) gpu_group(x, rep_len(1:11, length(x)), "var"))
@@ -50,6 +51,9 @@ golden_bits <- function() {
     for (case in setdiff(names(cases), golden_skipped[[dtype]])) {
       met <<- met + 1L
       if (!is_ours(met)) next
+      # their blocks wait for each other: the emulated device has all threads at once, each with a stack of its own
+      many <- startsWith(case, "running") && prod(shape) > 1e5 || case == "rowsum" && max(shape) > 1e4
+      if (emulated && many) next
       name <- sprintf("%s %s %s", case, dtype, paste(shape, collapse = "x"))
       found[[name]] <<- golden_digest(suppressWarnings(cases[[case]](x)))
     }
@@ -70,7 +74,7 @@ golden_file <- test_path("data", "golden-bits.csv")
 
 expect_golden <- function(found, label = "found") {
   kept <- utils::read.csv(golden_file, colClasses = "character")
-  expect_gt(length(found), nrow(kept) %/% part[2L] - 10L)
+  expect_gt(length(found), nrow(kept) %/% part[2L] - 20L)
   expect_identical(names(found)[found != kept$bits[match(names(found), kept$case)]], character(), label = label)
 }
 

@@ -5,56 +5,11 @@
 // double. Float32 and narrower types are added in float64.
 #pragma once
 #include "prelude.h"
+#include "double_double.h"
 
 // bits of the status word
 #define STATUS_EMPTY 1u     // nothing was left to reduce
 #define STATUS_OVERFLOW 2u  // an integer sum does not fit
-
-// ---- double-double ------------------------------------------------------------------------------
-struct dd { f64 hi, lo; };
-VG_FN dd two_sum(f64 a, f64 b) {
-  f64 s = a + b, t = s - a;
-  dd r; r.hi = s; r.lo = (a - (s - t)) + (b - t);
-  return r;
-}
-VG_FN dd quick_two_sum(f64 a, f64 b) { f64 s = a + b; dd r; r.hi = s; r.lo = b - (s - a); return r; }
-// r, or the plain sum s where r is not finite: the error term would turn Inf into NaN
-VG_FN dd dd_or_nonfinite(f64 s, dd r) {
-  if (r.lo - r.lo != 0.0) { r.hi = s; r.lo = 0.0; }
-  return r;
-}
-VG_FN dd dd_add(dd a, f64 b) {
-  dd s = two_sum(a.hi, b);
-  s.lo += a.lo;
-  return dd_or_nonfinite(s.hi, quick_two_sum(s.hi, s.lo));
-}
-VG_FN dd dd_add(dd a, dd b) {
-  dd s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
-  s.lo += t.hi;
-  s = quick_two_sum(s.hi, s.lo);
-  s.lo += t.lo;
-  return dd_or_nonfinite(a.hi + b.hi, quick_two_sum(s.hi, s.lo));
-}
-VG_FN f64 multiply_add(f64 a, f64 b, f64 c) {
-#ifdef VG_DEVICE
-  return __fma_rn(a, b, c);
-#else
-  return fma(a, b, c);
-#endif
-}
-VG_FN dd two_product(f64 a, f64 b) { dd r; r.hi = a * b; r.lo = multiply_add(a, b, -r.hi); return r; }
-VG_FN dd dd_multiply(dd a, dd b) {
-  dd p = two_product(a.hi, b.hi);
-  p.lo += a.hi * b.lo + a.lo * b.hi;
-  return dd_or_nonfinite(p.hi, quick_two_sum(p.hi, p.lo));
-}
-VG_FN f64 dd_divide(dd a, f64 n) {
-  f64 q = a.hi / n;
-  dd p = two_product(q, n);
-  f64 rest = ((a.hi - p.hi) - p.lo) + a.lo;
-  f64 r = q + rest / n;
-  return r - r == 0.0 ? r : q;
-}
 
 // ---- compensated sums ---------------------------------------------------------------------------
 // Sum2 of Ogita, Rump and Oishi 2005: the errors of hi gather in lo. All that is added is finite.
@@ -193,6 +148,7 @@ VG_FN Scaled scaled_multiply(Scaled a, Scaled b) {
 VG_FN f64 scaled_value(Scaled a) {
   f64 m = a.m.hi + a.m.lo;
   i64 e = a.e;
+  if (m == 0.0) return m;
   while (e > 1000) { m *= f64_of_bits((u64)(1023 + 1000) << 52); e -= 1000; if (m - m != 0.0) return m; }
   while (e < -1000) { m *= f64_of_bits((u64)(1023 - 1000) << 52); e += 1000; if (m == 0.0) return m; }
   return m * f64_of_bits((u64)(1023 + e) << 52);
@@ -224,13 +180,14 @@ VG_FN void scaled_normalize(ScaledComplex& x) {
 }
 // -a. GCC 12 makes a fused vfmaddsub of a vector (ab - cd, ad + bc) even where it must not contract; what it does not
 // see to be a difference stays as it is.
-VG_FN dd dd_opposite(dd a) {
-  a.hi = -a.hi; a.lo = -a.lo;
+VG_FN f64 opposite(f64 a) {
+  a = -a;
 #if !defined(VG_DEVICE) && defined(__GNUC__) && defined(__x86_64__)
-  __asm__("" : "+x"(a.hi), "+x"(a.lo));
+  __asm__("" : "+x"(a));
 #endif
   return a;
 }
+VG_FN dd dd_opposite(dd a) { dd r; r.hi = opposite(a.hi); r.lo = opposite(a.lo); return r; }
 VG_CALL ScaledComplex scaled_multiply(const ScaledComplex& a, const ScaledComplex& b) {
   ScaledComplex r;
   r.re = dd_add(dd_multiply(a.re, b.re), dd_opposite(dd_multiply(a.im, b.im)));
@@ -511,17 +468,19 @@ template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A
 template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) {
   Which<T, GREATEST>::add_at(a, x, i);
 }
-// Whether the order in which elements are added and parts are merged changes the result's bits.
-template <class A> constexpr bool ORDERED = false;
-template <class T> constexpr bool ORDERED<Product<T>> = true;
-template <class T> constexpr bool ORDERED<Mean<T>> = true;
-template <class T> constexpr bool ORDERED<Var<T>> = true;
-template <> constexpr bool ORDERED<Sum<f32>> = true;
-template <> constexpr bool ORDERED<Sum<f64>> = true;
-template <> constexpr bool ORDERED<Sum<c128>> = true;
+// Whether the order in which elements are added and parts are merged changes the result's bits. The second parameter of
+// this and of the constants below is never given: it makes all their specialisations partial ones, since g++ 16 defines
+// the others in every object that includes them.
+template <class A, class = void> constexpr bool ORDERED = false;
+template <class T, class D> constexpr bool ORDERED<Product<T>, D> = true;
+template <class T, class D> constexpr bool ORDERED<Mean<T>, D> = true;
+template <class T, class D> constexpr bool ORDERED<Var<T>, D> = true;
+template <class D> constexpr bool ORDERED<Sum<f32>, D> = true;
+template <class D> constexpr bool ORDERED<Sum<f64>, D> = true;
+template <class D> constexpr bool ORDERED<Sum<c128>, D> = true;
 // An accumulator while all that is added is as usual, where that is less work; most have none. Where something else has
 // come (`is_usual` is false), the elements are to be added again, to A itself.
-template <class A> constexpr bool QUICK = false;
+template <class A, class = void> constexpr bool QUICK = false;
 template <class A> struct Quick {
   A a;
   VG_FN Quick start() { Quick q; q.a = A::start(); return q; }
@@ -529,7 +488,7 @@ template <class A> struct Quick {
   VG_FN bool is_usual(const Quick&) { return true; }
   VG_FN A get(const Quick& q) { return q.a; }
 };
-template <> constexpr bool QUICK<Sum<f64>> = true;
+template <class D> constexpr bool QUICK<Sum<f64>, D> = true;
 template <> struct Quick<Sum<f64>> {
   dd s; u32 greatest;
   VG_FN Quick start() { Quick q; q.s.hi = 0; q.s.lo = 0; q.greatest = 0; return q; }
@@ -542,7 +501,7 @@ template <> struct Quick<Sum<f64>> {
   VG_FN bool is_usual(const Quick& q) { return q.greatest < HUGE_SIZE; }
   VG_FN Sum<f64> get(const Quick& q) { Sum<f64> a = Sum<f64>::start(); a.s = q.s; return a; }
 };
-template <> constexpr bool QUICK<Mean<f64>> = true;
+template <class D> constexpr bool QUICK<Mean<f64>, D> = true;
 template <> struct Quick<Mean<f64>> {
   Quick<Sum<f64>> s; i64 n;
   VG_FN Quick start() { Quick q; q.s = Quick<Sum<f64>>::start(); q.n = 0; return q; }
@@ -552,8 +511,8 @@ template <> struct Quick<Mean<f64>> {
 };
 
 // Several at once, for those that have a shorter way: false, and nothing is added, where they must be added one by one.
-template <class A> constexpr bool ADDS_ALL = false;
-template <> constexpr bool ADDS_ALL<Var<f64>> = true;
+template <class A, class = void> constexpr bool ADDS_ALL = false;
+template <class D> constexpr bool ADDS_ALL<Var<f64>, D> = true;
 template <class A, class T, int N> VG_FN bool add_all(A&, const T (&)[N]) { return false; }
 VG_FN bool add_all(Var<f64>& a, const f64 (&x)[4]) { return Var<f64>::add_all(a, x); }
 // One that was given positions less than they are.

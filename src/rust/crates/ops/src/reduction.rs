@@ -1,22 +1,107 @@
-//! The reductions: names, operand and result types. Their arithmetic is in `kernels/reduce.h`.
+//! The reductions: names, operand and result types, a row each. Their arithmetic is in `kernels/reduce.h`.
 
 use crate::dtype::{Class, DType};
 
-/// A reduction over a whole array or along one axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reduction {
-    Sum,
-    Product,
-    Min,
-    Max,
+/// What there is for each class, in the order of `Class`.
+type PerClass<T> = [T; 6];
+
+/// Whether the order of additions may change the bits of a result: sums that round depend on it ([`crate::tree`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Irrelevant,
+    /// Of floats.
+    OfFloats,
+    Matters,
+}
+
+/// Whether a number that is reduced may be computed later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Later {
+    Never,
+    /// Of no elements there is something to be said at once.
+    OfSome,
+    Always,
+}
+
+struct Row {
+    /// The accumulator's name in `reduce.h`.
+    accumulator: &'static str,
+    /// R's name, for messages.
+    name: &'static str,
+    /// In which elements are reduced; none where R refuses them.
+    classes: PerClass<Option<Class>>,
+    /// Of what is reduced in a class.
+    results: PerClass<DType>,
+    order: Order,
+    later: Later,
+    /// Values a group gives.
+    width: usize,
+}
+
+macro_rules! class {
+    (-) => {
+        None
+    };
+    ($class:ident) => {
+        Some(Class::$class)
+    };
+}
+
+/// A row: the variant, which is the accumulator's name too; R's name; the order; when; values a group gives; by class
+/// what is computed and what results.
+macro_rules! reductions {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $r:literal $order:ident $later:ident $width:literal: [$($class:tt)*] gives [$($result:ident)*];
+    )*) => {
+        /// A reduction over a whole array or along one axis.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Reduction {
+            $($(#[$doc])* $name,)*
+        }
+
+        const ROWS: &[Row] = &[$(Row {
+            accumulator: stringify!($name),
+            name: $r,
+            classes: [$(class!($class)),*],
+            results: [$(DType::$result),*],
+            order: Order::$order,
+            later: Later::$later,
+            width: $width,
+        },)*];
+
+        impl Reduction {
+            pub const ALL: [Reduction; ROWS.len()] = [$(Reduction::$name,)*];
+        }
+    };
+}
+
+#[rustfmt::skip]
+reductions! {
+    // of int32 a sum may need more than 32 bits: R gives a double then
+    Sum "sum" OfFloats Always 1: [I32 I64 F32 F64 C128 C128] gives
+        [Int64 Int64 Float64 Float64 Complex128 Complex128];
+    Product "prod" Matters Always 1: [F64 F64 F64 F64 C128 C128] gives
+        [Float64 Float64 Float64 Float64 Complex128 Complex128];
+    Min "min" Irrelevant OfSome 1: [I32 I64 F32 F64 - -] gives
+        [Int32 Int64 Float32 Float64 Complex128 Complex128];
+    Max "max" Irrelevant OfSome 1: [I32 I64 F32 F64 - -] gives
+        [Int32 Int64 Float32 Float64 Complex128 Complex128];
     /// Smallest and largest in one pass; two values.
-    Range,
-    Any,
-    All,
-    Mean,
-    Var,
-    WhichMax,
-    WhichMin,
+    Range "range" Irrelevant Never 2: [I32 I64 F32 F64 - -] gives
+        [Int32 Int64 Float32 Float64 Complex128 Complex128];
+    Any "any" Irrelevant Never 1: [I32 I32 I32 I32 I32 I32] gives
+        [Int32 Int32 Int32 Int32 Int32 Int32];
+    All "all" Irrelevant Never 1: [I32 I32 I32 I32 I32 I32] gives
+        [Int32 Int32 Int32 Int32 Int32 Int32];
+    Mean "mean" Matters Always 1: [F64 F64 F32 F64 C128 C128] gives
+        [Float64 Float64 Float64 Float64 Complex128 Complex128];
+    Var "var" Matters Always 1: [F64 F64 F32 F64 - -] gives
+        [Float64 Float64 Float64 Float64 Complex128 Complex128];
+    WhichMax "which.max" Irrelevant Never 1: [I32 I64 F32 F64 - -] gives
+        [Int64 Int64 Int64 Int64 Int64 Int64];
+    WhichMin "which.min" Irrelevant Never 1: [I32 I64 F32 F64 - -] gives
+        [Int64 Int64 Int64 Int64 Int64 Int64];
 }
 
 impl Reduction {
@@ -24,114 +109,54 @@ impl Reduction {
     pub const GROUPED: [Reduction; 6] =
         [Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max, Reduction::Mean, Reduction::Var];
 
-    pub const ALL: [Reduction; 11] = [
-        Reduction::Sum,
-        Reduction::Product,
-        Reduction::Min,
-        Reduction::Max,
-        Reduction::Range,
-        Reduction::Any,
-        Reduction::All,
-        Reduction::Mean,
-        Reduction::Var,
-        Reduction::WhichMax,
-        Reduction::WhichMin,
-    ];
+    const fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
 
     /// The accumulator's name in `reduce.h`.
     pub const fn accumulator(self) -> &'static str {
-        match self {
-            Reduction::Sum => "Sum",
-            Reduction::Product => "Product",
-            Reduction::Min => "Min",
-            Reduction::Max => "Max",
-            Reduction::Range => "Range",
-            Reduction::Any => "Any",
-            Reduction::All => "All",
-            Reduction::Mean => "Mean",
-            Reduction::Var => "Var",
-            Reduction::WhichMax => "WhichMax",
-            Reduction::WhichMin => "WhichMin",
-        }
+        self.row().accumulator
     }
 
     /// R's name, for messages.
     pub const fn name(self) -> &'static str {
-        match self {
-            Reduction::Sum => "sum",
-            Reduction::Product => "prod",
-            Reduction::Min => "min",
-            Reduction::Max => "max",
-            Reduction::Range => "range",
-            Reduction::Any => "any",
-            Reduction::All => "all",
-            Reduction::Mean => "mean",
-            Reduction::Var => "var",
-            Reduction::WhichMax => "which.max",
-            Reduction::WhichMin => "which.min",
-        }
+        self.row().name
     }
 
     /// The class in which elements of `class` are reduced; `None` where R refuses the type.
     #[inline]
-    pub fn class(self, class: Class) -> Option<Class> {
-        use Reduction::*;
-        Some(match (self, class) {
-            (Any | All, _) => Class::I32,
-            (Sum, Class::C64 | Class::C128) | (Product | Mean, Class::C64 | Class::C128) => Class::C128,
-            (Min | Max | Range | Var | WhichMax | WhichMin, Class::C64 | Class::C128) => return None,
-            (Product, _) => Class::F64,
-            (Mean | Var, Class::I32 | Class::I64) => Class::F64,
-            (_, other) => other,
-        })
+    pub const fn class(self, class: Class) -> Option<Class> {
+        self.row().classes[class as usize]
     }
 
     /// The type of one result, given the class that is reduced.
-    pub fn result(self, class: Class) -> DType {
-        use Reduction::*;
-        match (self, class) {
-            (Any | All, _) => DType::Int32,
-            (WhichMax | WhichMin, _) => DType::Int64,
-            (Min | Max | Range, Class::I32) => DType::Int32,
-            // a sum of integers may need more than 32 bits: R gives a double then
-            (Sum, Class::I32) | (Sum | Min | Max | Range, Class::I64) => DType::Int64,
-            (Min | Max | Range, Class::F32) => DType::Float32,
-            (_, Class::C64 | Class::C128) => DType::Complex128,
-            _ => DType::Float64,
-        }
+    pub const fn result(self, class: Class) -> DType {
+        self.row().results[class as usize]
     }
 
     /// Whether a reduction of `n` elements of `class` gives one real number whose type does not depend on the elements,
     /// and nothing that would have to be said at once.
     pub fn is_deferrable(self, class: Class, n: usize, na_rm: bool) -> bool {
-        use Reduction::*;
         let number = matches!(self.result(class), DType::Float64 | DType::Float32 | DType::Int32);
-        match self {
-            Sum | Product | Mean | Var => number,
-            // of no elements they warn
-            Min | Max => number && n > 0 && !na_rm,
-            Range | Any | All | WhichMax | WhichMin => false,
+        match self.row().later {
+            Later::Never => false,
+            Later::OfSome => number && n > 0 && !na_rm,
+            Later::Always => number,
         }
     }
 
-    /// Whether the order of additions cannot change the bits of a result: sums that round depend on it
-    /// ([`crate::tree`]).
+    /// Whether the order of additions cannot change the bits of a result.
     pub fn is_exact(self, class: Class) -> bool {
-        use Reduction::*;
-        match self {
-            Min | Max | Range | Any | All | WhichMax | WhichMin => true,
-            Sum => matches!(class, Class::I32 | Class::I64),
-            Product | Mean | Var => false,
+        match self.row().order {
+            Order::Irrelevant => true,
+            Order::OfFloats => matches!(class, Class::I32 | Class::I64),
+            Order::Matters => false,
         }
     }
 
     /// Values a group gives.
     pub const fn width(self) -> usize {
-        if matches!(self, Reduction::Range) {
-            2
-        } else {
-            1
-        }
+        self.row().width
     }
 
     /// Whether `reduce.h` has the accumulator for a class.

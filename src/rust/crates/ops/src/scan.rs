@@ -54,6 +54,15 @@ impl Scan {
         }
     }
 
+    /// Whether the order of additions cannot change the bits of a result: sums and products that round depend on it.
+    pub fn is_exact(self, class: Class) -> bool {
+        match self {
+            Scan::Max | Scan::Min => true,
+            Scan::Sum => matches!(class, Class::I32 | Class::I64),
+            Scan::Product => false,
+        }
+    }
+
     /// Whether `scan.h` has the state for a class.
     pub fn serves(self, class: Class) -> bool {
         self.class(class) == Some(class)

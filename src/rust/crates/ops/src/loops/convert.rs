@@ -60,10 +60,10 @@ impl Converter {
                 let from = source.add(i * self.from).cast::<c_void>();
                 let out = target.add(i * self.to).cast::<c_void>();
                 match self.store {
-                    None => (self.body)(out, from, none, none, 0, count as i32, &mut bits),
+                    None => (self.body)(out, from, none, none, none, 0, count as i32, &mut bits),
                     Some(store) => {
                         let registers_at = registers.as_mut_ptr().cast::<c_void>();
-                        (self.body)(registers_at, from, none, none, 0, count as i32, &mut bits);
+                        (self.body)(registers_at, from, none, none, none, 0, count as i32, &mut bits);
                         store(out, registers_at, 0, count as i32);
                     }
                 }

@@ -35,6 +35,26 @@ VG_FN void fold_short(typename A::value* o, const T* __restrict x, i32 length, i
   }
 }
 
+// Elements `from` to `to` of segments that begin at `offsets`, of which `m` end here: their values, but of the first,
+// of which there may be more, an accumulator, ends[0]. What is left goes to ends[1].
+template <class A, class T, class I>
+VG_FN void fold_segments(typename A::value* o, A* ends, const T* __restrict x, const I* offsets, i32 m, i64 from,
+                         i64 to, bool narm) {
+  u32 w = 0;
+  for (i32 s = 0; s <= m; s++) {
+    const i64 end = s == m ? to : (i64)offsets[s + 1];
+    Quick<A> q = Quick<A>::start();
+    for (i64 e = from; e < end; e++) Quick<A>::add(q, x[e], e - from, narm);
+    A a = Quick<A>::get(q);
+    if (!Quick<A>::is_usual(q)) {
+      a = A::start();
+      for (i64 e = from; e < end; e++) accumulate(a, x[e], e - from, narm);
+    }
+    from = end;
+    if (s == m) ends[1] = a; else if (s == 0) ends[0] = a; else o[s] = A::finish(a, w);
+  }
+}
+
 // A chunk's elements into the accumulators of their codes, which are 1 to `groups`; others are passed over. Those that
 // round are added as a warp does it (grouped.cuh): in rows of 32, of which elements with the same code are merged
 // pairwise first. `stamps` has room for a number of each code.

@@ -6,9 +6,11 @@ use std::ffi::c_void;
 
 use crate::dtype::Class;
 use crate::reduction::Reduction;
+use crate::scan::Scan;
 
 /// Computes `n` elements: result, operands, index of the first element, count, flag word.
-pub type Loop = unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
+pub type Loop =
+    unsafe extern "C" fn(*mut c_void, *const c_void, *const c_void, *const c_void, *const c_void, i64, i32, *mut u32);
 /// Storage to registers: `n` elements from index `i` on.
 pub type Load = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 /// Storage to registers: `n` elements from index `i` on, each a step from the one before.
@@ -22,8 +24,18 @@ pub type Store = unsafe extern "C" fn(*mut c_void, *const c_void, i64, i32);
 
 /// A row that draws with parameters, for lanes: result, the call's key, index of element 0, which elements, their
 /// counts, parameters, how many, flag word.
-pub type Numbered =
-    unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, *const c_void, *const c_void, i32, *mut u32);
+pub type Numbered = unsafe extern "C" fn(
+    *mut c_void,
+    i64,
+    i64,
+    *const i32,
+    *mut i32,
+    *const c_void,
+    *const c_void,
+    *const c_void,
+    i32,
+    *mut u32,
+);
 
 /// Computes a job's matrices from `from` to `to`, in memory for one of them.
 pub type Factor = unsafe extern "C" fn(*const crate::dense::Job, *mut c_void);
@@ -37,6 +49,9 @@ pub struct Folding {
     pub coded: unsafe extern "C" fn(*mut c_void, *mut i64, *const c_void, *const i32, i32, i32, i32),
     pub merge: unsafe extern "C" fn(*mut c_void, *const c_void, i32),
     pub finish: unsafe extern "C" fn(*mut c_void, *const c_void, i32) -> u32,
+    /// Values of segments, accumulators of the first and of the one that does not end, elements, offsets, whether those
+    /// are int64, how many segments end, from which element to which, na.rm.
+    pub segments: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, *const c_void, i32, i32, i64, i64, i32),
     pub adding: Adding,
 }
 
@@ -95,11 +110,27 @@ fn is_wide() -> bool {
     return HAS_WIDE;
 }
 
-/// The functions of a state in `scan.h`.
+/// The functions of a state in `scan.h` or `scan_tile.h`.
 pub struct Scanning {
+    /// Bytes of the state.
+    pub bytes: unsafe extern "C" fn() -> i32,
     pub start: unsafe extern "C" fn(*mut c_void),
-    /// State, results, elements, how many; returns status bits.
+    /// State, results, elements, how many; returns status bits. Where there are tiles, each call but the last has a
+    /// whole one.
     pub scan: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, i32) -> u32,
+    /// Elements of a tile, where the order of additions matters.
+    pub tile: Option<usize>,
+}
+
+impl Scanning {
+    /// Those of a scan of a class, for this processor.
+    ///
+    /// # Panics
+    /// Where the scan does not serve the class.
+    pub fn of(scan: Scan, class: Class) -> &'static Scanning {
+        let table = if is_wide() { &SCANS_WIDE } else { &SCANS };
+        table[scan as usize][class as usize].as_ref().expect("the array casts to a class that the scan serves")
+    }
 }
 
 /// Elements of a block: a handful of double registers stay in the first-level cache's neighbour.

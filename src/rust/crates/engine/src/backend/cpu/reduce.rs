@@ -43,7 +43,7 @@ pub fn groups(
     let f = Folding::of(reduction, class);
     let schedule = Schedule::new(plan, bound);
     let count = groups.count();
-    let job = Job { schedule: &schedule, f, register, class_bytes: class.size(), na_rm: na_rm.into(), groups };
+    let job = Job { schedule: &schedule, f, register, na_rm: na_rm.into(), groups };
     let status = match &f.adding {
         Adding::Tree(own) => reduce_tree::short_lanes(Tree::of(reduction, class, groups), groups)
             .map(|lanes| job.short_trees(lanes, own, out)),

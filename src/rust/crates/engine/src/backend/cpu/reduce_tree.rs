@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::accumulators::{Accumulators, Job};
 use super::blocks::Scratch;
+use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::{InTree, BLOCK};
@@ -111,8 +112,8 @@ impl Job<'_> {
         spread(tasks, (TASK / each).max(1), self.is_worth(), |first, end| {
             let mut state = STATE.take();
             let wanted = (bytes.next_multiple_of(64) + 4 * BLOCK * ELEMENT) / 64;
-            if state.len() < wanted {
-                state.resize(wanted, [0; 8]);
+            if !fallible::room_for_task(&mut state, wanted, [0; 8]) {
+                return;
             }
             let start: *mut u8 = state.as_mut_ptr().cast();
             self.schedule.with_scratch(BLOCK, |scratch| {
@@ -277,16 +278,7 @@ impl Task<'_> {
 
     /// So many elements from `i` on, a block or four.
     fn values(&mut self, i: usize, n: usize) -> *const u8 {
-        let (schedule, register) = (self.job.schedule, self.job.register);
-        if n <= BLOCK || schedule.in_memory(register) {
-            return schedule.evaluate(self.scratch, i, n, register, None);
-        }
-        let bytes = BLOCK * self.job.class_bytes;
-        for k in 0..n / BLOCK {
-            let row = schedule.evaluate(self.scratch, i + k * BLOCK, BLOCK, register, None);
-            // SAFETY: a block of values, and room for four.
-            unsafe { std::ptr::copy_nonoverlapping(row, self.rows.add(k * bytes), bytes) };
-        }
-        self.rows
+        // SAFETY: there is room for four blocks.
+        unsafe { self.job.schedule.values(self.scratch, i, n, self.job.register, self.rows) }
     }
 }

@@ -1,10 +1,10 @@
-//! Scans on the cpu device: one pass from the first element to the last, as in base R.
+//! Scans on the cpu device: one pass from the first element to the last, in the order in which CUDA devices add.
 
 use super::blocks::{Schedule, Scratch};
+use crate::memory::fallible;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
-use verdigris_ops::loops::BLOCK;
-use verdigris_ops::loops::{SCANS, STORES};
+use verdigris_ops::loops::{Scanning, BLOCK, STORES};
 use verdigris_ops::parallel::stoppable;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
@@ -13,28 +13,33 @@ use verdigris_ops::scan::Scan;
 /// fit on, all results are NA; returns whether there is one.
 ///
 /// # Errors
-/// `Interrupt`.
+/// `Memory`, `Interrupt`.
 pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<bool> {
     let (register, dtype) = plan.outputs[0];
-    let f = SCANS[scan as usize][plan.class(register) as usize]
-        .as_ref()
-        .expect("the array casts to a class that the scan serves");
+    let f = Scanning::of(scan, plan.class(register));
     let schedule = Schedule::new(plan, bound);
+    let most = f.tile.unwrap_or(BLOCK);
+    let width = plan.class(register).size();
     // aligned for any state and any element
-    let (mut state, mut values_out) = ([0u128; 4], vec![0u128; BLOCK]);
+    // SAFETY: reports a size.
+    let mut state = fallible::filled(0u128, unsafe { (f.bytes)() }.unsigned_abs() as usize / 16 + 1)?;
+    let room = |is_needed| fallible::filled(0u128, if is_needed { most.min(bound.n) * width / 16 + 1 } else { 0 });
+    let mut values_in = room(most > BLOCK && !schedule.in_memory(register))?;
+    let mut values_out = room(!dtype.is_natural())?;
     let mut unfit = false;
     let (size, na) = (dtype.size(), Scalar::na(dtype.class()).bytes());
     let na = &na[..size];
-    // SAFETY: a state has at most 64 bytes (build.rs checks); the block has room for BLOCK elements of any class.
+    // SAFETY: the state is as large as it says.
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
     let work = |scratch: &mut Scratch| {
-        for i in (0..bound.n).step_by(BLOCK) {
+        for i in (0..bound.n).step_by(most) {
             if !scratch.goes_on() {
                 return;
             }
-            let n = BLOCK.min(bound.n - i);
+            let n = most.min(bound.n - i);
             // evaluated in any case: what it warns of is noted
-            let values = schedule.evaluate(scratch, i, n, register, None);
+            // SAFETY: there is room for a tile.
+            let values = unsafe { schedule.values(scratch, i, n, register, values_in.as_mut_ptr().cast()) };
             if unfit {
                 make_missing(&mut out[i * size..(i + n) * size], na);
                 continue;
@@ -60,7 +65,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
             }
         }
     };
-    stoppable(|| schedule.with_scratch(bound.n, work))?;
+    stoppable(|| schedule.with_scratch(bound.n.min(BLOCK), work))?;
     schedule.warn();
     Ok(unfit)
 }

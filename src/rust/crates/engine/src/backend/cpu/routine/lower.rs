@@ -11,7 +11,7 @@ use verdigris_compile::{Block, Draw, Operand, Register, Routine, Source, Stateme
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::loops::{GATHERS, LOOPS, NUMBERED};
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::{id, OpId};
+use verdigris_ops::{id, OpId, MOST_OPERANDS};
 
 /// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
 const L2_BYTES: usize = 512 << 10;
@@ -420,7 +420,7 @@ impl<'a> Lowering<'a> {
                 Step::Choose { body: CHOOSE[*class as usize], to: own, test, yes, no }
             }
             Statement::Apply { op, class, args, .. } => {
-                let mut slots = [Slot::default(); 3];
+                let mut slots = [Slot::default(); MOST_OPERANDS];
                 for (slot, arg) in slots.iter_mut().zip(args) {
                     *slot = self.of(*arg);
                 }
@@ -478,7 +478,7 @@ impl<'a> Lowering<'a> {
                 match body {
                     Ok(body) => Step::Standard { body, to, count },
                     Err(op) => {
-                        let mut slots = [Slot::default(); 2];
+                        let mut slots = [Slot::default(); MOST_OPERANDS - 1];
                         for (slot, arg) in slots.iter_mut().zip(args) {
                             *slot = self.of(*arg);
                         }

@@ -5,6 +5,7 @@ use verdigris_compile::FailureId;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::loops::{Gather, Loop, Numbered};
 use verdigris_ops::scalar::Scalar;
+use verdigris_ops::MOST_OPERANDS;
 
 /// Where lane 0 of a register lies, in bytes from the start of the scratch memory; its other lanes follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,7 +37,7 @@ pub enum Step {
     Apply {
         body: Loop,
         to: Slot,
-        args: [Slot; 3],
+        args: [Slot; MOST_OPERANDS],
         note: Option<u16>,
     },
     Choose {
@@ -100,7 +101,7 @@ pub enum Step {
         body: Numbered,
         to: Slot,
         count: Slot,
-        args: [Slot; 2],
+        args: [Slot; MOST_OPERANDS - 1],
         note: Option<u16>,
     },
     If(Box<Branch>),

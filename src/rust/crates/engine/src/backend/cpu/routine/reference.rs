@@ -128,7 +128,7 @@ impl Element<'_> {
                 let (mut out, mut bits) = ([0u8; 16], 0u32);
                 let body = LOOPS[op.0 as usize][*class as usize].unwrap();
                 // SAFETY: one element of each.
-                unsafe { body(out.as_mut_ptr().cast(), at(0), at(1), at(2), 0, 1, &mut bits) };
+                unsafe { body(out.as_mut_ptr().cast(), at(0), at(1), at(2), at(3), 0, 1, &mut bits) };
                 self.note(*op, bits);
                 self.set(*to, scalar(self.routine.registers[*to as usize], &out));
             }
@@ -216,7 +216,7 @@ impl Element<'_> {
                         Draw::Exponential => vg_lanes_exponential(o, key, self.index, &home, &mut number, 1),
                         Draw::Row(op) => {
                             let body = NUMBERED[op.0 as usize].unwrap();
-                            body(o, key, self.index, &home, &mut number, at(0), at(1), 1, &mut bits);
+                            body(o, key, self.index, &home, &mut number, at(0), at(1), at(2), 1, &mut bits);
                             self.note(*op, bits);
                         }
                     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::live::Set;
-use crate::backend::cpu::row_cost::is_plain;
 use verdigris_compile::{Block, Operand, Register, Routine, Statement};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::id;
@@ -37,7 +36,7 @@ pub fn simplify(block: &Block) -> Block {
 /// Whether lanes that should not run the statement may do so, as long as what it writes is not kept.
 fn is_harmless(routine: &Routine, statement: &Statement) -> bool {
     match statement {
-        Statement::Apply { op, class, .. } => is_plain(*op) && !is_noted(routine, statement) && class.size() <= 8,
+        Statement::Apply { op, class, .. } => op.is_plain() && !is_noted(routine, statement) && class.size() <= 8,
         Statement::Move { .. } | Statement::Step { .. } => true,
         _ => false,
     }

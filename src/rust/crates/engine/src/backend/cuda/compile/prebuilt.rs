@@ -16,8 +16,9 @@ use verdigris_ops::headers::HEADERS;
 /// What PTX is written for: the oldest architecture that is served.
 pub const ARCH: u32 = 75;
 
-/// Architectures whose machine code is prebuilt; code of one serves the later ones of the same generation.
-pub const ARCHS: [u32; 5] = [75, 80, 90, 100, 120];
+/// Architectures whose machine code is prebuilt; code of one serves the later ones of the same generation. Others (10.0,
+/// which only data centres have) take PTX, that the driver compiles once a machine.
+pub const ARCHS: [u32; 4] = [75, 80, 90, 120];
 
 /// The NVRTCs that wrote PTX and machine code: `tools/gpu/ptx.sh` has them.
 pub const PTX_IS_OF: (u32, u32) = (12, 0);
@@ -29,8 +30,8 @@ macro_rules! packs {
 
 /// Kernels that are compressed together: PTX, and machine code by its architecture.
 #[rustfmt::skip]
-const PACKS: [(&str, &[u8]); 14] = packs![
-    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "dense" "sm_75" "sm_80" "sm_90" "sm_100" "sm_120"
+const PACKS: [(&str, &[u8]); 13] = packs![
+    "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "dense" "sm_75" "sm_80" "sm_90" "sm_120"
 ];
 
 /// A pack's contents; decompressed at first use.

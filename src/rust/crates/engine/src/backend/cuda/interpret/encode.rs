@@ -6,6 +6,7 @@ use crate::memory::buffer::View;
 use crate::plan::{Access, Bound, Input, Instruction, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::DType;
+use verdigris_ops::MOST_OPERANDS;
 
 /// Bytes of a program, and where its parts begin: `struct Program`.
 const BYTES: usize = 4096;
@@ -210,12 +211,14 @@ pub fn encode(
                         (codes.picked(), input_at[*k as usize])
                     }
                     Instruction::Apply { op, class, args } => {
+                        // a row of four operands has no code
+                        let code = codes.row(*op, *class)?;
                         for (k, &arg) in args[..op.row().arity as usize].iter().enumerate() {
                             from[k] = source(arg, k == 2);
                         }
                         let flag = bits.iter().find(|(register, _)| register == r);
                         let flag = flag.map_or(NOWHERE, |(_, p)| (p.word << 5 | p.shift) as u16);
-                        (codes.row(*op, *class)?, flag)
+                        (code, flag)
                     }
                     Instruction::Scalar(..) => unreachable!("scalars are no steps"),
                     Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),
@@ -455,7 +458,7 @@ impl<'a> Half<'a> {
             }
             Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),
             Instruction::Apply { op, class, args } => {
-                let mut new = [0; 3];
+                let mut new = [0; MOST_OPERANDS];
                 for (to, &from) in new.iter_mut().zip(&args[..op.row().arity as usize]) {
                     *to = self.value(from);
                 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use verdigris_ops::dtype::{Class, DType};
-use verdigris_ops::table::SPECIAL;
-use verdigris_ops::{OpId, DISTRIBUTION_HEADERS, HEADERS, RANDOM_HEADERS};
+use verdigris_ops::table::Subject;
+use verdigris_ops::{OpId, COMMON_HEADERS, RANDOM_HEADERS};
 
 /// Rows of long code that the interpreter of plain arithmetic has all the same: simulations and likelihoods begin with
 /// them, and would wait for a compiler else.
@@ -103,10 +103,9 @@ impl Family {
         // long code stands in an interpreter of its own
         fits && match op.row() {
             row if self == Family::Wide && USUAL.contains(&row.name) => true,
+            row if row.is_only_compiled() => false,
             row if row.is_random() => self == Family::Random,
-            // as long as all others together, so that they wait for their kernel
-            row if row.is_distribution() => false,
-            _ => op.table() != SPECIAL || self == Family::Special,
+            _ => op.subject() != Subject::Special || self == Family::Special,
         }
     }
 }
@@ -197,10 +196,11 @@ pub fn source(family: Family) -> String {
     if family.has_long_code() {
         text.push_str("#include \"once.h\"\n");
     }
-    for header in HEADERS.iter().filter(|header| !DISTRIBUTION_HEADERS.contains(header)) {
+    for header in COMMON_HEADERS.iter().chain(RANDOM_HEADERS) {
         let wanted = match *header {
             "special.h" | "normal.h" => matches!(family, Family::Special | Family::Wide),
             "gamma.h" => family == Family::Special,
+            "draws_finite.h" => false,
             header if RANDOM_HEADERS.contains(&header) => matches!(family, Family::Random | Family::Wide),
             _ => true,
         };

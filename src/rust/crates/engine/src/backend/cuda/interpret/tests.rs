@@ -284,7 +284,7 @@ fn every_row_gives_what_the_cpu_gives() {
     let mut random = Random(1);
     let mut interpreted = 0;
     // distributions wait for their kernels
-    for op in OpId::all().filter(|op| !op.row().is_distribution()) {
+    for op in OpId::all().filter(|op| !op.row().is_only_compiled()) {
         let row = op.row();
         for class in Class::ALL.into_iter().filter(|&c| row.expression(c).is_some()) {
             for n in [1, 66] {
@@ -391,5 +391,5 @@ fn a_plan_in_halves_keeps_its_order() {
 fn flagged_rows_have_room_for_their_place() {
     // the word and the shift of flag bits share 16 bits
     assert!(OpId::all().all(|op| op.row().flag == Flag::None || op.row().flag.width() <= 4));
-    assert!(crate::graph::builder::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
+    assert!(crate::graph::cost::MOST_OPS as usize * 4 / 28 < 0xFFFF >> 5);
 }

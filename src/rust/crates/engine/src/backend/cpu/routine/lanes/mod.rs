@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 use super::program::*;
+use crate::memory::fallible;
 use verdigris_compile::Failed;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::parallel::goes_on;
@@ -62,8 +63,10 @@ pub unsafe fn run(
     let mut scratch = SCRATCH.take();
     let lines = program.bytes.div_ceil(64);
     if scratch.lines.len() < lines {
-        scratch.lines.resize(lines, Line { _bytes: [0; 64] });
         scratch.holds = 0;
+        if !fallible::room_for_task(&mut scratch.lines, lines, Line { _bytes: [0; 64] }) {
+            return None;
+        }
     }
     let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
     if scratch.holds != program.id {
@@ -354,7 +357,7 @@ impl Lanes<'_> {
             match step {
                 Step::Apply { body, to: result, args, note } => {
                     let mut bits = 0;
-                    body(at(*result), at(args[0]), at(args[1]), at(args[2]), 0, n, &mut bits);
+                    body(at(*result), at(args[0]), at(args[1]), at(args[2]), at(args[3]), 0, n, &mut bits);
                     if let Some(word) = note {
                         self.words[*word as usize] |= bits;
                     }
@@ -418,7 +421,8 @@ impl Lanes<'_> {
                 Step::Numbered { body, to: result, count, args, note } => {
                     let mut bits = 0;
                     let (home, count) = (self.home().add(from), at(*count).cast());
-                    body(at(*result), self.key, self.first, home, count, at(args[0]), at(args[1]), n, &mut bits);
+                    let [b, c, d] = args.map(at);
+                    body(at(*result), self.key, self.first, home, count, b, c, d, n, &mut bits);
                     if let Some(word) = note {
                         self.words[*word as usize] |= bits;
                     }
