@@ -3,8 +3,7 @@
 #' Moving windows
 #'
 #' `gpu_roll()` computes the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()]
-#' of an array returns a view of its windows, which takes no memory. [stats::filter()] computes convolutions on the
-#' device.
+#' of an array returns a view of its windows, which takes no memory.
 #'
 #' A window's sum is the sum of two windows of half its width, so `gpu_roll()` reads the array about `2 * log2(k)`
 #' times, and an `NA` or infinite element affects only the windows that contain it, as if each were summed separately.
@@ -14,11 +13,10 @@
 #' @param align The position of a window's value: at its last element (`"right"`), its first or its middle one (left of
 #'   the middle if `k` is even).
 #' @param fill The value at positions where a window would extend beyond the array; `NULL` omits these positions.
-#' @param dimension,filter,method,sides,circular,init As in [stats::embed()] and [stats::filter()]; recursive filters,
-#'   and filters of matrices, are computed on the host.
+#' @param dimension As in [stats::embed()].
 #' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or with `length(x) - k + 1` elements if
-#'   `fill = NULL`; double, except for `"min"` and `"max"` of integers. `embed()` and `filter()`: base R's results, as
-#'   arrays. The call does not wait.
+#'   `fill = NULL`; double, except for `"min"` and `"max"` of integers. `embed()`: base R's result, as an array. The
+#'   call does not wait.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid `k` or `fill`; those of base R, with its messages.
 #' @examples
@@ -26,7 +24,6 @@
 #' gpu_roll(x, 3, "mean")
 #' gpu_roll(x, 2, "max", fill = NULL)
 #' embed(x, 2)
-#' stats::filter(x, c(0.5, 0.5))
 #' @export
 gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right", "center", "left"), fill = NA) {
   if (!is_gpu(x)) abort_argument("x", "an array", x)
@@ -91,41 +88,6 @@ embed_array <- function(x, dimension) {
   }
   dim(y) <- c(rows, p * dimension)
   y
-}
-
-#' @rdname gpu_roll
-#' @export
-filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init))
-  list(init = init)), home = "stats")
-
-# `start`: init in a list, or NULL where it is not given.
-filter_array <- function(x, filter, method, sides, circular, start) {
-  weights <- host_copy(filter)
-  p <- length(weights)
-  n <- length(x)
-  usable <- identical(method, "convolution") && is.numeric(weights) && !is.object(weights) && !anyNA(weights) &&
-    p >= 1L && p <= 256L && p <= n && NCOL(x) == 1L && is.null(dim(x)) && !is.complex(x) &&
-    is_count(sides, 1) && sides %in% c(1L, 2L) && isFALSE(circular) && is.null(start)
-  if (!usable) {
-    plain <- is_plain(x) && is.double(x)
-    args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides,
-      circular = circular)
-    return(back_beside(call_base(stats::filter, c(args, start)), x))
-  }
-  # the last weight meets the first element of each window
-  m <- n - p + 1
-  values <- as_doubles(strip(x))
-  out <- NULL
-  for (k in seq_len(p)) {
-    term <- strided(values, n, 1, m, start = p - k) * as.double(weights[k])
-    out <- if (is.null(out)) 0 + term else out + term
-  }
-  # a window with a missing element has no value, whatever its weight
-  if (anyNA(values)) out <- ifelse(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
-  after <- if (sides == 2L) p %/% 2L else 0L
-  before <- p - 1L - after
-  out <- join(c(list(rep(NA_real_, before))[before > 0L], list(out), list(rep(NA_real_, after))[after > 0L]))
-  with_attributes(out, list(tsp = attr(x, "tsp") %||% c(1, n, 1)))
 }
 
 # The array as an ordinary vector or time series.
