@@ -1,4 +1,4 @@
-# Distances between the rows of a matrix.
+# Distances between the rows of a matrix: dist(), and what k-means and nearest neighbours share.
 
 #' Distances between rows
 #'
@@ -71,4 +71,90 @@ distances <- function(x, method, diag, upper, p) {
     p = if (methods[which] == "minkowski") p, call = match.call(stats::dist, written_call()), class = "dist")
   attributes(lower) <- shape[!vapply(shape, is.null, NA)]
   lower
+}
+
+# ---- nearest rows ------------------------------------------------------------------------------------------------
+
+# |x - y|^2 is |x|^2 + |y|^2 - 2 x.y, and one matrix product gives all x.y. Digits cancel where rows are close to each
+# other, so the sum only shows which rows can be the nearest: those whose lower bound is below the least upper bound.
+# Where these are several, their differences decide, in float64. So results are those of differences throughout.
+
+# Elements of a matrix that is in memory a part at a time; tests set another number.
+blocks <- new.env(parent = emptyenv())
+blocks$elements <- NULL
+elements_at_once <- function(x) blocks$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
+
+# The same of a matrix of pairs of rows, on which no result's bits depend: of a GPU's memory an eighth of what is free.
+pairs_at_once <- function(x) {
+  if (gpu_device(x) == "cpu") return(elements_at_once(x))
+  memory <- gpu_memory(gpu_device(x))
+  free <- min(memory[["free"]] + memory[["cached"]], memory[["limit"]] - memory[["live"]])
+  min(elements_at_once(x), max(2^16, free %/% 64))
+}
+
+# From here on float32 products could overflow.
+LARGEST_FLOAT32 <- 1e18
+
+# A matrix as products of its rows take it: `rows`, a matrix of float64 or float32 whose origin has been moved to
+# `origin` if that keeps digits; `squares`, |x|^2 of each row; `margin` and `tiny`, such that no computed |y|^2 - 2 x.y
+# is off by more than margin (|x|^2 + |y|^2) + tiny.
+product_space <- function(x, largest, origin = NULL) {
+  x <- strip_names(x)
+  dtype <- gpu_dtype(x)
+  if (dtype %in% c("float16", "bfloat16")) x <- gpu_cast(x, "float32")
+  if (!is_narrow(x) || largest > LARGEST_FLOAT32) x <- as_float64(x)
+  d <- as.double(dim(x))
+  if (is.null(origin)) {
+    # the means, as numbers that the type of x holds: differences of these and x are rounded once
+    means <- as_wide_as(colMeans(as_float64(x)), x)
+    away <- sum(as_float64(means)^2)
+    spread <- sum(as_float64(x - along_columns(means, d[1L]))^2) / d[1L]
+    origin <- if (isTRUE(away > 4 * spread)) means else FALSE
+  }
+  rows <- if (isFALSE(origin)) x else shifted(x, origin)
+  list(rows = rows, origin = origin, squares = squares_of(rows), margin = product_margin(x, d[2L]),
+    # terms that a device rounds to 0
+    tiny = 4 * d[2L] * if (is_narrow(x)) 2^-126 else 2^-1022)
+}
+
+shifted <- function(x, origin) gpu_compute(x - along_columns(as_wide_as(origin, x), nrow(x)))
+
+squares_of <- function(x) gpu_compute(rowSums(as_float64(x)^2))
+
+# A dot product of p terms, each rounded, in whatever order they are added (Higham, Accuracy and Stability of Numerical
+# Algorithms, 2002, section 3.1), plus a margin for the rounding of the
+# terms and of the squared lengths that are added to the product.
+product_margin <- function(x, p) {
+  if (gpu_dtype(x) == "float64") return((p + 16) * 2^-53)
+  rounded <- if (gpu_device(x) == "cpu") 0 else switch(getOption("verdigris.matmul_precision", "float32"),
+    tf32 = 2^-9, bfloat16 = 2^-6, 0)
+  (p + 16) * 2^-24 + rounded
+}
+
+# The squared distances of each row of x to each row of y, by differences: a matrix, computed.
+squared_differences <- function(x, y) pairs_of(x, y, "euclidean")
+
+# What the differences of each row of x and each row of y add up to: their squares, or absolute values, or the largest.
+pairs_of <- function(x, y, metric) {
+  n <- as.double(nrow(x))
+  m <- as.double(nrow(y))
+  p <- as.double(ncol(x))
+  a <- strided(as_float64(x), c(n, p), c(1, 1, 2), c(n, m, p), step = c(1, 0, 1))
+  b <- strided(as_float64(y), c(m, p), c(1, 1, 2), c(n, m, p), step = c(0, 1, 1))
+  gap <- a - b
+  out <- .Call(C_reduce_groups, if (metric == "maximum") "max" else "sum", if (metric == "euclidean") gap * gap else
+    abs(gap), FALSE, c(1, p, n * m), FALSE)
+  dim(out) <- c(n, m)
+  gpu_compute(out)
+}
+
+# f(from, to) of rows 1 to n, so many at a time: a list.
+in_blocks <- function(n, step, f) lapply(seq(1, n, by = step), function(from) f(from, min(from + step - 1, n)))
+
+# Rows of a matrix, without names: a view.
+rows_of <- function(x, from, to) {
+  extent <- c(to - from + 1, ncol(x))
+  out <- strided(x, dim(x), c(1, 2), extent, start = c(from - 1, 0))
+  dim(out) <- extent
+  out
 }

@@ -1,0 +1,378 @@
+# Model frames and model matrices of arrays.
+#
+# Base R decides what a formula means: model.frame() evaluates its variables, and model.matrix() of a single row tells
+# the columns' names, terms and contrasts. The columns themselves are recipes: each is a product of arrays and of
+# entries of a factor's contrast matrix, looked up by the factor's codes. The matrix is made of them for a block of rows
+# at a time, and as a whole only for model.matrix() and reflections.
+
+# ---- model frames ----------------------------------------------------------------------------------------------
+
+# Base R's model frame of these arguments of a call, evaluated in `frame`; arrays in it stay arrays.
+frame_of <- function(call, formula, parts, frame) {
+  mf <- call[c(1L, match(parts, names(call), 0L))]
+  mf[[1L]] <- quote(stats::model.frame)
+  mf$formula <- formula
+  action <- action_of(mf, frame)
+  mf$na.action <- if (is.null(action$name)) action$given else quote(stats::na.pass)
+  mf$drop.unused.levels <- is.null(action$name)
+  if (is.null(action$name)) return(eval(mf, frame))
+  at <- device_subset(mf, formula, frame)
+  if (!is.null(at)) mf$subset <- NULL
+  out <- eval(mf, frame)
+  if (!is.null(at)) {
+    rows <- attr(out, "row.names")
+    out <- frame_rows(out, at, FALSE)
+    attr(out, "row.names") <- rows[collect(at)]
+  }
+  drop_levels(without_missing(out, action$name))
+}
+
+# The positions of a subset that is a condition on arrays, which base R would read.
+device_subset <- function(mf, formula, frame) {
+  if (!"subset" %in% names(mf) || is.null(formula)) return(NULL)
+  data <- if ("data" %in% names(mf)) eval(mf$data, frame) else environment(formula)
+  if (!is.list(data) && !is.environment(data)) return(NULL)
+  keep <- eval(mf$subset, data, environment(formula))
+  if (!is_gpu(keep) || !is.logical(keep) || !is.null(dim(keep)) || anyNA(keep)) return(NULL)
+  # a condition is recycled by base R
+  rows <- if (is.data.frame(data)) nrow(data) else NROW(eval(stats::as.formula(formula)[[2L]], data,
+    environment(formula)))
+  if (length(keep) == rows) which(keep)
+}
+
+# What is done about missing values: the name of one of base R's functions for that, or another one as it was given.
+action_of <- function(mf, frame) {
+  given <- mf$na.action
+  value <- eval(given, frame)
+  if (!"na.action" %in% names(mf)) {
+    data <- if ("data" %in% names(mf)) attr(eval(mf$data, frame), "na.action")
+    value <- if (!is.null(data) && mode(data) != "numeric") data else getOption("na.action") %||% "na.fail"
+    given <- value
+  }
+  if (is.null(value)) return(list(name = "na.pass"))
+  for (name in c("na.omit", "na.exclude", "na.fail", "na.pass"))
+    if (identical(value, name) || identical(value, get(name, asNamespace("stats")))) return(list(name = name))
+  list(given = given)
+}
+
+# The rows in which a variable of the frame has a missing value: a logical vector or array, NULL where none has.
+missing_rows <- function(frame) {
+  found <- NULL
+  for (v in frame) {
+    if (!is.atomic(v) || !anyNA(v)) next
+    one <- is.na(v)
+    if (length(dim(v)) == 2L) one <- rowSums(one) > 0
+    attributes(one) <- if (is_gpu(one)) attributes(strip(one))
+    found <- if (is.null(found)) one else found | one
+  }
+  found
+}
+
+without_missing <- function(frame, name) {
+  bad <- if (name != "na.pass") missing_rows(frame)
+  if (is.null(bad)) return(frame)
+  if (name == "na.fail") stats::na.fail(NA)
+  rows <- attr(frame, "row.names")
+  at <- as.integer(collect(which(bad)))
+  out <- frame_rows(frame, which(!bad), TRUE)
+  attr(out, "row.names") <- rows[-at]
+  attr(out, "na.action") <- structure(at, names = as.character(rows[at]),
+    class = if (name == "na.omit") "omit" else "exclude")
+  out
+}
+
+# Some rows of a frame, by an array or a vector of positions; by `keep` its variables keep their attributes, as in base
+# R where rows are left out for missing values.
+frame_rows <- function(frame, at, keep) {
+  host <- if (is_gpu(at) && !all(vapply(frame, is_gpu, NA))) collect(at) else at
+  kept <- attributes(frame)
+  out <- lapply(frame, function(v) {
+    i <- if (is_gpu(v)) at else host
+    w <- if (length(dim(v)) == 2L) v[i, , drop = FALSE] else v[i]
+    if (is_gpu(v) || !keep) return(w)
+    for (name in setdiff(names(attributes(v)), c("names", "dim", "dimnames", "tsp", names(attributes(w)))))
+      attr(w, name) <- attr(v, name)
+    w
+  })
+  attributes(out) <- kept
+  out
+}
+
+# Factors of a frame without the levels that no row has.
+drop_levels <- function(frame) {
+  for (name in names(frame)) {
+    x <- frame[[name]]
+    if (!is.factor(x) || all(base::tabulate(x, nlevels(x)) > 0L)) next
+    frame[[name]] <- x[, drop = TRUE]
+    if (!identical(attr(frame[[name]], "contrasts"), attr(x, "contrasts"))) warning(gettextf(
+      "contrasts dropped from factor %s due to missing levels", name, domain = "R-stats"), call. = FALSE)
+  }
+  frame
+}
+
+# Where a model is computed: the device that was asked for, that of the frame's arrays, or the current one.
+device_for <- function(frame, device = NULL) {
+  if (!is.null(device)) return(gpu_device(as_gpu(0, device = device)))
+  device_of(frame) %||% gpu_device(as_gpu(0))
+}
+
+# Numbers of a frame on the device, in float64.
+on_device_of <- function(x, device) {
+  x <- if (is_gpu(x)) x else as_gpu(if (is.null(dim(x))) as.vector(x) else base::matrix(as.vector(x), nrow(x)),
+    dtype = if (is.numeric(x) || is.logical(x)) "float64", device = device)
+  if (is.complex(x)) return(x)
+  as_float64(as_gpu(x, device = device))
+}
+
+# ---- model matrices --------------------------------------------------------------------------------------------
+
+is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
+
+# A design: `n` rows; `columns`, recipes, and `groups`, which of them are `alike()`; or `x`, a given matrix; how
+# many columns, `p`, and their `names`; `scale`, by which rows are multiplied; `assign` and `contrasts` as attributes of
+# base R's model matrix.
+design_of <- function(terms, frame, contrasts, device) {
+  n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
+  frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
+  told <- stats::model.matrix(terms, one_row(frame, n), contrasts)
+  made <- list(n = n, names = colnames(told), assign = attr(told, "assign"), contrasts = attr(told, "contrasts"),
+    device = device)
+  columns <- recipes(terms, frame, made$contrasts, device)
+  # what base R has made by another rule
+  if (length(columns) != ncol(told)) {
+    host <- stats::model.matrix(terms, collect(frame), contrasts)
+    return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
+      class = "gpu_design"))
+  }
+  structure(c(made, list(p = length(columns), columns = columns, groups = alike(columns))), class = "gpu_design")
+}
+
+# The first row of a frame, with zeros for the elements of arrays; without rows none.
+one_row <- function(frame, n) {
+  out <- lapply(frame, function(v) {
+    m <- min(n, 1L)
+    if (!is_gpu(v)) return(if (length(dim(v)) == 2L) v[seq_len(m), , drop = FALSE] else v[seq_len(m)])
+    w <- vector(if (is.logical(v)) "logical" else "double", m * NCOL(v))
+    if (length(dim(v)) == 2L) base::matrix(w, m, dimnames = list(NULL, colnames(v))) else w
+  })
+  structure(out, names = names(frame), terms = attr(frame, "terms"), class = "data.frame",
+    row.names = seq_len(min(n, 1L)))
+}
+
+# A column's recipe is a list of parts that are multiplied. A part is list(key, values), an array with an element for
+# each row, or of a factor list(key, codes, table, gaps): an array of codes, an ordinary vector with a number for each
+# code, and whether a code is missing. Factors' parts of one key have the same codes.
+recipes <- function(terms, frame, contrasts, device) {
+  out <- if (attr(terms, "intercept") > 0L) list(list())
+  pattern <- attr(terms, "factors")
+  if (!length(pattern)) return(out)
+  response <- attr(terms, "response")
+  of_response <- if (response > 0L) pattern[response, ] > 0L else rep(FALSE, ncol(pattern))
+  coded <- vapply(frame[rownames(pattern)], is_coded, NA)
+  # without an intercept the first factor has a column for each level
+  if (attr(terms, "intercept") == 0L) {
+    first <- base::which(pattern > 0L & coded & rep(!of_response, each = nrow(pattern)))
+    if (length(first)) pattern[first[1L]] <- 2L
+  }
+  parts <- list()
+  part_of <- function(v, code) {
+    key <- paste(code, v)
+    if (is.null(parts[[key]])) parts[[key]] <<- variable_parts(key, frame[[v]], contrasts[[v]], code == 2L, device)
+    parts[[key]]
+  }
+  for (term in base::which(!of_response)) {
+    columns <- list(list())
+    # of the first variable's columns the place changes fastest
+    for (v in rownames(pattern)[pattern[, term] > 0L]) {
+      own <- part_of(v, pattern[v, term])
+      columns <- do.call(c, lapply(own, function(part) lapply(columns, function(column) c(column, list(part)))))
+    }
+    out <- c(out, columns)
+  }
+  out
+}
+
+# What a variable gives to the columns of its terms: of a factor its contrasts, or `full`, an indicator of each level.
+variable_parts <- function(key, x, contrasts, full, device) {
+  if (!is_coded(x)) {
+    x <- on_device_of(x, device)
+    n <- NROW(x)
+    gpu_compute(x)
+    return(lapply(seq_len(NCOL(x)), function(j) list(key = paste(key, j),
+      values = if (length(x) == n) strip(x) else strided(strip(x), length(x), 1, n, start = n * (j - 1)))))
+  }
+  levels <- if (is.logical(x)) c("FALSE", "TRUE") else levels(x)
+  codes <- if (is.logical(x)) gpu_cast(as_gpu(x, device = device), "int32") + 1L else
+    as_gpu(as.integer(x), device = device)
+  gpu_compute(codes)
+  table <- if (full) diag(1, length(levels)) else {
+    coded <- factor(levels, levels = levels)
+    attr(coded, "contrasts") <- contrasts
+    as.matrix(stats::contrasts(coded))
+  }
+  gaps <- anyNA(x)
+  lapply(seq_len(ncol(table)), function(j) list(key = key, codes = strip(codes), table = as.double(table[, j]),
+    gaps = gaps))
+}
+
+# ---- the matrix ------------------------------------------------------------------------------------------------
+
+# Rows of a block: enough elements to occupy a GPU; on the cpu device as many as a core's cache holds.
+block_rows <- function(d) max(1, floor((if (d$device == "cpu") 2^18 else 2^25) / max(1, d$p)))
+
+# A design of a matrix.
+as_design <- function(x) {
+  if (inherits(x, "gpu_design")) return(x)
+  x <- if (is_gpu(x)) x else as_gpu(unclass(x))
+  structure(list(n = nrow(x), p = ncol(x), names = colnames(x), x = strip_names(as_float64(x)),
+    device = gpu_device(x)), class = "gpu_design")
+}
+
+# A part of a recipe in some rows, whose numbers `piece` takes.
+part_values <- function(part, piece, device) if (is.null(part$codes)) piece(part$values) else
+  as_gpu(part$table, device = device)[piece(part$codes)]
+
+# Rows `from` (counted from 0) to `from + count` of a design.
+design_rows <- function(d, from, count, scaled = TRUE) {
+  scale <- if (scaled && !is.null(d$scale)) vector_rows(d$scale, from, count)
+  if (!is.null(d$x)) {
+    x <- vector_rows(d$x, from, count)
+    return(if (is.null(scale)) x else x * scale)
+  }
+  piece <- function(v) vector_rows(v, from, count)
+  columns <- lapply(d$columns, function(column) {
+    values <- c(lapply(column, part_values, piece, d$device), if (!is.null(scale)) list(scale))
+    if (length(values)) Reduce(`*`, values) else gpu_ones(count, device = d$device)
+  })
+  x <- join(columns)
+  dim(x) <- c(count, d$p)
+  x
+}
+
+# The arrays that f makes of a block of rows, or of NULL where the design has no column. Then the block's memory is
+# free: R's collector would come late. A single column may be a variable's own memory.
+with_rows <- function(d, from, count, f, scaled = TRUE) {
+  x <- if (d$p > 0L) design_rows(d, from, count, scaled)
+  out <- computed_arrays(f(x))
+  if (is.null(d$x) && d$p > 1L) gpu_free(x)
+  out
+}
+
+computed_arrays <- function(arrays) {
+  .Call(C_compute, arrays)
+  arrays
+}
+
+# The same rows of a vector, or of a matrix of right sides.
+vector_rows <- function(y, from, count) {
+  if (is.null(y) || count == NROW(y)) return(y)
+  if (is.null(dim(y))) strided(y, length(y), 1, count, start = from) else
+    y[(from + 1):(from + count), , drop = FALSE]
+}
+
+# f of each block of rows, by their beginning and number.
+by_blocks <- function(d, f) {
+  size <- block_rows(d)
+  from <- if (d$n > 0) seq(0, d$n - 1, by = size) else 0
+  Map(f, from, pmin(size, d$n - from))
+}
+
+# The rows, unscaled, times a vector, recorded, or times a matrix.
+design_times <- function(d, b) {
+  if (!is.null(d$x)) {
+    out <- d$x %*% as_gpu(b, dtype = "float64", device = d$device)
+    return(if (is.matrix(b)) out else strip(out))
+  }
+  if (is.matrix(b)) {
+    b <- as_gpu(b, dtype = "float64", device = d$device)
+    return(do.call(rbind, by_blocks(d, function(from, count)
+      with_rows(d, from, count, function(x) list(x %*% b), scaled = FALSE)[[1L]])))
+  }
+  terms <- lapply(split(seq_len(d$p), factor(d$groups, unique(d$groups))), function(j) {
+    column <- d$columns[[j[1L]]]
+    if (!length(column)) return(b[j])
+    coded <- which_coded(column)
+    # of a factor's columns one number for each code
+    if (length(j) > 1L) column[[coded]]$table <- as.vector(vapply(d$columns[j], function(column) column[[coded]]$table,
+      column[[coded]]$table) %*% b[j])
+    out <- Reduce(`*`, lapply(column, part_values, identity, d$device))
+    if (length(j) > 1L) out else out * b[j]
+  })
+  out <- Reduce(`+`, terms)
+  if (is_gpu(out)) out else gpu_full(out, d$n, device = d$device)
+}
+
+which_coded <- function(column) base::which(vapply(column, function(part) !is.null(part$codes), NA))
+
+# A key for each column. Columns that differ only in which contrast of one factor they use share a key.
+alike <- function(columns) {
+  vapply(seq_along(columns), function(j) {
+    column <- columns[[j]]
+    if (length(which_coded(column)) != 1L) return(sprintf("column %d", j))
+    paste(vapply(column, `[[`, "", "key"), collapse = " : ")
+  }, "")
+}
+
+# Some of a design's columns, or its rows at some positions.
+design_columns <- function(d, j) {
+  if (is.character(j)) j <- match(j, d$names)
+  d$p <- length(seq_len(d$p)[j])
+  d$names <- d$names[j]
+  d$columns <- d$columns[j]
+  d$groups <- d$groups[j]
+  if (!is.null(d$x)) d$x <- d$x[, j, drop = FALSE]
+  d
+}
+
+design_at <- function(d, at) {
+  d$n <- length(at)
+  if (!is.null(d$scale)) d$scale <- d$scale[at]
+  if (!is.null(d$x)) d$x <- d$x[at, , drop = FALSE]
+  if (!is.null(d$columns)) {
+    # a part is in several columns
+    taken <- new.env(parent = emptyenv())
+    d$columns <- lapply(d$columns, lapply, function(part) {
+      name <- if (is.null(part$codes)) "values" else "codes"
+      if (is.null(taken[[part$key]])) taken[[part$key]] <- part[[name]][at]
+      part[[name]] <- taken[[part$key]]
+      part
+    })
+  }
+  d
+}
+
+# The model matrix as an array, with base R's column names and attributes, and without names of rows.
+model_array <- function(d) {
+  x <- with_dimnames(design_rows(d, 0, d$n, FALSE), list(NULL, d$names))
+  attr(x, "assign") <- d$assign
+  attr(x, "contrasts") <- d$contrasts
+  x
+}
+
+model_matrix_on_device <- function(object, data, contrasts.arg = NULL, ...) {
+  if (inherits(object, "lm")) return(stats::model.matrix(object, ...))
+  model_array(design_of(object, data, contrasts.arg, device_for(data)))
+}
+
+# ---- a design in glm.fit() -------------------------------------------------------------------------------------
+
+# What base R's glm.fit() does with its matrix. Operators look here, since a design is a list.
+
+#' @export
+dim.gpu_design <- function(x) c(x$n, x$p)
+#' @export
+dimnames.gpu_design <- function(x) list(NULL, x$names)
+#' @export
+as.matrix.gpu_design <- function(x, ...) x
+#' @export
+`[.gpu_design` <- function(x, i, j, drop = FALSE) {
+  if (!missing(j)) x <- design_columns(x, j)
+  if (missing(i) || all(i)) x else design_at(x, which(i))
+}
+
+# A design times a vector: its rows are scaled; of one column, times its coefficient.
+scaled_design <- function(d, by) {
+  if (length(by) == 1L && d$n != 1) return(design_times(d, by))
+  d$scale <- strip(on_device_of(by, d$device))
+  d
+}

@@ -1,0 +1,270 @@
+# Generalised linear models: base R's glm.fit(), of the running R, with designs and arrays in the place of its matrix
+# and vectors. Its iterations, its convergence rule, step halving, warnings and messages are therefore base R's.
+
+#' Generalised linear models on arrays
+#'
+#' `gpu_glm()` is [stats::glm()] for data on a device. What [gpu_lm()] says of data, the model matrix, least squares and
+#' memory applies. [glm()][stats::glm] itself remains base R's.
+#'
+#' The iterations are those of [stats::glm.fit()] of the running R, whose code is used: only its weighted least squares
+#' is [gpu_lm()]'s, and the family's functions are computed on the device. So starting values, `control`, convergence,
+#' step halving, warnings and messages are base R's. The means, weights, working responses and deviances of an iteration
+#' are recorded expressions, fused into few kernels. Each iteration waits for the device: for the triangle, the
+#' deviance, and the checks of means and weights.
+#'
+#' With `fe` each iteration takes group means out of the columns and of the working response, by the working weights
+#' (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. What [gpu_lm()] says of absorbed effects
+#' applies; nor can `anova()`, `add1()`, `drop1()` and `profile()` refit such fits, and `confint()` is Wald's.
+#'
+#' Any `family` object is accepted. Its functions are called with arrays, and find this package's functions where they
+#' would find base R's that do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`; in place of the C code of
+#' `binomial()` and the loops of `poisson()` there are expressions. A function of a family that calls compiled code of
+#' its own reads arrays on the host.
+#' @param formula,data,weights,subset,na.action,start,etastart,mustart,offset,control,model,x,y As in [stats::glm()].
+#' @param singular.ok,contrasts,... As in [stats::glm()].
+#' @param family,method As in [stats::glm()]; `method` is `"glm.fit"` or `"model.frame"`.
+#' @param fe,fe.control,device As in [gpu_lm()].
+#' @returns An object of class `c("gpu_glm", "glm", "lm")`. It has the components of base R's, with the differences that
+#'   [gpu_lm()] lists: what has an element for each observation is an array without names. The functions of `family`
+#'   take arrays and ordinary vectors. [collect()] makes an ordinary fit.
+#'
+#'   The generics that [gpu_lm()] lists work, and `anova()` and `profile()`, which fit on the device. `confint()` is the
+#'   running R's: by profiles.
+#' @section Errors:
+#' Those of base R, with its messages; `verdigris_error_argument` for a `method` of one's own; `verdigris_error_device`,
+#' `verdigris_error_memory`.
+#' @references A. Stammann (2018): Fast and Feasible Estimation of Generalized Linear Models with High-Dimensional k-way
+#'   Fixed Effects, arXiv:1707.01815.
+#' @seealso [gpu_lm()], [gpu_vcov()].
+#' @examples
+#' infert <- as_gpu(infert, device = "cpu")
+#' fit <- gpu_glm(case ~ spontaneous + induced, binomial(), infert)
+#' summary(fit)
+#' fitted(fit)
+#' predict(fit, data.frame(spontaneous = 0:2, induced = 1), type = "response")
+#' @export
+gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na.action, start = NULL, etastart,
+  mustart, offset, control = list(...), model = TRUE, method = "glm.fit", x = FALSE, y = TRUE, singular.ok = TRUE,
+  contrasts = NULL, ..., fe = NULL, fe.control = list(), device = NULL) {
+  call <- match.call()
+  here <- environment()
+  absorbing <- fe_control(fe.control, here)
+  effects <- fe_variables(fe, here)
+  if (!is.null(effects) && !is.null(start))
+    abort_argument("start", "NULL beside `fe`", start, advice = "`etastart` and `mustart` start from predictors or means.")
+  if (is.character(family)) family <- get(family, mode = "function", envir = parent.frame())
+  if (is.function(family)) family <- family()
+  if (is.null(family$family)) {
+    print(family)
+    stop_as_base(gettext("'family' not recognized", domain = "R-stats"))
+  }
+  wanted <- call
+  wanted[names(effects)] <- effects
+  frame <- frame_of(wanted, formula, c("formula", "data", "subset", "weights", "na.action", "etastart", "mustart",
+    "offset", names(effects)), parent.frame())
+  if (identical(method, "model.frame")) return(frame)
+  if (!identical(method, "glm.fit"))
+    abort_argument("method", "\"glm.fit\" or \"model.frame\"", method, advice = "`stats::glm()` takes other methods.")
+  control <- do.call(stats::glm.control, control)
+  terms <- attr(frame, "terms")
+  device <- device_for(frame, device)
+  given <- outcome_of(frame, device)
+  d <- if (stats::is.empty.model(terms) && is.null(effects)) structure(list(n = NROW(given), p = 0L, device = device), class =
+    "gpu_design") else design_of(terms, frame, contrasts, device)
+  w <- weights_of(frame, device)
+  if (!is.null(w) && any(w < 0)) stop_as_base(gettext("negative weights not allowed", domain = "R-stats"))
+  offsets <- offset_of(frame, device)
+  if (!is.null(offsets) && length(offsets) != NROW(given)) stop_as_base(gettextf(
+    "number of offsets is %d should equal %d (number of observations)", length(offsets), NROW(given),
+    domain = "R-stats"))
+  begin <- lapply(frame[intersect(c("(mustart)", "(etastart)"), names(frame))], function(v)
+    strip(on_device_of(v, device)))
+  intercept <- attr(terms, "intercept") > 0L
+  z <- if (is.null(effects)) {
+    glm_fit_on_device(d, given, weights = w, start = start, etastart = begin[["(etastart)"]],
+      mustart = begin[["(mustart)"]], offset = offsets, family = family, control = control, intercept = intercept,
+      singular.ok = singular.ok)
+  } else {
+    groups <- fe_groups(frame, sprintf("(%s)", names(effects)), w, device)
+    glm_fit_within(d, given, w, groups, absorbing, here, etastart = begin[["(etastart)"]],
+      mustart = begin[["(mustart)"]], offset = offsets, family = family, control = control, singular.ok = singular.ok)
+  }
+  if (length(offsets) && intercept && d$p > 0L) {
+    null <- glm_fit_on_device(design_columns(d, "(Intercept)"), given, weights = w, mustart = z$fitted.values,
+      offset = offsets, family = family, control = control, intercept = TRUE)
+    if (!null$converged) warn_as_base(gettext(
+      "fitting to calculate the null deviance did not converge -- increase 'maxit'?", domain = "R-stats"))
+    z$null.deviance <- null$deviance
+  }
+  if (model) z$model <- frame
+  z$na.action <- attr(frame, "na.action")
+  if (x) z$x <- model_array(d)
+  if (!y) z$y <- NULL
+  structure(c(z, list(call = call, formula = formula, terms = terms, data = if (missing(data)) environment(formula) else
+    data, offset = offsets, control = control, method = method, contrasts = d$contrasts,
+    xlevels = stats::.getXlevels(terms, frame))), class = c("gpu_glm", "glm", "lm"))
+}
+
+# The response: an array, or a factor, of which the family makes numbers.
+outcome_of <- function(frame, device) {
+  place <- attr(attr(frame, "terms"), "response")
+  y <- if (place > 0L) frame[[place]]
+  if (!is_gpu(y)) y <- stats::model.response(frame, "any")
+  if (!(is.numeric(y) || is.logical(y))) return(y)
+  if (length(dim(y)) == 1L) dim(y) <- NULL
+  out <- on_device_of(y, device)
+  if (length(dim(out)) == 2L) out else strip(out)
+}
+
+# ---- glm.fit() -------------------------------------------------------------------------------------------------
+
+# Base R's glm.fit() of a design or a matrix, `beside` absorbed effects (effects_in_glm()).
+glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
+  family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, beside = NULL) {
+  d <- as_design(x)
+  family <- family_on_device(family)
+  own <- family
+  to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
+  # of a factor, or by a user's expression, these may be ordinary vectors
+  own$given <- family$initialize
+  own$initialize <- as.expression(bquote({
+    eval(family$given)
+    y <- .(to_device)(y)
+    mustart <- .(to_device)(mustart)
+  }))
+  fit <- stats::glm.fit
+  environment(fit) <- list2env(list(
+    .Call = function(.NAME, x, y, tol, ...) if (is.null(beside)) weighted_step(x, y, tol) else
+      beside$step(x, y, tol, get("good", parent.frame())),
+    rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device),
+    as.vector = function(x, ...) if (is_gpu(x)) strip(x) else base::as.vector(x, ...),
+    "%*%" = function(x, y) if (!inherits(x, "gpu_design")) matrix_product(x, y) else if (is.null(beside))
+      design_times(x, y) else beside$times(y),
+    "*" = function(e1, e2) if (inherits(e1, "gpu_design")) scaled_design(e1, e2) else base::`*`(e1, e2)
+  ), parent = MODEL_MASKS)
+  glm.fit <- fit
+  z <- glm.fit(d, y, weights = weights, start = start, etastart = etastart, mustart = mustart, offset = offset,
+    family = own, control = control, intercept = intercept, singular.ok = singular.ok)
+  for (part in c("residuals", "fitted.values", "linear.predictors", "weights", "prior.weights", "y"))
+    if (!is.null(z[[part]])) z[[part]] <- to_device(z[[part]])
+  gpu_compute(z$residuals, z$fitted.values, z$linear.predictors, z$weights, z$prior.weights)
+  for (part in c("deviance", "null.deviance", "aic")) z[[part]] <- z[[part]][1L]
+  z$family <- family
+  z
+}
+
+# What glm.fit() takes from LINPACK: coefficients in the order of the pivots, 0 for aliased columns.
+weighted_step <- function(d, z, tol) {
+  found <- least_squares(d, strip(z), tol)
+  pivot <- found$qr$pivot
+  coefficients <- unname(found$coefficients[pivot])
+  coefficients[seq_along(coefficients) > found$rank] <- 0
+  list(qr = found$qr$qr, coefficients = coefficients, effects = found$effects, rank = found$rank, pivot = pivot,
+    qraux = found$qr$qraux, tol = tol, pivoted = !identical(pivot, seq_along(pivot)))
+}
+
+# ---- families --------------------------------------------------------------------------------------------------
+
+# Whether a function is one of stats' own families'.
+is_own <- function(f, original) identical(f, original, ignore.environment = TRUE, ignore.bytecode = TRUE,
+  ignore.srcref = TRUE)
+
+# A family whose functions take arrays, and ordinary vectors as before.
+family_on_device <- function(family) {
+  parts <- intersect(c("linkfun", "linkinv", "variance", "dev.resids", "aic", "mu.eta", "validmu", "valideta"),
+    names(family))
+  for (part in parts) {
+    f <- without_our_functions(family[[part]])
+    family[[part]] <- if (is_own(f, stats::poisson()$dev.resids)) poisson_deviance_or(f) else
+      with_our_functions(f, .Call = family_call, rep.int = ones_beside)
+  }
+  family
+}
+
+# In the functions of a family, rep.int(1, length(mu)): an array where mu is one.
+ones_beside <- function(x, times) {
+  like <- get(names(formals(sys.function(-1L)))[1L], parent.frame())
+  if (is_gpu(like)) gpu_full(as.double(x), times, device = gpu_device(like)) else base::rep.int(x, times)
+}
+
+# The compiled code of stats' binomial() and its logit link, as expressions.
+family_call <- function(.NAME, ...) {
+  args <- list(...)
+  expression <- if (any(vapply(args, is_gpu, NA))) LOGIT[[.NAME$name]]
+  if (is.null(expression)) .Call(.NAME, ...) else expression(...)
+}
+
+# The limits of stats' logit link: beyond a linear predictor of 30 in size a mean is 1 or 0 to rounding.
+LOGIT_LIMIT <- 30
+LOGIT <- list(
+  logit_link = function(mu) {
+    # base R names the value
+    if (any(mu <= 0 | mu >= 1)) stats::binomial()$linkfun(collect(mu))
+    log(mu / (1 - mu))
+  },
+  logit_linkinv = function(eta) {
+    odds <- ifelse(eta < -LOGIT_LIMIT, .Machine$double.eps, ifelse(eta > LOGIT_LIMIT, 1 / .Machine$double.eps,
+      exp(eta)))
+    odds / (1 + odds)
+  },
+  logit_mu_eta = function(eta) {
+    one <- 1 + exp(eta)
+    ifelse(abs(eta) > LOGIT_LIMIT, .Machine$double.eps, exp(eta) / (one * one))
+  },
+  binomial_dev_resids = function(y, mu, wt) {
+    part <- function(y, mu) ifelse(y == 0, 0, y * log(ifelse(y == 0, 1, y / mu)))
+    2 * wt * (part(y, mu) + part(1 - y, 1 - mu))
+  }
+)
+
+# Base R's function has positions in place of this expression.
+poisson_deviance_or <- function(original) {
+  # by this name without_our_functions() finds it
+  .verdigris_original <- original
+  function(y, mu, wt) if (is_gpu(y) || is_gpu(mu))
+    2 * wt * ifelse(y > 0, y * log(ifelse(y > 0, y / mu, 1)) - (y - mu), mu) else original(y, mu, wt)
+}
+
+# ---- collect() -------------------------------------------------------------------------------------------------
+
+# The triangle as glm.fit() has it, square also where there are fewer rows.
+with_triangle <- function(qr, names) {
+  out <- diag(ncol(qr))
+  rows <- seq_len(min(dim(qr)))
+  out[rows, ] <- qr[rows, ]
+  out[row(out) > col(out)] <- 0
+  dimnames(out) <- list(names, names)
+  out
+}
+
+#' @export
+collect.gpu_glm <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  refuse_ordinary_form(x)
+  data <- x$data
+  out <- collected_parts(x)
+  frame <- out$model %||% collect(stats::model.frame(x))
+  rows <- as.character(attr(frame, "row.names"))
+  for (part in c("residuals", "fitted.values", "linear.predictors", "weights", "prior.weights", "y"))
+    if (!is.null(out[[part]])) names(out[[part]]) <- rows
+  out$data <- if (is.list(data)) collect(data) else data
+  out$family[] <- lapply(x$family, without_our_functions)
+  if (x$rank > 0L) {
+    host <- stats::model.matrix(x$terms, frame, x$contrasts)
+    good <- out$weights > 0
+    w <- sqrt(out$weights[good])
+    z <- (out$linear.predictors - (out$offset %||% 0) + out$residuals)[good]
+    found <- stats::lm.fit(host[good, , drop = FALSE] * w, z * w, tol = x$qr$tol)
+    # those of the last step, whose working responses are not known any more, by the signs of this triangle
+    ok <- seq_len(x$rank)
+    signs <- function(qr) sign(diag(qr[ok, ok, drop = FALSE]))
+    found$effects[ok] <- x$effects * signs(found$qr$qr) * signs(x$qr$qr)
+    names(found$effects) <- c(names(x$effects), rep.int("", length(found$effects) - x$rank))
+    out$effects <- found$effects
+    out$qr <- structure(found$qr[c("qr", "rank", "qraux", "pivot", "tol")], class = "qr")
+    out$R <- with_triangle(found$qr$qr, colnames(host)[found$qr$pivot])
+    if (!is.null(out[["x"]])) out$x <- host
+  }
+  out$call <- ordinary_call(x$call, "glm")
+  structure(out, class = setdiff(class(x), "gpu_glm"))
+}

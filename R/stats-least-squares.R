@@ -1,0 +1,216 @@
+# Least squares, for lm and for each step of glm.
+#
+# Tall matrices are reduced to their triangle by Cholesky factors of cross products. Where the matrix, with columns
+# scaled to one length, is well conditioned, those of X are enough. Else it is CholeskyQR2 (Fukaya, Nakatsukasa,
+# Yanagisawa and Yamamoto, ScalA 2014): the factors of Q = X / R, made block by block and not stored, bring the
+# orthogonality that the first ones lack to rounding errors, as long as the first ones are far enough from singular,
+# which both tell. Anything else, and what is small, has a Householder QR. Base R's lm.fit(), that is LINPACK's dqrdc2
+# with its limited pivoting, then decides of the triangle which columns are aliased: the norms that it compares are the
+# same as those of the matrix.
+
+# Elements up to which base R is at least as fast as two passes.
+SMALL_DESIGN <- 2^12
+
+is_small <- function(d) as.double(d$n) * d$p <= SMALL_DESIGN
+
+# The reciprocal condition number from which on one pass is enough: its relative errors are below 1e6 rounding errors.
+ONE_PASS <- 1e-3
+
+# The diagonal of the scaled triangle is the part of each column's norm that the columns before it leave. Below this
+# limit the cross products have lost too many digits.
+CHOLESKY_LIMIT <- 1e-6
+
+# Solves for right sides y, a vector or a matrix, already scaled as the design's rows: `coefficients`, NA for aliased
+# columns; `effects`, as many as the rank; `qr`, of class "qr"; `residuals`, where they are known,
+# scaled as well.
+least_squares <- function(d, y, tol = 1e-07) {
+  out <- if (d$n >= 4 * d$p && !is_small(d)) cholesky_qr(d, y, tol)
+  out %||% householder(d, y, tol)
+}
+
+# Sums over blocks of rows, on the host at the end.
+summed <- function(d, f) {
+  parts <- by_blocks(d, f)
+  lapply(seq_along(parts[[1L]]), function(k) collect(Reduce(`+`, lapply(parts, `[[`, k))))
+}
+
+cholesky_qr <- function(d, y, tol) {
+  sums <- cross_products(d, y)
+  norms <- sqrt(diag(sums$xx))
+  if (!all(is.finite(norms), is.finite(sums$xy)) || any(norms == 0)) return(NULL)
+  first <- factored(sums$xx / tcrossprod(norms))
+  if (is.null(first) || min(diag(first)) < max(CHOLESKY_LIMIT, 10 * tol)) return(NULL)
+  if (rcond(first, triangular = TRUE) >= ONE_PASS)
+    return(of_triangle(first * rep(norms, each = d$p), backsolve(first, sums$xy / norms, transpose = TRUE), d, tol))
+  inverse <- as_gpu(backsolve(first, diag(d$p)) / norms, device = d$device)
+  sums <- summed(d, function(from, count) with_rows(d, from, count, function(x) {
+    q <- x %*% inverse
+    out <- computed_arrays(list(crossprod(q), crossprod(q, vector_rows(y, from, count))))
+    gpu_free(q)
+    out
+  }))
+  # what makes the factor of the second pass as good as one by reflections
+  if (!all(is.finite(base::unlist(sums))) || max(abs(sums[[1L]] - diag(d$p))) > 0.01) return(NULL)
+  second <- factored(sums[[1L]])
+  if (is.null(second)) return(NULL)
+  of_triangle(second %*% (first * rep(norms, each = d$p)), backsolve(second, sums[[2L]], transpose = TRUE), d, tol)
+}
+
+# ---- cross products --------------------------------------------------------------------------------------------
+
+# A factor with fewer columns is multiplied as any others; and so is the one of two with fewer levels if they have more
+# combinations than this.
+GROUPED_COLUMNS <- 8
+GROUPED_PAIRS <- 2^20
+
+# Cross products of the scaled rows with themselves and with y: those of a factor's columns by sums over its levels.
+cross_products <- function(d, y) {
+  factors <- factor_columns(d)
+  dense <- setdiff(seq_len(d$p), base::unlist(lapply(factors, `[[`, "columns")))
+  rest <- design_columns(d, dense)
+  q <- NCOL(y)
+  sums <- summed(d, function(from, count) with_rows(rest, from, count, function(x) {
+    v <- vector_rows(y, from, count)
+    scale <- vector_rows(d$scale, from, count)
+    weights <- if (is.null(scale)) gpu_ones(count, device = d$device) else scale * scale
+    # beside the dense columns
+    others <- if (length(factors)) cbind(x, v)
+    if (length(factors) && !is.null(scale)) others <- others * scale
+    c(if (length(dense)) list(crossprod(x), crossprod(x, v)) else list(gpu_zeros(1), gpu_zeros(1)),
+      base::unlist(lapply(seq_along(factors), function(k) {
+        f <- factors[[k]]
+        codes <- vector_rows(f$codes, from, count)
+        pairs <- lapply(factors[seq_len(k - 1L)], function(g) reduce_by(weights, codes +
+          f$levels * (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, "sum", FALSE, 0))
+        c(list(group_sums(others, codes, f$levels), reduce_by(weights, codes, f$levels, "sum", FALSE, 0)), pairs)
+      }), recursive = FALSE))
+  }))
+  xx <- base::matrix(0, d$p, d$p)
+  xy <- base::matrix(0, d$p, q)
+  if (length(dense)) {
+    xx[dense, dense] <- sums[[1L]]
+    xy[dense, ] <- sums[[2L]]
+  }
+  at <- 2L
+  for (k in seq_along(factors)) {
+    f <- factors[[k]]
+    beside <- crossprod(f$table, sums[[at + 1L]])
+    xx[f$columns, dense] <- beside[, seq_along(dense)]
+    xx[dense, f$columns] <- t(beside[, seq_along(dense)])
+    xy[f$columns, ] <- beside[, length(dense) + seq_len(q)]
+    xx[f$columns, f$columns] <- crossprod(f$table, f$table * sums[[at + 2L]])
+    at <- at + 2L
+    for (g in factors[seq_len(k - 1L)]) {
+      at <- at + 1L
+      pair <- crossprod(f$table, base::matrix(sums[[at]], f$levels) %*% g$table)
+      xx[f$columns, g$columns] <- pair
+      xx[g$columns, f$columns] <- t(pair)
+    }
+  }
+  list(xx = xx, xy = xy)
+}
+
+# The factors of a design that stand alone in many columns: their codes, number of levels, columns and contrasts.
+factor_columns <- function(d) {
+  groups <- if (!is.null(d$columns)) split(seq_len(d$p), factor(d$groups, unique(d$groups)))
+  # sums over levels would leave out rows without a code
+  groups <- Filter(function(j) length(j) >= GROUPED_COLUMNS && length(d$columns[[j[1L]]]) == 1L &&
+    !d$columns[[j[1L]]][[1L]]$gaps, groups)
+  out <- lapply(unname(groups), function(j) {
+    part <- d$columns[[j[1L]]][[1L]]
+    list(codes = part$codes, levels = length(part$table), columns = j, table = vapply(d$columns[j], function(column)
+      column[[1L]]$table, part$table))
+  })
+  out <- out[order(-vapply(out, function(f) as.double(f$levels), 0))]
+  if (length(out) > 1L) for (k in length(out):2) if (out[[k]]$levels * as.double(out[[1L]]$levels) > GROUPED_PAIRS)
+    out[[k]] <- NULL
+  out
+}
+
+factored <- function(a) if (all(is.finite(a))) tryCatch(base::chol.default(a), error = function(e) NULL)
+
+# A triangle and the right sides in its coordinates, by base R.
+of_triangle <- function(r, right, d, tol) {
+  one <- ncol(right) == 1L
+  solution(stats::lm.fit(r, if (one) as.vector(right) else right, tol = tol), d, tol)
+}
+
+# What base R's lm.fit() has found, of which the triangle is kept.
+solution <- function(z, d, tol) {
+  top <- seq_len(min(nrow(z$qr$qr), d$p))
+  rank <- seq_len(z$rank)
+  r <- z$qr$qr[top, , drop = FALSE]
+  r[row(r) > col(r)] <- 0
+  dimnames(r) <- list(NULL, d$names[z$qr$pivot])
+  coefficients <- z$coefficients
+  if (is.matrix(coefficients)) rownames(coefficients) <- d$names else names(coefficients) <- d$names
+  effects <- if (is.matrix(z$effects)) z$effects[rank, , drop = FALSE] else z$effects[rank]
+  labels <- d$names[z$qr$pivot][rank]
+  if (is.matrix(effects)) rownames(effects) <- labels else names(effects) <- labels
+  list(coefficients = coefficients, effects = effects, rank = z$rank, qr = structure(list(qr = kept_triangle(r, d$n),
+    qraux = z$qr$qraux, pivot = z$qr$pivot, tol = tol, rank = z$rank), class = "qr"))
+}
+
+# By reflections: on a GPU by cuSOLVER, else, and where there is little to do, by base R.
+householder <- function(d, y, tol) {
+  # a GPU's triangle has a row for each column
+  if (d$device != "cpu" && !is_moderate(d) && d$n > d$p + NCOL(y) && is_finite(d, y)) {
+    x <- cbind(design_rows(d, 0, d$n), y)
+    r <- collect(unpivoted_qr(strip_names(x), ncol(x))$r)
+    return(of_triangle(r[seq_len(d$p), seq_len(d$p), drop = FALSE], r[seq_len(d$p), -seq_len(d$p), drop = FALSE], d,
+      tol))
+  }
+  x <- host_rows(d)
+  y <- host_copy(y, told = d$device == "cpu" || is_moderate(d))
+  z <- stats::lm.fit(x, y, tol = tol)
+  c(solution(z, d, tol), list(residuals = as_gpu(unname(z$residuals), device = d$device)))
+}
+
+# Elements up to which a GPU is not worth asking: such a matrix is copied to the host on purpose.
+is_moderate <- function(d) as.double(d$n) * d$p <= 2^16
+
+host_rows <- function(d) host_copy(design_rows(d, 0, d$n), told = d$device == "cpu" || is_moderate(d))
+
+is_finite <- function(d, y) all(is.finite(design_rows(d, 0, d$n))) && all(is.finite(y))
+
+# ---- the triangle in place of a decomposition ------------------------------------------------------------------
+
+# The first rows of a decomposition's matrix, all that base R's summary() and its like look at. It says that it has
+# `rows` rows, and refuses to give those below.
+kept_triangle <- function(r, rows) structure(list(r = r, rows = rows), class = "gpu_triangle")
+
+#' @export
+dim.gpu_triangle <- function(x) c(if (x$rows < 2^31) as.integer(x$rows) else x$rows, ncol(x$r))
+#' @export
+dimnames.gpu_triangle <- function(x) dimnames(x$r)
+#' @export
+`dimnames<-.gpu_triangle` <- function(x, value) {
+  dimnames(x$r) <- list(NULL, value[[2L]])
+  x
+}
+#' @export
+as.matrix.gpu_triangle <- function(x, ...) x
+#' @export
+`[.gpu_triangle` <- function(x, i, j, ..., drop = TRUE) {
+  rows <- seq_len(nrow(x$r))
+  if (missing(i)) refuse_rows(x)
+  if (is.numeric(i) && any(i > nrow(x$r)) || is.logical(i) && length(i) > nrow(x$r)) refuse_rows(x)
+  x$r[i, j, drop = drop]
+}
+#' @export
+as.double.gpu_triangle <- function(x, ...) refuse_rows(x)
+#' @export
+as.vector.gpu_triangle <- function(x, mode = "any") refuse_rows(x)
+#' @export
+print.gpu_triangle <- function(x, ...) {
+  cat(sprintf("The triangle of a QR decomposition of %s rows:\n", format_count(x$rows)))
+  print(x$r, ...)
+  invisible(x)
+}
+
+refuse_rows <- function(x) {
+  stop_verdigris("argument", sprintf(
+    "A fit on arrays keeps the triangle of its QR decomposition alone, not its %s rows.", format_count(x$rows)),
+    c("`collect(fit)` makes an ordinary fit, with the whole decomposition on the host.",
+      "`hatvalues(fit)` and `model.matrix(fit)` are computed on the device."), call = NULL)
+}

@@ -1,0 +1,290 @@
+# Linear models.
+
+#' Linear models on arrays
+#'
+#' `gpu_lm()` is [stats::lm()] for data on a device: the same formulas, arguments, coefficients, standard errors,
+#' warnings and errors, and base R's generics work on the fit. [lm()][stats::lm] itself remains base R's: it reads
+#' arrays on the host.
+#'
+#' @section Data:
+#' `data` is a data frame, a list or an environment; variables that it does not have are those of the formula's
+#' environment. A variable may be an array (also as a column of a data frame), an ordinary vector, or a factor. Ordinary
+#' numbers are uploaded, of factors the codes. The formula is evaluated by base R's [model.frame()], where the variables
+#' are: `log(x)`, `I(x^2)` or `x > 0` of an array is computed on its device, of an ordinary vector on the host.
+#' `poly(x, 2)` or `splines::ns(x, 3)` of an array reads it on the host. Missing values, `subset`, contrasts, names of
+#' columns and unused levels are base R's.
+#'
+#' @section Model matrix and memory:
+#' Columns are computed in float64 from the variables, of factors from their codes and contrasts, for a block of rows at
+#' a time, each time that they are needed: the matrix is not stored, nor are dummy variables. Cross products of a factor
+#' with 8 columns or more are sums over its levels. Whole matrices are made by `model.matrix()`, for a Householder QR,
+#' and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
+#' and of the decomposition the triangle. See `docs/models.md` in the sources.
+#'
+#' @section Least squares:
+#' Tall matrices by the Cholesky factor of their cross products, in float64, if the matrix with columns scaled to one
+#' length is well conditioned (reciprocal condition number 1e-3 or more). Otherwise by CholeskyQR2: a second pass takes
+#' cross products of the orthogonal factor that follows from the first. If the diagonal of the triangle shows that a
+#' column is nearly a combination of others (less than 1e-6 of it is left), if the second cross products are not close
+#' to an identity, and for small matrices, by Householder reflections: on a GPU by cuSOLVER, on the cpu, and for up to
+#' 65536 elements, by R's LINPACK. LINPACK's rule (`tol`, 1e-7) then decides from the triangle which columns are
+#' aliased, as in base R: their coefficients are `NA`.
+#'
+#' @section Fixed effects:
+#' `fe = ~ id + year` has the same coefficients as factors `id` and `year` in the formula, and stores no columns for
+#' them: group means are subtracted from the response and from all columns, of several factors in turn until the changes
+#' that are left sum up to less than `fe.control$tol` (1e-8) standard deviations of each column, or for
+#' `fe.control$maxit` (10000) rounds, with a warning. Columns of which at most 1e-7 is left are aliased. The residual
+#' degrees of freedom count the effects: the number of levels, less one for each part into which observations connect
+#' the first two factors, less one for each further factor. This is what lfe counts; fixest counts one part. The
+#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and what uses it, and `collect()` are not
+#' available, since the effects are not kept.
+#' @param formula,data,subset,weights,na.action,method,model,x,y,qr,singular.ok,contrasts,offset,... As in
+#'   [stats::lm()]; `tol` in `...` is LINPACK's.
+#' @param fe A one-sided formula of factors whose effects are absorbed, or `NULL`.
+#' @param fe.control A list of `tol` and `maxit`.
+#' @param device Where the model is computed; by default on the device of the first array among the variables, or the
+#'   current one.
+#' @returns An object of class `c("gpu_lm", "lm")`, with `"mlm"` first for a matrix of responses. It has the components
+#'   of base R's, with these differences: `residuals`, `fitted.values` and `weights` are arrays, without names;
+#'   `effects` has only as many elements as the rank; `qr$qr` has only the triangle. [collect()] makes an ordinary fit,
+#'   whose decomposition base R computes on the host. The call waits for the device.
+#'
+#'   `summary()`, `anova()`, `predict()`, `residuals()`, `fitted()`, `vcov()`, `confint()`, `influence()`,
+#'   `hatvalues()`, `cooks.distance()`, `rstandard()`, `rstudent()`, `dfbeta()`, `dfbetas()`, `update()`, `step()`,
+#'   `add1()`, `drop1()`, `model.matrix()`, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `simulate()` and
+#'   `plot()` are base R's methods on arrays; what has an element for each observation is an array. `predict()` of terms
+#'   returns ordinary matrices, and `plot()` reads the fit on the host. Functions that are not generic, such as
+#'   [stats::lm.influence()], need `collect(fit)`, or `influence(fit)` as an argument. For a matrix of responses
+#'   coefficients, residuals, fitted values, `predict()`, `summary()`, `vcov()` (from residuals on the host),
+#'   `deviance()` and [collect()] are supported.
+#' @section Errors:
+#' Those of base R, with its messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses,
+#' and for what needs rows of the decomposition, which the fit does not hold; `verdigris_error_device`;
+#' `verdigris_error_memory`: use fewer columns, or `fe` in place of factors of many levels.
+#' @references Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya (2015): Roundoff error analysis of the CholeskyQR2
+#'   algorithm. ETNA 44, 306-326. S. Gaure (2013): OLS with multiple high dimensional category variables. Computational
+#'   Statistics and Data Analysis 66, 8-18.
+#' @seealso [gpu_glm()], [gpu_vcov()] for robust standard errors.
+#' @examples
+#' cars <- as_gpu(mtcars, device = "cpu")
+#' fit <- gpu_lm(mpg ~ log(hp) + factor(cyl), cars)
+#' fit
+#' summary(fit)$r.squared
+#' residuals(fit)
+#' class(collect(fit))
+#'
+#' gpu_lm(weight ~ Time, ChickWeight, fe = ~ Chick, device = "cpu")
+#' @export
+gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", model = TRUE, x = FALSE, y = FALSE,
+  qr = TRUE, singular.ok = TRUE, contrasts = NULL, offset, ..., fe = NULL, fe.control = list(), device = NULL) {
+  call <- match.call()
+  here <- environment()
+  control <- fe_control(fe.control, here)
+  effects <- fe_variables(fe, here)
+  wanted <- call
+  wanted[names(effects)] <- effects
+  frame <- frame_of(wanted, if (!missing(formula)) formula, c("formula", "data", "subset", "weights", "na.action",
+    "offset", names(effects)), parent.frame())
+  if (identical(method, "model.frame")) return(frame)
+  if (!identical(method, "qr"))
+    warn_as_base(gettextf("method = '%s' is not supported. Using 'qr'", method, domain = "R-stats"))
+  terms <- attr(frame, "terms")
+  device <- device_for(frame, device)
+  given <- response_of(frame, device)
+  w <- weights_of(frame, device)
+  many <- length(dim(given)) == 2L
+  n <- NROW(given)
+  offsets <- offset_of(frame, device)
+  if (!is.null(offsets) && NROW(offsets) != n) stop_as_base(gettextf(
+    "number of offsets is %d, should equal %d (number of observations)", NROW(offsets), n, domain = "R-stats"))
+  if (!is.null(effects) && (many || is.null(given)))
+    abort_argument("fe", "NULL for a matrix of responses or none", fe)
+  if (stats::is.empty.model(terms) && is.null(effects)) {
+    d <- NULL
+    z <- no_model(given, w, offsets)
+  } else {
+    d <- design_of(terms, frame, contrasts, device)
+    tol <- tolerance_of(w, ...)
+    if (n == 0L) stop_as_base(gettext("0 (non-NA) cases", domain = "R-stats"))
+    z <- if (is.null(effects)) {
+      fit_linear(d, given, w, offsets, tol, singular.ok)
+    } else {
+      groups <- fe_groups(frame, sprintf("(%s)", names(effects)), w, device)
+      fit_within(d, if (is.null(offsets)) given else given - offsets, w, groups, tol, singular.ok, control, here)
+    }
+    if (!is.null(effects) && !is.null(offsets)) z$fitted.values <- z$fitted.values + offsets
+  }
+  class(z) <- c(if (many) "mlm", "gpu_lm", "lm")
+  z$na.action <- attr(frame, "na.action")
+  z$offset <- offsets
+  z$contrasts <- d$contrasts
+  z$xlevels <- stats::.getXlevels(terms, frame)
+  z$call <- call
+  z$terms <- terms
+  if (model) z$model <- frame
+  if (x) z$x <- if (is.null(d)) NULL else model_array(d)
+  if (y) z$y <- given
+  if (!qr) z$qr <- NULL
+  z
+}
+
+# LINPACK's tolerance, if it is among the arguments that lm() passes on; base R says what it does not know.
+tolerance_of <- function(w, ...) {
+  x <- base::matrix(1)
+  y <- 1
+  offset <- NULL
+  singular.ok <- TRUE
+  # by these names, which its warnings show
+  lm.fit <- stats::lm.fit
+  lm.wfit <- stats::lm.wfit
+  if (is.null(w)) return(lm.fit(x, y, offset = offset, singular.ok = singular.ok, ...)$qr$tol)
+  w <- 1
+  lm.wfit(x, y, w, offset = offset, singular.ok = singular.ok, ...)$qr$tol
+}
+
+# ---- parts of a frame ------------------------------------------------------------------------------------------
+
+# The response in float64; base R says what is no response.
+response_of <- function(frame, device) {
+  y <- frame[[max(1L, attr(attr(frame, "terms"), "response"))]]
+  if (attr(attr(frame, "terms"), "response") == 0L) return(NULL)
+  if (!is_gpu(y)) y <- stats::model.response(frame, "numeric")
+  if (is.complex(y)) abort_argument("formula", "of a real response", y, parent.frame())
+  out <- on_device_of(y, device)
+  if (length(dim(y)) != 2L) return(strip(out))
+  with_dimnames(out, list(NULL, colnames(y)))
+}
+
+weights_of <- function(frame, device) {
+  w <- frame[["(weights)"]]
+  if (is.null(w)) return(NULL)
+  if (!is.numeric(w)) stop_as_base(gettext("'weights' must be a numeric vector", domain = "R-stats"), parent.frame())
+  strip(on_device_of(w, device))
+}
+
+# The sum of all offsets: of the formula, and the argument's.
+offset_of <- function(frame, device) {
+  if (!any(vapply(frame, is_gpu, NA))) {
+    # what is no number base R says
+    out <- stats::model.offset(frame)
+    return(if (!is.null(out)) on_device_of(out, device))
+  }
+  stats::model.offset(one_row(frame, 1L))
+  places <- c(attr(attr(frame, "terms"), "offset"), base::which(names(frame) == "(offset)"))
+  if (length(places)) Reduce(`+`, lapply(frame[places], function(v) {
+    v <- on_device_of(v, device)
+    if (length(dim(v)) == 2L && ncol(v) > 1L) v else strip(v)
+  }))
+}
+
+# ---- fits ------------------------------------------------------------------------------------------------------
+
+# Without terms base R's lm() does this itself.
+no_model <- function(y, w, offset) {
+  fitted <- if (is.null(offset)) y * 0 else offset
+  list(coefficients = if (length(dim(y)) == 2L) base::matrix(NA_real_, 0L, ncol(y)) else numeric(),
+    residuals = if (is.null(offset)) y else y - offset, fitted.values = fitted, weights = w, rank = 0L,
+    df.residual = if (is.null(w)) NROW(y) else sum(w != 0))
+}
+
+# As base R's lm.fit() and lm.wfit(), of a design.
+fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
+  target <- if (is.null(offset)) y else y - offset
+  if (!is.null(w)) {
+    if (anyNA(w) || any(w < 0))
+      stop_as_base(gettext("missing or negative weights not allowed", domain = "R-stats"), parent.frame())
+    d$scale <- sqrt(w)
+    gpu_compute(d$scale)
+    # rows without weight count for nothing, whatever they are
+    target <- target * d$scale
+  }
+  found <- least_squares(d, target, tol)
+  if (!singular.ok && found$rank < d$p)
+    stop_as_base(gettext("singular fit encountered", domain = "R-stats"), parent.frame())
+  coefficients <- found$coefficients
+  effects <- found$effects
+  if (length(dim(y)) == 2L) {
+    coefficients <- base::matrix(coefficients, d$p, dimnames = list(d$names, colnames(y)))
+    effects <- base::matrix(effects, found$rank, dimnames = list(d$names[found$qr$pivot[seq_len(found$rank)]],
+      colnames(y)))
+  }
+  known <- replace(coefficients, is.na(coefficients), 0)
+  residuals <- found$residuals
+  if (is.null(residuals) || !is.null(w)) {
+    fitted <- design_times(d, known)
+    if (!is.null(offset)) fitted <- fitted + offset
+    residuals <- if (is.null(residuals)) y - fitted else unscaled(residuals, d$scale, y - fitted)
+  }
+  fitted <- y - residuals
+  if (length(dim(y)) == 2L) dimnames(residuals) <- dimnames(fitted) <- list(NULL, colnames(y))
+  gpu_compute(residuals, fitted)
+  used <- if (is.null(w)) d$n else sum(w != 0)
+  if (!is.null(w)) found$qr$qr$rows <- used
+  c(list(coefficients = coefficients, residuals = residuals), if (!is.null(w)) list(fitted.values = fitted),
+    list(effects = effects), if (!is.null(w)) list(weights = w), list(rank = found$rank),
+    if (is.null(w)) list(fitted.values = fitted), list(assign = d$assign, qr = found$qr,
+    df.residual = as_whole(used - found$rank)))
+}
+
+# Residuals of rows that were scaled, and those of rows without weight, which were not looked at.
+unscaled <- function(residuals, scale, others) {
+  scale <- repeated(scale, times = NCOL(others))
+  out <- ifelse(scale == 0, strip(others), strip(residuals) / scale)
+  if (length(dim(others)) == 2L) dim(out) <- dim(others)
+  out
+}
+
+# As an integer, where R holds it.
+as_whole <- function(n) if (n < 2^31) as.integer(n) else n
+
+# For base R's methods that fit again.
+lm_fit_on_device <- function(x, y, offset = NULL, method = "qr", tol = 1e-07, singular.ok = TRUE, ...)
+  fit_linear(as_design(x), y, NULL, offset, tol, singular.ok)
+lm_wfit_on_device <- function(x, y, w, offset = NULL, method = "qr", tol = 1e-07, singular.ok = TRUE, ...)
+  fit_linear(as_design(x), y, w, offset, tol, singular.ok)
+
+#' @export
+collect.gpu_lm <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  refuse_ordinary_form(x)
+  out <- collected_parts(x)
+  frame <- out$model %||% collect(stats::model.frame(x))
+  rows <- attr(frame, "row.names")
+  named <- function(v) {
+    if (is.null(v)) return(NULL)
+    if (length(dim(v)) == 2L) rownames(v) <- rows else names(v) <- rows
+    v
+  }
+  for (part in c("residuals", "fitted.values")) out[[part]] <- named(out[[part]])
+  if (x$rank > 0L) {
+    host <- stats::model.matrix(x$terms, frame, x$contrasts)
+    y <- out$residuals + out$fitted.values
+    tol <- x$qr$tol %||% 1e-07
+    z <- if (is.null(x$weights)) stats::lm.fit(host, y, offset = out$offset, tol = tol) else
+      stats::lm.wfit(host, y, out$weights, offset = out$offset, tol = tol)
+    out[c("effects", "qr")] <- z[c("effects", "qr")]
+    if (is.null(x$qr)) out$qr <- NULL
+    if (!is.null(out[["x"]])) out$x <- host
+  }
+  if (!is.null(out$y)) out$y <- named(out$y)
+  out$call <- ordinary_call(x$call, "lm")
+  structure(out, class = setdiff(class(x), "gpu_lm"))
+}
+
+refuse_ordinary_form <- function(fit) {
+  if (!is.null(fit$fe)) stop_verdigris("argument", "A fit with absorbed effects has no ordinary form.",
+    "Use `collect()` of its parts, such as `collect(residuals(fit))`, or put the factors into the formula.",
+    call = NULL)
+}
+
+collected_parts <- function(fit) {
+  lapply(unclass(fit), function(part) if (is_gpu(part) || is.data.frame(part)) collect(part) else part)
+}
+
+# The call of base R's function that has made this fit.
+ordinary_call <- function(call, name) {
+  call[[1L]] <- as.name(name)
+  call[c("fe", "fe.control", "device")] <- NULL
+  call
+}
