@@ -16,6 +16,7 @@ register_matrix_methods <- function() {
   register_matrix_parts()
   register_matrix_coercion()
   register_matrix_operators()
+  register_sparse_for_matrix()
 }
 
 # Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours
@@ -107,6 +108,6 @@ register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {
   for (class in Filter(function(class) methods::isClass(class, where = matrix), MATRIX_CLASSES)) {
     convert <- eval(bquote(function(from) methods::as(host_copy(from, told = TRUE), .(class))))
     environment(convert) <- topenv()
-    methods::setAs("gpu_array", class, convert, where = where)
+    for (kind in ON_DEVICE) methods::setAs(kind, class, convert, where = where)
   }
 }

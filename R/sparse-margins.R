@@ -1,0 +1,258 @@
+# Sums and other reductions of sparse matrices: of all elements, along margins, by group.
+
+#' Sums, means and margins of sparse matrices
+#'
+#' `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`, `rowSums()`, `colSums()`, `rowMeans()`,
+#' `colMeans()`, `rowsum()`, `apply()`, `sweep()` and `scale()` take sparse matrices and count what is not stored as 0.
+#'
+#' Sums along columns read the matrix once; those along rows take its structure by rows, which is made once and kept.
+#' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var` or `sd` is computed from what is
+#' stored; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` gives a sparse matrix where the
+#' function takes 0 to 0, as `*` and `/` do; so does `scale(center = FALSE)`, while centring gives a dense array.
+#' `rowsum()` gives a dense array with a row for each group. Where package MatrixGenerics is loaded its `colVars()`,
+#' `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and those of rows take sparse matrices, too.
+#' @param x,... A `gpu_sparse`.
+#' @param na.rm,dims,group,reorder,center,scale As in base R.
+#' @returns `sum()` and its like: an R number, as in base R. Margins: a `gpu_array` with the names of rows or columns,
+#'   as [margins] give; there is no sparse one (argument `sparseResult` of Matrix), since a vector of as many elements
+#'   as a matrix has rows is small beside it.
+#' @section Errors:
+#' Those of base R; `verdigris_error_memory`.
+#' @examples
+#' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
+#' colMeans(S)
+#' apply(S, 2, var)
+#' sweep(S, 2, colSums(S), "/")
+#' @name sparse-margins
+NULL
+
+# ---- all elements ------------------------------------------------------------------------------------
+
+#' @rdname sparse-margins
+#' @export
+Summary.gpu_sparse <- function(..., na.rm = FALSE) {
+  name <- .Generic
+  f <- get(name, baseenv())
+  # each part by itself, then what came of them: missing elements are gone then, and an infinite sum minus another
+  # counts
+  parts <- lapply(list(...), function(part) {
+    if (is_of_matrix(part)) part <- as_gpu(part)
+    if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm))
+    list(if (length(part)) f(part, na.rm = na.rm) else part)
+  })
+  parts <- do.call(c, parts)
+  if (length(parts) == 1L && length(parts[[1L]])) parts[[1L]] else do.call(f, parts)
+}
+
+# Values that stand for a matrix in a reduction with others: a list.
+reduced_sparse <- function(name, f, S, na.rm) {
+  x <- stored(S)
+  zeros <- structural_zeros(S) > 0
+  if (name %in% c("any", "all") && !is.logical(x)) x <- x != 0
+  # what is left where all are missing is nothing, of which base R would warn here
+  none <- !length(x) || name %in% c("min", "max", "range") && isTRUE(na.rm) && all(is.na(x))
+  # a sum of logical values is an integer
+  c(list(if (none) vector(typeof(x), 0L) else f(x, na.rm = na.rm)),
+    if (zeros && name != "sum") list(vector(typeof(x), 1L)))
+}
+
+#' @rdname sparse-margins
+#' @export
+mean.gpu_sparse <- function(x, na.rm = FALSE, ...) {
+  values <- stored_numbers(x)
+  n <- length(x) - if (isTRUE(na.rm)) sum(is.na(values)) else 0
+  sum(values, na.rm = isTRUE(na.rm)) / n
+}
+
+# ---- margins -----------------------------------------------------------------------------------------
+
+# The segments of a margin: offsets and values, the name and the extent of the other margin.
+segments_of <- function(S, rows, x = stored(S)) {
+  if (rows) list(p = row_structure(S)$p, x = stored_by_rows(S, x), n = S@Dim[2L], names = S@Dimnames[[1L]]) else
+    list(p = S@p, x = x, n = S@Dim[1L], names = S@Dimnames[[2L]])
+}
+
+named_margin <- function(out, names) {
+  out <- strip(out)
+  if (!is.null(names)) names(out) <- names
+  out
+}
+
+# Sums or means of rows or columns.
+sparse_margin <- function(name, S, na.rm, rows) {
+  na.rm <- isTRUE(as.logical(na.rm)[1L])
+  x <- stored_numbers(S)
+  absent <- if (na.rm) is.na(x)
+  if (na.rm) x <- ifelse(absent, 0, x)
+  parts <- segments_of(S, rows, x)
+  out <- as_doubles(segment_reduce(parts$p, parts$x, "sum"))
+  if (name == "mean") {
+    out <- out / if (na.rm) parts$n - segment_reduce(parts$p, segments_of(S, rows, as_doubles(absent))$x, "sum") else
+      parts$n
+  }
+  named_margin(out, parts$names)
+}
+
+check_margin_dims <- function(dims) if (!identical(as.double(dims), 1)) stop_as_base("invalid 'dims'", parent.frame())
+
+#' @rdname sparse-margins
+#' @export
+methods::setMethod("rowSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
+  check_margin_dims(dims)
+  sparse_margin("sum", x, na.rm, TRUE)
+})
+#' @rdname sparse-margins
+#' @export
+methods::setMethod("colSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
+  check_margin_dims(dims)
+  sparse_margin("sum", x, na.rm, FALSE)
+})
+#' @rdname sparse-margins
+#' @export
+methods::setMethod("rowMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
+  check_margin_dims(dims)
+  sparse_margin("mean", x, na.rm, TRUE)
+})
+#' @rdname sparse-margins
+#' @export
+methods::setMethod("colMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
+  check_margin_dims(dims)
+  sparse_margin("mean", x, na.rm, FALSE)
+})
+
+# Variances: squares of differences from the mean, of what is stored and of the zeros.
+sparse_variance <- function(S, rows, na.rm = FALSE) {
+  x <- stored_numbers(S)
+  narrow <- is_narrow(x)
+  wide <- with_stored(S, gpu_cast(x, "float64"))
+  mean <- strip(sparse_margin("mean", wide, na.rm, rows))
+  parts <- segments_of(wide, rows)
+  absent <- is.na(parts$x)
+  off <- (parts$x - mean[segment_expand(parts$p) + 1L])^2
+  counts <- segment_reduce(parts$p, NULL, "sum")
+  n <- parts$n
+  if (na.rm) {
+    off <- ifelse(absent, 0, off)
+    n <- n - segment_reduce(parts$p, as_doubles(absent), "sum")
+  }
+  out <- (segment_reduce(parts$p, off, "sum") + (parts$n - counts) * mean^2) / (n - 1)
+  # of fewer than two elements there is none
+  if (is_gpu(n)) out <- ifelse(n < 2, NA_real_, out) else if (n < 2) out <- out * NA_real_
+  named_margin(if (narrow) gpu_cast(out, gpu_dtype(x)) else out, parts$names)
+}
+
+# Extremes: of what is stored, and 0 where something is not.
+sparse_extreme <- function(name, S, rows, na.rm = FALSE) {
+  x <- stored_numbers(S)
+  if (na.rm) x <- ifelse(is.na(x), if (name == "max") -Inf else Inf, x)
+  parts <- segments_of(S, rows, x)
+  out <- as_doubles(segment_reduce(parts$p, parts$x, name))
+  some <- segment_reduce(parts$p, NULL, "sum") < parts$n
+  beside_zero <- if (name == "max") pmax(out, 0) else pmin(out, 0)
+  named_margin(ifelse(some, beside_zero, out), parts$names)
+}
+
+# Whether any element, or all of them, is not 0.
+sparse_decision <- function(name, S, rows, na.rm = FALSE) {
+  x <- stored(S)
+  if (!is.logical(x)) x <- x != 0
+  if (na.rm) x <- ifelse(is.na(x), name == "all", x)
+  parts <- segments_of(S, rows, x)
+  out <- segment_reduce(parts$p, parts$x, name)
+  if (name == "all") out <- out & segment_reduce(parts$p, NULL, "sum") == parts$n
+  named_margin(out, parts$names)
+}
+
+# Functions that apply() computes from what is stored.
+SPARSE_APPLIED <- list(
+  sum = function(S, rows, na.rm) sparse_margin("sum", S, na.rm, rows),
+  mean = function(S, rows, na.rm) sparse_margin("mean", S, na.rm, rows),
+  var = function(S, rows, na.rm) sparse_variance(S, rows, na.rm),
+  sd = function(S, rows, na.rm) sqrt(sparse_variance(S, rows, na.rm)),
+  max = function(S, rows, na.rm) sparse_extreme("max", S, rows, na.rm),
+  min = function(S, rows, na.rm) sparse_extreme("min", S, rows, na.rm),
+  range = function(S, rows, na.rm) rbind(strip(sparse_extreme("min", S, rows, na.rm)),
+    strip(sparse_extreme("max", S, rows, na.rm))),
+  any = function(S, rows, na.rm) sparse_decision("any", S, rows, na.rm),
+  all = function(S, rows, na.rm) sparse_decision("all", S, rows, na.rm)
+)
+
+apply_sparse <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
+  name <- known_function(FUN, names(SPARSE_APPLIED))
+  more <- list(...)
+  rows <- if (is.character(MARGIN)) match(MARGIN, names(X@Dimnames)) else MARGIN
+  usable <- !is.na(name) && isTRUE(simplify) && (identical(as.double(rows), 1) || identical(as.double(rows), 2)) &&
+    all(X@Dim > 0L) && (!length(more) || identical(names(more), "na.rm") && is_flag(more[[1L]]))
+  # base R counts logical values in integers
+  if (!usable || is.logical(X@x) && name %in% c("sum", "max", "min", "range"))
+    return(apply(gpu_dense(X), MARGIN, FUN, ..., simplify = simplify))
+  out <- SPARSE_APPLIED[[name]](X, rows == 1, isTRUE(more$na.rm))
+  names <- X@Dimnames[[rows]]
+  if (name == "range" && !is.null(names)) dimnames(out) <- list(NULL, names)
+  out
+}
+
+# ---- by group and by column ------------------------------------------------------------------------------
+
+#' @rdname sparse-margins
+#' @export
+rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
+  if (is.logical(x@x)) stop_as_base("'x' must be numeric")
+  if (isTRUE(na.rm)) x <- with_stored(x, ifelse(is.na(stored(x)), 0, stored(x)))
+  group <- host_copy(group, told = TRUE)
+  if (length(group) != nrow(x)) stop_as_base("incorrect length for 'group'")
+  if (anyNA(group)) warn_as_base("missing values for 'group'")
+  kinds <- unique(group)
+  if (reorder) kinds <- sort(kinds, na.last = TRUE, method = "quick")
+  codes <- base::match(group, kinds)
+  # a matrix with a row for each group and a one for each of its rows
+  of_groups <- gpu_sparse(i = codes, j = seq_along(codes), x = 1, dims = c(length(kinds), nrow(x)),
+    dtype = gpu_dtype(stored_numbers(x)), device = gpu_device(x))
+  out <- gpu_dense(product_of_sparse(of_groups, x, FALSE, FALSE, environment()))
+  dimnames(out) <- list(as.character(kinds), x@Dimnames[[2L]])
+  out
+}
+
+# f(S, v) where v has a number for each row or column.
+sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent.frame()) {
+  rows <- if (is.character(MARGIN)) match(MARGIN, names(x@Dimnames)) else MARGIN
+  operator <- operator_named(FUN)
+  one <- identical(as.double(rows), 1) || identical(as.double(rows), 2)
+  if (is.null(operator) || ...length() || !one || !is_number(STATS) || !length(STATS))
+    return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
+  n <- x@Dim[rows]
+  STATS <- adopt(STATS, x@x)
+  # what runs on over the other margin is base R's to say
+  if (length(STATS) != n && length(STATS) != 1L) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin))
+  STATS <- recycle(STATS, n)
+  f <- get(operator, baseenv())
+  if (rows == 1) return(operate_beside(operator, f, x, STATS, FALSE, call))
+  if (!isTRUE(all(suppressWarnings(f(0, STATS)) == 0)))
+    return(sweep(if (operator %in% SPARSE_ARITHMETIC) as_doubles(gpu_dense(x)) else gpu_dense(x), 2L, STATS, FUN,
+      FALSE))
+  values <- if (operator %in% SPARSE_ARITHMETIC) stored_numbers(x) else stored(x)
+  with_stored(x, f(values, STATS[columns_of(x) + 1L]))
+}
+
+# The operator that a function is, or NULL.
+operator_named <- function(f) {
+  for (name in names(OPERATORS)) if (identical(f, get(name, baseenv()))) return(name)
+  NULL
+}
+
+#' @rdname sparse-margins
+#' @export
+scale.gpu_sparse <- function(x, center = TRUE, scale = TRUE) {
+  if (!isFALSE(center)) return(scale(as_doubles(gpu_dense(x)), center, scale))
+  if (isFALSE(scale)) return(x)
+  x <- with_stored(x, stored_numbers(x))
+  if (isTRUE(scale)) scale <- collect(sqrt(strip(colSums(x^2, na.rm = TRUE)) / pmax(1, nrow(x) -
+    strip(colSums(is.na(x))) - 1)))
+  else scale <- host_copy(scale, told = TRUE)
+  if (!is.numeric(scale) || length(scale) != ncol(x))
+    stop_as_base("length of 'scale' must equal the number of columns of 'x'")
+  out <- sweep_sparse(x, 2L, scale, base::`/`, FALSE)
+  if (!is.null(x@Dimnames[[2L]])) names(scale) <- x@Dimnames[[2L]]
+  attr(out, "scaled:scale") <- scale
+  out
+}

@@ -1,0 +1,117 @@
+# Generics of other packages for sparse matrices: Matrix, MatrixGenerics, DelayedArray.
+
+# Where Matrix is loaded its generics come first, and an object of its classes may be the other operand.
+register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
+  where <- new.env(parent = matrix)
+  own <- function(f, signatures, method) {
+    environment(method) <- topenv()
+    for (signature in signatures) methods::setMethod(f, signature, method, where = where)
+  }
+  # a class of Matrix that a method serves beside ANY would be as near as ours
+  beside <- function(f) {
+    taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
+    classes <- unique(c("Matrix", taken[taken[, 2L] == "ANY", 1L], taken[taken[, 1L] == "ANY", 2L]))
+    setdiff(classes, c("ANY", "missing", "gpu_sparse"))
+  }
+  pairs <- function(f) c(SPARSE_PAIRS, lapply(beside(f), function(class) c("gpu_sparse", class)),
+    lapply(beside(f), function(class) c(class, "gpu_sparse")))
+  own("%*%", pairs("%*%"), function(x, y) sparse_product(x, y))
+  own("crossprod", c(pairs("crossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
+    sparse_crossprod(x, if (missing(y)) NULL else y))
+  own("tcrossprod", c(pairs("tcrossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
+    sparse_tcrossprod(x, if (missing(y)) NULL else y))
+  # beside one of its objects base R's cbind() calls these with two arguments at a time
+  own("cbind2", pairs("cbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), FALSE, environment()))
+  own("rbind2", pairs("rbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), TRUE, environment()))
+  own("kronecker", pairs("kronecker"), function(X, Y, FUN = "*", make.dimnames = FALSE, ...)
+    kronecker_sparse(X, Y, FUN, make.dimnames, ...))
+  for (class in c("Matrix", "diagonalMatrix")) own("Ops", list(c("gpu_sparse", class), c(class, "gpu_sparse")),
+    function(e1, e2) sparse_operator(.Generic, e1, e2))
+  own("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) diag_of_sparse(x, names))
+  own("drop", "gpu_sparse", function(x) drop_extents(x))
+  own("diag<-", "gpu_sparse", function(x, value) assign_sparse_diagonal(x, value, environment()))
+  own("norm", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, type, ...)
+    norm_of_sparse(x, if (missing(type)) "O" else type))
+  own("band", "gpu_sparse", function(x, k1, k2, ...) band_of_sparse(x, k1, k2))
+  own("triu", "gpu_sparse", function(x, k = 0, ...) band_of_sparse(x, k, Inf))
+  own("tril", "gpu_sparse", function(x, k = 0, ...) band_of_sparse(x, -Inf, k))
+  if (methods::isGeneric("all.equal", where = matrix))
+    own("all.equal", pairs("all.equal"), function(target, current, ...) all.equal.gpu_sparse(target, current, ...))
+  for (class in c("Matrix", "matrix", "gpu_array")) methods::setAs(class, "gpu_sparse", as_sparse, where = where)
+  own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
+}
+
+as_sparse <- function(from) gpu_sparse(from)
+
+nonzeros <- function(S, na.counted = NA) {
+  x <- stored(S)
+  if (is.na(na.counted) && anyNA(x)) return(NA_integer_)
+  counts <- x != 0
+  n <- sum(ifelse(is.na(x), isTRUE(na.counted), counts))
+  if (n <= .Machine$integer.max) as.integer(n) else n
+}
+
+norm_of_sparse <- function(S, type = "O") {
+  type <- if (is.character(type) && length(type)) toupper(substr(type[1L], 1L, 1L)) else ""
+  if (!all(S@Dim > 0L)) return(0)
+  switch(type, O = , "1" = max(colSums(abs(S))), I = max(rowSums(abs(S))), M = max(abs(S)),
+    F = , E = sqrt(sum(stored_numbers(S)^2)),
+    "2" = norm(gpu_dense(S), "2"),
+    stop_as_base(sprintf("argument type[1]='%s' must be one of 'M','1','O','I','F', 'E' or '2'", type)))
+}
+
+# ---- MatrixGenerics ----------------------------------------------------------------------------------
+
+register_sparse_statistics <- function(generics = asNamespace("MatrixGenerics")) {
+  where <- new.env(parent = generics)
+  rules <- list(Sums2 = "sum", Means2 = "mean", Vars = "var", Sds = "sd", Maxs = "max", Mins = "min", Anys = "any",
+    Alls = "all")
+  for (rule in names(rules)) for (rows in c(TRUE, FALSE)) {
+    name <- paste0(if (rows) "row" else "col", rule)
+    arguments <- formals(methods::getGeneric(name, where = generics))
+    given <- function(argument) if (argument %in% names(arguments)) as.name(argument)
+    body <- bquote(sparse_statistic(x, .(rules[[rule]]), .(rows), na.rm, rows, cols, .(given("center")),
+      .(given("value")), .(given("useNames"))))
+    methods::setMethod(name, "gpu_sparse", as.function(c(arguments, body), envir = topenv()), where = where)
+  }
+}
+
+# Of the rows and columns that were asked for. Ordinary numbers, as MatrixGenerics gives for all its classes.
+sparse_statistic <- function(x, name, by_rows, na.rm, rows, cols, center, value, useNames) {
+  if (!is.null(center)) stop_verdigris("argument", "`center` is found here; it cannot be given.")
+  if (!is.null(value) && !isTRUE(value)) stop_verdigris("argument", "`value` must be TRUE.",
+    "Compare first: `colAnys(S == value)`.")
+  if (!is.null(rows)) x <- x[rows, , drop = FALSE]
+  if (!is.null(cols)) x <- x[, cols, drop = FALSE]
+  out <- collect(SPARSE_APPLIED[[name]](x, by_rows, isTRUE(na.rm)))
+  if (isFALSE(useNames)) unname(out) else out
+}
+
+# ---- DelayedArray ------------------------------------------------------------------------------------
+
+# The interface of a seed: `extract_array()` gives a part as an ordinary array, `extract_sparse_array()` its elements.
+register_sparse_seed <- function(delayed = asNamespace("DelayedArray")) {
+  where <- new.env(parent = delayed)
+  part <- function(x, index) {
+    for (k in 1:2) if (!is.null(index[[k]])) x <- if (k == 1L) x[index[[1L]], , drop = FALSE] else
+      x[, index[[2L]], drop = FALSE]
+    x
+  }
+  methods::setMethod("extract_array", "gpu_sparse", function(x, index) {
+    out <- as.matrix(part(x, index))
+    dimnames(out) <- NULL
+    out
+  }, where = where)
+  if (!methods::isGeneric("is_sparse", where = delayed)) return(invisible())
+  methods::setMethod("is_sparse", "gpu_sparse", function(x) TRUE, where = where)
+  if (!methods::isGeneric("extract_sparse_array", where = delayed)) return(invisible())
+  # before SparseArray (Bioconductor 3.18) DelayedArray had a class for it
+  methods::setMethod("extract_sparse_array", "gpu_sparse", function(x, index) {
+    x <- part(x, index)
+    if (methods::isClass("SparseArraySeed", where = delayed)) {
+      at <- base::cbind(collect(strip(x@i)) + 1L, collect(columns_of(x)) + 1L)
+      return(get("SparseArraySeed", delayed)(x@Dim, nzindex = at, nzdata = collect(stored(x)), check = FALSE))
+    }
+    methods::as(collect(x), "SVT_SparseArray")
+  }, where = where)
+}

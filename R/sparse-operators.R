@@ -1,0 +1,188 @@
+# Operators and functions of one argument on sparse matrices.
+#
+# The rule is Matrix's: where 0 is taken to 0 whatever it meets, the result is sparse, with the structure of the
+# operand, and computed from its values; anywhere else it is a dense array. Values that become 0 stay stored.
+
+#' Operators on sparse matrices
+#'
+#' Arithmetic, comparison and logic of sparse matrices among themselves, with numbers, vectors (recycled along the
+#' columns) and dense matrices, and R's functions of one argument. The result is sparse where a 0 that is not stored
+#' gives 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` of a dense matrix
+#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>` and `!=`. Elsewhere it
+#' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. What is not stored is 0 also beside a missing element
+#' of another sparse matrix in `*` and `&`, as in Matrix.
+#'
+#' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
+#' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
+#' @param x A `gpu_sparse`.
+#' @param ... Digits, or a base.
+#' @returns A `gpu_sparse`, or a `gpu_array` that is a matrix. Logical values count as 0 and 1 in arithmetic.
+#' @section Errors:
+#' Those of base R for extents that do not conform; `verdigris_error_dtype` for complex operands;
+#' `verdigris_error_memory` for a dense result that has no room.
+#' @examples
+#' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
+#' abs(S) * 2
+#' S > 0
+#' S + 1
+#' @name sparse-operators
+NULL
+
+SPARSE_ARITHMETIC <- c("+", "-", "*", "/", "^", "%%", "%/%")
+# Of two sparse matrices these take 0 and 0 to 0.
+SPARSE_PAIRED <- c("+", "-", "*", "<", ">", "!=", "&", "|")
+
+# The methods are those of arrays (register_methods()): so R finds one method for both operands where the other is an
+# array. They hand over to these.
+
+sparse_sign <- function(operator, S) {
+  x <- stored(S)
+  with_stored(S, if (operator == "+") +x else -as_doubles(x))
+}
+
+#' @rdname sparse-operators
+#' @export
+`!.gpu_sparse` <- function(x) !gpu_dense(x)
+
+sparse_operator <- function(operator, e1, e2, call = parent.frame()) {
+  f <- get(operator, baseenv())
+  of_matrix <- function(e, other) {
+    if (is_of_matrix(e, "sparseMatrix")) as_gpu(e, device = gpu_device(other)) else if (is_of_matrix(e))
+      as.matrix(e) else e
+  }
+  e1 <- of_matrix(e1, e2)
+  e2 <- of_matrix(e2, e1)
+  for (e in list(e1, e2)) {
+    if (is.complex(e)) stop_verdigris("dtype", "Sparse matrices hold real numbers, not complex ones.",
+      "Use `gpu_dense()` first.", call = call)
+    if (!is_sparse(e) && !is_number(e) && !is_host_int64(e))
+      stop_as_base(if (operator %in% c("&", "|"))
+        sprintf("operations are possible only for numeric, logical or complex types") else
+        "non-numeric argument to binary operator", call)
+  }
+  if (is_sparse(e1) && is_sparse(e2)) return(operate_on_pair(operator, f, e1, e2, call))
+  if (is_sparse(e1)) operate_beside(operator, f, e1, e2, FALSE, call) else
+    operate_beside(operator, f, e2, e1, TRUE, call)
+}
+
+# A sparse matrix and a number, a vector or a dense matrix v, which is the first operand if `turned`.
+operate_beside <- function(operator, f, S, v, turned, call) {
+  apply_to <- if (turned) function(x, v) f(v, x) else f
+  as_operand <- if (operator %in% SPARSE_ARITHMETIC) as_doubles else identity
+  n <- length(S)
+  names <- S@Dimnames
+  if (length(dim(v)) == 2L) {
+    if (!identical(as.integer(dim(v)), S@Dim)) stop_as_base("non-conformable arrays", call)
+    if (all(vapply(names, is.null, NA))) names <- dimnames(v) %||% names
+  } else if (length(dim(v)) > 2L) {
+    stop_as_base("non-conformable arrays", call)
+  } else if (length(v) > 1L && length(v) > n && n > 0) {
+    stop_as_base(sprintf("dims [product %s] do not match the length of object [%d]", format(n, scientific = FALSE),
+      length(v)), call)
+  } else if (!length(v) && n > 0) {
+    return(apply_to(as_operand(stored(S))[0L], v))
+  } else if (length(v) && n %% length(v) != 0) {
+    warn_as_base("longer object length is not a multiple of shorter object length", call)
+  }
+  v <- if (length(v) == 1L && !is_gpu(v)) as.vector(v) else adopt(v, S@x)
+  zero <- suppressWarnings(apply_to(0, if (length(v)) v else 1))
+  if (!isTRUE(all(zero == 0))) {
+    dense <- as_operand(gpu_dense(S))
+    dimnames(dense) <- NULL
+    # numbers that run on over the columns
+    out <- if (length(v) == 1L) apply_to(dense, v) else apply_to(dense, `dim<-`(recycle(v, n), S@Dim))
+    return(with_dimnames(out, names))
+  }
+  x <- as_operand(stored(S, call))
+  m <- max(length(v), 1L)
+  at <- if (length(v) == 1L) NULL else if (m == S@Dim[1L]) S@i + 1L else
+    element_keys(S@i, columns_of(S), S@Dim) %% m + 1
+  with_stored(S, apply_to(x, if (is.null(at)) v else v[strip(at)]), names)
+}
+
+operate_on_pair <- function(operator, f, A, B, call) {
+  if (!identical(A@Dim, B@Dim)) stop_as_base("non-conformable arrays", call)
+  as_operand <- if (operator %in% SPARSE_ARITHMETIC) as_doubles else identity
+  names <- if (all(vapply(A@Dimnames, is.null, NA))) B@Dimnames else A@Dimnames
+  if (!operator %in% SPARSE_PAIRED) {
+    a <- as_operand(gpu_dense(A))
+    b <- as_operand(gpu_dense(B))
+    dimnames(a) <- dimnames(b) <- NULL
+    return(with_dimnames(f(a, b), names))
+  }
+  a <- as_operand(stored(A, call))
+  b <- as_operand(stored(B, call))
+  if (same_structure(A, B)) return(with_stored(A, f(a, b), names))
+  both <- if (operator %in% c("*", "&")) common_structure(A, B, a, b) else joint_structure(A, B, a, b)
+  new_sparse(both$p, both$i, f(both$a, both$b), A@Dim, names)
+}
+
+# The elements of two matrices in one order by columns: their places among those of A, then of B, from 1; and whether
+# one is in the same place as the next.
+merged_order <- function(A, B) {
+  columns <- join(list(columns_of(A), columns_of(B)))
+  rows <- join(list(strip(A@i), strip(B@i)))
+  key <- element_keys(rows, columns, A@Dim)
+  order <- order(key)
+  key <- key[order]
+  n <- length(key)
+  list(order = order, columns = columns, rows = rows,
+    again = if (n > 1L) strip(key[-1L] == key[-n]) else gpu_full(FALSE, 0L, device = gpu_device(A)))
+}
+
+# Elements stored in both.
+common_structure <- function(A, B, a, b) {
+  merged <- merged_order(A, B)
+  at <- which(merged$again)
+  first <- merged$order[at]
+  second <- merged$order[at + 1L] - length(a)
+  list(p = offsets_of(merged$columns[first], A@Dim[2L]), i = A@i[first], a = a[first], b = b[second])
+}
+
+# Elements stored in one or both: 0 stands for those of the other.
+joint_structure <- function(A, B, a, b) {
+  merged <- merged_order(A, B)
+  begins <- if (length(merged$order)) join(list(TRUE, !merged$again)) else merged$again
+  slot <- cumsum(as_int32(begins))
+  first <- merged$order[which(begins)]
+  spread <- function(x, mine) {
+    out <- gpu_full(if (is.logical(x)) FALSE else 0, length(first), dtype = gpu_dtype(x), device = gpu_device(x))
+    # each matrix's own elements are in order
+    if (length(x)) out[slot[which(mine)]] <- x
+    out
+  }
+  of_a <- merged$order <= length(a)
+  list(p = offsets_of(merged$columns[first], A@Dim[2L]), i = merged$rows[first], a = spread(a, of_a),
+    b = spread(b, !of_a))
+}
+as_int32 <- function(x) gpu_cast(x, "int32")
+
+# ---- functions of one argument -------------------------------------------------------------------------
+
+#' @rdname sparse-operators
+#' @export
+Math.gpu_sparse <- function(x, ...) {
+  f <- get(.Generic, baseenv())
+  if (startsWith(.Generic, "cum")) {
+    dense <- gpu_dense(x)
+    return(f(strip(if (is.logical(dense)) dense else dense), ...))
+  }
+  zero <- suppressWarnings(f(0, ...))
+  if (length(zero) == 1L && !is.na(zero) && zero == 0) return(with_stored(x, f(stored_numbers(x), ...)))
+  f(as_doubles(gpu_dense(x)), ...)
+}
+
+sparse_test <- function(f) {
+  force(f)
+  function(x) with_stored(x, f(stored(x)))
+}
+#' @export
+is.na.gpu_sparse <- sparse_test(function(x) is.na(x))
+#' @export
+is.nan.gpu_sparse <- sparse_test(function(x) is.nan(x))
+#' @export
+is.infinite.gpu_sparse <- sparse_test(function(x) is.infinite(x))
+#' @export
+is.finite.gpu_sparse <- function(x) is.finite(gpu_dense(x))
+#' @export
+anyNA.gpu_sparse <- function(x, recursive = FALSE) anyNA(stored(x))

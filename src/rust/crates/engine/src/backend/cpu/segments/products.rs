@@ -1,0 +1,291 @@
+//! Products of a sparse matrix and a dense one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::gather::elements;
+use super::path::{path, Offset, Piece};
+use super::{by_types, is_na, kept, missing, Real};
+use crate::backend::segments::Sparse;
+use crate::memory::buffer::{Buffer, View};
+use crate::memory::fallible;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+
+/// Columns that are added up together, in registers.
+const TOGETHER: usize = 32;
+/// Elements of a line of memory.
+const LINE: usize = 8;
+/// Elements by which rows are asked for ahead.
+const AHEAD: usize = 4;
+
+/// Element `[s, j]` is the sum over the elements of segment s of value times `b[position, j]`; b is stored row by row,
+/// the result column by column.
+pub fn products(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<()> {
+    by_types!(a.segments, b.dtype, run(a, b, columns, out))
+}
+
+/// The operands of one call.
+struct Job<'a, T> {
+    at: &'a [i32],
+    values: Option<&'a [T]>,
+    b: &'a [T],
+    columns: usize,
+}
+
+fn run<I: Offset, T: Real>(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<()> {
+    let path = path::<I>(&a.segments)?;
+    let (count, pieces) = (path.count(), path.pieces());
+    let job = Job::<T> { at: elements(a.positions), values: a.values.map(elements), b: elements(b), columns };
+    // of each piece the sums of the segment that ends first, and of the one that does not end
+    let mut ends = fallible::filled(0f64, fallible::product([pieces, 2, columns])?)?;
+    let (ends_of, out) = (Shared(ends.as_mut_ptr().cast::<u8>()), Shared(out.address as *mut u8));
+    let wide = is_wide();
+    path.each(|k, piece| {
+        // SAFETY: a piece has its ends to itself, and the column of the result the places of the piece's segments.
+        let own = unsafe { std::slice::from_raw_parts_mut(ends_of.at(k * 2 * columns * 8).cast::<f64>(), 2 * columns) };
+        let (first, rest) = own.split_at_mut(columns);
+        let into =
+            |segment: usize, column: usize| unsafe { out.at((segment + column * count) * size_of::<T>()).cast::<T>() };
+        let parts = Parts { offsets: path.offsets, piece: &piece, rest: path.rest(&piece) };
+        let mut from = 0;
+        while from < columns {
+            from += match columns - from {
+                left if left >= TOGETHER && wide => widely(&job, &parts, from, &into, first, rest),
+                left if left >= TOGETHER => together::<I, T, TOGETHER>(&job, &parts, from, &into, first, rest),
+                left if left >= 8 => together::<I, T, 8>(&job, &parts, from, &into, first, rest),
+                left if left >= 4 => together::<I, T, 4>(&job, &parts, from, &into, first, rest),
+                _ if columns == 1 => alone(&job, &parts, &into, first, rest),
+                _ => together::<I, T, 1>(&job, &parts, from, &into, first, rest),
+            };
+        }
+    })?;
+    let mut open = fallible::filled(0f64, columns)?;
+    for (k, own) in ends.chunks_exact(2 * columns).enumerate() {
+        let (segments, (first, rest)) = (path.piece(k).segments, own.split_at(columns));
+        for (j, open) in open.iter_mut().enumerate() {
+            if segments.is_empty() {
+                *open = kept(*open + rest[j], *open, rest[j]);
+                continue;
+            }
+            let sum = kept(*open + first[j], *open, first[j]);
+            // SAFETY: the place of the first segment that ends in this piece; all tasks are done.
+            unsafe { *out.at((segments.start + j * count) * size_of::<T>()).cast::<T>() = T::of(sum) };
+            *open = rest[j];
+        }
+    }
+    Ok(())
+}
+
+/// The parts of segments that a piece has.
+struct Parts<'a, I> {
+    offsets: &'a [I],
+    piece: &'a Piece,
+    rest: Range<usize>,
+}
+
+impl<I: Offset> Parts<'_, I> {
+    /// Calls with each segment that ends in the piece, from which element to which; then with the rest, as None.
+    #[inline(always)]
+    fn each(&self, mut body: impl FnMut(Option<usize>, usize, usize)) {
+        let mut from = self.piece.elements.start;
+        for segment in self.piece.segments.clone() {
+            let to = self.offsets[segment + 1].at();
+            body(Some(segment), from, to);
+            from = to;
+        }
+        body(None, self.rest.start, self.rest.end);
+    }
+}
+
+/// One column. Returns how many columns that are.
+fn alone<I: Offset, T: Real>(
+    job: &Job<'_, T>,
+    parts: &Parts<'_, I>,
+    into: &impl Fn(usize, usize) -> *mut T,
+    first: &mut [f64],
+    rest: &mut [f64],
+) -> usize {
+    let start = parts.piece.segments.start;
+    match job.values {
+        Some(values) => parts.each(|segment, from, to| {
+            let sum = dot(job, from, to, |e| values[e].wide());
+            put(segment, start, sum, into, &mut first[0], &mut rest[0], 0);
+        }),
+        None => parts.each(|segment, from, to| {
+            let sum = dot(job, from, to, |_| 1.0);
+            put(segment, start, sum, into, &mut first[0], &mut rest[0], 0);
+        }),
+    }
+    1
+}
+
+/// Where the sum of a part belongs.
+#[inline(always)]
+fn put<T: Real>(
+    segment: Option<usize>,
+    start: usize,
+    sum: f64,
+    into: &impl Fn(usize, usize) -> *mut T,
+    first: &mut f64,
+    rest: &mut f64,
+    column: usize,
+) {
+    match segment {
+        None => *rest = sum,
+        Some(segment) if segment == start => *first = sum,
+        // SAFETY: `into` gives places that this piece alone writes.
+        Some(segment) => unsafe { *into(segment, column) = T::of(sum) },
+    }
+}
+
+/// A part's sum, by four sums that the elements take in turn.
+#[inline(always)]
+fn dot<T: Real>(job: &Job<'_, T>, from: usize, to: usize, value: impl Fn(usize) -> f64) -> f64 {
+    let at = &job.at[from..to];
+    let term = |k: usize| value(from + k) * picked(job.b, at[k]);
+    let mut sums = [0f64; 4];
+    let whole = if at.len() < 8 { 0 } else { at.len() & !3 };
+    for k in (0..whole).step_by(4) {
+        for (l, sum) in sums.iter_mut().enumerate() {
+            *sum += term(k + l);
+        }
+    }
+    let rest = (whole..at.len()).fold(0.0, |sum, k| sum + term(k));
+    let sum = (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest;
+    if sum.is_nan() {
+        missing((0..at.len()).any(|k| is_na(value(from + k)) || is_na(picked(job.b, at[k]))))
+    } else {
+        sum
+    }
+}
+
+#[inline(always)]
+fn picked<T: Real>(b: &[T], at: i32) -> f64 {
+    // a negative position is a very large one
+    b.get(at as usize).copied().unwrap_or(T::MISSING).wide()
+}
+
+/// `N` columns from one on. Returns how many columns that are.
+#[inline(always)]
+fn together<I: Offset, T: Real, const N: usize>(
+    job: &Job<'_, T>,
+    parts: &Parts<'_, I>,
+    column: usize,
+    into: &impl Fn(usize, usize) -> *mut T,
+    first: &mut [f64],
+    rest: &mut [f64],
+) -> usize {
+    let (segments, mut from) = (&parts.piece.segments, parts.piece.elements.start);
+    let mut next = |to: usize| {
+        let sums = row_sums::<T, N>(job, from, to, column);
+        from = to;
+        sums
+    };
+    if !segments.is_empty() {
+        first[column..column + N].copy_from_slice(&next(parts.offsets[segments.start + 1].at()));
+    }
+    // so many that each column gets a line of memory at a time
+    let mut tile = [[0f64; N]; LINE];
+    for start in (segments.start + 1..segments.end).step_by(LINE) {
+        let count = LINE.min(segments.end - start);
+        for (k, sums) in tile[..count].iter_mut().enumerate() {
+            *sums = next(parts.offsets[start + k + 1].at());
+        }
+        for l in 0..N {
+            for (k, sums) in tile[..count].iter().enumerate() {
+                // SAFETY: a place that this piece alone writes.
+                unsafe { *into(start + k, column + l) = T::of(sums[l]) };
+            }
+        }
+    }
+    rest[column..column + N].copy_from_slice(&next(parts.rest.end));
+    N
+}
+
+/// The sums of a part, in `N` columns.
+#[inline(always)]
+fn row_sums<T: Real, const N: usize>(job: &Job<'_, T>, from: usize, to: usize, column: usize) -> [f64; N] {
+    let mut sums = [0f64; N];
+    for e in from..to {
+        if let Some(&soon) = job.at.get(e + AHEAD) {
+            let row = (soon as usize).wrapping_mul(job.columns).wrapping_add(column);
+            (0..N).step_by(64 / size_of::<T>()).for_each(|l| fetch(job.b, row.wrapping_add(l)));
+        }
+        let (at, value) = (job.at[e], job.values.map_or(1.0, |values| values[e].wide()));
+        let row = (at as usize).wrapping_mul(job.columns).wrapping_add(column);
+        match job.b.get(row..row.wrapping_add(N)) {
+            Some(row) if at >= 0 => {
+                for l in 0..N {
+                    sums[l] += value * row[l].wide();
+                }
+            }
+            _ => sums = [T::MISSING.wide(); N],
+        }
+    }
+    if sums.iter().any(|sum| sum.is_nan()) {
+        mark_missing(job, from, to, column, &mut sums);
+    }
+    sums
+}
+
+/// Asks for an element that is needed soon.
+#[inline(always)]
+fn fetch<T>(x: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: any address may be asked for.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(x.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (x, at);
+}
+
+/// As `together`, of `TOGETHER` columns, where the processor has wide registers: the same operations, and so the same
+/// bits.
+fn widely<I: Offset, T: Real>(
+    job: &Job<'_, T>,
+    parts: &Parts<'_, I>,
+    column: usize,
+    into: &impl Fn(usize, usize) -> *mut T,
+    first: &mut [f64],
+    rest: &mut [f64],
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn compiled<I: Offset, T: Real>(
+        job: &Job<'_, T>,
+        parts: &Parts<'_, I>,
+        column: usize,
+        into: &impl Fn(usize, usize) -> *mut T,
+        first: &mut [f64],
+        rest: &mut [f64],
+    ) -> usize {
+        together::<I, T, TOGETHER>(job, parts, column, into, first, rest)
+    }
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller has asked the processor.
+    return unsafe { compiled(job, parts, column, into, first, rest) };
+    #[cfg(not(target_arch = "x86_64"))]
+    together::<I, T, TOGETHER>(job, parts, column, into, first, rest)
+}
+
+fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Of sums that are NaN, which are NA.
+#[cold]
+fn mark_missing<T: Real>(job: &Job<'_, T>, from: usize, to: usize, column: usize, sums: &mut [f64]) {
+    for (j, sum) in sums.iter_mut().enumerate().filter(|(_, sum)| sum.is_nan()) {
+        *sum = missing((from..to).any(|e| {
+            let row = usize::try_from(job.at[e]).ok();
+            let b = row.and_then(|row| job.b.get(row * job.columns + column + j).copied()).unwrap_or(T::MISSING);
+            is_na(b.wide()) || job.values.is_some_and(|values| is_na(values[e].wide()))
+        }));
+    }
+}

@@ -1,0 +1,268 @@
+//! Operations on segments compared with the cpu device, as `differential` does for the rest, and their kernels compiled.
+
+use std::sync::Mutex;
+
+use super::compile;
+use super::compile::nvrtc::Target;
+use super::context::core::lock;
+use super::differential::{devices, Random};
+use super::driver::library::{self, SearchPaths};
+use super::ops::segments::sources;
+use crate::array::segments::{self, Matrix};
+use crate::array::transfer::Host;
+use crate::array::{host_bytes, Array};
+use crate::memory::buffer::Device;
+use crate::testing::turn::in_turn;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
+use verdigris_ops::reduction::Reduction;
+use verdigris_ops::scalar::NA_F64;
+
+/// A sparse matrix by segments, on the host.
+struct Sample {
+    offsets: Vec<i32>,
+    at: Vec<i32>,
+    x: Vec<f64>,
+    extent: usize,
+}
+
+impl Sample {
+    fn new(random: &mut Random, lengths: &[usize], extent: usize) -> Sample {
+        let mut sample = Sample { offsets: vec![0], at: Vec::new(), x: Vec::new(), extent };
+        for &length in lengths {
+            let mut from = 0;
+            for k in 0..length {
+                from += random.below((extent - from - (length - k - 1)).min(4) as u64) as usize;
+                sample.at.push(from as i32);
+                // whole numbers, whose sums are exact in any order; now and then something missing
+                sample.x.push(match random.below(400) {
+                    0 => NA_F64,
+                    1 => f64::NAN,
+                    2 => f64::INFINITY,
+                    _ => random.below(9) as f64 - 4.0,
+                });
+                from += 1;
+            }
+            sample.offsets.push(sample.at.len() as i32);
+        }
+        sample
+    }
+
+    fn count(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn arrays(&self, device: Device, wide: bool, dtype: DType) -> [Array; 3] {
+        let offsets = if wide { DType::Int64 } else { DType::Int32 };
+        [
+            upload(Host::Integer(&self.offsets), DType::Int32, device).cast(offsets, None).unwrap(),
+            upload(Host::Integer(&self.at), DType::Int32, device),
+            upload(Host::Double(&self.x), dtype, device),
+        ]
+    }
+}
+
+fn upload(x: Host<'_>, dtype: DType, device: Device) -> Array {
+    Array::upload(x, Some(dtype), device, None).unwrap()
+}
+
+fn samples() -> Vec<Sample> {
+    let mut random = Random(31);
+    let mut lengths: Vec<Vec<usize>> = vec![
+        vec![0],
+        vec![0; 3000],
+        vec![1],
+        vec![0, 0, 5, 0, 1, 2, 0],
+        vec![20_000],
+        vec![0, 9_000, 1, 0, 4_000, 3],
+        vec![1023, 1, 1022, 2, 0],
+        vec![63, 1, 62, 2, 0, 64, 65],
+    ];
+    lengths.push((0..700).map(|_| random.below(12) as usize).collect());
+    let extent = |lengths: &[usize]| lengths.iter().max().copied().unwrap_or(0) + 9;
+    lengths.iter().map(|lengths| Sample::new(&mut random, lengths, extent(lengths))).collect()
+}
+
+/// What both devices give, with every NaN that is not NA as one.
+fn same(what: &str, run: impl Fn(Device) -> Result<Vec<Array>>) {
+    let bytes = |device| -> Vec<Vec<u8>> {
+        let results = run(device).unwrap_or_else(|error| panic!("{what}: {error}"));
+        results.iter().map(plain_bytes).collect()
+    };
+    let (cpu, cuda) = devices();
+    let [wanted, found] = [cpu.device(), cuda.device()].map(bytes);
+    for (k, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+        assert!(wanted == found, "{what}: result {k} differs");
+    }
+    assert!(found == bytes(cuda.device()), "{what}: other bits in another run");
+}
+
+fn plain_bytes(x: &Array) -> Vec<u8> {
+    let bytes = host_bytes(&x.contiguous().unwrap()).unwrap();
+    let nan = |x: f64| if x.is_nan() && x.to_bits() as u32 != 1954 { f64::NAN } else { x };
+    match x.dtype() {
+        DType::Float64 => {
+            let values = bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().unwrap()));
+            values
+                .flat_map(|x| (if x.is_nan() && x.to_bits() as u32 == 1954 { NA_F64 } else { nan(x) }).to_ne_bytes())
+                .collect()
+        }
+        DType::Float32 => {
+            let values = bytes.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().unwrap()));
+            values.flat_map(|x| (if x.is_nan() { f32::NAN } else { x }).to_ne_bytes()).collect()
+        }
+        _ => bytes,
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn products_of_segments_are_the_cpus() {
+    for (k, sample) in samples().iter().enumerate() {
+        for (c, columns) in [1, 2, 5, 64, 70].into_iter().enumerate() {
+            let b: Vec<f64> = (0..sample.extent * columns)
+                .map(|k| if k % 977 == 5 { NA_F64 } else { (k % 13) as f64 - 6.0 })
+                .collect();
+            for (d, dtype) in [DType::Float64, DType::Float32].into_iter().enumerate() {
+                if !in_turn(k + c + d, 4) {
+                    continue;
+                }
+                let (wide, weighted) = ((k + c) % 2 == 0, (k + d) % 3 > 0);
+                same(&format!("{k}: {columns} columns of {dtype}, {wide}, {weighted}"), |device| {
+                    let [p, i, x] = sample.arrays(device, wide, dtype);
+                    let values = weighted.then_some(&x);
+                    let a = Matrix { offsets: &p, positions: &i, values, extent: sample.extent };
+                    segments::products(&a, &upload(Host::Double(&b), dtype, device), columns).map(|out| vec![out])
+                });
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn reductions_of_segments_are_the_cpus() {
+    let reductions = [Reduction::Sum, Reduction::Mean, Reduction::Min, Reduction::Max, Reduction::Any, Reduction::All];
+    for (k, sample) in samples().iter().enumerate() {
+        for (r, reduction) in reductions.into_iter().enumerate() {
+            for (d, dtype) in [DType::Float64, DType::Float32, DType::Int32].into_iter().enumerate() {
+                if in_turn(k + r + d, 4) {
+                    same(&format!("{k}: {} of {dtype}", reduction.name()), |device| {
+                        let [p, _, x] = sample.arrays(device, (k + r) % 2 == 0, DType::Float64);
+                        let x = if dtype == DType::Int32 {
+                            sample.arrays(device, false, dtype)[1].clone()
+                        } else {
+                            x.cast(dtype, None)?
+                        };
+                        segments::reduce(&p, &x, reduction, d == 1).map(|out| vec![out])
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn structures_are_the_cpus() {
+    for (k, sample) in samples().iter().enumerate() {
+        same(&format!("structure {k}"), |device| {
+            let [p, i, _] = sample.arrays(device, k % 2 == 0, DType::Float64);
+            let turned = segments::transpose(&p, &i, sample.extent)?;
+            Ok(vec![turned.offsets, turned.positions, turned.values, segments::expand(&p, i.len())?])
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn sparse_products_are_the_cpus() {
+    let mut random = Random(32);
+    for (k, (rows, inner, columns, most)) in
+        [(9, 7, 5, 4), (1, 1, 1, 2), (300, 40, 200, 30), (2000, 500, 70, 3), (5, 3, 0, 2)].into_iter().enumerate()
+    {
+        let mut sample = |n, extent: usize| {
+            let lengths: Vec<usize> = (0..n).map(|_| random.below(most.min(extent as u64 + 1)) as usize).collect();
+            Sample::new(&mut random, &lengths, extent)
+        };
+        let (a, b) = (sample(inner, rows), sample(columns, inner));
+        same(&format!("product {rows} x {inner} x {columns}"), |device| {
+            let [pa, ia, xa] = a.arrays(device, k % 2 == 0, DType::Float64);
+            let [pb, ib, xb] = b.arrays(device, false, DType::Float64);
+            let left = Matrix { offsets: &pa, positions: &ia, values: (k != 3).then_some(&xa), extent: rows };
+            let right = Matrix { offsets: &pb, positions: &ib, values: (k < 3).then_some(&xb), extent: inner };
+            segments::multiply(&left, &right).map(|made| vec![made.offsets, made.positions, made.values])
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn products_at_elements_are_the_cpus() {
+    for (k, sample) in samples().iter().enumerate().filter(|(_, sample)| sample.extent < 2000) {
+        for inner in [1, 5, 40] {
+            let number = |k: usize| if k % 997 == 5 { NA_F64 } else { (k % 11) as f64 - 5.0 };
+            let a: Vec<f64> = (0..sample.extent * inner).map(number).collect();
+            let b: Vec<f64> = (0..sample.count() * inner).map(number).collect();
+            let dtype = if k % 2 == 0 { DType::Float64 } else { DType::Float32 };
+            same(&format!("sampled {k}, {inner}"), |device| {
+                let [p, i, _] = sample.arrays(device, k % 3 == 0, dtype);
+                let [a, b] = [&a, &b].map(|x| upload(Host::Double(x), dtype, device));
+                segments::sampled(&p, &i, &a, &b, inner).map(|out| vec![out])
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn triangles_are_solved_as_on_the_cpu() {
+    let mut random = Random(33);
+    for (k, (n, columns)) in [(1, 1), (40, 1), (300, 3)].into_iter().enumerate() {
+        for (upper, unit) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut sample = Sample { offsets: vec![0], at: Vec::new(), x: Vec::new(), extent: n };
+            for j in 0..n {
+                for i in (0..n).filter(|&i| i == j || random.below(200) == 0).collect::<Vec<_>>() {
+                    sample.at.push(i as i32);
+                    // so that solutions are whole numbers
+                    sample.x.push(if i == j { [1.0, -1.0][j % 2] } else { 1.0 });
+                }
+                sample.offsets.push(sample.at.len() as i32);
+            }
+            let b: Vec<f64> = (0..n * columns).map(|k| if k % 13 == 0 { 1.0 } else { 0.0 }).collect();
+            same(&format!("triangle of {n}, {columns}, {upper}, {unit}"), |device| {
+                let [p, i, x] = sample.arrays(device, k % 2 == 0, DType::Float64);
+                let a = Matrix { offsets: &p, positions: &i, values: Some(&x), extent: n };
+                segments::solve(&a, &upload(Host::Double(&b), DType::Float64, device), columns, upper, unit)
+                    .map(|out| vec![out])
+            });
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs NVRTC: VERDIGRIS_NVRTC is the path of libnvrtc"]
+fn kernels_of_segments_compile_for_every_generation() {
+    let nvrtc = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
+    library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
+    let older = [75, 80, 86, 89].into_iter().enumerate().filter(|&(k, _)| in_turn(k, 4)).map(|(_, arch)| arch);
+    let kernels = sources();
+    // one generation sees them all, the others those of one type of offsets and values
+    let seen = |arch, name: &str| arch == 90 || name.contains("int32") && !name.contains("F32");
+    let jobs: Vec<_> = older
+        .chain([90])
+        .flat_map(|arch| kernels.iter().filter(move |(name, _)| seen(arch, name)).map(move |job| (arch, job)))
+        .collect();
+    let failed = Mutex::new(Vec::new());
+    parallel(jobs.len(), 1, |from, to| {
+        for (arch, (name, source)) in &jobs[from..to] {
+            if let Err(error) = compile::compile(source, Target::Cubin(*arch)) {
+                let log = error.detail.clone().unwrap_or_default();
+                lock(&failed).push(format!("{name} for sm_{arch}: {error}\n{log}"));
+            }
+        }
+    })
+    .unwrap();
+    assert_eq!(lock(&failed).join("\n"), "");
+}

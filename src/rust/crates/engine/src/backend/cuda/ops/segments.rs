@@ -1,0 +1,328 @@
+//! Operations on segments, of which sparse matrices are made; the kernels are in `kernels/segments.cuh` and
+//! `segments_dense.cuh`. None is prebuilt: NVRTC compiles them at their first use.
+//!
+//! A library's products, such as cuSPARSE's, would be tried first in `products`, by functions of its own as
+//! `ops/fourier.rs` has cuFFT's.
+
+use std::sync::Arc;
+
+use super::sort;
+use crate::backend::cuda::compile::Module;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::kernel::{blocks, Args};
+use crate::backend::position_dtype;
+use crate::backend::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
+use crate::memory::buffer::{Buffer, View};
+use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::error::Result;
+use verdigris_ops::reduction::Reduction;
+
+/// Threads of a block, and ends and elements that each takes of a tile.
+const THREADS: usize = 128;
+const ITEMS: usize = 8;
+const TILE: usize = THREADS * ITEMS;
+/// Ends and elements of a team's part at least, and parts at most, of which each leaves two rows.
+const PART: usize = 64;
+const PARTS: usize = 1 << 16;
+/// Bytes of an accumulator, at most.
+const ACCUMULATOR: usize = 64;
+
+const KERNEL: &str = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
+
+fn head(file: &str, offsets: DType) -> String {
+    let starts = "starts(const I* offsets, i64 segments, i64 len, i64 each, i64 parts, i64* starts)";
+    format!(
+        "#define THREADS {THREADS}\n#define ITEMS {ITEMS}\n#include \"{file}\"\ntypedef {} I;\n\
+         {KERNEL} {starts} {{ segment_starts<I>(offsets, segments, len, each, parts, starts); }}\n",
+        offsets.c_type()
+    )
+}
+
+/// The kernels of tiles and of what is open behind them, for an accumulator and the elements that it takes.
+fn tiles(accumulator: &str, job: &str, parameters: &str, made: &str) -> String {
+    format!(
+        "typedef {accumulator} A;\ntypedef {job} Job;\n\
+         {KERNEL} tiles({parameters}, const I* offsets, i64 segments, i64 len, const i64* starts, u32 na_rm, A::value* out, A* heads, A* opens) {{\n  \
+           const Job job = {made};\n  \
+           segment_tile<A, Job, I>(job, offsets, segments, len, starts, na_rm != 0, out, heads, opens);\n}}\n\
+         {KERNEL} ends(const A* heads, const A* opens, const i64* starts, i64 tiles, A::value* out) {{ segment_finish<A>(heads, opens, starts, tiles, out); }}\n\
+         static_assert(sizeof(A) <= {ACCUMULATOR}, \"the size that backend/cuda/ops/segments.rs allocates for\");\n"
+    )
+}
+
+/// Products with one column.
+pub(crate) fn vector_source(offsets: DType, class: Class, weighted: bool) -> String {
+    let t = class.c_type();
+    let parameters = format!("const i32* at, const {t}* x, const {t}* b, i64 extent");
+    head("segments.cuh", offsets)
+        + &tiles(&format!("Products<{t}>"), &format!("Picked<{t}, {weighted}>"), &parameters, "{at, x, b, extent}")
+}
+
+/// Products with several columns, so many of which a lane has.
+pub(crate) fn rows_source(offsets: DType, class: Class, weighted: bool, width: usize) -> String {
+    let t = class.c_type();
+    head("segments_dense.cuh", offsets)
+        + &format!(
+            "typedef Picked<{t}, {weighted}> Job;\n\
+             {KERNEL} rows(const i32* at, const {t}* x, const {t}* b, i64 extent, const I* offsets, i64 segments, i64 len, i64 columns, u32 lanes, i64 each, i64 parts, const i64* starts, {t}* out, {t}* heads, {t}* opens) {{\n  \
+               const Job job = {{at, x, b, extent}};\n  \
+               segment_rows<{t}, {width}, {weighted}, I>(job, offsets, segments, len, columns, lanes, each, parts, starts, out, heads, opens);\n}}\n\
+             {KERNEL} ends(const {t}* heads, const {t}* opens, const i64* starts, i64 parts, i64 columns, {t}* out) {{ segment_rows_finish<{t}>(heads, opens, starts, parts, columns, out); }}\n"
+        )
+}
+
+pub(crate) fn reduce_source(offsets: DType, reduction: Reduction, class: Class) -> String {
+    let t = class.c_type();
+    let accumulator = format!("{}<{t}>", reduction.accumulator());
+    head("segments.cuh", offsets) + &tiles(&accumulator, &format!("Plain<{t}>"), &format!("const {t}* x"), "{x}")
+}
+
+pub(crate) fn structure_source(offsets: DType, order: DType) -> String {
+    let o = order.c_type();
+    head("segments.cuh", offsets)
+        + &format!(
+            "{KERNEL} expand(const I* offsets, i64 segments, i64 len, i32* out) {{ segment_expand<I>(offsets, segments, len, out); }}\n\
+             {KERNEL} bounds(const i32* sorted, i64 len, i64 extent, I* out) {{ segment_bounds<I>(sorted, len, extent, out); }}\n\
+             {KERNEL} pick(const i32* from, const {o}* order, i64 len, i32* out) {{ segment_pick<{o}>(from, order, len, out); }}\n"
+        )
+}
+
+pub(crate) fn sampled_source(class: Class) -> String {
+    let t = class.c_type();
+    head("segments_dense.cuh", DType::Int32)
+        + &format!(
+            "{KERNEL} sampled(const i32* at, const i32* segment, i64 len, const {t}* rows, i64 extent, const {t}* others, i64 inner, {t}* out) {{\n  \
+               segment_sampled<{t}>(at, segment, len, rows, extent, others, inner, out);\n}}\n"
+        )
+}
+
+pub(crate) fn solve_source(offsets: DType, order: DType, class: Class) -> String {
+    let (o, t) = (order.c_type(), class.c_type());
+    head("segments_solve.cuh", offsets)
+        + &format!(
+            "extern \"C\" __global__ void __launch_bounds__(WARP) solve(const I* offsets, const i32* at, const {o}* order, const {t}* x, i64 n, i64 columns, u32 upper, u32 unit, const {t}* b, {t}* out, u32* done, u64* ticket) {{\n  \
+               segment_solve<{t}, I, {o}>(offsets, at, order, x, n, columns, upper != 0, unit != 0, b, out, done, ticket);\n}}\n"
+        )
+}
+
+/// Every source, with its name.
+#[cfg(test)]
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for offsets in [DType::Int32, DType::Int64] {
+        for class in [Class::F32, Class::F64] {
+            for weighted in [false, true] {
+                out.push((format!("segments {offsets} {class:?} {weighted}"), vector_source(offsets, class, weighted)));
+                for width in [1, 2, 4].into_iter().filter(|width| width * class.size() <= 16) {
+                    let name = format!("rows of segments {offsets} {class:?} {weighted} {width}");
+                    out.push((name, rows_source(offsets, class, weighted, width)));
+                }
+            }
+        }
+        for reduction in Reduction::ALL.into_iter().filter(|&reduction| takes(reduction)) {
+            for class in Class::ALL.into_iter().filter(|&class| reduction.serves(class)) {
+                let name = format!("{} of segments {offsets} {class:?}", reduction.name());
+                out.push((name, reduce_source(offsets, reduction, class)));
+            }
+        }
+        out.push((format!("structure {offsets}"), structure_source(offsets, offsets)));
+        for class in [Class::F32, Class::F64] {
+            out.push((format!("triangle {offsets} {class:?}"), solve_source(offsets, offsets, class)));
+        }
+    }
+    out.extend([Class::F32, Class::F64].map(|class| (format!("sampled {class:?}"), sampled_source(class))));
+    out
+}
+
+/// Whether a reduction does not ask where in a segment an element is.
+#[cfg(test)]
+fn takes(reduction: Reduction) -> bool {
+    !matches!(reduction, Reduction::WhichMax | Reduction::WhichMin)
+}
+
+/// The path of segments, in parts of `each` ends and elements.
+struct Path<'a> {
+    segments: &'a Segments<'a>,
+    each: usize,
+    parts: usize,
+    starts: Arc<Buffer>,
+}
+
+impl<'a> Path<'a> {
+    fn new(cuda: &Cuda, module: &Module, segments: &'a Segments<'a>, each: usize) -> Result<Path<'a>> {
+        let parts = (segments.count() + segments.len).div_ceil(each);
+        let path = Path { segments, each, parts, starts: cuda.allocate((parts + 1) * 8)? };
+        let mut args = Args::new();
+        path.push_segments(&mut args);
+        args.push(each as i64).push(parts as i64).push(path.starts.address);
+        let grid = [blocks(parts + 1, THREADS), 1, 1];
+        cuda.launch(&cuda.function(module, "starts")?, grid, [THREADS as u32, 1, 1], 0, &mut args)?;
+        Ok(path)
+    }
+
+    fn push_segments<'b>(&self, args: &'b mut Args) -> &'b mut Args {
+        push_segments(args, self.segments)
+    }
+
+    /// Launches `tiles`, whose first arguments are there, and merges what is open.
+    fn tiles(&self, cuda: &Cuda, module: &Module, args: &mut Args, na_rm: bool, out: &Arc<Buffer>) -> Result<()> {
+        let [heads, opens] = [(); 2].map(|()| cuda.allocate(self.parts * ACCUMULATOR));
+        let (heads, opens) = (heads?, opens?);
+        self.push_segments(args).push(self.starts.address).push(u32::from(na_rm));
+        args.push(out.address).push(heads.address).push(opens.address);
+        let threads = [THREADS as u32, 1, 1];
+        cuda.launch(&cuda.function(module, "tiles")?, [self.parts as u32, 1, 1], threads, 0, args)?;
+        let mut args = Args::new();
+        args.push(heads.address)
+            .push(opens.address)
+            .push(self.starts.address)
+            .push(self.parts as i64)
+            .push(out.address);
+        let grid = [blocks(self.parts, THREADS), 1, 1];
+        cuda.launch(&cuda.function(module, "ends")?, grid, threads, 0, &mut args)
+    }
+}
+
+fn push_segments<'b>(args: &'b mut Args, segments: &Segments<'_>) -> &'b mut Args {
+    args.push(segments.offsets.address()).push(segments.count() as i64).push(segments.len as i64)
+}
+
+fn push_sparse(args: &mut Args, a: &Sparse<'_>, b: &View) {
+    args.push(a.positions.address()).push(a.values.map_or(0, View::address)).push(b.address()).push(a.extent as i64);
+}
+
+/// The product with a dense matrix, by rows; of one column that is the same as by columns.
+pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<Order> {
+    let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
+    let offsets = segments.offsets.dtype;
+    if columns == 1 {
+        let key = format!("segments/{offsets}/{class:?}/{weighted}");
+        let module = cuda.module(&key, || vector_source(offsets, class, weighted))?;
+        let path = Path::new(cuda, &module, segments, TILE)?;
+        let mut args = Args::new();
+        push_sparse(&mut args, a, b);
+        path.tiles(cuda, &module, &mut args, false, out)?;
+        return Ok(Order::ByColumns);
+    }
+    // so many neighbours are one load
+    let size = b.dtype.size();
+    let fits = |width: usize| columns.is_multiple_of(width) && b.address().is_multiple_of((width * size) as u64);
+    let width = [4, 2].into_iter().find(|&width| width * size <= 16 && fits(width)).unwrap_or(1);
+    let lanes = columns.div_ceil(width).next_power_of_two().min(32);
+    let key = format!("segments/{offsets}/{class:?}/{weighted}/{width}");
+    let module = cuda.module(&key, || rows_source(offsets, class, weighted, width))?;
+    // bits depend on where parts end, and so on the matrix alone
+    let each = (segments.count() + segments.len).div_ceil(PARTS).next_power_of_two().max(PART);
+    let path = Path::new(cuda, &module, segments, each)?;
+    let [heads, opens] = [(); 2].map(|()| cuda.allocate(path.parts * columns * size));
+    let (heads, opens) = (heads?, opens?);
+    let mut args = Args::new();
+    push_sparse(&mut args, a, b);
+    path.push_segments(&mut args).push(columns as i64).push(lanes as u32).push(path.each as i64);
+    args.push(path.parts as i64).push(path.starts.address).push(out.address).push(heads.address).push(opens.address);
+    let threads = [THREADS as u32, 1, 1];
+    let grid = [blocks(path.parts, THREADS / lanes), columns.div_ceil(width * lanes) as u32, 1];
+    cuda.launch(&cuda.function(&module, "rows")?, grid, threads, 0, &mut args)?;
+    let mut args = Args::new();
+    args.push(heads.address).push(opens.address).push(path.starts.address).push(path.parts as i64);
+    args.push(columns as i64).push(out.address);
+    let grid = [blocks(path.parts, THREADS / 32), 1, 1];
+    cuda.launch(&cuda.function(&module, "ends")?, grid, threads, 0, &mut args)?;
+    Ok(Order::ByRows)
+}
+
+/// A value for each segment.
+pub fn reduce(
+    cuda: &Cuda,
+    segments: &Segments<'_>,
+    values: &View,
+    reduction: Reduction,
+    na_rm: bool,
+    out: &Arc<Buffer>,
+) -> Result<()> {
+    let (offsets, class) = (segments.offsets.dtype, values.dtype.class());
+    let key = format!("segments/{offsets}/{}/{class:?}", reduction.name());
+    let module = cuda.module(&key, || reduce_source(offsets, reduction, class))?;
+    let path = Path::new(cuda, &module, segments, TILE)?;
+    let mut args = Args::new();
+    args.push(values.address());
+    path.tiles(cuda, &module, &mut args, na_rm, out)
+}
+
+fn structure(cuda: &Cuda, offsets: DType, order: DType) -> Result<Arc<Module>> {
+    cuda.module(&format!("segments/{offsets}/{order}/structure"), || structure_source(offsets, order))
+}
+
+/// The number of each element's segment.
+pub fn expand(cuda: &Cuda, segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()> {
+    let offsets = segments.offsets.dtype;
+    let module = structure(cuda, offsets, offsets)?;
+    let mut args = Args::new();
+    push_segments(&mut args, segments).push(out.address);
+    let grid = [blocks(segments.len, TILE), 1, 1];
+    cuda.launch(&cuda.function(&module, "expand")?, grid, [THREADS as u32, 1, 1], 0, &mut args)
+}
+
+/// By position: sorted by it, which keeps equal ones in their order.
+pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+    let (n, dtype) = (segments.len, segments.offsets.dtype);
+    let module = structure(cuda, dtype, position_dtype(n))?;
+    let (sorted, order) = sort::sort(cuda, positions, false, true)?;
+    let order = order.expect("positions were asked for");
+    let (offsets, out) = (cuda.allocate((extent + 1) * dtype.size())?, cuda.allocate(n * 4)?);
+    let threads = [THREADS as u32, 1, 1];
+    let launch = |name: &str, n: usize, args: &mut Args| -> Result<()> {
+        let kernel = cuda.function(&module, name)?;
+        let grid = n.div_ceil(THREADS).clamp(1, cuda.wave(&kernel, THREADS as u32, 0)? * 4);
+        cuda.launch(&kernel, [grid as u32, 1, 1], threads, 0, args)
+    };
+    let mut args = Args::new();
+    args.push(sorted.address()).push(n as i64).push(extent as i64).push(offsets.address);
+    launch("bounds", extent + 1, &mut args)?;
+    if n > 0 {
+        let segment = cuda.allocate(n * 4)?;
+        expand(cuda, segments, &segment)?;
+        let mut args = Args::new();
+        args.push(segment.address).push(order.address()).push(n as i64).push(out.address);
+        launch("pick", n, &mut args)?;
+    }
+    Ok(Turned {
+        offsets: View::contiguous(offsets, dtype, extent + 1),
+        positions: View::contiguous(out, DType::Int32, n),
+        order,
+    })
+}
+
+/// Products of rows at each element.
+pub fn sampled(cuda: &Cuda, job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> {
+    let (n, class) = (job.segments.len, job.by_position.dtype.class());
+    let segment = cuda.allocate(n * 4)?;
+    expand(cuda, &job.segments, &segment)?;
+    let kernel = cuda.kernel(&format!("segments/sampled/{class:?}"), || sampled_source(class), "sampled")?;
+    let wave = cuda.wave(&kernel, THREADS as u32, 0)?;
+    let grid = n.div_ceil(THREADS / 32).clamp(1, wave * 4);
+    let mut args = Args::new();
+    args.push(job.positions.address()).push(segment.address).push(n as i64).push(job.by_position.address());
+    args.push(job.extent as i64).push(job.by_segment.address()).push(job.inner as i64).push(out.address);
+    cuda.launch(&kernel, [grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+}
+
+/// A triangular system, by rows. A block is a warp.
+pub fn solve(cuda: &Cuda, job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
+    let (a, class, n) = (&job.matrix, job.b.dtype.class(), job.matrix.extent);
+    let rows = transpose(cuda, &a.segments, a.positions, n)?;
+    let (offsets, order) = (rows.offsets.dtype, rows.order.dtype);
+    let key = format!("segments/{offsets}/{order}/{class:?}/solve");
+    let kernel = cuda.kernel(&key, || solve_source(offsets, order, class), "solve")?;
+    // words of what is solved, and behind them the ticket
+    let flags = (n * job.columns * 4).next_multiple_of(8);
+    let done = cuda.allocate(flags + 8)?;
+    cuda.fill(done.address, 0, done.bytes)?;
+    let grid = (n * job.columns).clamp(1, cuda.wave(&kernel, 32, 0)?);
+    let mut args = Args::new();
+    args.push(rows.offsets.address()).push(rows.positions.address()).push(rows.order.address());
+    args.push(a.values.map_or(0, View::address)).push(n as i64).push(job.columns as i64);
+    args.push(u32::from(job.upper)).push(u32::from(job.unit)).push(job.b.address()).push(out.address);
+    args.push(done.address).push(done.address + flags as u64);
+    cuda.launch(&kernel, [grid as u32, 1, 1], [32, 1, 1], 0, &mut args)
+}

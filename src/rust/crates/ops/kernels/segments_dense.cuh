@@ -1,0 +1,146 @@
+// Products of sparse matrices and dense ones of several columns, and products of dense rows at a sparse matrix's
+// elements. Dense matrices are stored row by row: a team of lanes reads a row's neighbours.
+#pragma once
+#include "segments.cuh"
+
+template <class T, int V> struct Row { T x[V]; };
+
+VG_FN f64 add_term(f64 sum, f64 a, f64 b) { return fma(a, b, sum); }
+VG_FN f32 add_term(f32 sum, f32 a, f32 b) { return fmaf(a, b, sum); }
+
+// Elements from .. to of a segment, in V columns.
+template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T, WEIGHTED>& job, i64 columns,
+    i64 column, i64 from, i64 to) {
+  const int ahead = 4;
+  Row<T, V> sums;
+#pragma unroll
+  for (int v = 0; v < V; v++) sums.x[v] = 0;
+  for (i64 e = from; e < to; e += ahead) {
+    i32 at[ahead];
+    T x[ahead];
+    Row<T, V> y[ahead];
+#pragma unroll
+    for (int l = 0; l < ahead; l++) {
+      const bool real = e + l < to;
+      at[l] = real ? job.at[e + l] : 0;
+      x[l] = !real ? (T)0 : WEIGHTED ? job.x[e + l] : (T)1;
+    }
+#pragma unroll
+    for (int l = 0; l < ahead; l++) {
+      const bool inside = (u32)at[l] < (u64)job.extent;
+      if (e + l < to) read_pack<V>(job.b + (inside ? at[l] : 0) * columns + column, y[l].x);
+#pragma unroll
+      for (int v = 0; v < V; v++)
+        if (e + l >= to) y[l].x[v] = 0; else if (!inside) y[l].x[v] = na_of((T)0);
+    }
+#pragma unroll
+    for (int l = 0; l < ahead; l++)
+#pragma unroll
+      for (int v = 0; v < V; v++) sums.x[v] = add_term(sums.x[v], x[l], y[l].x[v]);
+  }
+#pragma unroll
+  for (int v = 0; v < V; v++)
+    if (sums.x[v] != sums.x[v]) {
+      // whether one of them is NA, which the hardware does not keep
+      Products<T> seen = Products<T>::start();
+      for (i64 e = from; e < to; e++) {
+        const bool inside = (u32)job.at[e] < (u64)job.extent;
+        const T y = inside ? job.b[job.at[e] * columns + column + v] : na_of((T)0);
+        if (y != y) Products<T>::add(seen, y, false);
+        if (WEIGHTED && job.x[e] != job.x[e]) Products<T>::add(seen, job.x[e], false);
+      }
+      sums.x[v] = kept_sum(sums.x[v], seen.s, (T)0);
+    }
+  return sums;
+}
+template <class T, int V> VG_FN void write_row(T* to, const Row<T, V>& row) { write_pack<V>(to, row.x); }
+
+// A team has a part of the path, `each` ends and elements, and V neighbouring columns a lane; blockIdx.y counts the
+// columns beyond those of a team. `columns` is a multiple of V.
+template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const Picked<T, WEIGHTED>& job,
+    const I* __restrict__ offsets, i64 segments, i64 len, i64 columns, u32 lanes, i64 each, i64 parts,
+    const i64* __restrict__ starts, T* __restrict__ out, T* heads, T* opens) {
+  const i64 part = ((i64)blockIdx.x * THREADS + threadIdx.x) / lanes;
+  const u32 lane = threadIdx.x % lanes;
+  const i64 column = ((i64)blockIdx.y * lanes + lane) * V;
+  if (part >= parts || column >= columns) return;
+  const i64 total = segments + len, place = part * each, next = place + each < total ? place + each : total;
+  const i64 s0 = starts[part], s1 = starts[part + 1];
+  const i64 end = next - s1;
+  i64 from = place - s0;
+  for (i64 s = s0; s <= s1; s++) {
+    i64 to = s < s1 ? (i64)offsets[s + 1] : end;
+    // offsets that fall must not lead out of bounds
+    to = to < from ? from : to > len ? len : to;
+    const Row<T, V> sums = row_sums<T, V, WEIGHTED>(job, columns, column, from, to);
+    T* const row = s == s1 ? opens + part * columns : s == s0 ? heads + part * columns : out + s * columns;
+    write_row<T, V>(row + column, sums);
+    from = to;
+  }
+}
+
+// The segments that end first in their parts: a warp each, and a block where that has many parts.
+template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, const T* __restrict__ opens,
+    const i64* __restrict__ starts, i64 parts, i64 columns, T* __restrict__ out) {
+  typedef Products<T> A;
+  const int few = 32, warps = THREADS / WARP;
+  __shared__ i64 longer[warps];
+  __shared__ T sums[warps][WARP];
+  const u32 warp = threadIdx.x / WARP;
+  const i64 part = (i64)blockIdx.x * warps + warp;
+  i64 from = 0;
+  bool is_long = false;
+  if (part < parts && starts[part + 1] > starts[part]) {
+    from = first_open(starts, part);
+    is_long = part - from > few;
+    if (!is_long)
+      for (i64 j = lane_id(); j < columns; j += WARP) {
+        A a = A::start();
+        for (i64 k = from; k < part; k++) A::add(a, opens[k * columns + j], false);
+        A::add(a, heads[part * columns + j], false);
+        out[starts[part] * columns + j] = a.s;
+      }
+  }
+  if (lane_id() == 0) longer[warp] = is_long ? part : -1;
+  __syncthreads();
+  for (int w = 0; w < warps; w++) {
+    const i64 open = longer[w];
+    if (open < 0) continue;
+    const i64 begin = first_open(starts, open), each = (open - begin + warps - 1) / warps;
+    const i64 stop = begin + (warp + 1) * each < open ? begin + (warp + 1) * each : open;
+    for (i64 j0 = 0; j0 < columns; j0 += WARP) {
+      const i64 j = j0 + lane_id();
+      A a = A::start();
+      if (j < columns)
+#pragma unroll 8
+        for (i64 k = begin + warp * each; k < stop; k++) A::add(a, opens[k * columns + j], false);
+      sums[warp][lane_id()] = a.s;
+      __syncthreads();
+      if (warp == 0 && j < columns) {
+        for (int k = 1; k < warps; k++) A::add(a, sums[k][lane_id()], false);
+        A::add(a, heads[open * columns + j], false);
+        out[starts[open] * columns + j] = a.s;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// For each element the product of a row of `rows`, by its position, and one of `others`, by its segment.
+template <class T> VG_FN void segment_sampled(const i32* __restrict__ at, const i32* __restrict__ segment, i64 len,
+    const T* __restrict__ rows, i64 extent, const T* __restrict__ others, i64 inner, T* __restrict__ out) {
+  const i64 step = (i64)gridDim.x * THREADS / WARP;
+  for (i64 e = ((i64)blockIdx.x * THREADS + threadIdx.x) / WARP; e < len; e += step) {
+    const bool inside = (u32)at[e] < (u64)extent;
+    const T* const x = rows + (inside ? at[e] : 0) * inner;
+    const T* const y = others + segment[e] * inner;
+    Products<T> a = Products<T>::start();
+    for (i64 l = lane_id(); l < inner; l += WARP) {
+      const T v = inside ? x[l] : na_of((T)0);
+      Products<T>::add(a, kept_sum(v * y[l], v, y[l]), false);
+    }
+#pragma unroll
+    for (int by = WARP / 2; by > 0; by /= 2) Products<T>::merge(a, shuffle_down(a, by));
+    if (lane_id() == 0) out[e] = a.s;
+  }
+}

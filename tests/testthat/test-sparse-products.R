@@ -1,0 +1,60 @@
+# Products of sparse matrices against package Matrix.
+
+skip_if_not_installed("Matrix")
+
+dense <- c("S %*% B", "S %*% w", "t(B) %*% t(S)", "w %*% t(S)", "v %*% S", "t(C) %*% S", "crossprod(S, C)",
+  "crossprod(S, v)", "crossprod(C, S)", "crossprod(v, S)", "tcrossprod(S, t(B))", "tcrossprod(t(B), S)",
+  "tcrossprod(S, t(w))", "S %*% B[, 0]", "crossprod(S, C[, 0])", "S %*% B[, 1]", "S %*% 1:2", "1:2 %*% S",
+  "crossprod(S, 1:2)", "tcrossprod(S, 1:2)", "tcrossprod(1:2, S)", "S %*% matrix(1, 2, 2)", "S %*% cbind(1:7)")
+sparse <- c("S %*% t(T)", "t(S) %*% T", "crossprod(S)", "crossprod(S, T)", "tcrossprod(S)", "tcrossprod(S, T)",
+  "crossprod(T, S)", "S %*% S", "crossprod(S, t(T))", "S %*% t(S)", "crossprod(abs(T))")
+
+test_that("products with dense matrices and vectors are Matrix's", {
+  # whether a vector of two is a row of a matrix with two columns depends on Matrix's version
+  skip <- function(name, call) call == "tcrossprod(S, 1:2)" && name %in% c("full", "one")
+  expect_same_sparse(dense, skip = skip)
+  expect_same_sparse(dense, skip = skip, front = beside_matrix)
+})
+
+test_that("products of two sparse matrices are Matrix's", {
+  expect_same_sparse(sparse)
+  expect_same_sparse(sparse, front = beside_matrix)
+})
+
+test_that("factors may be arrays, ordinary matrices or objects of Matrix", {
+  S <- sparse_inputs()$named
+  G <- as_gpu(S, device = test_device)
+  B <- matrix(1:16 + 0, 8)
+  want <- as.matrix(S %*% B)
+  for (factor in list(B, as_gpu(B, device = test_device), Matrix::Matrix(B), methods::as(B, "CsparseMatrix"),
+    matrix(1:16, 8))) expect_equal(described_result(G %*% factor)$value$values, as.vector(want), tolerance = 1e-12)
+  for (one in list(G, S)) for (other in list(G, S)) {
+    if (!is_gpu(one) && !is_gpu(other)) next
+    expect_s4_class(crossprod(one, other), "gpu_sparse")
+    expect_equal(as.matrix(crossprod(one, other)), as.matrix(Matrix::crossprod(S, S)))
+    expect_equal(as.matrix(tcrossprod(one, other)), as.matrix(Matrix::tcrossprod(S, S)))
+    expect_equal(as.matrix(one * other), as.matrix(S * S))
+  }
+  D <- Matrix::Diagonal(8)
+  expect_equal(as.matrix(G %*% D), as.matrix(S), ignore_attr = TRUE)
+  expect_equal(as.matrix(G %*% as(8:1, "pMatrix")), as.matrix(S[, 8:1]), ignore_attr = TRUE)
+})
+
+test_that("what does not conform is refused in base R's words", {
+  S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = 1:3, dims = c(3, 4), device = test_device)
+  for (call in expression(S %*% 1:3, S %*% diag(2), S %*% S, crossprod(S, 1:4), tcrossprod(S, 1:5), 1:5 %*% S,
+    diag(2) %*% S, crossprod(S, t(S)))) expect_error(eval(call), "non-conformable arguments", info = deparse(call))
+  expect_error(S %*% "a", "requires numeric/complex matrix/vector arguments")
+  expect_error(S %*% (1:4 + 1i), class = "verdigris_error_dtype")
+  expect_error(S %*% list(1), "requires numeric/complex matrix/vector arguments")
+})
+
+test_that("the structure by rows is made once, and again after slots were assigned", {
+  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dims = c(3, 2), device = test_device)
+  first <- verdigris:::row_structure(S)
+  R <- S * 2
+  expect_true(rlang::is_reference(verdigris:::row_structure(R)$order, first$order))
+  S@i <- as_gpu(c(0L, 1L, 2L), device = test_device)
+  expect_equal(as.vector(S %*% 1:2), c(1, -2, 6))
+  expect_equal(as.vector(R %*% 1:2), c(2, 12, -4))
+})
