@@ -2,20 +2,28 @@
 
 # The three products: how each factor is read, and base R's function.
 matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
-cross_product <- function(x, y = NULL) product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
-tcross_product <- function(x, y = NULL) product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
+cross_product <- function(x, y = NULL) {
+  if (is_sparse(x) || is_sparse(y)) return(sparse_crossprod(x, y))
+  if (is_split(x) || is_split(y)) return(split_crossprod(x, y, parent.frame()))
+  product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
+}
+tcross_product <- function(x, y = NULL) {
+  if (is_sparse(x) || is_sparse(y)) return(sparse_tcrossprod(x, y))
+  product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
+}
 
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
-  out <- .Call(C_product, x, y, turn_x + 2 * turn_y, product_options())
+  out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
   # base R has the say where shapes are odd, elements are not finite, and of what is no number
   if (is.null(out)) {
     value <- call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
     if (!takes_product(x) || !takes_product(y)) return(value)
     return(.Call(C_result, value, product_dtype(x, y), gpu_device(if (is_gpu(x)) x else y)))
   }
+  # most have no names: attr() calls no methods
+  if (is.null(attr(x, "dimnames")) && is.null(attr(y, "dimnames"))) return(out)
   left <- if (length(dim(x)) == 2L) dimnames(x)
   right <- if (length(dim(y)) == 2L) dimnames(y)
-  if (is.null(left) && is.null(right)) return(out)
   names <- product_dimnames(if (turn_x) rev(left) else left, if (turn_y) rev(right) else right)
   if (!is.null(names)) dimnames(out) <- names
   out
@@ -43,7 +51,7 @@ product_dimnames <- function(left, right) {
 }
 
 takes_product <- function(x) {
-  is_gpu(x) || (!is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)))
+  inherits(x, "gpu_array") || (!is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)))
 }
 
 # The dtype in which numbers of R meet an array: its width, where that is a float's.
@@ -66,22 +74,11 @@ product_dtype <- function(x, y) {
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
 
-# What float32 factors are rounded to.
-PRECISIONS <- c("float32", "tf32", "bfloat16")
-
 # Which way is taken, for tests and benchmarks: whether a product of a matrix and its own transpose is computed by
 # halves (0 no, 1 yes, 2 as the extents say), and whether singular values come by the polar decomposition.
 products <- new.env(parent = emptyenv())
 products$halves <- 2
 products$polar <- TRUE
-
-product_options <- function() {
-  wanted <- getOption("verdigris.matmul_precision")
-  if (is.null(wanted)) return(c(0, products$halves))
-  if (!is_choice(wanted, PRECISIONS))
-    abort_option("verdigris.matmul_precision", "\"float32\", \"tf32\" or \"bfloat16\"", parent.frame(3L))
-  c(base::match(wanted, PRECISIONS) - 1, products$halves)
-}
 
 #' Matrix products
 #'
@@ -124,6 +121,7 @@ NULL
 # Generic from R 4.4 on; before, base R's functions with a branch for arrays.
 #' @rawNamespace if (getRversion() >= "4.4.0") {
 #'   S3method(crossprod, gpu_array)
+#'   S3method(crossprod, gpu_split)
 #'   S3method(tcrossprod, gpu_array)
 #' } else {
 #'   export(crossprod)
@@ -132,10 +130,11 @@ NULL
 NULL
 if (getRversion() >= "4.4.0") {
   crossprod.gpu_array <- function(x, y = NULL, ...) cross_product(x, y)
+  crossprod.gpu_split <- crossprod.gpu_array
   tcrossprod.gpu_array <- function(x, y = NULL, ...) tcross_product(x, y)
 } else {
-  crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y))
-  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y))
+  crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
+  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y), class = ON_DEVICE)
 }
 
 # R before 4.3 looks for S4 methods alone, and only beside an S4 object.
@@ -143,7 +142,9 @@ if (getRversion() >= "4.4.0") {
 NULL
 if (getRversion() < "4.3.0") {
   `%*%` <- function(x, y) {
+    if (is_sparse(x) || is_sparse(y)) return(sparse_product(x, y))
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
+    if (inherits(x, "gpu_split") || inherits(y, "gpu_split")) return(split_product(x, y, environment()))
     with_user_call(.Primitive("%*%")(x, y))
   }
 }
@@ -185,7 +186,7 @@ gpu_matmul <- function(x, y) {
   b <- beside(y, x, device)
   many <- c(dx[3L], dy[3L]) == slices & slices > 1L
   out <- if (device != "cpu") .Call(C_multiply_batched, a, b, as.double(c(dx[1:2], dy[2L], slices, many)),
-    product_options())
+    products$halves)
   if (is.null(out)) {
     hosts <- lapply(list(a, b), function(v) {
       v <- cpu_copy(v)

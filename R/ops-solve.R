@@ -323,9 +323,10 @@ solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
 
 #' @rdname solve
 #' @export
-norm <- interposed("norm", "x", norm_of(x, type))
+norm <- interposed("norm", "x", norm_of(x, type), class = ON_DEVICE)
 
 norm_of <- function(x, type) {
+  if (is_sparse(x)) return(norm_of_sparse(x, type))
   on_base <- function() call_base(base::norm, list(cpu_copy(x), type))
   letter <- if (is.character(type)) substr(type[1L], 1L, 1L) else ""
   if (length(dim(x)) != 2L || is.complex(x) || length(x) == 0L || prefers_host(x) || !letter %in% c("1", "O", "o", "I",

@@ -1,0 +1,540 @@
+# Iterative solvers of linear systems: conjugate gradients, GMRES and LSQR, of whatever multiplies (R/ops-operator.R).
+#
+# Numbers of a column stay on the device, and the columns that have converged are held still by steps of 0. So what is
+# computed does not depend on how often the device is looked at.
+
+#' Solve large linear systems by products
+#'
+#' Solutions of `A x = b` that need no factors of `A`, only products with vectors: `gpu_cg()` for symmetric positive
+#' definite matrices, `gpu_gmres()` for other square ones, `gpu_lsqr()` for least squares with matrices of any extents.
+#' `A` may be sparse, or a function.
+#'
+#' @section Algorithms:
+#' - `gpu_cg()`: conjugate gradients (Hestenes and Stiefel 1952), preconditioned as in Saad (2003), algorithm 9.1. All
+#'   right sides are iterated together, with one product of `A` and a matrix for all; each has its own steps, and is
+#'   held still once it has converged. An iteration is one product, one use of the preconditioner, and about twelve
+#'   reads or writes of a matrix of the size of `b`. It stops at a right side where `A` or the preconditioner proves not
+#'   to be positive definite.
+#' - `gpu_gmres()`: the generalised minimal residual method (Saad and Schultz 1986), preconditioned from the right, so
+#'   that the residual is that of the system itself. Vectors are made orthogonal by classical Gram-Schmidt, twice
+#'   (Giraud et al. 2005). After `restart` iterations it begins again from where it is. Right sides are solved one after
+#'   the other. Iteration j of a cycle is one product, one use of the preconditioner, and reads 4 j vectors.
+#' - `gpu_lsqr()`: LSQR (Paige and Saunders 1982), which minimises `|A x - b|^2 + damp^2 |x - x0|^2`. If there are
+#'   several solutions, it finds the one nearest to `x0`. All right sides are iterated together. An iteration is a
+#'   product with `A` and one with `t(A)`.
+#'
+#' Let r be `b - A x`. `gpu_cg()` and `gpu_gmres()` stop where |r| is at most `tol` |b|. The residual that the
+#' recurrence of `gpu_cg()` keeps is then compared with r itself; if that is larger, iterations begin again from `x`, as
+#' long as this makes |r| at least 4 times smaller. `gpu_lsqr()` stops where |r| is at most `tol (|b| + |A| |x|)` or
+#' where `|t(A) r|` is at most `tol |A| |r|` (with `damp`, of the matrix of `A` above `damp` times the identity), with
+#' the Frobenius norm of the part of `A` that has been seen. It has converged if one of the two holds within a factor of
+#' 10 for the `x` that is returned.
+#' @section Matrices and functions:
+#' `A` may be
+#' - an array, or an ordinary matrix, which is copied to the device of `b`, or to the current one, once;
+#' - a sparse matrix on a device;
+#' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. It is multiplied on
+#'   the host, by its package, and everything else is computed on the cpu device;
+#' - a function, which is called with a matrix (an array, a column for each right side) and returns the products as a
+#'   matrix of as many columns, an array or an ordinary one. Of one column (`gpu_gmres()` and the Lanczos methods of
+#'   [gpu_svds()] have no others) it may return the numbers in any shape.
+#'
+#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type;
+#' for functions the type of `b` decides. Scalar products are added in float64.
+#' @section Waiting:
+#' On a GPU, R runs ahead of the device: the numbers of an iteration stay there, and `gpu_cg()` and `gpu_lsqr()` look
+#' every 4 iterations at what had converged 4 iterations before, `gpu_gmres()` after 10. `x` does not depend on
+#' that. An interrupt ends the call between two operations.
+#' @param A A square matrix (for `gpu_lsqr()` any), or a function that multiplies by it, see below.
+#' @param b Right sides: a vector, or a matrix with a column for each, an array or an ordinary one.
+#' @param x0 Where to start, shaped as the result; by default 0.
+#' @param preconditioner NULL, `"diagonal"` for division by the diagonal of `A` (Jacobi), or a function that is called
+#'   as a function `A` is, with a matrix of residuals, and returns an approximate solution for each. For `gpu_cg()` it
+#'   must be symmetric positive definite, for all it must be linear and the same in each call.
+#' @param tol The relative tolerance, see above; by default 1e-8, for float32 1e-5.
+#' @param max_iter The largest number of iterations; by default 10 times the number of columns of `A`, at most 10000.
+#' @param restart The number of iterations, and of vectors kept, in a cycle of `gpu_gmres()`.
+#' @param damp A number, 0 or more.
+#' @param dim For a function `A` of `gpu_lsqr()`: its numbers of rows and of columns.
+#' @param transpose For a function `A` of `gpu_lsqr()`: a function that multiplies by the transposed matrix.
+#' @returns A list of class `gpu_solution`: `x`, an array, a vector or matrix as `b` is, on the device of `b`, or else
+#'   where it was computed; and for each right side `iterations`, `residual`, |b - A x| / |b| of that `x`, and
+#'   `converged`. `gpu_lsqr()` adds `gradient`, the second quotient that it is to bring below `tol`. `method` and `tol`
+#'   are as used; `problem` says what happened to right sides that did not converge, else it is "". The columns of `A`
+#'   give `x` its names. [collect()] makes ordinary numbers of it.
+#' @section Memory:
+#' Beside `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for `gpu_gmres()`
+#' `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until it collects garbage, which
+#' a device without memory makes it do.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong argument, for right sides or products that are not finite, and for a diagonal
+#' with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
+#' [matmult]. Where a right side has not converged, a warning of class `verdigris_warning_convergence`.
+#' @references
+#' Giraud, L., Langou, J., Rozloznik, M. and van den Eshof, J. (2005) Rounding error analysis of the classical
+#' Gram-Schmidt orthogonalization process. *Numerische Mathematik* 101, 87-100.
+#'
+#' Hestenes, M. R. and Stiefel, E. (1952) Methods of conjugate gradients for solving linear systems. *Journal of
+#' Research of the National Bureau of Standards* 49, 409-436.
+#'
+#' Paige, C. C. and Saunders, M. A. (1982) LSQR: an algorithm for sparse linear equations and sparse least squares. *ACM
+#' Transactions on Mathematical Software* 8, 43-71.
+#'
+#' Saad, Y. (2003) *Iterative methods for sparse linear systems*, 2nd edition. SIAM.
+#'
+#' Saad, Y. and Schultz, M. H. (1986) GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear
+#' systems. *SIAM Journal on Scientific and Statistical Computing* 7, 856-869.
+#' @seealso [solve()][solve] for dense matrices of moderate size; [gpu_svds()].
+#' @examples
+#' # -u'' = 1 on a grid, with u = 0 at both ends, by a function
+#' n <- 50
+#' laplacian <- function(x) 2 * x - rbind(x[-1, , drop = FALSE], 0) - rbind(0, x[-n, , drop = FALSE])
+#' b <- gpu_full(1, n, device = "cpu")
+#' fit <- gpu_cg(laplacian, b)
+#' fit
+#' range(laplacian(matrix(collect(fit$x))))
+#'
+#' a <- as_gpu(matrix(c(4, 1, 2, 3, 5, 1, 2, 0, 6), 3), device = "cpu")
+#' gpu_gmres(a, c(1, 2, 3), preconditioner = "diagonal")$x
+#' gpu_lsqr(a[, 1:2], c(1, 2, 3))$x
+#' @name gpu_cg
+NULL
+
+#' @rdname gpu_cg
+#' @export
+gpu_cg <- function(A, b, x0 = NULL, preconditioner = NULL, tol = NULL, max_iter = NULL) {
+  frame <- environment()
+  problem <- linear_problem(A, b, x0, tol, max_iter, frame)
+  precondition <- preconditioner_of(preconditioner, problem$op, frame)
+  problem$op$preconditioned <- is.function(preconditioner)
+  restarted(problem, function(x, limits, most) cg_pass(problem, x, precondition, limits, most), "conjugate gradients",
+    frame)
+}
+
+#' @rdname gpu_cg
+#' @export
+gpu_gmres <- function(A, b, x0 = NULL, restart = 30, preconditioner = NULL, tol = NULL, max_iter = NULL) {
+  frame <- environment()
+  problem <- linear_problem(A, b, x0, tol, max_iter, frame)
+  if (!is_count(restart, 1)) abort_argument("restart", "one number, 1 or more", restart)
+  precondition <- preconditioner_of(preconditioner, problem$op, frame)
+  problem$op$preconditioned <- is.function(preconditioner)
+  columns <- lapply(seq_len(problem$columns), function(j) gmres_column(problem, j, precondition, trunc(restart)))
+  x <- if (length(columns)) join(lapply(columns, function(column) strip(column$x))) else problem$b
+  each <- function(name, kind) vapply(columns, `[[`, kind, name)
+  solution_of(problem, x, each("iterations", 0), each("residual", 0), each("converged", NA), "GMRES",
+    c(each("problem", ""), "")[1L], frame)
+}
+
+#' @rdname gpu_cg
+#' @export
+gpu_lsqr <- function(A, b, x0 = NULL, damp = 0, tol = NULL, max_iter = NULL, dim = NULL, transpose = NULL) {
+  frame <- environment()
+  if (!is_size(damp)) abort_argument("damp", "one number, 0 or more", damp)
+  problem <- linear_problem(A, b, x0, tol, max_iter, frame, dim, transpose, square = FALSE)
+  found <- lsqr_pass(problem, as.double(damp))
+  solution_of(problem, found$x, found$iterations, found$residual, found$converged, "LSQR", found$problem, frame,
+    list(gradient = found$gradient))
+}
+
+#' @export
+collect.gpu_solution <- collect.list
+
+#' @export
+print.gpu_solution <- function(x, ...) {
+  n <- length(x$iterations)
+  cat(sprintf("%s: %s\n", x$method, if (all(x$converged)) "converged" else sprintf(
+    "%s of %s right sides did not converge", format_count(sum(!x$converged)), format_count(n))))
+  several <- function(v, format) if (length(unique(v)) < 2L) format(v[1L]) else paste(format(min(v)), "to",
+    format(max(v)))
+  short <- function(v) sprintf("%.3g", v)
+  if (n) cat(sprintf("%s iterations, relative residual %s (tol = %s)\n", several(x$iterations, format_count),
+    several(x$residual, short), short(x$tol)))
+  if (nzchar(x$problem)) cat(x$problem, "\n", sep = "")
+  cat("x: ")
+  print(x$x)
+  invisible(x)
+}
+
+# ---- problems and solutions --------------------------------------------------------------------------------------
+
+# What all solvers are given: the operator, right sides and start as matrices on its device, and the norms of the right
+# sides.
+linear_problem <- function(A, b, x0, tol, max_iter, frame, dim = NULL, transpose = NULL, square = TRUE) {
+  if (!takes_product(b) || is.complex(b) || !length(base::dim(b)) %in% c(0L, 2L)) abort_argument("b",
+    "a vector or matrix of real numbers", b, frame)
+  if (is.function(A) && is.null(dim) && square) dim <- rep(NROW(b), 2L)
+  op <- operator_of(A, if (is_gpu(b)) b, dim, transpose, frame)
+  if (square && op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
+    paste(op$dim, collapse = " x ")), "`gpu_lsqr()` takes other matrices.", call = frame)
+  if (NROW(b) != op$dim[1L]) stop_verdigris("shape", sprintf("`b` must have as many rows as `A` (%s), not %s.",
+    format_count(op$dim[1L]), format_count(NROW(b))), call = frame)
+  tol <- tol %||% if (op$dtype == "float32") 1e-5 else 1e-8
+  if (!is_size(tol)) abort_argument("tol", "one number, 0 or more", tol, frame)
+  max_iter <- max_iter %||% base::pmin(10 * op$dim[2L], 1e4)
+  if (!is_count(max_iter)) abort_argument("max_iter", "one number, 0 or more", max_iter, frame)
+  problem <- list(op = op, columns = as.double(NCOL(b)), vector = is.null(base::dim(b)), frame = frame,
+    home = if (is_gpu(b)) gpu_device(b), tol = as.double(tol), most = trunc(max_iter),
+    names = list(op$names[[2L]], colnames(b)))
+  problem$b <- on_operator(b, "b", c(op$dim[1L], problem$columns), op, frame)
+  # a power of two by which right sides are divided, whose squares would leave the range of numbers
+  largest <- if (length(problem$b)) max(abs(problem$b)) else 0
+  if (!is.finite(largest)) stop_verdigris("argument", "`b` has missing or infinite elements.", call = frame)
+  problem$unit <- if (largest > 0 && abs(log2(largest)) > 300) 2^round(log2(largest)) else 1
+  if (problem$unit != 1) problem$b <- gpu_compute(problem$b / problem$unit)
+  problem$size <- sqrt(as.double(host_numbers(column_products(op, problem$b))))
+  if (!is.null(x0)) {
+    extent <- c(op$dim[2L], problem$columns)
+    shaped <- takes_product(x0) && !is.complex(x0) && length(base::dim(x0)) %in% c(0L, 2L)
+    if (!shaped) abort_argument("x0", "NULL, or a vector or matrix of real numbers", x0, frame)
+    if (!identical(c(as.double(NROW(x0)), as.double(NCOL(x0))), extent)) stop_verdigris("shape",
+      sprintf("`x0` must be %s, not %s.", paste(extent, collapse = " x "), paste(NROW(x0), "x", NCOL(x0))),
+      call = frame)
+    problem$x <- on_operator(x0, "x0", extent, op, frame)
+    if (length(problem$x) && !isTRUE(all(is.finite(problem$x)))) stop_verdigris("argument",
+      "`x0` has missing or infinite elements.", call = frame)
+    if (problem$unit != 1) problem$x <- gpu_compute(problem$x / problem$unit)
+  }
+  problem
+}
+
+on_operator <- function(x, name, extent, op, frame) {
+  if (is_gpu(x) && gpu_device(x) != op$device && op$kind != "other") stop_verdigris("device",
+    sprintf("`A` is on %s and `%s` on %s.", op$device, name, gpu_device(x)),
+    "`as_gpu(x, device = )` copies an array to another device.", call = frame)
+  y <- if (is_gpu(x) && gpu_device(x) == op$device) strip(x) else as_gpu(as.vector(x), device = op$device)
+  y <- as_float(y, op$dtype)
+  dim(y) <- extent
+  gpu_compute(y)
+}
+
+zeros_of <- function(problem) {
+  x <- gpu_zeros(c(problem$op$dim[2L], problem$columns), dtype = problem$op$dtype, device = problem$op$device)
+  gpu_compute(x)
+}
+
+# b - A x, without a product where x is known to be 0.
+residual_of <- function(problem, x = NULL) gpu_compute(if (is.null(x)) problem$b else problem$b - problem$op$forward(x))
+
+solution_of <- function(problem, x, iterations, residual, converged, method, trouble, frame, more = NULL) {
+  x <- strip(x)
+  if (problem$unit != 1) x <- gpu_compute(x * problem$unit)
+  if (!is.null(problem$home) && problem$home != gpu_device(x)) x <- as_gpu(x, device = problem$home)
+  if (problem$vector) {
+    if (!is.null(problem$names[[1L]])) names(x) <- problem$names[[1L]]
+  } else {
+    dim(x) <- c(problem$op$dim[2L], problem$columns)
+    x <- with_dimnames(x, problem$names)
+  }
+  if (all(converged)) trouble <- ""
+  out <- structure(c(list(x = x, iterations = as.integer(iterations), residual = as.double(residual),
+    converged = as.vector(converged)), more, list(method = method, tol = problem$tol, problem = trouble)),
+    class = "gpu_solution")
+  if (!all(converged)) {
+    message <- if (length(converged) == 1L) "The solution did not converge" else sprintf(
+      "%s of %s right sides did not converge", format_count(sum(!converged)), format_count(length(converged)))
+    warn_verdigris("convergence", sprintf("%s: the relative residual is %.3g after %s iterations.", message,
+      max(residual[!converged]), format_count(max(iterations))), trouble, call = frame)
+  }
+  out
+}
+
+# ---- preconditioners ---------------------------------------------------------------------------------------------
+
+# A function of a matrix, or NULL.
+preconditioner_of <- function(preconditioner, op, frame) {
+  if (is.null(preconditioner)) return(NULL)
+  if (is.function(preconditioner)) {
+    return(function(r) columns_from(preconditioner(r), base::dim(r), op$device, op$dtype, "preconditioner", frame))
+  }
+  if (!identical(preconditioner, "diagonal")) abort_argument("preconditioner", "NULL, \"diagonal\" or a function",
+    preconditioner, frame)
+  if (op$kind == "function") stop_verdigris("argument",
+    "`preconditioner = \"diagonal\"` needs a matrix, and `A` is a function.",
+    "Divide by the diagonal yourself: `preconditioner = function(r) r / d`.", call = frame)
+  d <- as.double(host_numbers(generic_for(op$source, "diag")(op$source)))
+  wrong <- base::which(!is.finite(d) | d == 0)
+  if (length(wrong)) stop_verdigris("argument", sprintf("The diagonal of `A` has %s at row %s.",
+    if (is.finite(d[wrong[1L]])) "a zero" else "a missing or infinite element", format_count(wrong[1L])),
+    "Use a function as the preconditioner, or none.", call = frame)
+  inverse <- as_float(as_gpu(1 / d, device = op$device), op$dtype)
+  function(r) r * along_rows(inverse, ncol(r))
+}
+
+# ---- conjugate gradients -----------------------------------------------------------------------------------------
+
+# Passes of a method whose recurrence loses the residual, each from where the one before ended, until the residual of x
+# itself is small, or a pass gains less than a factor of 4. `pass` gives `x`, `counts` (iterations of each right side)
+# and `broken`.
+restarted <- function(problem, pass, method, frame) {
+  size <- problem$size
+  x <- problem$x
+  # where b is 0 so is x, whatever it is compared with
+  if (!is.null(x) && any(size == 0)) x <- gpu_compute(x * beside_columns(problem$op, (size > 0) + 0, nrow(x)))
+  limits <- (problem$tol * size)^2
+  counts <- numeric(problem$columns)
+  squares <- size^2
+  broken <- logical(problem$columns)
+  repeat {
+    if (!is.null(x)) squares <- squares_of_residual(problem, residual_of(problem, x))
+    open <- squares > limits & !broken & size > 0
+    left <- problem$most - max(counts, 0)
+    stuck <- !is.null(x) && any(counts > 0) && !any(squares[open] <= before[open] / 16)
+    if (!any(open) || left < 1 || stuck) break
+    before <- squares
+    found <- pass(x, base::ifelse(open, limits, Inf), left)
+    x <- found$x
+    counts <- counts + found$counts
+    broken <- broken | found$broken
+  }
+  converged <- squares <= limits
+  trouble <- if (any(broken & !converged)) {
+    "`A`, or the preconditioner, is not positive definite: `gpu_gmres()` takes other matrices."
+  } else if (left < 1) {
+    at_most(problem)
+  } else {
+    limited(problem$op)
+  }
+  solution_of(problem, x %||% zeros_of(problem), counts, relative_to(sqrt(squares), size), converged, method, trouble,
+    frame)
+}
+
+at_most <- function(problem) sprintf("`max_iter` is %s.", format_count(problem$most))
+limited <- function(op) sprintf("Rounding in %s limits the residual: a larger `tol`, or a preconditioner, may help.",
+  op$dtype)
+
+relative_to <- function(a, size) base::ifelse(size > 0, a / size, a)
+
+squares_of_residual <- function(problem, r) {
+  squares <- host_numbers(column_products(problem$op, r))
+  if (!all(is.finite(squares))) not_finite(problem$op, problem$frame)
+  squares
+}
+
+cg_pass <- function(problem, x, precondition, limits, most) {
+  op <- problem$op
+  n <- op$dim[1L]
+  r <- residual_of(problem, x)
+  x <- x %||% zeros_of(problem)
+  rr <- column_products(op, r)
+  if (is_gpu(rr)) limits <- as_gpu(limits, device = op$device)
+  active <- rr > limits
+  p <- if (is.null(precondition)) r else precondition(r)
+  rz <- if (is.null(precondition)) rr else column_products(op, r, p)
+  counts <- 0 * rr
+  broken <- active & FALSE
+  going <- watching(op)
+  for (k in seq_len(most)) {
+    state <- going(active)
+    if (is.na(state)) not_finite(problem$op, problem$frame)
+    if (!state) break
+    q <- op$forward(p)
+    pq <- column_products(op, p, q)
+    definite <- pq > 0 & rz > 0
+    broken <- broken | active & !definite
+    active <- active & definite
+    counts <- counts + active
+    step <- beside_columns(op, only_where(active, rz / pq), n)
+    x <- x + p * step
+    r <- r - q * step
+    gpu_compute(x, r)
+    rr <- column_products(op, r)
+    z <- if (is.null(precondition)) r else precondition(r)
+    before <- rz
+    rz <- if (is.null(precondition)) rr else column_products(op, r, z)
+    turn <- ratio(rz, before)
+    active <- active & rr > limits
+    # one kernel for all
+    if (is_gpu(active)) gpu_compute(turn, active, counts, broken)
+    p <- gpu_compute(z + p * beside_columns(op, turn, n))
+  }
+  list(x = x, counts = host_numbers(counts), broken = host_numbers(broken))
+}
+
+# ---- GMRES -------------------------------------------------------------------------------------------------------
+
+# Numbers of a cycle are looked at after so many iterations on a GPU.
+GMRES_LOOKS <- 10L
+
+gmres_column <- function(problem, j, precondition, restart) {
+  size <- problem$size[j]
+  one <- problem
+  one$columns <- 1
+  column <- function(m) gpu_compute(column_at(m, j))
+  one$b <- column(problem$b)
+  x <- if (!is.null(problem$x) && size > 0) column(problem$x)
+  restart <- min(restart, max(problem$op$dim[1L], 1))
+  used <- 0
+  trouble <- ""
+  before <- Inf
+  repeat {
+    r <- residual_of(one, x)
+    norm <- sqrt(squares_of_residual(one, r))
+    if (norm <= problem$tol * size) break
+    if (used >= problem$most) trouble <- at_most(problem)
+    if (norm >= before * (1 - 1e-12)) trouble <- if (restart < problem$op$dim[1L]) sprintf(
+      "A cycle of %s iterations has not made the residual smaller: a larger `restart`, or a preconditioner, may help.",
+      format_count(restart)) else limited(problem$op)
+    if (nzchar(trouble)) break
+    before <- norm
+    cycle <- gmres_cycle(problem, r, norm, precondition, min(restart, problem$most - used), problem$tol * size)
+    used <- used + cycle$iterations
+    x <- gpu_compute(if (is.null(x)) cycle$step else x + cycle$step)
+  }
+  list(x = x %||% zeros_of(one), iterations = used, residual = relative_to(norm, size), problem = trouble,
+    converged = norm <= problem$tol * size)
+}
+
+# At most m iterations from the residual r of this norm: what is to be added to x, and the number of iterations.
+gmres_cycle <- function(problem, r, norm, precondition, m, target) {
+  op <- problem$op
+  basis <- new_basis(op, op$dim[1L], m + 1)
+  basis$put(1L, gpu_compute(r / norm))
+  through <- function(v) if (is.null(precondition)) v else precondition(v)
+  looks <- if (reads_at_once(op)) 1L else GMRES_LOOKS
+  recorded <- list()
+  for (j in seq_len(m)) {
+    w <- op$forward(through(basis$one(j)))
+    recorded[[j]] <- basis$extend(j, w)
+    if (j %% looks && j < m) next
+    found <- least_residual(recorded, norm, target)
+    if (is.null(found)) not_finite(problem$op, problem$frame)
+    if (found$done) break
+  }
+  k <- length(found$y)
+  step <- through(basis$product(k, as_gpu(base::matrix(found$y), device = op$device)))
+  list(step = step, iterations = k)
+}
+
+# Of the Hessenberg matrix the least number of columns that bring the residual to the target, or after which there is no
+# further direction, or all; and the coefficients.
+least_residual <- function(recorded, norm, target) {
+  m <- length(recorded)
+  numbers <- numbers_of(recorded)
+  if (!all(is.finite(unlist(numbers)))) return(NULL)
+  h <- base::matrix(0, m + 1L, m)
+  for (j in seq_len(m)) h[seq_len(j + 1L), j] <- numbers[[j]][seq_len(j + 1L)]
+  # Givens rotations give the residual of each number of columns
+  turned <- h
+  g <- c(norm, numeric(m))
+  last <- m
+  for (j in seq_len(m)) {
+    size <- sqrt(turned[j, j]^2 + turned[j + 1L, j]^2)
+    if (size > 0) {
+      cs <- turned[j, j] / size
+      sn <- turned[j + 1L, j] / size
+      rows <- turned[c(j, j + 1L), , drop = FALSE]
+      turned[j, ] <- cs * rows[1L, ] + sn * rows[2L, ]
+      turned[j + 1L, ] <- cs * rows[2L, ] - sn * rows[1L, ]
+      g[j + 1L] <- -sn * g[j]
+      g[j] <- cs * g[j]
+    } else {
+      g[j + 1L] <- g[j]
+      g[j] <- 0
+    }
+    ended <- h[j + 1L, j] <= 2^-50 * sqrt(sum(h[seq_len(j), j]^2))
+    if (abs(g[j + 1L]) <= target || ended) {
+      last <- j
+      break
+    }
+  }
+  done <- last < m || abs(g[last + 1L]) <= target || ended
+  at <- seq_len(last)
+  # of a singular matrix the coefficients that do not matter are 0
+  y <- base::qr.coef(base::qr(turned[at, at, drop = FALSE], tol = 1e-14), g[at])
+  list(y = base::ifelse(is.na(y), 0, y), done = done)
+}
+
+# ---- LSQR --------------------------------------------------------------------------------------------------------
+
+lsqr_pass <- function(problem, damp) {
+  op <- problem$op
+  n <- op$dim[1L]
+  p <- op$dim[2L]
+  tol <- max(problem$tol, 2^-52)
+  known <- problem$size
+  on_side <- function(v) if (reads_at_once(op)) v else as_gpu(v, device = op$device)
+  size <- on_side(known)
+  x <- problem$x %||% zeros_of(problem)
+  dx <- zeros_of(problem)
+  u <- residual_of(problem, problem$x)
+  # u and v are not of length 1, but of beta and alpha, so that one pass makes each; w is of length 1
+  norm <- function(v) root(column_products(op, v))
+  beta <- norm(u)
+  v <- gpu_compute(op$backward(u) * beside_columns(op, ratio(1, beta), p))
+  alpha <- norm(v)
+  w <- gpu_compute(v * beside_columns(op, ratio(1, alpha), p))
+  phibar <- beta
+  rhobar <- alpha
+  anorm <- 0 * alpha
+  damped <- 0 * alpha
+  counts <- 0 * alpha
+  active <- beta > tol * size & alpha > 0
+  by_alpha <- ratio(1, alpha)
+  alpha_beta <- ratio(alpha, beta)
+  going <- watching(op)
+  # numbers that are there together are computed by one kernel
+  together <- function(...) if (is_gpu(..1)) gpu_compute(...)
+  for (k in seq_len(problem$most)) {
+    state <- going(active)
+    if (is.na(state)) not_finite(problem$op, problem$frame)
+    if (!state) break
+    counts <- counts + active
+    # the next vectors of the bidiagonalisation
+    u <- gpu_compute(op$forward(v) * beside_columns(op, by_alpha, n) - u * beside_columns(op, alpha_beta, n))
+    anorm <- anorm + alpha * alpha
+    beta <- norm(u)
+    by_beta <- ratio(1, beta)
+    beta_alpha <- ratio(beta, alpha)
+    together(by_beta, beta_alpha, anorm)
+    v <- gpu_compute(op$backward(u) * beside_columns(op, by_beta, p) - v * beside_columns(op, beta_alpha, p))
+    alpha <- norm(v)
+    by_alpha <- ratio(1, alpha)
+    alpha_beta <- ratio(alpha, beta)
+    anorm <- anorm + beta * beta + damp^2
+    # rotations that take away the damping, and the element below the diagonal
+    first <- root(rhobar * rhobar + damp^2)
+    psi <- ratio(damp, first) * phibar
+    damped <- damped + psi * psi
+    phibar <- ratio(rhobar, first) * phibar
+    rho <- root(first * first + beta * beta)
+    cs <- ratio(first, rho)
+    sn <- ratio(beta, rho)
+    phi <- cs * phibar
+    phibar <- sn * phibar
+    rhobar <- -cs * alpha
+    step <- only_where(active, ratio(phi, rho))
+    turn <- ratio(sn * alpha, rho)
+    rnorm <- root(phibar * phibar + damped)
+    arnorm <- alpha * abs(sn * phi)
+    together(step, turn, by_alpha, alpha_beta, anorm, damped, phibar, rhobar, rnorm, arnorm, counts)
+    dx <- dx + w * beside_columns(op, step, p)
+    w <- v * beside_columns(op, by_alpha, p) - w * beside_columns(op, turn, p)
+    gpu_compute(dx, w)
+    xnorm <- norm(dx)
+    length <- root(anorm)
+    active <- active & rnorm > tol * (size + length * xnorm) & arnorm > tol * length * rnorm
+    together(active)
+  }
+  lsqr_solution(problem, x, dx, sqrt(host_numbers(anorm)), host_numbers(counts), damp, tol)
+}
+
+# The solution x + dx, and what its own residual says of it.
+lsqr_solution <- function(problem, x, dx, anorm, counts, damp, tol) {
+  op <- problem$op
+  known <- problem$size
+  x <- gpu_compute(x + dx)
+  r <- residual_of(problem, x)
+  norms <- function(v) sqrt(host_numbers(column_products(op, v)))
+  gradient <- norms(op$backward(r) - damp^2 * dx)
+  steps <- norms(dx)
+  rnorm <- norms(r)
+  if (!all(is.finite(c(rnorm, gradient, steps)))) not_finite(problem$op, problem$frame)
+  whole <- sqrt(rnorm^2 + damp^2 * steps^2)
+  gradient <- base::ifelse(gradient > 0, gradient / (anorm * whole), 0)
+  # without an iteration nothing is known of the norm of A
+  gradient[anorm == 0 & gradient > 0] <- Inf
+  converged <- rnorm <= 10 * tol * (known + anorm * norms(x)) | gradient <= 10 * tol
+  list(x = x, iterations = counts, residual = relative_to(rnorm, known), gradient = gradient, converged = converged,
+    problem = if (max(counts, 0) >= problem$most) at_most(problem) else limited(op))
+}

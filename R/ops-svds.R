@@ -1,0 +1,469 @@
+# Some singular values and eigenvalues of whatever multiplies (R/ops-operator.R): subspace iteration from random
+# vectors, and Lanczos methods with thick restarts.
+
+#' Some singular values, or eigenvalues, of a large matrix
+#'
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a symmetric matrix, by products
+#' with vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#'
+#' @section Algorithms:
+#' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in
+#'   turn (subspace iteration; Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, on the side of the columns).
+#'   With `power = q` this is done q times. By default it ends when none of the `k` values has changed by more than
+#'   `tol` (1e-8) of the largest, after at least 2 and at most `max_iter` (10) times. Each time is two products with
+#'   `k + 10` vectors. Let s be the singular values, m the smaller extent. The expected error of the matrix as projected
+#'   on the vectors, in the spectral norm, is at most
+#'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10), to
+#'   which leaving out the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values
+#'   close to the next ones converge slowly.
+#' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2), all
+#'   vectors of both sides made orthogonal to all before them. `max(2 k, k + 20)` vectors of each side are kept, at most
+#'   the smaller extent. It ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most
+#'   `tol` (1e-10, for float32 1e-5) of the largest value, or after `max_iter` (300) restarts. A restart is about
+#'   `max(k, 20) / 2` pairs of products with one vector.
+#' - `gpu_eigs()`: the Lanczos method for symmetric matrices with thick restarts (Wu and Simon 2000), otherwise as the
+#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. That
+#'   `A` is symmetric is seen from two products with random vectors.
+#'
+#' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
+#' all vectors together, and is exact only as far as the values fall.
+#' @section Centering and scaling:
+#' `center` and `scale` mean what they do in [base::scale()]: with `TRUE` the means of columns are subtracted, and
+#' columns are divided by their standard deviations (or root mean squares). Products are corrected instead of the
+#' matrix. If the means of a dense matrix are so large beside the deviations that this would lose digits, it is centered
+#' block by block, as [prcomp()][principal] does. `scale = TRUE` needs a matrix; of a function pass the numbers.
+#' @section Signs:
+#' As of [prcomp()][principal], on every device: the element of largest magnitude of each column of `v`, or of
+#' `vectors`, is positive (the first of those within one in a million of it).
+#' @param A A matrix (for `gpu_eigs()` a symmetric one), or a function that multiplies by it: see [gpu_cg()], section
+#'   "Matrices and functions".
+#' @param k How many: 1 to the smaller extent.
+#' @param center,scale `TRUE`, `FALSE`, or a number for each column.
+#' @param method `"randomized"` or `"lanczos"`, see above.
+#' @param power NULL, or the number of iterations of the randomised method.
+#' @param tol,max_iter See above; NULL is the default given there.
+#' @param seed A whole number. Random vectors depend on it alone, and are the same on all devices; R's generator is not
+#'   used.
+#' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
+#'   function that multiplies by the transposed matrix.
+#' @param which Which eigenvalues: of largest magnitude (`"LM"`), largest (`"LA"`) or smallest (`"SA"`). The smallest
+#'   magnitudes are the largest of the inverse: pass a function that solves, such as `gpu_cg()`.
+#' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
+#'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
+#'   `products` (how many vectors `A` and its transpose have multiplied), `residual` (the norms of `t(A) u - d v`, over
+#'   the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs` with `values`, ordinary
+#'   numbers in decreasing order (for `"LM"`, of magnitude), `vectors`, an array, and the same. [collect()] makes
+#'   ordinary numbers of it. The call waits for the device, at each restart or iteration.
+#' @section Memory:
+#' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
+#' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
+#' @section Errors:
+#' `verdigris_error_argument` for a wrong argument, a matrix that is not symmetric, has elements that are not finite, or
+#' a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those of
+#' [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
+#' @references
+#' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
+#' Scientific Computing* 27, 19-42.
+#'
+#' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
+#' constructing approximate matrix decompositions. *SIAM Review* 53, 217-288.
+#'
+#' Wu, K. and Simon, H. (2000) Thick-restart Lanczos method for large symmetric eigenvalue problems. *SIAM Journal on
+#' Matrix Analysis and Applications* 22, 602-616.
+#' @seealso [svd()][decompositions] and [eigen()][decompositions] for all of them; [prcomp()][principal].
+#' @examples
+#' x <- as_gpu(as.matrix(iris[, 1:4]), device = "cpu")
+#' fit <- gpu_svds(x, 2, center = TRUE, method = "lanczos")
+#' fit$d
+#' svd(scale(as.matrix(iris[, 1:4]), scale = FALSE))$d[1:2]
+#'
+#' # a function: the second differences of a vector
+#' n <- 100
+#' differences <- function(x) rbind(x[-1, , drop = FALSE], 0) + rbind(0, x[-n, , drop = FALSE]) - 2 * x
+#' gpu_eigs(differences, 3, "SA", dim = n)$values
+#' 2 * cos(pi * (n - 2):n / (n + 1)) - 2
+#' @export
+gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized", "lanczos"), power = NULL, tol = NULL,
+  max_iter = NULL, seed = 1, dim = NULL, transpose = NULL) {
+  frame <- environment()
+  op <- operator_of(A, NULL, dim, transpose, frame)
+  method <- one_of("method", method, c("randomized", "lanczos"))
+  if (!is.null(power) && !is_count(power)) abort_argument("power", "NULL or one number, 0 or more", power)
+  if (!is.null(power) && method == "lanczos") abort_argument("power", "NULL for the Lanczos method", power)
+  random <- method == "randomized"
+  limits <- values_wanted(op, k, tol %||% if (random) 1e-8, max_iter %||% if (random) MOST_ITERATIONS, seed, frame)
+  op <- with_columns(op, center, scale, frame)
+  k <- trunc(k)
+  found <- if (!random) {
+    lanczos_values(op, k, limits$tol, limits$most, limits$seed, frame)
+  } else if (is.null(power)) {
+    random_components(op, k, limits$tol, limits$most, limits$seed, frame)
+  } else {
+    random_components(op, k, -1, trunc(power), limits$seed, frame)
+  }
+  signs <- signs_of(found$v)
+  v <- gpu_compute(found$v * beside_columns(op, signs, op$dim[2L]))
+  u <- gpu_compute(found$u * beside_columns(op, signs, op$dim[1L]))
+  d <- found$d
+  apart <- column_products(op, gpu_compute(each_column(op, op$backward, u) - v * beside_columns(op, d, op$dim[2L])))
+  out <- list(d = d, u = named_rows(u, op$names[[1L]]), v = named_rows(v, op$names[[2L]]))
+  ended(out, sqrt(host_numbers(apart)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
+}
+
+#' @rdname gpu_svds
+#' @export
+gpu_eigs <- function(A, k, which = c("LM", "LA", "SA"), tol = NULL, max_iter = NULL, seed = 1, dim = NULL) {
+  frame <- environment()
+  if (is.numeric(dim) && length(dim) == 1L) dim <- rep(dim, 2L)
+  op <- operator_of(A, NULL, dim, NULL, frame)
+  which <- one_of("which", which, c("LM", "LA", "SA"))
+  if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
+    paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
+  limits <- values_wanted(op, k, tol, max_iter, seed, frame)
+  check_symmetric(op, limits$seed, frame)
+  found <- lanczos_eigenvalues(op, trunc(k), which, limits$tol, limits$most, limits$seed, frame)
+  n <- op$dim[1L]
+  vectors <- gpu_compute(found$v * beside_columns(op, signs_of(found$v), n))
+  apart <- column_products(op, gpu_compute(each_column(op, op$forward, vectors) - vectors * beside_columns(op, found$d,
+    n)))
+  ended(list(values = found$d, vectors = named_rows(vectors, op$names[[2L]])),
+    sqrt(host_numbers(apart)) / max(found$largest, 2^-1022), found, "lanczos", limits$tol, "gpu_eigs", frame)
+}
+
+#' @export
+collect.gpu_svds <- collect.list
+#' @export
+collect.gpu_eigs <- collect.list
+
+#' @export
+print.gpu_svds <- function(x, ...) {
+  values <- x$d %||% x$values
+  cat(sprintf("%s %s of %s: %s, %s products, residual %.3g\n", length(values),
+    if (is.null(x$d)) "eigenvalues" else "singular values", if (is.null(x$d)) sprintf("%s rows and columns",
+    format_count(nrow(x$vectors))) else sprintf("%s x %s", format_count(nrow(x$u)), format_count(nrow(x$v))),
+    if (x$method == "lanczos") if (x$converged) "Lanczos method, converged" else "Lanczos method, not converged" else
+      "randomised method", format_count(x$products), max(x$residual)))
+  print(values)
+  invisible(x)
+}
+#' @export
+print.gpu_eigs <- print.gpu_svds
+
+# ---- arguments and results ---------------------------------------------------------------------------------------
+
+# The randomised method: vectors beyond those asked for, and how often it iterates at most.
+OVERSAMPLED <- 10
+MOST_ITERATIONS <- 10
+
+values_wanted <- function(op, k, tol, max_iter, seed, frame) {
+  smaller <- min(op$dim)
+  if (smaller == 0) abort_argument("A", "a matrix with elements", op$source, frame)
+  if (!is_count(k, 1) || trunc(k) > smaller) abort_argument("k", sprintf("one number, 1 to %s (the smaller extent)",
+    format_count(smaller)), k, frame)
+  tol <- tol %||% if (op$dtype == "float32") 1e-5 else 1e-10
+  if (!is_size(tol)) abort_argument("tol", "NULL or one number, 0 or more", tol, frame)
+  if (!is.null(max_iter) && !is_count(max_iter)) abort_argument("max_iter", "NULL or one number, 0 or more", max_iter,
+    frame)
+  if (!is_count(seed) || seed != trunc(seed)) abort_argument("seed", "a whole number, 0 or more", seed, frame)
+  list(tol = as.double(tol), most = trunc(max_iter %||% 300), seed = as.double(seed))
+}
+
+# The operator of the centered and scaled matrix.
+with_columns <- function(op, center, scale, frame) {
+  p <- op$dim[2L]
+  for (name in c("center", "scale")) {
+    v <- get(name)
+    if (!is_by_column(v, p)) abort_argument(name,
+      sprintf("TRUE, FALSE or %s finite numbers", format_count(p)), v, frame)
+  }
+  if (isFALSE(center) && isFALSE(scale)) return(op)
+  columns <- if (op$kind == "array") standard_columns(op$source, center, scale) else column_moments(op, center, scale,
+    frame)
+  zero <- base::which(!(columns$scale != 0))
+  if (length(zero)) stop_verdigris("argument", sprintf("`scale` would divide column %s by 0%s.",
+    format_count(zero[1L]), if (isTRUE(scale)) ", since it is constant" else ""), "Leave such columns out.",
+    call = frame)
+  if (op$kind != "array") return(standardised(op, columns$center, columns$scale))
+  columns$total <- squares_of_all(columns)
+  named <- op$names
+  op <- operator_of_columns(columns)
+  op$names <- named
+  op
+}
+
+# Means and scales of the columns of what is known by products, as standard_columns() gives them; and `total`, the sum
+# of squares of the centered and scaled matrix, where the squares of columns are known.
+column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
+  n <- op$dim[1L]
+  sums <- as.double(collect(op$backward(gpu_full(1, c(n, 1), dtype = op$dtype, device = op$device))))
+  if (!all(is.finite(sums))) not_finite(op, frame)
+  named <- function(v) stats::setNames(v, op$names[[2L]])
+  columns <- list(center = if (isTRUE(center)) named(sums / n) else if (!isFALSE(center)) center,
+    scale = if (!is_flag(scale)) scale)
+  if (!squares) return(columns)
+  if (op$kind == "function") stop_verdigris("argument", "`scale = TRUE` needs a matrix, and `A` is a function.",
+    "Pass the numbers that its columns are to be divided by.", call = frame)
+  raw <- as.double(host_numbers(generic_for(op$source, "colSums")(op$source^2)))
+  at <- as.double(columns$center %||% numeric(op$dim[2L]))
+  squares <- raw - 2 * at * sums + n * at^2
+  # of a constant column rounding is left
+  squares[squares <= 2^-48 * raw] <- 0
+  if (isTRUE(scale)) columns$scale <- named(sqrt(squares / max(1, n - 1)))
+  columns$total <- sum(squares / (columns$scale %||% 1)^2)
+  columns
+}
+
+# 1 or -1 for each column of a matrix, such that its largest element becomes positive.
+signs_of <- function(v) vapply(seq_len(ncol(v)), function(j) {
+  x <- if (is_gpu(v)) strip(column_at(v, j)) else v[, j]
+  size <- abs(x)
+  if (x[which.max(size >= (1 - 1e-6) * max(size))] < 0) -1 else 1
+}, 0)
+
+named_rows <- function(x, names) with_dimnames(x, list(names, NULL))
+
+ended <- function(out, residual, found, method, tol, class, frame) {
+  converged <- method != "lanczos" || all(residual <= 10 * max(tol, 2^-50))
+  # with those of the residuals
+  products <- found$products + length(residual)
+  out <- structure(c(out, list(iterations = as.integer(found$iterations), products = products,
+    residual = residual, converged = converged, method = method, tol = tol)), class = class)
+  if (!converged) warn_verdigris("convergence", sprintf(
+    "The Lanczos method did not converge: the largest residual is %.3g of the largest value after %s restarts.",
+    max(residual), format_count(found$iterations)),
+    "A larger `max_iter` or `tol` may help, or a larger `k`, of which more vectors are kept.", call = frame)
+  out
+}
+
+# ---- the randomised method ---------------------------------------------------------------------------------------
+
+# Columns of random numbers, the same in each call.
+random_vectors <- function(size, count, device, stream = 1, key = 3) {
+  out <- .Call(C_random, "rnorm", as.double(size) * count, c(stream, key), 0, 1, "float64", device)
+  dim(out) <- c(size, count)
+  out
+}
+
+# The first k singular values, and vectors of both sides, of what is centered and so on already.
+random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 1, frame = NULL) {
+  p <- op$dim[2L]
+  size <- min(k + OVERSAMPLED, op$dim)
+  typed <- function(x) as_float(x, op$dtype)
+  w <- typed(orthonormal(random_vectors(p, size, op$device, seed)))
+  before <- NULL
+  iterations <- 0
+  repeat {
+    y <- gpu_compute(op$forward(w))
+    e <- cross_eigen(y)
+    if (is.null(e)) not_finite(op, frame)
+    d <- sqrt(base::pmax(e$values[seq_len(k)], 0))
+    if (iterations >= most || iterations > 1 && max(abs(d - before)) <= tol * d[1L]) break
+    before <- d
+    iterations <- iterations + 1
+    # the vectors that are known so far are nearly orthogonal as they come out
+    w <- typed(orthonormal(matrix_product(as_float64(op$backward(y)), e$vectors)))
+  }
+  c(in_space(op, w, y, k), list(iterations = iterations, products = size * (2 * iterations + 1)))
+}
+
+# Eigenvalues and -vectors of the cross products, on the host; NULL where these are not finite.
+cross_eigen <- function(y) {
+  products <- collect(cross_product(as_float64(y)))
+  if (all(is.finite(products))) base::eigen(products, symmetric = TRUE)
+}
+
+# An orthonormal basis of the columns, by eigenvectors of their cross products, twice (Stathopoulos and Wu, SIAM J. Sci.
+# Comput. 23, 2002); linearly dependent columns are replaced by random vectors.
+orthonormal <- function(z) {
+  count <- ncol(z)
+  for (round in 1:2) {
+    size <- ncol(z)
+    products <- collect(cross_product(z))
+    inverse <- base::ifelse(base::diag(products) > 0, 1 / sqrt(base::diag(products)), 0)
+    e <- base::eigen(products * base::outer(inverse, inverse), symmetric = TRUE)
+    kept <- e$values > 1e-13 * max(e$values, 1)
+    if (!any(kept)) return(orthonormal(random_vectors(nrow(z), count, gpu_device(z), 2)))
+    basis <- inverse * e$vectors[, kept, drop = FALSE] * rep(1 / sqrt(e$values[kept]), each = size)
+    z <- gpu_compute(matrix_product(z, basis))
+  }
+  size <- ncol(z)
+  if (size == count) return(z)
+  more <- random_vectors(nrow(z), count - size, gpu_device(z), 2)
+  orthonormal(cbind(z, more - matrix_product(z, cross_product(z, more))))
+}
+
+# ---- Lanczos methods ---------------------------------------------------------------------------------------------
+
+# So many vectors for the k that are wanted, and of these so many stay at a restart.
+vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
+kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
+
+# The numbers of the steps from kept + 1 to m, once more with care if a vector was lost that a step cannot see on a GPU:
+# the last `checks` numbers of each step tell.
+steps_of <- function(op, kept, m, step, frame, checks = 1L) {
+  for (careful in c(FALSE, TRUE)) {
+    numbers <- numbers_of(lapply(seq(kept + 1, m), step, careful = careful))
+    if (!all(is.finite(unlist(numbers)))) not_finite(op, frame)
+    if (!any(attr(numbers, "arrays"))) break
+    lost <- vapply(numbers, function(v) any(utils::tail(v, checks) <= 0.5), NA)
+    if (!any(lost)) break
+  }
+  structure(numbers, times = 1 + careful)
+}
+
+# The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
+lanczos_values <- function(op, k, tol, most, seed, frame) {
+  if (op$dim[1L] < op$dim[2L]) {
+    found <- lanczos_values(turned(op), k, tol, most, seed, frame)
+    found[c("u", "v")] <- found[c("v", "u")]
+    return(found)
+  }
+  m <- vectors_for(k, op$dim[2L])
+  left <- new_basis(op, op$dim[1L], m)
+  right <- new_basis(op, op$dim[2L], m + 1)
+  right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
+  # t(left) A right
+  b <- base::matrix(0, m, m)
+  kept <- 0
+  products <- 0
+  restarts <- 0
+  repeat {
+    before <- NULL
+    numbers <- steps_of(op, kept, m, function(j, careful) {
+      v <- right$one(j)
+      w <- op$forward(v)
+      # what a restart has kept is along all columns, otherwise one is
+      local <- j > kept + 1
+      if (local) w <- gpu_compute(w - before$u * beside_columns(op, before$beta, op$dim[1L]))
+      column <- left$extend(j - 1, w, local, TRUE, careful)
+      u <- left$one(j)
+      # of all columns nothing is left
+      following <- if (j < op$dim[2L]) right$extend(j, gpu_compute(op$backward(u) - v * beside_columns(op, column$norm,
+        op$dim[2L])), TRUE, TRUE, careful) else list(norm = 0, left = 1)
+      before <<- list(u = u, beta = following$norm)
+      list(column$along, column$norm, following$norm, column$left, following$left)
+    }, frame, 2L)
+    products <- products + 2 * (m - kept) * attr(numbers, "times")
+    if (kept > 0) b[seq_len(kept), kept + 1] <- numbers[[1L]][seq_len(kept)]
+    beta <- 0
+    for (j in seq(kept + 1, m)) {
+      last <- utils::tail(numbers[[j - kept]], 4L)
+      b[j, j] <- last[1L]
+      if (j > kept + 1) b[j - 1, j] <- beta
+      beta <- last[2L]
+    }
+    s <- base::svd(b)
+    settled <- all(beta * abs(s$u[m, seq_len(k)]) <= tol * s$d[1L])
+    if (settled || restarts >= most) break
+    restarts <- restarts + 1
+    kept <- kept_of(k, m)
+    at <- seq_len(kept)
+    left$restart(m, s$u[, at, drop = FALSE])
+    right$restart(m, s$v[, at, drop = FALSE], TRUE)
+    b[] <- 0
+    b[cbind(at, at)] <- s$d[at]
+  }
+  at <- seq_len(k)
+  list(d = s$d[at], u = left$product(m, as_operand(op, s$u[, at, drop = FALSE])),
+    v = right$product(m, as_operand(op, s$v[, at, drop = FALSE])), iterations = restarts, products = products,
+    settled = settled)
+}
+
+# k eigenvalues of a symmetric matrix and their vectors. `sizes(values)`: of what a residual may be `tol`.
+lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(abs(values)),
+  length(values))) {
+  n <- op$dim[1L]
+  m <- vectors_for(k, n)
+  basis <- new_basis(op, n, m + 1)
+  basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
+  projected <- base::matrix(0, m, m)
+  kept <- 0
+  products <- 0
+  restarts <- 0
+  repeat {
+    before <- NULL
+    numbers <- steps_of(op, kept, m, function(j, careful) {
+      v <- basis$one(j)
+      w <- op$forward(v)
+      local <- j > kept + 1
+      if (local) {
+        own <- column_products(op, v, w)
+        w <- gpu_compute(w - v * beside_columns(op, own, n) - before$v * beside_columns(op, before$beta, n))
+      }
+      column <- basis$extend(j, w, local, TRUE, careful)
+      before <<- list(v = v, beta = column$norm)
+      list(if (local) own else column$along, if (j < n) column$norm else 0, if (j < n) column$left else 1)
+    }, frame)
+    products <- products + (m - kept) * attr(numbers, "times")
+    beta <- 0
+    for (j in seq(kept + 1, m)) {
+      last <- numbers[[j - kept]]
+      if (j == kept + 1) {
+        projected[seq_len(j), j] <- projected[j, seq_len(j)] <- last[seq_len(j)]
+      } else {
+        projected[j, j] <- last[1L]
+        projected[j - 1, j] <- projected[j, j - 1] <- beta
+      }
+      beta <- last[length(last) - 1L]
+    }
+    e <- base::eigen(projected, symmetric = TRUE)
+    order <- order(switch(which, LM = -abs(e$values), LA = -e$values, SA = e$values))
+    e <- list(values = e$values[order], vectors = e$vectors[, order, drop = FALSE])
+    settled <- all(beta * abs(e$vectors[m, seq_len(k)]) <= tol * sizes(e$values)[seq_len(k)])
+    if (settled || restarts >= most) break
+    restarts <- restarts + 1
+    kept <- kept_of(k, m)
+    at <- seq_len(kept)
+    basis$restart(m, e$vectors[, at, drop = FALSE], TRUE)
+    projected[] <- 0
+    projected[cbind(at, at)] <- e$values[at]
+  }
+  # in the order of eigen()
+  at <- if (which == "SA") rev(seq_len(k)) else seq_len(k)
+  list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])), iterations = restarts,
+    products = products, settled = settled, largest = max(abs(e$values)))
+}
+
+# The first k singular values and vectors from eigenvectors of the product of the matrix with its transpose, on the
+# shorter side: half the work, and no basis of the longer side. Squares lose digits of vectors whose values are small
+# beside the largest; the values, found in the space of these vectors, keep theirs.
+normal_values <- function(op, k, tol, most, seed, frame) {
+  wide <- op$dim[1L] < op$dim[2L]
+  if (wide) op <- turned(op)
+  square <- op
+  square$dim <- rep(op$dim[2L], 2L)
+  square$forward <- function(x) op$backward(op$forward(x))
+  found <- lanczos_eigenvalues(square, k, "LA", tol, most, seed, frame, function(values) sqrt(values[1L] *
+    base::pmax(values, 1e-8 * values[1L])))
+  both <- in_space(op, found$v)
+  both$settled <- found$settled
+  both$iterations <- found$iterations
+  if (wide) both[c("u", "v")] <- both[c("v", "u")]
+  both
+}
+
+# Singular values and vectors of the matrix as it is in the space of orthonormal columns w; `y` is its product with
+# them.
+in_space <- function(op, w, y = gpu_compute(op$forward(w)), k = ncol(w)) {
+  # of orthonormal vectors the small values keep the digits that cross products lose
+  q <- orthonormal(as_float64(y))
+  s <- base::svd(collect(cross_product(q, as_float64(y))), nu = k, nv = k)
+  typed <- function(x, s) as_float(gpu_compute(matrix_product(as_float64(x), s)), op$dtype)
+  list(d = s$d[seq_len(k)], u = typed(q, s$u), v = typed(w, s$v))
+}
+
+as_operand <- function(op, x) as_gpu(x, device = op$device)
+
+# u' A v is v' A u, for random u and v: an error that is not symmetric changes it by its own size, unless chance has it
+# orthogonal to both.
+check_symmetric <- function(op, seed, frame) {
+  pair <- as_float(random_vectors(op$dim[1L], 2, op$device, seed), op$dtype)
+  images <- each_column(op, op$forward, gpu_compute(pair))
+  products <- collect(cross_product(as_float64(pair), as_float64(images)))
+  if (!all(is.finite(products))) not_finite(op, frame)
+  size <- sqrt(host_numbers(column_products(op, images)) * op$dim[1L])
+  unit <- if (op$dtype == "float32") 2^-23 else 2^-52
+  if (abs(products[1L, 2L] - products[2L, 1L]) > 1000 * unit * max(size)) stop_verdigris("argument",
+    "`A` is not symmetric.", c("`gpu_svds()` takes other matrices.",
+    "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."), call = frame)
+}
