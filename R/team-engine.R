@@ -1,0 +1,216 @@
+# How the members of a team are reached. An engine asks each member to do a task, and answers with a list by rank: each
+# element is list(value), list(error), or list(lost), of a member that does not answer any more. Scheduling is the
+# engine's own: `parallel` for a cluster, mirai for a profile, this process, or a launcher.
+
+# `requests` is a function of the rank: list(task, args). `patience` is how long the others are waited for once one has
+# failed, `limit` how long all are waited for.
+ask <- function(engine, requests, patience, limit = Inf) engine$ask(requests, patience, limit)
+
+# ---- a cluster of parallel's -------------------------------------------------------------------------
+
+# Loads the package in a worker, from where the master has it if it is not on the worker's own path.
+relay <- function(task, args, paths) {
+  if (!requireNamespace("verdigris", quietly = TRUE)) loadNamespace("verdigris", lib.loc = paths)
+  get("team_serve", envir = asNamespace("verdigris"))(task, args)
+}
+environment(relay) <- baseenv()
+
+library_paths <- function() unique(c(dirname(getNamespaceInfo(topenv(), "path")), .libPaths()))
+
+# parallel's clusterCall() cannot be told to go on where a worker has died, and would leave the others' answers unread.
+send_call <- function(node, request) {
+  f <- get("sendCall", envir = asNamespace("parallel"))
+  f(node, relay, list(request$task, request$args, library_paths()))
+}
+receive_answer <- function(node) {
+  answer <- get("recvResult", envir = asNamespace("parallel"))(node)
+  if (inherits(answer, "try-error")) return(list(error = list(message = trimws(as.character(answer)),
+    class = "verdigris_error_member")))
+  answer
+}
+
+# Which of some nodes have something to read, waiting for up to `seconds`; all, where that is not known.
+ready <- function(nodes, seconds) {
+  sockets <- lapply(nodes, function(node) if (inherits(node, c("SOCKnode", "SOCK0node"))) node$con)
+  if (any(vapply(sockets, is.null, NA))) return(rep(TRUE, length(nodes)))
+  socketSelect(sockets, timeout = seconds)
+}
+
+now <- function() proc.time()[["elapsed"]]
+
+cluster_engine <- function(cluster) {
+  engine <- new.env(parent = emptyenv())
+  engine$nodes <- lapply(seq_along(cluster), function(k) cluster[[k]])
+  engine$unread <- integer(length(cluster))
+  engine$size <- length(cluster)
+  engine$kind <- "cluster"
+  engine$ask <- function(requests, patience, limit) {
+    answers <- vector("list", engine$size)
+    lose <- function(k, why) answers[[k]] <<- list(lost = why)
+    # answers that an interrupt left unread would be taken for those of this call
+    for (k in seq_len(engine$size)) {
+      while (engine$unread[k] > 0L && is.null(answers[[k]])) {
+        if (!ready(engine$nodes[k], patience)) lose(k, "it is still busy with an earlier call") else
+          tryCatch(receive_answer(engine$nodes[[k]]), error = function(e) lose(k, "its process has ended"))
+        engine$unread[k] <- engine$unread[k] - 1L
+      }
+      if (is.null(answers[[k]])) tryCatch({
+        send_call(engine$nodes[[k]], requests(k))
+        engine$unread[k] <- engine$unread[k] + 1L
+      }, error = function(e) lose(k, "its process has ended"))
+    }
+    deadline <- now() + limit
+    repeat {
+      waiting <- which(vapply(answers, is.null, NA))
+      if (!length(waiting)) break
+      there <- waiting[ready(engine$nodes[waiting], 0.2)]
+      for (k in there) {
+        answer <- tryCatch(receive_answer(engine$nodes[[k]]), error = function(e) list(lost = "its process has ended"))
+        engine$unread[k] <- engine$unread[k] - 1L
+        answers[[k]] <- answer
+        if (is.null(answer$error) && is.null(answer$lost)) next
+        # the others have waited for whom they name
+        late <- grepl("has not come within", answer$error$message %||% "", fixed = TRUE)
+        deadline <- min(deadline, now() + if (late) 2 else patience)
+      }
+      if (!length(there) && now() > deadline) for (k in waiting) lose(k, "it does not answer")
+    }
+    answers
+  }
+  engine$without <- function(lost) {
+    rest <- cluster_engine(engine$nodes[!lost])
+    rest$unread <- engine$unread[!lost]
+    rest
+  }
+  engine
+}
+
+# ---- engines that reach all workers at once ----------------------------------------------------------
+
+# mirai does not say which worker takes what, so each looks for its own request by what it is called here.
+# `everywhere(f, args)` calls f in each worker, once, and gives the values in any order.
+everywhere_engine <- function(everywhere) {
+  engine <- new.env(parent = emptyenv())
+  engine$kind <- "everywhere"
+  hello <- everywhere(relay, list("introduce", list(), library_paths()))
+  engine$workers <- sort(vapply(hello, function(answer) answer$value, ""))
+  engine$size <- length(engine$workers)
+  engine$ask <- function(requests, patience, limit) {
+    own <- stats::setNames(lapply(seq_len(engine$size), requests), engine$workers)
+    got <- everywhere(relay, list("chosen", list(own), library_paths()))
+    got <- Filter(function(answer) !is.null(answer$value$answer), got)
+    names(got) <- vapply(got, function(answer) answer$value$worker, "")
+    lapply(engine$workers, function(worker) got[[worker]]$value$answer %||% list(lost = "its process has ended"))
+  }
+  engine$without <- function(lost) everywhere_engine(everywhere)
+  engine
+}
+
+mirai_engine <- function(profile, call) {
+  if (!requireNamespace("mirai", quietly = TRUE)) stop_verdigris("library",
+    sprintf("\"%s\" is no device, and mirai, which may have a profile of that name, is not installed.", profile),
+    "Devices are \"cpu\", \"cuda:0\" and so on; see `gpu_devices()`.", call = call)
+  everywhere <- get("everywhere", envir = asNamespace("mirai"))
+  everywhere_engine(function(f, args) {
+    started <- everywhere(do.call(f, args), .args = list(f = f, args = args), .compute = profile)
+    lapply(started, function(m) m[])
+  })
+}
+
+# ---- this process ------------------------------------------------------------------------------------
+
+# The members are in this process: all of a team of devices, which work one after the other; or the own one of a team
+# that a launcher has started, where each process runs the same code. An error of the user's function is raised as it
+# is, where it can be debugged.
+own_engine <- function(members, kind, size) {
+  engine <- new.env(parent = emptyenv())
+  engine$kind <- kind
+  engine$size <- size
+  engine$members <- members
+  engine$ask <- function(requests, patience, limit) {
+    asked <- lapply(members, function(member) requests(member$rank)$args)
+    # all know what was recorded, whichever of them fails
+    for (k in seq_along(members)) run_member(members[[k]], asked[[k]]$commands, NULL)
+    lapply(seq_along(members), function(k) list(value = run_member(members[[k]], list(), asked[[k]]$task)))
+  }
+  engine
+}
+
+# ---- a launcher --------------------------------------------------------------------------------------
+
+# Variables of the rank, the size, the rank and size on this host, and the name of the run. RANK is that of torchrun and
+# its like; a job of Slurm's may run mpirun, so that Slurm is last.
+LAUNCHERS <- list(
+  c("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
+  c("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMIX_NAMESPACE"),
+  c("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"),
+  c("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "SLURM_JOB_ID")
+)
+
+launched <- function(call = parent.frame()) {
+  value <- function(name) if (nzchar(name)) Sys.getenv(name) else ""
+  number <- function(name) suppressWarnings(as.numeric(value(name)))
+  for (names in LAUNCHERS) {
+    rank <- number(names[1L])
+    size <- number(names[2L])
+    if (is.na(rank) || is.na(size)) next
+    if (rank < 0 || size < 1 || rank >= size || rank %% 1 != 0 || size %% 1 != 0) stop_verdigris("argument",
+      sprintf("Environment variables `%s` and `%s` must be a rank from 0 and a number of processes, not %s and %s.",
+        names[1L], names[2L], value(names[1L]), value(names[2L])), call = call)
+    run <- paste(c(value(names[5L]), value("SLURM_STEP_ID")), collapse = "_")
+    # processes that one launcher has started on one host have one parent
+    if (!nzchar(value(names[5L]))) run <- sprintf("parent%.0f", .Call(C_team_parent))
+    if (nzchar(value("VERDIGRIS_TEAM"))) run <- value("VERDIGRIS_TEAM")
+    here <- if (names[1L] == "SLURM_PROCID") identical(value("SLURM_JOB_NUM_NODES"), "1") else
+      is.na(number(names[4L])) || number(names[4L]) == size
+    local <- number(names[3L])
+    return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here))
+  }
+  stop_verdigris("member", "This process was not started by a launcher.", c(
+    "`mpirun -n 2 Rscript script.R`, `srun`, and launchers that set RANK and WORLD_SIZE start one for each member.",
+    "Without one, `gpu_team(cluster)` takes the workers of a cluster."), call = call)
+}
+
+# Where the first member leaves its address for the others: a file that only this user can write.
+meeting_file <- function(place) {
+  folder <- Sys.getenv("VERDIGRIS_TEAM_DIR")
+  if (!nzchar(folder)) folder <- if (place$here) dirname(tempdir()) else tools::R_user_dir("verdigris", "cache")
+  if (!dir.exists(folder)) dir.create(folder, recursive = TRUE, showWarnings = FALSE)
+  file.path(folder, sprintf("verdigris-team-%s-%s", Sys.info()[["user"]], gsub("[^A-Za-z0-9_.-]", "-", place$run)))
+}
+
+# The connection of this process to the others.
+join_launched <- function(place, timeout, call) {
+  if (place$size == 1) return(NULL)
+  file <- meeting_file(place)
+  join <- function(listener, address, port, token, timeout) .Call(C_team_join, listener, address, port, token,
+    place$rank - 1, place$size, timeout, own_version())
+  if (place$rank == 1) {
+    address <- if (place$here) "127.0.0.1" else Sys.info()[["nodename"]]
+    made <- .Call(C_team_listen, address, 0, NULL)
+    mask <- Sys.umask("077")
+    on.exit(Sys.umask(mask))
+    written <- paste0(file, "-", Sys.getpid())
+    on.exit(unlink(c(written, file)), add = TRUE)
+    writeLines(c(address, format(made$port), made$token), written)
+    if (!file.rename(written, file)) stop_verdigris("member", sprintf("\"%s\" cannot be written.", file),
+      "Environment variable VERDIGRIS_TEAM_DIR names a folder that all members see.", call = call)
+    return(join(made$listener, address, made$port, made$token, timeout))
+  }
+  deadline <- now() + timeout
+  repeat {
+    if (file.exists(file) && identical(file.info(file)$uname, unname(Sys.info()[["user"]]))) {
+      # one of an earlier run is refused, or its member is gone
+      said <- tryCatch(readLines(file, warn = FALSE), error = function(e) NULL, warning = function(w) NULL)
+      is_address <- length(said) == 3L && grepl("^[0-9]+$", said[2L])
+      link <- if (is_address) tryCatch(join(NULL, said[1L], as.numeric(said[2L]), said[3L], max(deadline - now(), 0.1)),
+        verdigris_error_member = identity)
+      if (inherits(link, "externalptr")) return(link)
+      if (inherits(link, "error") && !grepl("closed|cannot reach", conditionMessage(link))) stop(link)
+    }
+    if (now() > deadline) stop_verdigris("member", sprintf("Member 1 has left no address in \"%s\" within %g s.", file,
+      timeout), "Environment variable VERDIGRIS_TEAM_DIR names a folder that all members see.", call = call)
+    Sys.sleep(0.02)
+  }
+}

@@ -1,0 +1,425 @@
+# Base R's functions on splits: what is recorded on each member, and what is reduced over them.
+
+# Functions that need all of the data at once.
+NEED_ALL <- c("as.vector", "as.double", "as.integer", "as.logical", "as.complex", "as.character", "as.matrix",
+  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "sort", "unique", "duplicated", "c", "cbind", "rbind",
+  "median", "quantile", "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
+  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "qr", "determinant",
+  "levels<-", "rowsum", "diff", "within", "with", "subset", "transform", "princomp", "weighted.mean", "anyDuplicated")
+
+# The error of a function that has no method.
+refuse_split <- function(name, call = parent.frame(), advice = NULL) {
+  stop_verdigris("split", sprintf("`%s()` has no method for splits.", name), c(advice,
+    "`collect(x)` copies the whole to this session, where every function works on it.",
+    "`gpu_together(team, f, x)` runs a function on each member's part."), call = call)
+}
+
+register_split_methods <- function() {
+  # the generics are base R's, also where this package has a function in front
+  homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), asNamespace("graphics"), topenv())
+  for (name in NEED_ALL) local({
+    generic <- name
+    method <- function(...) refuse_split(generic)
+    home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
+    registerS3method(generic, "gpu_split", method, envir = home)
+  })
+}
+
+frames_refused <- function(x, name, call = parent.frame()) {
+  kind <- state_of(x)$kind
+  if (kind == "frame") refuse_split(name, call, "Of a data frame, `x$column` and `x[, columns]` have methods.")
+  if (kind == "object") refuse_split(name, call)
+}
+
+# ---- elementwise -------------------------------------------------------------------------------------
+
+#' @export
+Ops.gpu_split <- function(e1, e2) {
+  call <- environment()
+  one <- missing(e2)
+  x <- if (is_split(e1)) e1 else e2
+  frames_refused(x, .Generic, call)
+  if (one) return(recorded(x, .Generic, list(e1)))
+  other <- if (is_split(e1)) e2 else e1
+  # of a vector and a matrix that are split alike the matrix has the shape
+  if (is_split(other)) {
+    frames_refused(other, .Generic, call)
+    check_alike(x, other, call)
+    if (state_of(x)$kind == "vector") x <- other
+  } else {
+    other <- operand_for(x, other, call)
+  }
+  recorded(x, .Generic, if (is_split(e1)) list(e1, other) else list(other, e2))
+}
+
+# Two splits have their runs on the same members.
+check_alike <- function(x, y, call) {
+  a <- state_of(x)
+  b <- state_of(y)
+  if (!identical(a$team, b$team)) stop_verdigris("split", "The splits belong to different teams.",
+    "`gpu_split(collect(x), team)` moves one.", call = call)
+  both <- a$kind == "matrix" && b$kind == "matrix"
+  if (both && !(a$margin == b$margin && identical(as.double(dim(x)), as.double(dim(y)))) ||
+    !identical(as.double(a$layout$counts), as.double(b$layout$counts)) || (a$margin == 2 || b$margin == 2) && !both)
+    stop_verdigris("split", sprintf("The splits are not alike: %s and %s.", format(x), format(y)),
+    "Splits of one operation have the same dimensions and runs.", call = call)
+}
+
+# An ordinary operand, with base R's errors and warnings about its length.
+operand_for <- function(x, value, call) {
+  if (is_gpu(value)) value <- collect(value)
+  if (!is_number(value) && !inherits(value, "integer64")) stop_verdigris("split",
+    sprintf("The other operand of a split must be numbers or a split, not %s.", describe(value)), call = call)
+  if (length(value) == 1L && is.null(dim(value))) return(value)
+  d <- dim(x)
+  n <- if (is.null(d)) length(x) else prod(d)
+  if (!is.null(dim(value)) && !(length(dim(value)) == 2L && !is.null(d) && all(dim(value) == d)))
+    stop_as_base("non-conformable arrays", call)
+  if (length(value) > n) {
+    if (!is.null(d)) stop_as_base(sprintf("dims [product %s] do not match the length of object [%s]",
+      format_each(n), format_each(length(value))), call)
+    stop_verdigris("split", "A vector that is longer than the split cannot be split like it.", call = call)
+  }
+  if (length(value) == 0L) stop_verdigris("split", "A split cannot be combined with a vector of length 0.", call = call)
+  if (n %% length(value) != 0)
+    warn_as_base("longer object length is not a multiple of shorter object length", call)
+  team_operand(value, x)
+}
+
+#' @export
+Math.gpu_split <- function(x, ...) {
+  frames_refused(x, .Generic)
+  if (.Generic %in% c("cumsum", "cumprod", "cummax", "cummin")) refuse_split(.Generic)
+  recorded(x, .Generic, list(x, ...))
+}
+
+#' @export
+Complex.gpu_split <- function(z) {
+  frames_refused(z, .Generic)
+  recorded(z, .Generic, list(z))
+}
+
+# Base R's functions of one element that are no group of generics.
+each_element <- function(name) {
+  force(name)
+  function(x) {
+    frames_refused(x, name)
+    recorded(x, name, list(x))
+  }
+}
+#' @export
+is.na.gpu_split <- each_element("is.na")
+#' @export
+is.nan.gpu_split <- each_element("is.nan")
+#' @export
+is.finite.gpu_split <- each_element("is.finite")
+#' @export
+is.infinite.gpu_split <- each_element("is.infinite")
+
+#' @export
+round.gpu_split <- function(x, digits = 0, ...) {
+  frames_refused(x, "round")
+  recorded(x, "round", list(x, digits))
+}
+
+# ---- shape -------------------------------------------------------------------------------------------
+
+#' @export
+t.gpu_split <- function(x) {
+  state <- state_of(x)
+  if (state$kind != "matrix") refuse_split("t")
+  recorded(x, "t", list(x), margin = 3 - state$margin)
+}
+
+#' @export
+`[.gpu_split` <- function(x, i, j, drop = TRUE) {
+  state <- state_of(x)
+  call <- environment()
+  rows <- "Rows are where they were split: select columns, or `gpu_split()` the rows that you need."
+  # x[j] of a data frame, x[, j] of that and of a matrix
+  list_like <- nargs() - (!missing(drop)) == 2L && state$kind == "frame" && !missing(i)
+  columns <- if (list_like) i else if (!missing(j) && missing(i)) j
+  if (!missing(i) && !list_like || !state$kind %in% c("frame", "matrix")) refuse_split("[", call, rows)
+  if (is.null(columns)) return(x)
+  if (state$margin == 2) refuse_split("[", call,
+    "Of a matrix split by columns no column can be selected; `t(x)` is split by rows.")
+  known <- stats::setNames(seq_len(state$across), state$names)
+  at <- tryCatch(known[columns], error = function(e) stop_as_base(conditionMessage(e), call))
+  if (anyNA(at)) stop_as_base(if (state$kind == "frame") "undefined columns selected" else "subscript out of bounds",
+    call)
+  at <- unname(at)
+  if (length(at) == 1L && drop && !list_like) return(column_of(x, at))
+  recorded(x, "part_columns", list(x, at), across = length(at), names = state$names[at])
+}
+
+column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
+
+# In a member.
+part_columns <- function(x, at) if (is.data.frame(x)) x[at] else x[, at, drop = FALSE]
+part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
+
+#' @export
+`[[.gpu_split` <- function(x, i, ...) {
+  state <- state_of(x)
+  if (state$kind != "frame" || ...length()) refuse_split("[[")
+  at <- if (is.character(i)) match(i, state$names) else i
+  if (length(at) != 1L || is.na(at)) return(NULL)
+  if (!at %in% seq_along(state$names)) stop_as_base("subscript out of bounds")
+  column_of(x, at)
+}
+
+#' @export
+`$.gpu_split` <- function(x, name) {
+  state <- state_of(x)
+  if (state$kind != "frame") refuse_split("$")
+  at <- pmatch(name, state$names)
+  if (is.na(at)) NULL else column_of(x, at)
+}
+
+# ---- reductions --------------------------------------------------------------------------------------
+
+# A statistic of each member's part, folded over the members by `fold`, or with "gather" a column for each member.
+# `stat` is the name of a function of this package, of the part and of `args`, which gives doubles or an array.
+reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = parent.frame()) {
+  state <- state_of(x)
+  team <- state$team
+  args <- lapply(c(list(x), args), function(arg) sent(remembered(arg), state$layout))
+  task <- function(rank) for_rank(list(f = stat, args = args, fold = fold, once = TRUE), rank)
+  if (team$engine$kind == "env") task <- function(rank) for_rank(list(f = stat, args = args, fold = fold), rank)
+  values <- together(team, task, what %||% "The split could not be reduced", call)
+  if (team$engine$kind != "local") {
+    values <- values[[1L]]
+    # one alone has gathered nothing
+    if (fold != "gather") return(values)
+    return(matrix(unlist(lapply(if (is.list(values)) values else list(values), collect)), ncol = team$engine$size))
+  }
+  if (fold == "gather") return(do.call(base::cbind, lapply(values, collect)))
+  fold_values(values, fold)
+}
+
+# The same over values of this process, in the order of ranks.
+fold_values <- function(values, fold) {
+  f <- switch(fold, "+" = `+`, "*" = `*`, min = pmin, max = pmax)
+  here <- values[[1L]]
+  move <- function(value) if (is_gpu(here)) as_gpu(value, device = gpu_device(here)) else value
+  collect(Reduce(f, lapply(values, move)))
+}
+
+# `gpu_all_reduce()` of parts of one shape.
+fold_parts <- function(x, op) {
+  state <- state_of(x)
+  if (!state$kind %in% c("vector", "matrix")) frames_refused(x, "gpu_all_reduce")
+  if (length(unique(state$layout$counts)) > 1L) stop_verdigris("shape", sprintf(
+    "The members' parts have different shapes: %s rows.", paste(state$layout$counts, collapse = ", ")),
+    "`gpu_all_reduce()` adds the parts to one another; `sum(x)` and `colSums(x)` add within them.",
+    call = parent.frame())
+  value <- reduced(x, "itself", fold = op, call = parent.frame())
+  if (!is.null(state$names) && length(dim(value)) == 2L) colnames(value) <- state$names
+  value
+}
+itself <- function(x) x
+
+# Statistics of a part: doubles, so that a sum is not NA because a part of it leaves the range of an int.
+wide <- function(x) if (is_gpu(x)) gpu_cast(x, if (is.complex(x)) "complex128" else "float64") else as.double(x)
+stat_sum <- function(x, na.rm) as.vector(sum(wide(x), na.rm = na.rm))
+stat_count <- function(x, na.rm) c(stat_sum(x, na.rm), if (na.rm) as.vector(sum(wide(!is.na(x)))) else length(x))
+stat_prod <- function(x, na.rm) as.vector(prod(wide(x), na.rm = na.rm))
+stat_range <- function(x, na.rm) suppressWarnings(range(wide(x), na.rm = na.rm)) * c(-1, 1)
+stat_truth <- function(x, na.rm) {
+  missing <- as.vector(sum(wide(is.na(x))))
+  true <- as.vector(sum(wide(x != 0), na.rm = TRUE))
+  c(true, length(x) - missing - true, if (na.rm) 0 else missing)
+}
+stat_type <- function(x) match(typeof(x), c("logical", "integer", "double", "complex"))
+stat_columns <- function(x, na.rm, rows, count) {
+  f <- if (rows) rowSums else colSums
+  sums <- as.vector(f(wide(x), na.rm = na.rm))
+  c(sums, if (count) as.vector(f(wide(!is.na(x)))))
+}
+stat_crossprod <- function(x, y = NULL) {
+  product <- crossprod(x, y)
+  if (is_narrow(product)) as_float64(product) else product
+}
+# Number of rows, means, and sums of squares and products about them.
+stat_moments <- function(x, na.rm) {
+  y <- wide(x)
+  if (na.rm) y <- y[!is.na(y)]
+  if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
+  n <- nrow(y)
+  means <- if (n > 0L) as.vector(colMeans(y)) else numeric(ncol(y))
+  centred <- y - rep(means, each = n)
+  c(n, means, if (n > 0L) as.vector(crossprod(centred)) else numeric(ncol(y)^2))
+}
+
+type_of <- function(x) {
+  state <- state_of(x)
+  if (is.null(state$type)) {
+    part <- structure(list(id = state$id), class = "team_part")
+    task <- function(rank) if (rank == 1L || state$team$engine$kind == "env") list(f = "stat_type", args = list(part))
+    code <- together(state$team, task, "The split could not be reduced", parent.frame())[[1L]]
+    state$type <- c("logical", "integer", "double", "complex")[code]
+  }
+  state$type
+}
+
+#' @export
+Summary.gpu_split <- function(..., na.rm = FALSE) {
+  call <- environment()
+  parts <- list(...)
+  if (length(parts) != 1L) refuse_split(.Generic, call, "It takes one split.")
+  x <- parts[[1L]]
+  frames_refused(x, .Generic, call)
+  na.rm <- isTRUE(as.logical(na.rm))
+  type <- type_of(x)
+  whole <- type %in% c("logical", "integer")
+  # a sum of integers is one
+  as_type <- function(value) if (whole) as.integer(value) else value
+  if (type == "complex" && !.Generic %in% c("sum", "prod"))
+    stop_as_base("invalid 'type' (complex) of argument", call)
+  if (type == "complex") return(reduced(x, paste0("stat_", .Generic), list(na.rm), if (.Generic == "sum") "+" else "*",
+    call = call))
+  if (.Generic == "sum") {
+    total <- reduced(x, "stat_sum", list(na.rm), call = call)
+    if (whole && !is.na(total) && abs(total) > .Machine$integer.max) {
+      warn_as_base("integer overflow - use sum(as.numeric(.))", call)
+      total <- NA
+    }
+    return(as_type(total))
+  }
+  if (.Generic == "prod") return(reduced(x, "stat_prod", list(na.rm), "*", call = call))
+  if (.Generic %in% c("any", "all")) {
+    counts <- reduced(x, "stat_truth", list(na.rm), call = call)
+    decided <- if (.Generic == "any") counts[1L] > 0 else counts[2L] > 0
+    return(if (decided) .Generic == "any" else if (counts[3L] > 0) NA else .Generic == "all")
+  }
+  ends <- reduced(x, "stat_range", list(na.rm), "max", call = call) * c(-1, 1)
+  # base R's warnings about no elements
+  if (ends[1L] %in% Inf && ends[2L] %in% -Inf) return(get(.Generic, baseenv())(if (whole) integer() else numeric()))
+  as_type(switch(.Generic, min = ends[1L], max = ends[2L], range = ends))
+}
+
+#' @export
+mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
+  frames_refused(x, "mean")
+  if (!identical(trim, 0)) refuse_split("mean", advice = "Trimmed means need all elements in order.")
+  sums <- reduced(x, "stat_count", list(isTRUE(na.rm)))
+  sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
+}
+
+setOldClass("gpu_split")
+
+# Sums along the margin that is split stay where they are; others are reduced.
+split_margin <- function(x, na.rm, dims, rows, mean, name) {
+  call <- parent.frame()
+  state <- state_of(x)
+  frames_refused(x, name, call)
+  if (state$kind != "matrix" || !identical(as.integer(dims), 1L))
+    stop_as_base("'x' must be an array of at least two dimensions", call)
+  if (rows != (state$margin == 2)) return(recorded(x, name, list(x, na.rm), kind = "vector", margin = 1, across = NULL,
+    names = NULL))
+  na.rm <- isTRUE(as.logical(na.rm))
+  values <- reduced(x, "stat_columns", list(na.rm, rows, mean && na.rm), call = call)
+  sums <- values[seq_len(state$across)]
+  if (mean) sums <- sums / if (na.rm) Re(values[state$across + seq_len(state$across)]) else sum(state$layout$counts)
+  names(sums) <- state$names
+  sums
+}
+setMethod("colSums", "gpu_split", function(x, na.rm = FALSE, dims = 1L) split_margin(x, na.rm, dims, FALSE, FALSE,
+  "colSums"))
+setMethod("rowSums", "gpu_split", function(x, na.rm = FALSE, dims = 1L) split_margin(x, na.rm, dims, TRUE, FALSE,
+  "rowSums"))
+setMethod("colMeans", "gpu_split", function(x, na.rm = FALSE, dims = 1L) split_margin(x, na.rm, dims, FALSE, TRUE,
+  "colMeans"))
+setMethod("rowMeans", "gpu_split", function(x, na.rm = FALSE, dims = 1L) split_margin(x, na.rm, dims, TRUE, TRUE,
+  "rowMeans"))
+
+# Means and products of all rows from those of the members (Chan, Golub and LeVeque, 1979).
+merged_moments <- function(x, na.rm, call) {
+  parts <- reduced(x, "stat_moments", list(na.rm), "gather", call = call)
+  p <- state_of(x)$across %||% 1L
+  n <- sum(parts[1L, ])
+  means <- parts[1L + seq_len(p), , drop = FALSE]
+  mean <- as.vector(means %*% parts[1L, ]) / n
+  products <- base::matrix(rowSums(parts[-seq_len(1L + p), , drop = FALSE]), p)
+  off <- means - mean
+  products <- products + off %*% (t(off) * parts[1L, ])
+  list(n = n, mean = mean, products = products)
+}
+
+setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {
+  call <- environment()
+  frames_refused(x, "var", call)
+  if (!is.null(y) || !missing(use)) refuse_split("var", call, "Of one split, `var(x)` has a method.")
+  state <- state_of(x)
+  if (state$kind == "matrix" && (state$margin == 2 || isTRUE(na.rm))) refuse_split("var", call,
+    "Of a matrix split by rows, without `na.rm`, it has one.")
+  moments <- merged_moments(x, isTRUE(na.rm), call)
+  out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
+  if (state$kind == "vector") return(out[1L])
+  if (!is.null(state$names)) dimnames(out) <- list(state$names, state$names)
+  out
+})
+setMethod("sd", "gpu_split", function(x, na.rm = FALSE) {
+  call <- environment()
+  frames_refused(x, "sd", call)
+  if (state_of(x)$kind == "matrix") refuse_split("sd", call, "Of a vector, such as `x[, 1]`, it has one.")
+  moments <- merged_moments(x, isTRUE(na.rm), call)
+  if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
+})
+
+# ---- products ----------------------------------------------------------------------------------------
+
+# From `crossprod()`: where one of the two is a split.
+split_crossprod <- function(x, y, call) {
+  if (!is_split(x)) return(t(split_crossprod(y, x, call)))
+  for (z in list(x, y)) if (is_split(z)) frames_refused(z, "crossprod", call)
+  state <- state_of(x)
+  if (state$margin == 2 || is_split(y) && state_of(y)$margin == 2) refuse_split("crossprod", call,
+    "Of matrices split by rows it has one.")
+  names <- list(state$names, state$names)
+  if (is_split(y)) {
+    if (!identical(as.double(state$layout$counts), as.double(state_of(y)$layout$counts)) ||
+      !identical(state$team, state_of(y)$team)) stop_as_base("non-conformable arguments", call)
+    names[2L] <- list(state_of(y)$names)
+  } else if (!is.null(y)) {
+    if (is_gpu(y)) y <- collect(y)
+    if (!is_number(y) || NROW(y) != sum(state$layout$counts)) stop_as_base("non-conformable arguments", call)
+    names[2L] <- list(colnames(y))
+    y <- team_operand(y, x)
+  }
+  out <- reduced(x, "stat_crossprod", if (!is.null(y)) list(y) else list(), call = call)
+  if (!is.null(names[[1L]]) || !is.null(names[[2L]])) dimnames(out) <- names
+  out
+}
+
+split_product <- function(x, y, call) {
+  if (!is_split(x) || is_split(y)) refuse_split("%*%", call,
+    "`x %*% y` has one where `x` is split and `y` is ordinary; `crossprod(x, y)` adds over what is split.")
+  frames_refused(x, "%*%", call)
+  state <- state_of(x)
+  if (state$kind != "matrix" || state$margin == 2) refuse_split("%*%", call, "Of matrices split by rows it has one.")
+  if (is_gpu(y)) y <- collect(y)
+  if (!is_number(y) || length(dim(y)) > 2L) stop_as_base("requires numeric/complex matrix/vector arguments", call)
+  # as for matrices: a vector is a column, or a row where that conforms
+  if (is.null(dim(y))) y <- if (length(y) == state$across) base::matrix(y) else if (state$across == 1) t(y) else
+    stop_as_base("non-conformable arguments", call)
+  if (nrow(y) != state$across) stop_as_base("non-conformable arguments", call)
+  recorded(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
+}
+
+# From R 4.3 on a method of the group; see ops-linear.R for earlier ones.
+#' @method %*% gpu_split
+#' @export
+`%*%.gpu_split` <- function(x, y) split_product(x, y, environment())
+
+# `sweep()`: statistics of the columns go to all members, those of the rows where the rows are.
+split_sweep <- function(x, margin, stats, f, call) {
+  state <- state_of(x)
+  frames_refused(x, "sweep", call)
+  if (state$kind != "matrix" || !is_count(margin, 1) || !margin %in% c(1, 2)) refuse_split("sweep", call)
+  if (is_split(stats) || margin == state$margin) return(f(x, if (margin == 1) stats else refuse_split("sweep", call)))
+  if (length(stats) != state$across) stop_as_base("STATS does not match the extent of the split's margin", call)
+  if (is_gpu(stats)) stats <- collect(stats)
+  recorded(x, "part_sweep", list(x, margin, as.vector(stats), f))
+}
+part_sweep <- function(x, margin, stats, f) sweep(x, margin, stats, f)

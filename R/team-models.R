@@ -1,0 +1,173 @@
+# Models of matrices that are split by rows: what a member contributes is a sum over its rows.
+
+# ---- scale() and prcomp() --------------------------------------------------------------------------------------------
+
+# A matrix split by rows, or an error that names the function.
+split_rows <- function(x, name, call) {
+  frames_refused(x, name, call)
+  state <- state_of(x)
+  if (state$kind != "matrix" || state$margin != 1) refuse_split(name, call, "Of a matrix split by rows it has one.")
+}
+
+#' @export
+scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
+  split_rows(x, "scale", environment())
+  p <- ncol(x)
+  by_column <- function(v, name) {
+    if (is_flag(v)) return(v)
+    if (!is_number(v) || length(v) != p)
+      stop_as_base(gettextf("length of '%s' must equal the number of columns of 'x'", name, domain = "R-base"))
+    as.vector(collect(v))
+  }
+  center <- by_column(center, "center")
+  if (isTRUE(center)) center <- colMeans(x, na.rm = TRUE)
+  if (is.numeric(center)) x <- sweep(x, 2, center)
+  scale <- by_column(scale, "scale")
+  if (isTRUE(scale)) {
+    known <- nrow(x) - colSums(is.na(x))
+    scale <- sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, known - 1))
+  }
+  if (is.numeric(scale)) x <- sweep(x, 2, scale, "/")
+  if (is.numeric(center)) attr(x, "scaled:center") <- center
+  if (is.numeric(scale)) attr(x, "scaled:scale") <- scale
+  x
+}
+
+#' Models of split matrices
+#'
+#' `prcomp()`, [kmeans()][stats::kmeans] and [gpu_kmeans()] of a matrix whose rows are split over a team
+#' ([gpu_split()]). A member contributes sums over its own rows, so what goes over the network does not grow with the
+#' number of rows.
+#'
+#' Components are the eigenvectors of the matrix of cross products of the columns, less their means, which takes two
+#' collectives. So standard deviations below some 1e-8 of the largest are rounding errors; [prcomp()][principal] of an
+#' array would find them. The rotation's signs are those of [prcomp()][principal] of arrays; the scores are a split.
+#'
+#' Lloyd's algorithm takes a collective in each iteration: of the sums and sizes of clusters, and of how many rows have
+#' moved. From the same centers it has base R's clusters. Centers that are not given are rows that are drawn from the
+#' whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn. Other algorithms of
+#' [stats::kmeans()] move one row after the other, and are refused.
+#' @param x A split of a matrix by rows, of finite numbers.
+#' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
+#' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the rest is ordinary.
+#' @section Errors:
+#' Those of base R, with its messages; `verdigris_error_split` for what is not a matrix split by rows, and for other
+#' algorithms; those of [gpu_together()].
+#' @examples
+#' team <- gpu_team(c("cpu", "cpu"))
+#' x <- gpu_split(as.matrix(iris[, 1:4]), team)
+#' summary(prcomp(x, scale. = TRUE))
+#' set.seed(1)
+#' fit <- kmeans(x, 3, nstart = 4, algorithm = "Lloyd")
+#' fit$size
+#' table(collect(fit$cluster), iris$Species)
+#' @name split-models
+NULL
+
+#' @rdname split-models
+#' @export
+prcomp.gpu_split <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol = NULL, rank. = NULL, ...) {
+  chkDots(...)
+  call <- environment()
+  split_rows(x, "prcomp", call)
+  n <- nrow(x)
+  p <- ncol(x)
+  if (!is_flag(retx)) abort_argument("retx", "TRUE or FALSE", retx)
+  check_kept(tol, rank., call)
+  if (!all(is.finite(x))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  z <- scale(x, center, scale.)
+  columns <- list(center = attr(z, "scaled:center"), scale = attr(z, "scaled:scale"))
+  if (any(columns$scale == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")
+  found <- eigen(crossprod(z), symmetric = TRUE)
+  small <- min(n, p)
+  k <- min(trunc(rank. %||% small), small)
+  fit <- principal_fit(list(d = sqrt(pmax(found$values[seq_len(small)], 0)), v = found$vectors[, seq_len(k), drop =
+    FALSE]), columns, n, k, tol, list(NULL, colnames(x)), NULL, FALSE)
+  if (retx) fit$x <- z %*% fit$rotation
+  fit
+}
+
+# ---- kmeans() ----------------------------------------------------------------------------------------------------
+
+# What members compute. Codes are the clusters' numbers.
+part_nearest <- function(x, centers, largest) {
+  x <- as_gpu(x)
+  if (!length(x)) return(gpu_zeros(0, dtype = "int32", device = gpu_device(x)))
+  nearest_centers(x, product_space(x, largest), list(centers))[[1L]]
+}
+# How many codes differ from the last, and each cluster's size and sums.
+stat_clusters <- function(codes, x, last, k) {
+  if (!length(x)) return(numeric(1 + k * (1 + ncol(x))))
+  sums <- cluster_sums(as_gpu(x), codes, k)
+  c(if (is.null(last)) length(codes) else sum(codes != last), sums[[1L]], sums[[2L]])
+}
+stat_within <- function(codes, x, centers) {
+  x <- as_gpu(x)
+  if (!length(x)) return(numeric(nrow(centers)))
+  squares_within(x, list(cluster = codes, centers = centers))
+}
+part_rows <- function(x, at) as.matrix(x[at, , drop = FALSE])
+
+# Rows of the whole, as an ordinary matrix in the order of `at`.
+rows_of_split <- function(x, at, call) {
+  state <- state_of(x)
+  if (state$team$engine$kind == "env") refuse_split("kmeans", call, "In a launcher's team give `centers`.")
+  ends <- cumsum(state$layout$counts)
+  rank <- findInterval(at - 1, ends) + 1L
+  own <- structure(function(k) at[rank == k] - (ends - state$layout$counts)[k], class = "team_each")
+  parts <- together(state$team, function(k) for_rank(list(f = part_rows, args = list(part_reference(x, state$team, call),
+    own)), k), "Rows could not be read", call)
+  out <- base::matrix(0, length(at), ncol(x))
+  for (k in seq_along(parts)) if (any(rank == k)) out[rank == k, ] <- collect(parts[[k]])
+  out
+}
+
+kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
+  split_rows(x, "kmeans", call)
+  method <- if (is.character(algorithm)) KMEANS[pmatch(algorithm[1L], KMEANS)]
+  if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse_split("kmeans", call,
+    "With `algorithm = \"Lloyd\"` it has one.")
+  for (name in c("iter.max", "nstart")) if (!is_count(get(name), 1)) abort_argument(name, "one number, 1 or more",
+    get(name), call)
+  n <- nrow(x)
+  largest <- max(abs(range(x)))
+  finite_or_stop(largest, 1L, call)
+  if (length(centers) > 1L) {
+    if (NCOL(centers) != ncol(x)) stop_as_base("must have same number of columns in 'x' and 'centers'", call)
+    starts <- list(centers_given(centers, n, call))
+  } else {
+    if (!is_count(centers, 1)) abort_argument("centers", "a number of clusters, or a matrix of centers", centers, call)
+    k <- trunc(centers)
+    if (n < k) stop_as_base("more cluster centers than data points", call)
+    starts <- lapply(seq_len(nstart), function(s) {
+      if (is.null(seeding) || seeding == "random") return(rows_of_split(x, sample.int(n, k), call))
+      drawn <- rows_of_split(x, sample.int(n, min(n, max(1000, 50 * k))), call)
+      kmeans_plus_plus(as_gpu(drawn, device = "cpu"), k)
+    })
+    if (any(vapply(starts, function(start) any(duplicated(start)), NA)))
+      stop_as_base("initial centers are not distinct", call)
+  }
+  fits <- lapply(starts, lloyd_of_split, x, iter.max, largest)
+  fit <- least_within(fits, iter.max)
+  dimnames(fit$centers) <- list(as.character(seq_len(nrow(fit$centers))), colnames(x))
+  kmeans_object(fit, sum(diag(merged_moments(x, FALSE, call)$products)), iter.max)
+}
+
+lloyd_of_split <- function(centers, x, iter.max, largest) {
+  k <- nrow(centers)
+  codes <- NULL
+  iter <- iter.max + 1L
+  for (turn in seq_len(iter.max)) {
+    last <- codes
+    codes <- recorded(x, "part_nearest", list(x, centers, largest), kind = "vector", across = NULL, names = NULL)
+    sums <- reduced(codes, "stat_clusters", list(x, last, k))
+    if (sums[1L] == 0) {
+      iter <- turn
+      break
+    }
+    size <- sums[1L + seq_len(k)]
+    centers <- base::matrix(sums[-seq_len(1L + k)], k) / size
+  }
+  list(cluster = codes, centers = centers, size = as.integer(size), iter = if (k == 1L) 1L else as.integer(iter),
+    withinss = as.vector(reduced(codes, "stat_within", list(x, centers))))
+}

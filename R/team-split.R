@@ -1,0 +1,338 @@
+# Matrices, vectors and data frames whose rows, or columns, are distributed over the members of a team.
+#
+# A split has a state, an environment: its number, what kind it is, how many rows (or columns) each member has, and how
+# it was made, for `gpu_repair()`. Operations are queued, and reach the members with the next value that is asked for;
+# there they are recorded like any others.
+
+is_split <- function(x) inherits(x, "gpu_split")
+state_of <- function(x) attr(x, "state")
+
+# The runs of n things: contiguous, one a member, as `run()` in the engine has them.
+team_runs <- function(n, size) {
+  bounds <- floor(n * (0:size) / size)
+  if (n <= .Machine$integer.max) bounds <- as.integer(bounds)
+  lapply(seq_len(size), function(k) bounds[k] + seq_len(bounds[k + 1L] - bounds[k]))
+}
+
+#' Split a matrix over the members of a team
+#'
+#' Each member holds a contiguous run of rows (or columns) as an array on its device. A split behaves as the whole
+#' matrix for the functions below; operations are recorded, and computed by the members when a value is needed, with
+#' one collective for each. What has no method is an error that names `collect()`, which copies all of it here: nothing
+#' is gathered silently.
+#'
+#' - Recorded, with a split as the result: the operators, functions of the group `Math` (not the cumulative ones),
+#'   `is.na()` and its like, `round()`, `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
+#'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
+#'   base R, over the whole matrix; other splits must be split alike.
+#' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
+#'   `var()`, `sd()`, `colSums()`, `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), and
+#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows.
+#' - Models, see [split-models]: `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()].
+#' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
+#'   [gpu_together()].
+#'
+#' Sums are added on each member first, then over the members in the order of their ranks: the last bits depend on
+#' the number of members.
+#'
+#' @param x A matrix, vector or data frame; or `function(rows)`, which each member calls with the numbers of its rows,
+#'   and which returns these rows: the data then never pass through this session. For `print()` and `collect()`, a
+#'   split.
+#' @param team A team, see [gpu_team()].
+#' @param margin 1 to split rows, 2 for columns.
+#' @param n The number of rows where `x` is a function.
+#' @param ... Not used.
+#' @returns `gpu_split()`: an object of class `gpu_split` with the dimensions of `x`. For a launcher's team all
+#'   processes call the same functions of splits. `collect()`: the whole as an ordinary matrix, vector or data frame.
+#' @section Errors:
+#' `verdigris_error_argument` for `x` of another kind; `verdigris_error_split` for functions without a method and for
+#' splits that do not go together; base R's errors on dimensions; those of [gpu_together()].
+#' @examples
+#' team <- gpu_team(c("cpu", "cpu"))
+#' x <- gpu_split(matrix(c(1:9, NA), 5), team)
+#' x
+#' colMeans(x, na.rm = TRUE)
+#' range(sqrt(x[, 1]))
+#' crossprod(is.na(x) + 1)
+#' collect(x * 2)
+#' gpu_split(function(rows) cbind(rows, rows^2), team, n = 4)
+#' @export
+gpu_split <- function(x, team, margin = 1, n = NULL) {
+  check_team(team)
+  if (!(is_count(margin, 1) && margin %in% c(1, 2))) abort_argument("margin", "1 (rows) or 2 (columns)", margin)
+  if (!is.null(n) && !is_count(n)) abort_argument("n", "a number of rows, or NULL", n)
+  call <- environment()
+  if (is_gpu(x)) x <- collect(x)
+  if (is.function(x)) {
+    if (is.null(n)) abort_argument("n", "the number of rows, where `x` is a function", n)
+  } else if (is.data.frame(x)) {
+    if (margin == 2) abort_argument("margin", "1 for a data frame", margin)
+    n <- nrow(x)
+  } else if (is_number(x) && length(dim(x)) %in% c(0L, 2L) || inherits(x, "integer64")) {
+    if (margin == 2 && is.null(dim(x))) abort_argument("margin", "1 for a vector", margin)
+    n <- if (is.null(dim(x))) length(x) else dim(x)[margin]
+  } else {
+    abort_argument("x", "a matrix, vector or data frame, or a function of rows", x)
+  }
+  recipe <- list(id = next_id(team), how = "source", x = x, n = n, margin = margin)
+  layout <- new.env(parent = emptyenv())
+  shape <- make_part(team, source_command(team, recipe, layout), "The split could not be made", call)
+  kind <- shape$kind
+  if (kind == "object") stop_verdigris("argument", "`x` must give a matrix, vector or data frame.")
+  wrong <- is.function(x) && !isTRUE(all(layout$told == layout$counts))
+  if (wrong) stop_verdigris("argument", sprintf("`x` must give the rows that it is called with: %s, not %s.",
+    paste(layout$counts, collapse = " and "), paste(layout$told, collapse = " and ")))
+  across <- if (margin == 2) dim(x)[1L] else shape$columns
+  names <- if (margin == 2) rownames(x) else shape$names
+  new_split(team, recipe, layout, kind, margin, across, names)
+}
+
+next_id <- function(team) {
+  team$made <- team$made + 1
+  sprintf("p%.0f", team$made)
+}
+
+# A split with a state that members free when it is garbage. `names` are those of what is not split.
+new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) {
+  state <- list2env(list(team = team, id = recipe$id, recipe = recipe, layout = layout, kind = kind, margin = margin,
+    across = across, names = names), parent = emptyenv())
+  id <- recipe$id
+  splits <- team$splits
+  splits[[id]] <- rlang::new_weakref(state)
+  reg.finalizer(state, function(state) {
+    release(team, id)
+    if (exists(id, envir = splits, inherits = FALSE)) rm(list = id, envir = splits)
+  })
+  structure(list(), state = state, class = "gpu_split")
+}
+
+# ---- how parts are made, and made again ---------------------------------------------------------------
+
+# Makes a part at once, and gives the shape that the first member has told. `layout` learns the members' counts.
+make_part <- function(team, command, what, call) {
+  shapes <- together(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
+  layout <- command$layout
+  layout$told <- vapply(shapes, function(shape) as.double(shape$rows), 1)
+  if (team$engine$kind == "env") layout$told <- gpu_all_gather(layout$told)
+  if (is.null(layout$counts)) layout$counts <- layout$told
+  shapes[[1L]]
+}
+
+# The command that makes the part of a source. Each member gets its rows.
+source_command <- function(team, recipe, layout) {
+  runs <- team_runs(recipe$n, team$engine$size)
+  layout$counts <- lengths(runs)
+  x <- recipe$x
+  piece <- function(rank) {
+    rows <- runs[[rank]]
+    if (is.function(x)) rows else if (is.null(dim(x))) x[rows] else if (recipe$margin == 2) x[, rows, drop = FALSE] else
+      x[rows, , drop = FALSE]
+  }
+  args <- list(structure(piece, class = "team_each"))
+  if (is.function(x)) args <- c(args, list(x))
+  list(do = "call", id = recipe$id, f = "source_part", args = args, layout = layout)
+}
+
+# In a member: its rows on its device. Of a data frame the columns that are numbers.
+source_part <- function(rows, read = NULL) {
+  x <- if (is.null(read)) rows else read(rows)
+  y <- as_gpu(x)
+  # base R's columns of a data frame have row names of the whole
+  if (is.data.frame(y) && !is.character(attr(x, "row.names"))) attr(y, "row.names") <- .set_row_names(nrow(x))
+  y
+}
+
+# A function of parts that gives a split of the same runs. Arguments are splits, `team_operand`s, or whole values.
+recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$margin, across = state_of(x)$across,
+  names = state_of(x)$names) {
+  state <- state_of(x)
+  team <- state$team
+  recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, remembered), like = state$layout)
+  team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
+  new_split(team, recipe, state$layout, kind, margin, across, names)
+}
+
+# An argument as a recipe keeps it: of a split how it was made, without what frees its parts.
+remembered <- function(arg) {
+  if (is_split(arg)) structure(list(recipe = state_of(arg)$recipe), class = "team_source") else arg
+}
+
+call_command <- function(recipe) {
+  list(do = "call", id = recipe$id, f = recipe$f, args = lapply(recipe$args, sent, recipe$like), layout = recipe$like)
+}
+
+# An argument as it is sent.
+sent <- function(arg, layout) {
+  if (inherits(arg, "team_source")) return(structure(list(id = arg$recipe$id), class = "team_part"))
+  if (inherits(arg, "team_operand")) return(structure(function(rank) operand_of(arg, layout, rank),
+    class = "team_each"))
+  arg
+}
+
+part_reference <- function(x, team, call) {
+  state <- state_of(x)
+  if (!identical(state$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
+    "Make it of that team's data with `gpu_split()`.", call = call)
+  structure(list(id = state$id), class = "team_part")
+}
+
+# The values of a function that stay on the members.
+kept_split <- function(team, f, args, call) {
+  recipe <- list(id = next_id(team), how = "kept", f = f, args = args)
+  layout <- new.env(parent = emptyenv())
+  shape <- make_part(team, c(recipe, list(layout = layout)), "`f` failed", call)
+  new_split(team, recipe, layout, shape$kind, 1, shape$columns, shape$names)
+}
+
+# After a repair: the parts of all splits that are alive, in the order in which they were made.
+make_again <- function(team) {
+  states <- Filter(Negate(is.null), lapply(mget(ls(team$splits), envir = team$splits), rlang::wref_key))
+  numbers <- vapply(states, function(state) as.numeric(substring(state$id, 2L)), 1)
+  made <- character()
+  alive <- vapply(states, function(state) state$id, "")
+  again <- function(recipe) {
+    if (recipe$id %in% made) return()
+    for (arg in recipe$args) if (inherits(arg, "team_source")) again(arg$recipe)
+    layout <- layouts[[recipe$id]] %||% new.env(parent = emptyenv())
+    call <- NULL
+    if (recipe$how == "call") {
+      team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
+    } else if (recipe$how == "source") {
+      make_part(team, source_command(team, recipe, layout), "The split could not be made again", call)
+    } else {
+      layout$counts <- NULL
+      make_part(team, c(recipe, list(layout = layout)), "The value could not be made again", call)
+    }
+    made <<- c(made, recipe$id)
+  }
+  # splits that were computed from others have their layouts
+  layouts <- list()
+  collect_layouts <- function(recipe, layout) {
+    if (recipe$how == "call") {
+      for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
+    } else {
+      layouts[[recipe$id]] <<- layout
+    }
+  }
+  for (state in states) collect_layouts(state$recipe, state$layout)
+  for (state in states[order(numbers)]) again(state$recipe)
+  for (id in setdiff(made, alive)) release(team, id)
+}
+
+# ---- operands ----------------------------------------------------------------------------------------
+
+# An ordinary value of which each member gets what goes with its rows, by R's rule: recycled along the columns of the
+# whole. `rows` and `columns` are those of the whole.
+team_operand <- function(value, x) {
+  state <- state_of(x)
+  structure(list(value = value, margin = state$margin, across = state$across), class = "team_operand")
+}
+
+operand_of <- function(operand, layout, rank) {
+  counts <- layout$counts
+  before <- sum(counts[seq_len(rank - 1L)])
+  here <- seq_len(counts[rank])
+  n <- sum(counts)
+  value <- operand$value
+  across <- operand$across
+  if (length(dim(value)) == 2L) return(if (operand$margin == 2) value[, before + here, drop = FALSE] else
+    value[before + here, , drop = FALSE])
+  if (is.null(across)) return(value[(before + here - 1) %% length(value) + 1])
+  if (operand$margin == 2) {
+    at <- before * across + seq_len(counts[rank] * across) - 1
+    return(matrix(value[at %% length(value) + 1], across, counts[rank]))
+  }
+  # the same in each column
+  if (n %% length(value) == 0) return(value[(before + here - 1) %% length(value) + 1])
+  at <- outer(before + here - 1, (seq_len(across) - 1) * n, "+")
+  matrix(value[at %% length(value) + 1], counts[rank], across)
+}
+
+# ---- what a split is ---------------------------------------------------------------------------------
+
+#' @export
+dim.gpu_split <- function(x) {
+  state <- state_of(x)
+  if (state$kind %in% c("vector", "object")) return(NULL)
+  n <- sum(state$layout$counts)
+  extents <- if (state$margin == 2) c(state$across, n) else c(n, state$across)
+  if (all(extents <= .Machine$integer.max)) as.integer(extents) else extents
+}
+
+#' @export
+length.gpu_split <- function(x) {
+  state <- state_of(x)
+  if (state$kind == "frame") return(length(state$names))
+  n <- sum(state$layout$counts) * (state$across %||% 1)
+  if (n <= .Machine$integer.max) as.integer(n) else n
+}
+
+#' @export
+dimnames.gpu_split <- function(x) {
+  state <- state_of(x)
+  if (is.null(state$names)) return(NULL)
+  if (state$margin == 2) list(state$names, NULL) else list(NULL, state$names)
+}
+
+#' @export
+names.gpu_split <- function(x) if (state_of(x)$kind == "frame") state_of(x)$names
+
+#' @rdname gpu_split
+#' @export
+print.gpu_split <- function(x, ...) {
+  cat(format(x), "\n", sep = "")
+  state <- state_of(x)
+  if (state$kind == "object") return(invisible(x))
+  first <- together(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = list(structure(list(id =
+    state$id), class = "team_part"), state$kind, state$margin)), "The split could not be shown", environment())[[1L]]
+  if (!is.null(first)) print(first)
+  left <- sum(state$layout$counts) - if (state$kind == "vector") length(first) else if (state$margin == 2)
+    NCOL(first) else NROW(first)
+  if (!is.null(first) && left > 0) cat(sprintf("... and %s more %s\n", format_count(left), if (state$kind == "vector")
+    "elements" else if (state$margin == 2) "columns" else "rows"))
+  invisible(x)
+}
+
+# In a member: what is shown of a split.
+first_rows <- function(x, kind, margin) {
+  few <- seq_len(min(6L, if (margin == 2) ncol(x) else NROW(x)))
+  collect(if (kind == "vector") x[few] else if (margin == 2) x[, few, drop = FALSE] else x[few, , drop = FALSE])
+}
+
+#' @export
+format.gpu_split <- function(x, ...) {
+  state <- state_of(x)
+  size <- state$team$engine$size
+  extents <- if (is.null(dim(x))) length(x) else dim(x)
+  what <- switch(state$kind, frame = "data frame", object = "values", state$kind)
+  along <- if (state$kind %in% c("vector", "object")) "" else if (state$margin == 2) ", by columns" else ", by rows"
+  sprintf("<gpu_split %s [%s] over %d member%s%s>", what, paste(format_each(extents), collapse = " x "), size,
+    if (size == 1L) "" else "s", along)
+}
+format_each <- function(n) format(n, scientific = FALSE, trim = TRUE)
+
+#' @export
+str.gpu_split <- function(object, ...) cat("", format(object), "\n")
+
+#' @rdname gpu_split
+#' @export
+collect.gpu_split <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  state <- state_of(x)
+  parts <- parts_here(x, environment())
+  if (state$kind == "object") return(parts)
+  if (state$kind == "vector") return(do.call(c, parts))
+  do.call(if (state$margin == 2) cbind else rbind, parts)
+}
+
+# The parts as ordinary values, by rank.
+parts_here <- function(x, call) {
+  state <- state_of(x)
+  task <- list(f = "collect", args = list(structure(list(id = state$id), class = "team_part")))
+  what <- "The split could not be collected"
+  if (state$team$engine$kind != "env") return(together(state$team, function(rank) task, what, call))
+  if (!state$kind %in% c("vector", "matrix")) stop_verdigris("split",
+    "A launcher's team collects vectors and matrices of numbers.", "Use collectives on what you need.", call = call)
+  part <- together(state$team, function(rank) task, what, call)[[1L]]
+  list(gpu_all_gather(part, state$margin))
+}

@@ -1,0 +1,325 @@
+# Teams: devices of this process, workers of a cluster, or processes that a launcher has started, as members that
+# compute together.
+
+#' Teams of GPUs and workers
+#'
+#' A team makes several devices compute together: the devices of this process, one device in each worker of a cluster,
+#' or one in each process that a launcher has started. Starting, placing and ending workers remains the cluster's or the
+#' launcher's; a team adds collectives ([gpu_all_reduce()]) and matrices that are split over the members
+#' ([gpu_split()]).
+#'
+#' `gpu_together()` runs a function on all members at once. Splits among its arguments arrive as the member's own part,
+#' and a list of [gpu_ref()]s as the member's own array; other arguments arrive whole. The members of a team of this
+#' process run one after the other, and cannot call collectives in the function; those of a cluster can.
+#'
+#' A worker takes the GPU that is free for its place on its host, or the cpu where there is none; option
+#' `verdigris.device` of a worker comes first. Data go through the host (transport "host"). Members connect to each
+#' other over TCP: on one host by the loopback address, else by the addresses that the cluster uses. A connection must
+#' show a random token of 128 bits, which only the cluster's own connections carry; it is not encrypted, as MPI's are
+#' not. Nothing that arrives is unserialised.
+#'
+#' # Members that fail
+#'
+#' If the function fails on a member, the others are told, collectives that they are in fail, and the error names the
+#' member; the team can be used again at once. If a member's process ends, all that live have an error of class
+#' `verdigris_error_member`, and `gpu_repair()` makes a team of those that live: it makes the parts of splits again from
+#' what they were made of, in new runs. Results of `gpu_together(keep = TRUE)` are made again by calling the function.
+#' A member that is alive but does not come to a collective is waited for as long as `timeout` says.
+#'
+#' @param members
+#' - `NULL`: all GPUs of this process, or the cpu.
+#' - Names of devices: `c("cuda:0", "cuda:1")`; one may be named repeatedly.
+#' - A cluster of the package parallel, such as [parallel::makePSOCKcluster()] makes.
+#' - The name of a compute profile of the package mirai: each of its daemons becomes a member.
+#' - `"env"`: the processes of which this is one, as a launcher's environment variables say (`PMI_RANK`,
+#'   `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each runs the same script, and is a member
+#'   for the whole of it, so collectives can be called anywhere.
+#' @param transport How data go between members: `"host"`, or `"auto"` for the best there is, which is `"host"` now.
+#' @param timeout Seconds for which members that are alive are waited for in a collective, and when the team is made.
+#' @param team A team.
+#' @param f A function. It is sent to the workers as `parallel` sends functions.
+#' @param ... Arguments of `f`.
+#' @param keep Whether the values stay on the members, as a split.
+#' @returns
+#' - `gpu_team()`: a team; printing it shows the members.
+#' - `gpu_together()`: a list of the values in the order of ranks, arrays on the current device; for a launcher's team
+#'   a list of this member's value alone. With `keep` a split, see [gpu_split()]; its parts may be any values, but only
+#'   vectors of numbers and matrices of as many columns behave as one.
+#' - `gpu_repair()`: the same team, invisibly. Splits that were made before can be used again.
+#' @section Errors:
+#' `verdigris_error_argument` for other members or times; `verdigris_error_member` if the members do not come together,
+#' have different versions of this package, or one of them ends or fails: the error also has the classes of the original
+#' one, `rank` names the member, and `failed` has all members' messages. `verdigris_error_library` for a transport that
+#' is not there.
+#' @examples
+#' team <- gpu_team(c("cpu", "cpu"))
+#' team
+#' x <- gpu_split(matrix(1:12, 6), team)
+#' gpu_together(team, function(x, k) k * nrow(x), x, 10)
+#' colSums(x * 2)
+#' @export
+gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), timeout = 60) {
+  transport <- one_of("transport", transport, c("auto", "nccl", "host"))
+  if (transport == "nccl") stop_verdigris("library", "Transport \"nccl\" is not part of this version.",
+    "Transport \"host\" serves GPUs too.")
+  if (!is.numeric(timeout) || length(timeout) != 1L || !isTRUE(timeout > 0 && timeout < 1e9))
+    abort_argument("timeout", "a number of seconds", timeout)
+  team <- new.env(parent = emptyenv())
+  team$id <- sprintf("%s-%d-%.0f", Sys.info()[["nodename"]], Sys.getpid(), TEAMS$count <- TEAMS$count + 1)
+  team$timeout <- as.double(timeout)
+  team$transport <- "host"
+  team$splits <- new.env(parent = emptyenv())
+  team$queue <- list()
+  team$made <- 0
+  team$repairs <- 0
+  call <- environment()
+  if (is.null(members)) members <- setdiff(.Call(C_device_list)$device, "cpu")
+  if (length(members) == 0L && is.character(members)) members <- "cpu"
+  # a node of these is another process at each call
+  if (inherits(members, "miraiCluster")) members <- attr(members, "id")
+  if (inherits(members, "cluster")) {
+    if (!length(members)) abort_argument("members", "a cluster with workers", members)
+    team$engine <- cluster_engine(members)
+    connect(team, call)
+  } else if (inherits(members, "everywhere_engine")) {
+    team$engine <- everywhere_engine(unclass(members))
+    connect(team, call)
+  } else if (identical(c(members), "env")) {
+    join_environment(team, call)
+  } else if (is.character(members) && !anyNA(members)) {
+    is_device <- grepl("^(cpu|cuda(:[0-9]+)?)$", members)
+    if (length(members) == 1L && !is_device) {
+      team$engine <- mirai_engine(members, call)
+      connect(team, call)
+    } else {
+      # an error for what is no device
+      members <- vapply(unname(members), function(name) .Call(C_device_name, name), "")
+      size <- length(members)
+      own <- lapply(seq_len(size), function(k) new_member(team$id, k, size, members[k]))
+      team$engine <- own_engine(own, "local", size)
+      team$members <- data.frame(rank = seq_len(size), device = members, host = Sys.info()[["nodename"]],
+        pid = Sys.getpid())
+    }
+  } else {
+    abort_argument("members", "names of devices, a cluster, a profile of mirai, \"env\" or NULL", members)
+  }
+  structure(team, class = "gpu_team")
+}
+
+TEAMS <- new.env(parent = emptyenv())
+TEAMS$count <- 0
+
+check_team <- function(team, call = parent.frame()) {
+  if (!inherits(team, "gpu_team")) abort_argument("team", "a team of `gpu_team()`", team, call)
+}
+
+# Makes the workers of an engine members: each tells where it is, the first listens, all join.
+connect <- function(team, call) {
+  engine <- team$engine
+  size <- engine$size
+  # which loads the package, from a slow disk perhaps
+  describe <- function(rank) list(task = "describe", args = list())
+  about <- values_of(ask(engine, describe, team$timeout, team$timeout + 60), call)
+  versions <- vapply(about, function(member) member$version, "")
+  if (any(versions != own_version())) {
+    other <- which(versions != own_version())[1L]
+    stop_verdigris("member", sprintf("Member %d has version %s of verdigris, and this session has %s.", other,
+      versions[other], own_version()), "All members need the same version.", call = call, rank = other)
+  }
+  hosts <- vapply(about, function(member) paste(member$host, member$boot), "")
+  local <- stats::ave(seq_len(size), hosts, FUN = seq_along)
+  on_cpu <- identical(getOption("verdigris.device"), "cpu")
+  devices <- vapply(seq_len(size), function(k) {
+    gpus <- about[[k]]$gpus
+    about[[k]]$device %||% if (on_cpu || !length(gpus)) "cpu" else gpus[(local[k] - 1L) %% length(gpus) + 1L]
+  }, "")
+  taken <- paste(hosts, devices)[devices != "cpu"]
+  if (anyDuplicated(taken)) rlang::inform(sprintf("Several members share a GPU: %d members have %d.", length(taken),
+    length(unique(taken))), class = "verdigris_shared_gpu")
+  one_host <- length(unique(hosts)) == 1L
+  address <- if (one_host) "127.0.0.1" else address_of(engine, about[[1L]]$host)
+  # of the first member alone is anything asked
+  only_first <- function(rank) if (rank == 1L) list(task = "listen", args = list(team$id, address)) else
+    list(task = "ping", args = list())
+  made <- values_of(ask(engine, only_first, team$timeout), call)[[1L]]
+  joins <- function(rank) list(task = "join", args = list(team$id, address, made$port, made$token, rank, size,
+    devices[rank], team$timeout))
+  values_of(ask(engine, joins, team$timeout + 5), call)
+  team$members <- data.frame(rank = seq_len(size), device = devices, host = vapply(about, function(m) m$host, ""),
+    pid = vapply(about, function(m) m$pid, 1L))
+  team$broken <- NULL
+}
+
+# The address by which the cluster reaches its first worker.
+address_of <- function(engine, host) {
+  named <- engine$nodes[[1L]]$host
+  if (is.character(named) && length(named) == 1L && !named %in% c("localhost", "127.0.0.1")) named else host
+}
+
+join_environment <- function(team, call) {
+  place <- launched(call)
+  team$id <- "env"
+  gpus <- setdiff(.Call(C_device_list)$device, "cpu")
+  chosen <- getOption("verdigris.device")
+  device <- chosen %||% if (length(gpus)) gpus[place$local %% length(gpus) + 1] else "cpu"
+  link <- join_launched(place, team$timeout, call)
+  member <- new_member(team$id, place$rank, place$size, device, link)
+  RUNNING$own <- member
+  .Call(C_device_use, device)
+  team$engine <- own_engine(list(member), "env", place$size)
+  team$members <- data.frame(rank = place$rank, device = device, host = Sys.info()[["nodename"]], pid = Sys.getpid())
+}
+
+#' @export
+print.gpu_team <- function(x, ...) {
+  size <- x$engine$size
+  cat(sprintf("<gpu_team of %d member%s, transport %s>\n", size, if (size == 1L) "" else "s", x$transport))
+  if (x$engine$kind == "env") cat(sprintf("this is member %d\n", x$members$rank))
+  print(x$members, row.names = FALSE)
+  if (!is.null(x$broken)) cat(sprintf("%s: `gpu_repair()` goes on without\n", x$broken))
+  invisible(x)
+}
+
+#' @export
+format.gpu_team <- function(x, ...) sprintf("<gpu_team of %d>", x$engine$size)
+
+# ---- asking the members ------------------------------------------------------------------------------
+
+# The values of answers, or an error that names the members which failed or were lost.
+values_of <- function(answers, call, what = "The team could not be made") {
+  failed <- which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  if (length(failed)) fail_of(answers, failed, call, what)
+  lapply(answers, function(answer) answer$value)
+}
+
+# Of several failures the one that is no consequence of another is told of.
+fail_of <- function(answers, failed, call, what) {
+  messages <- vapply(answers[failed], function(answer) answer$error$message %||% paste0("member has gone: ",
+    answer$lost), "")
+  lost <- vapply(answers[failed], function(answer) !is.null(answer$lost), NA)
+  of_team <- vapply(answers[failed], function(answer) "verdigris_error_member" %in% answer$error$class, NA)
+  first <- c(which(!lost & !of_team), which(lost), which(of_team))[1L]
+  rank <- failed[first]
+  message <- if (lost[first]) sprintf("%s: member %d of %d has gone, %s.", what, rank, length(answers),
+    answers[[rank]]$lost) else sprintf("%s on member %d of %d.", what, rank, length(answers))
+  classes <- as.character(answers[[rank]]$error$class)
+  parent <- structure(class = c(classes, "simpleError", "error", "condition"), list(message = messages[first],
+    call = NULL))
+  remedy <- "`gpu_repair(team)` goes on with the members that live."
+  stop_verdigris("member", message, if (any(lost)) remedy else character(), call = call, also = classes, rank = rank,
+    failed = stats::setNames(messages, failed), parent = if (!lost[first]) parent)
+}
+
+# Has all members carry out what was recorded, and then a task; their values. The function `task` gives that of a rank.
+together <- function(team, task, what, call) {
+  if (!is.null(team$broken)) stop_verdigris("member", sprintf("The team cannot go on: %s.", team$broken),
+    "`gpu_repair(team)` goes on with the members that live.", call = call)
+  queue <- team$queue
+  team$queue <- list()
+  requests <- function(rank) list(task = "run", args = list(team$id, lapply(queue, for_rank, rank), task(rank)))
+  if (team$engine$kind %in% c("local", "env")) requests <- function(rank) list(args = list(commands = lapply(queue,
+    for_rank, rank), task = task(rank)))
+  answers <- ask(team$engine, requests, team$timeout)
+  failed <- which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  if (!length(failed)) return(lapply(answers, function(answer) answer$value))
+  lost <- which(vapply(answers, function(answer) !is.null(answer$lost), NA))
+  if (length(lost)) {
+    team$broken <- sprintf("member %s has gone", paste(lost, collapse = ", "))
+    team$engine$lost <- seq_len(team$engine$size) %in% lost
+  } else {
+    # the failure has ended the connections, and all are there to make them again
+    tryCatch(connect(team, call), error = function(e) team$broken <- "it could not be connected again")
+  }
+  fail_of(answers, failed, call, what)
+}
+
+# A command or task with what one member gets of it.
+for_rank <- function(command, rank) {
+  command$args <- lapply(command$args, function(arg) if (inherits(arg, "team_each")) unclass(arg)(rank) else arg)
+  command
+}
+
+#' @rdname gpu_team
+#' @export
+gpu_together <- function(team, f, ..., keep = FALSE) {
+  check_team(team)
+  f <- function_of("f", f)
+  if (!is_flag(keep)) abort_argument("keep", "TRUE or FALSE", keep)
+  call <- environment()
+  args <- lapply(list(...), argument_of, team, call)
+  if (keep) return(kept_split(team, f, args, call))
+  values <- together(team, function(rank) for_rank(list(f = f, args = args), rank), "`f` failed", call)
+  lapply(values, arrived, team)
+}
+
+# An argument as the members get it: their own part, their own array, or the value.
+argument_of <- function(x, team, call) {
+  if (is_split(x)) return(part_reference(x, team, call))
+  if (inherits(x, "gpu_ref")) x <- list(x)
+  if (is.list(x) && !is.object(x) && length(x) && all(vapply(x, inherits, NA, "gpu_ref"))) {
+    ranks <- vapply(x, function(ref) ref$rank, 1)
+    if (!identical(sort(as.integer(ranks)), seq_len(team$engine$size)) ||
+      !all(vapply(x, function(ref) identical(ref$team, team$id), NA))) stop_verdigris("argument",
+      "References must be one of each member of this team, as `gpu_together()` returned them.", call = call)
+    x <- x[order(ranks)]
+    return(structure(function(rank) structure(list(id = x[[rank]]$id), class = "team_part"), class = "team_each"))
+  }
+  x
+}
+
+# A value that a member has sent: of an array the values, which are uploaded once.
+arrived <- function(value, team) {
+  if (is_gpu(value)) return(as_gpu(value))
+  if (!inherits(value, "gpu_ref")) return(value)
+  owner <- new.env(parent = emptyenv())
+  id <- value$id
+  reg.finalizer(owner, function(owner) release(team, id))
+  structure(list(id = id, rank = value$rank, shape = value$shape, team = team$id, of = team, owner = owner),
+    class = "gpu_ref")
+}
+
+# Has members free a part with the next thing that they are asked for.
+release <- function(team, id) {
+  team$queue[[length(team$queue) + 1L]] <- list(do = "free", ids = id)
+}
+
+#' @export
+print.gpu_ref <- function(x, ...) {
+  size <- if (x$shape$kind == "object") x$shape$type else paste(c(x$shape$rows, x$shape$columns), collapse = " x ")
+  cat(sprintf("<gpu_ref to a %s [%s] of member %d>\n", x$shape$kind, size, x$rank))
+  invisible(x)
+}
+
+#' @export
+collect.gpu_ref <- function(x, ...) {
+  if (...length()) rlang::check_dots_empty()
+  if (is.null(x$of)) return(part_of(x, running_member()))
+  call <- environment()
+  task <- function(rank) if (rank == x$rank) list(f = "collect", args = list(structure(list(id = x$id),
+    class = "team_part")))
+  together(x$of, task, "The array could not be collected", call)[[x$rank]]
+}
+
+#' @rdname gpu_team
+#' @export
+gpu_repair <- function(team) {
+  check_team(team)
+  call <- environment()
+  engine <- team$engine
+  if (engine$kind == "env") stop_verdigris("member", "A launcher's team cannot be repaired.",
+    "Launchers end all processes of a run where one fails, or can be told to start it again.")
+  if (engine$kind == "local") return(invisible(team))
+  # who was lost is not asked again: an answer to an earlier call may still come
+  rest <- if (any(engine$lost)) engine$without(engine$lost) else engine
+  answers <- ask(rest, function(rank) list(task = "ping", args = list()), 5, 5)
+  gone <- vapply(answers, function(answer) is.null(answer$value), NA)
+  if (all(gone)) stop_verdigris("member", "No member of the team lives.", "Make a new cluster and a new team.")
+  team$engine <- if (any(gone)) rest$without(gone) else rest
+  team$repairs <- team$repairs + 1
+  team$id <- sub("(/[0-9]+)?$", sprintf("/%d", team$repairs), team$id)
+  team$queue <- list()
+  team$broken <- "it could not be connected again"
+  connect(team, call)
+  make_again(team)
+  invisible(team)
+}

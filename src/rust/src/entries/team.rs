@@ -1,0 +1,161 @@
+//! Entries: joining a team, and its collectives. What R holds is a member of a team in this process.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use verdigris_engine::array::Array;
+use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::team::message::Fold;
+use verdigris_engine::team::rendezvous::{Listener, Place, Token};
+use verdigris_engine::team::{host, Caller, Transport};
+use verdigris_ops::error::{Error, Kind, Result};
+
+use crate::array::{convert, handle};
+use crate::entries::entry::entries;
+use crate::r::typed::{External, FromR, Taken};
+use crate::r::{call_site, options, List, SEXP};
+
+impl External for Listener {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "the first member of this team has joined already")
+    }
+}
+
+/// This process as a member of a team.
+struct Member(RefCell<Box<dyn Transport>>);
+
+impl External for Member {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Member, "this process is no member of the team any more")
+            .advise("A team belongs to a session; `gpu_repair(team)` or `gpu_team()` makes one.")
+    }
+}
+
+impl Member {
+    /// A finalizer, which R may run in a collective, cannot begin another.
+    fn with<R>(&self, use_it: impl FnOnce(&mut dyn Transport) -> Result<R>) -> Result<R> {
+        match self.0.try_borrow_mut() {
+            Ok(mut transport) => use_it(transport.as_mut()),
+            Err(_) => Err(Error::new(Kind::Member, "this member is in a collective, and cannot begin another")),
+        }
+    }
+}
+
+impl FromR for Fold {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Fold> {
+        let name = <&str>::from_r(x, argument)?;
+        Fold::from_name(name).ok_or_else(|| {
+            Error::new(Kind::Argument, format!("`{argument}` must be \"+\", \"*\", \"min\" or \"max\", not \"{name}\""))
+        })
+    }
+}
+
+impl FromR for Token {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Token> {
+        Token::parse(<&str>::from_r(x, argument)?)
+    }
+}
+
+fn caller(call: SEXP) -> Result<Caller> {
+    let site = call_site::of(call);
+    let compared = options::flag(c"verdigris.debug")?;
+    let text = site.as_ref().filter(|_| compared).map_or_else(String::new, call_site::text);
+    Ok(Caller { site, text })
+}
+
+/// One of our arrays; or an ordinary vector, on the cpu device.
+fn elements(x: SEXP) -> Result<Array> {
+    match convert::array_or_none(x)? {
+        Some(array) => Ok(array),
+        None => convert::upload(x, None, Device::Cpu, None),
+    }
+}
+
+entries! {
+    /// Listens on an address of this host, as the first member will: list(listener, port, token). A new token where it
+    /// is NULL.
+    fn team_listen(address: &str, port: usize, token: Option<Token>) -> Result<List> {
+        let port = u16::try_from(port).map_err(|_| Error::new(Kind::Argument, "`port` must be 0 to 65535"))?;
+        let listener = Listener::new(address, port)?;
+        let port = f64::from(listener.port()?);
+        Ok(List::new(3).add("listener", listener).add("port", port).add("token", token.unwrap_or_default().text()))
+    }
+
+    /// The process that has started this one; 0 where the system does not tell.
+    fn team_parent() -> f64 {
+        #[cfg(unix)]
+        {
+            f64::from(std::os::unix::process::parent_id())
+        }
+        #[cfg(not(unix))]
+        {
+            0.0
+        }
+    }
+
+    /// Joins a team; the first member (rank 0) has a listener.
+    fn team_join(
+        listener: Option<Taken<Listener>>,
+        address: &str,
+        port: usize,
+        token: Token,
+        rank: usize,
+        size: usize,
+        timeout: f64,
+        version: &str,
+    ) -> Result<Member> {
+        let port = u16::try_from(port).map_err(|_| Error::new(Kind::Argument, "`port` must be 0 to 65535"))?;
+        let timeout = Duration::try_from_secs_f64(timeout)
+            .map_err(|_| Error::new(Kind::Argument, "`timeout` must be a number of seconds"))?;
+        let place = Place { rank, size, address, port, token, version, timeout };
+        let host = host::join(listener.map(|Taken(listener)| listener), &place)?;
+        Ok(Member(RefCell::new(Box::new(host))))
+    }
+
+    /// The members' elements folded, with the shape of x.
+    fn team_all_reduce(member: &Member, x: SEXP, op: Fold, exact: bool, call: SEXP) -> Result<SEXP> {
+        let (own, caller) = (elements(x)?, caller(call)?);
+        let result = member.with(|transport| transport.all_reduce(&own, op, exact, &caller))?;
+        Ok(handle::wrap_like(result, x))
+    }
+
+    /// This member's run of the folded elements, in pieces of `unit`.
+    fn team_reduce_scatter(
+        member: &Member,
+        x: SEXP,
+        unit: usize,
+        op: Fold,
+        exact: bool,
+        call: SEXP,
+    ) -> Result<Array> {
+        let (own, caller) = (elements(x)?, caller(call)?);
+        member.with(|transport| transport.reduce_scatter(&own, op, unit, exact, &caller))
+    }
+
+    /// A list of the members' arrays.
+    fn team_all_gather(member: &Member, x: SEXP, call: SEXP) -> Result<List> {
+        let (own, caller) = (elements(x)?, caller(call)?);
+        let parts = member.with(|transport| transport.all_gather(&own, &caller))?;
+        let list = List::new(parts.len());
+        Ok(parts.into_iter().fold(list, |list, part| list.add("", part)))
+    }
+
+    /// The array of the member of rank `root`.
+    fn team_broadcast(member: &Member, x: SEXP, root: usize, call: SEXP) -> Result<Array> {
+        let (own, caller) = (elements(x)?, caller(call)?);
+        member.with(|transport| transport.broadcast(&own, root, &caller))
+    }
+
+    fn team_barrier(member: &Member, call: SEXP) -> Result<()> {
+        let caller = caller(call)?;
+        member.with(|transport| transport.barrier(&caller))
+    }
+
+    /// Ends the team, and tells the others why.
+    fn team_stop(member: &Member, reason: &str) -> Result<()> {
+        member.with(|transport| {
+            transport.stop(reason);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,129 @@
+# Teams of workers: splits, collectives and references in clusters of two and three, however the workers are reached.
+
+cl <- worker_cluster(3)
+team <- within_seconds(60, gpu_team(cl, timeout = 30))
+two <- within_seconds(60, gpu_team(cl[1:2], timeout = 30))
+set.seed(35)
+m <- matrix(round(rnorm(44) * 3, 2), 11, dimnames = list(NULL, letters[1:4]))
+
+test_that("splits over workers answer as the whole matrix does", {
+  within_seconds(120, for (workers in list(team, two)) {
+    expect_all_same(compare_splits(workers, m, seq(-2, 3, by = 0.5)))
+    missing <- m
+    missing[c(3, 40)] <- c(NA, Inf)
+    expect_all_same(compare_splits(workers, missing, 11:1))
+  })
+  expect_cases(350L)
+})
+
+test_that("collectives give all members the same, in the order of ranks", {
+  all_same <- function(want, f, ...) {
+    for (workers in list(team, two)) for (value in within_seconds(60, gpu_together(workers, f, ...)))
+      expect_identical(value, if (is.function(want)) want(workers$engine$size) else want)
+  }
+  ranks <- function(f) function(size) f(seq_len(size))
+  all_same(ranks(function(k) sum(k) * c(1, 10)), function() gpu_all_reduce(gpu_team_rank() * c(1, 10)))
+  all_same(ranks(function(k) sum(k)), function() gpu_all_reduce(gpu_team_rank()))
+  all_same(ranks(prod), function() gpu_all_reduce(as.double(gpu_team_rank()), "*"))
+  all_same(ranks(function(k) c(max(k), NA)), function() gpu_all_reduce(c(gpu_team_rank(), NA), "max"))
+  all_same(c(a = 1, b = NaN), function() gpu_all_reduce(c(a = gpu_team_rank(), b = NaN), "min"))
+  all_same(function(size) size + 0L, function() gpu_all_reduce(TRUE))
+  all_same(ranks(function(k) complex(real = sum(k), imaginary = length(k))), function()
+    gpu_all_reduce(complex(real = gpu_team_rank(), imaginary = 1)))
+  # three numbers whose sum depends on the order
+  tiny <- c(1e16, 1, -1e16)
+  all_same(function(size) Reduce(`+`, tiny[seq_len(size)]), function(x) gpu_all_reduce(x[gpu_team_rank()],
+    exact = TRUE), tiny)
+  all_same(ranks(function(k) rep(k, k)), function() gpu_all_gather(rep(gpu_team_rank(), gpu_team_rank())))
+  all_same(ranks(function(k) cbind(a = rep(k, k), b = 1L)), function() gpu_all_gather(cbind(a = rep(gpu_team_rank(),
+    gpu_team_rank()), b = 1L)))
+  all_same(ranks(function(k) rbind(k, k, deparse.level = 0)), function() gpu_all_gather(matrix(gpu_team_rank(), 2, 1),
+    margin = 2))
+  all_same(matrix(1:4, 2), function() gpu_broadcast(if (gpu_team_rank() == 2) matrix(1:4, 2), root = 2))
+  all_same(NULL, function() gpu_barrier())
+  # arrays stay arrays, on their device and of their dtype; the result is too long for one message
+  arrays <- function() {
+    x <- gpu_all_reduce(as_gpu(seq_len(1e5) / 8, dtype = "float32"))
+    same <- sum(x == gpu_team_size() * seq_len(1e5) / 8)
+    list(is_gpu(x), gpu_dtype(x), gpu_device(x) == gpu_device(gpu_zeros(1)), same)
+  }
+  all_same(list(TRUE, "float32", TRUE, 100000L), arrays)
+  for (workers in list(team, two)) {
+    x <- matrix(1:22 / 2, 11)
+    parts <- gpu_together(workers, function(x) gpu_reduce_scatter(x), x)
+    expect_identical(do.call(rbind, parts), x * workers$engine$size)
+    expect_identical(unlist(gpu_together(workers, function(x) gpu_reduce_scatter(x, "max"), 1:7)), 1:7)
+  }
+})
+
+test_that("long sums are those in the order of ranks, of all lengths", {
+  f <- function(n) {
+    set.seed(gpu_team_rank())
+    gpu_all_reduce(stats::rnorm(n))
+  }
+  for (n in c(0, 1, 200, 4097, 20011)) {
+    parts <- lapply(1:3, function(rank) {
+      set.seed(rank)
+      stats::rnorm(n)
+    })
+    for (value in within_seconds(60, gpu_together(team, f, n))) expect_identical(value, Reduce(`+`, parts))
+  }
+})
+
+test_that("references, kept values and functions of rows stay on the workers", {
+  refs <- gpu_together(team, function() gpu_ref(as_gpu(1:3 * gpu_team_rank())))
+  expect_identical(gpu_together(team, function(x) sum(x), refs), list(6L, 12L, 18L))
+  expect_identical(collect(refs[[2]]), c(2L, 4L, 6L))
+  # the connections are made anew, and what was kept is there
+  expect_error(gpu_together(team, function() stop("planted")), "planted")
+  more <- gpu_together(team, function() gpu_ref(gpu_team_rank()))
+  expect_identical(gpu_together(team, function(x, y) sum(x) + y, refs, more), list(7L, 14L, 21L))
+  twice <- function(x, a) c(gpu_device(a) == gpu_device(gpu_zeros(1)), gpu_dtype(a), sum(a) + x)
+  expect_identical(gpu_together(team, twice, 1, as_gpu(c(1, 2), "float32", test_device)), rep(list(c("TRUE", "float32",
+    "4")), 3))
+  x <- gpu_split(function(rows) cbind(rows, Sys.getpid()), team, n = 9)
+  expect_identical(collect(x[, 1]), 1:9)
+  expect_identical(unique(collect(x[, 2])), team$members$pid)
+  arrays <- gpu_together(team, function(x) x[, 1] * 2, x)
+  expect_identical(lapply(arrays, collect), list(c(2, 4, 6), c(8, 10, 12), c(14, 16, 18)))
+  expect_true(all(vapply(arrays, is_gpu, NA)))
+  d <- data.frame(a = 1:7, s = letters[1:7])
+  expect_identical(collect(gpu_split(d, team)), d)
+  # a step of logistic regression
+  set.seed(1)
+  X <- cbind(1, matrix(rnorm(60), 30))
+  y <- rbinom(30, 1, 0.5)
+  step <- function(x, y, b) gpu_all_reduce(crossprod(x, 1 / (1 + exp(-(x %*% b))) - y))
+  b <- c(0.1, -0.2, 0.3)
+  value <- gpu_together(team, step, gpu_split(X, team), gpu_split(y, team), b)[[1L]]
+  expect_equal(collect(value), crossprod(X, 1 / (1 + exp(-(X %*% b))) - y))
+})
+
+test_that("workers that are reached all at once, in any order, are members too", {
+  # as mirai's everywhere() does it: which worker takes which call is not known
+  everywhere <- function(f, args) {
+    order <- sample(length(cl))
+    parallel::clusterCall(cl[order], f, args[[1L]], args[[2L]], args[[3L]])
+  }
+  any_order <- within_seconds(60, gpu_team(structure(everywhere, class = "everywhere_engine"), timeout = 30))
+  for (k in 1:3) expect_identical(gpu_together(any_order, function() gpu_all_reduce(gpu_team_rank())), list(6L, 6L, 6L))
+  ranks <- lapply(1:3, function(k) unlist(gpu_together(any_order, function() Sys.getpid())))
+  expect_identical(ranks[[1L]], ranks[[2L]])
+  expect_identical(ranks[[1L]], any_order$members$pid)
+  x <- gpu_split(m, any_order)
+  expect_equal(colSums(x), colSums(m), tolerance = 1e-13)
+  expect_identical(collect(x * 2), m * 2)
+})
+
+test_that("a collective of 200 doubles costs little", {
+  skip_if(test_device != "cpu")
+  f <- function() {
+    x <- runif(200)
+    for (k in 1:100) gpu_all_reduce(x)
+    spent <- vapply(1:20, function(k) system.time(for (k in 1:25) gpu_all_reduce(x))[[3L]], 1)
+    min(spent) / 25 * 1e6
+  }
+  us <- unlist(within_seconds(60, gpu_together(two, f)))
+  cat(sprintf("\nall-reduce of 200 doubles between 2 workers: %.0f us\n", max(us)))
+  expect_lt(max(us), 200 * 2 * stretch())
+})
