@@ -15,6 +15,7 @@ help:
 	@echo "make test-one F=index  tests/testthat/test-array-index.R alone: F is a name or its end"
 	@echo "make full              the slow gates (.ci/slow), of which each CI run takes one"
 	@echo "make examples          R's own examples, all of them, with their numbers in arrays"
+	@echo "make windows           the engine's tests for Windows under Wine, and the package's library linked for it"
 	@echo "make packages          calls of other packages' functions, on ordinary vectors and on arrays"
 	@echo "make kernels           compile the CUDA kernels with NVRTC, which needs no GPU"
 	@echo "make ptx               write the prebuilt kernels; run it after a change of kernels/ or of the operation table"
@@ -62,6 +63,9 @@ packages: library setup-packages
 
 emulate: library setup-test
 	tools/test/emulate.sh
+
+windows: setup-rust setup-r setup-windows
+	tools/test/windows.sh
 
 ptx: setup-rust setup-r setup-ptx
 	tools/gpu/ptx.sh
@@ -128,4 +132,4 @@ clean:
 setup-%:
 	@tools/build/setup.sh $*
 
-.PHONY: help demo install library test test-one full examples packages kernels emulate ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document site bench dist check test-r-versions check-r-versions licenses gpu-pack clean
+.PHONY: help demo install library test test-one full examples packages kernels emulate windows ptx guard guard-bounds lint lint-rust lint-format lint-clippy lint-docs lint-columns document site bench dist check test-r-versions check-r-versions licenses gpu-pack clean
