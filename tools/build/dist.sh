@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the release tarball, crates included: build/verdigris_VERSION.tar.gz, under 5 MB as CRAN asks.
+# Builds the release tarball, crates included: build/verdigris_VERSION.tar.gz, under 5 MB.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 stage=build/dist/verdigris
@@ -32,4 +32,4 @@ tools/build/fewer-colours.py "$tarball" | pigz -11 -n -c >"$tarball.smaller"
 mv "$tarball.smaller" "$tarball"
 bytes=$(stat -c %s "$tarball")
 printf '%s: %d.%02d MB\n' "$tarball" $((bytes / 1000000)) $((bytes % 1000000 / 10000))
-[ "$bytes" -lt 5000000 ] || { echo "dist.sh: CRAN takes at most 5 MB; see what tools/build/vendor.py can leave out." >&2; exit 1; }
+[ "$bytes" -lt 5000000 ] || { echo "dist.sh: R CMD check notes more than 5 MB; see what tools/build/vendor.py can leave out." >&2; exit 1; }

@@ -9,7 +9,7 @@
 #   python       build/venv: numpy and safetensors (tests of exchange) and NVRTC (compiles kernels without a GPU), of
 #                the version below
 #   packages     the packages of tests/packages/calls
-#   document | check | bench | ptx | dist | guard | debootstrap     what that target needs besides
+#   document | check | bench | ptx | dist | guard | debootstrap | windows     what that target needs besides
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -90,7 +90,8 @@ for part in "$@"; do
     rust) packages gcc g++ make; rust ;;
     r) packages r-base-core r-base-dev; r_packages cli rlang ;;
     test) "$0" r
-      r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ;;
+      r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival
+      packages mpich ;;
     python) python ;;
     packages)
       "$0" r
@@ -109,6 +110,7 @@ for part in "$@"; do
     guard) packages valgrind ;;
     dist) packages pigz pngquant python3 xz-utils zstd ;;
     debootstrap) packages debootstrap ;;
+    windows) packages g++-mingw-w64-x86-64-posix wine wine64 ;;
     *) fail "no part is called $part" ;;
   esac
 done

@@ -4,8 +4,8 @@
 usage: tools/build/vendor.py SRC_RUST OUT.tar.xz
 
 `cargo vendor` brings whole crates. Left out here is what no build reads: tests, benchmarks, examples,
-continuous integration, import libraries for Windows, prose that no source includes, and the modules of
-cudarc whose features are off. Each crate's .cargo-checksum.json is cut to the files that remain, or
+continuous integration, import libraries for Windows, prose that no source includes, and modules that
+are compiled for tests alone or with features that are off. Each crate's .cargo-checksum.json is cut to the files that remain, or
 cargo would refuse the crate. tools/build/check-offline.sh is the proof that what remains is enough.
 """
 
@@ -53,30 +53,59 @@ def unread(crate, path, keep):
     return len(inside.parts) == 1 and path.suffix in PROSE
 
 
-TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;")
+MODULE = re.compile(r"((?:#\[(?:[^\[\]]|\[[^\]]*\])*\]\s*)+)(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;")
+CONDITION = re.compile(r"#\[cfg\((.*)\)\]", re.S)
+TOKEN = re.compile(r'\s*(\w+\s*=\s*"[^"]*"|\w+|[(),])')
 
 
-def test_modules(crate):
-    """The files and folders of modules that are compiled for the crate's own tests alone."""
-    for source in sorted(crate.rglob("*.rs")):
-        home = source.parent if source.name in {"lib.rs", "mod.rs", "main.rs"} else source.with_suffix("")
-        for name in TEST_MODULE.findall(source.read_text(errors="replace")):
-            yield from (path for path in (home / f"{name}.rs", home / name) if path.exists())
+def is_off(condition, features):
+    """Whether a cfg condition is false whatever the target: of tests, and of features that nobody turns on."""
+    tokens = TOKEN.findall(condition)
+
+    def parse():
+        """True, False, or None where the target decides."""
+        word = tokens.pop(0)
+        if word in {"all", "any", "not"} and tokens and tokens[0] == "(":
+            tokens.pop(0)
+            values = []
+            while tokens[0] != ")":
+                values.append(parse())
+                if tokens[0] == ",":
+                    tokens.pop(0)
+            tokens.pop(0)
+            if word == "not":
+                return None if values[0] is None else not values[0]
+            decisive = word == "any"
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
+        if word.startswith("feature"):
+            return word.split('"')[1] in features
+        return False if word == "test" else None
+
+    return parse() is False
 
 
 def off_modules(crate, features):
-    """The module folders of cudarc that no feature in use turns on: `driver` needs itself alone."""
-    on = set(features)
-    return [d for d in sorted((crate / "src").iterdir()) if d.is_dir() and d.name not in on]
+    """The files and folders of modules that are compiled for tests alone, or with features that nobody turns on."""
+    for source in sorted(crate.rglob("*.rs")):
+        home = source.parent if source.name in {"lib.rs", "mod.rs", "main.rs"} else source.with_suffix("")
+        off, on = set(), set()
+        for attributes, name in MODULE.findall(source.read_text(errors="replace")):
+            parts = re.findall(r"#\[.*?\](?=\s*(?:#|$))", attributes, re.S)
+            conditions = [CONDITION.fullmatch(part) for part in parts]
+            (off if any(found and is_off(found[1], features) for found in conditions) else on).add(name)
+        # of a module that is written in the same file the modules lie one folder below
+        folders = [home, *(d for d in home.glob("*") if d.is_dir())]
+        for name in sorted(off - on):
+            yield from (path for folder in folders for path in (folder / f"{name}.rs", folder / name) if path.exists())
 
 
 def trim(crate, features):
     keep = included(crate)
-    if crate.name.split("-")[0] == "cudarc":
-        for folder in off_modules(crate, features):
-            shutil.rmtree(folder)
-    for path in list(test_modules(crate)):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in list(off_modules(crate, features)):
+        if path.exists():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in sorted(crate.rglob("*")):
         if path.is_file() and unread(crate, path, keep):
             path.unlink()
@@ -89,20 +118,19 @@ def trim(crate, features):
     sums.write_text(json.dumps(known, separators=(",", ":"), sort_keys=True))
 
 
-def cudarc_features(manifest):
-    """The features of cudarc that the engine asks for, with those that they imply."""
-    tables = tomllib.loads((manifest / "crates/engine/Cargo.toml").read_text())
-    asked = set()
-    for section in [tables, *tables.get("target", {}).values()]:
-        asked |= set(section.get("dependencies", {}).get("cudarc", {}).get("features", []))
-    own = tomllib.loads((manifest / "vendor/cudarc/Cargo.toml").read_text())["features"]
-    todo = list(asked)
-    while todo:
-        for implied in own.get(todo.pop(), []):
-            if implied in own and implied not in asked:
-                asked.add(implied)
-                todo.append(implied)
-    return asked
+def features_of_all(manifest):
+    """The features of each crate, by name and version, that are turned on for any target."""
+    said = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path",
+        manifest / "Cargo.toml"], check=True, capture_output=True, text=True).stdout
+    said = json.loads(said)
+    on = {node["id"]: set(node["features"]) for node in said["resolve"]["nodes"]}
+    return {(p["name"], p["version"]): on[p["id"]] for p in said["packages"] if p["id"] in on}
+
+
+def name_and_version(crate):
+    """Those of a vendored crate."""
+    package = tomllib.loads((crate / "Cargo.toml").read_text())["package"]
+    return package["name"], package["version"]
 
 
 def main():
@@ -111,9 +139,9 @@ def main():
     shutil.rmtree(vendor, ignore_errors=True)
     subprocess.run(["cargo", "vendor", "--quiet", "--locked", "--manifest-path", manifest / "Cargo.toml", vendor],
                    check=True, stdout=subprocess.DEVNULL)
-    features = cudarc_features(manifest)
+    features = features_of_all(manifest)
     for crate in sorted(d for d in vendor.iterdir() if d.is_dir()):
-        trim(crate, features)
+        trim(crate, features.get(name_and_version(crate), set()))
     out.unlink(missing_ok=True)
     # the same bytes from the same lock file
     tar = subprocess.Popen(["tar", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner",
