@@ -16,8 +16,7 @@ use std::os::raw::{c_int, c_void};
 
 use verdigris_engine::array::exact;
 use verdigris_engine::array::{Array, Operand};
-use verdigris_engine::graph::builder::{MOST_INPUTS, MOST_OPS};
-use verdigris_engine::graph::node::COSTLY;
+use verdigris_engine::graph::cost::Cost;
 use verdigris_engine::memory;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -41,9 +40,8 @@ struct Lazy {
     /// The last walk that has met it, and where that keeps the array.
     walk: u64,
     index: u32,
-    /// Not less than those of the node that it becomes: see `expr::Node`.
-    weight: u32,
-    leaves: u32,
+    /// Not less than that of the node that it becomes.
+    cost: Cost,
     op: OpId,
     operands: [Source; 2],
     count: u8,
@@ -124,8 +122,7 @@ struct Met {
     typed: Typed,
     len: usize,
     device: Option<Device>,
-    weight: u32,
-    leaves: u32,
+    cost: Cost,
 }
 
 /// None for what a lazy cell does not take.
@@ -144,24 +141,23 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
                 _ => return Ok(None),
             };
             let typed = Typed::Value(from.kind());
-            return Ok(Some(Met { from, bits, cell: r::null(), typed, len: 1, device: None, weight: 0, leaves: 0 }));
+            return Ok(Some(Met { from, bits, cell: r::null(), typed, len: 1, device: None, cost: Cost::NUMBER }));
         }
-        let array = |cell, dtype, len, device, weight, leaves| {
+        let array = |cell, dtype, len, device, cost| {
             let typed = Typed::Array(dtype);
-            Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), weight, leaves }))
+            Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), cost }))
         };
         let of_array = |cell: SEXP, value: &Array| {
             if value.is_volatile() {
                 return Ok(None); // computed at once, as a node
             }
-            let (weight, leaves) = if value.is_ready() { (0, 1) } else { (value.node().weight, value.node().leaves) };
-            array(cell, value.dtype(), value.len(), value.device(), weight, leaves)
+            array(cell, value.dtype(), value.len(), value.device(), value.node().cost_to_read())
         };
         if r::kind_of(data) == SEXPTYPE::LISTSXP {
             return match lazy(data) {
                 Some(lazy) => {
-                    let Lazy { dtype, len, device, weight, leaves, .. } = lazy.get();
-                    array(data, dtype, len, device, weight, leaves)
+                    let Lazy { dtype, len, device, cost, .. } = lazy.get();
+                    array(data, dtype, len, device, cost)
                 }
                 None => of_array(data, &owner(data).peek()),
             };
@@ -224,21 +220,19 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         }
     }
     let by_logical = matches!(op.row().rule, Rule::Logic | Rule::Select);
-    let size = |met: &[Option<Met>; 2]| {
-        met.iter().flatten().fold((1u32, 0u32, false), |(weight, leaves, casts), met| {
-            let cast = matches!(met.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
-            (weight + u32::from(cast) + met.weight, leaves + met.leaves, casts | cast)
-        })
-    };
-    let (mut weight, mut leaves, casts) = size(&met);
-    if leaves as usize > MOST_INPUTS {
+    let is_cast = |met: &&Met| matches!(met.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
+    let casts = met.iter().flatten().filter(is_cast).count() as u32;
+    let cost_of =
+        |met: &[Option<Met>; 2]| met.iter().flatten().fold(Cost::of_row(op, casts), |cost, met| cost.and(met.cost));
+    let mut cost = cost_of(&met);
+    if !cost.reads_few() {
         // the engine counts more closely
         return Ok(None);
     }
-    if weight > MOST_OPS {
+    if !cost.is_short() {
         // as `evaluate::bound`: what is recorded next begins at computed operands
         for (met, &x) in met.iter_mut().zip(list) {
-            if met.as_ref().is_some_and(|met| met.weight > 0) {
+            if met.as_ref().is_some_and(|met| met.cost.weight > 0) {
                 convert::array(x)?.compute()?;
                 *met = meet(x)?;
             }
@@ -246,15 +240,14 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         if met[..list.len()].iter().any(Option::is_none) {
             return Ok(None);
         }
-        (weight, leaves, _) = size(&met);
+        cost = cost_of(&met);
     }
     let mut made = Lazy {
         len,
         values: [0; 2],
         walk: 0,
         index: 0,
-        weight,
-        leaves,
+        cost,
         op,
         operands: [Source::Double; 2],
         count: list.len() as u8,
@@ -281,7 +274,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         r::Rf_unprotect(3);
         (out, cell)
     });
-    let warns = op.may_warn(class) || casts && rule::rounds(op, class, types[..list.len()].iter().copied());
+    let warns = op.may_warn(class) || casts > 0 && rule::rounds(op, class, types[..list.len()].iter().copied());
     if warns || len * dtype.size() >= memory::LARGE {
         call_site::want(cell, warns);
     }
@@ -297,8 +290,7 @@ fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
         values: [bits, 0],
         walk: 0,
         index: 0,
-        weight: 0,
-        leaves: 0,
+        cost: Cost::NUMBER,
         op: id::CONSTANT,
         operands: [from, Source::Double],
         count: 1,
@@ -344,7 +336,7 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
     let (mut out, mut flags) = (0u64, 0u32);
     let at = |k: usize| (&raw const numbers[k]).cast();
     // SAFETY: operands and result have room for a number of their classes, at the address where that begins.
-    unsafe { body((&raw mut out).cast(), at(0), at(1), std::ptr::null(), 0, 1, &mut flags) };
+    unsafe { body((&raw mut out).cast(), at(0), at(1), std::ptr::null(), std::ptr::null(), 0, 1, &mut flags) };
     (flags == 0).then_some(())?;
     Some((Source::of(dtype)?, out))
 }
@@ -456,7 +448,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     let array = Array::apply_at(lazy.op, &operands[..lazy.count as usize], site)?;
     if lazy.built {
         array.node().mark_fused();
-        if !root && lazy.weight >= COSTLY {
+        if !root && lazy.cost.is_costly() {
             // used again: the engine may keep its values, so it is one node from now on
             own(cell, array.clone());
             return Ok(array);
@@ -523,7 +515,7 @@ pub fn intermediate(x: SEXP) -> Result<Array> {
     let data = unsafe { r::vg_data_of(x) };
     if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
         if let Some(lazy) = lazy(data).map(Cell::get) {
-            if !lazy.built || lazy.weight < COSTLY {
+            if !lazy.built || !lazy.cost.is_costly() {
                 return array(data);
             }
         }

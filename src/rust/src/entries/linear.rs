@@ -14,25 +14,24 @@ use verdigris_ops::rule::{promote, Typed};
 
 use crate::array::{attributes, convert, handle, host_vector};
 use crate::entries::entry::entries;
-use crate::r::typed::FromR;
-use crate::r::{self, values, List, SEXP};
+use crate::r::{self, options, values, List, SEXP};
 
-/// The precision (0 float32, 1 TF32, 2 bfloat16), and whether the halves of a symmetric product are one (1), are not
-/// (0), or as the extents say (2).
-impl FromR for Options {
-    fn from_r(x: SEXP, argument: &'static str) -> Result<Options> {
-        let [precision, halves] = FromR::from_r(x, argument)?;
-        let precision = match precision {
-            0 => Precision::Float32,
-            1 => Precision::Tf32,
-            _ => Precision::BFloat16,
-        };
-        Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
-    }
+/// What float32 factors may be rounded to, by the option, and whether the halves of a symmetric product are one (1),
+/// are not (0), or as the extents say (2).
+fn product_options(halves: usize) -> Result<Options> {
+    let name = c"verdigris.matmul_precision";
+    let expected = "\"float32\", \"tf32\" or \"bfloat16\"";
+    let precision = match options::string(name, expected)? {
+        None | Some("float32") => Precision::Float32,
+        Some("tf32") => Precision::Tf32,
+        Some("bfloat16") => Precision::BFloat16,
+        Some(_) => return Err(options::refused(name, expected, options::option(name))),
+    };
+    Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
 }
 
 /// The array as a matrix. Not protected.
-fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
+pub(super) fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
     let int = |n| {
         i32::try_from(n).map_err(|_| Error::new(ErrorKind::Shape, format!("a matrix cannot have {n} rows or columns")))
     };
@@ -121,7 +120,7 @@ extern "C" fn vg_register_blas(gemm: blas::Gemm, gemv: blas::Gemv, syrk: blas::S
 
 entries! {
     /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) without dimnames; NULL for what base R computes.
-    fn product(x: SEXP, y: SEXP, turned: usize, choice: Options) -> Result<Option<SEXP>> {
+    fn product(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
         let turned = [turned == 1, turned == 2];
         let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
         let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
@@ -134,18 +133,19 @@ entries! {
         if !is_factor(x, a.as_ref()) || !is_factor(y, b.as_ref()) || is_int64(&a) || is_int64(&b) {
             return Ok(None);
         }
+        let options = product_options(halves)?;
         let (a, b) = (factor(x, a, &like, dx, turned[0])?, factor(y, b, &like, dy, turned[1])?);
-        linear::multiply(&a, &b, [m, k, n], choice)?.map(|out| matrix(out, m, n)).transpose()
+        linear::multiply(&a, &b, [m, k, n], options)?.map(|out| matrix(out, m, n)).transpose()
     }
 
     /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).
-    fn multiply_batched(x: Array, y: Array, sizes: [usize; 6], choice: Options) -> Result<Option<Array>> {
+    fn multiply_batched(x: Array, y: Array, sizes: [usize; 6], halves: usize) -> Result<Option<Array>> {
         let [m, k, n, count, many_x, many_y] = sizes;
         let slices = |many| if many == 1 { count } else { 1 };
         if x.len() != m * k * slices(many_x) || y.len() != k * n * slices(many_y) {
             return Err(Error::new(ErrorKind::Shape, "non-conformable arguments"));
         }
-        linear::multiply_batched(&x, &y, [m, k, n], count, [many_x == 1, many_y == 1], choice)
+        linear::multiply_batched(&x, &y, [m, k, n], count, [many_x == 1, many_y == 1], product_options(halves)?)
     }
 
     /// list(x, y, z, status) of a batch of small matrices, what there is of them: which of `Factoring::ALL` (from 0),

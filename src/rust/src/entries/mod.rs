@@ -15,6 +15,7 @@ pub mod dlpack;
 pub mod dtype;
 pub mod entry;
 pub mod files;
+pub mod fourier;
 pub mod index;
 pub mod kernel;
 pub mod linear;
@@ -28,10 +29,12 @@ pub mod pointer;
 pub mod random;
 pub mod reduce;
 pub mod scan;
+pub mod segments;
 pub mod session;
 pub mod shape;
 pub mod streams;
 pub mod strided;
+pub mod team;
 pub mod timing;
 pub mod torch;
 
@@ -47,6 +50,7 @@ const ENTRIES: &[&[R_CallMethodDef]] = &[
     dlpack::ENTRIES,
     dtype::ENTRIES,
     files::ENTRIES,
+    fourier::ENTRIES,
     kernel::ENTRIES,
     linear::ENTRIES,
     make::ENTRIES,
@@ -59,10 +63,12 @@ const ENTRIES: &[&[R_CallMethodDef]] = &[
     random::ENTRIES,
     reduce::ENTRIES,
     scan::ENTRIES,
+    segments::ENTRIES,
     session::ENTRIES,
     shape::ENTRIES,
     streams::ENTRIES,
     strided::ENTRIES,
+    team::ENTRIES,
     timing::ENTRIES,
     torch::ENTRIES,
 ];

@@ -7,7 +7,7 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::{Group, OpId};
+use verdigris_ops::{Group, OpId, MOST_OPERANDS};
 
 use crate::array::{convert, handle, lazy};
 use crate::entries::entry::{entries, for_c};
@@ -82,9 +82,9 @@ pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallS
         },
     };
     const NONE: Operand = Operand::Value(Scalar::I32(0), dtype::Kind::Logical);
-    let mut operands = [NONE; 3];
+    let mut operands = [NONE; MOST_OPERANDS];
     if list.len() > operands.len() {
-        return Err(Error::new(Kind::Argument, "an operation takes at most three operands"));
+        return Err(Error::new(Kind::Argument, "an operation takes at most four operands"));
     }
     for (operand, &x) in operands.iter_mut().zip(list) {
         *operand = convert::operand(x, device)?;
@@ -103,6 +103,7 @@ entries! {
             Group::Generic => "Generic",
             Group::Function => "Function",
             Group::Distribution => "Distribution",
+            Group::Bessel => "Bessel",
             Group::Internal => "Internal",
         };
         List::new(7)

@@ -443,8 +443,8 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
 
 /// A list under construction. It and its elements are protected until `finish`.
 ///
-/// If the list is left unfinished, by an error or a panic, the condition that C then raises resets the stack of protected
-/// values.
+/// If the list is left unfinished, by an error or a panic, the condition that C then raises resets the stack of
+/// protected values.
 #[must_use]
 pub struct List {
     list: SEXP,

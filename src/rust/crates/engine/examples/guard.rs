@@ -150,8 +150,9 @@ fn kernels_of_float32() -> Result<Vec<(String, String)>> {
         let row = op.row();
         let given: Vec<&Array> = operands.iter().take(row.arity as usize).collect();
         let Ok(out) = apply(row.name, &given) else { continue };
-        // distributions are computed in float64 for all types
-        if given.is_empty() || row.expression(Class::F32).is_none() || row.group == Group::Distribution {
+        // computed in float64 for all types
+        let in_float64 = matches!(row.group, Group::Distribution | Group::Bessel);
+        if given.is_empty() || row.expression(Class::F32).is_none() || in_float64 {
             continue;
         }
         all.push((format!("{} float32", row.name), codegen::source(&out.plan()?.0, Variant::default())));

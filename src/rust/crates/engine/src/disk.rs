@@ -72,6 +72,7 @@ pub struct Part {
     file: File,
     path: PathBuf,
     target: PathBuf,
+    #[cfg_attr(not(unix), allow(dead_code))]
     kept: Option<fs::Metadata>,
     /// Whether it must outlive a power failure.
     durable: bool,

@@ -3,7 +3,8 @@
 //! Each layer uses the ones before it and none behind it (`tests/layers.rs`): [`memory`] (buffers, limits), [`plan`]
 //! (the program of one kernel), [`kernel`] (user-written kernels), [`backend`] (the interface of a device, and `cpu`,
 //! `cuda`), [`graph`] (recorded operations and their evaluation), [`array`] (the handle and its operations), [`device`]
-//! (streams, CUDA graphs, copies, profiles), [`interop`] (other libraries' memory, and files).
+//! (streams, CUDA graphs, copies, profiles), [`interop`] (other libraries' memory, and files), [`team`] (collectives
+//! between processes).
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod array;
@@ -15,5 +16,6 @@ pub mod interop;
 pub mod kernel;
 pub mod memory;
 pub mod plan;
+pub mod team;
 #[cfg(test)]
 mod testing;

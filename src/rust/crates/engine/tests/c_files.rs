@@ -1,6 +1,6 @@
 //! The C files of the package do not include each other in a circle, and declare each function in the header of its
-//! file. The test is in the engine because the bridge is a static library for R, whose own tests could not be linked
-//! without R.
+//! file; headers that kernels and the cpu device share define nothing twice. The test is in the engine because the
+//! bridge is a static library for R, whose own tests could not be linked without R.
 
 mod reading;
 
@@ -82,4 +82,28 @@ fn circles_and_stray_declarations_of_c_are_found() {
     let (all, strange) = includes(&[&[a], &b[..], &[file("b.h", "#include \"a.h\"\nSEXP vg_f(SEXP x);")]].concat());
     assert_eq!(circle(&all).map(|way| way.len()), Some(2));
     assert_eq!(strange, ["b declares vg_f of a"]);
+}
+
+/// Explicit specialisations of constants in a header: g++ 16 defines them in every object that includes it.
+fn specialised(header: &str) -> Vec<&str> {
+    header.lines().filter(|line| line.starts_with("template <> constexpr ")).collect()
+}
+
+#[test]
+fn headers_of_kernels_define_no_constant_in_every_object() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops");
+    let mut seen = 0;
+    for part in ["kernels", "src/loops"] {
+        for entry in std::fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|e| e == "h") {
+                seen += 1;
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(specialised(&text), [""; 0], "{}: make them partial, as ORDERED is", path.display());
+            }
+        }
+    }
+    assert!(seen > 10, "only {seen} headers were found");
+    assert_eq!(specialised("template <> constexpr bool QUICK<Sum<f64>> = true;\n").len(), 1);
+    assert!(specialised("template <class D> constexpr bool QUICK<Sum<f64>, D> = true;\n").is_empty());
 }

@@ -33,7 +33,7 @@ use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
-use verdigris_ops::{OpId, Rule};
+use verdigris_ops::{OpId, Rule, MOST_OPERANDS};
 
 const ACCESSES: [Access; 5] =
     [Access::Linear, Access::Broadcast, Access::Recycled, Access::Strided(2), Access::Strided(3)];
@@ -42,7 +42,7 @@ const ACCESSES: [Access; 5] =
 fn single(op: OpId, class: Class, first: usize) -> Plan {
     let row = op.row();
     let mut plan = Plan::default();
-    let mut args = [0; 3];
+    let mut args = [0; MOST_OPERANDS];
     for (k, arg) in args.iter_mut().enumerate().take(row.arity as usize) {
         let class = row.operand_class(k, class);
         *arg = plan.code.len() as u16;
@@ -188,8 +188,8 @@ fn jobs() -> Vec<Job> {
     after.inputs.push(Input { dtype: DType::Float32, access: Access::Recycled });
     after.code.push(Instruction::Load(1));
     let [root, widen] = ["sqrt", "to_float64"].map(|name| OpId::find(name).expect("a row"));
-    after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; 3] });
-    after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0] });
+    after.code.push(Instruction::Apply { op: root, class: Class::F64, args: [0; MOST_OPERANDS] });
+    after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0, 0] });
     after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
     let forms = [
         Form::Team(32),

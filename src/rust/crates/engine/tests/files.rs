@@ -40,6 +40,8 @@ fn a_matrix_is_row_major_in_the_file() {
         host_bytes(&m.contiguous().unwrap()).unwrap(),
         host_bytes(&items[1].array.contiguous().unwrap()).unwrap()
     );
+    // Windows removes no file that is open
+    drop(source);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

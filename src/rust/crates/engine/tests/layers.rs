@@ -15,7 +15,7 @@ type Module = Vec<String>;
 const LAYERS: [(&str, &[&str], &[&str]); 3] = [
     ("bridge", &[], &["r", "array", "entries"]),
     // `memory` to `kernel` are data, of which `backend` computes
-    ("engine", &[], &["memory", "disk", "plan", "kernel", "backend", "graph", "array", "device", "interop"]),
+    ("engine", &[], &["memory", "disk", "plan", "kernel", "backend", "graph", "array", "device", "interop", "team"]),
     (
         "engine",
         &["backend", "cuda"],

@@ -20,6 +20,8 @@ pub enum Kind {
     Value,
     /// A file that cannot be written, or read for what it should be.
     File,
+    /// A member of a team is gone, failed, or is elsewhere: what was to be computed together cannot be.
+    Member,
     /// The user wants the wait to end.
     Interrupt,
     Panic,
@@ -42,6 +44,7 @@ impl Kind {
             Kind::Capture => "capture",
             Kind::Value => "value",
             Kind::File => "file",
+            Kind::Member => "member",
             Kind::Interrupt => "interrupt",
             Kind::Panic => "panic",
         }

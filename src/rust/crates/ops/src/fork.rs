@@ -44,6 +44,21 @@ pub fn before(prepare: extern "C" fn()) {
     }
 }
 
+/// Has a function called in each child, by its only thread; it may do what a signal handler may.
+pub fn in_child(child: extern "C" fn()) {
+    #[cfg(unix)]
+    {
+        // SAFETY: the caller's function, which is never unloaded.
+        unsafe {
+            pthread_atfork(None, None, Some(child));
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        _ = child;
+    }
+}
+
 /// How many forks lie between this process and the one that first called `watch`: 0 there.
 pub fn depth() -> u32 {
     FORKS.load(Ordering::Relaxed)

@@ -78,7 +78,7 @@ pub fn call(
         debug_assert_eq!(class, dtype.class(), "a result is stored from a register of its class");
         let op = Operation::Result(k as u8);
         let expr = Expr { op, class, args: Args::of(call.node()), site: site.clone() };
-        Arc::new(Node::lazy(dtype, n, device, expr).with_leaves(call.node().leaves))
+        Arc::new(Node::lazy(dtype, n, device, expr).with_leaves(call.node().cost.leaves))
     };
     let results: Vec<Arc<Node>> = routine.results.iter().enumerate().map(of).collect();
     call.node().give_results(&results);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::graph::evaluate::holds_much;
-use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk, CHEAP};
+use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
@@ -65,7 +65,7 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
         node.len == len && expr.is_by_element() && expr.args.nodes().all(|arg| below(arg, len, walk, leaf))
     }
     let mut leaf = None;
-    (root.weight <= CHEAP && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
+    (root.cost.is_cheap() && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
 }
 
 /// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a

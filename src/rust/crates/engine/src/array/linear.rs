@@ -198,7 +198,7 @@ pub fn upper_triangle(x: &Array, rows: usize, columns: usize) -> Result<Array> {
 // ---- factorisations ------------------------------------------------------------------------------------
 
 /// The values in memory of their own, to be overwritten: what is recorded is computed into it.
-fn copied(x: &Array) -> Result<(Arc<Buffer>, &'static dyn Backend)> {
+pub(crate) fn copied(x: &Array) -> Result<(Arc<Buffer>, &'static dyn Backend)> {
     let backend = backend::of(x.device())?;
     let size = x.dtype().size();
     let buffer = backend.allocate(x.len() * size)?;

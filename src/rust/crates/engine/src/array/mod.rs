@@ -3,6 +3,7 @@
 pub mod assign;
 pub mod exact;
 pub mod explain;
+pub mod fourier;
 pub mod function_call;
 mod gather;
 pub mod grouped;
@@ -11,6 +12,7 @@ pub mod kernel_call;
 pub mod linear;
 pub mod many;
 mod reduce;
+pub mod segments;
 pub mod strided;
 pub mod subscript;
 pub mod transfer;
@@ -33,7 +35,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::rule::{self, Typed};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
-use verdigris_ops::{id, Group, OpId, Rule};
+use verdigris_ops::{id, Group, OpId, Rule, MOST_OPERANDS};
 
 /// The longest prefix that is computed alone, if it is at most a quarter of the array: the rest may be asked for next.
 const SHORT_PREFIX: usize = 1 << 16;
@@ -124,7 +126,7 @@ impl Array {
         if self.is_ready() {
             0
         } else {
-            self.node.weight
+            self.node.cost.weight
         }
     }
 
@@ -164,7 +166,7 @@ impl Array {
         } else {
             operands.iter().map(Operand::extent).max().unwrap_or(0)
         };
-        let mut types = [Typed::Value(Kind::Logical); 3];
+        let mut types = [Typed::Value(Kind::Logical); MOST_OPERANDS];
         for (typed, operand) in types.iter_mut().zip(operands) {
             *typed = operand.typed();
         }
@@ -284,7 +286,7 @@ impl Array {
     pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
         let node = Node::lazy(dtype, n, device, expr);
-        let node = if leaves < node.leaves { node.with_leaves(leaves) } else { node };
+        let node = if leaves < node.cost.leaves { node.with_leaves(leaves) } else { node };
         Ok(Array { node: Arc::new(node) })
     }
 

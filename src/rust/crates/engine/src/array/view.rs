@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::graph::epilogue;
-use crate::graph::node::{Node, CHEAP};
+use crate::graph::node::Node;
 use crate::memory::buffer::{Device, View};
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::{Axis, Layout};
@@ -15,7 +15,7 @@ impl Array {
     /// they are a few recorded operations. `dim` is this array's shape; `axes` describe the view, fastest first.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
         let n = crate::memory::fallible::product(axes.iter().map(|a| a.extent))?;
-        if n > 0 && !self.is_ready() && self.node().weight <= CHEAP && dim.iter().product::<usize>() == self.len() {
+        if n > 0 && !self.is_ready() && self.node().cost.is_cheap() && dim.iter().product::<usize>() == self.len() {
             if let Some(recorded) = recorded(self.node(), dim, axes)? {
                 return Ok(Array::of(recorded));
             }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use self::dense::{Many, Multiplied, Product, Task};
+use self::fourier::Transform;
+use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::memory::buffer::{Buffer, Device, View};
@@ -22,6 +24,8 @@ pub mod cuda;
 pub mod dense;
 #[cfg(test)]
 pub(crate) mod differential_order;
+pub mod fourier;
+pub mod segments;
 pub mod span;
 pub mod streams;
 #[cfg(not(target_os = "macos"))]
@@ -225,6 +229,42 @@ pub trait Backend: Send + Sync {
     /// Computes the same of each of many small matrices. The first that has failed, which is waited for; its status
     /// says how.
     fn many(&self, many: &Many<'_>) -> Result<Option<usize>>;
+
+    /// Fourier transforms of contiguous elements, into a buffer; `HalfToReal` may overwrite its input. `Library` where
+    /// the device needs one that is missing.
+    fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()>;
+
+    /// The product of a sparse matrix, whose segments are its rows, and a dense one, which is stored row by row; how the
+    /// result is stored. A sum's order depends on the elements alone.
+    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order>;
+
+    /// Reduces each segment of elements, stored as their class computes, to a value of the reduction's result type.
+    fn segment_reduce(
+        &self,
+        segments: &Segments<'_>,
+        values: &View,
+        reduction: Reduction,
+        na_rm: bool,
+        output: &Arc<Buffer>,
+    ) -> Result<()>;
+
+    /// The number of each element's segment, from 0: int32.
+    fn segment_expand(&self, segments: &Segments<'_>, output: &Arc<Buffer>) -> Result<()>;
+
+    /// The elements by position, of which there are `extent`, instead of by segment, in their order.
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned>;
+
+    /// The product of two sparse matrices by columns, whose offsets and values have one dtype each; sums that are 0 are
+    /// kept. None where the caller should expand all products of elements and sort them.
+    fn segment_multiply(&self, _a: &Sparse<'_>, _b: &Sparse<'_>, _dtype: DType) -> Result<Option<SparseProduct>> {
+        Ok(None)
+    }
+
+    /// For each element the product of the rows at its position and at its segment.
+    fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()>;
+
+    /// Solves a triangular system whose matrix is stored by columns.
+    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()>;
 
     /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {

@@ -90,25 +90,70 @@ mod system {
     }
 }
 
-/// Whether all of a range is mapped: quick, and said of each page, but not whether it may be read, except of the last
-/// one. On Windows everything is.
-pub fn is_mapped(address: u64, bytes: usize) -> bool {
-    if bytes == 0 {
-        return true;
+#[cfg(windows)]
+mod system {
+    use std::ffi::c_void;
+
+    /// `MEMORY_BASIC_INFORMATION`: pages that follow each other and are alike.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Region {
+        base: usize,
+        allocation_base: usize,
+        allocation_protect: u32,
+        partition: u16,
+        size: usize,
+        state: u32,
+        protect: u32,
+        kind: u32,
     }
-    #[cfg(unix)]
-    return system::is_mapped(address, bytes);
-    #[cfg(not(unix))]
-    return address.checked_add(bytes as u64).is_some();
+
+    extern "system" {
+        fn VirtualQuery(address: *const c_void, region: *mut Region, length: usize) -> usize;
+    }
+
+    const MEM_COMMIT: u32 = 0x1000;
+    const PAGE_NOACCESS: u32 = 0x01;
+    const PAGE_GUARD: u32 = 0x100;
+    /// `PAGE_READWRITE`, `PAGE_WRITECOPY`, and both where code may run.
+    const WRITABLE: u32 = 0x04 | 0x08 | 0x40 | 0x80;
+
+    /// Whether all of `address .. end` may be read, and whether it may be written.
+    pub fn access(address: u64, end: u64) -> (bool, bool) {
+        let (mut at, mut writable) = (address, true);
+        while at < end {
+            let mut region = Region::default();
+            // SAFETY: looks at the page table; writes a region of the size that it is told of.
+            let told = unsafe { VirtualQuery(at as *const c_void, &mut region, size_of::<Region>()) };
+            let closed = region.protect == 0 || region.protect & (PAGE_NOACCESS | PAGE_GUARD) != 0;
+            if told == 0 || region.state != MEM_COMMIT || closed {
+                return (false, false);
+            }
+            writable &= region.protect & WRITABLE != 0;
+            at = (region.base + region.size) as u64;
+        }
+        (true, writable)
+    }
+
+    pub fn is_mapped(address: u64, bytes: usize) -> bool {
+        address.checked_add(bytes as u64).is_some_and(|end| access(address, end).0)
+    }
+
+    pub fn is_heap(_: u64, _: usize) -> bool {
+        false
+    }
+}
+
+/// Whether all of a range is mapped: quick, and said of each page, but on Unix not whether it may be read, except of the
+/// last one.
+pub fn is_mapped(address: u64, bytes: usize) -> bool {
+    bytes == 0 || system::is_mapped(address, bytes)
 }
 
 /// Whether a range is memory of this process that can be read, as far as that is known without asking the system, which
 /// takes a microsecond on some virtual machines.
 pub fn is_heap(address: u64, bytes: usize) -> bool {
-    #[cfg(unix)]
-    return system::is_heap(address, bytes);
-    #[cfg(not(unix))]
-    return false;
+    system::is_heap(address, bytes)
 }
 
 /// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list
@@ -118,6 +163,15 @@ pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
         Some(end) => end,
         None => return Some((false, false)),
     };
+    #[cfg(windows)]
+    return Some(system::access(address, end));
+    #[cfg(not(windows))]
+    listed_access(address, end)
+}
+
+/// `access`, from Linux' list of mappings.
+#[cfg(not(windows))]
+fn listed_access(address: u64, end: u64) -> Option<(bool, bool)> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let (mut at, mut writable) = (address, true);
     for line in maps.lines() {
@@ -136,10 +190,10 @@ pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
             return Some((true, writable));
         }
     }
-    Some((bytes == 0, false))
+    Some((address == end, false))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, any(target_os = "linux", windows)))]
 mod tests {
     use super::*;
 
@@ -155,7 +209,7 @@ mod tests {
         let (at_small, large) = (&raw const *small as u64, vec![1u8; 1 << 26]);
         // a thread's own allocations are in the heap or not
         assert!(is_mapped(at_small, 100) && !is_heap(large.as_ptr() as u64, large.len()));
-        #[cfg(target_env = "gnu")]
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
         {
             extern "C" {
                 fn sbrk(increment: isize) -> *mut std::ffi::c_void;

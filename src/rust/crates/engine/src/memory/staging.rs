@@ -8,17 +8,24 @@ use verdigris_ops::error::Result;
 use verdigris_ops::loops::convert::Converter;
 
 /// A host address that threads may share: each of them uses a part of its own.
-#[derive(Clone, Copy)]
-pub struct Shared(pub *mut u8);
+pub struct Shared<T = u8>(pub *mut T);
 // SAFETY: see above.
-unsafe impl Send for Shared {}
+unsafe impl<T> Send for Shared<T> {}
 // SAFETY: see above.
-unsafe impl Sync for Shared {}
+unsafe impl<T> Sync for Shared<T> {}
 
-impl Shared {
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+impl<T> Shared<T> {
     /// # Safety
     /// `at` must be within the memory.
-    pub unsafe fn at(self, at: usize) -> *mut u8 {
+    pub unsafe fn at(self, at: usize) -> *mut T {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(at) }
     }

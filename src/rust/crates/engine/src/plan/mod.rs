@@ -15,7 +15,7 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Groups;
 use verdigris_ops::scalar::Scalar;
-use verdigris_ops::OpId;
+use verdigris_ops::{OpId, MOST_OPERANDS};
 
 /// How an input's element is found from the index of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,7 +62,7 @@ pub enum Instruction {
     Apply {
         op: OpId,
         class: Class,
-        args: [Register; 3],
+        args: [Register; MOST_OPERANDS],
     },
     /// A routine's run, which defines no value itself: `Result` does.
     Call(Box<Call>),

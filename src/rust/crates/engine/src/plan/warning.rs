@@ -52,8 +52,8 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
         Flag::NaNsProduced => [
             Some("NaNs produced".into()),
             Some(format!("NaNs produced in function \"{}\"", row.r).into()),
-            Some(format!("value out of range in '{}fn'", row.r).into()),
-            Some(format!("full precision may not have been achieved in '{}fn'", row.r).into()),
+            Some(format!("value out of range in '{}'", c_name(row.r)).into()),
+            Some(format!("full precision may not have been achieved in '{}'", c_name(row.r)).into()),
         ],
         Flag::NonInteger => {
             [Some("NaNs produced".into()), Some("non-integer x".into()), Some("non-integer n".into()), None]
@@ -74,10 +74,22 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
         ],
     };
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
-    for (bit, message) in messages.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0) {
-        let Some(message) = message else { continue };
+    let mut order = [0, 1, 2, 3];
+    if row.flag == Flag::NaNsProduced {
+        order.rotate_left(1); // R says "NaNs produced" when all elements are computed
+    }
+    for bit in order.into_iter().filter(|bit| bits >> bit & 1 != 0) {
+        let Some(message) = messages[bit].clone() else { continue };
         noted.push(Warning { message, site: site.cloned(), class: precision(bit) });
         ANY.store(true, Ordering::Release);
+    }
+}
+
+/// R's name of the C function that computes `r`.
+fn c_name(r: &str) -> String {
+    match r.strip_prefix("bessel") {
+        Some(kind) => format!("bessel_{}", kind.to_lowercase()),
+        None => format!("{r}fn"),
     }
 }
 

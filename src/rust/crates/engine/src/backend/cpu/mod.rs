@@ -8,6 +8,7 @@ pub mod blas;
 mod blocks;
 mod counting_sort;
 mod dense;
+mod fourier;
 mod gather;
 mod grouped;
 mod memory;
@@ -16,8 +17,8 @@ mod ranks;
 mod reduce;
 mod reduce_tree;
 pub mod routine;
-mod row_cost;
 mod scan;
+mod segments;
 mod sort;
 mod sort_keys;
 mod unique;
@@ -30,6 +31,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::dense::{Many, Multiplied, Product};
+use super::fourier::Transform;
+use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
@@ -299,7 +302,7 @@ impl Backend for Cpu {
 
     fn keeps_at_once(&self, row: OpId, bytes: usize) -> bool {
         // what is shorter takes less time than a buffer, and what leaves the cache takes memory's
-        (32 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row_cost::is_plain(row)
+        (32 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row.is_plain()
     }
 
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
@@ -313,6 +316,53 @@ impl Backend for Cpu {
     fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
         let _span = span::on_host(|| format!("{} {:?} of {} x {}", many.count, many.factoring, many.m, many.n));
         dense::many(many)
+    }
+
+    fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {
+        let _span = span::on_host(|| "Fourier transform".into());
+        fourier::run(transform, input, output)
+    }
+
+    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order> {
+        let _span = span::on_host(|| "sparse product".into());
+        segments::products(a, b, columns, output).map(|()| Order::ByColumns)
+    }
+
+    fn segment_reduce(
+        &self,
+        segments: &Segments<'_>,
+        values: &View,
+        reduction: Reduction,
+        na_rm: bool,
+        output: &Arc<Buffer>,
+    ) -> Result<()> {
+        let _span = span::on_host(|| format!("{} of segments", reduction.name()));
+        // SAFETY: the output is written before anyone else sees it.
+        segments::reduce(segments, values, reduction, na_rm, unsafe { bytes_mut(output, 0, output.bytes) })
+    }
+
+    fn segment_expand(&self, segments: &Segments<'_>, output: &Arc<Buffer>) -> Result<()> {
+        segments::expand(segments, output)
+    }
+
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+        let _span = span::on_host(|| "sparse transpose".into());
+        segments::transpose(self, segments, positions, extent)
+    }
+
+    fn segment_multiply(&self, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<Option<SparseProduct>> {
+        let _span = span::on_host(|| "product of sparse matrices".into());
+        segments::multiply(self, a, b, dtype).map(Some)
+    }
+
+    fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()> {
+        let _span = span::on_host(|| "sampled product".into());
+        segments::sampled(job, output)
+    }
+
+    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+        let _span = span::on_host(|| "sparse triangular solve".into());
+        segments::solve(job, output)
     }
 
     fn synchronize(&self) -> Result<()> {

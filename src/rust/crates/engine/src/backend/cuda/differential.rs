@@ -3,12 +3,11 @@
 //! With `VERDIGRIS_TEST_DEVICE=cuda` the devices are compared; with `VERDIGRIS_NVRTC=<libnvrtc>` every kernel is
 //! compiled for every generation, which needs no device. Without them there is nothing to test here.
 
-use std::sync::Arc;
-
-use rayon::prelude::*;
+use std::sync::{Arc, Mutex};
 
 use super::compile;
 use super::compile::nvrtc::Target;
+use super::context::core::lock;
 use super::driver::library::{self, SearchPaths};
 use super::ops::{gather, sort};
 use crate::array::Array;
@@ -19,6 +18,7 @@ use crate::memory::buffer::{Buffer, Device, View};
 use crate::testing::turn::in_turn;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::layout::Layout;
+use verdigris_ops::parallel::parallel;
 use verdigris_ops::scalar::NA_F64;
 
 /// The devices to compare.
@@ -479,9 +479,15 @@ fn every_kernel_compiles_for_every_generation() {
         let seen = |name: &str| arch == 90 || !name.contains("Form") || name.contains("Float64");
         jobs.extend(sources.iter().filter(|(name, _)| seen(name)).map(|(name, source)| (arch, name, source)));
     }
-    jobs.par_iter().for_each(|(arch, name, source)| {
-        if let Err(error) = compile::compile(source, Target::Cubin(*arch)) {
-            panic!("{name} for sm_{arch}: {error}\n{}", error.detail.clone().unwrap_or_default());
+    let failed = Mutex::new(Vec::new());
+    parallel(jobs.len(), 1, |from, to| {
+        for (arch, name, source) in &jobs[from..to] {
+            if let Err(error) = compile::compile(source, Target::Cubin(*arch)) {
+                let log = error.detail.clone().unwrap_or_default();
+                lock(&failed).push(format!("{name} for sm_{arch}: {error}\n{log}"));
+            }
         }
-    });
+    })
+    .unwrap();
+    assert_eq!(lock(&failed).join("\n"), "");
 }

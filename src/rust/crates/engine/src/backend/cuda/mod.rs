@@ -14,6 +14,8 @@ mod differential;
 #[cfg(test)]
 mod differential_grouped;
 #[cfg(test)]
+mod differential_segments;
+#[cfg(test)]
 mod differential_tree;
 pub mod driver;
 pub mod interpret;
@@ -29,11 +31,16 @@ use std::sync::Arc;
 use self::context::core::Core;
 use self::context::device::Cuda;
 use self::context::{exchange, streams};
-use self::ops::{blas, dense, gather, grouped, mask, product, rank, reduce, scan, search, solver, sort, store, unique};
+use self::ops::{
+    blas, dense, fourier, gather, grouped, mask, product, rank, reduce, scan, search, segments, solver, sort, store,
+    unique,
+};
 
 use self::tiers::run;
 
 use super::dense::{Many, Multiplied, Product, Task};
+use super::fourier::{Direction, Transform};
+use super::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
@@ -236,6 +243,59 @@ impl Backend for Cuda {
             t.view(many.a).writes(many.outputs).write(many.status);
         })?;
         dense::many(self, many)
+    }
+
+    fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {
+        let _ordered = self.ordered(|t| {
+            let t = t.write(output);
+            _ = if transform.direction == Direction::HalfToReal { t.write(&input.buffer) } else { t.view(input) };
+        })?;
+        let _timed = self.timed("library", self.stream(), 0, || "cuFFT transform".into());
+        fourier::run(self, transform, input, output)
+    }
+
+    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order> {
+        let _ordered = self.ordered(|t| _ = t.sparse(a).view(b).write(output))?;
+        segments::products(self, a, b, columns, output)
+    }
+
+    fn segment_reduce(
+        &self,
+        segments: &Segments<'_>,
+        values: &View,
+        reduction: Reduction,
+        na_rm: bool,
+        output: &Arc<Buffer>,
+    ) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.view(segments.offsets).view(values).write(output))?;
+        segments::reduce(self, segments, values, reduction, na_rm, output)
+    }
+
+    fn segment_expand(&self, segments: &Segments<'_>, output: &Arc<Buffer>) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.view(segments.offsets).write(output))?;
+        segments::expand(self, segments, output)
+    }
+
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+        let _ordered = self.ordered(|t| _ = t.view(segments.offsets).view(positions))?;
+        segments::transpose(self, segments, positions, extent)
+    }
+
+    fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()> {
+        let _ordered = self.ordered(|t| {
+            _ = t
+                .view(job.segments.offsets)
+                .view(job.positions)
+                .view(job.by_position)
+                .view(job.by_segment)
+                .write(output);
+        })?;
+        segments::sampled(self, job, output)
+    }
+
+    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.sparse(&job.matrix).view(job.b).write(output))?;
+        segments::solve(self, job, output)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

@@ -86,8 +86,9 @@ impl Cuda {
         if let Some(at) = idle.iter().position(|&index| all[index as usize].priority == priority) {
             return Ok(all[idle.swap_remove(at) as usize]);
         }
-        let stream_state: &'static StreamState =
-            Box::leak(Box::new(StreamState::new(self.driver, all.len() as u32, priority)?));
+        let check = |status, function: &str| self.check(status, function);
+        let made = StreamState::new(self.driver, &check, all.len() as u32, priority)?;
+        let stream_state: &'static StreamState = Box::leak(Box::new(made));
         all.push(stream_state);
         Ok(stream_state)
     }

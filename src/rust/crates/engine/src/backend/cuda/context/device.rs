@@ -92,9 +92,10 @@ impl Cuda {
         }
         let _entered = Entered::after(driver, before);
         host_pool::set_page_lock(PageLock { pin, unpin });
+        let check = |status, function: &str| api::check(driver, status, function);
         Ok(Cuda {
             pool: Pool::new(driver, &properties)?,
-            stream_states: StreamStates::new(StreamState::new(driver, 0, 0)?),
+            stream_states: StreamStates::new(StreamState::new(driver, &check, 0, 0)?),
             core: Core::new(properties, driver, context),
         })
     }

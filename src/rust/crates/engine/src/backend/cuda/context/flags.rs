@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::core::{lock, Core};
 use crate::backend::cuda::codegen::notes::{FlagBits, Noted};
-use crate::backend::cuda::driver::api::{self, Driver, Stream};
+use crate::backend::cuda::driver::api::{Check, Driver, Stream};
 use crate::backend::cuda::driver::host_memory::Host;
 use crate::plan::warning;
 use verdigris_compile::Failed;
@@ -40,14 +40,14 @@ pub struct Flags {
 
 impl Flags {
     /// The context must be current.
-    pub(crate) fn new(driver: &'static Driver, stream: Stream) -> Result<Flags> {
+    pub(crate) fn new(driver: &'static Driver, check: Check<'_>, stream: Stream) -> Result<Flags> {
         let mut words = 0;
         // SAFETY: writes an address; then clears the memory that it points to.
         unsafe {
-            api::check(driver, (driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
-            api::check(driver, (driver.set_async)(words, 0, WORDS * 4, stream), "cuMemsetD8Async")?;
+            check((driver.allocate)(&mut words, WORDS * 4), "cuMemAlloc")?;
+            check((driver.set_async)(words, 0, WORDS * 4, stream), "cuMemsetD8Async")?;
         }
-        Ok(Flags { words, any: Host::new(driver, 64)?, state: Mutex::default() })
+        Ok(Flags { words, any: Host::new(driver, check, 64)?, state: Mutex::default() })
     }
 
     /// Flag words for one launch, whose flagged instructions were recorded at `sites`: the addresses of the words and

@@ -13,6 +13,7 @@ use super::device::{Cuda, PerDevice};
 use super::stream_state::{StreamState, CAPTURING, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
+use crate::backend::segments::Sparse;
 use crate::backend::Touching;
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::Bound;
@@ -67,6 +68,16 @@ impl<'a> Touched<'a> {
 
     pub fn view(&mut self, view: &'a View) -> &mut Self {
         self.read(&view.buffer)
+    }
+
+    pub fn sparse(&mut self, a: &Sparse<'a>) -> &mut Self {
+        self.buffers.extend(
+            [Some(a.segments.offsets), Some(a.positions), a.values]
+                .into_iter()
+                .flatten()
+                .map(|view| (&view.buffer, false)),
+        );
+        self
     }
 
     pub fn bound(&mut self, bound: &'a Bound) -> &mut Self {

@@ -42,7 +42,8 @@ impl Slots {
             Some(memory) => memory,
             None => {
                 let _entered = core.enter()?;
-                self.memory.insert(Host::new(core.driver, SLOTS * BYTES)?)
+                let check = |status, function: &str| core.check(status, function);
+                self.memory.insert(Host::new(core.driver, &check, SLOTS * BYTES)?)
             }
         };
         let number = match self.free.pop() {

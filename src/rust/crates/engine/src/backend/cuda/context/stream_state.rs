@@ -12,7 +12,7 @@ use super::core::{lock, Core};
 use super::flags::Flags;
 use super::memory_pool::Small;
 use super::slots::Slots;
-use crate::backend::cuda::driver::api::{self, CUevent_flags, CUstream_flags, Driver, Event, Stream, SUCCESS};
+use crate::backend::cuda::driver::api::{CUevent_flags, CUstream_flags, Check, Driver, Event, Stream, SUCCESS};
 use crate::backend::cuda::driver::host_memory::Host;
 use crate::backend::cuda::driver::submitted::flush;
 use verdigris_ops::error::Result;
@@ -60,17 +60,17 @@ struct Marks {
 
 impl StreamState {
     /// The context must be current.
-    pub(crate) fn new(driver: &'static Driver, index: u32, priority: i32) -> Result<StreamState> {
+    pub(crate) fn new(driver: &'static Driver, check: Check<'_>, index: u32, priority: i32) -> Result<StreamState> {
         let mut stream = Stream::NULL;
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
         let status = unsafe { (driver.stream_create)(&mut stream, flags, priority) };
-        api::check(driver, status, "cuStreamCreateWithPriority")?;
+        check(status, "cuStreamCreateWithPriority")?;
         let mut tickets = 0;
         // SAFETY: writes an address; then clears the memory that it points to.
         unsafe {
-            api::check(driver, (driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
-            api::check(driver, (driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
+            check((driver.allocate)(&mut tickets, TICKETS * 4), "cuMemAlloc")?;
+            check((driver.set_async)(tickets, 0, TICKETS * 4, stream), "cuMemsetD8Async")?;
         }
         let stream_state = StreamState {
             index,
@@ -81,8 +81,8 @@ impl StreamState {
             default_waits: AtomicU64::new(u64::MAX),
             given_out: AtomicBool::new(false),
             priority,
-            flags: Flags::new(driver, stream)?,
-            slot: Mutex::new(Host::new(driver, 256)?),
+            flags: Flags::new(driver, check, stream)?,
+            slot: Mutex::new(Host::new(driver, check, 256)?),
             slots: Mutex::default(),
             tickets,
             small: Mutex::default(),
@@ -91,7 +91,7 @@ impl StreamState {
         if index > 0 {
             // what is captured on it runs on other streams
             // SAFETY: the stream just made.
-            api::check(driver, unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
+            check(unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
         }
         Ok(stream_state)
     }

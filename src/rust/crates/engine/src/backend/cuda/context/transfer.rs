@@ -77,7 +77,7 @@ impl Staging {
     /// At least `n` chunks. The context must be current.
     fn chunks(&mut self, cuda: &Cuda, n: usize) -> Result<&mut [Chunk]> {
         while self.chunks.len() < n {
-            let memory = Host::new(cuda.driver, CHUNK)?;
+            let memory = Host::new(cuda.driver, &|status, function| cuda.check(status, function), CHUNK)?;
             self.chunks.push(Chunk { memory, event: event(cuda)? });
         }
         Ok(&mut self.chunks[..n])

@@ -1,4 +1,4 @@
-//! The functions of the CUDA driver and of NVRTC, declared so that any status they return is a plain number.
+//! The functions of the CUDA driver and of NVRTC.
 //!
 //! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where an unknown code
 //! would be undefined behaviour, and they panic where a library is missing. So an enum is only ever passed to a
@@ -17,6 +17,7 @@ pub use cudarc::driver::sys::{
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
+use super::functions::functions;
 use super::library;
 use super::status::kind;
 pub use super::status::SUCCESS;
@@ -97,35 +98,9 @@ pub type LinkState = sys::CUlinkState;
 /// `CUfunction`.
 pub type Function = Shared<sys::CUfunc_st>;
 
-macro_rules! functions {
-    ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:ident($($argument:ty),* $(,)?);)* }) => {
-        $(#[$doc])*
-        pub struct $table { $(pub $field: unsafe extern "C" fn($($argument),*) -> u32,)* }
-
-        impl $table {
-            /// # Safety
-            /// The library must be the one whose header declares these functions.
-            unsafe fn find(library: &libloading::Library, name: &str) -> Result<$table> {
-                Ok($table { $(
-                    // SAFETY: the caller's promise; the declarations follow the header.
-                    $field: unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> u32>(
-                        concat!(stringify!($symbol), "\0").as_bytes()) }
-                        .map(|symbol| *symbol)
-                        .map_err(|_| missing(name, stringify!($symbol)))?,
-                )* })
-            }
-        }
-    };
-}
-
-fn missing(library: &str, symbol: &str) -> Error {
-    Error::new(Kind::Library, format!("{library} has no function `{symbol}`: it is too old"))
-        .advise("Install an NVIDIA driver that supports CUDA 12 or later.")
-}
-
 functions! {
     /// `libcuda`.
-    Driver {
+    Driver of sys {
         error_name = cuGetErrorName(u32, *mut *const c_char);
         error_string = cuGetErrorString(u32, *mut *const c_char);
         init = cuInit(u32);
@@ -158,7 +133,7 @@ functions! {
         event_record = cuEventRecord(Event, Stream);
         event_query = cuEventQuery(Event);
         event_synchronize = cuEventSynchronize(Event);
-        event_elapsed = cuEventElapsedTime(*mut f32, Event, Event);
+        event_elapsed = cuEventElapsedTime(*mut f32, Event, Event) like cuEventElapsedTime_v2;
         pool_create = cuMemPoolCreate(*mut MemoryPool, *const CUmemPoolProps);
         pool_set = cuMemPoolSetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
         pool_get = cuMemPoolGetAttribute(MemoryPool, CUmemPool_attribute, *mut c_void);
@@ -199,7 +174,7 @@ functions! {
 
 functions! {
     /// What `libcuda` tells of modules since CUDA 12.4.
-    Reflection {
+    Reflection of sys {
         parameter = cuFuncGetParamInfo(Function, usize, *mut usize, *mut usize);
         function_count = cuModuleGetFunctionCount(*mut u32, Module);
         functions = cuModuleEnumerateFunctions(*mut Function, u32, Module);
@@ -209,7 +184,7 @@ functions! {
 
 functions! {
     /// `libnvrtc`.
-    Nvrtc {
+    Nvrtc of cudarc::nvrtc::sys {
         version = nvrtcVersion(*mut i32, *mut i32);
         arch_count = nvrtcGetNumSupportedArchs(*mut i32);
         archs = nvrtcGetSupportedArchs(*mut i32);
@@ -246,6 +221,13 @@ pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
     }
 }
 
+/// The driver's library, by its path: a file without a soname would be looked for again.
+fn loaded_driver() -> Result<library::Handle> {
+    let path = &library::driver()?.path;
+    library::Handle::open(path)
+        .map_err(|e| Error::new(Kind::Library, format!("{} cannot be loaded: {}", path.display(), e.reason)))
+}
+
 /// The driver's functions, after `cuInit`.
 ///
 /// # Errors
@@ -255,15 +237,8 @@ pub fn driver() -> Result<&'static Driver> {
     if let Some(driver) = DRIVER.get() {
         return Ok(driver);
     }
-    // by its path: a file without a soname would be looked for again
-    let path = &library::driver()?.path;
-    let name = path.to_string_lossy();
-    // SAFETY: the probe has just loaded this library without harm.
-    let loaded = unsafe { libloading::Library::new(path) }
-        .map_err(|e| Error::new(Kind::Library, format!("{name} cannot be loaded: {e}")))?;
     // SAFETY: this is the driver.
-    let table = unsafe { Driver::find(&loaded, &name) }?;
-    std::mem::forget(loaded);
+    let table = unsafe { Driver::find(&loaded_driver()?) }?;
     // SAFETY: takes a number.
     check(&table, unsafe { (table.init)(0) }, "cuInit")?;
     Ok(DRIVER.get_or_init(|| table))
@@ -274,13 +249,8 @@ pub fn reflection() -> Option<&'static Reflection> {
     static REFLECTION: OnceLock<Option<Reflection>> = OnceLock::new();
     REFLECTION
         .get_or_init(|| {
-            let path = &library::driver().ok()?.path;
-            // SAFETY: the probe has loaded it.
-            let loaded = unsafe { libloading::Library::new(path) }.ok()?;
             // SAFETY: this is the driver.
-            let table = unsafe { Reflection::find(&loaded, &path.to_string_lossy()) }.ok();
-            std::mem::forget(loaded);
-            table
+            unsafe { Reflection::find(&loaded_driver().ok()?) }.ok()
         })
         .as_ref()
 }
@@ -301,13 +271,8 @@ pub fn nvrtc() -> Result<&'static Nvrtc> {
         )
         .advise("Unset it to have kernels compiled."));
     }
-    let path = &library::load(library::Library::Nvrtc)?.path;
-    // SAFETY: `library` has loaded this file without harm.
-    let loaded = unsafe { libloading::Library::new(path) }
-        .map_err(|e| Error::new(Kind::Library, format!("{} cannot be loaded: {e}", path.display())))?;
     // SAFETY: this is NVRTC.
-    let table = unsafe { Nvrtc::find(&loaded, &path.to_string_lossy()) }?;
-    std::mem::forget(loaded);
+    let table = unsafe { Nvrtc::find(library::load(library::Library::Nvrtc)?) }?;
     Ok(NVRTC.get_or_init(|| table))
 }
 
@@ -329,6 +294,10 @@ pub fn describe(driver: &Driver, status: u32) -> String {
         _ => format!("code {status}"),
     }
 }
+
+/// Turns the status of a function into an error: `check` of a driver, or a core's, which remembers what its context has
+/// not survived.
+pub type Check<'a> = &'a dyn Fn(u32, &str) -> Result<()>;
 
 /// # Errors
 /// An error of the fitting kind, naming the function, where the status is not success.

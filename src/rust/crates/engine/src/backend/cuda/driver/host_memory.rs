@@ -1,6 +1,6 @@
 //! Page-locked host memory.
 
-use super::api::{self, Driver};
+use super::api::{self, Check, Driver};
 use super::devices::at_home;
 use super::submitted::flush;
 use verdigris_ops::error::Result;
@@ -20,15 +20,15 @@ unsafe impl Sync for Host {}
 
 impl Host {
     /// Cleared memory. The context must be current.
-    pub fn new(driver: &'static Driver, bytes: usize) -> Result<Host> {
+    pub fn new(driver: &'static Driver, check: Check<'_>, bytes: usize) -> Result<Host> {
         let mut host = std::ptr::null_mut();
         let mut device = 0;
         // SAFETY: writes an address; the memory is as long as asked for.
         unsafe {
             let flags = api::CU_MEMHOSTALLOC_PORTABLE | api::CU_MEMHOSTALLOC_DEVICEMAP;
-            api::check(driver, (driver.host_allocate)(&mut host, bytes, flags), "cuMemHostAlloc")?;
+            check((driver.host_allocate)(&mut host, bytes, flags), "cuMemHostAlloc")?;
             let status = (driver.host_address)(&mut device, host, 0);
-            if let Err(error) = api::check(driver, status, "cuMemHostGetDevicePointer") {
+            if let Err(error) = check(status, "cuMemHostGetDevicePointer") {
                 (driver.host_free)(host);
                 return Err(error);
             }

@@ -1,5 +1,5 @@
 //! Products of matrices and triangular solves by cuBLAS. Types and constants are cudarc's; the functions return plain
-//! numbers as status (see `api`).
+//! numbers as status (see `functions`).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ pub use cudarc::cublas::sys::{cublasFillMode_t, cublasOperation_t, cublasSideMod
 use super::handles::Handles;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUdeviceptr, CUstream_flags, Opaque, Shared, Stream};
-use crate::backend::cuda::driver::library::{self, Library, Loaded};
+use crate::backend::cuda::driver::functions::functions;
+use crate::backend::cuda::driver::library::{self, Library};
 use crate::backend::dense::{holds, stored_extents, Matrix, Precision, Product};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::dtype::DType;
@@ -22,35 +23,65 @@ impl Opaque for cublasContext {}
 /// `cublasHandle_t`.
 type Context = Shared<cublasContext>;
 
-type Create = unsafe extern "C" fn(*mut Context) -> u32;
-type SetStream = unsafe extern "C" fn(Context, Stream) -> u32;
-type SetMathMode = unsafe extern "C" fn(Context, cublasMath_t) -> u32;
-/// `cublasGemmStridedBatchedEx_64`: handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type,
-/// leading dimension and stride), number of products, compute type, algorithm.
-#[rustfmt::skip]
-type GemmBatched = unsafe extern "C" fn(
-    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
-    CUdeviceptr, cudaDataType, i64, i64, CUdeviceptr, cudaDataType, i64, i64,
-    *const c_void, CUdeviceptr, cudaDataType, i64, i64, i64, cublasComputeType_t, cublasGemmAlgo_t,
-) -> u32;
-/// `cublasGemmEx_64`: the same without strides and count.
-#[rustfmt::skip]
-type GemmSingle = unsafe extern "C" fn(
-    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
-    CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
-    *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t,
-) -> u32;
-/// `cublas?syrk_64`: handle, triangle, operation, n, k, alpha, A, beta, C.
+/// Handle, triangle, operation, n, k, alpha, A, beta, C.
 #[rustfmt::skip]
 type Syrk = unsafe extern "C" fn(
     Context, cublasFillMode_t, cublasOperation_t, i64, i64, *const c_void, CUdeviceptr, i64, *const c_void, CUdeviceptr, i64,
 ) -> u32;
-/// `cublas?trsm_64`: handle, side, triangle, operation, diagonal, m, n, alpha, A, B.
+/// Handle, side, triangle, operation, diagonal, m, n, alpha, A, B.
 #[rustfmt::skip]
 type Trsm = unsafe extern "C" fn(
     Context, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, i64, i64, *const c_void,
     CUdeviceptr, i64, CUdeviceptr, i64,
 ) -> u32;
+
+/// A table in which each type's function is declared alike.
+macro_rules! table {
+    ($($syrk:ident = $syrk_name:ident, $trsm:ident = $trsm_name:ident;)*) => {
+        functions! {
+            /// `libcublas`.
+            Cublas of cudarc::cublas::sys {
+                create = cublasCreate_v2(*mut Context);
+                set_stream = cublasSetStream_v2(Context, Stream);
+                set_math_mode = cublasSetMathMode(Context, cublasMath_t);
+                // handle, the two operations, m, n, k, alpha, A, B, beta, C (each with its type and leading
+                // dimension), compute type, algorithm
+                multiply = cublasGemmEx_64(
+                    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
+                    CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
+                    *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t);
+                // the same, each matrix with a stride too, and the number of products
+                multiply_batched = cublasGemmStridedBatchedEx_64(
+                    Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
+                    CUdeviceptr, cudaDataType, i64, i64, CUdeviceptr, cudaDataType, i64, i64,
+                    *const c_void, CUdeviceptr, cudaDataType, i64, i64, i64, cublasComputeType_t, cublasGemmAlgo_t);
+                $($syrk = $syrk_name(
+                    Context, cublasFillMode_t, cublasOperation_t, i64, i64, *const c_void, CUdeviceptr, i64,
+                    *const c_void, CUdeviceptr, i64);
+                $trsm = $trsm_name(
+                    Context, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t, i64, i64,
+                    *const c_void, CUdeviceptr, i64, CUdeviceptr, i64);)*
+            }
+        }
+    };
+}
+
+table! {
+    syrk_f32 = cublasSsyrk_v2_64, trsm_f32 = cublasStrsm_v2_64;
+    syrk_f64 = cublasDsyrk_v2_64, trsm_f64 = cublasDtrsm_v2_64;
+    syrk_c64 = cublasCsyrk_v2_64, trsm_c64 = cublasCtrsm_v2_64;
+    syrk_c128 = cublasZsyrk_v2_64, trsm_c128 = cublasZtrsm_v2_64;
+}
+
+impl Cublas {
+    fn syrk(&self, dtype: DType) -> Result<Syrk> {
+        by_type(dtype, [self.syrk_f32, self.syrk_f64, self.syrk_c64, self.syrk_c128])
+    }
+
+    fn trsm(&self, dtype: DType) -> Result<Trsm> {
+        by_type(dtype, [self.trsm_f32, self.trsm_f64, self.trsm_c64, self.trsm_c128])
+    }
+}
 
 /// `CUBLAS_DEFAULT_MATH` (no TF32), which is 0, with this flag: half types add in float32.
 const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
@@ -59,8 +90,7 @@ const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_
 #[derive(Clone, Copy)]
 struct Handle {
     handle: Context,
-    library: &'static Loaded,
-    one: GemmSingle,
+    functions: Cublas,
 }
 
 static HANDLES: Handles<Handle> = Handles::new();
@@ -70,16 +100,14 @@ static HANDLES: Handles<Handle> = Handles::new();
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     const N: i64 = 128;
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, one }, _held) = HANDLES.of(cuda, make)?;
-    // SAFETY: as in `make`.
-    let set_stream = unsafe { library.symbol::<SetStream>("cublasSetStream_v2")? };
+    let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
     let (mut stream, mut memory) = (Stream::NULL, 0);
     let (flags, bytes) = (CUstream_flags::CU_STREAM_NON_BLOCKING as u32, 3 * (N * N) as usize * 8);
     // SAFETY: each writes a handle. Neither is given back: freeing would wait for all that the device has to do.
     unsafe {
         cuda.check((cuda.driver.stream_create)(&mut stream, flags, 0), "cuStreamCreateWithPriority")?;
         cuda.check((cuda.driver.allocate)(&mut memory, bytes), "cuMemAlloc")?;
-        check(set_stream(handle, stream), "cublasSetStream")?;
+        check((functions.set_stream)(handle, stream), "cublasSetStream")?;
     }
     let mut done = Ok(());
     for dtype in [DType::Float64, DType::Float32] {
@@ -96,44 +124,42 @@ pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
             compute: compute_type(dtype, Precision::Float32),
         };
         // SAFETY: the three matrices are in memory that is theirs, whatever it holds.
-        done = done.and(check(unsafe { gemm.single(one, handle) }, "cublasGemmEx"));
+        done = done.and(check(unsafe { gemm.single(&functions, handle) }, "cublasGemmEx"));
     }
     // SAFETY: the device's own stream again, for which the handle is.
-    let (waited, set) = unsafe { ((cuda.driver.stream_synchronize)(stream), set_stream(handle, cuda.stream())) };
+    let (waited, set) =
+        unsafe { ((cuda.driver.stream_synchronize)(stream), (functions.set_stream)(handle, cuda.stream())) };
     check(set, "cublasSetStream")?;
     cuda.check(waited, "cuStreamSynchronize").and(done)
 }
 
 fn make(cuda: &Cuda) -> Result<Handle> {
-    let library = library::load(Library::Cublas)?;
-    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
-    let (create, set_stream, set_math, one) = unsafe {
-        (
-            library.symbol::<Create>("cublasCreate_v2")?,
-            library.symbol::<SetStream>("cublasSetStream_v2")?,
-            library.symbol::<SetMathMode>("cublasSetMathMode")?,
-            library.symbol::<GemmSingle>("cublasGemmEx_64")?,
-        )
-    };
+    // SAFETY: this is cuBLAS.
+    let functions = unsafe { Cublas::find(library::load(Library::Cublas)?)? };
     let mut handle = Context::NULL;
     // SAFETY: the device's context is current; the stream is one of it and never destroyed.
     unsafe {
-        check(create(&mut handle), "cublasCreate")?;
-        check(set_stream(handle, cuda.stream()), "cublasSetStream")?;
-        check(set_math(handle, MATH), "cublasSetMathMode")?;
+        check((functions.create)(&mut handle), "cublasCreate")?;
+        check((functions.set_stream)(handle, cuda.stream()), "cublasSetStream")?;
+        check((functions.set_math_mode)(handle, MATH), "cublasSetMathMode")?;
     }
-    Ok(Handle { handle, library, one })
+    Ok(Handle { handle, functions })
+}
+
+/// What a type has in the order of LAPACK's letters: S, D, C, Z.
+pub fn by_type<T: Copy>(dtype: DType, [f32, f64, c64, c128]: [T; 4]) -> Result<T> {
+    Ok(match dtype {
+        DType::Float32 => f32,
+        DType::Float64 => f64,
+        DType::Complex64 => c64,
+        DType::Complex128 => c128,
+        other => return Err(Error::new(Kind::DType, format!("linear algebra has no {other}"))),
+    })
 }
 
 /// The letter of a type in the names of LAPACK's functions.
 pub fn letter(dtype: DType) -> Result<char> {
-    Ok(match dtype {
-        DType::Float32 => 'S',
-        DType::Float64 => 'D',
-        DType::Complex64 => 'C',
-        DType::Complex128 => 'Z',
-        other => return Err(Error::new(Kind::DType, format!("linear algebra has no {other}"))),
-    })
+    by_type(dtype, ['S', 'D', 'C', 'Z'])
 }
 
 crate::backend::cuda::driver::status::codes! {
@@ -253,11 +279,11 @@ impl Gemm {
     /// # Safety
     /// The matrices have the elements that the extents ask for, on the handle's device; the factors live.
     #[rustfmt::skip]
-    unsafe fn single(&self, function: GemmSingle, handle: Context) -> u32 {
+    unsafe fn single(&self, functions: &Cublas, handle: Context) -> u32 {
         let Gemm { operations: [op_a, op_b], extents: [m, n, k], factors: [alpha, beta], a, b, out, data, compute } = *self;
         // SAFETY: the caller's promise.
         unsafe {
-            function(
+            (functions.multiply)(
                 handle, op_a, op_b, m, n, k, alpha, a.address, data, a.leading, b.address, data, b.leading,
                 beta, out.address, data, out.leading, compute, Gemm::ALGORITHM,
             )
@@ -267,11 +293,11 @@ impl Gemm {
     /// # Safety
     /// As for `single`, for `count` products.
     #[rustfmt::skip]
-    unsafe fn batched(&self, function: GemmBatched, handle: Context, count: i64) -> u32 {
+    unsafe fn batched(&self, functions: &Cublas, handle: Context, count: i64) -> u32 {
         let Gemm { operations: [op_a, op_b], extents: [m, n, k], factors: [alpha, beta], a, b, out, data, compute } = *self;
         // SAFETY: the caller's promise.
         unsafe {
-            function(
+            (functions.multiply_batched)(
                 handle, op_a, op_b, m, n, k, alpha, a.address, data, a.leading, a.stride, b.address, data, b.leading,
                 b.stride, beta, out.address, data, out.leading, out.stride, count, compute, Gemm::ALGORITHM,
             )
@@ -310,7 +336,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
         ));
     }
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, one }, _held) = HANDLES.of(cuda, make)?;
+    let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
     let (unit, zero) = (factor(dtype, 1.0), factor(dtype, 0.0));
     let (unit, zero) = (unit.pointer(), zero.pointer());
     let (first, second) = (a.view.address(), b.view.address());
@@ -318,8 +344,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     let (lda, ldb) = (a.leading as i64, b.leading as i64);
     let (op_a, op_b) = (operation(a.transposed), operation(b.transposed));
     if upper {
-        // SAFETY: the types are those of cublas_v2.h, with the status as a number.
-        let syrk = unsafe { library.symbol::<Syrk>(&format!("cublas{}syrk_v2_64", letter(dtype)?))? };
+        let syrk = functions.syrk(dtype)?;
         let triangle = cublasFillMode_t::CUBLAS_FILL_MODE_UPPER;
         // SAFETY: as below.
         let status = unsafe { syrk(handle, triangle, op_a, rows, inner, unit, first, lda, zero, output.address, rows) };
@@ -338,12 +363,10 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     // SAFETY: the matrices have as many elements as the extents say (checked above) and live on this device; they are
     // freed, if at all, on the same stream. The factors are of the compute type and read before the return.
     if batch.count == 1 {
-        return check(unsafe { gemm.single(one, handle) }, "cublasGemmEx").map(|()| true);
+        return check(unsafe { gemm.single(&functions, handle) }, "cublasGemmEx").map(|()| true);
     }
-    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
-    let batched = unsafe { library.symbol::<GemmBatched>("cublasGemmStridedBatchedEx_64")? };
     // SAFETY: as above, for each of the pairs.
-    check(unsafe { gemm.batched(batched, handle, batch.count as i64) }, "cublasGemmStridedBatchedEx").map(|()| true)
+    check(unsafe { gemm.batched(&functions, handle, batch.count as i64) }, "cublasGemmStridedBatchedEx").map(|()| true)
 }
 
 /// `b` (`n × columns`) becomes the solution of `r x = b`.
@@ -362,9 +385,8 @@ pub fn triangular(
         return Err(Error::new(Kind::Shape, format!("a triangle of {n} rows and {} bytes", b.bytes)));
     }
     let _entered = cuda.enter()?;
-    let (Handle { handle, library, .. }, _held) = HANDLES.of(cuda, make)?;
-    // SAFETY: the types are those of cublas_v2.h, with the status as a number.
-    let trsm = unsafe { library.symbol::<Trsm>(&format!("cublas{}trsm_v2_64", letter(dtype)?))? };
+    let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
+    let trsm = functions.trsm(dtype)?;
     // the upper triangle of what is stored transposed lies below the diagonal
     let triangle = if upper != r.transposed {
         cublasFillMode_t::CUBLAS_FILL_MODE_UPPER
@@ -391,4 +413,12 @@ pub fn triangular(
         )
     };
     check(status, "cublasXtrsm")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn declarations_are_cudarcs() {
+        assert_eq!(super::Cublas::differences(), [""; 0]);
+    }
 }

@@ -1,7 +1,9 @@
-//! Operations with kernels of their own or from a library: reductions, scans, sorts, lookups, products, factorisations.
+//! Operations with kernels of their own or from a library: reductions, scans, sorts, lookups, products, factorisations,
+//! Fourier transforms.
 
 pub mod blas;
 pub mod dense;
+pub mod fourier;
 pub mod gather;
 pub mod grouped;
 mod handles;
@@ -12,6 +14,7 @@ pub mod rank;
 pub mod reduce;
 pub mod scan;
 pub mod search;
+pub mod segments;
 pub mod solver;
 pub mod sort;
 pub mod store;

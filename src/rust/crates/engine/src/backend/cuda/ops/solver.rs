@@ -1,4 +1,4 @@
-//! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `api`); the other
+//! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `functions`); the other
 //! types are cuBLAS's, which cuSOLVER's header shares.
 
 use std::ffi::{c_char, c_int, c_void};

@@ -312,3 +312,18 @@ fn install_advice() -> String {
             .into()
     }
 }
+
+#[cfg(all(test, windows))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs tests/windows/nvcuda.c as nvcuda.dll on the path: `make windows`"]
+    fn a_driver_without_devices_is_found_and_asked() {
+        let library = Handle::open(&candidates()[0]).map_err(|failure| failure.reason).unwrap();
+        let file = library.path("cuInit").expect("the system knows the file of a function");
+        assert!(file.is_absolute() && file.ends_with("nvcuda.dll"), "{}", file.display());
+        let error = probe(&candidates()).err().expect("it shows no device");
+        assert_eq!(error.kind, Kind::Device, "{error}");
+    }
+}

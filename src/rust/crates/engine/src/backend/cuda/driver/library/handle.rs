@@ -124,8 +124,25 @@ fn file_of(address: *const c_void) -> Option<PathBuf> {
 }
 
 #[cfg(windows)]
-fn file_of(_: *const c_void) -> Option<PathBuf> {
-    None
+fn file_of(address: *const c_void) -> Option<PathBuf> {
+    use std::os::windows::ffi::OsStringExt;
+    extern "system" {
+        fn GetModuleHandleExW(flags: u32, address: *const c_void, module: *mut *mut c_void) -> i32;
+        fn GetModuleFileNameW(module: *mut c_void, name: *mut u16, room: u32) -> u32;
+    }
+    const UNCHANGED_REFCOUNT: u32 = 2;
+    const FROM_ADDRESS: u32 = 4;
+    let (mut module, mut name) = (std::ptr::null_mut(), [0u16; 1024]);
+    // SAFETY: writes a module's handle, which libraries that are never unloaded keep, and at most so many characters.
+    unsafe {
+        if GetModuleHandleExW(FROM_ADDRESS | UNCHANGED_REFCOUNT, address, &mut module) == 0 {
+            return None;
+        }
+        match GetModuleFileNameW(module, name.as_mut_ptr(), name.len() as u32) as usize {
+            n if n == 0 || n == name.len() => None,
+            n => Some(PathBuf::from(std::ffi::OsString::from_wide(&name[..n]))),
+        }
+    }
 }
 
 /// The error of a library that lacks a function.
