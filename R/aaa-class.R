@@ -2,6 +2,9 @@
 # which lists all functions, is last. The other prefixes (array-, ops- and so on) stand for folders, since R reads no
 # subfolders of R/.
 
+# What lives on a device: arrays, and sparse matrices made of them.
+ON_DEVICE <- c("gpu_array", "gpu_sparse")
+
 # S4 looks at the first string of the class attribute alone. It names the kind of an array, and here it is said which
 # class of R's own an array of this kind is: so slots, reference classes and S4 methods for that class take the array.
 setOldClass("gpu_array")

@@ -12,11 +12,12 @@
 #' (`parallel::mclapply()`) all such vectors are read. [gpu_free()] of the array does not free the elements that such a
 #' vector still refers to.
 #'
-#' @param x An array; for `collect()` also a data frame or list whose arrays are brought back.
+#' @param x An array or a sparse matrix; for `collect()` also a data frame or list whose arrays are brought back.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
 #' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array returns an `integer64` vector, whose
 #'   methods are in the bit64 package; the others return its values as doubles, `NA` with a warning beyond 2^53.
+#'   `collect()` of a sparse matrix returns a `dgCMatrix` or `lgCMatrix` of package Matrix, the others dense values.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` if there is no memory to compute it;
 #' on a GPU also the error of a kernel that failed, `verdigris_error_launch`.
@@ -37,7 +38,8 @@ collect.default <- function(x, ...) {
 #' @export
 collect.gpu_array <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
-  collected(x, gpu_dtype(x) == "int64")
+  y <- collected(x, gpu_dtype(x) == "int64")
+  if (inherits(x, "AsIs")) I(y) else y
 }
 
 collected <- function(x, exact) {
@@ -69,6 +71,7 @@ host_attributes <- function(x, exact = FALSE) {
 # A read, by the rule on access, unless the copy is made on purpose, or is the cpu device's own way.
 host_copy <- function(x, exact = FALSE, told = FALSE) {
   if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else cpu_copy(as_gpu(x, device = "cpu")))
+  if (is_sparse(x)) return(collect(x))
   if (!told) report_read(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
   # without bit64 the doubles are those of as.vector(), which warns of what they do not hold

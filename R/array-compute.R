@@ -15,7 +15,7 @@
 #' to it; if there is no room for old and new values at once, and nothing else refers to the old ones, they are
 #' overwritten in place. Memory shared with another library by DLPack is always overwritten, unless it is read-only, so
 #' that both sides see the new values.
-#' @param ... Arrays, at least one; with `out` exactly one.
+#' @param ... Arrays or sparse matrices, whose values are computed; at least one; with `out` exactly one array.
 #' @param out NULL, or an array of the same length on the same device. Its dim, names and dtype are kept.
 #' @returns `out`, or else the first argument, invisibly. The arrays then hold their values, under all their names.
 #' @section Errors:
@@ -41,20 +41,22 @@ gpu_compute <- function(..., out = NULL) invisible(.External2(C_evaluate))
 compute_several <- function(..., out, call) {
   arrays <- list(...)
   if (!length(arrays)) abort_argument("...", "at least one array", NULL)
+  given <- arrays[[1L]]
+  arrays <- lapply(arrays, elements_of)
   for (x in arrays) if (!is_gpu(x)) abort_argument("...", "GPU arrays", x)
   if (!is.null(out)) {
     if (length(arrays) > 1L) abort_argument("...", "one array if `out` is given", arrays)
-    return(.Call(C_compute_into, ..1, out, call))
+    return(.Call(C_compute_into, arrays[[1L]], out, call))
   }
   .Call(C_compute, arrays)
-  ..1
+  given
 }
 
 #' Show the kernels that would compute an array
 #'
 #' Shows the kernels that [gpu_compute()] would run for the operations recorded in an array: the operations of each
 #' kernel, what it reads and writes, and its source. Nothing is computed.
-#' @param x An array.
+#' @param x An array, or a sparse matrix, of which the values are explained.
 #' @returns A list of class `gpu_explanation`: `dtype`, `device`, `length`, and `kernels`, a list with one element per
 #'   kernel, in the order of execution, which is empty if the values have been computed. A kernel is a list of
 #'   * `n`: the number of elements of its result, one thread or SIMD lane each;
@@ -71,6 +73,7 @@ compute_several <- function(..., out, call) {
 #' gpu_explain(sqrt(x * x + 1) / sum(x))
 #' @export
 gpu_explain <- function(x) {
+  x <- elements_of(x)
   if (!is_gpu(x)) abort_argument("x", "a GPU array", x)
   info <- gpu_info(x)
   kernels <- lapply(.Call(C_explain, x), function(kernel) {

@@ -2,10 +2,11 @@
 #'
 #' None of these functions computes or copies anything, except `gpu_cast()`, which records a cast.
 #'
-#' @param x An array; any object for `is_gpu()`.
+#' @param x An array, or a sparse matrix ([gpu_sparse()]); any object for `is_gpu()`.
 #' @param dtype As in [as_gpu()].
-#' @returns `is_gpu()`: `TRUE` for an array. `gpu_dtype()` and `gpu_device()`: a string. `gpu_cast()`: an array of that
-#'   dtype on the same device; values that do not fit become `NA`, with a warning when they are computed.
+#' @returns `is_gpu()`: `TRUE` for an array or a sparse matrix. `gpu_dtype()` and `gpu_device()`: a string, of a sparse
+#'   matrix about its values. `gpu_cast()`: an array, or a sparse matrix, of that dtype on the same device; values that
+#'   do not fit become `NA`, with a warning when they are computed.
 #' @section Errors:
 #' `verdigris_error_argument` if `x` is not an array, `verdigris_error_dtype` for an unknown dtype.
 #' @examples
@@ -14,19 +15,22 @@
 #' gpu_device(x)
 #' gpu_cast(x, "float32")
 #' @export
-is_gpu <- function(x) inherits(x, "gpu_array")
+is_gpu <- function(x) inherits(x, c("gpu_array", "gpu_sparse"))
 
 #' @rdname is_gpu
 #' @export
-gpu_dtype <- function(x) .Call(C_dtype, x)
+gpu_dtype <- function(x) .Call(C_dtype, elements_of(x))
 
 #' @rdname is_gpu
 #' @export
-gpu_device <- function(x) .Call(C_device, x)
+gpu_device <- function(x) .Call(C_device, elements_of(x))
 
 #' @rdname is_gpu
 #' @export
-gpu_cast <- function(x, dtype) .Call(C_cast, x, dtype, sys.call())
+gpu_cast <- function(x, dtype) if (is_sparse(x)) as_gpu(x, dtype = dtype) else .Call(C_cast, x, dtype, sys.call())
+
+# The array that holds the elements: of a sparse matrix those that are stored.
+elements_of <- function(x) if (isS4(x) && inherits(x, "gpu_sparse")) x@x else x
 
 # list(dtype, device, length, pending, host, dirty, address), computing nothing
 gpu_info <- function(x) .Call(C_info, x)

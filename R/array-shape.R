@@ -23,7 +23,7 @@ recycle <- function(x, n) {
   if (n %% size == 0) y else strided(y, length(y), 1, n)
 }
 
-is_number <- function(x) is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
+is_number <- function(x) inherits(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
 # integer64 vectors beside arrays are arrays: base R would take their bits for doubles.
 with_integer64 <- function(parts) {
@@ -84,7 +84,7 @@ bind_plain <- function(parts, by_row) {
   total <- 0L
   for (x in parts) {
     d <- attr(x, "dim")
-    if (!is_gpu(x) || is.null(first) != is.null(d) || !is.null(attr(x, "tsp"))) return(NULL)
+    if (!inherits(x, "gpu_array") || is.null(first) != is.null(d) || !is.null(attr(x, "tsp"))) return(NULL)
     if (is.null(d)) {
       if (length(x) != shared || !is.null(attr(x, "names"))) return(NULL)
       total <- total + 1L
@@ -118,6 +118,7 @@ bind <- function(parts, labels, given, level, by_row) {
   which <- base::which
   unlist <- base::unlist
   names(parts) <- NULL
+  if (any(vapply(parts, is_sparse, NA))) return(bind_sparse(parts, labels, by_row, parent.frame()))
   if (!any(vapply(parts, is.data.frame, NA))) parts <- with_integer64(parts)
   f <- if (by_row) base::rbind else base::cbind
   plain <- vapply(parts, function(x) is.null(x) || is_number(x) && !inherits(x, "ts"), NA)
@@ -392,13 +393,14 @@ as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "flo
 #' @rdname shape
 #' @export
 kronecker <- interposed("kronecker", c("X", "Y"), kronecker_arrays(X, Y, if (is.character(FUN) && FUN[[1L]] == "*")
-  `*` else match.fun(FUN), make.dimnames, ...))
+  `*` else match.fun(FUN), make.dimnames, ...), class = ON_DEVICE)
 #' @rdname shape
 #' @usage X \%x\% Y
 #' @export
-`%x%` <- interposed("%x%", c("X", "Y"), kronecker_arrays(X, Y, `*`, FALSE))
+`%x%` <- interposed("%x%", c("X", "Y"), kronecker_arrays(X, Y, `*`, FALSE), class = ON_DEVICE)
 
 kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
+  if (is_sparse(X) || is_sparse(Y)) return(kronecker_sparse(X, Y, FUN, make.dimnames, ...))
   both <- with_integer64(list(X, Y))
   X <- both[[1L]]
   Y <- both[[2L]]
@@ -426,13 +428,14 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
 
 #' @rdname shape
 #' @export
-diag <- interposed("diag", quote(is.object(x) && inherits(x, "gpu_array") || is.numeric(x) && length(x) == 1L &&
-  (nargs() == 1L || !missing(nrow) && missing(ncol) && (is.object(nrow) || TRUE)) &&
+diag <- interposed("diag", quote(is.object(x) && inherits(x, c("gpu_array", "gpu_sparse")) || is.numeric(x) &&
+  length(x) == 1L && (nargs() == 1L || !missing(nrow) && missing(ncol) && (is.object(nrow) || TRUE)) &&
   .ours$is_large_diagonal(x, if (nargs() == 1L) list() else list(nrow))),
   diagonal(x, c(if (!missing(nrow)) list(nrow = nrow), if (!missing(ncol)) list(ncol = ncol)), names, nargs()),
   arguments = "x", is = is_gpu)
 
 diagonal <- function(x, extents, names, given) {
+  if (is_sparse(x)) return(diag_of_sparse(x, names))
   if (is_gpu(x)) diag_of_array(x, extents, names, given) else diagonal_matrix(x, extents$nrow)
 }
 
@@ -458,10 +461,11 @@ diagonal_matrix <- function(x, nrow) {
 #' @rdname subsetting
 #' @usage NULL
 #' @export
-`diag<-` <- interposed("diag<-", "x", assign_diagonal(x, value, environment()))
+`diag<-` <- interposed("diag<-", "x", assign_diagonal(x, value, environment()), class = ON_DEVICE)
 
 # `frame` is that of `diag<-`, whose first argument R may allow to be written in place.
 assign_diagonal <- function(x, value, frame) {
+  if (is_sparse(x)) return(assign_sparse_diagonal(x, value, frame))
   d <- attr(x, "dim")
   if (length(d) != 2L) stop_as_base("only matrix diagonals can be replaced")
   m <- min(d)
@@ -537,9 +541,12 @@ index_of <- function(x, margin) {
 
 #' @rdname shape
 #' @export
-drop <- interposed("drop", "x", drop_extents(x))
+drop <- interposed("drop", "x", drop_extents(x), class = ON_DEVICE)
 
-drop_extents <- function(x) .Call(C_classed, base::drop(x))
+drop_extents <- function(x) {
+  if (is_sparse(x)) return(if (any(x@Dim == 1L)) dropped(x) else x)
+  .Call(C_classed, base::drop(x))
+}
 
 #' @rdname shape
 #' @export

@@ -98,13 +98,14 @@ NULL
 
 #' @rdname apply
 #' @export
-apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify))
+apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify), class = ON_DEVICE)
 
 # Whether base R's apply() gives dimnames without names.
 KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), list(NULL, "a", NULL)), c(3, 1),
   base::sum))$dimnames)
 
 apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
+  if (is_sparse(X)) return(apply_sparse(X, MARGIN, FUN, ..., simplify = simplify))
   d <- dim(X)
   more <- list(...)
   name <- known_function(FUN, REDUCED)
@@ -140,9 +141,12 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
 
 #' @rdname apply
 #' @export
-sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), check.margin, ...))
+sweep <- interposed("sweep", "x", sweep_array(x, MARGIN, STATS, match.fun(FUN), check.margin, ...),
+  class = c(ON_DEVICE, "gpu_split"))
 
 sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
+  if (is_sparse(x)) return(sweep_sparse(x, MARGIN, STATS, FUN, check.margin, ...))
+  if (is_split(x)) return(split_sweep(x, MARGIN, STATS, FUN, parent.frame()))
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
   if (is_host_int64(STATS)) STATS <- as_gpu(STATS, device = gpu_device(x))

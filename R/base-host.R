@@ -1,5 +1,5 @@
-# Functions of base R that have no device code yet and must not read an array as a plain vector: their C code copies the
-# class to an ordinary result, they ask for a vector without attributes, or they compare elements in pairs.
+# Calls of base R's functions on host copies of arrays, where a function must not read an array as a plain vector: its C
+# code copies the class to an ordinary result, asks for a vector without attributes, or compares elements in pairs.
 
 # f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
 hosted <- function(f, args, exact = FALSE) {
@@ -31,70 +31,33 @@ width_beside <- function(y, dtype) {
   if (is.double(y) && dtype == "complex64") "float32"
 }
 
-# The arguments that a method was called with.
-supplied <- function(frame) {
-  names <- names(formals(sys.function(sys.parent())))
-  given <- vapply(names, function(name) !eval(call("missing", as.name(name)), frame), NA)
-  mget(names[given], envir = frame)
-}
-
-# The same for an interposed function, whose frame this is.
+# f on the host with the arguments of an interposed function's call, whose frame this is.
 hosted_call <- function(f, frame) {
   given <- Filter(function(name) !eval(call("missing", as.name(name)), frame), names(formals(f)))
   hosted(f, mget(given, envir = frame))
 }
 
-# A method with f's formals that runs f on the host.
-hosted_method <- function(f) {
-  method <- f
-  body(method) <- bquote(hosted(.(f), supplied(environment())))
-  environment(method) <- topenv()
-  method
-}
-
 #' Functions that run on the host
 #'
-#' Functions of base R that have no device code yet. They copy their arguments to the host and numeric results back to
-#' the device, so their results are arrays. Warnings are raised at once, with base R's messages.
+#' A function of R that has no help page here reads an array as the ordinary vector that it is (see option
+#' `verdigris.host_access` in [verdigris-package]): its elements are copied to the host, and the result is an ordinary
+#' vector. [verdigris-coverage] lists what each function of base and stats does.
 #'
-#' These are the Fourier transforms, Bessel functions and `psigamma()`.
-#'
-#' @section Everything else:
-#' A function that has no help page here reads an array as an ordinary vector (see option `verdigris.host_access` in
-#' [verdigris-package]), and returns an ordinary vector. There is one pitfall. Some C code copies all attributes of its
-#' argument to its result, including class `gpu_array`, although the result is an ordinary vector in R's memory: the
-#' functions of stats for the rarer distributions do so (`dhyper()`, `psignrank()`; the others have
-#' [methods][probabilities]), and so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works, but every
-#' operation uploads it again. `print()` and `str()` show that it is in ordinary memory, and `x <- as_gpu(x)` uploads it
-#' once and for all.
-#'
-#' A call of `fft()` and so on inside another package reaches base R's function instead.
+#' There is one pitfall. Some C code copies all attributes of its argument to its result, including class `gpu_array`,
+#' although the result is an ordinary vector in R's memory: the distributions of stats and base R's Bessel functions do
+#' so if their namespace is given (`stats::ptukey()`; without it they have methods, [probabilities] and [special]), and
+#' so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works, but every operation uploads it again.
+#' `print()` and `str()` show that it is in ordinary memory, and `x <- as_gpu(x)` uploads it once and for all. A call
+#' inside another package, too, reaches base R's function.
 #' @param x An array.
-#' @returns Arrays on the device of the argument, in the precision of its float type, with base R's shape.
+#' @returns `xtfrm()`: an ordinary vector of numbers that sort as the elements do.
 #' @section Errors:
 #' Those of base R, with its messages; those of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
-#' fft(x)
-#' as_gpu(dsignrank(x, n = 5))
-#' @eval sprintf("@aliases %s", paste0(unlist(HOSTED), ",gpu_array-method", collapse = " "))
-#' @aliases besselI besselJ besselK besselY psigamma fft mvfft
+#' as_gpu(stats::dsignrank(x, n = 5))
 #' @name host
 NULL
-
-# Made from base R's functions, as in ops-math.R. Each generic takes 3 ms to load.
-HOSTED <- list(
-  base = c("besselI", "besselJ", "besselK", "besselY", "psigamma"),
-  stats = c("fft", "mvfft")
-)
-#' @evalNamespace sprintf("importFrom(stats,%s)", HOSTED$stats)
-#' @evalNamespace sprintf("exportMethods(%s)", unlist(HOSTED))
-for (from in names(HOSTED)) for (name in HOSTED[[from]]) {
-  f <- get(name, envir = asNamespace(from))
-  setGeneric(name)
-  setMethod(name, "gpu_array", hosted_method(f))
-}
-rm(from, name, f)
 
 # order() and sort.list() call xtfrm() for a class: numbers in the same order. These functions read them on the host, by
 # the rule on access.

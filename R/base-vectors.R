@@ -149,6 +149,7 @@ unlist_arrays <- function(x, recursive, use.names) {
 #' @usage NULL
 #' @rawNamespace S3method(base::all.equal,gpu_array)
 all.equal.gpu_array <- function(target, current, ...) {
+  if (is_sparse(target) || is_sparse(current)) return(all.equal.gpu_sparse(target, current, ...))
   base::all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
 }
 
@@ -156,7 +157,8 @@ all.equal.gpu_array <- function(target, current, ...) {
 #' @rdname vectors
 #' @usage NULL
 #' @rawNamespace export(all.equal)
-all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...))
+all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...),
+  class = ON_DEVICE)
 
 # The columns stay arrays.
 #' @rdname vectors

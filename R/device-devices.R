@@ -165,6 +165,8 @@ print.gpu_memory <- function(x, ...) {
 #' @rdname gpu_memory
 #' @export
 gpu_free <- function(x) {
+  if (is_sparse(x)) stop_verdigris("argument", "`gpu_free()` takes an array, not a sparse matrix.",
+    "Matrices share their structure; `gpu_free(S@x)` frees the values of this one.")
   if (!is_gpu(x) && .Call(C_pinned_unlock, x)) return(invisible())
   invisible(.Call(C_free, x))
 }

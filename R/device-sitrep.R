@@ -72,7 +72,7 @@ OPTIONS <- paste0("verdigris.", c(
 ))
 
 # Libraries that are looked for and that nothing in the package calls yet; cuSOLVER loads cuSPARSE.
-FOR_LATER <- c("cuFFT", "NCCL")
+FOR_LATER <- "NCCL"
 
 # Where R runs: whether the machine's buses have an NVIDIA GPU, whatever the driver says, and whether this is a
 # container, which shows those of its host.

@@ -7,8 +7,9 @@
 #' forward-mode differentiation through loops, conditions and local vectors: every number carries as many derivatives as
 #' `wrt` has, so this suits few parameters (up to about thirty) and many elements.
 #'
-#' Operators, the Math group, `ifelse`, `pmin`, `pmax`, `atan2`, `gamma`, `lgamma`, `digamma`, `beta`, `lbeta`, `dnorm`,
-#' `pnorm`, `qnorm`, the other [distributions][probabilities] (distribution functions and quantiles with respect to
+#' Operators, the Math group, `ifelse`, `pmin`, `pmax`, `atan2`, `gamma`, `lgamma`, `digamma`, `trigamma`, `beta`,
+#' `lbeta`, [Bessel functions and psigamma][special] (with respect to `x`), `dnorm`, `pnorm`, `qnorm`, the other
+#' [distributions][probabilities] (distribution functions and quantiles with respect to
 #' those parameters for which there is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (with respect
 #' to their parameters, for a fixed standard draw) have derivatives; at a kink or a step it is the derivative of the
 #' branch taken.

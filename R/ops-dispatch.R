@@ -18,7 +18,7 @@ BESIDE <- list(base = c("Date", "POSIXt", "difftime", "factor", "ordered", "data
 register_operators <- function(methods) {
   for (operator in names(methods)) {
     binding <- of_arrays(methods[[operator]])
-    for (class in c(names(KINDS), "gpu_array")) bind_method(paste0(operator, ".", class), binding)
+    for (class in c(names(KINDS), ON_DEVICE)) bind_method(paste0(operator, ".", class), binding)
   }
   lapply(names(BESIDE), function(package) when_loaded(package, function() {
     table <- methods_table()

@@ -5,6 +5,8 @@ on_host <- function(f, ...) call_base(f, host_copies(list(...)))
 
 # The same for an operator's operands, called from C. Of time series base R names columns by the expressions.
 operands_on_host <- function(f, e1, e2) {
+  if (is_sparse(e1) || is_sparse(e2))
+    return(sparse_operator(get("operator", envir = parent.frame()), e1, e2, parent.frame()))
   if (is.null(attr(e1, "tsp")) || is.null(attr(e2, "tsp"))) return(on_host(f, e1, e2))
   written <- eval(quote(list(substitute(e1), substitute(e2))), parent.frame())
   names <- vapply(written, function(e) deparse(e)[1L], "")
@@ -28,10 +30,12 @@ binary_operator <- function(operator) {
   f <- get(operator, baseenv())
   switch(operator,
     "+" = function(e1, e2) {
-      if (missing(e2)) .External2(C_elementwise, "pos", 2L, e1) else .External2(C_binary)
+      if (!missing(e2)) .External2(C_binary) else if (isS4(e1)) sparse_sign("+", e1) else
+        .External2(C_elementwise, "pos", 2L, e1)
     },
     "-" = function(e1, e2) {
-      if (missing(e2)) .External2(C_elementwise, "neg", 2L, e1) else .External2(C_binary)
+      if (!missing(e2)) .External2(C_binary) else if (isS4(e1)) sparse_sign("-", e1) else
+        .External2(C_elementwise, "neg", 2L, e1)
     },
     function(e1, e2) .External2(C_binary)
   )
@@ -51,9 +55,13 @@ register_methods <- function() {
   }
   operators <- lapply(stats::setNames(nm = names(OPERATORS)), binary_operator)
   if (getRversion() < "4.3.0") register_operators(operators) else
-    for (operator in names(operators)) registerS3method(operator, "gpu_array", operators[[operator]], baseenv())
+    for (operator in names(operators)) for (class in ON_DEVICE)
+      registerS3method(operator, class, operators[[operator]], baseenv())
   if (exists("mtfrm", baseenv(), inherits = FALSE)) registerS3method("mtfrm", "gpu_array", mtfrm.gpu_array, baseenv())
-  if (getRversion() >= "4.3.0") registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
+  if (getRversion() >= "4.3.0") {
+    registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
+    registerS3method("chooseOpsMethod", "gpu_split", chooseOpsMethod.gpu_split, baseenv())
+  }
   register_by_kind()
 }
 
@@ -80,8 +88,9 @@ elementwise_method <- function(row, keep) {
 #' @export
 `!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
 
-# From R 4.3 on this decides which method serves operands of two classes: ours.
-chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) TRUE
+# From R 4.3 on this decides which method serves operands of two classes: ours, and beside a split that of splits.
+chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) !is_split(y)
+chooseOpsMethod.gpu_split <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' The operation table
 #'

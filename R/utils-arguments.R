@@ -11,8 +11,11 @@ is_flag <- function(x) is.logical(x) && length(x) == 1L && !is.object(x) && !is.
 is_count <- function(x, least = 0) is.numeric(x) && length(x) == 1L && !is.object(x) &&
   isTRUE(x[[1L]] >= least && x[[1L]] < 2^52)
 
+# A tolerance, a weight: one finite number, 0 or more.
+is_size <- function(x) is.numeric(x) && !is.object(x) && length(x) == 1L && isTRUE(x >= 0 && x < Inf)
+
 # Digits, bases, probabilities: numbers that are not complex, an array or ordinary ones.
-is_real <- function(x) !is.complex(x) && (is_gpu(x) || !is.object(x) && (is.numeric(x) || is.logical(x)))
+is_real <- function(x) !is.complex(x) && (inherits(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x)))
 
 # One of several words, written out.
 is_choice <- function(x, among) is.character(x) && length(x) == 1L && x %in% among

@@ -55,6 +55,13 @@ short_call <- function(call) {
   call
 }
 
+# A warning of class verdigris_warning_<kind>; the same.
+warn_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
+  call <- written_call(call)
+  rlang::warn(c(message, stats::setNames(advice, rep("i", length(advice)))),
+    class = c(paste0("verdigris_warning_", kind), "verdigris_warning"), kind = kind, ..., call = call)
+}
+
 # Errors and warnings in base R's words, with the call that the user wrote.
 stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))

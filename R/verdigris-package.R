@@ -47,7 +47,8 @@
 #'   `"float32"` (the default: no rounding), `"tf32"` or `"bfloat16"`; see [matmult].
 #'
 #' - `verdigris.debug`: whether each launch on a GPU is waited for and checked, so that an error names the kernel that
-#'   caused it. Read when a kernel of [gpu_kernel()] is called; slow.
+#'   caused it, and whether an error about different collectives of a team's members shows their calls. Read when a
+#'   kernel of [gpu_kernel()] or a collective ([gpu_all_reduce()]) is called; slow for kernels.
 #'
 #' An invalid value is an error of class `verdigris_error_argument` that names the option, raised when the option is
 #' first read; the operation is not carried out. Options that are read when the package is loaded raise it at the first
@@ -61,7 +62,8 @@
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`, `capture`, `chunk`,
-#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `memory`, `panic` or `shape`.
+#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `member`, `memory`, `panic`,
+#' `shape` or `split`.
 #' The element `detail` of a condition contains longer text, such as a compiler's log; an error in a source has the
 #' source as `source`, and `log`, which equals `detail`.
 #'
@@ -69,7 +71,8 @@
 #' a handler of the user's code would catch its warning (`tryCatch(warning = )`, `withCallingHandlers()`), or with
 #' `options(warn = 2)`; under `suppressWarnings()` it is silent. Handlers of frontends such as knitr do not count.
 #' Warnings about integers beyond 2^53 that doubles cannot represent also have class `verdigris_warning_precision` (see
-#' [elementwise]).
+#' [elementwise]). An iterative method that has not converged gives a warning of classes `verdigris_warning_convergence`
+#' and `verdigris_warning` ([gpu_cg()], [gpu_svds()]).
 #' @keywords internal
 #' @useDynLib verdigris, .registration = TRUE
 #' @importFrom methods setGeneric setMethod setOldClass show

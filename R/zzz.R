@@ -10,6 +10,7 @@
   .Call(C_learn_call)
   .External2(C_learn_external)
   register_methods()
+  register_split_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_default, path.expand(tools::R_user_dir("verdigris", "cache")))
   start_problem() # .onAttach and the first use of a GPU say it
@@ -22,6 +23,8 @@
   }
   at_end("Matrix", "register_matrix_methods")
   at_end("DelayedArray", "register_delayed_methods")
+  at_end("DelayedArray", "register_sparse_seed")
+  at_end("MatrixGenerics", "register_sparse_statistics")
   at_end("raster", "register_raster_methods")
   # before the process ends, its compiler must
   reg.finalizer(topenv(), function(namespace) .Call(C_end), onexit = TRUE)
@@ -51,6 +54,9 @@ when_loaded <- function(package, action) {
   if (isNamespaceLoaded(package)) action()
   setHook(packageEvent(package, "onLoad"), function(...) action())
 }
+
+# The enclosure of base R's methods for models.
+list2env(model_masks(), MODEL_MASKS)
 
 # The names that stand before others on the search path, and the package of base R whose function this package's
 # stands for (base-masks.R).

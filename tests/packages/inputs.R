@@ -20,3 +20,6 @@ a3 <- array(1:24 + 0, c(2, 3, 4))
 quarters <- ts(c(5, 7, 9, 6, 6, 8, 11, 7, 7, 9, 12, 8, 8, 10, 13, 9, 9, 12, 14, 10), start = 2001, frequency = 4)
 day <- as.Date("2024-01-01") + 0:11
 instant <- as.POSIXct("2024-01-01", tz = "UTC") + 3600 * 0:11
+# a sparse matrix, which loads Matrix where a call names it
+delayedAssign("sp", Matrix::sparseMatrix(i = c(1, 3, 2, 3, 1), j = c(1, 1, 2, 4, 4), x = c(1, -2, 4, 3, 5), dims = 3:4,
+  dimnames = list(c("u", "v", "w"), NULL)))

@@ -76,6 +76,14 @@ composed <- function(code) {
   force(code)
 }
 
+# The same with so many elements of a matrix in memory at a time, where it is taken in parts (R/stats-distance.R).
+in_parts <- function(elements, code) {
+  blocks <- verdigris:::blocks
+  blocks$elements <- elements
+  on.exit(blocks$elements <- NULL)
+  force(code)
+}
+
 # The same calls once more by composed(), on the cpu device: on a GPU nothing is left to base R, and they would be the
 # same calls.
 expect_composed_same <- function(run) if (test_device == "cpu") expect_all_same(composed(run()))

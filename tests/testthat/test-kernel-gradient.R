@@ -26,7 +26,7 @@ test_that("functions of one number have the derivatives that deriv() has", {
     -a * x, exp(a * x), expm1(a * x), log(a * x), log2(a * x), log10(a * x), log1p(a * x), sqrt(a * x), sin(a * x),
     cos(a * x), tan(a * x),
     asin(a * x / 5), acos(a * x / 5), atan(a * x), sinh(a * x), cosh(a * x), gamma(a + x), lgamma(a + x),
-    digamma(a + x),
+    digamma(a + x), trigamma(a + x),
     a + x, x - a, a - x, a * x * a, x / a, a / x, a / (a + x), x^a, a^x, (a * x)^3, a^(a * x), pnorm(a * x),
     dnorm(a * x)
   )
@@ -113,8 +113,7 @@ test_that("draws keep their standard draw", {
 })
 
 test_that("what has no derivative is refused", {
-  expect_error(gpu_grad(function(x, a) besselJ(a * x, 1), "a")(gpu(x), 1), class = "verdigris_error_compile")
-  expect_error(gpu_grad(function(x, a) trigamma(a * x), "a")(gpu(x), 1), class = "verdigris_error_compile")
+  expect_error(gpu_grad(function(x, a) besselJ(x, a), "a")(gpu(x), 1), class = "verdigris_error_compile")
   expect_error(gpu_grad(function(x, a) c(a, x), "a")(gpu(x), 1), class = "verdigris_error_argument")
   expect_error(gpu_grad(function(x, a) x, "b")(gpu(x), 1), class = "verdigris_error_argument")
   expect_error(gpu_grad(function(x, a) x * a, "a")(gpu(x), 1L), class = "verdigris_error_dtype")

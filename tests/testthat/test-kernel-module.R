@@ -163,7 +163,8 @@ test_that("structs, halves and complex numbers arrive", {
   out <- gpu(numeric(5))
   k(out, p, 1 - 2i, 0x3c00, grid = 1, block = 1)
   expect_identical(collect(out), c(7, 2.5, 1, -2, 0x3c00))
-  expect_error(k(out, p[-1], 1i, 0, grid = 1), "16 bytes, and the raw vector 15", class = "verdigris_error_dtype")
+  expect_error(k(out, p[-1], 1i, 0, grid = 1), "it has 16 bytes, but the raw vector has 15",
+    class = "verdigris_error_dtype")
   expect_error(k(out, 5, 1i, 0, grid = 1), "its bytes, a raw vector", class = "verdigris_error_dtype")
   expect_error(k(out, "a", 1i, 0, grid = 1), "takes a raw vector", class = "verdigris_error_dtype")
   expect_error(k(out, p, 1e300 + 0i, 0, grid = 1), "too large", class = "verdigris_error_dtype")

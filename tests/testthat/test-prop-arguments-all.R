@@ -16,8 +16,12 @@ right_values <- function() {
     lambda = 2, m = 2, nn = 2, value = 1, dim = 3, from = 0,
     path = withr::local_tempfile(.local_envir = parent.frame()),
     shape1 = 1, shape2 = 1, stream = NULL, event = gpu_event(), name = "k", address = gpu_pointer(x), strides = 1,
+    formula = mpg ~ wt, data = mtcars, fit = gpu_lm(mpg ~ wt, mtcars, device = test_device),
     interface = gpu_array_interface(x), capsule = as_dlpack(x), expr = quote(1 + 1), out = x, to = gpu_pinned(3))
 }
+
+# Functions that take base R's arguments, and say base R's words of them; those of their own are as elsewhere.
+as_base <- function(name, argument) name %in% c("gpu_lm", "gpu_glm") && !argument %in% c("fe", "fe.control", "device")
 
 # What decides of itself how long it takes, waits for the user, or is base R's function.
 not_called <- c("gpu_chunked x", "gpu_sitrep", "gpu_example", "start_torch", "as_torch")
@@ -45,7 +49,8 @@ call_with <- function(name, argument, value, others) {
     if (is_gpu(out)) suppressWarnings(as.vector(out))
     NULL
   }, error = identity)
-  if (is.null(failed) || inherits(failed, "verdigris_error") && !inherits(failed, "verdigris_error_panic")) return(NULL)
+  if (is.null(failed) || as_base(name, argument)) return(NULL)
+  if (inherits(failed, "verdigris_error") && !inherits(failed, "verdigris_error_panic")) return(NULL)
   sprintf("[%s] %s", class(failed)[1L], conditionMessage(failed))
 }
 

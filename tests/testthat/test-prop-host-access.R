@@ -19,10 +19,10 @@ said_of <- function(code, x, rule) {
 
 # By the name that is said of them.
 readers <- alist(
-  fft = fft(x), mvfft = mvfft(matrix(x, 5)), lowess = lowess(x), smooth.spline = smooth.spline(x), poly = poly(x, 2),
-  spline = spline(x), besselJ = besselJ(x, 1), psigamma = psigamma(x, 2), wilcox.test = wilcox.test(x),
+  lowess = lowess(x), smooth.spline = smooth.spline(x), poly = poly(x, 2),
+  spline = spline(x), wilcox.test = wilcox.test(x),
   t.test = t.test(x), approx = approx(x, n = 5), ecdf = ecdf(x),
-  cor.test = cor.test(x, rev(x)), lm = lm(x ~ 1), acf = acf(x, plot = FALSE), convolve = convolve(x, x),
+  cor.test = cor.test(x, rev(x)), lm = lm(x ~ 1), ccf = ccf(x, x, plot = FALSE), nextn = nextn(x),
   "base::order" = base::order(x), "stats::fft" = stats::fft(x), apply = apply(matrix(x, 2), 1, function(r) r[[1L]])
 )
 
@@ -33,11 +33,11 @@ test_that("every read of a function that knows nothing of arrays is an error whe
 
 test_that("large reads are told of once a call, with the name of what the user called", {
   x <- gpu(seq_len(2^20) / 2^20)
-  for (name in c("fft", "t.test", "approx", "lm", "base::order", "stats::fft"))
+  for (name in c("t.test", "approx", "lm", "base::order", "stats::fft"))
     expect_identical(said_of(readers[[name]], x, "inform"), name, info = name)
   mine <- function(v) approx(v, n = 5)
   environment(mine) <- globalenv() # a user's; tests see the package's own functions
-  expect_identical(said_of(quote(fft(x)), x, "allow"), character())
+  expect_identical(said_of(quote(t.test(x)), x, "allow"), character())
   expect_identical(said_of(bquote(.(mine)(x)), x, "inform"), "approx")
   expect_identical(said_of(quote(with(list(), approx(x, n = 5))), x, "inform"), "approx")
 })

@@ -1,0 +1,43 @@
+# Base R's functions for models, run on arrays.
+#
+# The methods of stats for fits are loops and formulas over generics: given this package's versions of the few functions
+# that do not dispatch (`ifelse()`, `%*%`, `lm.fit()` and so on), they compute with arrays as they are. So a method for
+# our fits is base R's function of the running R with another enclosure: its arguments, results, warnings and messages
+# are base R's own, in each version.
+
+# The enclosure, filled in zzz.R when all functions are defined.
+MODEL_MASKS <- new.env(parent = asNamespace("stats"))
+
+# Base R's function of the first of these names that this version of R has, which calls ours where there are some.
+on_arrays <- function(names) {
+  there <- vapply(names, exists, NA, envir = asNamespace("stats"), inherits = FALSE)
+  f <- get(names[there][1L], envir = asNamespace("stats"))
+  environment(f) <- MODEL_MASKS
+  f
+}
+
+# A function of any package, or the user's, that calls ours in place of those of base and stats that it would find.
+with_our_functions <- function(f, ...) {
+  if (!is.function(f) || is.primitive(f)) return(f)
+  home <- environment(f)
+  names <- Filter(function(name) {
+    # those that dispatch in this version of R are not ours
+    if (!exists(name, envir = topenv(), inherits = FALSE)) return(FALSE)
+    found <- get0(name, envir = home, mode = "function")
+    is.null(found) || environmentName(topenv(environment(found) %||% baseenv())) %in% c("base", "stats")
+  }, ARITHMETIC_MASKS)
+  masks <- c(mget(names, envir = topenv()), list(...))
+  masks$.verdigris_original <- f
+  environment(f) <- list2env(masks, parent = home)
+  f
+}
+
+# The function that it was.
+without_our_functions <- function(f) {
+  if (!is.function(f) || is.primitive(f)) return(f)
+  get0(".verdigris_original", envir = environment(f), inherits = FALSE, ifnotfound = f)
+}
+
+# What formulas over arrays call that does not dispatch on them.
+ARITHMETIC_MASKS <- c("ifelse", "pmax", "pmin", "%*%", "%o%", "crossprod", "drop", "sweep", "var", "dbinom", "dpois",
+  "dgamma", "dnorm", "dcauchy", "pnorm", "qnorm", "pcauchy", "qcauchy")
