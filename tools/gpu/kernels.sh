@@ -26,3 +26,4 @@ test() { R CMD cargo test --release --manifest-path src/rust/Cargo.toml -p verdi
 test --test cuda_compile -- --ignored --nocapture --test-threads=1
 test --test routines sources_compile -- --ignored
 test --lib every_kernel_compiles_for_every_generation -- --ignored
+test --lib kernels_of_segments_compile -- --ignored

@@ -15,7 +15,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   # longjmp out of a fiber is what the hardened library functions take for an attack
   flags="-std=c++17 -O2 -g -Wall -Wextra -Wno-clobbered -fPIC -fvisibility=hidden -U_FORTIFY_SOURCE"
   objects=()
-  for unit in grid memory device driver modules nvrtc cublas cusolver; do
+  for unit in grid memory device driver modules nvrtc cublas cusolver cufft; do
     $cxx $flags -c "$sources/$unit.cpp" -o "$out/$unit.o"
   done
   for unit in grid memory device driver modules; do objects+=("$out/$unit.o"); done
@@ -24,6 +24,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" != "$stamp" ]; then
   $cxx -shared -Wl,-soname,libcublas.so.12 -Wl,-rpath,"$out" -o "$out/libcublas.so.12" "$out/cublas.o" "$out/libcuda.so.1"
   # R needs LAPACK too, so it is there
   $cxx -shared -Wl,-soname,libcusolver.so.11 -Wl,-rpath,"$out" -o "$out/libcusolver.so.11" "$out/cusolver.o" "$out/libcuda.so.1" -llapack -lblas
+  $cxx -shared -Wl,-soname,libcufft.so.11 -Wl,-rpath,"$out" -o "$out/libcufft.so.11" "$out/cufft.o" "$out/libcuda.so.1"
   $cxx -std=c++17 -O1 -Wall -Wextra -o "$out/test" "$sources/test.cpp" "$out/libcuda.so.1" "$out/libnvrtc.so.12" -Wl,-rpath,"$out"
   cp "$sources"/*.h "$out/"
   rm -rf "$out"/*.o "$out/cache" "$out/objects" "$out/headers" || true # an earlier one's tests may still be at work
