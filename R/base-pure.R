@@ -14,9 +14,9 @@ IMPURE <- c("stop", "stopifnot", "<<-")
 # Functions that give nothing of nothing in base R, and NA or an infinite number on a device.
 EXTREMES <- list(is.na = c("which.max", "which.min", "which"), is.infinite = c("max", "min", "range"))
 
-# What was found of the last functions: environments with `f`, `way` (how it is called), and either `self`, the compiled
-# function around it, with `around`, its variables, or nothing where base R is to call it. Each is known as long as the
-# function's own environment is in use: nothing is kept alive here.
+# What was found of the last functions: environments with `code`, `way` (how it is called), and either `self`, the
+# compiled function around it, with `around`, its variables, or nothing where base R is to call it. Nothing that the
+# functions are in is kept alive here.
 known_pure <- new.env(parent = emptyenv())
 known_pure$found <- list()
 
@@ -25,6 +25,7 @@ known_pure$found <- list()
 run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   entry <- pure_entry(f, way, parameters, body, variables)
   if (is.null(entry$self)) return(NULL)
+  variables$f <- f
   for (name in names(variables)) assign(name, variables[[name]], envir = entry$around)
   # the kernel that is recorded has them now
   on.exit(for (name in names(variables)) assign(name, NULL, envir = entry$around))
@@ -32,7 +33,7 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   # what fails, base R is to say; what cannot be compiled, it is to call from now on
   out <- tryCatch(
     {
-      out <- call_routine(entry$self, arguments, device, NULL)
+      out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
       variant <- entry$self$variants[[length(entry$self$variants)]]
       if (variant$draws) restore_seed(seed)
       is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
@@ -71,22 +72,20 @@ is_widened <- function(out, entry, arguments, variables) {
 }
 
 pure_entry <- function(f, way, parameters, body, variables) {
-  for (reference in known_pure$found) {
-    entry <- rlang::wref_value(reference)
-    if (!is.null(entry) && identical(entry$way, way) && identical(entry$f, f) && are_same(entry$watched)) return(entry)
+  for (entry in known_pure$found) {
+    if (identical(entry$way, way) && has_code(f, entry$code) && !is.null(scopes_for(entry$meaning, f))) return(entry)
   }
-  entry <- list2env(list(f = f, way = way, self = NULL), parent = emptyenv())
+  entry <- list2env(list(code = code_of(f), way = way, self = NULL), parent = emptyenv())
   meaning <- tryCatch(surroundings(f, "FUN", free_stack()), verdigris_error_compile = function(e) NULL)
-  entry$watched <- meaning$watched
+  entry$meaning <- meaning$names
   code <- lapply(meaning$functions, function(one) as.call(c(as.name("{"), one$body, given_defaults(one$formals))))
   entry$names <- base::unlist(lapply(code, all.names))
   is_pure <- length(code) && !any(IMPURE %in% entry$names)
   if (is_pure) {
-    entry$around <- list2env(c(list(f = f), variables), parent = baseenv())
+    entry$around <- new.env(parent = baseenv())
     entry$self <- environment(gpu_compile(made_function(parameters, body, entry$around)))
   }
-  known_pure$found <- c(list(rlang::new_weakref(environment(f), entry)),
-    known_pure$found[seq_len(min(length(known_pure$found), 31L))])
+  known_pure$found <- c(list(entry), known_pure$found[seq_len(min(length(known_pure$found), 31L))])
   entry
 }
 

@@ -66,44 +66,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   around <- list2env(list(x = array_of(x), f = plain_function(f), edge = if (is.character(edge)) 0 else edge),
     parent = baseenv())
   more <- named_more(list(...), around)
-  # where neighbour k of 1 ... n is: `at`, and whether it is there
-  beyond <- function(k, n) {
-    if (identical(edge, "wrap")) return(bquote((.(k) - 1L) %% .(n) + 1L))
-    if (identical(edge, "clamp")) return(bquote(pmin(pmax(.(k), 1L), .(n))))
-    if (identical(edge, "reflect")) return(bquote({
-      m <- (.(k) - 1L) %% pmax(2L * .(n) - 2L, 1L)
-      1L + if (m < .(n)) m else 2L * .(n) - 2L - m
-    }))
-    k
-  }
-  inside <- !is.character(edge)
-  size <- 2L * radius + 1L
-  offset <- function(of, from) bquote(.(of) + .(from) - .(radius + 1L))
-  body <- if (planar) {
-    read <- if (inside) quote(if (a >= 1L && a <= nrow(x) && b >= 1L && b <= ncol(x)) x[a, b] else edge) else
-      quote(x[a, b])
-    bquote({
-      w <- matrix(.(zero_like(around$x)), .(size), .(size))
-      for (q in 1:.(size)) {
-        b <- .(beyond(offset(quote(j), quote(q)), quote(ncol(x))))
-        for (p in 1:.(size)) {
-          a <- .(beyond(offset(quote(i), quote(p)), quote(nrow(x))))
-          w[p, q] <- .(read)
-        }
-      }
-      .(as.call(c(list(quote(f), quote(w)), more)))
-    })
-  } else {
-    read <- if (inside) quote(if (a >= 1L && a <= length(x)) x[a] else edge) else quote(x[a])
-    bquote({
-      w <- rep(.(zero_like(around$x)), .(size))
-      for (p in 1:.(size)) {
-        a <- .(beyond(offset(quote(i), quote(p)), quote(length(x))))
-        w[p] <- .(read)
-      }
-      .(as.call(c(list(quote(f), quote(w)), more)))
-    })
-  }
+  kind <- if (is.character(edge)) edge else "given"
+  body <- stencil_code(planar, radius, kind, zero_like(around$x), more)
   device <- gpu_device(around$x)
   out <- if (planar) {
     each <- made_function(c("i", "j"), body, around)
@@ -119,6 +83,51 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
     names(out) <- names(x)
   }
   out
+}
+
+# What gpu_stencil() compiles around `f`, made once for each kind: `edge` is the rule, or "given" for a number.
+STENCILS <- new.env(parent = emptyenv())
+stencil_code <- function(planar, radius, edge, zero, more) {
+  key <- paste(c(planar, radius, edge, typeof(zero), length(more), names(more)), collapse = "\n")
+  if (!is.null(STENCILS[[key]])) return(STENCILS[[key]])
+  # where neighbour k of 1 ... n is: `at`, and whether it is there
+  beyond <- function(k, n) {
+    if (identical(edge, "wrap")) return(bquote((.(k) - 1L) %% .(n) + 1L))
+    if (identical(edge, "clamp")) return(bquote(pmin(pmax(.(k), 1L), .(n))))
+    if (identical(edge, "reflect")) return(bquote({
+      m <- (.(k) - 1L) %% pmax(2L * .(n) - 2L, 1L)
+      1L + if (m < .(n)) m else 2L * .(n) - 2L - m
+    }))
+    k
+  }
+  inside <- edge == "given"
+  size <- 2L * radius + 1L
+  offset <- function(of, from) bquote(.(of) + .(from) - .(radius + 1L))
+  STENCILS[[key]] <- if (planar) {
+    read <- if (inside) quote(if (a >= 1L && a <= nrow(x) && b >= 1L && b <= ncol(x)) x[a, b] else edge) else
+      quote(x[a, b])
+    bquote({
+      w <- matrix(.(zero), .(size), .(size))
+      for (q in 1:.(size)) {
+        b <- .(beyond(offset(quote(j), quote(q)), quote(ncol(x))))
+        for (p in 1:.(size)) {
+          a <- .(beyond(offset(quote(i), quote(p)), quote(nrow(x))))
+          w[p, q] <- .(read)
+        }
+      }
+      .(as.call(c(list(quote(f), quote(w)), more)))
+    })
+  } else {
+    read <- if (inside) quote(if (a >= 1L && a <= length(x)) x[a] else edge) else quote(x[a])
+    bquote({
+      w <- rep(.(zero), .(size))
+      for (p in 1:.(size)) {
+        a <- .(beyond(offset(quote(i), quote(p)), quote(length(x))))
+        w[p] <- .(read)
+      }
+      .(as.call(c(list(quote(f), quote(w)), more)))
+    })
+  }
 }
 
 #' Custom reductions, scans and sort orders

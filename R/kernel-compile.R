@@ -113,7 +113,7 @@ gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
   if (!is.null(MoreArgs) && !is.list(MoreArgs)) abort_argument("MoreArgs", "a list or NULL", MoreArgs)
   self <- compiled_self(f, names(MoreArgs)[lengths(MoreArgs) != 1L], function_name(substitute(f)))
   arguments <- match_arguments(self, list(...), MoreArgs)
-  call_routine(self, arguments, device, sys.call())
+  call_routine(self, plain_function(f), arguments, device, sys.call())
 }
 
 BOUNDS <- c("R", "NA", "error")
@@ -149,8 +149,9 @@ print.gpu_function <- function(x, ...) {
   invisible(x)
 }
 
-# The environment of a compiled function. One that is not compiled is looked up among the last ones, so that gpu_map()
-# in a loop compiles once.
+# The environment of a compiled function. One that is not compiled is looked up by its code among the last ones, so that
+# gpu_map() in a loop compiles once, also where each turn makes the function anew. Of such a function no environment is
+# kept, which may hold arrays.
 compiled_self <- function(f, whole = character(), name = "f") {
   if (is_compiled(f)) {
     self <- environment(f)
@@ -159,8 +160,8 @@ compiled_self <- function(f, whole = character(), name = "f") {
   f <- plain_function(f, parent.frame())
   # identical() walks over both by recursion
   check_depth(f, name)
-  for (self in recent$selves) if (identical(self$f, f) && setequal(self$parameters[self$whole], whole)) return(self)
-  self <- environment(gpu_compile(f, whole = as.character(whole)))
+  for (self in recent$selves) if (has_code(f, self$f) && setequal(self$parameters[self$whole], whole)) return(self)
+  self <- environment(gpu_compile(code_of(f), whole = as.character(whole)))
   self$name <- name
   recent$selves <- c(list(self), recent$selves[seq_len(min(length(recent$selves), 31L))])
   self
@@ -176,17 +177,33 @@ plain_function <- function(f, call = parent.frame()) {
 recent <- new.env(parent = emptyenv())
 recent$selves <- list()
 
+# A function without what it is in.
+code_of <- function(f) {
+  attributes(f) <- NULL
+  environment(f) <- baseenv()
+  f
+}
+
+# Whether a function written in R has this code.
+has_code <- function(f, code) {
+  is.function(f) && identical(f, code, ignore.environment = TRUE) ||
+    is.function(f) && !is.null(attributes(f)) && identical(code_of(f), code, ignore.environment = TRUE)
+}
+
 # Called by a compiled function, whose frame has the arguments.
 call_compiled <- function(self, frame) {
-  call_routine(self, gathered(self$parameters, frame), NULL, sys.call(-1L))
+  call_routine(self, self$f, gathered(self$parameters, frame), NULL, sys.call(-1L))
 }
 
 # Arguments in the order of the function's parameters, by R's matching.
 match_arguments <- function(self, given, more) {
-  matcher <- self$f
-  body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
-  environment(matcher) <- baseenv()
-  tryCatch(do.call(matcher, c(given, more), quote = TRUE), error = function(e) {
+  if (is.null(self$matcher)) {
+    matcher <- code_of(self$f)
+    body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
+    environment(matcher) <- baseenv()
+    self$matcher <- matcher
+  }
+  tryCatch(do.call(self$matcher, c(given, more), quote = TRUE), error = function(e) {
     parameters <- paste(self$parameters, collapse = ", ")
     stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters),
       detail = conditionMessage(e), call = NULL)
@@ -199,8 +216,9 @@ gathered <- function(parameters, frame) {
     inherits = FALSE))
 }
 
-# Calls a function on arguments (NULL where one is not given), compiling it first where the types are new.
-call_routine <- function(self, arguments, device, call) {
+# Calls a function, which has the code of `self`, on arguments (NULL where one is not given), compiling it first where
+# the types are new, or names in it mean something else.
+call_routine <- function(self, f, arguments, device, call) {
   single <- !self$whole
   lengths <- vapply(arguments[single], length, 0)
   given <- !vapply(arguments[single], is.null, NA)
@@ -209,51 +227,60 @@ call_routine <- function(self, arguments, device, call) {
   if (n > 0 && any(n %% lengths != 0))
     warn_as_base("longer argument not a multiple of length of shorter", parent.frame())
   for (variant in rev(self$variants)) {
-    if (!is_current(variant)) next
-    out <- run_variant(self, variant, arguments, n, device, call)
+    # nothing may have been read from a file
+    if (is_stale(variant$pointer)) next
+    envs <- scopes_for(variant$names_in_scopes, f)
+    if (is.null(envs)) next
+    out <- run_variant(self, variant, envs, arguments, n, device, call)
     if (!is.null(out)) return(shaped_results(out, variant, arguments[single], n))
   }
-  variant <- compile_variant(self, arguments)
-  out <- run_variant(self, variant, arguments, n, device, call)
+  variant <- compile_variant(self, f, arguments)
+  out <- run_variant(self, variant, scopes_for(variant$names_in_scopes, f), arguments, n, device, call)
   self$variants <- c(self$variants[seq_len(min(length(self$variants), 15L))], list(variant))
   shaped_results(out, variant, arguments[single], n)
 }
 
-run_variant <- function(self, variant, arguments, n, device, call) {
-  captured <- lapply(variant$captures, captured_value)
+run_variant <- function(self, variant, envs, arguments, n, device, call) {
+  captured <- .mapply(function(scope, path) captured_value(envs[[scope]], path), list(variant$scopes, variant$paths),
+    NULL)
   device <- device %||% gpu_device_of_any(arguments) %||% gpu_device_of_any(captured)
   .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device,
     call)
 }
 
-# Whether the functions that were written into a variant are what their names mean now, and nothing was read from a
-# file.
-is_current <- function(variant) {
-  !is_stale(variant$pointer) && are_same(variant$functions)
-}
+# The environments of a function's scopes, where the names in its code mean what they did when `names` were noted; else
+# NULL.
+scopes_for <- function(names, f) tryCatch({
+  envs <- list(environment(f))
+  for (name in names) {
+    value <- get0(name$name, envir = envs[[name$scope]], mode = "function")
+    if (is.null(name$home)) {
+      if (identical(value, name$value)) next
+      return(NULL)
+    }
+    if (is_compiled(value)) value <- plain_function(value)
+    if (!has_code(value, name$value)) return(NULL)
+    home <- environment(value)
+    if (name$home > length(envs)) envs[[name$home]] <- home else if (!identical(envs[[name$home]], home)) return(NULL)
+  }
+  envs
+}, error = function(e) NULL)
 
-are_same <- function(functions) {
-  for (f in functions) if (!identical(get0(f$name, envir = f$env, mode = "function"), f$value)) return(FALSE)
-  TRUE
-}
-
-captured_value <- function(capture) {
-  value <- get0(capture$path[[1L]], envir = capture$env)
-  for (key in capture$path[-1L]) {
+captured_value <- function(env, path) {
+  value <- get0(path[[1L]], envir = env)
+  for (key in path[-1L]) {
     value <- if (grepl("^\\[\\[[0-9]+\\]\\]$", key)) value[[as.integer(gsub("[^0-9]", "", key))]] else value[[key]]
   }
   value
 }
 
-compile_variant <- function(self, arguments) {
+compile_variant <- function(self, f, arguments) {
   stack <- free_stack()
-  around <- surroundings(self$f, self$name, stack)
+  around <- surroundings(f, self$name, stack)
   # the rest is for walks over the code
   out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
     floor(stack / 2))
-  out$captures <- .mapply(function(scope, path) list(env = around$envs[[scope]], path = path),
-    list(out$scopes, out$paths), NULL)
-  out$functions <- around$watched
+  out$names_in_scopes <- around$names
   out
 }
 
@@ -285,13 +312,14 @@ shaped_results <- function(arrays, variant, arguments, n) {
 
 # Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the
 # number of their scope), and for each scope its variables and functions (the number of one that is written in R; the
-# name of base R's; list(what it is) of another).
+# name of base R's; list(what it is) of another). `names` are those that mean a function, for `scopes_for()`: the scope
+# that they are in, and what they mean: of a function that is compiled along its code, and the scope that it has.
 surroundings <- function(f, name, stack) {
   functions <- list()
   values <- list()
   envs <- list()
   scopes <- list()
-  watched <- list()
+  known <- list()
   scope_of <- function(env) {
     for (k in seq_along(envs)) if (identical(envs[[k]], env)) return(k)
     envs[[length(envs) + 1L]] <<- env
@@ -324,26 +352,25 @@ surroundings <- function(f, name, stack) {
       # a promise that fails, or an active binding: no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
       if (is.null(value)) next
-      home <- builtin_name(name, value)
-      scopes[[one$scope]]$functions[[name]] <- if (!is.null(home)) {
-        home
-      } else if (is_compiled(value)) {
-        number_of(plain_function(value), name)
-      } else if (inherits(value, c("gpu_kernel", "gpu_module"))) {
+      if (is_compiled(value)) value <- plain_function(value)
+      meaning <- builtin_name(name, value) %||% if (inherits(value, c("gpu_kernel", "gpu_module"))) {
         list("a CUDA C kernel, which is launched from R")
       } else if (is.primitive(value)) {
         list("an R primitive that has no meaning on a device")
       } else {
         number_of(value, name)
       }
-      if (is.null(home)) watched[[length(watched) + 1L]] <- list(name = name, env = env, value = value)
+      scopes[[one$scope]]$functions[[name]] <- meaning
+      home <- if (is.numeric(meaning)) functions[[meaning]]$scope
+      known[[length(known) + 1L]] <- list(name = name, scope = one$scope, home = home,
+        value = if (is.null(home)) value else code_of(value))
     }
     for (name in setdiff(all.vars(code, unique = TRUE), names(scope$variables))) {
       value <- tryCatch(get0(name, envir = env), error = function(e) NULL)
       if (!is.null(value) && !is.function(value)) scopes[[one$scope]]$variables[[name]] <- value
     }
   }
-  list(functions = functions, scopes = scopes, envs = envs, watched = watched)
+  list(functions = functions, scopes = scopes, names = known)
 }
 
 given_defaults <- function(formals) Filter(function(default) !identical(default, quote(expr = )), as.list(formals))
