@@ -181,11 +181,11 @@ meeting_file <- function(place) {
 }
 
 # The connection of this process to the others.
-join_launched <- function(place, timeout, call) {
+join_launched <- function(place, timeout, call, device, gpus) {
   if (place$size == 1) return(NULL)
   file <- meeting_file(place)
   join <- function(listener, address, port, token, timeout) .Call(C_team_join, listener, address, port, token,
-    place$rank - 1, place$size, timeout, own_version())
+    place$rank - 1, place$size, timeout, own_version(), device, gpus)
   if (place$rank == 1) {
     address <- if (place$here) "127.0.0.1" else Sys.info()[["nodename"]]
     made <- .Call(C_team_listen, address, 0, NULL)

@@ -58,7 +58,7 @@ TASKS <- list(
     made[c("port", "token")]
   },
   # a member that joins again in its place has its parts still
-  join = function(team, address, port, token, rank, size, device, timeout) {
+  join = function(team, address, port, token, rank, size, device, timeout, gpus) {
     listener <- LISTENERS[[team]]
     if (!is.null(listener)) rm(list = team, envir = LISTENERS)
     # errors come by rlang: the others wait for the first one, too
@@ -66,14 +66,14 @@ TASKS <- list(
     # the function of `gpu_together()` calls this package's as the user's own code does
     if (!"package:verdigris" %in% search()) suppressPackageStartupMessages(attachNamespace("verdigris"))
     before <- MEMBERS[[team]]
-    link <- .Call(C_team_join, listener, address, port, token, rank - 1, size, timeout, own_version())
+    link <- .Call(C_team_join, listener, address, port, token, rank - 1, size, timeout, own_version(), device, gpus)
     member <- new_member(team, rank, size, device, link)
     if (!is.null(before) && before$rank == rank && before$size == size) {
       member$store <- before$store
       member$refs <- before$refs
     }
     MEMBERS[[team]] <- member
-    rank
+    .Call(C_team_carrier, link)
   },
   run = function(team, commands, task) {
     member <- MEMBERS[[team]]
@@ -179,9 +179,9 @@ shape_of <- function(x) {
 #' - `gpu_broadcast()` returns the array of the member `root` on all members; what the others pass is ignored.
 #' - `gpu_barrier()` returns when all members have called it.
 #'
-#' Types, `NA` and integer overflow are those of R's operators `+`, `*`, and of [pmin()] and [pmax()]. The transport
-#' "host" folds in the order of ranks, so the bits of a result depend on the number of members and their values alone;
-#' other transports may do so only with `exact = TRUE`.
+#' Types, `NA` and integer overflow are those of R's operators `+`, `*`, and of [pmin()] and [pmax()]. Elements are
+#' folded in the order of ranks by all transports there are, so the bits of a result depend on the number of members and
+#' their values alone; `exact = TRUE` requires this of later ones, too.
 #'
 #' `gpu_all_reduce()` also takes a split, of parts of one shape: the value of `gpu_together(keep = TRUE)`.
 #'
@@ -220,7 +220,7 @@ lone_link <- function() {
   if (is.null(RUNNING$lone)) {
     listener <- .Call(C_team_listen, "127.0.0.1", 0, NULL)
     RUNNING$lone <- .Call(C_team_join, listener$listener, "127.0.0.1", listener$port, listener$token, 0, 1, 1,
-      own_version())
+      own_version(), "cpu", FALSE)
   }
   RUNNING$lone
 }

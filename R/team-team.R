@@ -13,10 +13,18 @@
 #' process run one after the other, and cannot call collectives in the function; those of a cluster can.
 #'
 #' A worker takes the GPU that is free for its place on its host, or the cpu where there is none; option
-#' `verdigris.device` of a worker comes first. Data go through the host (transport "host"). Members connect to each
-#' other over TCP: on one host by the loopback address, else by the addresses that the cluster uses. A connection must
-#' show a random token of 128 bits, which only the cluster's own connections carry; it is not encrypted, as MPI's are
-#' not. Nothing that arrives is unserialised.
+#' `verdigris.device` of a worker comes first. Members connect to each other over TCP: on one host by the loopback
+#' address, else by the addresses that the cluster uses. A connection must show a random token of 128 bits, which only
+#' the cluster's own connections carry; it is not encrypted, as MPI's are not. Nothing that arrives is unserialised.
+#'
+#' # Transports
+#'
+#' With transport "nccl" arrays on GPUs go from GPU to GPU, by NVLink, PCIe or the network, as NCCL finds them
+#' (`libnccl.so.2`; its environment variables apply). Every member needs a GPU of its own. A collective is queued on the
+#' GPU like other work; members tell each other over TCP which collective they are in. Transport "host" copies arrays to
+#' the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, always go this way. Both fold in
+#' the order of ranks, so that the bits of results are the same. `"auto"` is "nccl" if all members have GPUs and NCCL,
+#' else "host". The GPUs of one process copy from one to the other directly, where the machine allows it.
 #'
 #' # Members that fail
 #'
@@ -34,7 +42,7 @@
 #' - `"env"`: the processes of which this is one, as a launcher's environment variables say (`PMI_RANK`,
 #'   `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each runs the same script, and is a member
 #'   for the whole of it, so collectives can be called anywhere.
-#' @param transport How data go between members: `"host"`, or `"auto"` for the best there is, which is `"host"` now.
+#' @param transport How arrays go between members: `"nccl"`, `"host"`, or `"auto"` for the best there is.
 #' @param timeout Seconds for which members that are alive are waited for in a collective, and when the team is made.
 #' @param team A team.
 #' @param f A function. It is sent to the workers as `parallel` sends functions.
@@ -60,13 +68,12 @@
 #' @export
 gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), timeout = 60) {
   transport <- one_of("transport", transport, c("auto", "nccl", "host"))
-  if (transport == "nccl") stop_verdigris("library", "Transport \"nccl\" is not part of this version.",
-    "Transport \"host\" serves GPUs too.")
   if (!is.numeric(timeout) || length(timeout) != 1L || !isTRUE(timeout > 0 && timeout < 1e9))
     abort_argument("timeout", "a number of seconds", timeout)
   team <- new.env(parent = emptyenv())
   team$id <- sprintf("%s-%d-%.0f", Sys.info()[["nodename"]], Sys.getpid(), TEAMS$count <- TEAMS$count + 1)
   team$timeout <- as.double(timeout)
+  team$wanted <- transport
   team$transport <- "host"
   team$splits <- new.env(parent = emptyenv())
   team$queue <- list()
@@ -95,6 +102,9 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
       # an error for what is no device
       members <- vapply(unname(members), function(name) .Call(C_device_name, name), "")
       size <- length(members)
+      if (transport == "nccl" && any(members == "cpu")) stop_verdigris("library",
+        "Transport \"nccl\" connects GPUs, and a member is the cpu.", "`transport = \"host\"` takes all devices.")
+      if (transport != "host" && all(members != "cpu")) team$transport <- "device copies"
       own <- lapply(seq_len(size), function(k) new_member(team$id, k, size, members[k]))
       team$engine <- own_engine(own, "local", size)
       team$members <- data.frame(rank = seq_len(size), device = members, host = Sys.info()[["nodename"]],
@@ -143,11 +153,24 @@ connect <- function(team, call) {
     list(task = "ping", args = list())
   made <- values_of(ask(engine, only_first, team$timeout), call)[[1L]]
   joins <- function(rank) list(task = "join", args = list(team$id, address, made$port, made$token, rank, size,
-    devices[rank], team$timeout))
-  values_of(ask(engine, joins, team$timeout + 5), call)
+    devices[rank], team$timeout, wants_gpus(team, devices)))
+  note_carrier(team, values_of(ask(engine, joins, team$timeout + 5), call)[[1L]], call)
   team$members <- data.frame(rank = seq_len(size), device = devices, host = vapply(about, function(m) m$host, ""),
     pid = vapply(about, function(m) m$pid, 1L))
   team$broken <- NULL
+}
+
+# Whether members are to connect their GPUs: all of them, or none.
+wants_gpus <- function(team, devices) team$wanted == "nccl" || team$wanted == "auto" && all(devices != "cpu")
+
+# What carries elements between the members, and why NCCL does not where it was wanted.
+note_carrier <- function(team, found, call, quiet = FALSE) {
+  team$transport <- found$carrier
+  if (!nzchar(found$why_not)) return()
+  if (team$wanted == "nccl") stop_verdigris("library", "The members' GPUs cannot be connected by NCCL.",
+    c("`transport = \"host\"` needs no NCCL.", "`gpu_sitrep()` on a member shows whether it has a GPU and NCCL."),
+    detail = found$why_not, call = call)
+  if (!quiet) rlang::inform(sprintf("Transport \"host\" is used: %s.", found$why_not), class = "verdigris_transport")
 }
 
 # The address by which the cluster reaches its first worker.
@@ -162,7 +185,9 @@ join_environment <- function(team, call) {
   gpus <- setdiff(.Call(C_device_list)$device, "cpu")
   chosen <- getOption("verdigris.device")
   device <- chosen %||% if (length(gpus)) gpus[place$local %% length(gpus) + 1] else "cpu"
-  link <- join_launched(place, team$timeout, call)
+  # a process knows its own device alone; NCCL finds out whether all have one
+  link <- join_launched(place, team$timeout, call, device, team$wanted != "host")
+  if (!is.null(link)) note_carrier(team, .Call(C_team_carrier, link), call, quiet = device == "cpu")
   member <- new_member(team$id, place$rank, place$size, device, link)
   RUNNING$own <- member
   .Call(C_device_use, device)

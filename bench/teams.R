@@ -1,5 +1,6 @@
-# Teams: latency and bandwidth of an all-reduce between workers, and how work on splits scales over one to two members.
-# Members take the GPUs that there are, else the cpu; transport "host". Prints one line a figure.
+# Teams: latency and bandwidth of an all-reduce between workers, copies and work on the cards of one process, and how
+# work on splits scales over one to two members. Members take the GPUs that there are, else the cpu. Prints one line a
+# figure; bench/teams.py has the same of PyTorch.
 #
 # usage: Rscript bench/teams.R [MEMBERS]      MEMBERS defaults to the number of GPUs, at least 2
 suppressMessages(library(verdigris))
@@ -13,36 +14,99 @@ print(team)
 # The least of several runs, by the slowest member.
 least <- function(times) min(do.call(pmax, times))
 
-latency <- function(n, calls = 500, runs = 20) {
-  x <- runif(n)
-  for (k in seq_len(calls)) gpu_all_reduce(x)
-  vapply(seq_len(runs), function(run) system.time(for (k in seq_len(calls)) gpu_all_reduce(x))[[3L]] / calls, 1)
-}
-for (n in c(1, 200, 2000))
-  cat(sprintf("all-reduce of %d doubles: %.0f us\n", n, 1e6 * least(gpu_together(team, latency, n))))
-
-bandwidth <- function(bytes, runs = 5) {
-  x <- as_gpu(runif(bytes / 4), dtype = "float32")
-  gpu_all_reduce(x)
-  vapply(seq_len(runs), function(run) system.time(gpu_compute(gpu_all_reduce(x)))[[3L]], 1)
+# Ordinary vectors, and where there are GPUs arrays: with a wait after each call, and without.
+latency <- function(n, kind, calls = 500, runs = 10) {
+  x <- if (kind == "vector") runif(n) else gpu_compute(as_gpu(runif(n)))
+  call <- switch(kind, vector = , queued = function() gpu_all_reduce(x), waited = function() {
+    gpu_all_reduce(x)
+    gpu_sync()
+  })
+  for (k in seq_len(calls)) call()
+  vapply(seq_len(runs), function(run) {
+    gpu_barrier()
+    system.time({
+      for (k in seq_len(calls)) call()
+      if (kind == "queued") gpu_sync()
+    })[[3L]] / calls
+  }, 1)
 }
 on_gpu <- any(team$members$device != "cpu")
+for (n in c(1, 200, 2000)) for (kind in c("vector", if (on_gpu) c("waited", "queued")))
+  cat(sprintf("all-reduce of %d doubles, %s: %.1f us\n", n, kind, 1e6 * least(gpu_together(team, latency, n, kind))))
+
+bandwidth <- function(bytes, runs = 8) {
+  x <- gpu_full(1, bytes / 4, dtype = "float32")
+  gpu_compute(x)
+  gpu_all_reduce(x)
+  vapply(seq_len(runs), function(run) {
+    gc(FALSE)
+    gpu_barrier()
+    gpu_sync()
+    system.time({
+      for (k in 1:5) y <- gpu_all_reduce(x)
+      gpu_sync()
+    })[[3L]] / 5
+  }, 1)
+}
 for (bytes in 2^c(20, 26, if (on_gpu) 30)) {
   seconds <- least(gpu_together(team, bandwidth, bytes))
-  cat(sprintf("all-reduce of %d MiB of float32: %.2f GB/s of bus\n", bytes / 2^20,
+  cat(sprintf("all-reduce of %d MiB of float32: %.1f GB/s of bus\n", bytes / 2^20,
     2 * (size - 1) / size * bytes / seconds / 1e9))
 }
 
+# Two cards of this process: a copy between them, and work that is queued on both.
+if (sum(gpu_devices()$device != "cpu") > 1L) {
+  best <- function(f, runs = 10) {
+    f()
+    min(vapply(seq_len(runs), function(run) {
+      gc(FALSE)
+      for (device in c("cuda:0", "cuda:1")) gpu_sync(device)
+      at <- Sys.time()
+      f()
+      for (device in c("cuda:0", "cuda:1")) gpu_sync(device)
+      as.numeric(Sys.time() - at, units = "secs")
+    }, 1))
+  }
+  x <- gpu_full(1, 1e8, device = "cuda:0")
+  gpu_compute(x)
+  cat(sprintf("copy of 800 MB between the cards: %.3f ms\n", 1e3 * best(function() as_gpu(x, device = "cuda:1"))))
+  draws <- function(devices) function() for (device in devices) gpu_compute(exp(gpu_rnorm(2e8, device = device)))
+  one <- best(draws("cuda:0"))
+  cat(sprintf("exp(gpu_rnorm(2e8)): %.2f ms on one card, %.2f on the other, %.2f on both\n", 1e3 * one,
+    1e3 * best(draws("cuda:1")), 1e3 * best(draws(c("cuda:0", "cuda:1")))))
+}
+
 # The same rows on one member and on all of them.
-work <- list(crossprod = crossprod, "colMeans of a chain" = function(x) colMeans(exp(x / 2) + 1))
-rows <- if (on_gpu) 2e7 else 2e5
-times <- lapply(list(gpu_team(cl[1L]), team), function(team) {
-  x <- gpu_split(function(rows) gpu_rnorm(length(rows) * 30) |> matrix(ncol = 30), team, n = rows)
-  lapply(work, function(f) {
-    f(x)
-    min(vapply(1:5, function(run) system.time(f(x))[[3L]], 1))
+seconds <- function(f, runs = 5) {
+  f()
+  min(vapply(seq_len(runs), function(run) {
+    at <- Sys.time()
+    f()
+    as.numeric(Sys.time() - at, units = "secs")
+  }, 1))
+}
+scale <- if (on_gpu) 1 else 0.005
+matrix_of <- function(columns) {
+  force(columns)
+  function(rows) matrix(gpu_rnorm(length(rows) * columns), ncol = columns)
+}
+cases <- list(
+  "crossprod, 2e7 x 30" = list(2e7, matrix_of(30), crossprod),
+  "sum of a chain, 2e8" = list(2e8, function(rows) gpu_rnorm(length(rows)), function(x) sum(exp(sin(x) / 2) + x^2)),
+  "kmeans, 4e6 x 128, k = 1000" = list(4e6, matrix_of(128), function(x) {
+    set.seed(1)
+    suppressWarnings(kmeans(x, if (on_gpu) 1000 else 10, iter.max = 5, algorithm = "Lloyd"))
   })
-})
-for (name in names(work)) cat(sprintf("%s of %g x 30: %.1f ms on one member, %.1f ms on %d, %.2f x\n", name, rows,
-  1e3 * times[[1L]][[name]], 1e3 * times[[2L]][[name]], size, times[[1L]][[name]] / times[[2L]][[name]]))
+)
+one <- gpu_team(cl[1L])
+for (name in names(cases)) {
+  case <- cases[[name]]
+  times <- lapply(list(one, team), function(team) {
+    x <- gpu_split(case[[2L]], team, n = round(case[[1L]] * scale))
+    sum(is.na(x))
+    seconds(function() case[[3L]](x), if (grepl("kmeans", name)) 2 else 5)
+  })
+  cat(sprintf("%s: %.1f ms on one member, %.1f ms on %d, %.2f x\n", name, 1e3 * times[[1L]], 1e3 * times[[2L]], size,
+    times[[1L]] / times[[2L]]))
+}
 parallel::stopCluster(cl)

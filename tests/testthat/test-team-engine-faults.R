@@ -125,7 +125,7 @@ test_that("strangers, wrong tokens and other versions are refused", {
   out <- expect_child_ends(c(
     "own <- verdigris:::own_version()",
     "join <- function(port, token, rank, size, version = own, listener = NULL, timeout = 5) .Call(",
-    "  verdigris:::C_team_join, listener, '127.0.0.1', port, token, rank, size, timeout, version)",
+    "  verdigris:::C_team_join, listener, '127.0.0.1', port, token, rank, size, timeout, version, 'cpu', FALSE)",
     "said <- function(expr) { began <- proc.time()[[3]]; e <- tryCatch(expr, error = identity)",
     "  cat(class(e)[1L], '|', gsub('\\n', ' ', conditionMessage(e)), '| |', proc.time()[[3]] - began, '\\n') }",
     "listen <- function() .Call(verdigris:::C_team_listen, '127.0.0.1', 0, NULL)",
@@ -139,7 +139,7 @@ test_that("strangers, wrong tokens and other versions are refused", {
     "child <- function(code) system2(file.path(R.home('bin'), 'Rscript'), c('--vanilla', '-e', shQuote(code)),",
     "  wait = FALSE, stdout = FALSE, stderr = FALSE)",
     "other <- function(port, token, rank, size, version) child(sprintf(",
-    "  \".Call(verdigris:::C_team_join, NULL, '127.0.0.1', %d, '%s', %d, %d, 10, '%s')\",",
+    "  \".Call(verdigris:::C_team_join, NULL, '127.0.0.1', %d, '%s', %d, %d, 10, '%s', 'cpu', FALSE)\",",
     "  port, token, rank, size, version))",
     "wrong <- listen()",
     "other(wrong$port, strrep('0', 32), 1, 2, own)",
@@ -148,8 +148,8 @@ test_that("strangers, wrong tokens and other versions are refused", {
     "other(old$port, old$token, 1, 2, '0.0.1')",
     "said(join(old$port, old$token, 0, 2, listener = old$listener, timeout = 20))",
     "said(join(old$port, old$token, 1, 2))",
-    "said(.Call(verdigris:::C_team_join, NULL, '127.0.0.1', 1, 'token', 1, 2, 1, own))",
-    "said(.Call(verdigris:::C_team_join, old$listener, '127.0.0.1', 1, old$token, 0, 2, 1, own))"
+    "said(.Call(verdigris:::C_team_join, NULL, '127.0.0.1', 1, 'token', 1, 2, 1, own, 'cpu', FALSE))",
+    "said(.Call(verdigris:::C_team_join, old$listener, '127.0.0.1', 1, old$token, 0, 2, 1, own, 'cpu', FALSE))"
   ), timeout = 90 * stretch())
   said <- said_by(out)
   expect_member_error(said[[1L]], "did not join: 2 before the time was over")

@@ -10,7 +10,7 @@ use verdigris_engine::team::rendezvous::{Listener, Place, Token};
 use verdigris_engine::team::{host, Caller, Transport};
 use verdigris_ops::error::{Error, Kind, Result};
 
-use crate::array::{convert, handle};
+use crate::array::{convert, device as devices, handle};
 use crate::entries::entry::entries;
 use crate::r::typed::{External, FromR, Taken};
 use crate::r::{call_site, options, List, SEXP};
@@ -22,7 +22,12 @@ impl External for Listener {
 }
 
 /// This process as a member of a team.
-struct Member(RefCell<Box<dyn Transport>>);
+struct Member {
+    transport: RefCell<Box<dyn Transport>>,
+    /// What carries elements; where it is not what was wanted, the reason.
+    carrier: &'static str,
+    why_not: Option<String>,
+}
 
 impl External for Member {
     fn refused(_: SEXP, _: &str) -> Error {
@@ -34,7 +39,7 @@ impl External for Member {
 impl Member {
     /// A finalizer, which R may run in a collective, cannot begin another.
     fn with<R>(&self, use_it: impl FnOnce(&mut dyn Transport) -> Result<R>) -> Result<R> {
-        match self.0.try_borrow_mut() {
+        match self.transport.try_borrow_mut() {
             Ok(mut transport) => use_it(transport.as_mut()),
             Err(_) => Err(Error::new(Kind::Member, "this member is in a collective, and cannot begin another")),
         }
@@ -93,7 +98,8 @@ entries! {
         }
     }
 
-    /// Joins a team; the first member (rank 0) has a listener.
+    /// Joins a team; the first member (rank 0) has a listener. Where `gpus`, elements of arrays go from GPU to GPU if all
+    /// members can; `device` is this one's.
     fn team_join(
         listener: Option<Taken<Listener>>,
         address: &str,
@@ -103,13 +109,31 @@ entries! {
         size: usize,
         timeout: f64,
         version: &str,
+        device: &str,
+        gpus: bool,
     ) -> Result<Member> {
         let port = u16::try_from(port).map_err(|_| Error::new(Kind::Argument, "`port` must be 0 to 65535"))?;
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|_| Error::new(Kind::Argument, "`timeout` must be a number of seconds"))?;
         let place = Place { rank, size, address, port, token, version, timeout };
         let host = host::join(listener.map(|Taken(listener)| listener), &place)?;
-        Ok(Member(RefCell::new(Box::new(host))))
+        let member = |transport, carrier, why_not| Member { transport: RefCell::new(transport), carrier, why_not };
+        #[cfg(all(unix, not(target_os = "macos")))]
+        if gpus {
+            use verdigris_engine::team::gpus::{connect, Connected};
+            let device = devices::named(device).ok().filter(|device| *device != Device::Cpu);
+            return Ok(match connect(host, device, timeout)? {
+                Connected::Gpus(gpus) => member(Box::new(gpus), "nccl", None),
+                Connected::Host(host, error) => member(Box::new(host), "host", Some(error.to_string())),
+            });
+        }
+        let _ = (device, gpus);
+        Ok(member(Box::new(host), "host", None))
+    }
+
+    /// What carries the elements of a team, and why not what was wanted ("" where it is).
+    fn team_carrier(member: &Member) -> List {
+        List::new(2).add("carrier", member.carrier).add("why_not", member.why_not.as_deref().unwrap_or_default())
     }
 
     /// The members' elements folded, with the shape of x.

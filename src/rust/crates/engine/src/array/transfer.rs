@@ -210,13 +210,20 @@ impl Array {
         backend::of(Device::Cpu)?.run(&plan, &bound, &[Arc::new(out)])
     }
 
-    /// The same values on another device.
+    /// The same values on another device. Between GPUs that reach each other's memory the copy is queued; by way of the
+    /// host it is waited for.
     pub fn to_device(&self, device: Device) -> Result<Array> {
         if device == self.device() {
             return Ok(self.clone());
         }
         let view = self.contiguous()?;
         let bytes = view.len() * view.dtype.size();
+        if device != Device::Cpu && self.device() != Device::Cpu {
+            let target = backend::of(device)?.allocate(bytes)?;
+            if backend::copy_across(&[backend::AcrossDevices { source: &view, target: &target, at: 0 }])? {
+                return Ok(Array::from_view(View::contiguous(target, view.dtype, view.len())));
+            }
+        }
         let block = host_pool::Block::new(bytes, if device == Device::Cpu { self.device() } else { device })?;
         // SAFETY: the block has this many bytes, and no one else knows it.
         let between = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };

@@ -382,6 +382,28 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
+/// A copy of contiguous elements into a buffer of another device, from a byte of it on.
+pub struct AcrossDevices<'a> {
+    pub source: &'a View,
+    pub target: &'a Arc<Buffer>,
+    pub at: usize,
+}
+
+/// Queues copies between CUDA devices of this process, which run at once, in the order of both devices' streams. False,
+/// with nothing done, where the host must be between them.
+///
+/// # Errors
+/// Those of the devices.
+pub fn copy_across(copies: &[AcrossDevices<'_>]) -> Result<bool> {
+    #[cfg(not(target_os = "macos"))]
+    return cuda::context::peer::exchange(copies);
+    #[cfg(target_os = "macos")]
+    {
+        let _ = copies;
+        Ok(false)
+    }
+}
+
 /// Compiles a module to find errors. False where there is no compiler.
 ///
 /// # Errors

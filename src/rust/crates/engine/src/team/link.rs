@@ -56,15 +56,16 @@ pub struct Awaited<'a> {
     pub writes: bool,
 }
 
-/// Sleeps until one of some connections can go on, and no longer than asked. A thread that yields instead waits for a
-/// turn behind all others that want the processor.
+/// The system's `poll()`.
 #[cfg(unix)]
-pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Duration) {
+mod system {
+    use std::time::Duration;
+
     #[repr(C)]
-    struct Poll {
-        descriptor: i32,
-        events: i16,
-        happened: i16,
+    pub struct Poll {
+        pub descriptor: i32,
+        pub events: i16,
+        pub happened: i16,
     }
     #[cfg(target_os = "macos")]
     type Count = std::os::raw::c_uint;
@@ -73,8 +74,21 @@ pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Durat
     unsafe extern "C" {
         fn poll(all: *mut Poll, count: Count, milliseconds: i32) -> i32;
     }
-    const READ: i16 = 1;
-    const WRITE: i16 = 4;
+    pub const READ: i16 = 1;
+    pub const WRITE: i16 = 4;
+
+    /// Waits until something has happened, and no longer than asked.
+    pub fn wait(all: &mut [Poll], most: Duration) {
+        // SAFETY: an array of so many, as the system knows them.
+        unsafe { poll(all.as_mut_ptr(), all.len() as Count, most.as_millis() as i32) };
+    }
+}
+
+/// Sleeps until one of some connections can go on, and no longer than asked. A thread that yields instead waits for a
+/// turn behind all others that want the processor.
+#[cfg(unix)]
+pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Duration) {
+    use system::{wait, Poll, READ, WRITE};
     /// Of more the first count, and the others are looked at soon.
     const MOST: usize = 64;
     let mut all = [const { Poll { descriptor: -1, events: 0, happened: 0 } }; MOST];
@@ -86,8 +100,23 @@ pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Durat
         count += 1;
     }
     let most = if awaited.count() > MOST { Duration::from_millis(1) } else { most };
-    // SAFETY: an array of so many, as the system knows them.
-    unsafe { poll(all.as_mut_ptr(), count as Count, most.as_millis() as i32) };
+    wait(&mut all[..count], most);
+}
+
+/// Says, on any thread and as long as the connections live, whether the other ends have them open too.
+#[cfg(all(unix, not(target_os = "macos")))]
+pub fn are_open<'a>(links: impl Iterator<Item = &'a Link>) -> Box<dyn Fn() -> bool + Send> {
+    use system::{wait, Poll};
+    /// `POLLRDHUP`: nothing will come any more. What has come is not read.
+    const ENDED: i16 = 0x2000;
+    let descriptors: Vec<i32> =
+        links.filter_map(Link::stream).map(std::os::fd::AsRawFd::as_raw_fd).collect();
+    Box::new(move || {
+        let mut all: Vec<Poll> =
+            descriptors.iter().map(|&descriptor| Poll { descriptor, events: ENDED, happened: 0 }).collect();
+        wait(&mut all, Duration::ZERO);
+        all.iter().all(|poll| poll.happened == 0)
+    })
 }
 
 #[cfg(not(unix))]

@@ -176,6 +176,12 @@ impl Mesh {
         self.links.len()
     }
 
+    /// Says, on any thread, whether the other members have their connections open. The mesh must live.
+    #[cfg(all(unix, not(target_os = "macos")))]
+    pub fn others_live(&self) -> Box<dyn Fn() -> bool + Send> {
+        link::are_open(self.links.iter().flatten())
+    }
+
     /// The number of the collective that begins.
     ///
     /// # Errors
@@ -222,6 +228,22 @@ impl Mesh {
                 Err(error)
             }
         }
+    }
+
+    /// Tells some members what this one is in, and hears from some what they are in.
+    ///
+    /// # Errors
+    /// As `exchange`.
+    pub fn meet(
+        &mut self,
+        call: &Call,
+        step: u32,
+        to: impl Iterator<Item = usize>,
+        from: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Received>> {
+        let parcels = fallible::collected(to.map(|to| Parcel { to, bytes: &[] }))?;
+        let rooms = fallible::collected(from.map(|from| (from, Room::New)))?;
+        self.exchange(call, step, &parcels, rooms)
     }
 
     fn carry(

@@ -89,6 +89,8 @@ pub struct Call {
     pub dtype: Option<DType>,
     /// Elements of the member's array.
     pub length: usize,
+    /// Whether the elements go from GPU to GPU.
+    pub on_gpus: bool,
     /// R's call; empty unless calls are compared.
     pub text: String,
 }
@@ -101,7 +103,9 @@ impl Call {
             (Some(own), Some(theirs)) => own == theirs,
             _ => matches!(self.verb, Verb::Broadcast(_) | Verb::Barrier),
         };
-        self.verb == other.verb && self.number == other.number && same_length && same_type
+        // of parts that are handed on each says where it is
+        let same_way = self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
+        self.verb == other.verb && self.number == other.number && same_length && same_type && same_way
     }
 }
 
@@ -115,7 +119,7 @@ impl fmt::Display for Call {
             Verb::Barrier => f.write_str("barrier")?,
         }
         if let Some(dtype) = self.dtype {
-            write!(f, ", {} {dtype}", self.length)?;
+            write!(f, ", {} {dtype}{}", self.length, if self.on_gpus { " on GPUs" } else { "" })?;
         }
         write!(f, ", number {}", self.number + 1)?;
         if !self.text.is_empty() {
@@ -155,7 +159,7 @@ fn cut(text: &str, most: usize) -> &str {
 impl Message {
     pub fn stop(number: u64, reason: &str) -> Message {
         let text = cut(reason, MOST_TEXT).to_string();
-        let call = Call { verb: Verb::Barrier, number, dtype: None, length: 0, text };
+        let call = Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, text };
         Message { step: 0, call, stops: true, bytes: 0 }
     }
 
@@ -174,6 +178,7 @@ impl Message {
         }
         out[40..44].copy_from_slice(&(text.len() as u32).to_le_bytes());
         out[44..48].copy_from_slice(&self.step.to_le_bytes());
+        out[48] = self.call.on_gpus.into();
         out[HEADER..HEADER + text.len()].copy_from_slice(text);
         (out, HEADER + text.len())
     }
@@ -207,7 +212,7 @@ impl Message {
         };
         let text = String::from_utf8_lossy(text).into_owned();
         let step = u32::from_le_bytes([header[44], header[45], header[46], header[47]]);
-        let call = Call { verb, number: number(1), dtype, length: number(2) as usize, text };
+        let call = Call { verb, number: number(1), dtype, length: number(2) as usize, on_gpus: header[48] != 0, text };
         Ok(Message { step, call, stops: header[4] != 0, bytes: number(3) as usize })
     }
 }
@@ -220,7 +225,8 @@ mod tests {
     fn a_message_is_read_as_it_was_written() {
         for (k, verb) in [Verb::AllReduce(Fold::Max), Verb::Broadcast(7), Verb::Barrier].into_iter().enumerate() {
             let text = ["", "gpu_all_reduce(x)", "é"][k].to_string();
-            let call = Call { verb, number: 1 << 40, dtype: [None, Some(DType::Complex128), None][k], length: k, text };
+            let dtype = [None, Some(DType::Complex128), None][k];
+            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, text };
             let sent = Message { step: k as u32, call, stops: k == 2, bytes: 99 };
             let (bytes, n) = sent.encode();
             assert_eq!(Message::text_length(&bytes[..HEADER]).unwrap(), n - HEADER);
@@ -235,7 +241,7 @@ mod tests {
 
     #[test]
     fn collectives_differ_by_verb_number_type_and_length() {
-        let call = |verb, number, dtype, length| Call { verb, number, dtype, length, text: String::new() };
+        let call = |verb, number, dtype, length| Call { verb, number, dtype, length, on_gpus: false, text: String::new() };
         let sum = call(Verb::AllReduce(Fold::Sum), 3, Some(DType::Float64), 10);
         assert!(sum.goes_with(&sum.clone()));
         for other in [

@@ -1,9 +1,13 @@
-//! Teams: processes that compute together. A member holds a [`Transport`], which carries collectives. [`host`] does so
-//! by sockets, for arrays of any device; another one may do it between GPUs.
+//! Teams: processes that compute together. A member holds a [`Transport`], which is [`collectives`] by a [`carrier`]:
+//! sockets for arrays of any device ([`host`]), or NCCL between GPUs (`gpus`).
 //!
 //! All members call the same collectives in the same order. A member that ends, stops, or calls another collective ends
 //! the team: an error of kind `Member` on all that live.
 
+pub mod carrier;
+pub mod collectives;
+#[cfg(all(unix, not(target_os = "macos")))]
+pub mod gpus;
 pub mod host;
 pub mod link;
 pub mod mesh;

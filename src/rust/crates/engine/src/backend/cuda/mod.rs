@@ -7,6 +7,7 @@
 //! kernels in the package), [`user`] (user-written kernels).
 
 pub mod codegen;
+pub mod communicator;
 pub mod compile;
 pub mod context;
 #[cfg(test)]
@@ -89,7 +90,8 @@ impl Backend for Cuda {
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.address(source.address, false))?;
-        self.download(source, offset, target)
+        self.download(source, offset, target)?;
+        self.check_lost()
     }
 
     unsafe fn upload_queued(&self, source: &[u8], target: &Arc<Buffer>, offset: usize) -> Result<bool> {

@@ -21,7 +21,11 @@ pub struct Core {
     // what ran since the last wait, for messages
     recent: Mutex<VecDeque<Arc<Kernel>>>,
     broken: OnceLock<Error>,
+    /// Why values of work that has ended are lost, until a wait tells; `ANY_LOST` says whether to look.
+    lost: Mutex<Option<Error>>,
 }
+
+static ANY_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Kernels that an error names.
 const RECENT: usize = 8;
@@ -66,7 +70,7 @@ impl Drop for Entered {
 
 impl Core {
     pub(super) fn new(properties: Properties, driver: &'static Driver, context: Context) -> Core {
-        Core { properties, driver, context, recent: Mutex::default(), broken: OnceLock::new() }
+        Core { properties, driver, context, recent: Mutex::default(), broken: OnceLock::new(), lost: Mutex::default() }
     }
 
     pub fn device(&self) -> Device {
@@ -127,6 +131,22 @@ impl Core {
     /// As `enter`.
     pub(crate) fn check_broken(&self) -> Result<()> {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Lets the next wait fail: what was queued has ended without values.
+    pub(crate) fn note_lost(&self, error: Error) {
+        *lock(&self.lost) = Some(error);
+        ANY_LOST.store(true, Ordering::Release);
+    }
+
+    /// # Errors
+    /// What `note_lost` was told, once.
+    #[inline]
+    pub(crate) fn check_lost(&self) -> Result<()> {
+        if !ANY_LOST.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        lock(&self.lost).take().map_or(Ok(()), Err)
     }
 
     /// Makes the context current for as long as the thread lives.

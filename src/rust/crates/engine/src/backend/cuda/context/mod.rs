@@ -13,6 +13,7 @@ pub mod exchange;
 pub mod flags;
 pub mod hazards;
 pub mod memory_pool;
+pub mod peer;
 pub mod profile;
 pub mod slots;
 pub mod stream_state;

@@ -172,7 +172,7 @@ fn threads(pieces: usize, most: usize) -> Result<usize> {
     Ok(memory::threads()?.unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1)))
 }
 
-fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
+pub(crate) fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
     if offset.checked_add(bytes).is_none_or(|end| end > buffer.bytes) {
         return Err(Error::new(
             Kind::Argument,

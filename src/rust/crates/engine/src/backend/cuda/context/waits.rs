@@ -37,7 +37,7 @@ impl Cuda {
             if status != NOT_READY {
                 self.check(status, "cuStreamQuery")?;
                 stream_state.note_done(so_far);
-                return Ok(());
+                return self.check_lost();
             }
             if turn < 64 {
                 std::hint::spin_loop();

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
-    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig, CUmemPoolProps,
-    CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
+    CUipcMemHandle, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig,
+    CUmemAccessDesc, CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
     CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
@@ -183,6 +183,19 @@ functions! {
 }
 
 functions! {
+    /// What `libcuda` has for several devices, and for memory of other processes.
+    Peers of sys {
+        can_access = cuDeviceCanAccessPeer(*mut i32, CUdevice, CUdevice);
+        pool_access = cuMemPoolSetAccess(MemoryPool, *const CUmemAccessDesc, usize);
+        // target and its context, source and its context, bytes
+        copy_async = cuMemcpyPeerAsync(CUdeviceptr, Context, CUdeviceptr, Context, usize, Stream);
+        export = cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
+        import = cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, u32);
+        close = cuIpcCloseMemHandle(CUdeviceptr);
+    }
+}
+
+functions! {
     /// `libnvrtc`.
     Nvrtc of cudarc::nvrtc::sys {
         version = nvrtcVersion(*mut i32, *mut i32);
@@ -208,10 +221,7 @@ pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
     CUmemPoolProps {
         allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
         handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
-        location: sys::CUmemLocation {
-            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: ordinal as i32 },
-        },
+        location: location_of(ordinal),
         win32SecurityAttributes: std::ptr::null_mut(),
         // to drivers of older CUDA versions all from here on is reserved, and zero
         maxSize: 0,
@@ -253,6 +263,35 @@ pub fn reflection() -> Option<&'static Reflection> {
             unsafe { Reflection::find(&loaded_driver().ok()?) }.ok()
         })
         .as_ref()
+}
+
+/// The functions for several devices.
+///
+/// # Errors
+/// `Library` where the driver lacks one.
+pub fn peers() -> Result<&'static Peers> {
+    static PEERS: OnceLock<Peers> = OnceLock::new();
+    if let Some(peers) = PEERS.get() {
+        return Ok(peers);
+    }
+    // SAFETY: this is the driver.
+    let table = unsafe { Peers::find(&loaded_driver()?) }?;
+    Ok(PEERS.get_or_init(|| table))
+}
+
+/// Access of a device to the memory of a pool.
+pub fn access_of(ordinal: u32) -> CUmemAccessDesc {
+    CUmemAccessDesc {
+        location: location_of(ordinal),
+        flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    }
+}
+
+fn location_of(ordinal: u32) -> sys::CUmemLocation {
+    sys::CUmemLocation {
+        type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: ordinal as i32 },
+    }
 }
 
 /// NVRTC's functions.

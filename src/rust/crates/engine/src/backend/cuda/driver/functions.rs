@@ -103,7 +103,7 @@ pub(crate) mod declared {
     }
 
     macro_rules! parameters {
-        () => {};
+        () => { parameters!(@); };
         ($first:ident $($rest:ident)*) => {
             parameters!(@ $first $($rest)*);
             parameters!($($rest)*);
@@ -134,12 +134,12 @@ pub(crate) mod declared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::api::{Driver, Nvrtc, Reflection};
+    use super::super::api::{Driver, Nvrtc, Peers, Reflection};
     use super::declared::sizes;
 
     #[test]
     fn declarations_are_cudarcs() {
-        let found = [Driver::differences(), Reflection::differences(), Nvrtc::differences()].concat();
+        let found = [Driver::differences(), Reflection::differences(), Peers::differences(), Nvrtc::differences()].concat();
         assert_eq!(found, [""; 0]);
     }
 

@@ -1,0 +1,390 @@
+//! NCCL: elements from GPU to GPU of several processes, in the order of a stream.
+//!
+//! NCCL's kernels wait for those of the other members, for ever where one has died. So a thread watches: once the other
+//! members' connections say that one has gone, and what is queued here does not end, it aborts the communicator. The
+//! kernels end then, without values: the device's next wait has the error.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cudarc::nccl::sys::{ncclComm_t, ncclDataType_t, ncclUniqueId};
+
+use super::context::core::lock;
+use super::context::device::Cuda;
+use super::context::exchange::order;
+use super::context::stream_state::{CAPTURING, SEVERAL};
+use super::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream};
+use super::driver::functions::functions;
+use super::driver::library::{self, Library};
+use crate::memory::buffer::View;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::interrupt::Watch;
+
+functions! {
+    /// `libnccl`.
+    Nccl of cudarc::nccl::sys {
+        unique_id = ncclGetUniqueId(*mut ncclUniqueId);
+        init = ncclCommInitRank(*mut ncclComm_t, c_int, ncclUniqueId, c_int);
+        abort = ncclCommAbort(ncclComm_t);
+        group_start = ncclGroupStart();
+        group_end = ncclGroupEnd();
+        send = ncclSend(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream);
+        receive = ncclRecv(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream);
+    }
+}
+
+/// `ncclGetLastError`: why the last call of this thread failed.
+type LastError = unsafe extern "C" fn(ncclComm_t) -> *const c_char;
+
+/// Exchanges aside that can be waited for one by one.
+const PIECES: usize = 2;
+
+/// Bytes of NCCL's id of a communicator.
+pub const ID: usize = 128;
+
+/// Between two looks of the thread that watches.
+const LOOK: Duration = Duration::from_millis(20);
+/// What a member has queued before it went has ended after so long.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+fn nccl() -> Result<Nccl> {
+    // SAFETY: this is NCCL.
+    unsafe { Nccl::find(library::load(Library::Nccl)?) }
+}
+
+/// # Errors
+/// `Library` where NCCL cannot be loaded.
+pub fn is_there() -> Result<()> {
+    nccl().map(|_| ())
+}
+
+fn check(status: u32, function: &str) -> Result<()> {
+    let name = match status {
+        // in progress, of a communicator that does not block
+        0 | 7 => return Ok(()),
+        1 => "an unhandled error of CUDA",
+        2 => "an unhandled error of the system",
+        3 => "internal error",
+        4 => "invalid argument",
+        5 => "invalid usage",
+        6 => "a member or the network has failed",
+        _ => "unknown status",
+    };
+    let error = Error::new(Kind::Member, format!("`{function}` failed: {name} ({status})"))
+        .advise("`NCCL_DEBUG=WARN` in the members' environment tells more; `transport = \"host\"` needs no NCCL.");
+    // SAFETY: as the header declares it; the text is NCCL's own, and copied.
+    let detail = unsafe {
+        let last = library::load(Library::Nccl).and_then(|library| library.symbol::<LastError>("ncclGetLastError"));
+        last.ok().map(|last| last(std::ptr::null_mut())).filter(|text| !text.is_null()).map(|text| CStr::from_ptr(text))
+    };
+    Err(match detail.map(CStr::to_string_lossy) {
+        Some(text) if !text.is_empty() => error.detail(text.into_owned()),
+        _ => error,
+    })
+}
+
+/// A new id, which one member makes and all need.
+///
+/// # Errors
+/// `Library` where there is no NCCL, `Member` where it fails.
+pub fn new_id() -> Result<[u8; ID]> {
+    let mut id = ncclUniqueId { internal: [0; ID] };
+    // SAFETY: writes an id.
+    check(unsafe { (nccl()?.unique_id)(&mut id) }, "ncclGetUniqueId")?;
+    Ok(id.internal.map(|c| c as u8))
+}
+
+/// A member's communicator on its GPU.
+pub struct Communicator {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    functions: Nccl,
+    handle: Mutex<Handle>,
+    cuda: &'static Cuda,
+    /// Behind what was queued last.
+    event: Event,
+    /// A stream for exchanges beside what the device computes, and events behind the exchanges of an array's pieces.
+    aside: Stream,
+    behind: [Event; PIECES],
+    /// A call of NCCL has begun, and the event is not behind it yet.
+    is_calling: AtomicBool,
+    is_over: AtomicBool,
+}
+
+/// NCCL's communicator; null once it was aborted.
+#[derive(Clone, Copy)]
+struct Handle(ncclComm_t);
+
+// SAFETY: NCCL allows that another thread aborts a communicator; all other calls are R's thread's.
+unsafe impl Send for Handle {}
+
+/// Elements that go to a member, or come from one.
+pub struct Moved {
+    pub member: usize,
+    pub view: View,
+}
+
+impl Communicator {
+    /// Joins the members who have this id; returns when all have. `others_live` says whether they do, at any time.
+    ///
+    /// # Errors
+    /// `Library`; `Member` where NCCL fails or takes longer than `timeout`; `Interrupt`.
+    pub fn new(
+        ordinal: u32,
+        id: [u8; ID],
+        rank: usize,
+        size: usize,
+        timeout: Duration,
+        others_live: impl Fn() -> bool + Send + 'static,
+    ) -> Result<Communicator> {
+        let (functions, cuda) = (nccl()?, Cuda::of(ordinal)?);
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            cuda.bind();
+            let id = ncclUniqueId { internal: id.map(|byte| byte as c_char) };
+            let mut handle = std::ptr::null_mut();
+            // SAFETY: writes a handle; the thread's context is the device's.
+            let status = unsafe { (functions.init)(&mut handle, size as c_int, id, rank as c_int) };
+            _ = tell.send(check(status, "ncclCommInitRank").map(|()| Handle(handle)));
+        });
+        let (began, mut watch) = (Instant::now(), Watch::new());
+        let handle = loop {
+            match told.recv_timeout(LOOK) {
+                Ok(made) => break made?,
+                Err(RecvTimeoutError::Timeout) => watch.check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(Kind::Member, "the thread that makes a communicator has ended"));
+                }
+            }
+            if began.elapsed() > timeout {
+                let seconds = timeout.as_secs_f64();
+                return Err(Error::new(Kind::Member, format!("NCCL has not connected the members within {seconds} s")));
+            }
+        };
+        let _entered = cuda.enter()?;
+        let mut event = [Event::NULL; PIECES + 1];
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        for event in &mut event {
+            // SAFETY: writes a handle.
+            cuda.check(unsafe { (cuda.driver.event_create)(event, flags) }, "cuEventCreate")?;
+        }
+        let [event, behind @ ..] = event;
+        let mut aside = Stream::NULL;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        let status = unsafe { (cuda.driver.stream_create)(&mut aside, flags, 0) };
+        cuda.check(status, "cuStreamCreateWithPriority")?;
+        let shared = Arc::new(Shared {
+            functions,
+            handle: Mutex::new(handle),
+            cuda,
+            event,
+            aside,
+            behind,
+            is_calling: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        });
+        let watched = shared.clone();
+        std::thread::Builder::new()
+            .name("verdigris-nccl".into())
+            .spawn(move || watched.watch(others_live))
+            .map_err(|e| Error::new(Kind::Member, format!("no thread can be started: {e}")))?;
+        Ok(Communicator { shared })
+    }
+
+    /// The device's ordinal.
+    pub fn ordinal(&self) -> u32 {
+        self.shared.cuda.properties.ordinal
+    }
+
+    /// Queues what is sent and what is received on the device's current stream, all at once.
+    ///
+    /// # Errors
+    /// `Member` where NCCL fails, or the communicator was aborted.
+    pub fn exchange(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
+        let shared = &*self.shared;
+        let cuda = shared.cuda;
+        let _ordered = cuda.ordered(|t| {
+            for moved in sends {
+                t.read(&moved.view.buffer);
+            }
+            for moved in receives {
+                t.write(&moved.view.buffer);
+            }
+        })?;
+        self.queue(sends, receives, cuda.stream())
+    }
+
+    fn queue(&self, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
+        let shared = &*self.shared;
+        let cuda = shared.cuda;
+        let _entered = cuda.enter()?;
+        let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
+        let _timed = cuda.timed("library", stream, bytes, || "NCCL exchange".into());
+        let handle = *lock(&shared.handle);
+        if handle.0.is_null() {
+            return Err(Error::new(Kind::Member, "the connections of this team were aborted"));
+        }
+        shared.is_calling.store(true, Ordering::Release);
+        let done = self.group(handle, sends, receives, stream);
+        let recorded = if cuda.is_capturing() { Ok(()) } else { self.record(shared.event, stream) };
+        shared.is_calling.store(false, Ordering::Release);
+        done.and(recorded)
+    }
+
+    fn record(&self, event: Event, stream: Stream) -> Result<()> {
+        let cuda = self.shared.cuda;
+        // SAFETY: a live event and a live stream of this context, which is current.
+        cuda.check(unsafe { (cuda.driver.event_record)(event, stream) }, "cuEventRecord")
+    }
+
+    /// Whether exchanges can go beside what the device computes: there is one stream, and no graph is recorded.
+    pub fn can_go_aside(&self) -> bool {
+        self.shared.cuda.mode() & (SEVERAL | CAPTURING) == 0
+    }
+
+    /// What is queued aside from here on waits for what the device's stream has now.
+    pub fn begin_aside(&self) -> Result<()> {
+        let cuda = self.shared.cuda;
+        order(cuda, cuda.stream_state().handle(), self.shared.aside)
+    }
+
+    /// As `exchange`, beside what the device computes. The caller keeps the buffers until `end_aside`.
+    pub fn exchange_aside(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
+        self.queue(sends, receives, self.shared.aside)
+    }
+
+    /// Notes an exchange that was queued just now, by a number, for `wait_for_aside`.
+    pub fn note_aside(&self, number: usize) -> Result<()> {
+        let _entered = self.shared.cuda.enter()?;
+        self.record(self.shared.behind[number % PIECES], self.shared.aside)
+    }
+
+    /// The device's stream waits for the exchange of this number: one of the last two.
+    pub fn wait_for_aside(&self, number: usize) -> Result<()> {
+        let cuda = self.shared.cuda;
+        let _entered = cuda.enter()?;
+        let (stream, event) = (cuda.stream_state().delayed(), self.shared.behind[number % PIECES]);
+        // SAFETY: live handles.
+        cuda.check(unsafe { (cuda.driver.stream_wait)(stream, event, 0) }, "cuStreamWaitEvent")
+    }
+
+    /// The device's stream waits for all that was queued aside.
+    pub fn end_aside(&self) -> Result<()> {
+        let cuda = self.shared.cuda;
+        order(cuda, self.shared.aside, cuda.stream_state().delayed())
+    }
+
+    fn group(&self, handle: Handle, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
+        let functions = &self.shared.functions;
+        let byte = ncclDataType_t::ncclUint8;
+        // SAFETY: live buffers with so many bytes, held until the work is queued and freed in the stream's order.
+        unsafe {
+            check((functions.group_start)(), "ncclGroupStart")?;
+            let mut done = Ok(());
+            for Moved { member, view } in sends.iter().filter(|moved| !moved.view.is_empty()) {
+                let (address, bytes) = (view.address() as *const c_void, bytes_of(view));
+                done = done.and(check(
+                    (functions.send)(address, bytes, byte, *member as c_int, handle.0, stream),
+                    "ncclSend",
+                ));
+            }
+            for Moved { member, view } in receives.iter().filter(|moved| !moved.view.is_empty()) {
+                let (address, bytes) = (view.address() as *mut c_void, bytes_of(view));
+                done = done.and(check(
+                    (functions.receive)(address, bytes, byte, *member as c_int, handle.0, stream),
+                    "ncclRecv",
+                ));
+            }
+            done.and(check((functions.group_end)(), "ncclGroupEnd"))
+        }
+    }
+
+    /// Ends what is queued, which has no values then.
+    pub fn abort(&self, reason: &str) {
+        self.shared.abort(reason);
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        let shared = self.shared.clone();
+        // NCCL waits for the others here, for whom R does not
+        _ = std::thread::Builder::new().spawn(move || shared.give_up());
+    }
+}
+
+fn bytes_of(view: &View) -> usize {
+    view.len() * view.dtype.size()
+}
+
+impl Shared {
+    /// Whether all that was queued has ended.
+    fn is_idle(&self) -> bool {
+        const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
+        // SAFETY: a live event; the thread's context is the device's.
+        !self.is_calling.load(Ordering::Acquire)
+            && unsafe { (self.cuda.driver.event_query)(self.event) } != NOT_READY
+    }
+
+    fn watch(&self, others_live: impl Fn() -> bool) {
+        self.cuda.bind();
+        let mut gone: Option<Instant> = None;
+        while !self.is_over.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK);
+            if gone.is_none() && !others_live() {
+                gone = Some(Instant::now());
+            }
+            let Some(since) = gone else { continue };
+            if self.is_idle() {
+                // nothing is awaited of who has gone, and what is queued later finds the connections closed
+                gone = Some(Instant::now());
+            } else if since.elapsed() > PATIENCE {
+                return self.abort("a member of the team has ended in a collective");
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Handle> {
+        let mut handle = lock(&self.handle);
+        let taken = std::mem::replace(&mut *handle, Handle(std::ptr::null_mut()));
+        (!taken.0.is_null()).then_some(taken)
+    }
+
+    fn abort(&self, reason: &str) {
+        let is_idle = self.is_idle();
+        let Some(handle) = self.take() else { return };
+        if !is_idle {
+            self.cuda.note_lost(
+                Error::new(Kind::Member, format!("values were lost: {reason}"))
+                    .advise("`gpu_repair(team)` goes on with the members that live."),
+            );
+        }
+        self.cuda.bind();
+        // SAFETY: taken out, so that nobody uses it again. A call of NCCL that waits on another thread returns.
+        unsafe { (self.functions.abort)(handle.0) };
+    }
+
+    fn give_up(&self) {
+        self.cuda.bind();
+        let began = Instant::now();
+        while !self.is_idle() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(LOOK);
+        }
+        self.abort("the team has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn declarations_are_cudarcs() {
+        assert_eq!(super::Nccl::differences(), [""; 0]);
+    }
+}

@@ -1,0 +1,330 @@
+//! The carrier of arrays on GPUs, by NCCL; arrays on the host go by sockets. Members tell each other over the sockets
+//! what they are in while NCCL's kernels wait for each other on the GPUs.
+
+use std::time::Duration;
+
+use crate::array::Array;
+use crate::backend;
+use crate::backend::cuda::communicator::{self, Communicator, Moved};
+use crate::memory::buffer::{Device, View};
+use crate::memory::fallible;
+use crate::team::carrier::{Carrier, Received, Room};
+use crate::team::collectives::{part_of, Collectives};
+use crate::team::host::{self, Host, Sockets};
+use crate::team::mesh::Mesh;
+use crate::team::message::{Call, Fold, Verb};
+use crate::team::{run, Caller, Transport};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// Bytes of a piece of a long array.
+const PIECE: usize = 32 << 20;
+const MOST_PIECES: usize = 16;
+
+pub struct Gpus {
+    // its thread looks at the connections, so that it ends first
+    communicator: Communicator,
+    mesh: Mesh,
+    /// Whether NCCL has connected all pairs, for which each waits for the other.
+    is_connected: bool,
+}
+
+/// Connects the members' GPUs, if all have one of their own and NCCL; `device` is this one's. Else the members remain
+/// as they are, with the reason.
+///
+/// # Errors
+/// Those of a collective.
+pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Result<Connected> {
+    let own = match device {
+        Some(Device::Cuda(ordinal)) => communicator::is_there().map(|()| ordinal),
+        _ => Err(Error::new(Kind::Device, "a member has no GPU")),
+    };
+    let others = || Error::new(Kind::Library, "another member has no GPU, or no NCCL (libnccl.so.2)");
+    let ordinal = match (all(&mut host, own.is_ok())?, own) {
+        (true, Ok(ordinal)) => ordinal,
+        (_, own) => return Ok(Connected::Host(host, own.err().unwrap_or_else(others))),
+    };
+    let (rank, size) = (host.rank(), host.size());
+    let id = if rank == 0 { communicator::new_id() } else { Ok([0; communicator::ID]) };
+    let id = share_id(&mut host, id)?;
+    let others_live = host.0 .0.others_live();
+    let made = match id {
+        Some(id) => Communicator::new(ordinal, id, rank, size, timeout, others_live),
+        None => Err(Error::new(Kind::Library, "NCCL made no id")),
+    };
+    if !all(&mut host, made.is_ok())? {
+        let failed = || Error::new(Kind::Member, "NCCL could not connect another member's GPU");
+        return Ok(Connected::Host(host, made.err().unwrap_or_else(failed)));
+    }
+    let Collectives(Sockets(mesh)) = host;
+    let mut gpus = Collectives(Gpus { mesh, communicator: made?, is_connected: false });
+    // connects each with each
+    let one = Array::from_view(View::contiguous(backend::of(Device::Cuda(ordinal))?.allocate(8)?, DType::Float64, 1));
+    gpus.all_reduce(&one, Fold::Max, false, &Caller::default())?;
+    backend::of(Device::Cuda(ordinal))?.synchronize()?;
+    gpus.0.is_connected = true;
+    Ok(Connected::Gpus(gpus))
+}
+
+pub enum Connected {
+    Gpus(Collectives<Gpus>),
+    /// Why the members' GPUs are not connected.
+    Host(Host, Error),
+}
+
+fn bytes_on_host(bytes: &[u8]) -> Result<Array> {
+    let cpu = backend::of(Device::Cpu)?;
+    let buffer = cpu.allocate(bytes.len())?;
+    cpu.upload(bytes, &buffer, 0)?;
+    Ok(Array::from_view(View::contiguous(buffer, DType::UInt8, bytes.len())))
+}
+
+/// Whether something holds for all members.
+fn all(host: &mut Host, here: bool) -> Result<bool> {
+    let least = host.all_reduce(&bytes_on_host(&[here.into()])?, Fold::Min, false, &Caller::default())?;
+    Ok(host::bytes(&least.cast(DType::UInt8, None)?.contiguous()?) == [1])
+}
+
+/// The first member's id; None where it has none.
+fn share_id(host: &mut Host, id: Result<[u8; communicator::ID]>) -> Result<Option<[u8; communicator::ID]>> {
+    let own = id.as_ref().map_or(&[][..], |id| &id[..]);
+    let view = host.broadcast(&bytes_on_host(own)?, 0, &Caller::default())?.contiguous()?;
+    Ok(host::bytes(&view).try_into().ok())
+}
+
+impl Gpus {
+    fn backend(&self) -> Result<&'static dyn backend::Backend> {
+        backend::of(Device::Cuda(self.communicator.ordinal()))
+    }
+
+    fn room(&self, dtype: DType, n: usize) -> Result<View> {
+        Ok(View::contiguous(self.backend()?.allocate(n * dtype.size())?, dtype, n))
+    }
+
+    /// Sends and receives on GPUs: what was told to receive, or what is known to come.
+    fn queue(&self, sends: &[Moved], rooms: &[(usize, Option<View>)]) -> Result<()> {
+        let receives = rooms.iter().filter_map(|(member, view)| Some(Moved { member: *member, view: view.clone()? }));
+        self.communicator.exchange(sends, &fallible::collected(receives)?)
+    }
+
+    /// Of collectives in which all members' arrays have one length and are on GPUs.
+    fn exchange_known(
+        &mut self,
+        call: &Call,
+        step: u32,
+        sends: &[Moved],
+        rooms: &[(usize, Option<View>)],
+    ) -> Result<Vec<Received>> {
+        let meet = |mesh: &mut Mesh| {
+            mesh.meet(call, step, sends.iter().map(|moved| moved.member), rooms.iter().map(|room| room.0))
+        };
+        // the kernels' first wait is on the host, where a member that is elsewhere must be found before
+        let met = match self.is_connected {
+            true => {
+                self.queue(sends, rooms)?;
+                meet(&mut self.mesh)?
+            }
+            false => {
+                let met = meet(&mut self.mesh)?;
+                self.queue(sends, rooms)?;
+                met
+            }
+        };
+        let buffer = |room: &(usize, Option<View>)| room.1.as_ref().map(|view| view.buffer.clone());
+        fallible::collected(met.into_iter().zip(rooms).map(|(r, room)| Received { call: r.call, buffer: buffer(room) }))
+    }
+
+    /// Of collectives in which members learn how much comes, and from where: what is on a host comes with the message.
+    fn exchange_told(
+        &mut self,
+        call: &Call,
+        step: u32,
+        parcels: &[(usize, View)],
+        rooms: Vec<(usize, Room)>,
+    ) -> Result<Vec<Received>> {
+        let on_host = if call.on_gpus { Vec::new() } else { fallible::collected(parcels.iter().cloned())? };
+        let mut received = if call.on_gpus {
+            let met = self.mesh.meet(call, step, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0))?;
+            fallible::collected(met.into_iter().map(|r| Received { call: r.call, buffer: r.buffer }))?
+        } else {
+            host::exchange(&mut self.mesh, call, step, &on_host, &rooms)?
+        };
+        let mut views = Vec::new();
+        for (r, (from, _)) in received.iter_mut().zip(&rooms) {
+            let Some(dtype) = r.call.dtype.filter(|_| r.call.on_gpus) else { continue };
+            let view = self.room(dtype, r.call.length)?;
+            r.buffer = Some(view.buffer.clone());
+            fallible::push(&mut views, (*from, Some(view)))?;
+        }
+        let sends = if call.on_gpus { moved(parcels)? } else { Vec::new() };
+        self.queue(&sends, &views)?;
+        Ok(received)
+    }
+}
+
+impl Gpus {
+    /// While the elements of one piece of the array travel, those of the piece before are folded.
+    fn all_reduce_by_pieces(
+        &mut self,
+        call: &Call,
+        x: &View,
+        fold: &dyn Fn(Vec<View>) -> Result<View>,
+    ) -> Result<View> {
+        let (rank, size, n) = (self.rank(), self.size(), x.len());
+        let others = fallible::collected((0..size).filter(|&k| k != rank))?;
+        let pieces = (n * x.dtype.size() / PIECE).clamp(2, MOST_PIECES);
+        // of piece p, the elements that member k folds
+        let part = |p: usize, k: usize| {
+            let piece = run(n, p, pieces);
+            let within = run(piece.len(), k, size);
+            piece.start + within.start..piece.start + within.end
+        };
+        let mut rooms = Vec::new();
+        for p in 0..pieces {
+            let of_others = others.iter().map(|_| self.room(x.dtype, part(p, rank).len()));
+            fallible::push(&mut rooms, fallible::all_of(of_others)?)?;
+        }
+        let mut whole: Option<View> = None;
+        let mut folded = Vec::new();
+        self.communicator.begin_aside()?;
+        for p in 0..=pieces {
+            if p < pieces {
+                let sends = others.iter().map(|&k| Moved { member: k, view: part_of(x, part(p, k)) });
+                let receives = others.iter().zip(&rooms[p]).map(|(&k, room)| Moved { member: k, view: room.clone() });
+                let (sends, receives) = (fallible::collected(sends)?, fallible::collected(receives)?);
+                self.communicator.exchange_aside(&sends, &receives)?;
+                self.communicator.note_aside(p)?;
+            }
+            if p == 0 {
+                // all are there: what is queued ends
+                self.mesh.meet(call, 0, others.iter().copied(), others.iter().copied())?;
+                continue;
+            }
+            let p = p - 1;
+            self.communicator.wait_for_aside(p)?;
+            let mut parts = Vec::new();
+            let mut of_others = rooms[p].iter();
+            for k in 0..size {
+                let own = || part_of(x, part(p, rank));
+                fallible::push(&mut parts, if k == rank { own() } else { of_others.next().cloned().unwrap_or_else(own) })?;
+            }
+            let result = fold(parts)?;
+            if whole.is_none() {
+                whole = Some(self.room(result.dtype, n)?);
+            }
+            let Some(whole) = &whole else { continue };
+            let width = result.dtype.size();
+            let (from, to) = (result.layout.offset() * width, part(p, rank).start * width);
+            self.backend()?.copy(&result.buffer, from, &whole.buffer, to, result.len() * width)?;
+            self.communicator.begin_aside()?;
+            let sends = others.iter().map(|&k| Moved { member: k, view: result.clone() });
+            let receives = others.iter().map(|&k| Moved { member: k, view: part_of(whole, part(p, k)) });
+            self.communicator.exchange_aside(&fallible::collected(sends)?, &fallible::collected(receives)?)?;
+            fallible::push(&mut folded, result)?;
+        }
+        self.communicator.end_aside()?;
+        whole.ok_or_else(|| Error::new(Kind::Member, "an array without pieces"))
+    }
+}
+
+fn moved(parcels: &[(usize, View)]) -> Result<Vec<Moved>> {
+    fallible::collected(parcels.iter().map(|(member, view)| Moved { member: *member, view: view.clone() }))
+}
+
+impl Carrier for Gpus {
+    fn mesh(&mut self) -> &mut Mesh {
+        &mut self.mesh
+    }
+
+    fn rank(&self) -> usize {
+        self.mesh.rank
+    }
+
+    fn size(&self) -> usize {
+        self.mesh.size()
+    }
+
+    fn place(&self, device: Device) -> Device {
+        match device {
+            Device::Cpu => Device::Cpu,
+            Device::Cuda(_) => Device::Cuda(self.communicator.ordinal()),
+        }
+    }
+
+    fn short(&self) -> usize {
+        1 << 18
+    }
+
+    fn exchange(
+        &mut self,
+        call: &Call,
+        step: u32,
+        parcels: &[(usize, View)],
+        rooms: Vec<(usize, Room)>,
+    ) -> Result<Vec<Received>> {
+        let done = match call.verb {
+            Verb::AllReduce(_) | Verb::ReduceScatter(_) if call.on_gpus => (|| {
+                let dtype = parcels.first().map(|(_, view)| view.dtype);
+                let mut views = Vec::new();
+                for (from, room) in rooms {
+                    let view = match (room, dtype) {
+                        (Room::At(view), _) => Some(view),
+                        (Room::Of(n), Some(dtype)) => Some(self.room(dtype, n)?),
+                        _ => None,
+                    };
+                    fallible::push(&mut views, (from, view))?;
+                }
+                self.exchange_known(call, step, &moved(parcels)?, &views)
+            })(),
+            Verb::AllReduce(_) | Verb::ReduceScatter(_) => host::exchange(&mut self.mesh, call, step, parcels, &rooms),
+            _ => self.exchange_told(call, step, parcels, rooms),
+        };
+        done.inspect_err(|error| self.communicator.abort(&error.message))
+    }
+
+    fn all_reduce(
+        &mut self,
+        call: &Call,
+        x: &View,
+        fold: &dyn Fn(Vec<View>) -> Result<View>,
+    ) -> Option<Result<View>> {
+        let pays = call.on_gpus && x.len() * x.dtype.size() >= 2 * PIECE && self.communicator.can_go_aside();
+        let done = pays.then(|| self.all_reduce_by_pieces(call, x, fold))?;
+        Some(done.inspect_err(|error| self.communicator.abort(&error.message)))
+    }
+
+    fn stop(&mut self, reason: &str) {
+        self.mesh.stop(reason);
+        self.communicator.abort(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::team::host::tests::team;
+
+    #[test]
+    fn members_agree_on_what_all_have_and_share_an_id() {
+        let id = [7; communicator::ID];
+        let found = team(3, 30.0, move |mut host| {
+            let agreed = [true, host.rank() != 1].map(|here| all(&mut host, here).unwrap());
+            let given = if host.rank() == 0 { Ok(id) } else { Ok([0; communicator::ID]) };
+            let failed = Err(Error::new(Kind::Library, "planted"));
+            (agreed, share_id(&mut host, given).unwrap(), share_id(&mut host, failed).unwrap())
+        });
+        assert_eq!(found, vec![([true, false], Some(id), None); 3]);
+    }
+
+    #[test]
+    fn without_gpus_members_stay_on_the_host_and_say_why() {
+        let said = team(2, 30.0, |host| match connect(host, None, Duration::from_secs(1)).unwrap() {
+            Connected::Gpus(_) => String::new(),
+            Connected::Host(mut host, why) => {
+                host.barrier(&Caller::default()).unwrap();
+                why.message
+            }
+        });
+        assert_eq!(said, ["a member has no GPU"; 2]);
+    }
+}
