@@ -180,8 +180,9 @@ shape_of <- function(x) {
 #' - `gpu_barrier()` returns when all members have called it.
 #'
 #' Types, `NA` and integer overflow are those of R's operators `+`, `*`, and of [pmin()] and [pmax()]. Elements are
-#' folded in the order of ranks by all transports there are, so the bits of a result depend on the number of members and
-#' their values alone; `exact = TRUE` requires this of later ones, too.
+#' folded in the order of ranks, so the bits of a result depend on the number of members and their values alone. There
+#' is one exception: transport "nccl" adds and multiplies long arrays of floats in an order of its own where there are
+#' more than two members, unless `exact = TRUE`.
 #'
 #' `gpu_all_reduce()` also takes a split, of parts of one shape: the value of `gpu_together(keep = TRUE)`.
 #'

@@ -22,9 +22,9 @@
 #' With transport "nccl" arrays on GPUs go from GPU to GPU, by NVLink, PCIe or the network, as NCCL finds them
 #' (`libnccl.so.2`; its environment variables apply). Every member needs a GPU of its own. A collective is queued on the
 #' GPU like other work; members tell each other over TCP which collective they are in. Transport "host" copies arrays to
-#' the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, always go this way. Both fold in
-#' the order of ranks, so that the bits of results are the same. `"auto"` is "nccl" if all members have GPUs and NCCL,
-#' else "host". The GPUs of one process copy from one to the other directly, where the machine allows it.
+#' the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, always go this way. `"auto"` is
+#' "nccl" if all members have GPUs and NCCL, else "host". The GPUs of one process copy from one to the other directly,
+#' where the machine allows it.
 #'
 #' # Members that fail
 #'

@@ -5,10 +5,14 @@ several <- length(gpus) > 1L && is.na(Sys.getenv("VERDIGRIS_EMULATOR", NA))
 
 gpu_workers <- function(n, env = parent.frame()) {
   cl <- parallel::makePSOCKcluster(n, outfile = "/dev/null")
-  withr::defer(try(parallel::stopCluster(cl), silent = TRUE), envir = env)
+  withr::defer(stop_workers(cl), envir = env)
   parallel::clusterCall(cl, function(paths) .libPaths(paths), .libPaths())
   cl
 }
+
+# Each by itself: one that was killed does not keep the others.
+stop_workers <- function(cl) for (node in cl) try(parallel::stopCluster(structure(list(node), class = class(cl))),
+  silent = TRUE)
 
 test_that("the GPUs of one process copy to each other", {
   skip_if_not(several, "two GPUs")
@@ -44,20 +48,19 @@ test_that("NCCL's collectives are those of the host, to the bit", {
   host <- gpu_team(cl, transport = "host", timeout = 60)
   values <- function(n, dtype) {
     set.seed(gpu_team_rank())
-    x <- round(rnorm(n) * 100)
+    x <- round(rnorm(n) * 100) / 8
     x[seq_len(n) %% 17 == gpu_team_rank()] <- NA
-    if (n > 3 && dtype %in% c("float64", "float32")) x[3] <- c(NaN, NA)[gpu_team_rank()]
-    if (dtype == "int32" && n > 4) x[4] <- 2e9
+    if (n > 4) x[3:4] <- list(c(Inf, 2e9), c(-Inf, 2e9))[[gpu_team_rank()]]
+    if (!dtype %in% c("float64", "float32", "complex128")) x <- pmin(pmax(trunc(x), -100), if (dtype == "int32") 2e9 else
+      100)
     list(x = as_gpu(x, dtype = dtype), cpu = as_gpu(x, dtype = dtype, device = "cpu"))
   }
   run <- function(values, n, dtype, op) {
     x <- suppressWarnings(values(n, dtype))
     quiet <- function(code) suppressWarnings(collect(code))
-    bits <- function(y) digest_of(y)
-    digest_of <- function(y) rawToChar(as.raw(33 + as.integer(serialize(y, NULL)[-(1:14)]) %% 90))
-    list(device = gpu_device(gpu_all_reduce(x$x, op)), reduce = bits(quiet(gpu_all_reduce(x$x, op))),
-      scatter = bits(quiet(gpu_reduce_scatter(x$x, op))), gather = bits(quiet(gpu_all_gather(x$x[seq_len(n /
-      gpu_team_rank())]))), first = bits(quiet(gpu_broadcast(x$x))), last = bits(quiet(gpu_broadcast(x$cpu, root = 2))))
+    list(device = gpu_device(gpu_all_reduce(x$x, op)), reduce = quiet(gpu_all_reduce(x$x, op)),
+      scatter = quiet(gpu_reduce_scatter(x$x, op)), gather = quiet(gpu_all_gather(x$x[seq_len(n / gpu_team_rank())])),
+      first = quiet(gpu_broadcast(x$x)), last = quiet(gpu_broadcast(x$cpu, root = 2)))
   }
   for (dtype in c("float64", "float32", "int32", "int8", "bool8", "complex128")) {
     for (n in c(0, 1, 7, 1000, 300001)) {
@@ -65,8 +68,31 @@ test_that("NCCL's collectives are those of the host, to the bit", {
       got <- gpu_together(team, run, values, n, dtype, op)
       want <- gpu_together(host, run, values, n, dtype, op)
       expect_true(all(startsWith(vapply(got, `[[`, "", "device"), "cuda")))
-      for (rank in 1:2) expect_identical(got[[rank]][-1], want[[rank]][-1], info = paste(dtype, n, op))
+      for (rank in 1:2) for (what in names(want[[1L]])[-1L]) expect_true(identical(got[[rank]][[what]],
+        want[[rank]][[what]]), info = paste(dtype, n, op, what, rank))
     }
+  }
+  # long ones, whose pieces travel while others are folded; NA among them or not
+  long <- function(dtype, op, missing) {
+    set.seed(gpu_team_rank())
+    x <- round(gpu_rnorm(2e7 + 3) * 8) / 8 + 2
+    if (missing) x[c(5, 1.5e7)] <- c(NA, NaN)
+    x <- gpu_cast(x, dtype)
+    y <- suppressWarnings(gpu_all_reduce(x, op))
+    part <- gpu_all_gather(x[1:10])
+    list(y, sum(is.na(y)), collect(y[c(1:5, 1e7, 2e7)]), collect(part), gpu_dtype(y))
+  }
+  for (dtype in c("float64", "float32", "int32")) for (op in c("+", "*", "max")) for (missing in c(FALSE, TRUE)) {
+    got <- gpu_together(team, function(f, ...) {
+      found <- f(...)
+      kept <<- found[[1L]]
+      found[-1L]
+    }, long, dtype, op, missing)
+    want <- gpu_together(host, function(f, ...) {
+      found <- f(...)
+      c(found[-1L], sum(found[[1L]] != kept, na.rm = TRUE))
+    }, long, dtype, op, missing)
+    for (rank in 1:2) expect_identical(c(got[[rank]], 0L), want[[rank]], info = paste(dtype, op, missing))
   }
   # ordinary vectors, and arrays of the cpu, go by sockets in between
   mixed <- gpu_together(team, function() {
@@ -87,6 +113,15 @@ test_that("NCCL's collectives are those of the host, to the bit", {
     c(collect(x), collect(z))
   })
   expect_identical(loops[[2L]], c(1, 2, 2 + 4, 4 + 4))
+  graphs <- gpu_together(team, function() {
+    y <- as_gpu(c(1, 2, 3))
+    g <- gpu_graph({
+      z <- gpu_all_reduce(y) * 2
+      z
+    })
+    list(collect(g()), collect(g(y = as_gpu(c(10, 2, gpu_team_rank())))))
+  })
+  expect_identical(graphs[[1L]], list(c(4, 8, 12), c(40, 8, 6)))
   x <- gpu_split(matrix(as.double(1:40), 10), team)
   expect_equal(crossprod(x), crossprod(matrix(as.double(1:40), 10)))
 })
@@ -127,5 +162,7 @@ test_that("a member that dies in NCCL's collective is an error on the others wit
     team <- suppressMessages(gpu_repair(team))
     again <- gpu_together(team, function() collect(gpu_all_reduce(as_gpu(2))))
     expect_identical(again[[1L]], 2 * team$engine$size)
+    # their memory is needed
+    stop_workers(cl)
   }
 })

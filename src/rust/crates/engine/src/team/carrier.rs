@@ -51,12 +51,14 @@ pub trait Carrier {
         rooms: Vec<(usize, Room)>,
     ) -> Result<Vec<Received>>;
 
-    /// Folds the elements of a long array and brings the results to all, where the carrier can do one while it does the
-    /// other; None where it cannot. `fold` takes the members' elements of a run, in the order of ranks.
+    /// Folds the elements of a long array and brings the results to all, where the carrier has a better way than two
+    /// exchanges; None where it has none. `fold` takes the members' elements of a run, in the order of ranks; another
+    /// order may do where not `exact`.
     fn all_reduce(
         &mut self,
         _call: &Call,
         _x: &View,
+        _exact: bool,
         _fold: &dyn Fn(Vec<View>) -> Result<View>,
     ) -> Option<Result<View>> {
         None

@@ -1,6 +1,6 @@
 //! Collectives, whatever carries the elements. Members exchange raw elements in one step or two, and fold them by the
 //! operation table in the order of ranks. So the rules on types, NA and overflow are those of R's operators, and the
-//! bits depend on the members' values alone, whatever `exact` says.
+//! bits depend on the members' values alone; only of long arrays a carrier may have another order, where `exact` allows.
 //!
 //! Of a long array each member folds its own run, which the others send to it, and sends the result to all. Over
 //! connections between all pairs this moves as many bytes as a ring does, in 2 steps where a ring takes 2 (size - 1).
@@ -56,7 +56,7 @@ impl<C: Carrier> Collectives<C> {
         let number = self.0.mesh().begin()?;
         let (dtype, length) = (x.map(|x| x.dtype), x.map_or(0, View::len));
         let on_gpus = x.is_some_and(|x| x.buffer.device != Device::Cpu);
-        Ok(Call { verb, number, dtype, length, on_gpus, text: fallible::text(&caller.text)? })
+        Ok(Call { verb, number, dtype, length, on_gpus, missing: false, text: fallible::text(&caller.text)? })
     }
 
     fn others(&self) -> impl Iterator<Item = usize> {
@@ -145,7 +145,7 @@ impl<C: Carrier> Transport for Collectives<C> {
         self.0.size()
     }
 
-    fn all_reduce(&mut self, x: &Array, fold: Fold, _exact: bool, caller: &Caller) -> Result<Array> {
+    fn all_reduce(&mut self, x: &Array, fold: Fold, exact: bool, caller: &Caller) -> Result<Array> {
         folded(x.dtype(), fold)?;
         let view = self.at_place(x)?;
         let (n, size) = (view.len(), self.0.size());
@@ -153,7 +153,9 @@ impl<C: Carrier> Transport for Collectives<C> {
         let bytes = n * view.dtype.size();
         let total = if bytes <= self.0.short() || size <= 2 && bytes <= 4 * self.0.short() {
             self.fold(&call, fold, &view, |_| 0..n, &caller.site)
-        } else if let Some(total) = self.0.all_reduce(&call, &view, &|parts| fold_parts(parts, fold, &caller.site)) {
+        } else if let Some(total) =
+            self.0.all_reduce(&call, &view, exact, &|parts| fold_parts(parts, fold, &caller.site))
+        {
             total
         } else {
             let part = self.fold(&call, fold, &view, |k| run(n, k, size), &caller.site);

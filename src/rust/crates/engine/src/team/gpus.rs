@@ -16,10 +16,12 @@ use crate::team::message::{Call, Fold, Verb};
 use crate::team::{run, Caller, Transport};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::reduction::Reduction;
 
-/// Bytes of a piece of a long array.
+/// Arrays of so many bytes are long. NCCL reaches its bandwidth at some hundred MiB, so that pieces are few.
+const LONG: usize = 4 << 20;
 const PIECE: usize = 32 << 20;
-const MOST_PIECES: usize = 16;
+const MOST_PIECES: usize = 4;
 
 pub struct Gpus {
     // its thread looks at the connections, so that it ends first
@@ -36,7 +38,9 @@ pub struct Gpus {
 /// Those of a collective.
 pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Result<Connected> {
     let own = match device {
-        Some(Device::Cuda(ordinal)) => communicator::is_there().map(|()| ordinal),
+        Some(Device::Cuda(ordinal)) => {
+            communicator::is_there().and_then(|()| communicator::forget_lost(ordinal)).map(|()| ordinal)
+        }
         _ => Err(Error::new(Kind::Device, "a member has no GPU")),
     };
     let others = || Error::new(Kind::Library, "another member has no GPU, or no NCCL (libnccl.so.2)");
@@ -163,10 +167,29 @@ impl Gpus {
 }
 
 impl Gpus {
+    /// By NCCL's own sum or product. Of two members its bits are those of the operators, but for NA, which it does not
+    /// know: None where a member has NA or NaN, which each looks for meanwhile and tells the others.
+    fn all_reduce_by_nccl(&mut self, call: &Call, x: &View, fold: Fold) -> Result<Option<View>> {
+        let (rank, size) = (self.rank(), self.size());
+        let whole = self.room(x.dtype, x.len())?;
+        self.communicator.begin_aside()?;
+        self.communicator.reduce_aside(x, &whole, fold == Fold::Product)?;
+        let (_, sum) = Array::from_view(x.clone()).reduce(Reduction::Sum, false)?;
+        let mut bits = [0; 8];
+        bits.copy_from_slice(&sum.value[..8]);
+        let own = Call { missing: f64::from_ne_bytes(bits).is_nan(), ..call.clone() };
+        let others = || (0..size).filter(|&k| k != rank);
+        let met = self.mesh.meet(&own, 0, others(), others())?;
+        self.communicator.end_aside()?;
+        let any_missing = own.missing || met.iter().any(|other| other.call.missing);
+        Ok((!any_missing).then_some(whole))
+    }
+
     /// While the elements of one piece of the array travel, those of the piece before are folded.
     fn all_reduce_by_pieces(
         &mut self,
         call: &Call,
+        step: u32,
         x: &View,
         fold: &dyn Fn(Vec<View>) -> Result<View>,
     ) -> Result<View> {
@@ -197,7 +220,7 @@ impl Gpus {
             }
             if p == 0 {
                 // all are there: what is queued ends
-                self.mesh.meet(call, 0, others.iter().copied(), others.iter().copied())?;
+                self.mesh.meet(call, step, others.iter().copied(), others.iter().copied())?;
                 continue;
             }
             let p = p - 1;
@@ -206,7 +229,10 @@ impl Gpus {
             let mut of_others = rooms[p].iter();
             for k in 0..size {
                 let own = || part_of(x, part(p, rank));
-                fallible::push(&mut parts, if k == rank { own() } else { of_others.next().cloned().unwrap_or_else(own) })?;
+                fallible::push(
+                    &mut parts,
+                    if k == rank { own() } else { of_others.next().cloned().unwrap_or_else(own) },
+                )?;
             }
             let result = fold(parts)?;
             if whole.is_none() {
@@ -286,10 +312,25 @@ impl Carrier for Gpus {
         &mut self,
         call: &Call,
         x: &View,
+        exact: bool,
         fold: &dyn Fn(Vec<View>) -> Result<View>,
     ) -> Option<Result<View>> {
-        let pays = call.on_gpus && x.len() * x.dtype.size() >= 2 * PIECE && self.communicator.can_go_aside();
-        let done = pays.then(|| self.all_reduce_by_pieces(call, x, fold))?;
+        if !call.on_gpus || x.len() * x.dtype.size() < LONG || !self.communicator.can_go_aside() {
+            return None;
+        }
+        let by_nccl = match call.verb {
+            Verb::AllReduce(kind @ (Fold::Sum | Fold::Product)) if !exact || self.size() == 2 => Some(kind),
+            _ => None,
+        };
+        let by_nccl = by_nccl.filter(|_| matches!(x.dtype, DType::Float32 | DType::Float64));
+        let done = match by_nccl {
+            Some(kind) => match self.all_reduce_by_nccl(call, x, kind) {
+                Ok(Some(whole)) => Ok(whole),
+                Ok(None) => self.all_reduce_by_pieces(call, 1, x, fold),
+                Err(error) => Err(error),
+            },
+            None => self.all_reduce_by_pieces(call, 0, x, fold),
+        };
         Some(done.inspect_err(|error| self.communicator.abort(&error.message)))
     }
 

@@ -109,8 +109,7 @@ pub fn are_open<'a>(links: impl Iterator<Item = &'a Link>) -> Box<dyn Fn() -> bo
     use system::{wait, Poll};
     /// `POLLRDHUP`: nothing will come any more. What has come is not read.
     const ENDED: i16 = 0x2000;
-    let descriptors: Vec<i32> =
-        links.filter_map(Link::stream).map(std::os::fd::AsRawFd::as_raw_fd).collect();
+    let descriptors: Vec<i32> = links.filter_map(Link::stream).map(std::os::fd::AsRawFd::as_raw_fd).collect();
     Box::new(move || {
         let mut all: Vec<Poll> =
             descriptors.iter().map(|&descriptor| Poll { descriptor, events: ENDED, happened: 0 }).collect();

@@ -91,6 +91,8 @@ pub struct Call {
     pub length: usize,
     /// Whether the elements go from GPU to GPU.
     pub on_gpus: bool,
+    /// Whether elements are missing, which a carrier's own sum does not know.
+    pub missing: bool,
     /// R's call; empty unless calls are compared.
     pub text: String,
 }
@@ -104,7 +106,8 @@ impl Call {
             _ => matches!(self.verb, Verb::Broadcast(_) | Verb::Barrier),
         };
         // of parts that are handed on each says where it is
-        let same_way = self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
+        let same_way =
+            self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
         self.verb == other.verb && self.number == other.number && same_length && same_type && same_way
     }
 }
@@ -159,7 +162,7 @@ fn cut(text: &str, most: usize) -> &str {
 impl Message {
     pub fn stop(number: u64, reason: &str) -> Message {
         let text = cut(reason, MOST_TEXT).to_string();
-        let call = Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, text };
+        let call = Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, missing: false, text };
         Message { step: 0, call, stops: true, bytes: 0 }
     }
 
@@ -179,6 +182,7 @@ impl Message {
         out[40..44].copy_from_slice(&(text.len() as u32).to_le_bytes());
         out[44..48].copy_from_slice(&self.step.to_le_bytes());
         out[48] = self.call.on_gpus.into();
+        out[49] = self.call.missing.into();
         out[HEADER..HEADER + text.len()].copy_from_slice(text);
         (out, HEADER + text.len())
     }
@@ -212,7 +216,8 @@ impl Message {
         };
         let text = String::from_utf8_lossy(text).into_owned();
         let step = u32::from_le_bytes([header[44], header[45], header[46], header[47]]);
-        let call = Call { verb, number: number(1), dtype, length: number(2) as usize, on_gpus: header[48] != 0, text };
+        let [on_gpus, missing] = [header[48] != 0, header[49] != 0];
+        let call = Call { verb, number: number(1), dtype, length: number(2) as usize, on_gpus, missing, text };
         Ok(Message { step, call, stops: header[4] != 0, bytes: number(3) as usize })
     }
 }
@@ -226,7 +231,7 @@ mod tests {
         for (k, verb) in [Verb::AllReduce(Fold::Max), Verb::Broadcast(7), Verb::Barrier].into_iter().enumerate() {
             let text = ["", "gpu_all_reduce(x)", "é"][k].to_string();
             let dtype = [None, Some(DType::Complex128), None][k];
-            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, text };
+            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, missing: k == 1, text };
             let sent = Message { step: k as u32, call, stops: k == 2, bytes: 99 };
             let (bytes, n) = sent.encode();
             assert_eq!(Message::text_length(&bytes[..HEADER]).unwrap(), n - HEADER);
@@ -241,7 +246,15 @@ mod tests {
 
     #[test]
     fn collectives_differ_by_verb_number_type_and_length() {
-        let call = |verb, number, dtype, length| Call { verb, number, dtype, length, on_gpus: false, text: String::new() };
+        let call = |verb, number, dtype, length| Call {
+            verb,
+            number,
+            dtype,
+            length,
+            on_gpus: false,
+            missing: false,
+            text: String::new(),
+        };
         let sum = call(Verb::AllReduce(Fold::Sum), 3, Some(DType::Float64), 10);
         assert!(sum.goes_with(&sum.clone()));
         for other in [

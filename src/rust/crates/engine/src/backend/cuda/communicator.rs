@@ -10,7 +10,7 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cudarc::nccl::sys::{ncclComm_t, ncclDataType_t, ncclUniqueId};
+use cudarc::nccl::sys::{ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 
 use super::context::core::lock;
 use super::context::device::Cuda;
@@ -20,6 +20,8 @@ use super::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream}
 use super::driver::functions::functions;
 use super::driver::library::{self, Library};
 use crate::memory::buffer::View;
+use crate::memory::Source;
+use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 
@@ -32,6 +34,8 @@ functions! {
         group_start = ncclGroupStart();
         group_end = ncclGroupEnd();
         send = ncclSend(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream);
+        all_reduce = ncclAllReduce(
+            *const c_void, *mut c_void, usize, ncclDataType_t, ncclRedOp_t, ncclComm_t, Stream);
         receive = ncclRecv(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream);
     }
 }
@@ -73,17 +77,29 @@ fn check(status: u32, function: &str) -> Result<()> {
         6 => "a member or the network has failed",
         _ => "unknown status",
     };
-    let error = Error::new(Kind::Member, format!("`{function}` failed: {name} ({status})"))
-        .advise("`NCCL_DEBUG=WARN` in the members' environment tells more; `transport = \"host\"` needs no NCCL.");
     // SAFETY: as the header declares it; the text is NCCL's own, and copied.
-    let detail = unsafe {
+    let last = unsafe {
         let last = library::load(Library::Nccl).and_then(|library| library.symbol::<LastError>("ncclGetLastError"));
         last.ok().map(|last| last(std::ptr::null_mut())).filter(|text| !text.is_null()).map(|text| CStr::from_ptr(text))
     };
-    Err(match detail.map(CStr::to_string_lossy) {
-        Some(text) if !text.is_empty() => error.detail(text.into_owned()),
-        _ => error,
-    })
+    let last = last.map(|text| text.to_string_lossy().trim().to_string()).filter(|text| !text.is_empty());
+    let last = last.map_or_else(String::new, |text| format!(": {text}"));
+    Err(Error::new(Kind::Member, format!("`{function}` failed: {name} ({status}){last}"))
+        .advise("`NCCL_DEBUG=WARN` in the members' environment tells more; `transport = \"host\"` needs no NCCL."))
+}
+
+/// Waits for what an earlier communicator's end has left on a device: values that were lost then belong to a team that is
+/// no more. Gives back memory that the pool keeps, since NCCL takes some.
+///
+/// # Errors
+/// Those of a wait.
+pub fn forget_lost(ordinal: u32) -> Result<()> {
+    let cuda = Cuda::of(ordinal)?;
+    match cuda.wait_all() {
+        Err(error) if error.kind == Kind::Member => Ok(()),
+        done => done,
+    }?;
+    cuda.trim()
 }
 
 /// A new id, which one member makes and all need.
@@ -221,20 +237,43 @@ impl Communicator {
     }
 
     fn queue(&self, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
+        let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
+        self.called(stream, bytes, |handle| self.group(handle, sends, receives, stream))
+    }
+
+    /// Calls NCCL, and lets the thread that watches know what is queued.
+    fn called(&self, stream: Stream, bytes: usize, call: impl FnOnce(Handle) -> Result<()>) -> Result<()> {
         let shared = &*self.shared;
         let cuda = shared.cuda;
         let _entered = cuda.enter()?;
-        let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
-        let _timed = cuda.timed("library", stream, bytes, || "NCCL exchange".into());
+        let _timed = cuda.timed("library", stream, bytes, || "NCCL".into());
         let handle = *lock(&shared.handle);
         if handle.0.is_null() {
             return Err(Error::new(Kind::Member, "the connections of this team were aborted"));
         }
         shared.is_calling.store(true, Ordering::Release);
-        let done = self.group(handle, sends, receives, stream);
+        let done = call(handle);
         let recorded = if cuda.is_capturing() { Ok(()) } else { self.record(shared.event, stream) };
         shared.is_calling.store(false, Ordering::Release);
         done.and(recorded)
+    }
+
+    /// NCCL's own sum, or product, of float32 or float64 elements, beside what the device computes.
+    pub fn reduce_aside(&self, from: &View, to: &View, product: bool) -> Result<()> {
+        let dtype = match from.dtype {
+            DType::Float32 => ncclDataType_t::ncclFloat32,
+            DType::Float64 => ncclDataType_t::ncclFloat64,
+            other => return Err(Error::new(Kind::DType, format!("NCCL does not add {other}"))),
+        };
+        let op = if product { ncclRedOp_t::ncclProd } else { ncclRedOp_t::ncclSum };
+        let (source, target) = (from.address() as *const c_void, to.address() as *mut c_void);
+        let (functions, aside) = (&self.shared.functions, self.shared.aside);
+        self.called(aside, bytes_of(from), |handle| {
+            // SAFETY: as many elements in both, in live buffers that the caller keeps until `end_aside`.
+            let status =
+                unsafe { (functions.all_reduce)(source, target, from.len().min(to.len()), dtype, op, handle.0, aside) };
+            check(status, "ncclAllReduce")
+        })
     }
 
     fn record(&self, event: Event, stream: Stream) -> Result<()> {
@@ -289,10 +328,8 @@ impl Communicator {
             let mut done = Ok(());
             for Moved { member, view } in sends.iter().filter(|moved| !moved.view.is_empty()) {
                 let (address, bytes) = (view.address() as *const c_void, bytes_of(view));
-                done = done.and(check(
-                    (functions.send)(address, bytes, byte, *member as c_int, handle.0, stream),
-                    "ncclSend",
-                ));
+                done = done
+                    .and(check((functions.send)(address, bytes, byte, *member as c_int, handle.0, stream), "ncclSend"));
             }
             for Moved { member, view } in receives.iter().filter(|moved| !moved.view.is_empty()) {
                 let (address, bytes) = (view.address() as *mut c_void, bytes_of(view));
@@ -329,8 +366,7 @@ impl Shared {
     fn is_idle(&self) -> bool {
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
         // SAFETY: a live event; the thread's context is the device's.
-        !self.is_calling.load(Ordering::Acquire)
-            && unsafe { (self.cuda.driver.event_query)(self.event) } != NOT_READY
+        !self.is_calling.load(Ordering::Acquire) && unsafe { (self.cuda.driver.event_query)(self.event) } != NOT_READY
     }
 
     fn watch(&self, others_live: impl Fn() -> bool) {

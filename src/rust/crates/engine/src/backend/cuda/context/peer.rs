@@ -99,10 +99,7 @@ fn reach(target: &Cuda, source: &Cuda) -> Result<bool> {
     };
     let mut can = 0;
     // SAFETY: writes a number.
-    target.check(
-        unsafe { (peers.can_access)(&mut can, handle(target)?, handle(source)?) },
-        "cuDeviceCanAccessPeer",
-    )?;
+    target.check(unsafe { (peers.can_access)(&mut can, handle(target)?, handle(source)?) }, "cuDeviceCanAccessPeer")?;
     if can == 0 || source.pool.handle.is_null() {
         return Ok(false);
     }

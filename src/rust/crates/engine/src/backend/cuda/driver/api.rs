@@ -10,10 +10,11 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 pub use cudarc::driver::sys::{
-    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUjitInputType, CUjit_option,
-    CUipcMemHandle, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig,
-    CUmemAccessDesc, CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult, CUstreamCaptureMode, CUstream_flags,
-    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE,
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUevent_flags, CUfunction_attribute, CUipcMemHandle, CUjitInputType,
+    CUjit_option, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue_union__bindgen_ty_1, CUlaunchConfig,
+    CUmemAccessDesc, CUmemPoolProps, CUmemPool_attribute, CUmemorytype, CUpointer_attribute, CUresult,
+    CUstreamCaptureMode, CUstream_flags, CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE,
+    CU_MEMHOSTREGISTER_PORTABLE,
 };
 pub use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 

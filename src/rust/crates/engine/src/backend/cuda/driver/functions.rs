@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn declarations_are_cudarcs() {
-        let found = [Driver::differences(), Reflection::differences(), Peers::differences(), Nvrtc::differences()].concat();
+        let found =
+            [Driver::differences(), Reflection::differences(), Peers::differences(), Nvrtc::differences()].concat();
         assert_eq!(found, [""; 0]);
     }
 
