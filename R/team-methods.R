@@ -2,8 +2,8 @@
 
 # Functions that need all of the data at once.
 NEED_ALL <- c("as.vector", "as.double", "as.integer", "as.logical", "as.complex", "as.character", "as.matrix",
-  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "sort", "unique", "duplicated", "c", "cbind", "rbind",
-  "median", "quantile", "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
+  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "sort", "unique", "duplicated", "cbind", "rbind",
+  "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
   "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "qr", "determinant",
   "levels<-", "rowsum", "diff", "within", "with", "subset", "transform", "princomp", "weighted.mean", "anyDuplicated")
 
@@ -29,6 +29,14 @@ frames_refused <- function(x, name, call = parent.frame()) {
   kind <- state_of(x)$kind
   if (kind == "frame") refuse_split(name, call, "Of a data frame, `x$column` and `x[, columns]` have methods.")
   if (kind == "object") refuse_split(name, call)
+}
+
+# Base R's summaries write c() for the vector of a fit's values.
+#' @export
+c.gpu_split <- function(...) {
+  parts <- list(...)
+  if (length(parts) != 1L || !state_of(parts[[1L]])$kind == "vector") refuse_split("c")
+  parts[[1L]]
 }
 
 # ---- elementwise -------------------------------------------------------------------------------------
@@ -136,6 +144,12 @@ t.gpu_split <- function(x) {
   state <- state_of(x)
   call <- environment()
   rows <- "Rows are where they were split: select columns, or `gpu_split()` the rows that you need."
+  # the elements of a vector by a condition of the same runs
+  if (state$kind == "vector" && nargs() - (!missing(drop)) == 2L && !missing(i) && is_split(i)) {
+    check_alike(x, i, call)
+    if (type_of(i) != "logical") refuse_split("[", call, "A condition selects elements.")
+    return(measured(x, "part_pick", list(x, i), kind = "vector", call = call))
+  }
   # x[j] of a data frame, x[, j] of that and of a matrix
   list_like <- nargs() - (!missing(drop)) == 2L && state$kind == "frame" && !missing(i)
   columns <- if (list_like) i else if (!missing(j) && missing(i)) j
@@ -155,6 +169,7 @@ t.gpu_split <- function(x) {
 column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
 
 # In a member.
+part_pick <- function(x, i) if (isTRUE(all(i))) x else x[i]
 part_columns <- function(x, at) if (is.data.frame(x)) x[at] else x[, at, drop = FALSE]
 part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 

@@ -152,6 +152,22 @@ recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$m
   new_split(team, recipe, state$layout, kind, margin, across, names)
 }
 
+# A split with runs of its own: how many rows each member has is known when the part is made, and again after a repair.
+# `kind` and `names` are those that the first member tells, unless they are given.
+measured <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
+  state <- state_of(x)
+  recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered), like = state$layout)
+  layout <- new.env(parent = emptyenv())
+  shape <- make_part(state$team, measured_command(recipe, layout), what, call)
+  new_split(state$team, recipe, layout, kind %||% shape$kind, 1, shape$columns, shape$names)
+}
+
+measured_command <- function(recipe, layout) {
+  command <- call_command(recipe)
+  command$layout <- layout
+  command
+}
+
 # An argument as a recipe keeps it: of a split how it was made, without what frees its parts.
 remembered <- function(arg) {
   if (is_split(arg)) structure(list(recipe = state_of(arg)$recipe), class = "team_source") else arg
@@ -197,6 +213,9 @@ make_again <- function(team) {
     call <- NULL
     if (recipe$how == "call") {
       team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
+    } else if (recipe$how == "measured") {
+      layout$counts <- NULL
+      make_part(team, measured_command(recipe, layout), "The rows could not be computed again", call)
     } else if (recipe$how == "source") {
       make_part(team, source_command(team, recipe, layout), "The split could not be made again", call)
     } else {
@@ -212,6 +231,8 @@ make_again <- function(team) {
       for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
     } else {
       layouts[[recipe$id]] <<- layout
+      if (recipe$how == "measured")
+        for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
     }
   }
   for (state in states) collect_layouts(state$recipe, state$layout)
