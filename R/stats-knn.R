@@ -19,6 +19,11 @@
 #'
 #' Neighbours are in the order of their distances as computed in float64. Of equal distances the smaller index comes
 #' first.
+#' @section Splits:
+#' Where `data` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all
+#' members' are the result, for queries that are not split as arrays on the current device. Where `query` is a split,
+#' or by default `data`, the results are splits like it; the queries then go through this session, one member's after
+#' the other's. Where only `query` is a split, all members get `data`.
 #' @section Memory:
 #' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
 #' more; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
@@ -54,6 +59,11 @@
 gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine", "manhattan", "maximum"),
   exclude_self = FALSE) {
   metric <- one_of("metric", metric, c("euclidean", "cosine", "manhattan", "maximum"))
+  if (is_split(data) || is_split(query)) {
+    if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
+    if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.")
+    return(knn_of_split(data, query, k, metric, exclude_self, environment()))
+  }
   if (!is_gpu(data) || !is_rows(data)) abort_argument("data",
     "a numeric matrix or vector on a device, of one element or more; see `as_gpu()`", data)
   if (is.data.frame(query)) query <- as.matrix(collect(query))

@@ -165,7 +165,8 @@ launched <- function(call = parent.frame()) {
     here <- if (names[1L] == "SLURM_PROCID") identical(value("SLURM_JOB_NUM_NODES"), "1") else
       is.na(number(names[4L])) || number(names[4L]) == size
     local <- number(names[3L])
-    return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here))
+    return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here,
+      beside = if (here) size else max(1, number(names[4L]), na.rm = TRUE)))
   }
   stop_verdigris("member", "This process was not started by a launcher.", c(
     "`mpirun -n 2 Rscript script.R`, `srun`, and launchers that set RANK and WORLD_SIZE start one for each member.",

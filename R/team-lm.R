@@ -36,14 +36,14 @@ flat_sums <- function(sums, before = NULL) {
 # the matrix is not finite, Inf where the right side is not.
 launch_triangle <- function(rows) {
   d <- rows$d
-  k <- d$p + 1
+  k <- d$p + !is.null(rows$target)
   parts <- by_blocks(d, function(from, count) {
     x <- design_rows(d, from, count)
     v <- vector_rows(rows$target, from, count)
     if (count == 0) return(base::matrix(0, 0L, k))
     if (!all(is.finite(x))) return(NaN)
-    if (!all(is.finite(v))) return(Inf)
-    triangle_of(cbind(x, v), d)
+    if (!is.null(v) && !all(is.finite(v))) return(Inf)
+    triangle_of(if (is.null(v)) x else cbind(x, v), d)
   })
   for (bad in c(NaN, Inf)) if (any(vapply(parts, identical, NA, bad))) return(rep(bad, k * k))
   r <- do.call(base::rbind, parts)

@@ -2,10 +2,10 @@
 
 # Functions that need all of the data at once.
 NEED_ALL <- c("as.vector", "as.double", "as.integer", "as.logical", "as.complex", "as.character", "as.matrix",
-  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "sort", "unique", "duplicated", "cbind", "rbind",
+  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "unique", "duplicated", "cbind", "rbind",
   "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
-  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "qr", "determinant",
-  "levels<-", "rowsum", "diff", "within", "with", "subset", "transform", "princomp", "weighted.mean", "anyDuplicated")
+  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "determinant",
+  "levels<-", "diff", "within", "with", "subset", "transform", "princomp", "anyDuplicated")
 
 # The error of a function that has no method.
 refuse_split <- function(name, call = parent.frame(), advice = NULL) {

@@ -110,3 +110,66 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
   quantiles_found(found, probs, names, type)
 }
+
+# ---- sorting -------------------------------------------------------------------------------------------
+
+# Places of a member's sorted part that bound the runs of the whole.
+SAMPLES <- 64L
+
+# In a member: values at regular places of its sorted part, NA where it has none.
+stat_samples <- function(sorted) {
+  n <- length(sorted)
+  if (n == 0L) return(rep(NA_real_, SAMPLES))
+  as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))]))
+}
+# Values that divide all into runs of nearly one length: of samples of all members.
+splitters_of <- function(samples, size) {
+  known <- sort(samples[!is.na(samples)])
+  if (!length(known)) return(rep(0, size - 1L))
+  known[pmax(1, round(seq_len(size - 1L) * length(known) / size))]
+}
+# How many elements of a sorted part are not above each.
+stat_not_above <- function(sorted, splitters) vapply(splitters, function(v) as.double(sum(wide(sorted <= v))), 1)
+# The runs between, of which each member gets one.
+runs_of_part <- function(sorted, splitters) {
+  ends <- c(0, stat_not_above(sorted, splitters), length(sorted))
+  lapply(seq_len(length(ends) - 1L), function(k) sorted[ends[k] + seq_len(ends[k + 1L] - ends[k])])
+}
+merged_runs <- function(runs, decreasing) sort(join(runs), decreasing = decreasing)
+
+# In a member of several processes: its run of the whole, in order.
+part_exchanged <- function(x, decreasing) {
+  sorted <- part_sorted(x)
+  member <- running_member()
+  gather <- function(v) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+  splitters <- splitters_of(unlist(lapply(gather(stat_samples(sorted)), collect)), member$size)
+  runs <- runs_of_part(sorted, splitters)
+  if (decreasing) runs <- rev(runs)
+  own <- NULL
+  for (k in seq_along(runs)) {
+    all <- gather(runs[[k]])
+    if (k == member$rank) own <- lapply(all, as_gpu, device = member$device)
+  }
+  merged_runs(own, decreasing)
+}
+# Of one process, where the members' runs are at hand.
+part_merged <- function(runs, decreasing) merged_runs(lapply(runs, as_gpu, device = running_member()$device), decreasing)
+
+#' @export
+sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {
+  call <- environment()
+  ordered_split(x, "sort", call)
+  if (!is_flag(decreasing)) abort_argument("decreasing", "TRUE or FALSE", decreasing)
+  if (!identical(na.last, NA)) abort_argument("na.last", "NA: missing values are left out", na.last)
+  if (state_of(x)$kind != "vector") refuse_split("sort", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (type_of(x) == "logical") refuse_split("sort", call, "`sum(x)` counts what is TRUE.")
+  team <- state_of(x)$team
+  if (team$engine$kind != "local") return(measured(x, "part_exchanged", list(x, decreasing), kind = "vector"))
+  sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
+  splitters <- splitters_of(reduced(sorted, "stat_samples", fold = "gather"), team$engine$size)
+  id <- state_of(sorted)$id
+  runs <- lapply(team$engine$members, function(member) runs_of_part(member$store[[id]], splitters))
+  if (decreasing) runs <- lapply(runs, rev)
+  measured(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"), decreasing),
+    kind = "vector")
+}
