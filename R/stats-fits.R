@@ -17,7 +17,8 @@ model_masks <- function() {
     refuse_effects = refuse_effects, refuse_refit = refuse_refit, rank_with_effects = rank_with_effects,
     is_none = is_none, is_response = is_response, is_split_fit = is_split_fit, is_split_data = is_split_data,
     predict_of_split = predict_of_split, predict_glm_of_split = predict_glm_of_split,
-    rstandard_of_split = rstandard_of_split, cooks_distance_of_split = cooks_distance_of_split, loglik_of_split = loglik_of_split
+    rstandard_of_split = rstandard_of_split, cooks_distance_of_split = cooks_distance_of_split,
+    loglik_of_split = loglik_of_split
   ))
 }
 
@@ -119,7 +120,8 @@ predict.gpu_lm <- predict_of_lm
 body(predict.gpu_lm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) || !missing(newdata) &&
   is_split_data(newdata)) return(predict_of_split(object, if (!missing(newdata)) newdata, se.fit, scale, df,
   match.arg(interval), level, match.arg(type), list(...), environment()))), quote(refuse_effects(object, "predict()",
-  missing(newdata) && !se.fit && is_none(interval) && is_response(type))), quote(if (!is.null(object$fe)) return(stats::fitted(object))),
+  missing(newdata) && !se.fit && is_none(interval) && is_response(type))), quote(
+  if (!is.null(object$fe)) return(stats::fitted(object))),
   body(predict_of_lm))
 refuse_effects <- function(fit, what, unless = FALSE) {
   if (is.null(fit$fe) || unless) return(invisible())
@@ -135,7 +137,8 @@ predict_of_glm <- on_arrays("predict.glm")
 predict.gpu_glm <- predict_of_glm
 body(predict.gpu_glm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) && (se.fit || identical(type[1L],
   "terms")) || !missing(newdata) && is_split_data(newdata)) return(predict_glm_of_split(object, if (!missing(newdata))
-  newdata, match.arg(type), se.fit, dispersion, list(...), environment()))), quote(refuse_effects(object, "predict()", missing(newdata) && !se.fit &&
+  newdata, match.arg(type), se.fit, dispersion, list(...), environment()))), quote(refuse_effects(object,
+  "predict()", missing(newdata) && !se.fit &&
   type[1L] %in% c("link", "response"))), body(predict_of_glm))
 #' @importFrom stats residuals
 #' @export
@@ -143,7 +146,8 @@ residuals.gpu_glm <- on_arrays("residuals.glm")
 #' @importFrom stats logLik
 #' @export
 logLik.gpu_lm <- on_arrays("logLik.lm")
-body(logLik.gpu_lm) <- call("{", quote(if (is_split_fit(object)) return(loglik_of_split(object, REML))), quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_lm))
+body(logLik.gpu_lm) <- call("{", quote(if (is_split_fit(object)) return(loglik_of_split(object, REML))),
+  quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_lm))
 #' @export
 logLik.gpu_glm <- on_arrays("logLik.glm")
 body(logLik.gpu_glm) <- call("{", quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_glm))

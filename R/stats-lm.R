@@ -43,12 +43,13 @@
 #' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: the
 #' members of the team compute the model's columns of their own rows, and cross products are added over them. What has
 #' an element for each observation is a split; the rest is as without. Where the cross products are not well conditioned
-#' the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the triangle of these.
+#' the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the triangle of
+#' these.
 #'
 #' The formula's functions must give each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
-#' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()` take
-#' their levels, coefficients and knots from all rows; factors have the levels that any member has. Other functions, also
-#' the user's, are refused: compute their columns before. Ordinary variables of as many rows are split; constants have
+#' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()`
+#' take their levels, coefficients and knots from all rows; factors have the levels that any member has. Other
+#' functions, also the user's, are refused: compute their columns before. Ordinary variables of as many rows are split; constants have
 #' one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the generics below `summary()`,
 #' `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models,
 #' `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`,

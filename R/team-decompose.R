@@ -38,10 +38,10 @@ orthogonal_columns <- function(x, by, call) {
 #' and the triangles, stacked in the order of ranks, are decomposed here (TSQR): what goes over the network does not
 #' grow with the number of rows.
 #'
-#' The triangle's rows may have other signs than those of [base::qr()]; which columns are moved to the end, and the rank,
-#' are decided by LINPACK's rule on the stacked triangles, whose columns have the norms of the whole's. Left singular
-#' vectors and `qr.Q()` are x times the inverse of what is right of them, made orthogonal by a second and a third
-#' decomposition; signs of singular vectors are those of the triangle's.
+#' The triangle's rows may have other signs than those of [base::qr()]; which columns are moved to the end, and the
+#' rank, are decided by LINPACK's rule on the stacked triangles, whose columns have the norms of the whole's. Left
+#' singular vectors are the matrix times the right ones over the singular values, and `qr.Q()` is the matrix times the
+#' inverse of the triangle; a second and a third decomposition make their columns orthogonal to rounding errors.
 #' @param x A split of a real matrix by rows, of finite numbers.
 #' @param tol As in [base::qr()].
 #' @param ... Not used.
@@ -139,9 +139,10 @@ split_covariance <- function(x, y, use, method, scale, call) {
   if (!scale) return(out)
   spread <- sqrt(diag(out))
   if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
+  known <- !is.na(spread)
   spread[spread %in% 0] <- NA
   out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
-  diag(out)[!is.na(spread)] <- 1
+  diag(out)[known] <- 1
   out
 }
 
@@ -218,7 +219,7 @@ part_rowsum <- function(x, group, na.rm) {
 split_apply <- function(x, margin, f, more, simplify, call) {
   state <- state_of(x)
   if (state$kind != "matrix" || !is_count(margin, 1) || margin != state$margin || !isTRUE(simplify))
-    refuse_split("apply", call, "Over the rows of a matrix split by rows, or the columns of one split by columns, it has one.")
+    refuse_split("apply", call, "Over the margin that is split, such as the rows, it has one.")
   recorded(x, "part_apply", list(x, margin, f, more), kind = "vector", margin = 1, across = NULL, names = NULL)
 }
 part_apply <- function(x, margin, f, more) {

@@ -5,10 +5,10 @@
 # deviations of scale(). So expressions are read before they are sent, and others are refused.
 
 # Functions of R that give each row from that row of their arguments.
-ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", "xor", "abs",
-  "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan", "atan2",
-  "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma", "digamma", "trigamma",
-  "beta", "lbeta", "choose", "factorial", "floor", "ceiling", "trunc", "round", "signif", "ifelse", "pmin", "pmax",
+ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", "xor",
+  "abs", "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan", "atan2",
+  "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma", "digamma",
+  "trigamma", "beta", "lbeta", "choose", "factorial", "floor", "ceiling", "trunc", "round", "signif", "ifelse", "pmin", "pmax",
   "is.na", "is.nan", "is.finite", "is.infinite", "I", "offset", "identity", "as.logical", "as.numeric", "as.double",
   "as.integer", "as.character", "Re", "Im", "Mod", "Arg", "cbind", "nchar", "substr", "substring", "toupper", "tolower",
   "trimws", "startsWith", "endsWith", "grepl", "plogis", "qlogis", "dnorm", "pnorm", "qnorm")
@@ -54,8 +54,8 @@ split_context <- function(like, data, env, here) {
   context
 }
 
-# An expression as members evaluate it, `expr`, and as a fit's terms keep it for predictions, `kept`. `rows` says whether
-# it has a value for each row, and `value` what a constant is.
+# An expression as members evaluate it, `expr`, and as a fit's terms keep it for predictions, `kept`. `rows` says
+# whether it has a value for each row, and `value` what a constant is.
 read_expression <- function(e, context) {
   if (is.symbol(e) && as.character(e) %in% context$columns) return(list(expr = e, kept = e, rows = TRUE))
   if (!is.call(e) || !has_rows(e, context)) {
@@ -267,7 +267,8 @@ SPECIAL_TERMS <- list(
     degree <- read$call$degree %||% 1
     if (!is_count(degree, 1)) stop_as_base(gettext("'degree' must be at least 1", domain = "R-stats"), context$here)
     if (!isTRUE(read$call$raw) && is.null(read$call$coefs))
-      read$call$coefs <- read$kept$coefs <- polynomial_of(split_of_expression(read$call[[2L]], context), degree, context)
+      read$call$coefs <- read$kept$coefs <- polynomial_of(split_of_expression(read$call[[2L]], context), degree,
+        context)
     list(expr = read$call, kept = read$kept, rows = TRUE)
   },
   ns = function(e, context) spline_term("ns", e, context),
@@ -277,8 +278,8 @@ SPECIAL_TERMS <- list(
 # The coefficients of base R's poly(): those of the recurrence, from sums over all rows.
 polynomial_of <- function(x, degree, context) {
   moments <- merged_moments(x, FALSE, context$here)
-  if (!is.finite(moments$products)) stop_as_base(gettext("missing values are not allowed in 'poly'", domain = "R-stats"),
-    context$here)
+  if (!is.finite(moments$products))
+    stop_as_base(gettext("missing values are not allowed in 'poly'", domain = "R-stats"), context$here)
   alpha <- numeric()
   norm2 <- 1
   for (k in 0:degree) {
@@ -301,7 +302,7 @@ spline_term <- function(name, e, context) {
   if (is.null(given$Boundary.knots)) given$Boundary.knots <- range(x, na.rm = TRUE) else if (is.null(given$knots) &&
     !is.null(given$df)) refuse_rows_of(name, context, "needs `knots` beside `Boundary.knots`")
   if (is.null(given$knots) && !is.null(given$df)) {
-    inner <- given$df - if (name == "ns") 1 + isTRUE(given$intercept) else (given$degree %||% 3) + isTRUE(given$intercept)
+    inner <- given$df - isTRUE(given$intercept) - if (name == "ns") 1 else given$degree %||% 3
     if (inner < 0) refuse_rows_of(name, context, "needs a larger `df`")
     if (inner > 0) given$knots <- stats::quantile(x, seq.int(0, 1, length.out = inner + 2L)[-c(1L, inner + 2L)],
       na.rm = TRUE)
@@ -334,7 +335,8 @@ factor_term <- function(e, context) {
   list(expr = read$call, kept = kept, rows = TRUE)
 }
 part_uniques <- function(x) {
-  if (is.factor(x)) return(list(values = as.character(unique(x[!is.na(x)])), levels = levels(x), ordered = is.ordered(x)))
+  if (is.factor(x)) return(list(values = as.character(unique(x[!is.na(x)])), levels = levels(x),
+    ordered = is.ordered(x)))
   values <- if (is_gpu(x)) collect(unique(x)) else unique(x)
   list(values = as.vector(values[!is.na(values)]))
 }
@@ -406,8 +408,8 @@ unpacked <- function(gathered, size) {
 
 # ---- frames --------------------------------------------------------------------------------------------
 
-# A model frame over the members: a split of frames, `frame`, and `terms`, as base R's model.frame() has them. `more` are
-# the expressions of weights, offset and subset.
+# A model frame over the members: a split of frames, `frame`, and `terms`, as base R's model.frame() has them. `more`
+# are the expressions of weights, offset and subset.
 split_frame <- function(like, formula, data, env, more, action, contrasts, here) {
   formula <- stats::as.formula(formula)
   context <- split_context(like, data, environment(formula) %||% env, here)
@@ -417,10 +419,15 @@ split_frame <- function(like, formula, data, env, more, action, contrasts, here)
   action <- split_action(action, here)
   variables <- lapply(as.list(attr(terms, "variables"))[-1L], read_expression, context)
   more <- lapply(Filter(Negate(is.null), more), read_expression, context)
-  for (k in which(!vapply(more, `[[`, NA, "rows"))) if (is.null(more[[k]]$value)) more[k] <- list(NULL)
-  more <- Filter(Negate(is.null), more)
-  if (!any(vapply(variables, `[[`, NA, "rows"))) stop_verdigris("argument", "The formula must name variables.",
-    call = here)
+  # NULL is none, and TRUE selects all
+  more <- Filter(function(one) one$rows || !is.null(one$value), more)
+  if (isTRUE(more$subset$value)) more$subset <- NULL
+  named <- c(stats::setNames(variables, vapply(as.list(attr(terms, "variables"))[-1L], deparse1, "")),
+    stats::setNames(more, sprintf("(%s)", names(more))))
+  for (name in names(named)) if (!named[[name]]$rows) {
+    if (name == "(subset)") abort_argument("subset", "a condition on the columns", named[[name]]$value, here)
+    stop_as_base(gettextf("variable lengths differ (found for '%s')", name, domain = "R-stats"), here)
+  }
   with_exprs <- function(which) as.call(c(list(quote(list)), unname(lapply(variables, `[[`, which))))
   local <- terms
   attr(local, "predvars") <- with_exprs("expr")
@@ -451,6 +458,8 @@ part_frame <- function(spec, data = NULL, ...) {
   env$.data <- c(if (!is.null(data)) as.list(data), list(...))
   terms <- spec$terms
   environment(terms) <- env
+  if (!is.null(spec$more$subset) && !is.logical(eval(spec$more$subset, env$.data, env))) stop_verdigris("argument",
+    "`subset` must be a condition for splits, not numbers of rows.", call = NULL)
   call <- as.call(c(list(as.name("gpu_lm"), data = quote(.data)), spec$more, list(na.action = spec$action)))
   frame_of(call, terms, c("formula", "data", "subset", "weights", "na.action", "offset", "etastart", "mustart"), env,
     drop = FALSE)

@@ -1,13 +1,14 @@
 # gpu_knn() with splits. Of split reference data each member has its own k nearest, which are merged; of split queries
 # each member searches its own.
 
-# In a member: the k nearest of its rows to each query: numbers in the whole, then distances; Inf where it has fewer.
+# In a member: the k nearest of its rows to each query: numbers in the whole, then distances (squares for Euclid's), by
+# which all members' are ordered as one would; Inf where it has fewer.
 stat_neighbours <- function(data, query, k, metric, before) {
   m <- nrow(query)
   index <- distance <- base::matrix(Inf, m, k)
   own <- min(k, NROW(data))
   if (own > 0L) {
-    found <- gpu_knn(as_gpu(data), query, own, metric)
+    found <- knn_of_arrays(as_gpu(data), query, own, metric, FALSE, raw = TRUE)
     index[, seq_len(own)] <- collect(found$index) + before
     distance[, seq_len(own)] <- collect(found$distance)
   }
@@ -43,7 +44,7 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
     return(lapply(c(index = "index", distance = "distance"), function(name) recorded(found, "part_element",
       list(found, name), kind = "matrix", across = k, names = NULL)))
   }
-  if (!is_split(asked)) return(lapply(nearest_of_all(data, plain_rows(asked), k, metric, 0, FALSE, call), as_gpu))
+  if (!is_split(asked)) return(lapply(nearest_of_all(data, ordinary_rows(asked), k, metric, 0, FALSE, call), as_gpu))
   # a member's queries after the other's
   counts <- state_of(asked)$layout$counts
   first <- cumsum(counts) - counts
@@ -56,7 +57,7 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
   })
 }
 
-plain_rows <- function(x) {
+ordinary_rows <- function(x) {
   x <- if (is.data.frame(x)) as.matrix(collect(x)) else if (is_gpu(x)) collect(x) else x
   if (is.null(dim(x))) base::matrix(x) else unname(x)
 }
@@ -66,7 +67,7 @@ rows_of_member <- function(x, rank, call) {
   state <- state_of(x)
   if (state$team$engine$kind == "env") refuse_split("gpu_knn", call, "In a launcher's team give an ordinary `query`.")
   part <- part_reference(x, state$team, call)
-  plain_rows(together(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
+  ordinary_rows(together(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
     "The queries could not be read", call)[[rank]])
 }
 
@@ -102,5 +103,5 @@ nearest_of_all <- function(data, query, k, metric, self, exclude_self, call) {
     index[rows, ] <- base::matrix(as.integer(at[kept]), m, byrow = TRUE)
     distance[rows, ] <- base::matrix(away[kept], m, byrow = TRUE)
   }
-  list(index = index, distance = distance)
+  list(index = index, distance = switch(metric, euclidean = sqrt(distance), cosine = distance / 2, distance))
 }

@@ -55,7 +55,8 @@ launch_triangle <- function(rows) {
 triangle_of <- function(x, d) {
   x <- strip_names(x)
   if (nrow(x) <= ncol(x)) return(collect(x))
-  if (d$device != "cpu" && !is_moderate(d)) return(collect(unpivoted_qr(x, ncol(x))$r)[seq_len(ncol(x)), , drop = FALSE])
+  if (d$device != "cpu" && !is_moderate(d))
+    return(collect(unpivoted_qr(x, ncol(x))$r)[seq_len(ncol(x)), , drop = FALSE])
   host_triangle(host_copy(x, told = TRUE))
 }
 # A tolerance of 0 leaves the columns in their places.
@@ -87,7 +88,8 @@ part_leverages <- function(d, columns, to_q, w) {
 
 # As least_squares(): of rows over the members, `rows`, and of a gpu_split_design `h`. `sums` gives the cross products'
 # sums, flat, where they are known already.
-split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(rows, "launch_products", list(), here)) {
+split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(rows, "launch_products", list(),
+  here)) {
   d <- list(n = h$n, p = h$p, names = h$names, device = "cpu")
   out <- if (is_tall(h)) cholesky_qr(d, NULL, tol, products_of(h, sums()), function(inverse) {
     flat <- split_sum(rows, "launch_second", list(inverse), here)
@@ -248,7 +250,8 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
   intervals <- !identical(interval, "none")
   if (is.null(newdata)) {
     if (!se.fit && !intervals) return(fit$fitted.values)
-    if (interval[1L] == "prediction") warning("predictions on current data refer to _future_ responses\n", call. = FALSE)
+    if (interval[1L] == "prediction")
+      warning("predictions on current data refer to _future_ responses\n", call. = FALSE)
     to_q <- leading_inverse(fit)
     value <- fit$fitted.values
     hat <- recorded(fit$design$part, "part_leverages", list(fit$design$part, fit$design$columns, to_q, NULL),
@@ -276,7 +279,8 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
   if (!is.null(scale)) args <- c(args, list(scale = scale, df = df))
   light <- light_fit_for(fit, newdata, here)
   one <- function(part, kind = "vector") recorded(newdata, "part_predict", c(list(light$fit, newdata, args, part),
-    light$sources), kind = kind, margin = 1, across = if (kind == "matrix") 3L, names = if (kind == "matrix") c("fit", "lwr", "upr"))
+    light$sources), kind = kind, margin = 1, across = if (kind == "matrix") 3L,
+    names = if (kind == "matrix") c("fit", "lwr", "upr"))
   kind <- if (intervals) "matrix" else "vector"
   if (!se.fit) return(one(NULL, kind))
   list(fit = one("fit", kind), se.fit = one("se.fit"), df = df, residual.scale = scale)

@@ -422,6 +422,16 @@ split_product <- function(x, y, call) {
   recorded(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
 }
 
+# From `tcrossprod()`: adds over columns that are split, or multiplies rows by an ordinary matrix.
+split_tcrossprod <- function(x, y, call) {
+  columns <- function(z) is_split(z) && state_of(z)$kind == "matrix" && state_of(z)$margin == 2
+  if (columns(x) && (is.null(y) || columns(y))) return(split_crossprod(t(x), if (!is.null(y)) t(y), call))
+  if (is_split(x) && is_number(y) && length(dim(y)) == 2L) return(split_product(x, t(if (is_gpu(y)) collect(y) else y),
+    call))
+  refuse_split("tcrossprod", call, c("Its result has a row and a column for each row of a split.",
+    "`crossprod(x)` adds over the rows; `x %*% y` and `tcrossprod(x, y)` multiply them by an ordinary matrix."))
+}
+
 # From R 4.3 on a method of the group; see ops-linear.R for earlier ones.
 #' @method %*% gpu_split
 #' @export

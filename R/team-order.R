@@ -153,7 +153,8 @@ part_exchanged <- function(x, decreasing) {
   merged_runs(own, decreasing)
 }
 # Of one process, where the members' runs are at hand.
-part_merged <- function(runs, decreasing) merged_runs(lapply(runs, as_gpu, device = running_member()$device), decreasing)
+part_merged <- function(runs, decreasing) merged_runs(lapply(runs, as_gpu, device = running_member()$device),
+  decreasing)
 
 #' @export
 sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {

@@ -156,7 +156,8 @@ recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$m
 # `kind` and `names` are those that the first member tells, unless they are given.
 measured <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
   state <- state_of(x)
-  recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered), like = state$layout)
+  recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered),
+    like = state$layout)
   layout <- new.env(parent = emptyenv())
   shape <- make_part(state$team, measured_command(recipe, layout), what, call)
   new_split(state$team, recipe, layout, kind %||% shape$kind, 1, shape$columns, shape$names)

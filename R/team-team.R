@@ -206,7 +206,8 @@ bandwidth_of <- function(team) {
     if (length(devices) == 1L) return(0)
     x <- gpu_ones(bytes, device = devices[1L])
     gpu_compute(x)
-    return(8 * bytes / min(vapply(1:4, function(k) seconds_of(gpu_compute(as_gpu(x, device = devices[2L])), devices), 1)))
+    return(8 * bytes / min(vapply(1:4, function(k) seconds_of(gpu_compute(as_gpu(x, device = devices[2L])), devices),
+      1)))
   }
   seconds <- together(team, function(rank) list(f = "reduction_seconds", args = list(bytes / 8)),
     "The bandwidth could not be measured", parent.frame())
