@@ -75,6 +75,13 @@ part_times <- function(d, columns, b, offset = NULL) {
   if (is.null(offset)) out else out + offset
 }
 
+# Cross products of the rows, each times its score.
+launch_scores <- function(d, columns, score) {
+  if (!is.null(columns)) d <- design_columns(d, columns)
+  d$scale <- score
+  flat_sums(summed_arrays(d, function(from, count) with_rows(d, from, count, function(x) list(crossprod(x)))))
+}
+
 part_leverages <- function(d, columns, to_q, w) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   if (!is.null(w)) d$scale <- sqrt(w)

@@ -26,11 +26,18 @@ team_runs <- function(n, size) {
 #'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
-#'   `var()`, `sd()`, `colSums()`, `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), and
-#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows.
-#' - Models, see [split-models]: `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()].
+#'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `colSums()`,
+#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `table()` of a vector, `rowsum()`, and
+#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
+#'   (`tcrossprod()` of matrices split by columns).
+#' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements, and `x[i]`
+#'   of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
+#' - Models: [gpu_lm()] and [gpu_glm()], [gpu_knn()], `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()]
+#'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
+#'
+#' Medians and quantiles are exact: members sort their parts, and tell values at some places until one is left.
 #'
 #' Sums are added on each member first, then over the members in the order of their ranks: the last bits depend on
 #' the number of members.

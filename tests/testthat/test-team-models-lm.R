@@ -234,8 +234,14 @@ test_that("what else base R computes of fits works, and the rest names collect()
     logit <- gpu_glm(b ~ x + g, binomial, s)
     expect_equal(coef(summary(collect(logit))), coef(summary(glm(b ~ x + g, binomial, d))), tolerance = 1e-6)
     expect_output(print(summary(logit)), "Null deviance")
+    for (type in c("const", "HC0", "HC1", "HC2", "HC3")) {
+      expect_equal(gpu_vcov(fit, type), gpu_vcov(gpu_lm(y ~ x + g, d, device = test_device), type), tolerance = 1e-9)
+      expect_equal(gpu_vcov(logit, type), gpu_vcov(gpu_glm(b ~ x + g, binomial, d, device = test_device), type),
+        tolerance = 1e-7)
+    }
+    expect_error(gpu_vcov(fit, cluster = d$k), class = "verdigris_error_argument")
     for (call in alist(drop1(fit), plot(fit), influence(fit), confint(logit), predict(fit, type = "terms"),
-      gpu_vcov(fit, "HC3"), simulate(fit)))
+      simulate(fit), influence(logit)))
       expect_error(eval(call), "collect|no method", class = "verdigris_error_split", info = deparse1(call))
   }
 })
