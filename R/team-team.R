@@ -78,6 +78,7 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
   team$transport <- "host"
   team$splits <- new.env(parent = emptyenv())
   team$queue <- list()
+  team$freed <- new.env(parent = emptyenv())
   team$made <- 0
   team$repairs <- 0
   call <- environment()
@@ -263,6 +264,9 @@ together <- function(team, task, what, call) {
     "`gpu_repair(team)` goes on with the members that live.", call = call)
   queue <- team$queue
   team$queue <- list()
+  freed <- names(team$freed)
+  rm(list = freed, envir = team$freed)
+  if (length(freed)) queue <- c(queue, list(list(do = "free", ids = freed)))
   requests <- function(rank) list(task = "run", args = list(team$id, lapply(queue, for_rank, rank), task(rank)))
   if (team$engine$kind %in% c("local", "env")) requests <- function(rank) list(args = list(commands = lapply(queue,
     for_rank, rank), task = task(rank)))
@@ -325,10 +329,9 @@ arrived <- function(value, team) {
     class = "gpu_ref")
 }
 
-# Has members free a part with the next thing that they are asked for.
-release <- function(team, id) {
-  team$queue[[length(team$queue) + 1L]] <- list(do = "free", ids = id)
-}
+# Has members free a part with the next thing that they are asked for, after what was recorded. Finalizers call it, also
+# in the middle of an assignment to the queue, which is therefore not theirs.
+release <- function(team, id) assign(id, TRUE, envir = team$freed)
 
 #' @export
 print.gpu_ref <- function(x, ...) {
