@@ -98,13 +98,15 @@ NULL
 
 #' @rdname apply
 #' @export
-apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify), class = ON_DEVICE)
+apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify),
+  class = c(ON_DEVICE, "gpu_split"))
 
 # Whether base R's apply() gives dimnames without names.
 KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), list(NULL, "a", NULL)), c(3, 1),
   base::sum))$dimnames)
 
 apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
+  if (is_split(X)) return(split_apply(X, MARGIN, FUN, list(...), simplify, parent.frame()))
   if (is_sparse(X)) return(apply_sparse(X, MARGIN, FUN, ..., simplify = simplify))
   d <- dim(X)
   more <- list(...)

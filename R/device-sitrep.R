@@ -68,7 +68,7 @@ gpu_sitrep <- function() {
 # The package's options: another of these names is a slip.
 OPTIONS <- paste0("verdigris.", c(
   "cache_dir", "cache_size", "cuda_path", "debug", "device", "dtype", "host_access", "matmul_precision", "memory_limit",
-    "pinned_limit", "preload", "tier", "transfer_threads"
+    "pinned_limit", "preload", "threads", "tier", "transfer_threads"
 ))
 
 # Libraries that are looked for and that nothing in the package calls yet; cuSOLVER loads cuSPARSE.

@@ -3,6 +3,10 @@
 # ---- QR ------------------------------------------------------------------------------------------------------
 
 setOldClass(c("gpu_qr", "qr"))
+setOldClass(c("gpu_split_qr", "qr"))
+
+# Of arrays and of splits.
+QR_CLASSES <- c("gpu_qr", "gpu_split_qr")
 
 #' QR decompositions
 #'
@@ -151,9 +155,13 @@ triangle_of_qr <- function(qr, complete) {
 #' @rdname qr
 #' @usage NULL
 #' @export qr.Q
-qr.Q <- interposed("qr.Q", "qr", orthogonal(qr, complete, if (missing(Dvec)) NULL else Dvec), class = "gpu_qr")
+qr.Q <- interposed("qr.Q", "qr", orthogonal(qr, complete, if (missing(Dvec)) NULL else Dvec), class = QR_CLASSES)
 
 orthogonal <- function(qr, complete, Dvec) {
+  if (inherits(qr, "gpu_split_qr")) {
+    if (!isFALSE(complete) || !is.null(Dvec)) refuse_split("qr.Q", advice = "Without `complete` and `Dvec` it has one.")
+    return(orthogonal_of_split(qr, parent.frame()))
+  }
   d <- as.double(dim(qr$qr))
   if (!on_device(qr) || !(isTRUE(complete) || isFALSE(complete)))
     return(do.call(qr_by_base, c(list(base::qr.Q, qr, complete), if (!is.null(Dvec)) list(Dvec))))
@@ -170,9 +178,10 @@ orthogonal <- function(qr, complete, Dvec) {
 #' @rdname qr
 #' @usage NULL
 #' @export qr.coef
-qr.coef <- interposed("qr.coef", "qr", coefficients_of_qr(qr, y), class = "gpu_qr")
+qr.coef <- interposed("qr.coef", "qr", coefficients_of_qr(qr, y), class = QR_CLASSES)
 
 coefficients_of_qr <- function(qr, y) {
+  if (inherits(qr, "gpu_split_qr")) return(coefficients_of_split(qr, y, parent.frame())$coefficients)
   d <- as.double(dim(qr$qr))
   k <- as.double(qr$rank)
   if (!takes_reflection(qr, y) || k < 1 || NCOL(y) == 0L) return(qr_by_base(base::qr.coef, qr, y))
@@ -206,14 +215,19 @@ coefficients_of_qr <- function(qr, y) {
 #' @rdname qr
 #' @usage NULL
 #' @export qr.fitted
-qr.fitted <- interposed("qr.fitted", "qr", projection(qr, y, k, TRUE, base::qr.fitted), class = "gpu_qr")
+qr.fitted <- interposed("qr.fitted", "qr", projection(qr, y, k, TRUE, base::qr.fitted), class = QR_CLASSES)
 #' @rdname qr
 #' @usage NULL
 #' @export qr.resid
-qr.resid <- interposed("qr.resid", "qr", projection(qr, y, qr$rank, FALSE, base::qr.resid), class = "gpu_qr")
+qr.resid <- interposed("qr.resid", "qr", projection(qr, y, qr$rank, FALSE, base::qr.resid), class = QR_CLASSES)
 
 # y's part in the space of the first k columns, or what is left of it.
 projection <- function(qr, y, k, fitted, f) {
+  if (inherits(qr, "gpu_split_qr")) {
+    if (!identical(as.double(k), as.double(qr$rank))) refuse_split("qr.fitted", advice = "Of all columns it has one.")
+    found <- coefficients_of_split(qr, y, parent.frame())
+    return(if (fitted) found$fitted() else found$y - found$fitted())
+  }
   usable <- takes_reflection(qr, y) && is.numeric(k) && length(k) == 1L && isTRUE(k >= 1 & k <= qr$rank) && NCOL(y) > 0L
   if (!usable) return(if (fitted) qr_by_base(f, qr, y, k) else qr_by_base(f, qr, y))
   k <- trunc(as.double(k))
@@ -245,9 +259,15 @@ matrix_of_qr <- function(qr, complete, ncol) {
 #' @usage NULL
 #' @export qr.solve
 qr.solve <- interposed("qr.solve", c("a", "b"), solve_by_qr(a, if (missing(b)) NULL else b, tol, base::qr.solve),
-  class = c("gpu_array", "gpu_qr"))
+  class = c("gpu_array", "gpu_qr", "gpu_split", "gpu_split_qr"))
 
 solve_by_qr <- function(a, b, tol, f) {
+  if (is_split(a) || inherits(a, "gpu_split_qr") || is_split(b)) {
+    if (is.null(b)) refuse_split("qr.solve")
+    a <- if (inherits(a, "gpu_split_qr")) a else if (is_split(a)) qr.gpu_split(a, tol) else refuse_split("qr.solve")
+    if (a$rank < ncol(a$x)) stop_as_base("singular matrix 'a' in solve")
+    return(coefficients_of_split(a, b, parent.frame())$coefficients)
+  }
   # of a matrix or decomposition of another package
   if (isS4(a) && !is_gpu(a)) return(call_base(f, list(a, host_copy(b), tol = tol)))
   # not by the generic: where a package calls qr(), R CMD check takes functions called qr.Q() and so on for its methods
@@ -302,9 +322,11 @@ NULL
 
 #' @rdname decompositions
 #' @export
-svd <- interposed("svd", "x", svd_of_array(x, nu, nv, missing(nu), missing(nv), !missing(LINPACK)))
+svd <- interposed("svd", "x", svd_of_array(x, nu, nv, missing(nu), missing(nv), !missing(LINPACK)),
+  class = c("gpu_array", "gpu_split"))
 
 svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
+  if (is_split(x)) return(svd_of_split(x, if (!all_u) nu, if (!all_v) nv, parent.frame()))
   d <- as.double(dim(x))
   count <- function(n) is.numeric(n) && length(n) == 1L && isTRUE(n >= 0)
   usable <- gpu_device(x) != "cpu" && length(d) == 2L && all(d > 0) && !linpack && isTRUE(all(is.finite(x)))

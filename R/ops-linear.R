@@ -9,6 +9,7 @@ cross_product <- function(x, y = NULL) {
 }
 tcross_product <- function(x, y = NULL) {
   if (is_sparse(x) || is_sparse(y)) return(sparse_tcrossprod(x, y))
+  if (is_split(x) || is_split(y)) return(split_tcrossprod(x, y, parent.frame()))
   product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
 }
 
@@ -123,6 +124,7 @@ NULL
 #'   S3method(crossprod, gpu_array)
 #'   S3method(crossprod, gpu_split)
 #'   S3method(tcrossprod, gpu_array)
+#'   S3method(tcrossprod, gpu_split)
 #' } else {
 #'   export(crossprod)
 #'   export(tcrossprod)
@@ -132,9 +134,10 @@ if (getRversion() >= "4.4.0") {
   crossprod.gpu_array <- function(x, y = NULL, ...) cross_product(x, y)
   crossprod.gpu_split <- crossprod.gpu_array
   tcrossprod.gpu_array <- function(x, y = NULL, ...) tcross_product(x, y)
+  tcrossprod.gpu_split <- tcrossprod.gpu_array
 } else {
   crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
-  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y), class = ON_DEVICE)
+  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
 }
 
 # R before 4.3 looks for S4 methods alone, and only beside an S4 object.

@@ -490,20 +490,27 @@ tabulate_array <- function(bin, given = NULL) {
 
 #' @rdname matching
 #' @export
-table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor")) &&
+table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor", "gpu_split")) &&
   .ours$is_counted(list(...))), table_arrays(list(...),
   as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
   c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))), arguments = "...",
-  is = is_gpu)
+  is = function(x) is_gpu(x) || is_split(x))
 
 # Whether an array is among some arguments, or a factor that cut() has made of one and nobody has read.
 is_counted <- function(parts) {
-  for (x in parts) if (is.object(x) && (inherits(x, "gpu_array") || is_unread_factor(x))) return(TRUE)
+  for (x in parts) if (is.object(x) && (inherits(x, c("gpu_array", "gpu_split")) || is_unread_factor(x))) return(TRUE)
   FALSE
 }
 is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
 
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
+  if (any(vapply(parts, is_split, NA))) {
+    if (length(parts) > 1L || length(options)) refuse_split("table", parent.frame(),
+      "Of one split, without `exclude` and `useNA`, it has one.")
+    name <- if (length(dnn)) dnn[[1L]] else names(parts) %||% if (is.symbol(expressions[[1L]]) && deparse.level > 0)
+      as.character(expressions[[1L]]) else ""
+    return(table_of_split(parts[[1L]], name, parent.frame()))
+  }
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
   if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))

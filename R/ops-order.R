@@ -283,17 +283,25 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
     return(stats::quantile(as.vector(host_copy(x)), probs, na.rm = na.rm, names = names, type = type))
   }
   # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
-  reached <- function(n) {
-    around <- 1 + (n - 1) * probs
-    sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
-      floor(around) + 2, 1, n), 1), n)))
-  }
-  found <- at_ranks(x, reached)
+  found <- at_ranks(x, function(n) quantile_ranks(n, probs))
+  if (!na.rm && found$known < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
+  if (found$known == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
+  quantiles_found(found, probs, names, type)
+}
+
+# The order statistics of n elements that the formulas of all types read.
+quantile_ranks <- function(n, probs) {
+  around <- 1 + (n - 1) * probs
+  sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
+    floor(around) + 2, 1, n), 1), n)))
+}
+
+# Quantiles of these order statistics, as `at_ranks()` has found them.
+quantiles_found <- function(found, probs, names, type) {
   n <- found$known
-  if (!na.rm && n < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  if (n == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
-  reach <- reached(n)
   known <- found$values
+  if (n == 0) return(stats::quantile(known[0L], probs, names = names, type = type))
+  reach <- quantile_ranks(n, probs)
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
   # R before 4.6 keeps integers in some types

@@ -7,8 +7,9 @@
 
 # ---- model frames ----------------------------------------------------------------------------------------------
 
-# Base R's model frame of these arguments of a call, evaluated in `frame`; arrays in it stay arrays.
-frame_of <- function(call, formula, parts, frame) {
+# Base R's model frame of these arguments of a call, evaluated in `frame`; arrays in it stay arrays. Levels without rows
+# are dropped, unless these are the rows of one member of a team.
+frame_of <- function(call, formula, parts, frame, drop = TRUE) {
   mf <- call[c(1L, match(parts, names(call), 0L))]
   mf[[1L]] <- quote(stats::model.frame)
   mf$formula <- formula
@@ -24,7 +25,8 @@ frame_of <- function(call, formula, parts, frame) {
     out <- frame_rows(out, at, FALSE)
     attr(out, "row.names") <- rows[collect(at)]
   }
-  drop_levels(without_missing(out, action$name))
+  out <- without_missing(out, action$name)
+  if (drop) drop_levels(out) else out
 }
 
 # The positions of a subset that is a condition on arrays, which base R would read.

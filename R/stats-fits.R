@@ -4,16 +4,21 @@
 # What base R's methods of stats call in place of its functions, beside ARITHMETIC_MASKS; zzz.R fills the enclosure.
 model_masks <- function() {
   named <- c(ARITHMETIC_MASKS, "outer", "apply", "storage.mode<-")
+  named <- setdiff(named, c("ifelse", "pmax", "pmin"))
   c(mget(Filter(function(name) exists(name, envir = topenv(), inherits = FALSE), named), envir = topenv()), list(
     lm.fit = lm_fit_on_device, lm.wfit = lm_wfit_on_device, glm.fit = glm_fit_on_device,
     lm.influence = influence_on_device, summary.lm = summary_of_lm, summary.glm = summary.gpu_glm,
     model.matrix = model_matrix_on_device, predict.lm = predict.gpu_lm,
+    ifelse = split_aware("ifelse"), pmax = split_aware("pmax"), pmin = split_aware("pmin"),
     na.omit = function(object, ...) if (!is_gpu(object)) stats::na.omit(object, ...) else if (anyNA(object))
       object[!is.na(object)] else object,
     qr.lm = triangle_of_fit, qr.Q = orthogonal_of_fit,
     chol2inv = function(x, size = NCOL(x), ...) base::chol2inv(if (inherits(x, "gpu_triangle")) x$r else x, size, ...),
     refuse_effects = refuse_effects, refuse_refit = refuse_refit, rank_with_effects = rank_with_effects,
-    is_none = is_none, is_response = is_response
+    is_none = is_none, is_response = is_response, is_split_fit = is_split_fit, is_split_data = is_split_data,
+    predict_of_split = predict_of_split, predict_glm_of_split = predict_glm_of_split,
+    rstandard_of_split = rstandard_of_split, cooks_distance_of_split = cooks_distance_of_split,
+    loglik_of_split = loglik_of_split
   ))
 }
 
@@ -34,9 +39,10 @@ orthogonal_of_fit <- function(qr, ...) {
 
 # ---- the model matrix ------------------------------------------------------------------------------------------
 
-device_of_fit <- function(fit) gpu_device(fit$residuals)
+device_of_fit <- function(fit) gpu_device(if (is_split_fit(fit)) as_gpu(0) else fit$residuals)
 
 design_of_fit <- function(fit) {
+  refuse_split_fit(fit, "This function")
   if (is_gpu(fit[["x"]])) return(as_design(fit[["x"]]))
   design_of(stats::terms(fit), stats::model.frame(fit), fit$contrasts, device_of_fit(fit))
 }
@@ -50,7 +56,8 @@ leading_inverse <- function(fit) {
 }
 
 model_matrix_of_fit <- function(object, ...) {
-  if (is_gpu(object[["x"]])) return(object[["x"]])
+  if (is_gpu(object[["x"]]) || is_split(object[["x"]])) return(object[["x"]])
+  if (is_split_fit(object)) return(split_model_matrix(object$design))
   frame <- stats::model.frame(object, xlev = object$xlevels, ...)
   model_array(design_of(stats::terms(object), frame, object$contrasts, device_of_fit(object)))
 }
@@ -110,8 +117,11 @@ predict_of_lm <- on_arrays("predict.lm")
 #' @importFrom stats predict
 #' @export
 predict.gpu_lm <- predict_of_lm
-body(predict.gpu_lm) <- call("{", quote(refuse_effects(object, "predict()", missing(newdata) && !se.fit &&
-  is_none(interval) && is_response(type))), quote(if (!is.null(object$fe)) return(stats::fitted(object))),
+body(predict.gpu_lm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) || !missing(newdata) &&
+  is_split_data(newdata)) return(predict_of_split(object, if (!missing(newdata)) newdata, se.fit, scale, df,
+  match.arg(interval), level, match.arg(type), list(...), environment()))), quote(refuse_effects(object, "predict()",
+  missing(newdata) && !se.fit && is_none(interval) && is_response(type))), quote(
+  if (!is.null(object$fe)) return(stats::fitted(object))),
   body(predict_of_lm))
 refuse_effects <- function(fit, what, unless = FALSE) {
   if (is.null(fit$fe) || unless) return(invisible())
@@ -125,7 +135,10 @@ is_response <- function(type) identical(type[1L], "response")
 predict_of_glm <- on_arrays("predict.glm")
 #' @export
 predict.gpu_glm <- predict_of_glm
-body(predict.gpu_glm) <- call("{", quote(refuse_effects(object, "predict()", missing(newdata) && !se.fit &&
+body(predict.gpu_glm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) && (se.fit || identical(type[1L],
+  "terms")) || !missing(newdata) && is_split_data(newdata)) return(predict_glm_of_split(object, if (!missing(newdata))
+  newdata, match.arg(type), se.fit, dispersion, list(...), environment()))), quote(refuse_effects(object,
+  "predict()", missing(newdata) && !se.fit &&
   type[1L] %in% c("link", "response"))), body(predict_of_glm))
 #' @importFrom stats residuals
 #' @export
@@ -133,7 +146,8 @@ residuals.gpu_glm <- on_arrays("residuals.glm")
 #' @importFrom stats logLik
 #' @export
 logLik.gpu_lm <- on_arrays("logLik.lm")
-body(logLik.gpu_lm) <- call("{", quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_lm))
+body(logLik.gpu_lm) <- call("{", quote(if (is_split_fit(object)) return(loglik_of_split(object, REML))),
+  quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_lm))
 #' @export
 logLik.gpu_glm <- on_arrays("logLik.glm")
 body(logLik.gpu_glm) <- call("{", quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_glm))
@@ -145,6 +159,7 @@ rank_with_effects <- function(fit) as.integer(fit$rank + (fit$fe$df %||% 0))
 # What a coefficient changes by where an observation is left out is stats' formula (Belsley, Kuh and Welsch 1980).
 influence_on_device <- function(model, do.coef = TRUE, ...) {
   refuse_effects(model, "influence()")
+  if (is_split_fit(model)) return(influence_of_split(model, do.coef))
   if (!inherits(model, c("gpu_lm", "gpu_glm"))) return(stats::lm.influence(model, do.coef, ...))
   if (inherits(model, "mlm"))
     stop_verdigris("argument", "influence() of a fit of several responses is not computed on arrays.",
@@ -240,8 +255,12 @@ hatvalues.gpu_glm <- hatvalues.gpu_lm
 #' @importFrom stats rstandard
 #' @export
 rstandard.gpu_lm <- on_arrays("rstandard.lm")
+body(rstandard.gpu_lm) <- call("{", quote(if (is_split_fit(model)) return(rstandard_of_split(model))),
+  body(rstandard.gpu_lm))
 #' @export
 rstandard.gpu_glm <- on_arrays("rstandard.glm")
+body(rstandard.gpu_glm) <- call("{", quote(if (is_split_fit(model)) return(rstandard_of_split(model,
+  match.arg(type)))), body(rstandard.gpu_glm))
 #' @importFrom stats rstudent
 #' @export
 rstudent.gpu_lm <- on_arrays("rstudent.lm")
@@ -250,8 +269,12 @@ rstudent.gpu_glm <- on_arrays("rstudent.glm")
 #' @importFrom stats cooks.distance
 #' @export
 cooks.distance.gpu_lm <- on_arrays("cooks.distance.lm")
+body(cooks.distance.gpu_lm) <- call("{", quote(if (is_split_fit(model)) return(cooks_distance_of_split(model))),
+  body(cooks.distance.gpu_lm))
 #' @export
 cooks.distance.gpu_glm <- on_arrays("cooks.distance.glm")
+body(cooks.distance.gpu_glm) <- call("{", quote(if (is_split_fit(model)) return(cooks_distance_of_split(model))),
+  body(cooks.distance.gpu_glm))
 #' @importFrom stats dfbeta
 #' @export
 dfbeta.gpu_lm <- on_arrays("dfbeta.lm")
@@ -281,6 +304,8 @@ refitting <- function(name) {
   f
 }
 refuse_refit <- function(fit, what) {
+  if (what != "anova()") refuse_split_fit(fit, what,
+    "`update(fit, . ~ . - x)` fits another model; `anova(fit, other)` and `AIC()` compare them.")
   if (!is.null(fit$fe)) stop_verdigris("argument", sprintf("%s does not refit beside absorbed effects.", what),
     "`update(fit, . ~ . - x)` fits another model; `AIC()` and `logLik()` compare them.", call = NULL)
 }
@@ -298,6 +323,7 @@ drop1.gpu_glm <- refitting("drop1.glm")
 #' @importFrom stats anova
 #' @export
 anova.gpu_glm <- refitting("anova.glm")
+body(anova.gpu_glm) <- call("{", quote(if (is_split_fit(object)) object$x <- object$design), body(anova.gpu_glm))
 
 # Profiles are stats' from R 4.4 on, MASS's before.
 #' @importFrom stats profile
@@ -313,11 +339,13 @@ profile.gpu_glm <- function(fitted, ...) {
 #' @importFrom stats confint
 #' @export
 confint.gpu_glm <- function(object, parm, level = 0.95, ...) {
+  refuse_split_fit(object, "confint()", "`confint.default(fit)` has Wald's intervals.")
   if (is.null(object$fe)) NextMethod() else stats::confint.default(object, parm, level, ...)
 }
 
 # Base R draws; it is given ordinary vectors.
 plot_on_host <- function(x, ...) {
+  refuse_split_fit(x, "plot()")
   draw <- utils::getS3method("plot", "lm", envir = asNamespace("stats"))
   read <- function(generic) function(...) collect(generic(...))
   environment(draw) <- list2env(list(residuals = read(stats::residuals), predict = read(stats::predict),

@@ -58,6 +58,14 @@ gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na
     print(family)
     stop_as_base(gettext("'family' not recognized", domain = "R-stats"))
   }
+  like <- split_in_call(call, formula, if (!missing(data)) data, parent.frame())
+  if (!is.null(like)) {
+    refuse_for_splits(fe, device, here)
+    more <- c("weights", "offset", "subset", "etastart", "mustart")
+    return(glm_of_split(like, call, formula, if (missing(data)) environment(formula) else data, parent.frame(),
+      as.list(call)[intersect(more, names(call))], family, start, control, model, method, x, y, singular.ok, contrasts,
+      if (!missing(na.action)) na.action, here))
+  }
   wanted <- call
   wanted[names(effects)] <- effects
   frame <- frame_of(wanted, formula, c("formula", "data", "subset", "weights", "na.action", "etastart", "mustart",
@@ -121,6 +129,8 @@ outcome_of <- function(frame, device) {
 # Base R's glm.fit() of a design or a matrix, `beside` absorbed effects (effects_in_glm()).
 glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
   family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, beside = NULL) {
+  if (inherits(x, "gpu_split_design")) return(glm_fit_of_split(x, y, weights, start, etastart, mustart, offset, family,
+    control, intercept, singular.ok, environment()))
   d <- as_design(x)
   family <- family_on_device(family)
   own <- family
@@ -241,6 +251,7 @@ with_triangle <- function(qr, names) {
 collect.gpu_glm <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
   refuse_ordinary_form(x)
+  if (is_split_fit(x)) x <- gathered_fit(x)
   data <- x$data
   out <- collected_parts(x)
   frame <- out$model %||% collect(stats::model.frame(x))

@@ -19,6 +19,11 @@
 #'
 #' Neighbours are in the order of their distances as computed in float64. Of equal distances the smaller index comes
 #' first.
+#' @section Splits:
+#' Where `data` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all
+#' members' are the result, for queries that are not split as arrays on the current device. Where `query` is a split,
+#' or by default `data`, the results are splits like it; the queries then go through this session, one member's after
+#' the other's. Where only `query` is a split, all members get `data`.
 #' @section Memory:
 #' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
 #' more; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
@@ -54,6 +59,16 @@
 gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine", "manhattan", "maximum"),
   exclude_self = FALSE) {
   metric <- one_of("metric", metric, c("euclidean", "cosine", "manhattan", "maximum"))
+  if (is_split(data) || is_split(query)) {
+    if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
+    if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.")
+    return(knn_of_split(data, query, k, metric, exclude_self, environment()))
+  }
+  knn_of_arrays(data, query, k, metric, exclude_self)
+}
+
+# Without the last step, by `raw`, distances are those by which neighbours are ordered: squares for Euclid's.
+knn_of_arrays <- function(data, query, k, metric, exclude_self, raw = FALSE) {
   if (!is_gpu(data) || !is_rows(data)) abort_argument("data",
     "a numeric matrix or vector on a device, of one element or more; see `as_gpu()`", data)
   if (is.data.frame(query)) query <- as.matrix(collect(query))
@@ -77,7 +92,7 @@ gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine"
     format_count(k), format_count(nrow(data)), if (exclude_self) " rows, one of which is the query" else " rows"),
     "Give a smaller `k`.")
   largest <- max(largest_finite(data, "data"), if (!is.null(query)) largest_finite(query, "query"))
-  neighbours_of(data, query %||% data, k, metric, exclude_self, is.null(query), largest)
+  neighbours_of(data, query %||% data, k, metric, exclude_self, is.null(query), largest, raw)
 }
 
 largest_finite <- function(x, name, frame = parent.frame()) {
@@ -97,7 +112,7 @@ unit_rows <- function(x, name, frame = parent.frame()) {
   gpu_compute(as_wide_as(as_float64(x) / along_rows(lengths, ncol(x)), x))
 }
 
-neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, frame = parent.frame()) {
+neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, raw = FALSE, frame = parent.frame()) {
   n <- as.double(nrow(data))
   m <- as.double(nrow(query))
   narrow <- if (is_narrow(data) && is_narrow(query)) product_dtype(data, query)
@@ -154,6 +169,7 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, fr
     index[from:to, ] <- column[picked] + 1L
     distance[from:to, ] <- exact[picked]
   }
+  if (raw) return(list(index = index, distance = gpu_compute(distance)))
   if (metric == "euclidean") distance <- sqrt(distance)
   # of rows of length 1 the squared difference is 2 - 2 cos
   if (metric == "cosine") distance <- distance / 2

@@ -28,32 +28,39 @@ least_squares <- function(d, y, tol = 1e-07) {
   out %||% householder(d, y, tol)
 }
 
-# Sums over blocks of rows, on the host at the end.
-summed <- function(d, f) {
+# Sums over blocks of rows, as arrays; and on the host.
+summed_arrays <- function(d, f) {
   parts <- by_blocks(d, f)
-  lapply(seq_along(parts[[1L]]), function(k) collect(Reduce(`+`, lapply(parts, `[[`, k))))
+  lapply(seq_along(parts[[1L]]), function(k) Reduce(`+`, lapply(parts, `[[`, k)))
 }
+summed <- function(d, f) lapply(summed_arrays(d, f), collect)
 
-cholesky_qr <- function(d, y, tol) {
-  sums <- cross_products(d, y)
+# `sums` are the cross products; `again(inverse)` gives those of the second pass.
+cholesky_qr <- function(d, y, tol, sums = cross_products(d, y), again = function(inverse) lapply(second_sums(d, y,
+  inverse), collect)) {
   norms <- sqrt(diag(sums$xx))
   if (!all(is.finite(norms), is.finite(sums$xy)) || any(norms == 0)) return(NULL)
   first <- factored(sums$xx / tcrossprod(norms))
   if (is.null(first) || min(diag(first)) < max(CHOLESKY_LIMIT, 10 * tol)) return(NULL)
   if (rcond(first, triangular = TRUE) >= ONE_PASS)
     return(of_triangle(first * rep(norms, each = d$p), backsolve(first, sums$xy / norms, transpose = TRUE), d, tol))
-  inverse <- as_gpu(backsolve(first, diag(d$p)) / norms, device = d$device)
-  sums <- summed(d, function(from, count) with_rows(d, from, count, function(x) {
-    q <- x %*% inverse
-    out <- computed_arrays(list(crossprod(q), crossprod(q, vector_rows(y, from, count))))
-    gpu_free(q)
-    out
-  }))
+  sums <- again(backsolve(first, diag(d$p)) / norms)
   # what makes the factor of the second pass as good as one by reflections
   if (!all(is.finite(base::unlist(sums))) || max(abs(sums[[1L]] - diag(d$p))) > 0.01) return(NULL)
   second <- factored(sums[[1L]])
   if (is.null(second)) return(NULL)
   of_triangle(second %*% (first * rep(norms, each = d$p)), backsolve(second, sums[[2L]], transpose = TRUE), d, tol)
+}
+
+# Cross products of the orthogonal factor that the first pass gives, with itself and with y.
+second_sums <- function(d, y, inverse) {
+  inverse <- as_gpu(inverse, device = d$device)
+  summed_arrays(d, function(from, count) with_rows(d, from, count, function(x) {
+    q <- x %*% inverse
+    out <- computed_arrays(list(crossprod(q), crossprod(q, vector_rows(y, from, count))))
+    gpu_free(q)
+    out
+  }))
 }
 
 # ---- cross products --------------------------------------------------------------------------------------------
@@ -66,27 +73,38 @@ GROUPED_PAIRS <- 2^20
 # Cross products of the scaled rows with themselves and with y: those of a factor's columns by sums over its levels.
 cross_products <- function(d, y) {
   factors <- factor_columns(d)
-  dense <- setdiff(seq_len(d$p), base::unlist(lapply(factors, `[[`, "columns")))
-  rest <- design_columns(d, dense)
-  q <- NCOL(y)
-  sums <- summed(d, function(from, count) with_rows(rest, from, count, function(x) {
+  assembled(lapply(cross_sums(d, y, factors), collect), d$p, NCOL(y), factors)
+}
+
+# The sums that they are made of: products of the dense columns, and of each factor sums beside these, of weights, and
+# of weights by pairs with the factors before.
+cross_sums <- function(d, y, factors) {
+  rest <- design_columns(d, dense_columns(d$p, factors))
+  summed_arrays(d, function(from, count) with_rows(rest, from, count, function(x) {
     v <- vector_rows(y, from, count)
     scale <- vector_rows(d$scale, from, count)
     weights <- if (is.null(scale)) gpu_ones(count, device = d$device) else scale * scale
     # beside the dense columns
     others <- if (length(factors)) cbind(x, v)
     if (length(factors) && !is.null(scale)) others <- others * scale
-    c(if (length(dense)) list(crossprod(x), crossprod(x, v)) else list(gpu_zeros(1), gpu_zeros(1)),
-      base::unlist(lapply(seq_along(factors), function(k) {
-        f <- factors[[k]]
-        codes <- vector_rows(f$codes, from, count)
-        pairs <- lapply(factors[seq_len(k - 1L)], function(g) reduce_by(weights, codes +
-          f$levels * (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, "sum", FALSE, 0))
-        c(list(group_sums(others, codes, f$levels), reduce_by(weights, codes, f$levels, "sum", FALSE, 0)), pairs)
-      }), recursive = FALSE))
+    c(if (rest$p > 0L) list(crossprod(x), crossprod(x, v)) else list(gpu_zeros(1, device = d$device), gpu_zeros(1,
+      device = d$device)), base::unlist(lapply(seq_along(factors), function(k) {
+      f <- factors[[k]]
+      codes <- vector_rows(f$codes, from, count)
+      pairs <- lapply(factors[seq_len(k - 1L)], function(g) reduce_by(weights, codes +
+        f$levels * (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, "sum", FALSE, 0))
+      c(list(group_sums(others, codes, f$levels), reduce_by(weights, codes, f$levels, "sum", FALSE, 0)), pairs)
+    }), recursive = FALSE))
   }))
-  xx <- base::matrix(0, d$p, d$p)
-  xy <- base::matrix(0, d$p, q)
+}
+
+dense_columns <- function(p, factors) setdiff(seq_len(p), base::unlist(lapply(factors, `[[`, "columns")))
+
+# The cross products from these sums, as ordinary vectors.
+assembled <- function(sums, p, q, factors) {
+  dense <- dense_columns(p, factors)
+  xx <- base::matrix(0, p, p)
+  xy <- base::matrix(0, p, q)
   if (length(dense)) {
     xx[dense, dense] <- sums[[1L]]
     xy[dense, ] <- sums[[2L]]
@@ -94,11 +112,11 @@ cross_products <- function(d, y) {
   at <- 2L
   for (k in seq_along(factors)) {
     f <- factors[[k]]
-    beside <- crossprod(f$table, sums[[at + 1L]])
+    beside <- crossprod(f$table, base::matrix(sums[[at + 1L]], f$levels))
     xx[f$columns, dense] <- beside[, seq_along(dense)]
     xx[dense, f$columns] <- t(beside[, seq_along(dense)])
     xy[f$columns, ] <- beside[, length(dense) + seq_len(q)]
-    xx[f$columns, f$columns] <- crossprod(f$table, f$table * sums[[at + 2L]])
+    xx[f$columns, f$columns] <- crossprod(f$table, f$table * as.vector(sums[[at + 2L]]))
     at <- at + 2L
     for (g in factors[seq_len(k - 1L)]) {
       at <- at + 1L
@@ -108,6 +126,15 @@ cross_products <- function(d, y) {
     }
   }
   list(xx = xx, xy = xy)
+}
+
+# How many elements each of these sums has.
+lengths_of_sums <- function(p, q, factors) {
+  dense <- length(dense_columns(p, factors))
+  c(if (dense) c(dense^2, dense * q) else c(1, 1), base::unlist(lapply(seq_along(factors), function(k) {
+    levels <- factors[[k]]$levels
+    c(levels * (dense + q), levels, vapply(factors[seq_len(k - 1L)], function(g) levels * g$levels, 1))
+  })))
 }
 
 # The factors of a design that stand alone in many columns: their codes, number of levels, columns and contrasts.

@@ -39,6 +39,21 @@
 #' the first two factors, less one for each further factor. This is what lfe counts; fixest counts one part. The
 #' intercept is one of the effects. `predict()` with `newdata`, `influence()` and what uses it, and `collect()` are not
 #' available, since the effects are not kept.
+#' @section Splits:
+#' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: the
+#' members of the team compute the model's columns of their own rows, and cross products are added over them. What has
+#' an element for each observation is a split; the rest is as without. Where the cross products are not well conditioned
+#' the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the triangle of
+#' these.
+#'
+#' The formula's functions must give each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
+#' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()`
+#' take their levels, coefficients and knots from all rows; factors have the levels that any member has. Other
+#' functions, also the user's, are refused: compute their columns before. Ordinary variables of as many rows are split; constants have
+#' one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the generics below `summary()`,
+#' `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models,
+#' `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`,
+#' `model.matrix()`, `update()` and [collect()] have methods.
 #' @param formula,data,subset,weights,na.action,method,model,x,y,qr,singular.ok,contrasts,offset,... As in
 #'   [stats::lm()]; `tol` in `...` is LINPACK's.
 #' @param fe A one-sided formula of factors whose effects are absorbed, or `NULL`.
@@ -82,6 +97,13 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   here <- environment()
   control <- fe_control(fe.control, here)
   effects <- fe_variables(fe, here)
+  like <- split_in_call(call, if (!missing(formula)) formula, if (!missing(data)) data, parent.frame())
+  if (!is.null(like)) {
+    refuse_for_splits(fe, device, here)
+    return(lm_of_split(like, call, formula, if (!missing(data)) data, parent.frame(), as.list(call)[intersect(
+      c("weights", "offset", "subset"), names(call))], method, model, x, y, qr, singular.ok, contrasts,
+      if (!missing(na.action)) na.action, tolerance_of(NULL, ...), here))
+  }
   wanted <- call
   wanted[names(effects)] <- effects
   frame <- frame_of(wanted, if (!missing(formula)) formula, c("formula", "data", "subset", "weights", "na.action",
@@ -248,6 +270,7 @@ lm_wfit_on_device <- function(x, y, w, offset = NULL, method = "qr", tol = 1e-07
 collect.gpu_lm <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
   refuse_ordinary_form(x)
+  if (is_split_fit(x)) x <- gathered_fit(x)
   out <- collected_parts(x)
   frame <- out$model %||% collect(stats::model.frame(x))
   rows <- attr(frame, "row.names")

@@ -19,6 +19,7 @@ VCOV_TYPES <- c("const", "HC0", "HC1", "HC2", "HC3")
 #' @param type `"const"` is `vcov(fit)`; with `cluster` the default is `"HC1"`.
 #' @param cluster `NULL`, or the clusters: an array, vector or factor with an element for each observation that was
 #'   fitted, or for each row of the data from which rows with missing values were omitted.
+#'   Fits of splits take no clusters.
 #' @returns An ordinary matrix with the names of the coefficients; `NA` for aliased ones. The call waits for the device.
 #' @section Errors:
 #' `verdigris_error_argument` if `fit` or `cluster` is not what it should be, for `"HC2"` and `"HC3"` with clusters or
@@ -41,23 +42,28 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
     abort_argument("type", "\"const\", \"HC0\" or \"HC1\" for a fit with absorbed effects", type,
       advice = "Leverages need the effects' columns: put the factors into the formula.")
   if (type == "const" || fit$rank == 0L) return(stats::vcov(fit))
+  split <- is_split_fit(fit)
+  if (split && !is.null(cluster)) abort_argument("cluster", "NULL for a fit of splits", cluster)
   groups <- if (!is.null(cluster)) clusters_of(fit, cluster)
-  d <- if (is.null(fit$fe)) design_of_fit(fit) else within_of_fit(fit)
+  d <- if (split) fit$design else if (is.null(fit$fe)) design_of_fit(fit) else within_of_fit(fit)
   score <- fit$residuals
   if (!is.null(fit$weights)) score <- score * fit$weights
   # rows that do not count may have residuals that are no numbers
   used <- if (is.null(fit$weights)) d$n else sum(fit$weights != 0)
-  if (used < d$n) score <- ifelse(fit$weights == 0, 0, score)
+  if (used < d$n) score <- split_aware("ifelse")(fit$weights == 0, 0, score)
   if (type %in% c("HC2", "HC3")) {
-    left <- 1 - leverages(fit)$hat
+    left <- 1 - if (split) influence_of_split(fit, FALSE)$hat else leverages(fit)$hat
     score <- score / if (type == "HC2") sqrt(left) else left
   }
-  d$scale <- score
-  gpu_compute(d$scale)
+  if (!split) {
+    d$scale <- score
+    gpu_compute(d$scale)
+  }
   products <- function(from, count) with_rows(d, from, count, function(scores)
     list(if (is.null(groups)) crossprod(scores) else
       group_sums(scores, vector_rows(groups$codes, from, count), groups$extent)))
-  middle <- summed(d, products)[[1L]]
+  middle <- if (split) base::matrix(split_sum(d$part, "launch_scores", list(d$columns, score), environment()), d$p) else
+    summed(d, products)[[1L]]
   if (!is.null(groups)) middle <- crossprod(middle)
   factor <- if (type != "HC1") 1 else if (is.null(groups)) used / fit$df.residual else
     groups$extent / (groups$extent - 1) * (used - 1) / fit$df.residual

@@ -20,8 +20,19 @@ library_paths <- function() unique(c(dirname(getNamespaceInfo(topenv(), "path"))
 # parallel's clusterCall() cannot be told to go on where a worker has died, and would leave the others' answers unread.
 send_call <- function(node, request) {
   f <- get("sendCall", envir = asNamespace("parallel"))
+  if (inherits(node, c("SOCKnode", "SOCK0node"))) class(node) <- c("verdigris_node", class(node))
   f(node, relay, list(request$task, request$args, library_paths()))
 }
+
+# serialize() writes to a socket piece by piece, and the kernel keeps the second until the first was acknowledged, which
+# takes 40 ms. One write is sent at once. What is large is not copied for that.
+AT_ONCE <- 2^24
+send_at_once <- function(node, data) {
+  xdr <- !inherits(node, "SOCK0node")
+  if (utils::object.size(data) > AT_ONCE) serialize(data, node$con, xdr = xdr) else
+    writeBin(serialize(data, NULL, xdr = xdr), node$con)
+}
+
 receive_answer <- function(node) {
   answer <- get("recvResult", envir = asNamespace("parallel"))(node)
   if (inherits(answer, "try-error")) return(list(error = list(message = trimws(as.character(answer)),
@@ -165,7 +176,8 @@ launched <- function(call = parent.frame()) {
     here <- if (names[1L] == "SLURM_PROCID") identical(value("SLURM_JOB_NUM_NODES"), "1") else
       is.na(number(names[4L])) || number(names[4L]) == size
     local <- number(names[3L])
-    return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here))
+    return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here,
+      beside = if (here) size else max(1, number(names[4L]), na.rm = TRUE)))
   }
   stop_verdigris("member", "This process was not started by a launcher.", c(
     "`mpirun -n 2 Rscript script.R`, `srun`, and launchers that set RANK and WORLD_SIZE start one for each member.",

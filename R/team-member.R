@@ -58,7 +58,8 @@ TASKS <- list(
     made[c("port", "token")]
   },
   # a member that joins again in its place has its parts still
-  join = function(team, address, port, token, rank, size, device, timeout, gpus) {
+  join = function(team, address, port, token, rank, size, device, timeout, gpus, beside = 1) {
+    share_cores(beside)
     listener <- LISTENERS[[team]]
     if (!is.null(listener)) rm(list = team, envir = LISTENERS)
     # errors come by rlang: the others wait for the first one, too
@@ -90,6 +91,18 @@ TASKS <- list(
 )
 
 this_worker <- function() paste(Sys.info()[["nodename"]], Sys.getpid())
+
+# Of the cpu device's threads this process takes its share of the host, which it has beside others of the team, unless
+# the user has said how many.
+share_cores <- function(processes) {
+  given <- getOption("verdigris.threads")
+  if (!is.null(given) && !is_count(given, 1)) stop_verdigris("argument", sprintf(
+    "Option `verdigris.threads` must be a number of threads, not %s.", describe(given)),
+    "`options(verdigris.threads = NULL)` restores the default.", call = NULL)
+  if (is.null(given) && nzchar(Sys.getenv("RAYON_NUM_THREADS"))) return()
+  all <- .Call(C_cpu_threads, 0)
+  .Call(C_cpu_threads, given %||% max(1, all %/% processes))
+}
 
 # Records, makes and frees parts, then does what was asked for, as a member. Where that fails the others hear why.
 run_member <- function(member, commands, task) {

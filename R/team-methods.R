@@ -2,10 +2,10 @@
 
 # Functions that need all of the data at once.
 NEED_ALL <- c("as.vector", "as.double", "as.integer", "as.logical", "as.complex", "as.character", "as.matrix",
-  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "sort", "unique", "duplicated", "c", "cbind", "rbind",
-  "median", "quantile", "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
-  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "qr", "determinant",
-  "levels<-", "rowsum", "diff", "within", "with", "subset", "transform", "princomp", "weighted.mean", "anyDuplicated")
+  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "unique", "duplicated", "cbind", "rbind",
+  "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
+  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "determinant",
+  "levels<-", "diff", "within", "with", "subset", "transform", "princomp", "anyDuplicated")
 
 # The error of a function that has no method.
 refuse_split <- function(name, call = parent.frame(), advice = NULL) {
@@ -29,6 +29,14 @@ frames_refused <- function(x, name, call = parent.frame()) {
   kind <- state_of(x)$kind
   if (kind == "frame") refuse_split(name, call, "Of a data frame, `x$column` and `x[, columns]` have methods.")
   if (kind == "object") refuse_split(name, call)
+}
+
+# Base R's summaries write c() for the vector of a fit's values.
+#' @export
+c.gpu_split <- function(...) {
+  parts <- list(...)
+  if (length(parts) != 1L || !state_of(parts[[1L]])$kind == "vector") refuse_split("c")
+  parts[[1L]]
 }
 
 # ---- elementwise -------------------------------------------------------------------------------------
@@ -136,6 +144,12 @@ t.gpu_split <- function(x) {
   state <- state_of(x)
   call <- environment()
   rows <- "Rows are where they were split: select columns, or `gpu_split()` the rows that you need."
+  # the elements of a vector by a condition of the same runs
+  if (state$kind == "vector" && nargs() - (!missing(drop)) == 2L && !missing(i) && is_split(i)) {
+    check_alike(x, i, call)
+    if (type_of(i) != "logical") refuse_split("[", call, "A condition selects elements.")
+    return(measured(x, "part_pick", list(x, i), kind = "vector", call = call))
+  }
   # x[j] of a data frame, x[, j] of that and of a matrix
   list_like <- nargs() - (!missing(drop)) == 2L && state$kind == "frame" && !missing(i)
   columns <- if (list_like) i else if (!missing(j) && missing(i)) j
@@ -155,6 +169,7 @@ t.gpu_split <- function(x) {
 column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
 
 # In a member.
+part_pick <- function(x, i) if (isTRUE(all(i))) x else x[i]
 part_columns <- function(x, at) if (is.data.frame(x)) x[at] else x[, at, drop = FALSE]
 part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 
@@ -405,6 +420,16 @@ split_product <- function(x, y, call) {
     stop_as_base("non-conformable arguments", call)
   if (nrow(y) != state$across) stop_as_base("non-conformable arguments", call)
   recorded(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
+}
+
+# From `tcrossprod()`: adds over columns that are split, or multiplies rows by an ordinary matrix.
+split_tcrossprod <- function(x, y, call) {
+  columns <- function(z) is_split(z) && state_of(z)$kind == "matrix" && state_of(z)$margin == 2
+  if (columns(x) && (is.null(y) || columns(y))) return(split_crossprod(t(x), if (!is.null(y)) t(y), call))
+  if (is_split(x) && is_number(y) && length(dim(y)) == 2L) return(split_product(x, t(if (is_gpu(y)) collect(y) else y),
+    call))
+  refuse_split("tcrossprod", call, c("Its result has a row and a column for each row of a split.",
+    "`crossprod(x)` adds over the rows; `x %*% y` and `tcrossprod(x, y)` multiply them by an ordinary matrix."))
 }
 
 # From R 4.3 on a method of the group; see ops-linear.R for earlier ones.

@@ -26,11 +26,18 @@ team_runs <- function(n, size) {
 #'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
-#'   `var()`, `sd()`, `colSums()`, `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), and
-#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows.
-#' - Models, see [split-models]: `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()].
+#'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `colSums()`,
+#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `table()` of a vector, `rowsum()`, and
+#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
+#'   (`tcrossprod()` of matrices split by columns).
+#' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements, and `x[i]`
+#'   of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
+#' - Models: [gpu_lm()] and [gpu_glm()], [gpu_knn()], `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()]
+#'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
+#'
+#' Medians and quantiles are exact: members sort their parts, and tell values at some places until one is left.
 #'
 #' Sums are added on each member first, then over the members in the order of their ranks: the last bits depend on
 #' the number of members.
@@ -152,6 +159,23 @@ recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$m
   new_split(team, recipe, state$layout, kind, margin, across, names)
 }
 
+# A split with runs of its own: how many rows each member has is known when the part is made, and again after a repair.
+# `kind` and `names` are those that the first member tells, unless they are given.
+measured <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
+  state <- state_of(x)
+  recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered),
+    like = state$layout)
+  layout <- new.env(parent = emptyenv())
+  shape <- make_part(state$team, measured_command(recipe, layout), what, call)
+  new_split(state$team, recipe, layout, kind %||% shape$kind, 1, shape$columns, shape$names)
+}
+
+measured_command <- function(recipe, layout) {
+  command <- call_command(recipe)
+  command$layout <- layout
+  command
+}
+
 # An argument as a recipe keeps it: of a split how it was made, without what frees its parts.
 remembered <- function(arg) {
   if (is_split(arg)) structure(list(recipe = state_of(arg)$recipe), class = "team_source") else arg
@@ -197,6 +221,9 @@ make_again <- function(team) {
     call <- NULL
     if (recipe$how == "call") {
       team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
+    } else if (recipe$how == "measured") {
+      layout$counts <- NULL
+      make_part(team, measured_command(recipe, layout), "The rows could not be computed again", call)
     } else if (recipe$how == "source") {
       make_part(team, source_command(team, recipe, layout), "The split could not be made again", call)
     } else {
@@ -212,6 +239,8 @@ make_again <- function(team) {
       for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
     } else {
       layouts[[recipe$id]] <<- layout
+      if (recipe$how == "measured")
+        for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
     }
   }
   for (state in states) collect_layouts(state$recipe, state$layout)

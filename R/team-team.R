@@ -12,6 +12,10 @@
 #' and a list of [gpu_ref()]s as the member's own array; other arguments arrive whole. The members of a team of this
 #' process run one after the other, and cannot call collectives in the function; those of a cluster can.
 #'
+#' Workers on one host share its cores: each computes on the cpu device, and copies to and from its GPU, with as many
+#' threads as cores divided by workers there. Option `verdigris.threads` of a worker, or its environment variable
+#' `RAYON_NUM_THREADS`, sets another number.
+#'
 #' A worker takes the GPU that is free for its place on its host, or the cpu where there is none; option
 #' `verdigris.device` of a worker comes first. Members connect to each other over TCP: on one host by the loopback
 #' address, else by the addresses that the cluster uses. A connection must show a random token of 128 bits, which only
@@ -45,6 +49,10 @@
 #' @param transport How arrays go between members: `"nccl"`, `"host"`, or `"auto"` for the best there is.
 #' @param timeout Seconds for which members that are alive are waited for in a collective, and when the team is made.
 #' @param team A team.
+#' @param x A team.
+#' @param bandwidth Whether printing a team measures how fast data go between the members, when it is printed for the
+#'   first time: the bandwidth of an all-reduce of 8 MB, which takes a fraction of a second. Not for a launcher's team, whose
+#'   members would all have to print it.
 #' @param f A function. It is sent to the workers as `parallel` sends functions.
 #' @param ... Arguments of `f`.
 #' @param keep Whether the values stay on the members, as a split.
@@ -77,6 +85,7 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
   team$transport <- "host"
   team$splits <- new.env(parent = emptyenv())
   team$queue <- list()
+  team$freed <- new.env(parent = emptyenv())
   team$made <- 0
   team$repairs <- 0
   call <- environment()
@@ -153,7 +162,7 @@ connect <- function(team, call) {
     list(task = "ping", args = list())
   made <- values_of(ask(engine, only_first, team$timeout), call)[[1L]]
   joins <- function(rank) list(task = "join", args = list(team$id, address, made$port, made$token, rank, size,
-    devices[rank], team$timeout, wants_gpus(team, devices)))
+    devices[rank], team$timeout, wants_gpus(team, devices), sum(hosts == hosts[rank])))
   note_carrier(team, values_of(ask(engine, joins, team$timeout + 5), call)[[1L]], call)
   team$members <- data.frame(rank = seq_len(size), device = devices, host = vapply(about, function(m) m$host, ""),
     pid = vapply(about, function(m) m$pid, 1L))
@@ -188,6 +197,7 @@ join_environment <- function(team, call) {
   # a process knows its own device alone; NCCL finds out whether all have one
   link <- join_launched(place, team$timeout, call, device, team$wanted != "host")
   if (!is.null(link)) note_carrier(team, .Call(C_team_carrier, link), call, quiet = device == "cpu")
+  share_cores(place$beside)
   member <- new_member(team$id, place$rank, place$size, device, link)
   RUNNING$own <- member
   .Call(C_device_use, device)
@@ -195,14 +205,53 @@ join_environment <- function(team, call) {
   team$members <- data.frame(rank = place$rank, device = device, host = Sys.info()[["nodename"]], pid = Sys.getpid())
 }
 
+#' @rdname gpu_team
 #' @export
-print.gpu_team <- function(x, ...) {
+print.gpu_team <- function(x, bandwidth = TRUE, ...) {
+  if (!is_flag(bandwidth)) abort_argument("bandwidth", "TRUE or FALSE", bandwidth)
   size <- x$engine$size
-  cat(sprintf("<gpu_team of %d member%s, transport %s>\n", size, if (size == 1L) "" else "s", x$transport))
+  if (bandwidth && is.null(x$bandwidth) && is.null(x$broken)) x$bandwidth <- bandwidth_of(x)
+  measured <- if (isTRUE(x$bandwidth > 0)) sprintf(", %s GB/s", format(signif(x$bandwidth / 1e9, 2)))
+  cat(sprintf("<gpu_team of %d member%s, transport %s%s>\n", size, if (size == 1L) "" else "s", x$transport,
+    measured %||% ""))
   if (x$engine$kind == "env") cat(sprintf("this is member %d\n", x$members$rank))
   print(x$members, row.names = FALSE)
   if (!is.null(x$broken)) cat(sprintf("%s: `gpu_repair()` goes on without\n", x$broken))
   invisible(x)
+}
+
+# What an all-reduce of 8 MB moves in and out of a member in a second, as NCCL's tests count it; of devices of this
+# process a copy from the first to the second. 0 where nothing is between members, and for a launcher's team, in which a
+# collective would wait for the others to print it too.
+bandwidth_of <- function(team) {
+  size <- team$engine$size
+  bytes <- 8e6
+  if (size == 1L || team$engine$kind == "env") return(0)
+  if (team$engine$kind == "local") {
+    devices <- unique(team$members$device)
+    if (length(devices) == 1L) return(0)
+    x <- gpu_ones(bytes, device = devices[1L])
+    gpu_compute(x)
+    return(8 * bytes / min(vapply(1:4, function(k) seconds_of(gpu_compute(as_gpu(x, device = devices[2L])), devices),
+      1)))
+  }
+  seconds <- together(team, function(rank) list(f = "reduction_seconds", args = list(bytes / 8)),
+    "The bandwidth could not be measured", parent.frame())
+  2 * (size - 1) / size * bytes / max(unlist(seconds))
+}
+seconds_of <- function(code, devices) {
+  began <- as.double(Sys.time())
+  force(code)
+  for (device in devices) gpu_sync(device)
+  max(as.double(Sys.time()) - began, 1e-6)
+}
+
+# In a member.
+reduction_seconds <- function(n) {
+  x <- gpu_ones(n)
+  gpu_compute(x)
+  # the first are slower: connections widen their windows
+  min(vapply(1:10, function(k) seconds_of(gpu_compute(gpu_all_reduce(x)), gpu_device(x)), 1))
 }
 
 #' @export
@@ -241,6 +290,9 @@ together <- function(team, task, what, call) {
     "`gpu_repair(team)` goes on with the members that live.", call = call)
   queue <- team$queue
   team$queue <- list()
+  freed <- names(team$freed)
+  rm(list = freed, envir = team$freed)
+  if (length(freed)) queue <- c(queue, list(list(do = "free", ids = freed)))
   requests <- function(rank) list(task = "run", args = list(team$id, lapply(queue, for_rank, rank), task(rank)))
   if (team$engine$kind %in% c("local", "env")) requests <- function(rank) list(args = list(commands = lapply(queue,
     for_rank, rank), task = task(rank)))
@@ -303,10 +355,9 @@ arrived <- function(value, team) {
     class = "gpu_ref")
 }
 
-# Has members free a part with the next thing that they are asked for.
-release <- function(team, id) {
-  team$queue[[length(team$queue) + 1L]] <- list(do = "free", ids = id)
-}
+# Has members free a part with the next thing that they are asked for, after what was recorded. Finalizers call it, also
+# in the middle of an assignment to the queue, which is therefore not theirs.
+release <- function(team, id) assign(id, TRUE, envir = team$freed)
 
 #' @export
 print.gpu_ref <- function(x, ...) {
@@ -332,7 +383,8 @@ gpu_repair <- function(team) {
   call <- environment()
   engine <- team$engine
   if (engine$kind == "env") stop_verdigris("member", "A launcher's team cannot be repaired.",
-    "Launchers end all processes of a run where one fails, or can be told to start it again.")
+    c("Launchers end all processes of a run where one fails; Slurm's `--requeue` starts it again.",
+    "Save results now and then, and let the script go on from what is saved."))
   if (engine$kind == "local") return(invisible(team))
   # who was lost is not asked again: an answer to an earlier call may still come
   rest <- if (any(engine$lost)) engine$without(engine$lost) else engine
@@ -343,6 +395,7 @@ gpu_repair <- function(team) {
   team$repairs <- team$repairs + 1
   team$id <- sub("(/[0-9]+)?$", sprintf("/%d", team$repairs), team$id)
   team$queue <- list()
+  team$bandwidth <- NULL
   team$broken <- "it could not be connected again"
   connect(team, call)
   make_again(team)

@@ -27,6 +27,8 @@
 #'   the machine's; a quarter by default.
 #' - `verdigris.transfer_threads`: the number of threads that copy to and from a GPU; by default as many as there are
 #'   cores, up to 8 for copies, 12 for copies with conversion, and 16 for reads.
+#' - `verdigris.threads`: the number of threads that a member of a team computes with on the cpu device; by default its
+#'   share of the host's cores. Read when the team is made ([gpu_team()]).
 #' - `verdigris.cuda_path`: folders (or files) in which CUDA's libraries are searched first.
 #' - `verdigris.cache_dir`: the folder in which compiled kernels are kept between sessions; `NA` keeps none. Read when
 #'   the package is loaded; the default is `tools::R_user_dir("verdigris", "cache")`.

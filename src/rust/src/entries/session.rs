@@ -3,6 +3,7 @@
 
 use verdigris_engine::memory;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
+use verdigris_ops::parallel;
 
 use crate::array::{device, handle, host_copy};
 use crate::entries::entry::entries;
@@ -27,6 +28,14 @@ impl FromR for Readable {
 }
 
 entries! {
+    /// Limits the threads of the cpu device, unless `threads` is not finite; 0 is no limit. How many there are.
+    fn cpu_threads(threads: f64) -> f64 {
+        if threads.is_finite() {
+            parallel::set_share(threads.max(0.0) as usize);
+        }
+        parallel::width() as f64
+    }
+
     /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
     fn search_paths(packages: Readable, torch: Readable) {
         device::set_folders(packages.0, torch.0);

@@ -155,9 +155,21 @@ pub fn pool() -> Option<&'static rayon_core::ThreadPool> {
     Some(POOL.get_or_init(|| pool))
 }
 
+/// At most so many threads share work; 0 is no limit.
+static SHARE: AtomicUsize = AtomicUsize::new(0);
+
+/// Limits the threads that share work, for a process that has the machine beside others; 0 is no limit.
+pub fn set_share(threads: usize) {
+    SHARE.store(threads, Ordering::Relaxed);
+}
+
 /// How many threads share work.
 pub fn width() -> usize {
-    pool().map_or(1, rayon_core::ThreadPool::current_num_threads)
+    let all = pool().map_or(1, rayon_core::ThreadPool::current_num_threads);
+    match SHARE.load(Ordering::Relaxed) {
+        0 => all,
+        share => all.min(share),
+    }
 }
 
 fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
@@ -173,7 +185,7 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
     });
     // without other threads the calling one does all
     if let Some(pool) = pool() {
-        for _ in 1..pool.current_num_threads().min(tasks) {
+        for _ in 1..width().min(tasks) {
             let job = job.clone();
             pool.spawn(move || job.work(|| ()));
         }
@@ -247,6 +259,18 @@ mod tests {
             .unwrap();
             assert!(seen.iter().all(|s| s.load(Ordering::Relaxed) == 1));
         }
+    }
+
+    #[test]
+    fn a_share_limits_the_threads() {
+        let all = width();
+        set_share(1);
+        assert_eq!(width(), 1);
+        let here = std::thread::current().id();
+        parallel(100, 1, |_, _| assert_eq!(std::thread::current().id(), here)).unwrap();
+        set_share(all + 1);
+        assert_eq!(width(), all);
+        set_share(0);
     }
 
     #[test]

@@ -1,0 +1,231 @@
+# Decompositions of matrices whose rows are split: the members' triangles, stacked in the order of ranks, have the
+# triangle of the whole, and what is as long as the rows is computed from it on the members.
+
+# In a member: the triangle of its rows, and of right sides beside them.
+launch_matrix_triangle <- function(x, y = NULL) {
+  d <- as_design(as_gpu(x))
+  launch_triangle(list(d = d, target = if (!is.null(y)) strip(as_float64(as_gpu(y)))))
+}
+
+# The triangles of all members, one below the other; NULL where the matrix is not finite.
+stacked_triangles <- function(x, y, call) {
+  k <- ncol(x) + !is.null(y)
+  told <- reduced(recorded(x, "launch_matrix_triangle", list(x, y), kind = "object"), "itself", fold = "gather",
+    call = call)
+  if (!all(is.finite(told))) return(NULL)
+  do.call(base::rbind, lapply(seq_len(ncol(told)), function(j) base::matrix(told[, j], k)))
+}
+
+tall_split <- function(x, name, call) {
+  split_rows(x, name, call)
+  if (type_of(x) == "complex") refuse_split(name, call, "Of real matrices it has one.")
+}
+
+# x times an ordinary matrix, divided by the triangle of that until the columns are orthogonal to rounding errors.
+orthogonal_columns <- function(x, by, call) {
+  for (turn in 1:2) {
+    x <- x %*% by
+    r <- host_triangle(stacked_triangles(x, NULL, call))
+    r <- r * sign(diag(r))
+    by <- backsolve(r, diag(ncol(r)))
+  }
+  x %*% by
+}
+
+#' Decompositions of split matrices
+#'
+#' `qr()` and `svd()` of a matrix whose rows are split over a team ([gpu_split()]). Each member decomposes its own rows,
+#' and the triangles, stacked in the order of ranks, are decomposed here (TSQR): what goes over the network does not
+#' grow with the number of rows.
+#'
+#' The triangle's rows may have other signs than those of [base::qr()]; which columns are moved to the end, and the
+#' rank, are decided by LINPACK's rule on the stacked triangles, whose columns have the norms of the whole's. Left
+#' singular vectors are the matrix times the right ones over the singular values, and `qr.Q()` is the matrix times the
+#' inverse of the triangle; a second and a third decomposition make their columns orthogonal to rounding errors.
+#' @param x A split of a real matrix by rows, of finite numbers.
+#' @param tol As in [base::qr()].
+#' @param ... Not used.
+#' @returns `qr()`: an object of class `c("gpu_split_qr", "qr")`. `qr.R()`, `qr.Q()`, `qr.coef()`, `qr.fitted()`,
+#'   `qr.resid()` of it and `qr.solve()` have methods; `qr.Q()`, fitted values and residuals are splits. `svd()`: a list
+#'   of `d`, of the split `u` and of `v`.
+#' @section Errors:
+#' `verdigris_error_split` for other splits and functions; `verdigris_error_argument` for singular vectors of a matrix
+#' whose rank is smaller than their number.
+#' @references J. Demmel, L. Grigori, M. Hoemmen, J. Langou (2012): Communication-optimal parallel and sequential QR and
+#'   LU factorizations. SIAM J. Sci. Comput. 34, A206-A239.
+#' @examples
+#' x <- gpu_split(as.matrix(iris[, 1:4]), gpu_team(c("cpu", "cpu")))
+#' svd(x)$d
+#' q <- qr(x)
+#' crossprod(qr.Q(q))
+#' qr.coef(q, x[, 1] + 2 * x[, 4])
+#' @name split-decompositions
+NULL
+
+#' @rdname split-decompositions
+#' @export
+qr.gpu_split <- function(x, tol = 1e-07, ...) {
+  call <- environment()
+  if (...length()) rlang::check_dots_empty()
+  tall_split(x, "qr", call)
+  stacked <- stacked_triangles(x, NULL, call)
+  if (is.null(stacked)) stop_as_base("NA/NaN/Inf in foreign function call (arg 1)", call)
+  colnames(stacked) <- colnames(x)
+  found <- base::qr.default(stacked, tol = tol)
+  r <- found$qr[seq_len(min(dim(x))), , drop = FALSE]
+  r[row(r) > col(r)] <- 0
+  structure(list(qr = kept_triangle(r, nrow(x)), rank = found$rank, qraux = found$qraux, pivot = found$pivot, x = x),
+    class = c("gpu_split_qr", "qr"))
+}
+
+# From qr.Q() and its kin, whose argument is a gpu_split_qr.
+full_rank <- function(qr, name, call) {
+  if (qr$rank < ncol(qr$x)) stop_verdigris("argument", sprintf("The matrix has rank %d, and %d columns.", qr$rank,
+    ncol(qr$x)), sprintf("`%s()` of splits needs full rank: select the columns `qr$pivot[seq_len(qr$rank)]` first.",
+    name), call = call)
+}
+orthogonal_of_split <- function(qr, call) {
+  full_rank(qr, "qr.Q", call)
+  if (nrow(qr$x) < ncol(qr$x)) refuse_split("qr.Q", call, "Of matrices with more rows than columns it has one.")
+  r <- qr$qr$r
+  # the signs of the triangle stay
+  orthogonal_columns(qr$x, backsolve(r, diag(ncol(r))), call)
+}
+coefficients_of_split <- function(qr, y, call) {
+  x <- qr$x
+  if (!is_split(y)) y <- gpu_split(if (is_gpu(y)) collect(y) else y, state_of(x)$team)
+  if (state_of(y)$kind != "vector") refuse_split("qr.coef", call, "Of a vector as right side it has one.")
+  check_alike(x, y, call)
+  stacked <- stacked_triangles(x, y, call)
+  if (is.null(stacked)) stop_as_base("NA/NaN/Inf in foreign function call (arg 5)", call)
+  k <- ncol(x)
+  out <- base::qr.coef(base::qr.default(stacked[, seq_len(k), drop = FALSE], tol = 1e-07), stacked[, k + 1L])
+  names(out) <- colnames(x)
+  list(coefficients = out, fitted = function() strip_columns(x %*% replace(unname(out), is.na(out), 0)), y = y)
+}
+# A matrix of one column as a vector.
+strip_columns <- function(x) recorded(x, "part_column", list(x, 1L), kind = "vector", across = NULL, names = NULL)
+
+svd_of_split <- function(x, nu, nv, call) {
+  tall_split(x, "svd", call)
+  small <- min(dim(x))
+  nu <- nu %||% small
+  nv <- nv %||% small
+  for (name in c("nu", "nv")) if (!is_count(get(name)) || get(name) > if (name == "nu") small else ncol(x))
+    abort_argument(name, sprintf("a number up to %d for splits", small), get(name), call)
+  stacked <- stacked_triangles(x, NULL, call)
+  if (is.null(stacked)) stop_as_base("infinite or missing values in 'x'", call)
+  found <- base::svd(stacked, nu = 0L, nv = max(nv, nu))
+  out <- list(d = found$d[seq_len(small)])
+  if (nu > 0) {
+    kept <- seq_len(nu)
+    if (!all(found$d[kept] > 1e-14 * found$d[1L])) stop_verdigris("argument", sprintf(
+      "%d left singular vectors of a matrix of rank %d cannot be computed of splits.", nu,
+      sum(found$d > 1e-14 * found$d[1L])), "Give `nu`, the number that is needed.", call = call)
+    out$u <- orthogonal_columns(x, found$v[, kept, drop = FALSE] / rep(found$d[kept], each = ncol(x)), call)
+  }
+  if (nv > 0) out$v <- found$v[, seq_len(nv), drop = FALSE]
+  out
+}
+
+# ---- correlations, tables and sums by groups -----------------------------------------------------------
+
+split_covariance <- function(x, y, use, method, scale, call) {
+  name <- if (scale) "cor" else "cov"
+  if (!is.null(y) || !identical(use, "everything") || method != "pearson") refuse_split(name, call,
+    "Of one split, with `use = \"everything\"` and Pearson's method, it has one.")
+  if (state_of(x)$kind != "matrix") stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
+  out <- var(x)
+  if (!scale) return(out)
+  spread <- sqrt(diag(out))
+  if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
+  known <- !is.na(spread)
+  spread[spread %in% 0] <- NA
+  out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
+  diag(out)[known] <- 1
+  out
+}
+
+#' @importFrom stats weighted.mean
+#' @export
+weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
+  frames_refused(x, "weighted.mean")
+  if (missing(w)) return(mean(x, na.rm = na.rm))
+  if (isTRUE(na.rm)) {
+    keep <- !is.na(x)
+    w <- split_aware("ifelse")(keep, w, 0)
+    x <- split_aware("ifelse")(keep, x, 0)
+  }
+  sum(x * w) / sum(w)
+}
+
+# Counts of a split vector's values, as table() has them of the whole.
+table_of_split <- function(x, name, call) {
+  if (state_of(x)$kind != "vector") refuse_split("table", call, "Of a vector, such as `x[, 1]`, it has one.")
+  told <- gathered_lists(x, "part_counts", list(), call)
+  values <- unlist(lapply(told, `[[`, "values"))
+  counts <- unlist(lapply(told, `[[`, "counts"))
+  # a factor's levels, or all values in order
+  levels <- unique(unlist(lapply(told, `[[`, "levels")))
+  if (is.null(levels)) levels <- sort(unique(values))
+  found <- vapply(split(counts, factor(values, levels)), sum, 1)
+  out <- array(as_whole_counts(unname(found)), length(levels), stats::setNames(list(as.character(levels)), name))
+  structure(out, class = "table")
+}
+as_whole_counts <- function(n) if (all(n <= .Machine$integer.max)) as.integer(n) else n
+part_counts <- function(x) {
+  if (is.factor(x)) return(list(values = levels(x), counts = as.double(base::tabulate(as.integer(x), nlevels(x))),
+    levels = levels(x)))
+  x <- if (is_gpu(x)) collect(x) else x
+  values <- sort(unique(x))
+  list(values = values, counts = as.double(base::tabulate(match(x, values), length(values))))
+}
+
+#' @export
+rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
+  call <- environment()
+  frames_refused(x, "rowsum", call)
+  if (!is_split(group)) group <- gpu_split(as.vector(if (is_gpu(group)) collect(group) else group),
+    state_of(x)$team)
+  check_alike(x, group, call)
+  if (state_of(x)$margin == 2) refuse_split("rowsum", call, "Of a matrix split by rows it has one.")
+  told <- gathered_lists(x, "part_rowsum", list(group, isTRUE(na.rm)), call)
+  groups <- unlist(lapply(told, `[[`, "groups"))
+  if (anyNA(groups)) warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
+  all <- if (reorder) sort(unique(groups), na.last = TRUE) else unique(groups)
+  p <- state_of(x)$across %||% 1L
+  out <- base::matrix(0, length(all), p, dimnames = list(as.character(all), state_of(x)$names))
+  for (part in told) if (length(part$groups)) {
+    at <- match(part$groups, all)
+    out[at, ] <- out[at, ] + base::matrix(part$sums, ncol = p)
+  }
+  if (type_of(x) %in% c("integer", "logical") && all(is.na(out) | abs(out) <= .Machine$integer.max))
+    storage.mode(out) <- "integer"
+  out
+}
+part_rowsum <- function(x, group, na.rm) {
+  if (is.factor(group)) group <- as.character(group)
+  if (!length(group)) return(list(groups = if (is_gpu(group)) collect(group) else group, sums = numeric()))
+  host <- if (is_gpu(group)) collect(group) else group
+  groups <- unique(host)
+  codes <- as_gpu(match(host, groups), device = running_member()$device)
+  y <- wide(as_gpu(x))
+  if (na.rm) y <- ifelse(is.na(y), 0, y)
+  if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
+  list(groups = groups, sums = as.vector(collect(group_sums(y, codes, length(groups)))))
+}
+
+# Where `MARGIN` is what is split, each member has all that the function is called with.
+split_apply <- function(x, margin, f, more, simplify, call) {
+  state <- state_of(x)
+  if (state$kind != "matrix" || !is_count(margin, 1) || margin != state$margin || !isTRUE(simplify))
+    refuse_split("apply", call, "Over the margin that is split, such as the rows, it has one.")
+  recorded(x, "part_apply", list(x, margin, f, more), kind = "vector", margin = 1, across = NULL, names = NULL)
+}
+part_apply <- function(x, margin, f, more) {
+  out <- do.call(apply, c(list(x, margin, f), more))
+  if (!is.atomic(out) || length(dim(out)) > 1L) stop_verdigris("split",
+    "`apply()` of splits takes functions that give one number or string for each row.",
+    "`gpu_together(team, f, x, keep = TRUE)` keeps other values on the members.", call = NULL)
+  if (is_number(out)) as_gpu(unname(as.vector(out)), device = running_member()$device) else unname(out)
+}

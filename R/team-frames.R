@@ -1,0 +1,567 @@
+# Model frames and designs of splits: each member evaluates a formula's variables for its own rows.
+#
+# That gives what the whole would only where a row's value depends on that row alone, or on numbers that are computed
+# over all members first: the levels of factors, the coefficients of poly(), the knots of ns() and bs(), the means and
+# deviations of scale(). So expressions are read before they are sent, and others are refused.
+
+# Functions of R that give each row from that row of their arguments.
+ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", "xor",
+  "abs", "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan", "atan2",
+  "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma", "digamma",
+  "trigamma", "beta", "lbeta", "choose", "factorial", "floor", "ceiling", "trunc", "round", "signif", "ifelse", "pmin", "pmax",
+  "is.na", "is.nan", "is.finite", "is.infinite", "I", "offset", "identity", "as.logical", "as.numeric", "as.double",
+  "as.integer", "as.character", "Re", "Im", "Mod", "Arg", "cbind", "nchar", "substr", "substring", "toupper", "tolower",
+  "trimws", "startsWith", "endsWith", "grepl", "plogis", "qlogis", "dnorm", "pnorm", "qnorm")
+
+# The same, where the arguments after the first are constants of any length.
+ROW_AND_CONSTANTS <- c("%in%", "match", "findInterval", "cut", "relevel")
+
+# Packages whose functions of these names are meant.
+OF_R <- c("base", "stats", "splines", "verdigris", "methods")
+
+# The first split among a model's variables; NULL where all are ordinary.
+split_among <- function(data, expressions, env) {
+  if (is_split(data)) return(data)
+  names <- unique(unlist(lapply(expressions, all.vars)))
+  if (is.list(data)) {
+    for (v in data) if (is_split(v)) return(v)
+    names <- setdiff(names, names(data))
+  }
+  if (is.environment(data)) env <- data
+  for (name in names) {
+    v <- tryCatch(get0(name, envir = env), error = function(e) NULL)
+    if (is_split(v)) return(v)
+  }
+  NULL
+}
+
+# ---- expressions ---------------------------------------------------------------------------------------
+
+# What is known of a model's variables while its formula is read. `sources` are values that members get beside `data`.
+split_context <- function(like, data, env, here) {
+  whole <- is_split(data)
+  if (whole && state_of(data)$kind != "frame") stop_verdigris("argument", "`data` must be a split of a data frame.",
+    "A matrix is a variable: `y ~ x` with splits `x` and `y`.", call = here)
+  context <- new.env(parent = emptyenv())
+  context$like <- like
+  context$n <- sum(state_of(like)$layout$counts)
+  context$data <- if (whole) data
+  context$columns <- if (whole) names(data) else character()
+  context$listed <- if (is.list(data) && !whole) data else list()
+  context$env <- if (is.environment(data)) data else env
+  context$sources <- list()
+  context$here <- here
+  context
+}
+
+# An expression as members evaluate it, `expr`, and as a fit's terms keep it for predictions, `kept`. `rows` says
+# whether it has a value for each row, and `value` what a constant is.
+read_expression <- function(e, context) {
+  if (is.symbol(e) && as.character(e) %in% context$columns) return(list(expr = e, kept = e, rows = TRUE))
+  if (!is.call(e) || !has_rows(e, context)) {
+    value <- eval(e, context$listed, context$env)
+    return(read_value(value, e, context))
+  }
+  f <- e[[1L]]
+  if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::")) f <- f[[3L]]
+  name <- if (is.symbol(f)) as.character(f) else ""
+  if (name %in% c("$", "[[", "[")) return(read_part(e, name, context))
+  found <- if (nzchar(name)) get0(name, envir = context$env, mode = "function")
+  known <- is.null(found) || is.primitive(found) || environmentName(topenv(environment(found))) %in% OF_R
+  if (!known) refuse_rows_of(name, context, "is not known to work row by row")
+  special <- SPECIAL_TERMS[[name]]
+  if (!is.null(special)) return(special(e, context))
+  if (name %in% ROW_AND_CONSTANTS) return(read_constants(e, name, context))
+  if (!name %in% ROW_BY_ROW) refuse_rows_of(if (nzchar(name)) name else deparse1(e[[1L]]), context)
+  kept <- e
+  for (k in seq_along(e)[-1L]) {
+    part <- read_expression(e[[k]], context)
+    if (!part$rows && length(part$value) != 1L) stop_verdigris("argument", sprintf(
+      "`%s` in the formula has %d elements, and the splits have %s rows.", deparse1(e[[k]]), length(part$value),
+      format_count(context$n)), call = context$here)
+    e[k] <- list(part$expr)
+    kept[k] <- list(part$kept)
+  }
+  list(expr = e, kept = kept, rows = TRUE)
+}
+
+refuse_rows_of <- function(name, context, why = "needs all rows at once, or is not known to work row by row") {
+  stop_verdigris("split", sprintf("`%s()` in a formula of splits %s.", name, why),
+    c("Compute the column where the data are made, or with functions of splits, and name it in the formula.",
+      "`gpu_together(team, f, x, keep = TRUE)` computes each member's rows of a column; `collect()` gathers all."),
+    call = context$here)
+}
+
+# Whether an expression reads a column of splits, or an ordinary vector of as many rows.
+has_rows <- function(e, context) {
+  names <- all.vars(e)
+  if (any(names %in% context$columns)) return(TRUE)
+  for (name in names) {
+    v <- if (name %in% names(context$listed)) context$listed[[name]] else tryCatch(get0(name, envir = context$env),
+      error = function(e) NULL)
+    if (is_split(v)) return(TRUE)
+  }
+  FALSE
+}
+
+# A value that the session has: a split, an ordinary value for each row, or a constant.
+read_value <- function(value, e, context) {
+  if (is_gpu(value)) value <- collect(value)
+  if (is_split(value)) {
+    if (!state_of(value)$kind %in% c("vector", "matrix") || state_of(value)$margin != 1L) stop_verdigris("split",
+      sprintf("`%s` must be a vector, or a matrix split by rows.", deparse1(e)), call = context$here)
+    check_alike(context$like, value, context$here)
+    return(read_source(value, e, context))
+  }
+  if (is.atomic(value) && NROW(value) == context$n && context$n > 1L) return(read_source(if (length(dim(value)) == 2L)
+    operand_rows(value, context) else team_operand(value, rows_only(context$like)), e, context))
+  list(expr = value, kept = e, rows = FALSE, value = value)
+}
+operand_rows <- function(value, context) structure(list(value = value, margin = 1, across = ncol(value)), class =
+  "team_operand")
+# as a vector has it
+rows_only <- function(x) structure(list(), state = list(margin = 1, across = NULL), class = "gpu_split")
+
+read_source <- function(value, e, context) {
+  name <- sprintf(".source%d", length(context$sources) + 1L)
+  context$sources[[name]] <- value
+  list(expr = as.name(name), kept = e, rows = TRUE)
+}
+
+# A column of a split that is a variable itself.
+read_part <- function(e, name, context) {
+  root <- e[[2L]]
+  value <- if (is.symbol(root) && !as.character(root) %in% context$columns) eval(root, context$listed, context$env)
+  if (is_split(value)) return(read_value(eval(e, context$listed, context$env), e, context))
+  part <- read_expression(root, context)
+  whole <- name == "[" && length(e) >= 4L && identical(e[[3L]], quote(expr = ))
+  if (!whole || has_rows(as.call(as.list(e)[-2L]), context)) refuse_rows_of(name, context)
+  kept <- e
+  e[[2L]] <- part$expr
+  kept[[2L]] <- part$kept
+  for (k in seq_along(e)[-(1:3)]) e[k] <- list(eval(e[[k]], context$listed, context$env))
+  list(expr = e, kept = kept, rows = TRUE)
+}
+
+# A call whose first argument has rows, and whose others are constants: list(call, kept, x).
+constants_of <- function(e, f, context) {
+  e <- match.call(f, e, expand.dots = FALSE)
+  e <- as.call(c(as.list(e)[names(e) != "..."], as.list(e$...)))
+  x <- read_expression(e[[2L]], context)
+  kept <- e
+  e[[2L]] <- x$expr
+  kept[[2L]] <- x$kept
+  for (k in seq_along(e)[-(1:2)]) {
+    if (has_rows(e[[k]], context)) refuse_rows_of(deparse1(e[[1L]]), context)
+    kept[k] <- e[k] <- list(eval(e[[k]], context$listed, context$env))
+  }
+  list(call = e, kept = kept, x = x)
+}
+
+read_constants <- function(e, name, context) {
+  read <- constants_of(e, if (name == "cut") base::cut.default else if (name == "relevel") stats::relevel else
+    get(name, baseenv()), context)
+  if (!read$x$rows || name == "cut" && length(read$call$breaks) < 2L) refuse_rows_of(name, context,
+    if (name == "cut") "needs `breaks` as a vector of limits" else "needs rows as its first argument")
+  list(expr = read$call, kept = read$kept, rows = TRUE)
+}
+
+# ---- terms whose parameters are those of all rows ------------------------------------------------------
+
+# The values of an expression on the members, as a split.
+split_of_expression <- function(expr, context, f = "part_value") {
+  args <- c(list(expr = expr, data = context$data), context$sources)
+  recorded(context$like, f, args, kind = "vector", margin = 1, across = NULL, names = NULL)
+}
+part_value <- function(expr, data = NULL, ...) {
+  value <- eval(expr, c(if (!is.null(data)) as.list(data), list(...)), row_functions())
+  if (is_number(value)) strip(value) else value
+}
+
+# Where members evaluate expressions.
+row_functions <- function() {
+  numbers_of <- function(f) function(x, ...) {
+    if (is.factor(x)) stop_verdigris("split", "The codes of a factor depend on the levels that all members have.",
+      "`as.numeric(as.character(x))` has its labels as numbers.", call = NULL)
+    f(x, ...)
+  }
+  list2env(list(poly = polynomials, scale = scaled_column, as.numeric = numbers_of(as.numeric),
+    as.double = numbers_of(as.double), as.integer = numbers_of(as.integer)), parent = topenv())
+}
+
+# In a member: poly() with the coefficients of all rows, by its recurrence.
+polynomials <- function(x, degree = 1, coefs = NULL, raw = FALSE, ...) {
+  x <- strip(if (is_gpu(x)) as_float64(x) else as.double(x))
+  columns <- vector("list", degree)
+  if (raw) {
+    for (k in seq_len(degree)) columns[[k]] <- x^k
+  } else {
+    before <- 0 * x
+    now <- before + 1
+    size <- coefs$norm2
+    for (k in seq_len(degree)) {
+      after <- (x - coefs$alpha[k]) * now - if (k > 1L) size[k + 1L] / size[k] * before else 0
+      columns[[k]] <- after / sqrt(size[k + 2L])
+      before <- now
+      now <- after
+    }
+  }
+  out <- do.call(cbind, columns)
+  colnames(out) <- seq_len(degree)
+  out
+}
+scaled_column <- function(x, center, scale) {
+  x <- strip(x)
+  if (is.numeric(center)) x <- x - center
+  if (is.numeric(scale)) x <- x / scale
+  dim(x) <- c(length(x), 1L)
+  x
+}
+
+# In a member: the next of these polynomials, and sums of it.
+stat_polynomial <- function(x, center, alpha, norm2) {
+  x <- as_gpu(x, dtype = "float64")
+  before <- 0 * x
+  now <- before + 1
+  for (k in seq_along(alpha)) {
+    after <- (x - alpha[k]) * now - if (k > 1L) norm2[k + 1L] / norm2[k] * before else 0
+    before <- now
+    now <- after
+  }
+  as.vector(c(sum(now * now), sum(x * now * now), sum((x - center)^(2 * length(alpha)))))
+}
+
+SPECIAL_TERMS <- list(
+  factor = function(e, context) factor_term(e, context),
+  as.factor = function(e, context) factor_term(e, context),
+  ordered = function(e, context) factor_term(e, context),
+  scale = function(e, context) {
+    read <- constants_of(e, base::scale.default, context)
+    x <- split_of_expression(read$call[[2L]], context)
+    moments <- NULL
+    for (name in c("center", "scale")) {
+      given <- read$call[[name]] %||% TRUE
+      if (isTRUE(given)) {
+        if (is.null(moments)) moments <- merged_moments(x, TRUE, context$here)
+        centred <- read$call$center
+        # base R's is the root mean square of what is left
+        given <- if (name == "center") moments$mean else sqrt((moments$products[1L] + moments$n * (if (is.numeric(
+          centred)) (moments$mean - centred)^2 else if (isFALSE(centred)) moments$mean^2 else 0)) / max(1,
+          moments$n - 1))
+      } else if (is.numeric(given) && length(given) != 1L) {
+        stop_as_base(gettextf("length of '%s' must equal the number of columns of 'x'", name, domain = "R-base"),
+          context$here)
+      }
+      read$call[[name]] <- read$kept[[name]] <- given
+    }
+    list(expr = read$call, kept = read$kept, rows = TRUE)
+  },
+  poly = function(e, context) {
+    read <- constants_of(e, function(x, ..., degree = 1, coefs = NULL, raw = FALSE, simple = FALSE) NULL, context)
+    # the degree by its place
+    unnamed <- base::which(names(read$call) == "")[-1L]
+    if (length(unnamed)) {
+      names(read$call)[unnamed[1L]] <- names(read$kept)[unnamed[1L]] <- "degree"
+      if (length(unnamed) > 1L) refuse_rows_of("poly", context, "takes one variable")
+    }
+    degree <- read$call$degree %||% 1
+    if (!is_count(degree, 1)) stop_as_base(gettext("'degree' must be at least 1", domain = "R-stats"), context$here)
+    if (!isTRUE(read$call$raw) && is.null(read$call$coefs))
+      read$call$coefs <- read$kept$coefs <- polynomial_of(split_of_expression(read$call[[2L]], context), degree,
+        context)
+    list(expr = read$call, kept = read$kept, rows = TRUE)
+  },
+  ns = function(e, context) spline_term("ns", e, context),
+  bs = function(e, context) spline_term("bs", e, context)
+)
+
+# The coefficients of base R's poly(): those of the recurrence, from sums over all rows.
+polynomial_of <- function(x, degree, context) {
+  moments <- merged_moments(x, FALSE, context$here)
+  if (!is.finite(moments$products))
+    stop_as_base(gettext("missing values are not allowed in 'poly'", domain = "R-stats"), context$here)
+  alpha <- numeric()
+  norm2 <- 1
+  for (k in 0:degree) {
+    sums <- reduced(x, "stat_polynomial", list(moments$mean, alpha, norm2), call = context$here)
+    # what is left of a power is a rounding error
+    if (!(sums[1L] > 1e-14 * sums[3L])) stop_as_base(gettext("'degree' must be less than number of unique points",
+      domain = "R-stats"), context$here)
+    norm2 <- c(norm2, sums[1L])
+    if (k < degree) alpha <- c(alpha, sums[2L] / sums[1L])
+  }
+  list(alpha = alpha, norm2 = norm2)
+}
+
+# ns() and bs() with the knots of all rows.
+spline_term <- function(name, e, context) {
+  f <- getExportedValue("splines", name)
+  read <- constants_of(e, f, context)
+  given <- as.list(read$call)
+  x <- split_of_expression(read$call[[2L]], context)
+  if (is.null(given$Boundary.knots)) given$Boundary.knots <- range(x, na.rm = TRUE) else if (is.null(given$knots) &&
+    !is.null(given$df)) refuse_rows_of(name, context, "needs `knots` beside `Boundary.knots`")
+  if (is.null(given$knots) && !is.null(given$df)) {
+    inner <- given$df - isTRUE(given$intercept) - if (name == "ns") 1 else given$degree %||% 3
+    if (inner < 0) refuse_rows_of(name, context, "needs a larger `df`")
+    if (inner > 0) given$knots <- stats::quantile(x, seq.int(0, 1, length.out = inner + 2L)[-c(1L, inner + 2L)],
+      na.rm = TRUE)
+    given$df <- NULL
+  }
+  kept <- given
+  given[[1L]] <- kept[[1L]] <- call("::", quote(splines), as.name(name))
+  kept[[2L]] <- read$kept[[2L]]
+  list(expr = as.call(given), kept = as.call(kept), rows = TRUE)
+}
+
+# factor() with the levels that all members have.
+factor_term <- function(e, context) {
+  name <- as.character(if (is.call(e[[1L]])) e[[1L]][[3L]] else e[[1L]])
+  read <- constants_of(e, if (name == "as.factor") base::as.factor else base::factor, context)
+  kept <- e
+  kept[[2L]] <- read$kept[[2L]]
+  if (is.null(read$call$levels)) {
+    x <- split_of_expression(read$call[[2L]], context)
+    told <- gathered_lists(x, "part_uniques", list(), context$here)
+    if (name == "as.factor" && !is.null(told[[1L]]$levels)) return(list(expr = read$x$expr, kept = kept, rows = TRUE))
+    values <- unlist(lapply(told, `[[`, "values"))
+    levels <- unique(unlist(lapply(told, `[[`, "levels")))
+    values <- if (is.null(levels)) sort(unique(values)) else levels[levels %in% values]
+    read$call$levels <- values[!duplicated(as.character(values))]
+    # factor() of an ordered one is ordered
+    if (isTRUE(told[[1L]]$ordered) && is.null(read$call$ordered)) read$call$ordered <- TRUE
+  }
+  read$call[[1L]] <- if (name == "ordered") quote(base::ordered) else quote(base::factor)
+  list(expr = read$call, kept = kept, rows = TRUE)
+}
+part_uniques <- function(x) {
+  if (is.factor(x)) return(list(values = as.character(unique(x[!is.na(x)])), levels = levels(x),
+    ordered = is.ordered(x)))
+  values <- if (is_gpu(x)) collect(unique(x)) else unique(x)
+  list(values = as.vector(values[!is.na(values)]))
+}
+
+# ---- what members tell ---------------------------------------------------------------------------------
+
+# A list of each member's value of a function of its part. Of a launcher's team, whose members exchange numbers alone,
+# lists of vectors of numbers and strings.
+gathered_lists <- function(x, f, args = list(), call = parent.frame()) {
+  state <- state_of(x)
+  args <- lapply(c(list(x), args), function(arg) sent(remembered(arg), state$layout))
+  values <- together(state$team, function(rank) for_rank(list(f = f, args = args), rank),
+    "The split could not be read", call)
+  if (state$team$engine$kind != "env") return(values)
+  unpacked(lapply(packed(values[[1L]]), function(part) as.vector(gpu_all_gather(part))), gpu_team_size())
+}
+
+# A nested list of vectors as numbers, with the lengths of what follows before it; only what is a vector of numbers,
+# logical values or strings, or NULL.
+packed <- function(value) {
+  numbers <- list()
+  put <- function(x) numbers[[length(numbers) + 1L]] <<- as.double(x)
+  pack <- function(x) {
+    if (is.list(x)) {
+      put(c(5, length(x)))
+      pack(names(x) %||% character())
+      for (part in x) pack(part)
+      return(invisible())
+    }
+    kind <- match(if (is.null(x)) "NULL" else typeof(x), c("NULL", "logical", "integer", "double", "character")) - 1L
+    if (kind == 4L) {
+      texts <- lapply(enc2utf8(x), function(text) if (is.na(text)) -1 else utf8ToInt(text))
+      put(c(4, length(x), lengths(texts), unlist(texts)))
+    } else {
+      put(c(kind, length(x), x))
+    }
+  }
+  pack(value)
+  numbers <- unlist(numbers)
+  list(length(numbers), numbers)
+}
+unpacked <- function(gathered, size) {
+  ends <- cumsum(gathered[[1L]])
+  lapply(seq_len(size), function(rank) {
+    numbers <- gathered[[2L]][seq_len(gathered[[1L]][rank]) + ends[rank] - gathered[[1L]][rank]]
+    at <- 0
+    take <- function(n) {
+      at <<- at + n
+      numbers[seq_len(n) + at - n]
+    }
+    unpack <- function() {
+      head <- take(2)
+      if (head[1L] == 5) {
+        names <- unpack()
+        out <- lapply(seq_len(head[2L]), function(k) unpack())
+        if (length(names)) names(out) <- names
+        return(out)
+      }
+      if (head[1L] == 4) return(vapply(take(head[2L]), function(n) {
+        code <- take(n)
+        if (identical(code, -1)) NA_character_ else intToUtf8(code)
+      }, ""))
+      values <- take(head[2L])
+      switch(head[1L] + 1, NULL, as.logical(values), as.integer(values), values)
+    }
+    unpack()
+  })
+}
+
+# ---- frames --------------------------------------------------------------------------------------------
+
+# A model frame over the members: a split of frames, `frame`, and `terms`, as base R's model.frame() has them. `more`
+# are the expressions of weights, offset and subset.
+split_frame <- function(like, formula, data, env, more, action, contrasts, here) {
+  formula <- stats::as.formula(formula)
+  context <- split_context(like, data, environment(formula) %||% env, here)
+  known <- if (length(context$columns)) context$columns else names(context$listed)
+  terms <- stats::terms(formula, data = if (length(known)) as.data.frame(stats::setNames(rep(list(numeric()),
+    length(known)), known), optional = TRUE))
+  action <- split_action(action, here)
+  variables <- lapply(as.list(attr(terms, "variables"))[-1L], read_expression, context)
+  more <- lapply(Filter(Negate(is.null), more), read_expression, context)
+  # NULL is none, and TRUE selects all
+  more <- Filter(function(one) one$rows || !is.null(one$value), more)
+  if (isTRUE(more$subset$value)) more$subset <- NULL
+  named <- c(stats::setNames(variables, vapply(as.list(attr(terms, "variables"))[-1L], deparse1, "")),
+    stats::setNames(more, sprintf("(%s)", names(more))))
+  for (name in names(named)) if (!named[[name]]$rows) {
+    if (name == "(subset)") abort_argument("subset", "a condition on the columns", named[[name]]$value, here)
+    stop_as_base(gettextf("variable lengths differ (found for '%s')", name, domain = "R-stats"), here)
+  }
+  with_exprs <- function(which) as.call(c(list(quote(list)), unname(lapply(variables, `[[`, which))))
+  local <- terms
+  attr(local, "predvars") <- with_exprs("expr")
+  environment(local) <- baseenv()
+  spec <- list(terms = local, more = lapply(more, `[[`, "expr"), action = action)
+  frame <- measured(like, "part_frame", c(list(spec = spec, data = context$data), context$sources), call = here,
+    what = "The model frame could not be made")
+  frame <- with_levels(frame, here)
+  about <- gathered_lists(frame, "frame_facts", list(), here)
+  if (sum(state_of(frame)$layout$counts) == 0) stop_as_base(gettext("0 (non-NA) cases", domain = "R-stats"), here)
+  attr(terms, "predvars") <- with_exprs("kept")
+  attr(terms, "dataClasses") <- unlist(about[[1L]]$classes)
+  list(frame = frame, terms = terms, xlevels = about[[1L]]$xlevels,
+    na.action = omitted_rows(about, action), has = unlist(about[[1L]]$has), factor = about[[1L]]$factor)
+}
+
+# What is done about missing values, by name.
+split_action <- function(given, here) {
+  if (is.null(given)) given <- getOption("na.action") %||% "na.fail"
+  for (name in c("na.omit", "na.fail")) if (identical(given, name) || identical(given, get(name, asNamespace("stats"))))
+    return(name)
+  abort_argument("na.action", "na.omit or na.fail for splits", given, here)
+}
+
+# In a member.
+part_frame <- function(spec, data = NULL, ...) {
+  env <- row_functions()
+  env$.data <- c(if (!is.null(data)) as.list(data), list(...))
+  terms <- spec$terms
+  environment(terms) <- env
+  if (!is.null(spec$more$subset) && !is.logical(eval(spec$more$subset, env$.data, env))) stop_verdigris("argument",
+    "`subset` must be a condition for splits, not numbers of rows.", call = NULL)
+  call <- as.call(c(list(as.name("gpu_lm"), data = quote(.data)), spec$more, list(na.action = spec$action)))
+  frame_of(call, terms, c("formula", "data", "subset", "weights", "na.action", "offset", "etastart", "mustart"), env,
+    drop = FALSE)
+}
+
+# What the session knows of a member's frame: lists of vectors.
+frame_facts <- function(frame) {
+  terms <- attr(frame, "terms")
+  response <- attr(terms, "response")
+  bad <- attr(frame, "na.action")
+  list(classes = as.list(attr(terms, "dataClasses")), xlevels = stats::.getXlevels(terms, frame),
+    rows = nrow(frame) + length(bad), bad = as.double(bad), has = c("(weights)", "(offset)", "(etastart)",
+      "(mustart)") %in% names(frame) | c(FALSE, length(attr(terms, "offset")) > 0L, FALSE, FALSE),
+    factor = response > 0L && is_coded(frame[[response]]) && !is.logical(frame[[response]]))
+}
+
+# The rows of the whole that were left out, as base R has them.
+omitted_rows <- function(about, action) {
+  before <- cumsum(c(0, vapply(about, `[[`, 1, "rows")))
+  at <- unlist(lapply(seq_along(about), function(k) about[[k]]$bad + before[k]))
+  if (!length(at)) return(NULL)
+  if (max(at) <= .Machine$integer.max) at <- as.integer(at)
+  structure(at, names = format_each(at), class = "omit")
+}
+
+# The frames with the same levels of factors on all members: those that some row has.
+with_levels <- function(frame, here) {
+  told <- gathered_lists(frame, "part_levels_used", list(), here)
+  names <- unique(unlist(lapply(told, names)))
+  wanted <- list()
+  for (name in names) {
+    each <- lapply(told, `[[`, name)
+    used <- unlist(lapply(each, `[[`, "used"))
+    levels <- unique(unlist(lapply(each, `[[`, "levels")))
+    levels <- if (is.null(levels)) sort(unique(used)) else levels[levels %in% used]
+    same <- vapply(each, function(one) identical(one$levels, levels), NA)
+    if (all(same)) next
+    wanted[[name]] <- levels
+    if (any(vapply(each, function(one) isTRUE(one$contrasts), NA))) warning(gettextf(
+      "contrasts dropped from factor %s due to missing levels", name, domain = "R-stats"), call. = FALSE)
+  }
+  if (length(wanted)) recorded(frame, "part_with_levels", list(frame, wanted)) else frame
+}
+part_levels_used <- function(frame) {
+  coded <- Filter(function(name) is.factor(frame[[name]]) || is.character(frame[[name]]), names(frame))
+  stats::setNames(lapply(coded, function(name) {
+    x <- frame[[name]]
+    list(used = as.character(unique(x[!is.na(x)])), levels = levels(x), contrasts = !is.null(attr(x, "contrasts")))
+  }), coded)
+}
+part_with_levels <- function(frame, wanted) {
+  for (name in names(wanted)) {
+    x <- frame[[name]]
+    frame[[name]] <- factor(as.character(x), levels = wanted[[name]], ordered = is.ordered(x))
+  }
+  frame
+}
+
+# ---- designs -------------------------------------------------------------------------------------------
+
+# The design of a split frame: what members hold, `part`, and what the session knows of it.
+split_design <- function(made, contrasts, here) {
+  part <- recorded(made$frame, "part_design", list(made$frame, contrasts, getOption("contrasts")), kind = "object",
+    across = NULL, names = NULL)
+  known_design(part, NULL, here)
+}
+
+# `columns` are those of the part's design that are meant; NULL are all.
+known_design <- function(part, columns, here) {
+  state <- state_of(part)
+  reference <- sent(remembered(part), state$layout)
+  task <- function(rank) if (rank == 1L || state$team$engine$kind == "env") list(f = "design_facts", args =
+    list(reference, columns))
+  about <- together(state$team, task, "The model matrix could not be made", here)[[1L]]
+  structure(c(about, list(part = part, columns = columns, n = sum(state$layout$counts), device = "cpu")),
+    class = "gpu_split_design", assign = about$assign)
+}
+
+# In a member.
+part_design <- function(frame, contrasts, defaults) {
+  before <- options(contrasts = defaults)
+  on.exit(options(before))
+  design_of(attr(frame, "terms"), frame, contrasts, running_member()$device)
+}
+design_facts <- function(d, columns) {
+  chosen <- if (is.null(columns)) d else design_columns(d, columns)
+  factors <- lapply(factor_columns(chosen), function(f) f[c("levels", "columns", "table")])
+  list(p = chosen$p, names = chosen$names, assign = d$assign, contrasts = d$contrasts, factors = factors)
+}
+
+#' @export
+dim.gpu_split_design <- function(x) c(x$n, x$p)
+#' @export
+dimnames.gpu_split_design <- function(x) list(NULL, x$names)
+#' @export
+as.matrix.gpu_split_design <- function(x, ...) x
+#' @export
+`[.gpu_split_design` <- function(x, i, j, drop = FALSE) {
+  if (!missing(i)) refuse_split("[", advice = "Of a model matrix over a team columns can be selected.")
+  all <- x$columns %||% seq_len(x$p)
+  out <- known_design(x$part, if (is.character(j)) all[match(j, x$names)] else all[j], environment())
+  out$assign <- x$assign[j]
+  attr(out, "assign") <- out$assign
+  out
+}

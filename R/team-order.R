@@ -1,0 +1,176 @@
+# Order statistics of splits. Each member sorts its part. Of the runs that may hold a rank members tell values at some
+# places, which bound the value that has this rank in the whole; what is below or above is left out, and the rest is
+# asked again, until one value is left. So few numbers are sent, however many elements there are, and values are exact.
+
+# Places that a member tells of each run.
+PLACES <- 64L
+
+# In a member: what is known, in order; and values at places, NA where there is none.
+part_sorted <- function(x) {
+  x <- as_gpu(strip(x))
+  if (is.logical(x)) x <- x + 0L
+  sort(x)
+}
+stat_at <- function(x, places) {
+  out <- rep(NA_real_, length(places))
+  at <- base::which(!is.na(places))
+  if (length(at)) out[at] <- as.double(collect(x[places[at]]))
+  out
+}
+
+# Of a split vector or matrix the elements in the places that `ranks`, a function of how many are known, gives:
+# list(values, known), as at_ranks() has it.
+split_at_ranks <- function(x, ranks, call) {
+  sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
+  counts <- state_of(sorted)$layout$counts
+  known <- sum(counts)
+  wanted <- if (known > 0) ranks(known) else numeric()
+  # of each rank the runs of the members that may hold it: after `low`, up to `high`
+  open <- lapply(wanted, function(rank) list(rank = rank, low = 0 * counts, high = counts))
+  values <- rep(NA_real_, length(wanted))
+  left <- seq_along(wanted)
+  while (length(left)) {
+    places <- lapply(seq_along(counts), function(k) lapply(open[left], function(run) {
+      size <- run$high[k] - run$low[k]
+      out <- if (size > 0) run$low[k] + unique(round(seq(1, size, length.out = min(size, PLACES))))
+      c(out, rep(NA_real_, PLACES - length(out)))
+    }))
+    told <- reduced(sorted, "stat_at", list(structure(function(rank) unlist(places[[rank]]), class = "team_each")),
+      fold = "gather", call = call)
+    done <- integer()
+    for (j in seq_along(left)) {
+      rows <- (j - 1L) * PLACES + seq_len(PLACES)
+      run <- narrowed(open[[left[j]]], lapply(places, `[[`, j), told[rows, , drop = FALSE])
+      open[[left[j]]] <- run
+      if (!is.null(run$value)) {
+        values[left[j]] <- run$value
+        done <- c(done, left[j])
+      }
+    }
+    left <- setdiff(left, done)
+  }
+  type <- type_of(x)
+  list(values = if (type == "double") values else as.integer(values), known = known)
+}
+
+# A rank's runs after members have told `values` at `places`; its value where that is known.
+narrowed <- function(run, places, values) {
+  some <- lapply(places, function(p) !is.na(p))
+  places <- Map(function(p, at) p[at], places, some)
+  values <- lapply(seq_along(places), function(k) values[some[[k]], k])
+  target <- run$rank - sum(run$low)
+  candidates <- sort(unique(unlist(values)))
+  # so many at least are not above a candidate, and so many at most are below it
+  not_above <- below <- numeric(length(candidates))
+  for (k in seq_along(places)) if (length(places[[k]])) {
+    relative <- c(0, places[[k]] - run$low[k])
+    not_above <- not_above + relative[findInterval(candidates, values[[k]]) + 1L]
+    next_one <- findInterval(candidates, values[[k]], left.open = TRUE) + 1L
+    below <- below + c(relative[-1L] - 1, run$high[k] - run$low[k])[next_one]
+  }
+  upper <- candidates[base::which(not_above >= target)[1L]]
+  lower <- candidates[max(base::which(below < target))]
+  if (upper == lower) return(list(rank = run$rank, value = upper))
+  for (k in seq_along(places)) if (length(places[[k]])) {
+    under <- places[[k]][values[[k]] < lower]
+    over <- places[[k]][values[[k]] > upper]
+    if (length(under)) run$low[k] <- max(under)
+    if (length(over)) run$high[k] <- min(over) - 1
+  }
+  run
+}
+
+ordered_split <- function(x, name, call) {
+  frames_refused(x, name, call)
+  if (type_of(x) == "complex") refuse_split(name, call)
+}
+
+#' @export
+median.gpu_split <- function(x, na.rm = FALSE, ...) {
+  call <- environment()
+  ordered_split(x, "median", call)
+  found <- split_at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)), call)
+  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm))) return(if (type_of(x) == "double")
+    NA_real_ else if (type_of(x) == "logical") NA else NA_integer_)
+  if (type_of(x) == "logical") return(stats::median(as.logical(found$values)))
+  if (length(found$values) == 1L) found$values else mean(found$values)
+}
+
+#' @export
+quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  call <- environment()
+  ordered_split(x, "quantile", call)
+  if (is_gpu(probs)) probs <- collect(probs)
+  # base R says what is wrong, and what no elements have
+  if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
+    return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
+  probs <- pmax(0, pmin(1, probs))
+  found <- split_at_ranks(x, function(known) quantile_ranks(known, probs), call)
+  if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
+    "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
+  quantiles_found(found, probs, names, type)
+}
+
+# ---- sorting -------------------------------------------------------------------------------------------
+
+# Places of a member's sorted part that bound the runs of the whole.
+SAMPLES <- 64L
+
+# In a member: values at regular places of its sorted part, NA where it has none.
+stat_samples <- function(sorted) {
+  n <- length(sorted)
+  if (n == 0L) return(rep(NA_real_, SAMPLES))
+  as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))]))
+}
+# Values that divide all into runs of nearly one length: of samples of all members.
+splitters_of <- function(samples, size) {
+  known <- sort(samples[!is.na(samples)])
+  if (!length(known)) return(rep(0, size - 1L))
+  known[pmax(1, round(seq_len(size - 1L) * length(known) / size))]
+}
+# How many elements of a sorted part are not above each.
+stat_not_above <- function(sorted, splitters) vapply(splitters, function(v) as.double(sum(wide(sorted <= v))), 1)
+# The runs between, of which each member gets one.
+runs_of_part <- function(sorted, splitters) {
+  ends <- c(0, stat_not_above(sorted, splitters), length(sorted))
+  lapply(seq_len(length(ends) - 1L), function(k) sorted[ends[k] + seq_len(ends[k + 1L] - ends[k])])
+}
+merged_runs <- function(runs, decreasing) sort(join(runs), decreasing = decreasing)
+
+# In a member of several processes: its run of the whole, in order.
+part_exchanged <- function(x, decreasing) {
+  sorted <- part_sorted(x)
+  member <- running_member()
+  gather <- function(v) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+  splitters <- splitters_of(unlist(lapply(gather(stat_samples(sorted)), collect)), member$size)
+  runs <- runs_of_part(sorted, splitters)
+  if (decreasing) runs <- rev(runs)
+  own <- NULL
+  for (k in seq_along(runs)) {
+    all <- gather(runs[[k]])
+    if (k == member$rank) own <- lapply(all, as_gpu, device = member$device)
+  }
+  merged_runs(own, decreasing)
+}
+# Of one process, where the members' runs are at hand.
+part_merged <- function(runs, decreasing) merged_runs(lapply(runs, as_gpu, device = running_member()$device),
+  decreasing)
+
+#' @export
+sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {
+  call <- environment()
+  ordered_split(x, "sort", call)
+  if (!is_flag(decreasing)) abort_argument("decreasing", "TRUE or FALSE", decreasing)
+  if (!identical(na.last, NA)) abort_argument("na.last", "NA: missing values are left out", na.last)
+  if (state_of(x)$kind != "vector") refuse_split("sort", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (type_of(x) == "logical") refuse_split("sort", call, "`sum(x)` counts what is TRUE.")
+  team <- state_of(x)$team
+  if (team$engine$kind != "local") return(measured(x, "part_exchanged", list(x, decreasing), kind = "vector"))
+  sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
+  splitters <- splitters_of(reduced(sorted, "stat_samples", fold = "gather"), team$engine$size)
+  id <- state_of(sorted)$id
+  runs <- lapply(team$engine$members, function(member) runs_of_part(member$store[[id]], splitters))
+  if (decreasing) runs <- lapply(runs, rev)
+  measured(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"), decreasing),
+    kind = "vector")
+}
