@@ -451,7 +451,7 @@ runs_of <- function(at) {
 }
 
 # Positions of a subscript, by base R's rules and messages.
-positions <- function(i, n, names, call) {
+positions_of <- function(i, n, names, call) {
   known <- seq_len(n)
   if (is.character(i)) {
     at <- match(i, names)
@@ -475,7 +475,7 @@ positions <- function(i, n, names, call) {
   if (is_vector_reader(x)) {
     n <- rows_of_reader(x)
     if (missing(i)) return(read_block(x, 0, n, 1))
-    at <- positions(i, n, x$dimnames, call)
+    at <- positions_of(i, n, x$dimnames, call)
     return(read_rows(x, at, NULL, 1))
   }
   if (nargs() - (!missing(drop)) == 2L && !missing(i)) {
@@ -483,7 +483,7 @@ positions <- function(i, n, names, call) {
     if (x$frame) return(x[, i, drop = FALSE])
     stop_verdigris("argument", "A reader of a matrix is read by rows and columns: `x[i, j]`.")
   }
-  at <- list(if (!missing(i)) positions(i, x$dim[1L], x$dimnames[[1L]], call), if (!missing(j)) positions(j, x$dim[2L],
+  at <- list(if (!missing(i)) positions_of(i, x$dim[1L], x$dimnames[[1L]], call), if (!missing(j)) positions_of(j, x$dim[2L],
     x$dimnames[[2L]], call))
   # whichever reads less
   share <- vapply(1:2, function(k) if (is.null(at[[k]])) 1 else length(at[[k]]) / max(1, x$dim[k]), 1)

@@ -11,6 +11,7 @@
   .External2(C_learn_external)
   register_methods()
   register_split_methods()
+  register_reader_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_default, path.expand(tools::R_user_dir("verdigris", "cache")))
   start_problem() # .onAttach and the first use of a GPU say it
