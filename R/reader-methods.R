@@ -328,6 +328,11 @@ triangle_below <- function(a, b = NULL) {
   rows <- if (is.null(b)) a else rbind(a, b)
   d <- as.double(dim(rows))
   if (d[1L] <= 1) return(rows)
+  if (gpu_device(rows) == "cpu") {
+    # LINPACK, which shifts no column where its tolerance is 0
+    r <- base::qr.R(base::qr.default(host_copy(rows, told = TRUE), tol = 0))
+    return(as_gpu(unname(r), device = "cpu"))
+  }
   form <- .Call(C_qr, rows, d)$qr
   dim(form) <- d
   extent <- c(min(d), d[2L])
