@@ -68,19 +68,21 @@ glm_of_reader <- function(call, formula, data, family, start, control, contrasts
     "lm"))
 }
 
-# One pass. `b` are coefficients, NULL for the family's starting values.
-glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, iteration, step = TRUE) {
+# One pass. `b` are coefficients, NULL for the family's starting values; `last` those of the step that gave them, whose
+# working weights go with the residuals (FALSE where there was none).
+glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FALSE, triangle = FALSE) {
   fail <- function(message) stop_as_base(gettext(message, domain = "R-stats"), rows$frame)
-  over_frames(rows, function(frame, from) {
+  over_frames(rows, function(frame) {
     d <- block_design(rows, facts, frame)
-    if (is.null(d)) return(list(products = 0, counts = 0, omitted = omitted(frame, from)))
+    if (is.null(d)) return(list(products = 0, counts = 0, omitted = omitted(frame)))
     if (!is.null(columns)) d <- design_columns(d, columns)
     offsets <- offset_of(frame, rows$device)
     offset <- if (is.null(offsets)) 0 else strip(offsets)
     g <- with_first_warnings(initialised(family, frame, rows, if (is.null(offsets)) gpu_zeros(d$n,
       device = rows$device) else offset), said)
-    eta <- if (!is.null(b)) design_times(d, b) + offset else if (!is.null(g$etastart)) g$etastart else
+    eta_of <- function(b) if (!is.null(b)) design_times(d, b) + offset else if (!is.null(g$etastart)) g$etastart else
       family$linkfun(g$mustart)
+    eta <- eta_of(b)
     mu <- family$linkinv(eta)
     valid <- isTRUE((is.null(family$valideta) || family$valideta(eta)) && (is.null(family$validmu) ||
       family$validmu(mu)))
@@ -93,7 +95,7 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, iteration
       null = if (is.null(null_mean)) 0 else total(family$dev.resids(g$y, null_mean, w)), wy = total(w * g$y),
       w = total(w), invalid = !valid)
     out <- list(counts = counts, ends = ends, aic = if (valid) aic$parts(g$y, g$n %||% gpu_ones(d$n,
-      device = rows$device), mu, w) else NA, offset = !is.null(offsets), omitted = omitted(frame, from), products = 0,
+      device = rows$device), mu, w) else NA, offset = !is.null(offsets), omitted = omitted(frame), products = 0,
       pearson = 0)
     if (!valid) return(out)
     slope <- family$mu.eta(eta)
@@ -105,12 +107,16 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, iteration
     good <- used & slope != 0
     working <- ifelse(good, (g$y - mu) / slope, 0)
     scale <- sqrt(ifelse(good, w * slope^2 / variance, 0))
-    out$pearson <- total((working * scale)^2)
+    weight <- if (isFALSE(last) || family$family %in% c("binomial", "poisson")) scale^2 else {
+      eta <- eta_of(last)
+      ifelse(used, w * family$mu.eta(eta)^2 / family$variance(family$linkinv(eta)), 0)
+    }
+    out$pearson <- total(weight * working^2)
     out$good <- total(good)
-    target <- ifelse(good, eta - offset + working, 0) * scale
+    target <- ifelse(good, eta_of(b) - offset + working, 0) * scale
     gpu_compute(scale, target)
     d$scale <- scale
-    if (d$p > 0L) out$products <- if (identical(step, "triangle")) triangle_below(gpu_compute(cbind(design_rows(d, 0,
+    if (d$p > 0L) out$products <- if (triangle) triangle_below(gpu_compute(cbind(design_rows(d, 0,
       d$n), strip(target)))) else lm_products(d, `dim<-`(strip(target), c(d$n, 1)))
     out
   }, function(a, b) {
@@ -136,7 +142,7 @@ glm_step <- function(pass, rows, facts, family, b, columns, aic, said, tol) {
   r <- triangle_of_products(pass$products, tol, seq_len(p))
   if (is.null(r)) {
     if (!all(is.finite(pass$products))) stop_as_base("NA/NaN/Inf in 'x'", rows$frame)
-    r <- unname(collect(glm_pass(rows, facts, family, b, columns, NULL, aic, said, 0, "triangle")$products))
+    r <- unname(collect(glm_pass(rows, facts, family, b, columns, NULL, aic, said, triangle = TRUE)$products))
   }
   z <- stats::lm.fit(r[, seq_len(p), drop = FALSE], r[, p + 1L], tol = tol)
   solution(z, list(p = p, names = names, n = pass$counts[["used"]]), tol)
@@ -150,7 +156,7 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
   aic <- aic_of_family(family)
   tol <- min(1e-07, control$epsilon / 1000)
   # the design of the first block tells the columns
-  pass <- glm_pass(rows, facts, family, NULL, columns, NULL, aic, said, 0)
+  pass <- glm_pass(rows, facts, family, NULL, columns, NULL, aic, said)
   names <- columns %||% facts$names
   p <- length(names)
   intercept <- attr(facts$terms, "intercept") > 0L
@@ -159,7 +165,7 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
   if (!is.null(start)) {
     if (length(start) != p) fail("length of 'start' should equal %d and correspond to initial coefs for %s", p,
       paste(deparse(names), collapse = ", "))
-    pass <- glm_pass(rows, facts, family, start, columns, mean, aic, said, 0)
+    pass <- glm_pass(rows, facts, family, start, columns, mean, aic, said)
   }
   if (pass$counts[["invalid"]] > 0)
     stop_as_base(gettext("cannot find valid starting values: please specify some", domain = "R-stats"), frame)
@@ -172,7 +178,7 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
   iter <- 0L
   if (p == 0L) {
     # the means are those of the offset alone
-    pass <- glm_pass(rows, facts, family, numeric(), columns, mean, aic, said, 0)
+    pass <- glm_pass(rows, facts, family, numeric(), columns, mean, aic, said)
     converged <- TRUE
     deviance <- pass$counts[["deviance"]]
   } else for (iter in seq_len(control$maxit)) {
@@ -187,9 +193,9 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
     }
     if (pass$counts[["used"]] < found$rank) fail("X matrix has rank %d, but only %d observations", found$rank,
       as.integer(pass$counts[["used"]]))
-    working <- pass
+    last <- b
     b <- replace(unname(found$coefficients), is.na(found$coefficients), 0)
-    pass <- glm_pass(rows, facts, family, b, columns, mean, aic, said, iter)
+    pass <- glm_pass(rows, facts, family, b, columns, mean, aic, said, last)
     deviance <- pass$counts[["deviance"]]
     if (control$trace) cat("Deviance = ", deviance, " Iterations - ", iter, "\n", sep = "")
     boundary <- FALSE
@@ -203,7 +209,7 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
         if (turn > control$maxit) fail(end)
         turn <- turn + 1L
         b <<- (b + before) / 2
-        pass <<- glm_pass(rows, facts, family, b, columns, mean, aic, said, iter)
+        pass <<- glm_pass(rows, facts, family, b, columns, mean, aic, said, last)
         deviance <<- pass$counts[["deviance"]]
       }
       boundary <<- TRUE
@@ -238,7 +244,7 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
     names[found$qr$pivot]), rank = rank, qr = found$qr, family = family, deviance = deviance,
     aic = as.vector(aic$whole(pass$aic, deviance)) + 2 * rank, null.deviance = pass$counts[["null"]],
     iter = iter, df.residual = as_whole(used - rank), df.null = as_whole(used - intercept), converged = converged,
-    boundary = boundary, pearson = pass$pearson, n = as_whole(used), na.action = pass$omitted, offset = pass$offset,
+    boundary = boundary, pearson = pass$pearson, n = as_whole(used), na.action = action_of_omitted(pass$omitted), offset = pass$offset,
     prior.weights = NULL)
 }
 

@@ -43,7 +43,7 @@ lm_of_reader <- function(call, formula, data, contrasts, singular.ok, tol, devic
     attr(facts$terms, "intercept"))
   if (found$weighted) out$log_weights <- found$log_weights
   out$weighted <- found$weighted
-  out$na.action <- found$omitted
+  out$na.action <- action_of_omitted(found$omitted)
   out$contrasts <- facts$used_contrasts
   out$xlevels <- facts$xlevels
   out$call <- call
@@ -129,9 +129,9 @@ squares_with_offset <- function(products, coefficients, intercept) {
 lm_of_frames <- function(rows, contrasts, tol) {
   facts <- model_facts(rows)
   facts$contrasts <- contrasts
-  each <- function(f, fold) over_frames(rows, function(frame, from) {
+  each <- function(f, fold) over_frames(rows, function(frame) {
     d <- block_design(rows, facts, frame)
-    if (is.null(d)) return(f(NULL, NULL, NULL, frame, from))
+    if (is.null(d)) return(f(NULL, NULL, NULL, frame))
     y <- response_of(frame, rows$device)
     if (is.null(y) || length(dim(y)) == 2L) stop_verdigris("argument",
       "`formula` must have one response where its data are readers.", call = rows$frame)
@@ -145,16 +145,16 @@ lm_of_frames <- function(rows, contrasts, tol) {
       y <- y * d$scale
       if (!is.null(offsets)) offsets <- offsets * d$scale
     }
-    f(d, y, w, frame, from, offsets)
+    f(d, y, w, frame, offsets)
   }, fold, facts$levels)
   offset <- FALSE
-  sums <- each(function(d, y, w, frame, from, offsets = NULL) list(products = if (is.null(d)) 0 else lm_products(d,
+  sums <- each(function(d, y, w, frame, offsets = NULL) list(products = if (is.null(d)) 0 else lm_products(d,
     if (is.null(offsets)) gpu_compute(`dim<-`(strip(y), c(d$n, 1))) else {
       offset <<- TRUE
       gpu_compute(cbind(strip(y), strip(offsets)))
     }),
     n = if (is.null(d)) 0 else if (is.null(w)) d$n else as.vector(sum(w != 0)), weighted = !is.null(w),
-    log_weights = if (is.null(w)) 0 else as.vector(sum(ifelse(w > 0, log(w), 0))), omitted = omitted(frame, from)),
+    log_weights = if (is.null(w)) 0 else as.vector(sum(ifelse(w > 0, log(w), 0))), omitted = omitted(frame)),
     function(a, b) list(products = a$products + b$products, n = a$n + b$n, weighted = a$weighted || b$weighted,
     log_weights = a$log_weights + b$log_weights, omitted = joined_omitted(a$omitted, b$omitted)))
   if (sums$n == 0) stop_as_base(gettext("0 (non-NA) cases", domain = "R-stats"), rows$frame)
@@ -162,7 +162,7 @@ lm_of_frames <- function(rows, contrasts, tol) {
   if (!all(is.finite(sums$products))) stop_as_base(sprintf("NA/NaN/Inf in '%s'", if (all(is.finite(sums$products[
     seq_len(p), seq_len(p)]))) "y" else "x"), rows$frame)
   both <- seq_len(p + 1L)
-  r <- triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, from, offsets = NULL) if (!is.null(d))
+  r <- triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, offsets = NULL) if (!is.null(d))
     triangle_below(gpu_compute(cbind(design_rows(d, 0, d$n), strip(y)))), function(a, b) if (is.null(a) || is.null(b))
     a %||% b else triangle_below(a, b))
   facts$xlevels <- facts$levels[setdiff(names(facts$levels), names(attr(facts$terms, "dataClasses"))[attr(facts$terms,

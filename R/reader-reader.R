@@ -297,11 +297,14 @@ block_take <- function(x, coming) {
 
 # A value that R has read, which must be what it should.
 checked_block <- function(x, value, count, margin) {
-  wrong <- function(what) stop_verdigris("argument", sprintf("`x` must give %s, not %s.", what, describe(value)),
+  got <- if (is.data.frame(value)) sprintf("one of %s", paste(format_each(dim(value)), collapse = " x ")) else if (
+    length(dim(value)) == 2L) describe_shape(value) else describe(value)
+  wrong <- function(what) stop_verdigris("argument", sprintf("`x` must give %s, not %s.", what, got),
     "What a reader's function returns has the rows that it was called with, in their order.", call = NULL)
   if (x$frame) {
-    if (!is.data.frame(value) || nrow(value) != count || ncol(value) != x$dim[2L])
-      wrong(sprintf("a data frame of %s rows and %s columns", format_count(count), format_count(x$dim[2L])))
+    same <- is.data.frame(value) && nrow(value) == count && identical(names(value), x$dimnames[[2L]])
+    if (!same) wrong(sprintf("a data frame of %s rows and the columns %s", format_count(count), paste(x$dimnames[[2L]],
+      collapse = ", ")))
     return(value)
   }
   if (is_vector_reader(x)) {

@@ -66,7 +66,7 @@ model_chunks <- function(rows) {
   list(start = start, take = take, chunks = ceiling(rows$n / chunk), bytes = min(chunk, rows$n) * width)
 }
 
-# f of the frame of each block: `f(frame, from)`. What it returns is folded.
+# f of the frame of each block. What it returns is folded.
 over_frames <- function(rows, f, fold, levels = NULL) {
   so_far <- NULL
   put <- function(done) {
@@ -76,7 +76,7 @@ over_frames <- function(rows, f, fold, levels = NULL) {
   }
   source <- model_chunks(rows)
   run_chunks(list(start = source$start, take = source$take, chunks = source$chunks, bytes = source$bytes),
-    function(blocks) f(block_frame(rows, blocks, levels), attr(blocks, "rows")$from), put, "The model failed on",
+    function(blocks) f(block_frame(rows, blocks, levels)), put, "The model failed on",
     rows$frame)
   so_far
 }
@@ -100,7 +100,11 @@ block_frame <- function(rows, blocks, levels) {
   # what base R would look for where gpu_lm() was called
   for (name in names(rows$others)) assign(name, inner[[name]], envir = around)
   frame <- frame_of(call, formula, rows$parts, around)
-  releveled(frame, levels)
+  # rows that a function has not named are counted in each block
+  counted <- !is.data.frame(blocks$.data) || identical(as.integer(attr(blocks$.data, "row.names")), seq_len(count))
+  frame <- releveled(frame, levels)
+  attr(frame, "shift") <- if (counted) place$from else 0
+  frame
 }
 
 # A block of a matrix as a data frame of its columns, of those that are used.
@@ -133,7 +137,7 @@ model_facts <- function(rows) {
   check_by_rows(rows, first, facts$terms)
   coded <- names(Filter(function(v) is.factor(v) || is.character(v), as.list(first)))
   if (length(coded)) {
-    present <- over_frames(rows, function(frame, from) lapply(stats::setNames(coded, coded), function(name) {
+    present <- over_frames(rows, function(frame) lapply(stats::setNames(coded, coded), function(name) {
       v <- frame[[name]]
       # base R sorts strings, and keeps the order of levels
       if (is.factor(v)) list(all = levels(v), text = FALSE) else list(all = unique(v), text = TRUE)
@@ -207,13 +211,17 @@ block_design <- function(rows, facts, frame) {
   d
 }
 
-# The rows that were left out, as na.omit() has them.
-omitted <- function(frame, from) {
+# The rows of a block that were left out, and how many there were; those of all blocks, and as na.omit() has them.
+omitted <- function(frame) {
   out <- attr(frame, "na.action")
-  if (is.null(out)) return(NULL)
-  structure(as.integer(from + out), names = as.character(from + out), class = class(out))
+  names <- names(out)
+  shift <- attr(frame, "shift")
+  if (length(out) && shift > 0) names <- format_each(as.numeric(names) + shift)
+  list(at = as.numeric(out), names = names, class = class(out), rows = NROW(frame[[1L]]) + length(out))
 }
-joined_omitted <- function(a, b) {
-  if (is.null(a) || is.null(b)) return(a %||% b)
-  structure(c(unclass(a), unclass(b)), class = class(a))
+joined_omitted <- function(a, b) list(at = c(a$at, a$rows + b$at), names = c(a$names, b$names),
+  class = if (length(a$at)) a$class else b$class, rows = a$rows + b$rows)
+action_of_omitted <- function(x) {
+  if (!length(x$at)) return(NULL)
+  structure(if (max(x$at) <= .Machine$integer.max) as.integer(x$at) else x$at, names = x$names, class = x$class)
 }
