@@ -57,10 +57,11 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   device <- .Call(C_device_name, device)
   if (!is.null(dtype)) dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu")) else if (!is_reader(x))
     dtype <- default_dtype(x, parent.frame())
+  if (is_reader(x)) margin <- margin %||% margin_for(x, chunk, dtype, device)
   source <- if (is_reader(x)) reader_blocks(x, chunk, margin, dtype, device, environment()) else if (is.function(x))
     reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype, device)
   if (!is.null(to)) {
-    sink <- new_sink(writer_of(to, environment()), margin %||% if (is_reader(x)) x$margin else 2, environment())
+    sink <- new_sink(writer_of(to, environment()), margin %||% 2, environment())
     done <- FALSE
     on.exit(if (!done) sink$undo())
     frame <- environment()

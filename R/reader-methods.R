@@ -73,9 +73,10 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
     out
   }
   # of whole columns, column sums are parts of the result, and row sums are added
-  apart <- rows == (x$margin == 1)
-  found <- if (rows_of_margin(x) == 0) NULL else if (apart) do.call(rbind, lapply(over_blocks(x, function(b)
-    as.matrix(collect(block(b))), call = call), identity)) else as.matrix(collect(over_blocks(x, block, `+`,
+  margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
+  apart <- rows == (margin == 1)
+  found <- if (x$dim[margin] == 0) NULL else if (apart) do.call(rbind, over_blocks(x, function(b)
+    as.matrix(collect(block(b))), NULL, margin, call = call)) else as.matrix(collect(over_blocks(x, block, `+`, margin,
     call = call)))
   size <- as.double(x$dim[if (rows) 1L else 2L])
   if (is.null(found)) found <- base::matrix(0, size, 1L + counts)
@@ -85,7 +86,6 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   names(out) <- x$dimnames[[if (rows) 1L else 2L]]
   out
 }
-rows_of_margin <- function(x) as.double(x$dim[x$margin])
 
 setMethod("colSums", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, FALSE, FALSE))
 setMethod("rowSums", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, TRUE, FALSE))

@@ -257,7 +257,12 @@ mapped_reader <- function(x, f, dim, dimnames, label) new_reader(open_mapped, li
 
 open_mapped <- function(x, f) list(
   ahead = function(from, count, margin, dtype, device) block_start(x, from, count, margin, NULL, device),
-  take = function(coming) f(block_take(x, coming))
+  take = function(coming) {
+    block <- block_take(x, coming)
+    out <- gpu_compute(f(block))
+    if (is.null(coming$given)) free_block(block)
+    out
+  }
 )
 
 # ---- blocks --------------------------------------------------------------------------------------------------
@@ -276,8 +281,8 @@ block_start <- function(x, from, count, margin, dtype, device) {
 
 # The block as an array, a matrix where the reader is one; or a data frame of arrays.
 block_take <- function(x, coming) {
-  if (!is.null(coming$frame)) return(coming$frame)
   source <- opened(x)
+  if (is.null(source$take) && !is.null(coming$frame)) return(coming$frame)
   y <- if (!is.null(source$take)) source$take(coming) else coming$array %||% .Call(C_upload_take, coming$pointer)
   if (is_vector_reader(x)) {
     if (is.null(x$dimnames)) return(y)
@@ -290,8 +295,10 @@ block_take <- function(x, coming) {
   shape[margin] <- coming$count
   shape <- as.integer(shape)
   if (!is.null(dim(y)) && identical(dim(y), shape) && identical(dimnames(y), names)) return(y)
-  z <- with_attributes(strip(y), c(list(dim = shape), if (!is.null(names)) list(dimnames = names)))
-  if (is.null(coming$given)) gpu_free(y)
+  kept <- c(list(dim = shape), if (!is.null(names)) list(dimnames = names))
+  if (is.null(coming$pointer)) return(with_attributes(strip(y), kept))
+  z <- with_attributes(y, kept)
+  gpu_free(y)
   z
 }
 
@@ -324,7 +331,11 @@ read_block <- function(x, from, count, margin) {
   source <- opened(x)
   if (is.null(source$ahead)) {
     value <- collect(checked_block(x, source$read(from, count, margin), count, margin))
-    if (x$frame || is_vector_reader(x)) return(value)
+    if (x$frame) return(value)
+    if (is_vector_reader(x)) {
+      if (!is.null(x$dimnames)) names(value) <- x$dimnames[from + seq_len(count)]
+      return(value)
+    }
     names <- x$dimnames
     if (!is.null(names[[margin]])) names[[margin]] <- names[[margin]][from + seq_len(count)]
     dimnames(value) <- names
@@ -338,20 +349,32 @@ free_block <- function(block) {
   if (is_gpu(block)) gpu_free(block)
 }
 
+gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, open_function)
+
+# Bytes of a row (or column), and those that a block may have.
+bytes_of_row <- function(x, margin, dtype) (if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))) *
+  if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
+bytes_of_block <- function(x, device) {
+  if (!is.null(x$memory)) return(x$memory / 3)
+  memory <- gpu_memory(device)
+  free <- memory[["limit"]] - memory[["live"]]
+  if (!is.na(memory[["free"]])) free <- min(free, memory[["free"]] + memory[["cached"]])
+  min(if (device == "cpu") 64e6 else 1e9, free / 16)
+}
+
+# The margin by which a source is read at least cost; the other one where a single column would be too long for a block.
+margin_for <- function(x, chunk, dtype, device) {
+  margin <- x$margin
+  if (!is.null(chunk) || gives_rows(x)) return(margin)
+  bytes <- bytes_of_block(x, device)
+  if (bytes_of_row(x, margin, dtype) > bytes && bytes_of_row(x, 3 - margin, dtype) <= bytes) 3 - margin else margin
+}
+
 # How many rows (or columns) make a block.
 block_extent <- function(x, chunk, margin, dtype, device, call = parent.frame()) {
-  extent <- as.double(x$dim[margin])
   if (!is.null(chunk)) return(chunk_size(chunk, 1, dtype, device))
-  width <- if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))
-  row <- width * if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
-  bytes <- if (is.null(x$memory)) {
-    memory <- gpu_memory(device)
-    free <- memory[["limit"]] - memory[["live"]]
-    if (!is.na(memory[["free"]])) free <- min(free, memory[["free"]] + memory[["cached"]])
-    min(if (device == "cpu") 64e6 else 1e9, free / 16)
-  } else {
-    x$memory / 3
-  }
+  row <- bytes_of_row(x, margin, dtype)
+  bytes <- bytes_of_block(x, device)
   if (!is.null(x$memory) && bytes < row) stop_verdigris("argument", sprintf(
     "`memory` is %s, and three blocks of a single %s take %s.", format_bytes(x$memory), if (margin == 1) "row" else
       "column", format_bytes(3 * row)), "Make the reader with more `memory`, or with the other `margin`.", call = call)
@@ -366,9 +389,9 @@ bytes_in_block <- function(dtype) RAW_BYTES[[switch(dtype, complex = "complex128
 
 # As gpu_chunked() takes them.
 reader_blocks <- function(x, chunk, margin, dtype, device, call = parent.frame()) {
-  margin <- margin %||% x$margin
-  if (margin == 2 && (is_vector_reader(x) || x$frame || identical(x$open, open_function))) stop_verdigris("argument",
-    "`margin` must be 1: this reader gives rows.", call = call)
+  margin <- margin %||% margin_for(x, chunk, dtype, device)
+  if (margin == 2 && gives_rows(x)) stop_verdigris("argument", "`margin` must be 1: this reader gives rows.",
+    call = call)
   extent <- as.double(x$dim[margin])
   chunk <- block_extent(x, chunk, margin, dtype, device, call)
   at <- 0
@@ -379,8 +402,7 @@ reader_blocks <- function(x, chunk, margin, dtype, device, call = parent.frame()
     at <<- at + n
     coming
   }
-  bytes <- min(chunk, extent) * (if (is_vector_reader(x)) 1 else as.double(x$dim[3L - margin])) *
-    if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
+  bytes <- min(chunk, extent) * bytes_of_row(x, margin, dtype)
   list(start = start, take = function(coming) block_take(x, coming), chunks = ceiling(extent / chunk), bytes = bytes)
 }
 

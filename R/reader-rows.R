@@ -14,32 +14,33 @@ model_rows <- function(call, formula, data, parts, env, device, frame) {
   names <- all.vars(formula)
   for (part in c("weights", "subset", "offset")) names <- c(names, all.vars(call[[part]]))
   readers <- list()
+  own <- character()
+  given <- if (is.list(data) && !is_reader(data)) data
   if (is_reader(data)) {
     if (is_vector_reader(data)) abort_argument("data", "a reader of a matrix or of data frames", data, frame)
     readers$.data <- data
     own <- data$dimnames[[2L]] %||% paste0("V", seq_len(data$dim[2L]))
-  } else {
-    own <- if (is.list(data)) names(data) else character()
+  } else if ("." %in% names && !is.null(given)) {
+    formula <- structure(stats::formula(stats::terms(formula, data = given)), .Environment = environment(formula))
+    names <- c(all.vars(formula), names)
   }
+  names <- unique(names)
   around <- environment(formula)
-  for (name in setdiff(names, c(own, "."))) {
-    value <- get0(name, envir = around)
-    if (is_reader(value)) readers[[name]] <- value
-  }
+  value_of <- function(name) if (name %in% names(given)) given[[name]] else get0(name, envir = around)
+  others <- lapply(stats::setNames(nm = setdiff(names, c(own, "."))), value_of)
+  found <- vapply(others, is_reader, NA)
+  readers[names(others)[found]] <- others[found]
   n <- vapply(readers, rows_of_reader, 1)
   if (length(unique(n)) > 1L) stop_verdigris("argument", sprintf("The readers of `formula` have %s rows.",
     paste(format_each(n), collapse = " and ")), "All variables of a model have a value for each row.", call = frame)
   n <- n[[1L]]
   # other variables with a value for each row are cut, too; constants and functions are as they are
-  whole <- Filter(function(name) {
-    value <- if (is.list(data) && !is_reader(data) && name %in% names(data)) data[[name]] else get0(name, envir = around)
-    !is_reader(value) && is.atomic(value) && NROW(value) == n && n > 1
-  }, setdiff(names, if (is_reader(data)) c(own, ".") else "."))
-  others <- lapply(stats::setNames(whole, whole), function(name) if (is.list(data) && !is_reader(data) && name %in%
-    names(data)) data[[name]] else get(name, envir = around))
+  others <- Filter(function(value) (is.atomic(value) || is.data.frame(value)) && NROW(value) == n && n > 1,
+    others[!found])
   call <- call[c(1L, match(parts, names(call), 0L))]
-  list(readers = readers, n = n, names = own, used = unique(names), others = others, call = call, formula = formula,
-    parts = parts, env = env, device = device, frame = frame, memory = NULL)
+  if (!is.null(given)) call$data <- NULL
+  list(readers = readers, n = n, names = own, used = names, others = others, given = given, call = call,
+    formula = formula, parts = parts, env = env, device = device, frame = frame)
 }
 
 # The blocks of all readers of a model, as run_chunks() takes them.
@@ -86,8 +87,11 @@ block_frame <- function(rows, blocks, levels) {
   place <- attr(blocks, "rows")
   count <- place$count
   i <- place$from + seq_len(count)
-  inner <- list2env(lapply(rows$others, function(v) if (is_gpu(v) && is.null(dim(v))) vector_rows(v, place$from, count)
-    else if (length(dim(v)) == 2L) v[i, , drop = FALSE] else v[i]), parent = environment(rows$formula))
+  cut <- lapply(rows$others, function(v) if (is_gpu(v) && is.null(dim(v))) vector_rows(v, place$from, count)
+    else if (length(dim(v)) == 2L) v[i, , drop = FALSE] else v[i])
+  values <- as.list(rows$given)
+  values[names(cut)] <- cut
+  inner <- list2env(values, parent = environment(rows$formula))
   for (name in setdiff(names(blocks), ".data")) assign(name, blocks[[name]], envir = inner)
   formula <- rows$formula
   environment(formula) <- inner
@@ -177,21 +181,23 @@ check_by_rows <- function(rows, frame, terms) {
   calls <- base::which(vapply(variables, is.call, NA))
   n <- min(rows$n, 64)
   if (!length(calls) || n < 2 || !is.null(attr(frame, "na.action"))) return()
-  part <- function(n) {
-    blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, 0, n, 1, NULL, rows$device)))
-    attr(blocks, "rows") <- list(from = 0, count = n)
+  half <- n %/% 2
+  part <- function(from) {
+    blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, from, n - from, 1, NULL, rows$device)))
+    attr(blocks, "rows") <- list(from = from, count = n - from)
     block_frame(rows, blocks, NULL)
   }
-  long <- part(n)
-  short <- part(n %/% 2)
+  long <- part(0)
+  short <- part(half)
   if (!is.null(attr(long, "na.action")) || !is.null(attr(short, "na.action")) || "subset" %in% names(rows$call)) return()
-  host <- function(v, m) {
+  host <- function(v, from) {
     v <- collect(v)
     if (is.factor(v)) v <- as.character(v)
-    if (length(dim(v)) == 2L) unname(v[seq_len(m), , drop = FALSE]) else unname(v[seq_len(m)])
+    at <- (from + 1):NROW(v)
+    if (length(dim(v)) == 2L) unname(v[at, , drop = FALSE]) else unname(v[at])
   }
   for (k in calls) {
-    same <- all.equal(host(long[[k]], n %/% 2), host(short[[k]], n %/% 2), check.attributes = FALSE)
+    same <- all.equal(host(long[[k]], half), host(short[[k]], 0), check.attributes = FALSE)
     if (!isTRUE(same)) depends(deparse1(variables[[k]]))
   }
 }

@@ -33,44 +33,58 @@ gpu_reader.H5D <- function(x, dimnames = NULL, memory = NULL, ...) {
 # Of a dataset by its file and name; `dataset` where it is open.
 hdf5_reader <- function(path, name, dataset, dimnames, memory, call) {
   needs_package("hdf5r", "An HDF5 file", call)
-  if (is.null(dataset)) dataset <- hdf5_dataset(path, name, call)
-  dim <- as.double(dataset$dims)
+  source <- hdf5_source(path, name, dataset, call)
+  facts <- source$with(function(dataset) {
+    type <- dataset$get_type()
+    on.exit(type$close())
+    list(dim = as.double(dataset$dims), chunk = tryCatch(dataset$chunk_dims, error = function(e) NA),
+      kind = class(type)[1L])
+  })
+  dim <- facts$dim
   check_two(dim, call)
-  chunk <- tryCatch(dataset$chunk_dims, error = function(e) NA)
+  chunk <- facts$chunk
   chunked <- length(chunk) == length(dim) && !anyNA(chunk)
   margin <- if (chunked) margin_of_chunks(chunk, dim) else if (length(dim) == 1L) 1 else 2
-  kind <- as.character(class(dataset$get_type())[1L])
-  if (!kind %in% c("H5T_FLOAT", "H5T_INTEGER", "H5T_LOGICAL")) stop_verdigris("dtype", sprintf(
-    "the dataset %s has elements of type %s, which arrays do not have", name, kind),
+  if (!facts$kind %in% c("H5T_FLOAT", "H5T_INTEGER", "H5T_LOGICAL")) stop_verdigris("dtype", sprintf(
+    "the dataset %s has elements of type %s, which arrays do not have", name, facts$kind),
     "Datasets of floats and integers are read.", call = call)
-  source <- hdf5_source(dataset)
   # an empty one has no first element
   probe <- if (prod(dim) > 0) source$read(0, 1, margin) else numeric()
   new_reader(open_hdf5, list(path = path, name = name), dim, dimnames, type_of_value(as.vector(probe)), margin, memory,
     sprintf("dataset %s in %s", name, path), step = if (chunked) chunk[margin] else 1, source = source, call = call)
 }
 
-hdf5_dataset <- function(path, name, call = NULL) {
-  wrong <- function(e) stop_verdigris("file", sprintf("the dataset %s of the file %s cannot be read", name, path),
-    "`x` must be an HDF5 file, and `name` the name of a dataset in it.", parent = e, call = call)
-  tryCatch({
-    file <- hdf5r::H5File$new(path, mode = "r")
-    file[[name]]
-  }, error = wrong)
-}
 open_hdf5 <- function(path, name) {
   needs_package("hdf5r", "An HDF5 file", NULL)
-  hdf5_source(hdf5_dataset(path, name))
+  hdf5_source(path, name)
 }
-hdf5_source <- function(dataset) {
-  vector <- length(dataset$dims) == 1L
-  list(read = function(from, count, margin) {
-    if (count == 0) return(if (vector) numeric() else if (margin == 1) base::matrix(0, 0L, dataset$dims[2L]) else
-      base::matrix(0, dataset$dims[1L], 0L))
+
+# A file is open while it is read only, so that it may be written to in between; a dataset that the user has open is
+# read by that.
+hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
+  wrong <- function(e) stop_verdigris("file", sprintf("the dataset %s of the file %s cannot be read", name, path),
+    "`x` must be an HDF5 file, and `name` the name of a dataset in it.", parent = e, call = call)
+  with <- function(f) {
+    if (!is.null(dataset) && isTRUE(dataset$is_valid)) return(f(dataset))
+    file <- tryCatch(hdf5r::H5File$new(path, mode = "r"), error = wrong)
+    open <- NULL
+    # `close_all()` collects garbage each time
+    on.exit(for (object in list(open, file)) if (inherits(object, "H5RefClass")) object$close())
+    tryCatch({
+      open <- file[[name]]
+      if (!inherits(open, "H5D")) stop("it is no dataset")
+      f(open)
+    }, error = wrong)
+  }
+  read <- function(from, count, margin) with(function(dataset) {
+    dims <- dataset$dims
+    vector <- length(dims) == 1L
+    if (count == 0) return(if (vector) numeric() else if (margin == 1) base::matrix(0, 0L, dims[2L]) else
+      base::matrix(0, dims[1L], 0L))
     i <- from + seq_len(count)
-    out <- if (vector) dataset[i] else if (margin == 1) dataset[i, , drop = FALSE] else dataset[, i, drop = FALSE]
-    if (vector) as.vector(out) else out
+    if (vector) as.vector(dataset[i]) else if (margin == 1) dataset[i, , drop = FALSE] else dataset[, i, drop = FALSE]
   })
+  list(read = read, with = with)
 }
 
 # ---- DelayedArray, HDF5Array ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 # What reads some rows where the part shall live: a function of them, or the reader where this session alone has the data.
 reader_for_split <- function(x, margin, call) {
-  if (margin == 2 && (is_vector_reader(x) || x$frame || identical(x$open, open_function)))
+  if (margin == 2 && gives_rows(x))
     abort_argument("margin", "1: this reader gives rows", margin, call)
   if (!x$portable) return(x)
   f <- function(rows) part_of_reader(reader, rows, margin)

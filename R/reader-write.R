@@ -141,16 +141,17 @@ hdf5_sink <- function(to, call) {
   wrong <- function(e) stop_verdigris("file", sprintf("the dataset %s of the file %s cannot be written", to$name,
     to$path), "`to` must name an HDF5 file that may be written to, in a folder that exists.", parent = e, call = call)
   file <- tryCatch(hdf5r::H5File$new(to$path, mode = "a"), error = wrong)
+  dataset <- NULL
   close <- function() {
-    if (!is.null(file)) file$close_all()
-    file <<- NULL
+    # not `close_all()`, which collects garbage
+    for (object in list(dataset, file)) if (!is.null(object)) object$close()
+    dataset <<- file <<- NULL
   }
   if (file$exists(to$name)) {
     close()
     stop_verdigris("argument", sprintf("the file %s has a dataset %s already", to$path, to$name),
       sprintf("Choose another `name`, or remove it: `hdf5r::H5File$new(path)$link_delete(\"%s\")`.", to$name), call = call)
   }
-  dataset <- NULL
   append <- function(value, state, margin) tryCatch({
     vector <- state$shape == "vector"
     value <- collect(value)
@@ -169,6 +170,7 @@ hdf5_sink <- function(to, call) {
       chunk[grows] <- max(1, min(shape[grows], floor(2^17 / other)))
       space <- hdf5r::H5S$new("simple", dims = shape, maxdims = most)
       dataset <<- file$create_dataset(to$name, space = space, dtype = hdf5r::h5types[[kind]], chunk_dims = pmax(1, chunk))
+      space$close()
     } else {
       extents <- dataset$dims
       extents[if (vector) 1L else margin] <- state$extent + count
@@ -186,7 +188,7 @@ hdf5_sink <- function(to, call) {
   undo <- function() {
     if (is.null(file)) return()
     if (!is.null(dataset)) try(file$link_delete(to$name), silent = TRUE)
-    close()
+    try(close(), silent = TRUE)
     if (new) unlink(to$path)
   }
   list(append = append, end = end, undo = undo)
