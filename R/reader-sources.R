@@ -59,6 +59,17 @@ open_hdf5 <- function(path, name) {
   hdf5_source(path, name)
 }
 
+# HDF5 locks files, and a process that was started meanwhile has the lock too, until it ends or runs its own program.
+hdf5_file <- function(path, mode) {
+  for (turn in 1:20) {
+    opened <- tryCatch(hdf5r::H5File$new(path, mode = mode), error = identity)
+    if (!inherits(opened, "error")) return(opened)
+    if (!grepl("unable to lock", conditionMessage(opened), fixed = TRUE)) break
+    Sys.sleep(0.01 * turn)
+  }
+  stop(opened)
+}
+
 # A file is open while it is read only, so that it may be written to in between; a dataset that the user has open is
 # read by that.
 hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
@@ -66,7 +77,7 @@ hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
     "`x` must be an HDF5 file, and `name` the name of a dataset in it.", parent = e, call = call)
   with <- function(f) {
     if (!is.null(dataset) && isTRUE(dataset$is_valid)) return(f(dataset))
-    file <- tryCatch(hdf5r::H5File$new(path, mode = "r"), error = wrong)
+    file <- tryCatch(hdf5_file(path, "r"), error = wrong)
     open <- NULL
     # `close_all()` collects garbage each time
     on.exit(for (object in list(open, file)) if (inherits(object, "H5RefClass")) object$close())

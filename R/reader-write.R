@@ -140,7 +140,7 @@ hdf5_sink <- function(to, call) {
   new <- !file.exists(to$path)
   wrong <- function(e) stop_verdigris("file", sprintf("the dataset %s of the file %s cannot be written", to$name,
     to$path), "`to` must name an HDF5 file that may be written to, in a folder that exists.", parent = e, call = call)
-  file <- tryCatch(hdf5r::H5File$new(to$path, mode = "a"), error = wrong)
+  file <- tryCatch(hdf5_file(to$path, "a"), error = wrong)
   dataset <- NULL
   close <- function() {
     # not `close_all()`, which collects garbage
