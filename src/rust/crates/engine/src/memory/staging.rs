@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::memory::buffer::Buffer;
-use crate::memory::fallible;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 use verdigris_ops::loops::convert::Converter;
@@ -232,7 +231,9 @@ impl Filling {
                 continue;
             }
             if scratch.is_empty() {
-                scratch = fallible::filled(0, SPAN / 16)?;
+                let refused = |_| Error::new(Kind::Memory, "there is no memory to read rows of a file to");
+                scratch.try_reserve_exact(SPAN / 16).map_err(refused)?;
+                scratch.extend(std::iter::repeat_n(0, SPAN / 16));
             }
             // rows of several columns at once, with what lies between
             let (last, _) = self.run(end - 1, end);
