@@ -215,7 +215,8 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
       boundary <<- TRUE
       if (control$trace) cat("Step halved: new deviance = ", deviance, "\n", sep = "")
     }
-    halve(function() !is.finite(deviance), "step size truncated due to divergence", "inner loop 1; cannot correct step size")
+    halve(function() !is.finite(deviance), "step size truncated due to divergence",
+      "inner loop 1; cannot correct step size")
     halve(function() pass$counts[["invalid"]] > 0, "step size truncated: out of bounds",
       "inner loop 2; cannot correct step size")
     if (abs(deviance - old) / (abs(deviance) + 0.1) < control$epsilon) {
@@ -244,7 +245,8 @@ iterate_glm <- function(rows, facts, family, start, control, singular.ok, column
     names[found$qr$pivot]), rank = rank, qr = found$qr, family = family, deviance = deviance,
     aic = as.vector(aic$whole(pass$aic, deviance)) + 2 * rank, null.deviance = pass$counts[["null"]],
     iter = iter, df.residual = as_whole(used - rank), df.null = as_whole(used - intercept), converged = converged,
-    boundary = boundary, pearson = pass$pearson, n = as_whole(used), na.action = action_of_omitted(pass$omitted), offset = pass$offset,
+    boundary = boundary, pearson = pass$pearson, n = as_whole(used), na.action = action_of_omitted(pass$omitted),
+    offset = pass$offset,
     prior.weights = NULL)
 }
 

@@ -162,9 +162,9 @@ lm_of_frames <- function(rows, contrasts, tol) {
   if (!all(is.finite(sums$products))) stop_as_base(sprintf("NA/NaN/Inf in '%s'", if (all(is.finite(sums$products[
     seq_len(p), seq_len(p)]))) "y" else "x"), rows$frame)
   both <- seq_len(p + 1L)
-  r <- triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, offsets = NULL) if (!is.null(d))
-    triangle_below(gpu_compute(cbind(design_rows(d, 0, d$n), strip(y)))), function(a, b) if (is.null(a) || is.null(b))
-    a %||% b else triangle_below(a, b))
+  r <- triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, offsets = NULL)
+    if (!is.null(d)) triangle_below(gpu_compute(cbind(design_rows(d, 0, d$n), strip(y)))), function(a, b)
+    if (is.null(a) || is.null(b)) a %||% b else triangle_below(a, b))
   facts$xlevels <- facts$levels[setdiff(names(facts$levels), names(attr(facts$terms, "dataClasses"))[attr(facts$terms,
     "response")])]
   if (!length(facts$xlevels)) facts$xlevels <- no_levels(facts$terms)

@@ -5,8 +5,8 @@ setOldClass("gpu_reader")
 #' Statistics of readers
 #'
 #' Base R's functions on a [gpu_reader()], by passes over its blocks: none needs more memory than three blocks, and what
-#' it returns. The next block is read while the device computes with the current one. Values are base R's up to the order
-#' of sums, which are float64.
+#' it returns. The next block is read while the device computes with the current one. Values are base R's up to the
+#' order of sums, which are float64.
 #'
 #' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
 #'   `any()`, `all()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `sd()` of a vector,
@@ -14,17 +14,17 @@ setOldClass("gpu_reader")
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
 #' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
 #'   deviations below 1e-4 of the largest show, a second pass finds them from a QR decomposition, block by block. With
-#'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which takes
-#'   two passes for each of its iterations, of which there are at most 10. The scores are a reader: what reads its rows
-#'   reads those of `x`, and multiplies them. `gpu_chunked(fit$x, identity, to = path)` writes them.
+#'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which
+#'   takes two passes for each of its iterations, of which there are at most 10. The scores are a reader: what reads its
+#'   rows reads those of `x`, and multiplies them. `gpu_chunked(fit$x, identity, to = path)` writes them.
 #' - Models: [gpu_lm()] and [gpu_glm()].
 #'
 #' Blocks of a data frame must be numbers for these functions.
 #' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices. Of `prcomp()` an object of class `prcomp`, as [principal] describes,
-#'   whose scores are a reader.
+#' @returns Base R's: ordinary vectors and matrices. Of `prcomp()` an object of class `prcomp`, as [principal]
+#'   describes, whose scores are a reader.
 #' @section Errors:
 #' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method.
 #' @examples
@@ -322,8 +322,8 @@ components_by_products <- function(x, columns, products, n, p, k, call) {
   list(d = as.vector(s$d), v = unname(collect(s$v)))
 }
 
-# R of the QR decomposition of a matrix, or of two of them one above the other (Demmel, Grigori, Hoemmen and Langou, SIAM
-# J. Sci. Comput. 34, 2012).
+# R of the QR decomposition of a matrix, or of two of them one above the other (Demmel, Grigori, Hoemmen and Langou,
+# SIAM J. Sci. Comput. 34, 2012).
 triangle_below <- function(a, b = NULL) {
   rows <- if (is.null(b)) a else rbind(a, b)
   d <- as.double(dim(rows))

@@ -1,8 +1,8 @@
 # Readers: matrices, vectors and data frames that are elsewhere, and are read by blocks of rows or columns.
 #
 # A reader is a list: its extents `dim`, `dimnames`, dtype `type`, whether blocks are data frames (`frame`), the margin
-# by which it is read at least cost, and how it is opened: a function `open` of this package and its arguments `args`. So
-# it can be sent to another process, and opened there. What was opened is kept in the environment `state`, for this
+# by which it is read at least cost, and how it is opened: a function `open` of this package and its arguments `args`.
+# So it can be sent to another process, and opened there. What was opened is kept in the environment `state`, for this
 # process alone. It is a list of `read(from, count, margin)`, which gives an ordinary value or an array, or of `ahead()`
 # and `take()`, which begin to read and end it.
 
@@ -68,23 +68,23 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #' - A path with `name`, or a **dataset of hdf5r** (class `H5D`): an HDF5 dataset of one or two dimensions.
 #' - **HDF5Array** and **DelayedArray**: any `DelayedArray` of one or two dimensions, or an `HDF5ArraySeed`.
 #' - **bigmemory**'s `big.matrix`, **ff** vectors and matrices.
-#' - A **function** `function(rows)` that returns the rows with these numbers, in ascending order: a matrix, a vector, or
-#'   a data frame. So Parquet files, databases and generators are read. It is called with one row to find out what it
+#' - A **function** `function(rows)` that returns the rows with these numbers, in ascending order: a matrix, a vector,
+#'   or a data frame. So Parquet files, databases and generators are read. It is called with one row to find out what it
 #'   returns.
 #' - Matrices, vectors, data frames, and arrays, as they are.
 #'
 #' R reads all but raw files, since it is not safe to call from threads: a block is read while the device computes with
 #' the one before.
 #'
-#' A reader can be sent to another process: a file is opened where it is needed, under the same path. Data that only this
-#' process has (ordinary matrices, arrays, a `big.matrix` that is not shared) are sent as rows.
+#' A reader can be sent to another process: a file is opened where it is needed, under the same path. Data that only
+#' this process has (ordinary matrices, arrays, a `big.matrix` that is not shared) are sent as rows.
 #' @param x The source.
 #' @param dim The extents: rows and columns, or the length of a vector. For raw files one of them may be `NA`, and is
 #'   found by the file's size; the default is a vector of all elements. For functions the number of rows is enough.
 #' @param type How a raw file stores an element: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int64"`,
-#'   `"int32"`, `"int16"`, `"int8"`, `"uint8"`, `"bool8"`, `"complex64"`, `"complex128"`; `"uint16"` and `"uint32"`, which
-#'   are read as `int32` and `float64`; or R's names `"double"`, `"integer"`, `"complex"` and `"logical"` (of 4 bytes, as
-#'   [writeBin()] writes them). `NA` of signed integers is their smallest number.
+#'   `"int32"`, `"int16"`, `"int8"`, `"uint8"`, `"bool8"`, `"complex64"`, `"complex128"`; `"uint16"` and `"uint32"`,
+#'   which are read as `int32` and `float64`; or R's names `"double"`, `"integer"`, `"complex"` and `"logical"` (of 4
+#'   bytes, as [writeBin()] writes them). `NA` of signed integers is their smallest number.
 #' @param offset Bytes before the first element.
 #' @param byrow Whether a matrix is stored row by row.
 #' @param endian `"little"` or `"big"`.
@@ -130,8 +130,8 @@ gpu_reader.character <- function(x, dim = NULL, type = "float64", offset = 0, by
   if (!is_count(offset)) abort_argument("offset", "a number of bytes, 0 or more", offset)
   if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("type", "the name of a type", type)
   type <- switch(type, double = "float64", integer = "int32", complex = "complex128", logical = "int32", type)
-  if (!type %in% RAW_TYPES) abort_argument("type", paste("one of", paste0("\"", RAW_TYPES, "\"", collapse = ", ")), type,
-    advice = did_you_mean(type, RAW_TYPES))
+  if (!type %in% RAW_TYPES) abort_argument("type", paste("one of", paste0("\"", RAW_TYPES, "\"", collapse = ", ")),
+    type, advice = did_you_mean(type, RAW_TYPES))
   dim <- raw_extents(path, dim, type, offset, call)
   args <- list(path = path, type = type, swap = endian != .Platform$endian, offset = offset, dim = dim,
     byrow = byrow && length(dim) == 2L)
@@ -225,8 +225,8 @@ gpu_reader.data.frame <- function(x, memory = NULL, ...) {
 gpu_reader.default <- function(x, dimnames = NULL, memory = NULL, ...) {
   rlang::check_dots_empty()
   if (!is_number(x) && !inherits(x, "integer64") || !length(dim(x)) %in% c(0L, 2L)) abort_argument("x",
-    "a path, a function, a matrix, vector or data frame, or an object of hdf5r, HDF5Array, DelayedArray, bigmemory or ff",
-    x)
+    paste("a path, a function, a matrix, vector or data frame, or an object of hdf5r, HDF5Array, DelayedArray,",
+      "bigmemory or ff"), x)
   given <- dimnames %||% if (is.null(dim(x))) names(x) else base::dimnames(x)
   new_reader(open_memory, list(x = x), dim(x) %||% length(x), given, type_of_value(x), if (is.null(dim(x))) 1 else 2,
     memory, if (is_gpu(x)) paste("array on", gpu_device(x)) else "memory", portable = FALSE)
@@ -508,19 +508,18 @@ positions_of <- function(i, n, names, call) {
     if (x$frame) return(x[, i, drop = FALSE])
     stop_verdigris("argument", "A reader of a matrix is read by rows and columns: `x[i, j]`.")
   }
-  at <- list(if (!missing(i)) positions_of(i, x$dim[1L], x$dimnames[[1L]], call), if (!missing(j)) positions_of(j, x$dim[2L],
-    x$dimnames[[2L]], call))
+  at <- list(if (!missing(i)) positions_of(i, x$dim[1L], x$dimnames[[1L]], call),
+    if (!missing(j)) positions_of(j, x$dim[2L], x$dimnames[[2L]], call))
   # whichever reads less
   share <- vapply(1:2, function(k) if (is.null(at[[k]])) 1 else length(at[[k]]) / max(1, x$dim[k]), 1)
   rows_only <- x$frame || identical(x$open, open_function)
   margin <- if (rows_only || share[1L] < share[2L]) 1 else if (share[2L] < share[1L]) 2 else x$margin
-  rows <- at[[margin]] %||% seq_len(x$dim[margin])
-  out <- read_rows(x, rows, at[[3L - margin]], margin)
+  out <- read_rows(x, at[[margin]], at[[3L - margin]], margin)
   if (missing(drop) && x$frame) drop <- ncol(out) == 1L
   if (drop) if (x$frame) out[, , drop = TRUE] else base::drop(out) else out
 }
 
-# Rows (or columns) at some positions, and of these the elements at others.
+# Rows (or columns) at some positions, NULL for all, and of these the elements at others.
 read_rows <- function(x, at, others, margin) {
   vector <- is_vector_reader(x)
   take <- function(value, i, j) {
@@ -528,7 +527,9 @@ read_rows <- function(x, at, others, margin) {
     if (margin == 1) if (is.null(j)) value[i, , drop = FALSE] else value[i, j, drop = FALSE]
     else if (is.null(j)) value[, i, drop = FALSE] else value[j, i, drop = FALSE]
   }
-  runs <- runs_of(at)
+  whole <- is.null(at)
+  n <- as.double(x$dim[margin])
+  runs <- if (!whole) runs_of(at) else if (n > 0) list(list(from = 0, count = n))
   if (!length(runs)) return(take(read_block(x, 0, 0, margin), integer(), others))
   # long runs in pieces, of which some columns are kept
   most <- if (is.null(others)) Inf else block_extent(x, NULL, margin, NULL, "cpu")
@@ -536,13 +537,15 @@ read_rows <- function(x, at, others, margin) {
     begin <- seq(run$from, run$from + run$count - 1, by = min(most, run$count))
     lapply(begin, function(from) {
       count <- min(most, run$from + run$count - from)
-      wanted <- run$at[run$at > from & run$at <= from + count]
+      if (whole && is.null(others)) return(read_block(x, from, count, margin))
+      wanted <- if (whole) from + seq_len(count) else run$at[run$at > from & run$at <= from + count]
       if (length(wanted)) take(read_block(x, from, count, margin), wanted - from, others)
     })
   })
   pieces <- Filter(Negate(is.null), do.call(c, pieces))
   bind <- if (vector) c else if (margin == 1) rbind else cbind
   out <- if (length(pieces) == 1L) pieces[[1L]] else do.call(bind, pieces)
+  if (whole) return(out)
   order <- match(at, sort(unique(at)))
   if (identical(order, seq_along(at))) out else take(out, order, NULL)
 }

@@ -8,8 +8,8 @@ has_readers <- function(formula, data) {
     envir = environment(formula))), NA))
 }
 
-# What a model reads: `readers`, by name (data is ".data"), the number of rows, and the call whose arguments model.frame()
-# evaluates in each block.
+# What a model reads: `readers`, by name (data is ".data"), the number of rows, and the call whose arguments
+# model.frame() evaluates in each block.
 model_rows <- function(call, formula, data, parts, env, device, frame) {
   names <- all.vars(formula)
   for (part in c("weights", "subset", "offset")) names <- c(names, all.vars(call[[part]]))
@@ -189,7 +189,8 @@ check_by_rows <- function(rows, frame, terms) {
   }
   long <- part(0)
   short <- part(half)
-  if (!is.null(attr(long, "na.action")) || !is.null(attr(short, "na.action")) || "subset" %in% names(rows$call)) return()
+  if (!is.null(attr(long, "na.action")) || !is.null(attr(short, "na.action"))) return()
+  if ("subset" %in% names(rows$call)) return()
   host <- function(v, from) {
     v <- collect(v)
     if (is.factor(v)) v <- as.character(v)

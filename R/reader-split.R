@@ -1,6 +1,7 @@
 # Readers split over the members of a team: each reads its own rows, or columns.
 
-# What reads some rows where the part shall live: a function of them, or the reader where this session alone has the data.
+# What reads some rows where the part shall live: a function of them, or the reader where this session alone has the
+# data.
 reader_for_split <- function(x, margin, call) {
   if (margin == 2 && gives_rows(x))
     abort_argument("margin", "1: this reader gives rows", margin, call)

@@ -21,8 +21,8 @@
 #'   `"float32"` or `"int32"`.
 #' @returns A description of class `gpu_writer`.
 #' @section Errors:
-#' `verdigris_error_argument` for invalid arguments, and a `name` that the file has already; `verdigris_error_file`, from
-#' [gpu_chunked()], where the file cannot be written.
+#' `verdigris_error_argument` for invalid arguments, and a `name` that the file has already; `verdigris_error_file`,
+#' from [gpu_chunked()], where the file cannot be written.
 #' @seealso [gpu_chunked()], [gpu_reader()].
 #' @examples
 #' x <- gpu_reader(function(rows) cbind(rows, 1), dim = 1e4)
@@ -78,7 +78,7 @@ new_sink <- function(to, margin, call) {
         state$other <- dim(value)[3L - margin]
         state$across <- dimnames(value)[[3L - margin]]
       }
-      state$type <- state$type %||% if (is_gpu(value)) gpu_dtype(value) else gpu_dtype(as_gpu(value[0L], device = "cpu"))
+      state$type <- state$type %||% type_of_value(value)
     } else if (vector != (state$shape == "vector") || !vector && dim(value)[3L - margin] != state$other) {
       stop_verdigris("shape", sprintf("The results of `f` do not go together: %s after %s.", describe_shape(value), if (
         state$shape == "vector") "vectors" else sprintf("matrices of %s %s", format_count(state$other),
@@ -150,7 +150,8 @@ hdf5_sink <- function(to, call) {
   if (file$exists(to$name)) {
     close()
     stop_verdigris("argument", sprintf("the file %s has a dataset %s already", to$path, to$name),
-      sprintf("Choose another `name`, or remove it: `hdf5r::H5File$new(path)$link_delete(\"%s\")`.", to$name), call = call)
+      sprintf("Choose another `name`, or remove it: `hdf5r::H5File$new(path)$link_delete(\"%s\")`.", to$name),
+      call = call)
   }
   append <- function(value, state, margin) tryCatch({
     vector <- state$shape == "vector"
@@ -169,7 +170,8 @@ hdf5_sink <- function(to, call) {
       other <- if (vector) 1 else max(1, shape[-margin])
       chunk[grows] <- max(1, min(shape[grows], floor(2^17 / other)))
       space <- hdf5r::H5S$new("simple", dims = shape, maxdims = most)
-      dataset <<- file$create_dataset(to$name, space = space, dtype = hdf5r::h5types[[kind]], chunk_dims = pmax(1, chunk))
+      dataset <<- file$create_dataset(to$name, space = space, dtype = hdf5r::h5types[[kind]],
+        chunk_dims = base::pmax(1, chunk))
       space$close()
     } else {
       extents <- dataset$dims

@@ -1,5 +1,5 @@
-# Readers: a raw file of float64 through colSums() and gpu_lm(), in both orders, beside a plain copy of as many bytes from
-# page-locked memory to the device. The file is read from the page cache. Prints a line a figure.
+# Readers: a raw file of float64 through colSums() and gpu_lm(), in both orders, beside a plain copy of as many bytes
+# from page-locked memory to the device. The file is read from the page cache. Prints a line a figure.
 #
 # usage: Rscript bench/readers.R [GB] [FOLDER] [COLUMNS]
 #   GB defaults to 40 on a GPU and 1 on the cpu, FOLDER to /dev/shm where there is one, COLUMNS to 31

@@ -32,8 +32,8 @@ compare_fits <- function(call, data, reader, tolerance = 1e-8) {
   quiet <- suppressWarnings
   got <- quiet(eval(ours, list(data = reader), globalenv()))
   want <- quiet(eval(theirs, list(data = data), globalenv()))
-  same <- function(f, ...) expect_equal(quiet(f(got)), quiet(f(want)), tolerance = tolerance, label = paste(deparse1(call), "of",
-    reader$label, deparse1(substitute(f))), ...)
+  same <- function(f, ...) expect_equal(quiet(f(got)), quiet(f(want)), tolerance = tolerance,
+    label = paste(deparse1(call), "of", reader$label, deparse1(substitute(f))), ...)
   same(stats::coef)
   same(stats::vcov)
   same(stats::deviance)
@@ -63,7 +63,8 @@ compare_fits <- function(call, data, reader, tolerance = 1e-8) {
 }
 
 test_that("linear models are base R's", {
-  for (call in alist(lm(y ~ a + b, data), lm(y ~ ., data), lm(y ~ a + b - 1, data), lm(y ~ b, data), lm(a ~ o + w, data))) {
+  for (call in alist(lm(y ~ a + b, data), lm(y ~ ., data), lm(y ~ a + b - 1, data), lm(y ~ b, data),
+    lm(a ~ o + w, data))) {
     for (x in matrices(complete)) compare_fits(call, complete[numbers], x)
     for (x in matrices(d)) compare_fits(call, d[numbers], x)
   }

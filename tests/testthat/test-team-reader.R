@@ -26,8 +26,9 @@ test_that("a reader has the shape, names and elements of its matrix", {
 })
 
 test_that("subscripts are those of a matrix", {
-  calls <- alist(x[], x[2, ], x[, 3], x[2, 3], x[2, , drop = FALSE], x[3:1, c(5, 1)], x[-2, ], x[, -1], x[c(1, 1, 7), 2],
-    x[, "b"], x[, c("e", "a")], x[c(TRUE, FALSE), ], x[rep(TRUE, 7), c(TRUE, FALSE, FALSE, TRUE, FALSE)], x[0, ],
+  calls <- alist(x[], x[2, ], x[, 3], x[2, 3], x[2, , drop = FALSE], x[3:1, c(5, 1)], x[-2, ], x[, -1],
+    x[c(1, 1, 7), 2], x[, "b"], x[, c("e", "a")], x[c(TRUE, FALSE), ], x[rep(TRUE, 7), c(TRUE, FALSE, FALSE, TRUE,
+    FALSE)], x[0, ],
     x[, 0], x[integer(), 2], x[7, 5], x[1:7, 5:1], x[c(0, 2), ], x[2:3, "a", drop = FALSE], head(x, 3), tail(x, 2))
   for (x in readers) for (call in calls) {
     want <- eval(call, list(x = m))
@@ -109,7 +110,8 @@ test_that("every type is read as readBin() reads it", {
 
 test_that("a chunk has another dtype where it is asked for", {
   expect_identical(gpu_chunked(by_rows, gpu_dtype, dtype = "float32"), "float32")
-  expect_equal(gpu_chunked(by_columns, function(x) collect(x), cbind, dtype = "float32", chunk = 2), m, tolerance = 1e-6)
+  expect_equal(gpu_chunked(by_columns, function(x) collect(x), cbind, dtype = "float32", chunk = 2), m,
+    tolerance = 1e-6)
   expect_equal(gpu_chunked(by_rows, function(x) collect(x), rbind, dtype = "float32", chunk = 2), m, tolerance = 1e-6)
 })
 
@@ -170,7 +172,8 @@ test_that("wrong arguments are refused by name", {
   refused <- function(code, pattern) expect_error(code, pattern, class = "verdigris_error_argument")
   for (odd in list(NA_character_, "", c("a", "b"))) refused(gpu_reader(odd), "`x` must be")
   for (odd in list(NULL, list(1), globalenv(), array(1, c(2, 2, 2)), quote(x))) refused(gpu_reader(odd), "`x` must be")
-  for (odd in list("float65", NA, 1, c("float32", "float64"))) refused(gpu_reader(columns, type = odd), "`type` must be")
+  for (odd in list("float65", NA, 1, c("float32", "float64"))) refused(gpu_reader(columns, type = odd),
+    "`type` must be")
   refused(gpu_reader(columns, type = "float46"), "Did you mean")
   for (odd in list(-1, c(1, 2, 3), c(NA, NA), "a", 1.5)) refused(gpu_reader(columns, dim = odd), "`dim` must be")
   for (odd in list(-1, NA, "a", c(1, 2))) refused(gpu_reader(columns, offset = odd), "`offset` must be")
@@ -327,7 +330,8 @@ test_that("progress says how large a chunk is", {
   expect_identical(verdigris:::reader_blocks(by_rows, 2, NULL, NULL, "cpu")[c("chunks", "bytes")], list(chunks = 4,
     bytes = 80))
   # rows, where a column is too long for a block
-  expect_identical(verdigris:::reader_blocks(gpu_reader(by_columns, memory = 3 * 40), NULL, NULL, NULL, "cpu")$chunks, 7)
+  expect_identical(verdigris:::reader_blocks(gpu_reader(by_columns, memory = 3 * 40), NULL, NULL, NULL, "cpu")$chunks,
+    7)
   expect_equal(colSums(gpu_reader(by_columns, memory = 3 * 40)), colSums(m))
 })
 
