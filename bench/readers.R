@@ -63,6 +63,7 @@ for (byrow in c(FALSE, TRUE)) {
   fit <- gpu_lm(x1 ~ ., x)
   stopifnot(abs(coef(fit)) < 10 / sqrt(n), abs(summary(fit)$sigma - 1) < 10 / sqrt(n),
     abs(colMeans(x)) < 10 / sqrt(n))
+  gc()
   peak <- 0
   gpu_chunked(x, function(block) {
     peak <<- max(peak, gpu_memory(device)[["live"]])
