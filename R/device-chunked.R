@@ -1,33 +1,38 @@
 #' Work on data larger than the device
 #'
-#' Passes a host vector, a matrix, or data returned by a function, to `f` chunk by chunk. The next chunk is copied to
-#' the device while `f` works on the current one. The host waits for a result only after the next chunk has been
-#' started.
+#' Passes a host vector, a matrix, a reader's data, or data returned by a function, to `f` chunk by chunk. The next chunk
+#' is copied to the device, or read from a file by threads, while `f` works on the current one. The host waits for a
+#' result only after the next chunk has been started.
 #'
 #' At most three chunks are on the device at a time. A chunk is freed once its result has been computed, so `f` must not
 #' keep it. A result that is an array is copied to the host; with `combine = "+"` and other functions of two values it
-#' stays on the device. A progress bar of cli appears after two seconds. If the namespace of progressr is loaded and the
+#' stays on the device. A progress bar of cli, which says how large a chunk is, appears after two seconds. If the namespace of progressr is loaded and the
 #' number of chunks is known, progress is signalled to progressr instead. An interrupt stops the work between two
 #' chunks, or while the host waits.
 #'
 #' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
 #'   argument `n` that returns the next `n` elements at most (or a matrix of at most `n` rows or columns, depending on
 #'   `margin`), and `NULL` or a zero-length vector at the end. It may return an array that it has created on the device.
+#'   Or a [gpu_reader()], of which a data frame's chunks are data frames of arrays.
 #' @param f A function that is called with a chunk: an array, which is a matrix if `x` is one. Further arguments are
 #'   passed by `...`.
 #' @param combine How the results are combined: `c`, `rbind`, `cbind` or `list` of all of them; any other function of
 #'   two values (`"+"`, `pmax`) is applied to the accumulated result and the next one, so that memory stays bounded.
 #' @param chunk The number of elements in a chunk; rows or columns for a matrix. The default depends on the free memory
-#'   of the device: a sixteenth of it, at most 256 MB (32 MB on the cpu).
+#'   of the device: a sixteenth of it, at most 256 MB (32 MB on the cpu). A reader has its own, see `memory` of
+#'   [gpu_reader()].
 #' @param ... Further arguments of `f`.
 #' @param margin 1 for chunks of whole rows, 2 for chunks of whole columns; 2 is the default for a matrix, and faster.
-#'   If `x` is a function that returns matrices, the dimension that `n` counts.
+#'   If `x` is a function that returns matrices, the dimension that `n` counts. The default for a reader is the one by
+#'   which its source is read at least cost.
 #' @param dtype,device As for [as_gpu()].
+#' @param to The path of a file, or a [gpu_writer()], that results are appended to in place of `combine`.
 #' @returns The combined results, on the host (for a function of two values, where its results are); `NULL` if there are
-#'   no chunks.
+#'   no chunks. With `to`, a reader of what was written.
 #' @section Errors:
 #' `verdigris_error_argument` and `verdigris_error_dtype` for invalid data, functions or numbers;
-#' `verdigris_error_memory` if not even one chunk fits. If `f`, `combine` or a function `x` fails, a
+#' `verdigris_error_memory` if not even one chunk fits; `verdigris_error_file` if a file cannot be read or written: then
+#' what was written is removed. If `f`, `combine` or a function `x` fails, a
 #' `verdigris_error_chunk` names the chunk: it also has the classes of the original error, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)
@@ -43,78 +48,102 @@
 #' ones <- function(n) if ((left <<- left - 1) >= 0) rep(1, n)
 #' gpu_chunked(ones, sum, combine = c, chunk = 1000, device = "cpu")
 #' @export
-gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dtype = NULL, device = NULL) {
+gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dtype = NULL, device = NULL, to = NULL) {
   f <- function_of("f", f)
+  if (!is.null(to) && !missing(combine)) abort_argument("combine", "missing beside `to`", combine)
   combine <- function_of("combine", combine, such = c("c", "rbind", "cbind", "list", "+", "*", "pmax", "pmin"))
   if (!is.null(margin) && !(is_count(margin, 1) && margin %in% c(1, 2)))
     abort_argument("margin", "1 (rows) or 2 (columns)", margin)
   device <- .Call(C_device_name, device)
-  if (is.null(dtype)) dtype <- default_dtype(x, parent.frame()) else dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu"))
-  source <- if (is.function(x)) reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype,
-    device)
-  progress <- chunk_progress(source$chunks, environment())
-  on.exit(progress$end(), add = TRUE)
+  if (!is.null(dtype)) dtype <- gpu_dtype(gpu_full(0L, 0, dtype, "cpu")) else if (!is_reader(x))
+    dtype <- default_dtype(x, parent.frame())
+  if (is_reader(x)) margin <- margin %||% margin_for(x, chunk, dtype, device)
+  source <- if (is_reader(x)) reader_blocks(x, chunk, margin, dtype, device, environment()) else if (is.function(x))
+    reader_source(x, chunk, margin, dtype, device) else host_source(x, chunk, margin, dtype, device)
+  if (!is.null(to)) {
+    sink <- new_sink(writer_of(to, environment()), margin %||% 2, environment())
+    done <- FALSE
+    on.exit(if (!done) sink$undo())
+    frame <- environment()
+    run_chunks(source, function(chunk) f(chunk, ...), function(result) sink$put(result$value), "`f` failed on", frame)
+    written <- sink$end()
+    done <- TRUE
+    return(written)
+  }
 
   gathers <- any(vapply(list(c, rbind, cbind, list), identical, NA, combine))
   results <- list()
   so_far <- NULL
   first <- TRUE
-  # appends a result, and releases its chunk
-  # an array that a reader returned is the reader's
-  put <- function(done) {
+  frame <- environment()
+  put <- function(result) {
     if (gathers) {
-      results[[length(results) + 1L]] <<- of_chunk(plain(done$value), "`f` failed on", done$number)
+      results[[length(results) + 1L]] <<- result$told(plain(result$value), "`f` failed on")
     } else if (first) {
-      so_far <<- done$value
+      so_far <<- result$value
     } else {
-      so_far <<- of_chunk(combine(so_far, done$value), "`combine` failed at", done$number)
+      so_far <<- result$told(combine(so_far, result$value), "`combine` failed at")
       if (is_gpu(so_far)) gpu_compute(so_far)
     }
     first <<- FALSE
-    if (done$own && !rlang::is_reference(done$chunk, so_far)) gpu_free(done$chunk)
+    so_far
   }
+  run_chunks(source, function(chunk) f(chunk, ...), put, "`f` failed on", frame)
+  if (gathers) do.call(combine, results) else so_far
+}
 
+# The loop of gpu_chunked(): `put` gets each result, with its number and `told(expr, what)`, which evaluates what may
+# fail of the user's own; it returns what must be kept.
+run_chunks <- function(source, f, put, what, frame) {
+  progress <- chunk_progress(source$chunks, source$bytes, environment())
+  on.exit(progress$end(), add = TRUE)
   # an error of the user's function, with the chunk that it was about: its own classes stay
   of_chunk <- function(expr, what, number) withCallingHandlers(expr, error = function(e) {
     stop_verdigris("chunk", sprintf("%s chunk %s%s.", what, format_count(number),
       if (is.na(source$chunks)) "" else paste(" of", format_count(source$chunks))), parent = e, also = class(e),
       call = frame)
   })
-  frame <- environment()
+  # takes a result, and releases its chunk
+  # an array that a reader returned is the reader's
+  finish <- function(done) {
+    done$told <- function(expr, what) of_chunk(expr, what, done$number)
+    kept <- put(done)
+    if (done$own && !rlang::is_reference(done$chunk, kept)) free_block(done$chunk)
+  }
   coming <- of_chunk(source$start(), "`x` failed to give", 1)
   last <- NULL
   done <- 0
   while (!is.null(coming)) {
     own <- is.null(coming$array)
-    current <- source$take(coming)
+    current <- of_chunk(source$take(coming), "`x` failed to give", done + 1)
     coming <- of_chunk(source$start(), "`x` failed to give", done + 2) # on its way while f works
     value <- of_chunk(
       {
-        value <- f(current, ...)
+        value <- f(current)
         if (is_gpu(value)) gpu_compute(value) # queued, not waited for
         value
-      }, "`f` failed on", done + 1
+      }, what, done + 1
     )
-    if (!is.null(last)) put(last)
+    if (!is.null(last)) finish(last)
     # what f has recorded holds the chunk until R collects it; the quick collection finds it while it is young
     done <- done + 1
     if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
     last <- list(value = value, chunk = current, own = own, number = done)
     progress$step()
   }
-  if (!is.null(last)) put(last)
-  if (gathers) do.call(combine, results) else so_far
+  if (!is.null(last)) finish(last)
 }
 
 # The ordinary value of a result that may be an array, or a list of them.
 plain <- function(value) if (is_gpu(value)) collect(value) else if (is.list(value)) lapply(value, plain) else value
 
 # Tells progressr of each chunk where that is loaded and the number of chunks is known; else cli's bar shows it.
-chunk_progress <- function(chunks, frame) {
+chunk_progress <- function(chunks, bytes, frame) {
   if (!is.na(chunks) && chunks > 0 && isNamespaceLoaded("progressr")) {
     return(list(step = progressr::progressor(chunks, envir = frame), end = function() NULL))
   }
-  bar <- cli::cli_progress_bar("Chunks", total = chunks, .auto_close = FALSE)
+  name <- if (is.null(bytes)) "Chunks" else sprintf("Chunks of %s", format_bytes(bytes))
+  bar <- cli::cli_progress_bar(name, total = chunks, .auto_close = FALSE)
   list(step = function() cli::cli_progress_update(id = bar), end = function() cli::cli_progress_done(id = bar))
 }
 

@@ -5,6 +5,7 @@ matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) {
   if (is_sparse(x) || is_sparse(y)) return(sparse_crossprod(x, y))
   if (is_split(x) || is_split(y)) return(split_crossprod(x, y, parent.frame()))
+  if (is_reader(x) || is_reader(y)) return(reader_crossprod(x, y, parent.frame()))
   product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 }
 tcross_product <- function(x, y = NULL) {
@@ -123,6 +124,7 @@ NULL
 #' @rawNamespace if (getRversion() >= "4.4.0") {
 #'   S3method(crossprod, gpu_array)
 #'   S3method(crossprod, gpu_split)
+#'   S3method(crossprod, gpu_reader)
 #'   S3method(tcrossprod, gpu_array)
 #'   S3method(tcrossprod, gpu_split)
 #' } else {
@@ -132,11 +134,12 @@ NULL
 NULL
 if (getRversion() >= "4.4.0") {
   crossprod.gpu_array <- function(x, y = NULL, ...) cross_product(x, y)
-  crossprod.gpu_split <- crossprod.gpu_array
+  crossprod.gpu_split <- crossprod.gpu_reader <- crossprod.gpu_array
   tcrossprod.gpu_array <- function(x, y = NULL, ...) tcross_product(x, y)
   tcrossprod.gpu_split <- tcrossprod.gpu_array
 } else {
-  crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
+  crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y),
+    class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
   tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
 }
 
@@ -148,6 +151,7 @@ if (getRversion() < "4.3.0") {
     if (is_sparse(x) || is_sparse(y)) return(sparse_product(x, y))
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
     if (inherits(x, "gpu_split") || inherits(y, "gpu_split")) return(split_product(x, y, environment()))
+    if (is_reader(x) || is_reader(y)) return(reader_product(x, y, environment()))
     with_user_call(.Primitive("%*%")(x, y))
   }
 }

@@ -20,6 +20,10 @@
 #' would find base R's that do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`; in place of the C code of
 #' `binomial()` and the loops of `poisson()` there are expressions. A function of a family that calls compiled code of
 #' its own reads arrays on the host.
+#' What [gpu_lm()] says of readers applies: `data` or variables may be [readers][gpu_reader]. Each iteration is one pass
+#' over the blocks (two where the working matrix is badly conditioned), with base R's steps, convergence, step halving
+#' and messages. The fit has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and
+#' dispersions are those of the last coefficients' working weights.
 #' @param formula,data,weights,subset,na.action,start,etastart,mustart,offset,control,model,x,y As in [stats::glm()].
 #' @param singular.ok,contrasts,... As in [stats::glm()].
 #' @param family,method As in [stats::glm()]; `method` is `"glm.fit"` or `"model.frame"`.
@@ -65,6 +69,11 @@ gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na
     return(glm_of_split(like, call, formula, if (missing(data)) environment(formula) else data, parent.frame(),
       as.list(call)[intersect(more, names(call))], family, start, control, model, method, x, y, singular.ok, contrasts,
       if (!missing(na.action)) na.action, here))
+  }
+  if (!missing(formula) && has_readers(formula, if (!missing(data)) data)) {
+    refuse_beside_readers(list(fe = fe, x = if (!isFALSE(x)) x, method = if (!identical(method, "glm.fit")) method), here)
+    return(glm_of_reader(call, stats::as.formula(formula), if (!missing(data)) data, family, start,
+      do.call(stats::glm.control, control), contrasts, singular.ok, device, parent.frame(), here))
   }
   wanted <- call
   wanted[names(effects)] <- effects

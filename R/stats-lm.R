@@ -54,6 +54,16 @@
 #' `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models,
 #' `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`,
 #' `model.matrix()`, `update()` and [collect()] have methods.
+#' @section Readers:
+#' `data` may be a [gpu_reader()] of a matrix, whose columns are the variables (`V1`, `V2`, ... where they have no names),
+#' or of data frames; and variables may be readers of a vector or a matrix. The rows are read block by block: one pass
+#' for cross products, and where the matrix with the response, columns scaled to one length, is not well conditioned, a
+#' second one for QR decompositions of the triangle so far and the next block. A pass before them finds the levels of
+#' factors. Missing values, weights, offsets, `subset` and contrasts are base R's. Variables must be functions of their
+#' own row: `poly(x, 2)`, `scale(x)` or `x - mean(x)` are errors. `na.action` in the fit lists the rows that were left
+#' out. The fit, of class `c("gpu_lm_reader", "lm")`, has no residuals and no model frame, and one response;
+#' `summary()`, `anova()`, `vcov()`, `confint()`, `predict()` with `newdata`, `logLik()`, `AIC()`, `BIC()`, `nobs()`,
+#' `deviance()` and `update()` work.
 #' @param formula,data,subset,weights,na.action,method,model,x,y,qr,singular.ok,contrasts,offset,... As in
 #'   [stats::lm()]; `tol` in `...` is LINPACK's.
 #' @param fe A one-sided formula of factors whose effects are absorbed, or `NULL`.
@@ -104,6 +114,12 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
       c("weights", "offset", "subset"), names(call))], method, model, x, y, qr, singular.ok, contrasts,
       if (!missing(na.action)) na.action, tolerance_of(NULL, ...), here))
   }
+  if (!missing(formula) && has_readers(formula, if (!missing(data)) data)) {
+    refuse_beside_readers(list(fe = fe, x = if (!isFALSE(x)) x, y = if (!isFALSE(y)) y, method = if (!identical(method,
+      "qr")) method), here)
+    return(lm_of_reader(call, stats::as.formula(formula), if (!missing(data)) data, contrasts, singular.ok,
+      tolerance_of(NULL, ...), device, parent.frame(), here))
+  }
   wanted <- call
   wanted[names(effects)] <- effects
   frame <- frame_of(wanted, if (!missing(formula)) formula, c("formula", "data", "subset", "weights", "na.action",
@@ -149,6 +165,12 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   if (y) z$y <- given
   if (!qr) z$qr <- NULL
   z
+}
+
+# Arguments that a fit to readers does not have.
+refuse_beside_readers <- function(given, frame) {
+  for (name in names(given)) if (!is.null(given[[name]])) stop_verdigris("argument", sprintf(
+    "`%s` cannot be given where data are readers.", name), "Leave it out, or fit to arrays.", call = frame)
 }
 
 # LINPACK's tolerance, if it is among the arguments that lm() passes on; base R says what it does not know.

@@ -42,9 +42,10 @@ team_runs <- function(n, size) {
 #' Sums are added on each member first, then over the members in the order of their ranks: the last bits depend on
 #' the number of members.
 #'
-#' @param x A matrix, vector or data frame; or `function(rows)`, which each member calls with the numbers of its rows,
-#'   and which returns these rows: the data then never pass through this session. For `print()` and `collect()`, a
-#'   split.
+#' @param x A matrix, vector or data frame; a [gpu_reader()], of which each member opens the source and reads its own
+#'   rows, so that a file must have the same path everywhere; or `function(rows)`, which each member calls with the
+#'   numbers of its rows, and which returns these rows: the data then never pass through this session. For `print()` and
+#'   `collect()`, a split.
 #' @param team A team, see [gpu_team()].
 #' @param margin 1 to split rows, 2 for columns.
 #' @param n The number of rows where `x` is a function.
@@ -70,7 +71,10 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
   if (!is.null(n) && !is_count(n)) abort_argument("n", "a number of rows, or NULL", n)
   call <- environment()
   if (is_gpu(x)) x <- collect(x)
-  if (is.function(x)) {
+  read <- if (is_reader(x)) reader_for_split(x, margin, call)
+  if (!is.null(read)) {
+    n <- rows_of_split_reader(x, margin)
+  } else if (is.function(x)) {
     if (is.null(n)) abort_argument("n", "the number of rows, where `x` is a function", n)
   } else if (is.data.frame(x)) {
     if (margin == 2) abort_argument("margin", "1 for a data frame", margin)
@@ -79,9 +83,9 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
     if (margin == 2 && is.null(dim(x))) abort_argument("margin", "1 for a vector", margin)
     n <- if (is.null(dim(x))) length(x) else dim(x)[margin]
   } else {
-    abort_argument("x", "a matrix, vector or data frame, or a function of rows", x)
+    abort_argument("x", "a matrix, vector or data frame, a reader, or a function of rows", x)
   }
-  recipe <- list(id = next_id(team), how = "source", x = x, n = n, margin = margin)
+  recipe <- list(id = next_id(team), how = "source", x = read %||% x, n = n, margin = margin)
   layout <- new.env(parent = emptyenv())
   shape <- make_part(team, source_command(team, recipe, layout), "The split could not be made", call)
   kind <- shape$kind
@@ -132,6 +136,8 @@ source_command <- function(team, recipe, layout) {
   x <- recipe$x
   piece <- function(rank) {
     rows <- runs[[rank]]
+    # what only this session has is sent
+    if (is_reader(x)) return(local_rows(x, rows, recipe$margin))
     if (is.function(x)) rows else if (is.null(dim(x))) x[rows] else if (recipe$margin == 2) x[, rows, drop = FALSE] else
       x[rows, , drop = FALSE]
   }

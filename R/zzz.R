@@ -13,6 +13,7 @@
   register_split_methods()
   when_loaded("parallel", function() registerS3method("sendData", "verdigris_node", send_at_once,
     envir = asNamespace("parallel")))
+  register_reader_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())
   .Call(C_cache_default, path.expand(tools::R_user_dir("verdigris", "cache")))
   start_problem() # .onAttach and the first use of a GPU say it

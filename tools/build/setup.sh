@@ -90,7 +90,8 @@ for part in "$@"; do
     rust) packages gcc g++ make; rust ;;
     r) packages r-base-core r-base-dev; r_packages cli rlang ;;
     test) "$0" r
-      r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival
+      r_packages testthat bit64 matrix withr reticulate knitr future vctrs tibble dplyr data.table mass zoo survival ff \
+        hdf5r
       packages mpich ;;
     python) python ;;
     packages)

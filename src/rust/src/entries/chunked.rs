@@ -1,12 +1,19 @@
-//! Entries: copies that overlap with computing, for `gpu_chunked()`.
+//! Entries: copies that overlap with computing, for `gpu_chunked()`, and files that are read and written by blocks.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
 
 use verdigris_engine::array::transfer::{Coming, Host};
 use verdigris_engine::array::Array;
+use verdigris_engine::interop::raw_file::{self, RawFile, RawWriter, Stored};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
+use crate::array::convert;
 use crate::entries::entry::entries;
+use crate::r::typed::{External, Taken};
 use crate::r::{self, external_ptr, values, SEXP};
 
 fn tag() -> SEXP {
@@ -17,6 +24,35 @@ fn part<T>(values: &[T], from: usize, n: usize) -> Result<&[T]> {
     from.checked_add(n)
         .and_then(|end| values.get(from..end))
         .ok_or_else(|| Error::new(Kind::Shape, "the chunk is not within the vector"))
+}
+
+struct Reader(Arc<RawFile>);
+
+impl External for Reader {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "this reader's file is not open in this session")
+    }
+}
+
+struct Writer(RefCell<RawWriter>);
+
+impl External for Writer {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "this file has been written already")
+    }
+}
+
+fn array_under_way(pointer: SEXP) -> Result<Array> {
+    // SAFETY: the tag is checked.
+    let coming = if external_ptr::has_tag(pointer, tag()) {
+        unsafe { external_ptr::take_value::<Coming>(pointer) }
+    } else {
+        None
+    };
+    let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
+    // SAFETY: an external pointer; the copy has read what it kept alive.
+    unsafe { r::vg_keep_with(pointer, r::null()) };
+    Ok(array)
 }
 
 entries! {
@@ -50,15 +86,67 @@ entries! {
 
     /// The array of a copy under way; its use waits for the copy.
     fn upload_take(pointer: SEXP) -> Result<Array> {
-        // SAFETY: the tag is checked.
-        let coming = if external_ptr::has_tag(pointer, tag()) {
-            unsafe { external_ptr::take_value::<Coming>(pointer) }
-        } else {
-            None
+        array_under_way(pointer)
+    }
+
+    /// The same of a block in row-major order, `fast` elements for each of `slow` rows, brought into R's order.
+    fn upload_take_turned(pointer: SEXP, fast: usize, slow: usize) -> Result<Array> {
+        raw_file::turned(&array_under_way(pointer)?, fast, slow)
+    }
+
+    /// Opens a file of `fast` elements for each of `slow` columns (rows, where it is in row-major order). NULL for a
+    /// type that no file has.
+    fn raw_open(
+        path: &str,
+        stored as "type": &str,
+        swap: bool,
+        offset: usize,
+        fast: usize,
+        slow: usize,
+    ) -> Result<Option<Reader>> {
+        let Some(stored) = Stored::new(stored, swap) else { return Ok(None) };
+        let file = RawFile::open(Path::new(path), stored, offset as u64, fast, slow)?;
+        Ok(Some(Reader(Arc::new(file))))
+    }
+
+    /// Starts to read a block: `count` of the fast extent from `first` on, and the same of the slow one. Returns what
+    /// `upload_take` makes an array of.
+    fn raw_ahead(
+        reader: &Reader,
+        fast: [usize; 2],
+        slow: [usize; 2],
+        dtype: Option<DType>,
+        device: Device,
+    ) -> Result<SEXP> {
+        let coming = reader.0.ahead((fast[0], fast[1]), (slow[0], slow[1]), dtype, device)?;
+        Ok(external_ptr::pointer(coming, tag(), r::null()))
+    }
+
+    /// Begins a file that blocks are appended to.
+    fn raw_create(path: &str) -> Result<Writer> {
+        Ok(Writer(RefCell::new(RawWriter::create(Path::new(path))?)))
+    }
+
+    /// Appends an array, of a matrix with extents `dim` the first row first. False where the file has failed.
+    fn raw_append(writer: &Writer, x: SEXP, dim: Vec<usize>) -> Result<bool> {
+        let array = match convert::array_or_none(x)? {
+            Some(array) => array,
+            None => convert::upload(x, None, Device::Cpu, None)?,
         };
-        let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
-        // SAFETY: an external pointer; the copy has read what it kept alive.
-        unsafe { r::vg_keep_with(pointer, r::null()) };
-        Ok(array)
+        match writer.0.try_borrow_mut() {
+            Ok(mut writer) => writer.append(&array, &dim),
+            Err(_) => Err(Error::new(Kind::Consumed, "this file is being written")),
+        }
+    }
+
+    /// Removes what was written.
+    fn raw_drop(writer: Taken<Writer>) {
+        drop(writer);
+    }
+
+    /// Puts the file in its place.
+    fn raw_end(writer: Taken<Writer>) -> Result<()> {
+        let Taken(Writer(writer)) = writer;
+        writer.into_inner().end()
     }
 }

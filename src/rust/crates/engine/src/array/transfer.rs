@@ -150,7 +150,31 @@ impl Array {
                 }
             }
         };
-        let convert = (dtype != wire && dtype.size() <= wire.size() && !dtype.is_half()).then_some((wire, dtype));
+        // SAFETY: the caller's promise.
+        unsafe { Array::filled_ahead(source, wire, dtype, device, site) }
+    }
+
+    /// As `upload_ahead`, of what is stored as `wire`.
+    ///
+    /// # Errors
+    /// Those of memory; what reading meets shows when the result is taken.
+    pub fn read_ahead(source: Filling, wire: DType, dtype: Option<DType>, device: Device) -> Result<Coming> {
+        debug_assert!(source.stop().is_some());
+        // SAFETY: what is stored lives as long as it is read.
+        unsafe { Array::filled_ahead(source, wire, dtype.unwrap_or(wire), device, None) }
+    }
+
+    /// # Safety
+    /// As for `upload_ahead`.
+    unsafe fn filled_ahead(
+        source: Filling,
+        wire: DType,
+        dtype: DType,
+        device: Device,
+        site: Option<CallSite>,
+    ) -> Result<Coming> {
+        let fits = dtype != wire && dtype.size() <= wire.size() && !dtype.is_half() && wire.is_natural();
+        let convert = fits.then_some((wire, dtype));
         let brought = convert.map_or(wire, |_| dtype);
         // SAFETY: the caller's promise.
         let ahead = memory::made_by(site.clone(), || unsafe { backend::of(device)?.upload_ahead(source, convert) })?;

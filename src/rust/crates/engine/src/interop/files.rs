@@ -61,7 +61,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     failed_argument("path", what, path, error)
 }
 
-fn failed_argument(argument: &str, what: &str, path: &Path, error: &io::Error) -> Error {
+pub(super) fn failed_argument(argument: &str, what: &str, path: &Path, error: &io::Error) -> Error {
     let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
     // `disk` refuses to open anything but a regular file
     if error.kind() == io::ErrorKind::InvalidInput {
@@ -88,19 +88,19 @@ enum Step {
 
 /// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for nothing: a disk that
 /// hangs must not keep R.
-struct Writer {
+pub(super) struct Writer {
     steps: SyncSender<Step>,
     outcome: Receiver<io::Result<()>>,
 }
 
 /// Where a thread cannot be made, the calling one writes.
-enum Out {
+pub(super) enum Out {
     Thread(Writer),
     Here(Part),
 }
 
 impl Out {
-    fn new(part: Part) -> Out {
+    pub(super) fn new(part: Part) -> Out {
         let (steps, received) = sync_channel::<Step>(1);
         let (report, outcome) = sync_channel::<io::Result<()>>(1);
         // the part is handed over once there is a thread
@@ -132,7 +132,7 @@ impl Out {
     }
 
     /// Takes the next bytes. False where the file has failed already, which `end` tells.
-    fn piece(&mut self, block: Block, bytes: usize, watch: &mut Watch) -> Result<io::Result<bool>> {
+    pub(super) fn piece(&mut self, block: Block, bytes: usize, watch: &mut Watch) -> Result<io::Result<bool>> {
         match self {
             Out::Here(part) => {
                 watch.check()?;
@@ -143,7 +143,7 @@ impl Out {
     }
 
     /// Puts the file in its place.
-    fn end(self, watch: &mut Watch) -> Result<io::Result<()>> {
+    pub(super) fn end(self, watch: &mut Watch) -> Result<io::Result<()>> {
         let writer = match self {
             Out::Here(part) => return Ok(part.put()),
             Out::Thread(writer) => writer,
@@ -183,7 +183,7 @@ fn write_block(part: &Part, block: &Block, bytes: usize) -> io::Result<()> {
 }
 
 /// What runs that were killed have left in a folder is removed, once in a process.
-fn sweep_once(path: &Path) {
+pub(super) fn sweep_once(path: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -275,7 +275,7 @@ fn row_major(array: &Array, dim: &[usize]) -> Result<View> {
 }
 
 /// Hands an array's bytes over, in the order of the file, in blocks on the host, until `each` wants no more.
-fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Result<bool>) -> Result<()> {
+pub(super) fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Result<bool>) -> Result<()> {
     let mut view = row_major(array, dim)?;
     let (n, size) = (view.len(), view.dtype.size());
     if n == 0 {

@@ -1,5 +1,5 @@
 //! Exchange with other libraries and programs: memory in this process by DLPack, raw pointers and array interfaces;
-//! files in the safetensors format.
+//! files in the safetensors format, and of elements alone.
 //!
 //! Only the export and import of arrays belong here. Computing and device functions belong to the backends.
 
@@ -14,6 +14,7 @@ pub mod files;
 pub mod host_memory;
 pub mod json;
 pub mod pointer;
+pub mod raw_file;
 mod region;
 pub mod safetensors;
 

@@ -1,10 +1,14 @@
-//! Sources of uploads: elements of a vector, or rows of a matrix, which are copied or converted while staging chunks
-//! are filled.
+//! Sources of uploads: elements of a vector, or rows of a matrix, in memory or in a file, which are copied or converted
+//! while staging chunks are filled.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::memory::buffer::Buffer;
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::interrupt::Watch;
 use verdigris_ops::loops::convert::Converter;
 
 /// A host address that threads may share: each of them uses a part of its own.
@@ -31,10 +35,29 @@ impl<T> Shared<T> {
     }
 }
 
-/// Elements on the host that become bytes of a buffer: in order, or some rows of a matrix; as they are, or converted.
-#[derive(Clone, Copy)]
+/// Elements that are read by their positions, by several threads at once.
+pub trait Elements: Send + Sync {
+    /// Writes elements `from ..` to `out`, whole elements.
+    fn read(&self, from: usize, out: &mut [u8]) -> Result<()>;
+}
+
+/// Where the elements are.
+#[derive(Clone)]
+enum Source {
+    Memory(*const u8),
+    /// Reading takes long, and ends early once the flag is set.
+    Stored(Arc<dyn Elements>, Arc<AtomicBool>),
+}
+
+/// What a stored source is read by at once where rows are short: fewer calls, and more bytes than are wanted.
+const SPAN: usize = 1 << 20;
+/// Runs of so many bytes are read straight to their place.
+const DIRECT: usize = 64 << 10;
+
+/// Elements that become bytes of a buffer: in order, or some rows of a matrix; as they are, or converted.
+#[derive(Clone)]
 pub struct Filling {
-    source: *const u8,
+    source: Source,
     /// Bytes of an element, here and there.
     from: usize,
     to: usize,
@@ -57,7 +80,16 @@ impl Filling {
     /// # Safety
     /// The source must live, and not be written, while the value or a copy of it is used.
     pub unsafe fn vector(source: *const u8, size: usize, n: usize) -> Filling {
-        Filling { source, from: size, to: size, n, rows: n, stride: n, first: 0, converter: None }
+        Filling {
+            source: Source::Memory(source),
+            from: size,
+            to: size,
+            n,
+            rows: n,
+            stride: n,
+            first: 0,
+            converter: None,
+        }
     }
 
     /// Rows `first .. first + rows` of a matrix of `stride` rows and `columns` columns, a column after the other.
@@ -72,7 +104,29 @@ impl Filling {
         first: usize,
         rows: usize,
     ) -> Filling {
+        let source = Source::Memory(source);
         Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
+    }
+
+    /// The same rows of what is stored.
+    pub fn stored(
+        source: Arc<dyn Elements>,
+        size: usize,
+        stride: usize,
+        columns: usize,
+        first: usize,
+        rows: usize,
+    ) -> Filling {
+        let source = Source::Stored(source, Arc::default());
+        Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
+    }
+
+    /// The flag that ends a reading of what is stored; None for what is in memory.
+    pub fn stop(&self) -> Option<Arc<AtomicBool>> {
+        match &self.source {
+            Source::Memory(_) => None,
+            Source::Stored(_, stop) => Some(stop.clone()),
+        }
     }
 
     pub fn converted(self, converter: Converter) -> Filling {
@@ -88,37 +142,121 @@ impl Filling {
         self.n * self.to
     }
 
-    /// The source where it is just these bytes.
+    /// The source where it is just these bytes of memory.
     pub fn plain(&self) -> Option<*const u8> {
+        let Source::Memory(source) = self.source else { return None };
         (self.converter.is_none() && (self.rows == self.stride || self.n == self.rows))
             // SAFETY: the first row is within the matrix.
-            .then(|| unsafe { self.source.add(self.first * self.from) })
+            .then(|| unsafe { source.add(self.first * self.from) })
+    }
+
+    /// Elements that follow each other in the source too, from element `e` on.
+    fn run(&self, e: usize, end: usize) -> (usize, usize) {
+        let (column, row) = (e / self.rows, e % self.rows);
+        let count = if self.rows == self.stride { end - e } else { (self.rows - row).min(end - e) };
+        (column * self.stride + self.first + row, count)
     }
 
     /// Writes bytes `at .. at + bytes`, whole elements. Returns the flag bits of the cast, which tell of values that do
     /// not fit.
     ///
+    /// # Errors
+    /// Those of what is stored, and `Interrupt` where the reading was stopped.
+    ///
     /// # Safety
     /// There is space for them at `target`, aligned for an element.
-    pub unsafe fn fill(&self, at: usize, bytes: usize, target: *mut u8) -> u32 {
-        let (mut e, end) = (at / self.to, (at + bytes) / self.to);
-        let (mut out, mut bits) = (target, 0);
+    pub unsafe fn fill(&self, at: usize, bytes: usize, target: *mut u8) -> Result<u32> {
+        let (e, end) = (at / self.to, (at + bytes) / self.to);
+        match &self.source {
+            // SAFETY: the caller's promise.
+            Source::Memory(source) => Ok(unsafe { self.fill_from_memory(*source, e, end, target) }),
+            // SAFETY: as above.
+            Source::Stored(source, stop) => unsafe { self.fill_from_stored(&**source, stop, e, end, target) },
+        }
+    }
+
+    unsafe fn fill_from_memory(&self, source: *const u8, mut e: usize, end: usize, mut out: *mut u8) -> u32 {
+        let mut bits = 0;
         while e < end {
-            let (column, row) = (e / self.rows, e % self.rows);
-            // what follows in memory too
-            let count = if self.rows == self.stride { end - e } else { (self.rows - row).min(end - e) };
+            let (at, count) = self.run(e, end);
             // SAFETY: within the source as `vector` and `rows` were told, and within the room.
             unsafe {
-                let from = self.source.add((column * self.stride + self.first + row) * self.from);
-                match &self.converter {
-                    Some(converter) => bits |= converter.run(from, out, count),
-                    None => std::ptr::copy_nonoverlapping(from, out, count * self.to),
-                }
+                bits |= self.convert(source.add(at * self.from), out, count);
                 out = out.add(count * self.to);
             }
             e += count;
         }
         bits
+    }
+
+    /// # Safety
+    /// Both addresses are good for `count` elements.
+    unsafe fn convert(&self, from: *const u8, out: *mut u8, count: usize) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.converter {
+                Some(converter) => converter.run(from, out, count),
+                None => {
+                    std::ptr::copy_nonoverlapping(from, out, count * self.to);
+                    0
+                }
+            }
+        }
+    }
+
+    unsafe fn fill_from_stored(
+        &self,
+        source: &dyn Elements,
+        stop: &AtomicBool,
+        mut e: usize,
+        end: usize,
+        mut out: *mut u8,
+    ) -> Result<u32> {
+        let mut scratch: Vec<u128> = Vec::new();
+        let mut bits = 0;
+        while e < end {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::new(Kind::Interrupt, "interrupted"));
+            }
+            let (start, count) = self.run(e, end);
+            let sparse = self.rows != self.stride && 2 * self.stride * self.from > SPAN;
+            if self.converter.is_none() && (self.rows == self.stride || sparse || count * self.from >= DIRECT) {
+                let count = count.min((2 * SPAN / self.from).max(1));
+                // SAFETY: within the room.
+                let room = unsafe { std::slice::from_raw_parts_mut(out, count * self.from) };
+                source.read(start, room)?;
+                // SAFETY: as above.
+                out = unsafe { out.add(count * self.to) };
+                e += count;
+                continue;
+            }
+            if scratch.is_empty() {
+                let refused = |_| Error::new(Kind::Memory, "there is no memory to read rows of a file to");
+                scratch.try_reserve_exact(SPAN / 16).map_err(refused)?;
+                scratch.extend(std::iter::repeat_n(0, SPAN / 16));
+            }
+            // rows of several columns at once, with what lies between
+            let (last, _) = self.run(end - 1, end);
+            let most = if sparse { count } else { last + 1 - start };
+            let span = most.min(SPAN / self.from);
+            // SAFETY: within the scratch memory, any bytes of which are numbers.
+            let room = unsafe { std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast::<u8>(), span * self.from) };
+            source.read(start, room)?;
+            while e < end {
+                let (at, count) = self.run(e, end);
+                if at >= start + span {
+                    break;
+                }
+                let count = count.min(start + span - at);
+                // SAFETY: within what was read, and within the room.
+                unsafe {
+                    bits |= self.convert(room.as_ptr().add((at - start) * self.from), out, count);
+                    out = out.add(count * self.to);
+                }
+                e += count;
+            }
+        }
+        Ok(bits)
     }
 }
 
@@ -137,6 +275,31 @@ impl Ahead for Done {
     }
 }
 
+/// Joins the thread of a copy. One that reads what is stored may take long: the user may stop it.
+///
+/// # Errors
+/// Those of the copy, and `Interrupt`.
+pub fn finished(thread: JoinHandle<Result<u32>>, stop: Option<&AtomicBool>) -> Result<u32> {
+    let mut watch = Watch::new();
+    let mut interrupted = Ok(());
+    while let (Some(stop), Ok(())) = (stop, &interrupted) {
+        if thread.is_finished() {
+            break;
+        }
+        interrupted = watch.check();
+        if interrupted.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        std::thread::sleep(NAP);
+    }
+    let panicked = || Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked");
+    let done = thread.join().unwrap_or_else(|_| Err(panicked()));
+    interrupted.and(done)
+}
+
+/// Between two looks at a thread that reads.
+const NAP: Duration = Duration::from_micros(100);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,14 +317,14 @@ mod tests {
             out.fill(-1.0);
             for at in (0..15).step_by(piece) {
                 let n = piece.min(15 - at);
-                unsafe { slab.fill(at * 8, n * 8, out[at..].as_mut_ptr().cast()) };
+                unsafe { slab.fill(at * 8, n * 8, out[at..].as_mut_ptr().cast()) }.unwrap();
             }
             assert_eq!(out, expected);
         }
         let mut narrow = vec![0i16; 15];
         let slab = slab.converted(Converter::new(DType::Float64, DType::Int16).unwrap());
         assert_eq!(slab.bytes(), 30);
-        unsafe { slab.fill(0, 30, narrow.as_mut_ptr().cast()) };
+        unsafe { slab.fill(0, 30, narrow.as_mut_ptr().cast()) }.unwrap();
         assert!(narrow.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b));
     }
 
@@ -174,6 +337,48 @@ mod tests {
             assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 3, 2, 0, 3).plain(), Some(x.as_ptr().cast()));
             // rows of one column follow each other
             assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 6, 1, 2, 3).plain(), Some(x[2..].as_ptr().cast()));
+        }
+    }
+
+    /// Bytes of a matrix of float64 in column-major order, whose elements are their positions.
+    struct Positions;
+
+    impl Elements for Positions {
+        fn read(&self, from: usize, out: &mut [u8]) -> Result<()> {
+            for (k, bytes) in out.chunks_mut(8).enumerate() {
+                bytes.copy_from_slice(&((from + k) as f64).to_ne_bytes());
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn stored_rows_are_those_of_memory() {
+        // short runs, long ones, runs that lie far apart, and all of it
+        for (stride, columns, first, rows) in [
+            (7, 5, 2, 3),
+            (40_000, 4, 10_000, 20_000),
+            (200_000, 3, 7, 5),
+            (50, 9_000, 0, 50),
+            (300_000, 1, 0, 300_000),
+        ] {
+            let expected = (0..columns).flat_map(|c| (first..first + rows).map(move |r| (c * stride + r) as f64));
+            let slab = Filling::stored(Arc::new(Positions), 8, stride, columns, first, rows);
+            let n = rows * columns;
+            let mut out = vec![0f64; n];
+            for at in (0..n).step_by(11_111) {
+                let count = 11_111.min(n - at);
+                // SAFETY: within the memory, here and below.
+                unsafe { slab.fill(at * 8, count * 8, out[at..].as_mut_ptr().cast()) }.unwrap();
+            }
+            assert!(out.iter().copied().eq(expected.clone()));
+            let mut narrow = vec![0f32; n];
+            let converted = slab.clone().converted(Converter::new(DType::Float64, DType::Float32).unwrap());
+            unsafe { converted.fill(0, n * 4, narrow.as_mut_ptr().cast()) }.unwrap();
+            assert!(narrow.iter().copied().eq(expected.map(|x| x as f32)));
+            slab.stop().unwrap().store(true, Ordering::Relaxed);
+            let stopped = unsafe { slab.fill(0, 8, out.as_mut_ptr().cast()) };
+            assert_eq!(stopped.unwrap_err().kind, Kind::Interrupt);
         }
     }
 }

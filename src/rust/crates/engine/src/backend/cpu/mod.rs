@@ -14,6 +14,7 @@ mod grouped;
 mod memory;
 mod multiply;
 mod ranks;
+mod reading;
 mod reduce;
 mod reduce_tree;
 pub mod routine;
@@ -137,15 +138,23 @@ impl Backend for Cpu {
 
     unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
-        let source = converter.map_or(source, |converter| source.converted(converter));
+        let source = match converter {
+            Some(converter) => source.converted(converter),
+            None => source,
+        };
         let buffer = self.allocate(source.bytes())?;
         // SAFETY: a buffer is written before anyone else sees it.
         let out = Shared(unsafe { bytes_mut(&buffer, 0, source.bytes()) }.as_mut_ptr());
+        if source.stop().is_some() {
+            return reading::start(source, buffer, out);
+        }
         let bits = AtomicU32::new(0);
         // nothing is gained by a thread of its own: all cores copy
         parallel(source.bytes(), PIECE, |from, to| {
             // SAFETY: within the buffer, and no other task has this part; pieces are whole elements.
-            bits.fetch_or(unsafe { source.fill(from, to - from, out.at(from)) }, Ordering::Relaxed);
+            if let Ok(found) = unsafe { source.fill(from, to - from, out.at(from)) } {
+                bits.fetch_or(found, Ordering::Relaxed);
+            }
         })?;
         Ok(Box::new(Done(buffer, bits.into_inner())))
     }

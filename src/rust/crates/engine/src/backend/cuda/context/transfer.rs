@@ -3,7 +3,7 @@
 //! Pageable host memory moves at a fifth of the bus's speed. So it goes through page-locked chunks, which several
 //! threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -20,7 +20,7 @@ use crate::backend::cuda::driver::host_memory::Host;
 use crate::memory;
 use crate::memory::buffer::Buffer;
 use crate::memory::counters;
-use crate::memory::staging::{Ahead, Filling, Shared};
+use crate::memory::staging::{finished, Ahead, Filling, Shared};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::convert::Converter;
@@ -36,6 +36,8 @@ const CONVERTED_CHUNK: usize = 1 << 20;
 const MOST_COPYING: usize = 8;
 /// converting to float32 while they do (8: 14.0 ms, 12: 10.8 ms, 16: 10.4 ms);
 const MOST_CONVERTING: usize = 16;
+/// reading from a file, where each piece is a call of the system, or several;
+const MOST_READING: usize = 16;
 /// or to fresh memory of the host (8: 41 ms, 16: 33 ms).
 const MOST_DOWN: usize = 16;
 
@@ -110,7 +112,7 @@ impl Chunk {
     fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
         self.wait(cuda)?;
         // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
-        let bits = unsafe { source.fill(at, bytes, self.memory.host) };
+        let bits = unsafe { source.fill(at, bytes, self.memory.host)? };
         cuda.send(stream, self.memory.host, target, bytes)?;
         self.record(cuda, stream)?;
         Ok(bits)
@@ -220,8 +222,11 @@ impl Cuda {
         if bytes <= CHUNK {
             return staging.one(self)?.up(self, stream, source, 0, bytes, to);
         }
-        let (size, most) =
-            if source.is_converted() { (CONVERTED_CHUNK, MOST_CONVERTING) } else { (CHUNK, MOST_COPYING) };
+        let (size, most) = match source.is_converted() {
+            true => (CONVERTED_CHUNK, MOST_CONVERTING),
+            false if source.stop().is_some() => (CHUNK, MOST_READING),
+            false => (CHUNK, MOST_COPYING),
+        };
         let pieces = bytes.div_ceil(size);
         let bits = AtomicU32::new(0);
         // two chunks a thread: one is filled while the other is on the bus
@@ -349,14 +354,17 @@ impl Cuda {
             return Err(refuse("an asynchronous copy"));
         }
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
-        let source = converter.map_or(source, |converter| source.converted(converter));
+        let source = match converter {
+            Some(converter) => source.converted(converter),
+            None => source,
+        };
         let buffer = self.allocate(source.bytes())?;
         let _entered = self.enter()?;
         let side = self.side()?;
         // the pool may have given memory that work queued before still uses
         let stream_state = self.stream_state();
         order(self, stream_state.handle(), side.stream)?;
-        let to = buffer.address;
+        let (to, stop) = (buffer.address, source.stop());
         let copy = move |source: Filling| -> Result<u32> {
             if source.bytes() == 0 {
                 return Ok(0);
@@ -375,7 +383,7 @@ impl Cuda {
             // without a thread the copy is done at once
             Err(_) => Err(copy(source)),
         };
-        Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, thread: Some(thread) }))
+        Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, stop, thread: Some(thread) }))
     }
 
     pub(crate) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -435,6 +443,8 @@ struct Copying {
     stream_state: &'static StreamState,
     side: &'static Side,
     buffer: Arc<Buffer>,
+    /// Ends a copy from a file early.
+    stop: Option<Arc<AtomicBool>>,
     /// The thread, or what came of the copy where there is none.
     thread: Option<std::result::Result<JoinHandle<Result<u32>>, Result<u32>>>,
 }
@@ -442,8 +452,7 @@ struct Copying {
 impl Copying {
     fn finish(&mut self) -> Result<u32> {
         let Some(thread) = self.thread.take() else { return Ok(0) };
-        let panicked = || Error::new(Kind::Panic, "an internal error: the thread of a copy has panicked");
-        let done = thread.map_or_else(|done| done, |thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+        let done = thread.map_or_else(|done| done, |thread| finished(thread, self.stop.as_deref()));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in the order of that stream
         order(self.cuda, self.side.stream, self.stream_state.queue())?;
@@ -461,6 +470,9 @@ impl Ahead for Copying {
 
 impl Drop for Copying {
     fn drop(&mut self) {
+        if let Some(stop) = &self.stop {
+            stop.store(true, Ordering::Relaxed);
+        }
         // the caller may free the source after dropping it
         let _ = self.finish();
     }

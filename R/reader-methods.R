@@ -1,0 +1,368 @@
+# Base R's functions on readers: sums over blocks.
+
+setOldClass("gpu_reader")
+
+#' Statistics of readers
+#'
+#' Base R's functions on a [gpu_reader()], by passes over its blocks: none needs more memory than three blocks, and what
+#' it returns. The next block is read while the device computes with the current one. Values are base R's up to the
+#' order of sums, which are float64.
+#'
+#' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
+#'   `any()`, `all()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `sd()` of a vector,
+#'   `crossprod(x)`, `crossprod(x, y)` where `y` is an ordinary matrix or vector, an array or a reader of as many rows,
+#'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
+#' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
+#'   deviations below 1e-4 of the largest show, a second pass finds them from a QR decomposition, block by block. With
+#'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which
+#'   takes two passes for each of its iterations, of which there are at most 10. The scores are a reader: what reads its
+#'   rows reads those of `x`, and multiplies them. `gpu_chunked(fit$x, identity, to = path)` writes them.
+#' - Models: [gpu_lm()] and [gpu_glm()].
+#'
+#' Blocks of a data frame must be numbers for these functions.
+#' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
+#' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
+#' @param exact As in [prcomp()][principal].
+#' @returns Base R's: ordinary vectors and matrices. Of `prcomp()` an object of class `prcomp`, as [principal]
+#'   describes, whose scores are a reader.
+#' @section Errors:
+#' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method.
+#' @examples
+#' path <- tempfile(fileext = ".bin")
+#' writeBin(as.vector(as.matrix(iris[, 1:4])), path)
+#' x <- gpu_reader(path, dim = c(NA, 4), dimnames = list(NULL, names(iris)[1:4]))
+#' colMeans(x)
+#' range(x)
+#' crossprod(x)
+#' fit <- prcomp(x, scale. = TRUE)
+#' summary(fit)
+#' fit$x
+#' @name reader-methods
+NULL
+
+refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
+  stop_verdigris("reader", sprintf("`%s()` has no method for readers.", name), c(advice,
+    "`gpu_chunked(x, f)` runs a function on each block; `x[i, j]` and `collect(x)` read ordinary values."), call = call)
+}
+
+# A block as a matrix, or a vector, of numbers.
+block_numbers <- function(block, call) {
+  if (!is.data.frame(block)) return(block)
+  if (!all(vapply(block, is_gpu, NA))) stop_as_base("'x' must be numeric", call)
+  out <- join(lapply(unname(as.list(block)), function(column) strip(wide(column))))
+  dim(out) <- c(nrow(block), ncol(block))
+  out
+}
+
+# ---- margins -------------------------------------------------------------------------------------------------
+
+reader_margin <- function(x, na.rm, dims, rows, mean) {
+  call <- parent.frame()
+  if (is_vector_reader(x) || !identical(as.integer(dims), 1L))
+    stop_as_base("'x' must be an array of at least two dimensions", call)
+  na.rm <- isTRUE(as.logical(na.rm))
+  f <- if (rows) rowSums else colSums
+  counts <- mean && na.rm
+  block <- function(block) {
+    y <- strip_names(wide(block_numbers(block, call)))
+    sums <- strip(f(y, na.rm = na.rm))
+    if (!counts) return(sums)
+    known <- strip(f(wide(!is.na(y))))
+    gpu_compute(sums, known)
+    out <- cbind(sums, known)
+    out
+  }
+  # of whole columns, column sums are parts of the result, and row sums are added
+  margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
+  apart <- rows == (margin == 1)
+  found <- if (x$dim[margin] == 0) NULL else if (apart) do.call(rbind, over_blocks(x, function(b)
+    as.matrix(collect(block(b))), NULL, margin, call = call)) else as.matrix(collect(over_blocks(x, block, `+`, margin,
+    call = call)))
+  size <- as.double(x$dim[if (rows) 1L else 2L])
+  if (is.null(found)) found <- base::matrix(0, size, 1L + counts)
+  if (ncol(found) != 1L + counts) found <- base::matrix(found, size)
+  out <- found[, 1L]
+  if (mean) out <- out / if (counts) Re(found[, 2L]) else as.double(x$dim[if (rows) 2L else 1L])
+  names(out) <- x$dimnames[[if (rows) 1L else 2L]]
+  out
+}
+
+setMethod("colSums", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, FALSE, FALSE))
+setMethod("rowSums", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, TRUE, FALSE))
+setMethod("colMeans", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, FALSE, TRUE))
+setMethod("rowMeans", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader_margin(x, na.rm, dims, TRUE, TRUE))
+
+# ---- reductions ----------------------------------------------------------------------------------------------
+
+#' @export
+Summary.gpu_reader <- function(..., na.rm = FALSE) {
+  call <- environment()
+  parts <- list(...)
+  if (length(parts) != 1L) refuse_reader(.Generic, call, "It takes one reader.")
+  x <- parts[[1L]]
+  na.rm <- isTRUE(as.logical(na.rm))
+  types <- c("logical", "integer", "double", "complex")
+  type <- 1L
+  stat <- switch(.Generic, sum = stat_sum, prod = stat_prod, any = , all = stat_truth, stat_range)
+  fold <- switch(.Generic, prod = `*`, sum = , any = , all = `+`, base::pmax)
+  name <- .Generic
+  found <- over_blocks(x, function(block) {
+    kinds <- vapply(if (is.data.frame(block)) as.list(block) else list(block), stat_type, 1L)
+    type <<- max(type, kinds, na.rm = TRUE)
+    if (4L %in% kinds && !name %in% c("sum", "prod")) stop_as_base("invalid 'type' (complex) of argument", call)
+    stat(block_numbers(block, call), na.rm)
+  }, fold, call = call)
+  whole <- types[type] %in% c("logical", "integer")
+  as_type <- function(value) if (whole) as.integer(value) else value
+  # base R's values, and warnings, about no elements
+  empty <- if (is.null(found) && !is.null(x$type)) vector(switch(x$type, bool8 = "logical", int8 = , uint8 = , int16 = ,
+    int32 = "integer", complex64 = , complex128 = "complex", "double"), 0L) else if (whole) integer() else numeric()
+  if (is.null(found)) return(get(name, baseenv())(empty))
+  if (name == "sum") {
+    if (whole && !is.na(found) && abs(found) > .Machine$integer.max) {
+      warn_as_base("integer overflow - use sum(as.numeric(.))", call)
+      found <- NA
+    }
+    return(as_type(found))
+  }
+  if (name == "prod") return(found)
+  if (name %in% c("any", "all")) {
+    decided <- if (name == "any") found[1L] > 0 else found[2L] > 0
+    return(if (decided) name == "any" else if (found[3L] > 0) NA else name == "all")
+  }
+  ends <- found * c(-1, 1)
+  if (ends[1L] %in% Inf && ends[2L] %in% -Inf) return(get(name, baseenv())(empty))
+  as_type(switch(name, min = ends[1L], max = ends[2L], range = ends))
+}
+
+#' @export
+mean.gpu_reader <- function(x, trim = 0, na.rm = FALSE, ...) {
+  call <- environment()
+  if (!identical(trim, 0)) refuse_reader("mean", call, "Trimmed means need all elements in order.")
+  if (x$frame) refuse_reader("mean", call)
+  sums <- over_blocks(x, function(block) stat_count(block, isTRUE(na.rm)), `+`, call = call) %||% c(0, 0)
+  sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
+}
+
+# Number of rows, means, and products about them, merged from block to block (Chan, Golub and LeVeque, 1979).
+reader_moments <- function(x, na.rm, call) {
+  p <- if (is_vector_reader(x)) 1L else x$dim[2L]
+  merge <- function(a, b) {
+    n <- a[1L] + b[1L]
+    if (!(b[1L] > 0)) return(a)
+    if (!(a[1L] > 0)) return(b)
+    at <- 1L + seq_len(p)
+    off <- b[at] - a[at]
+    c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + as.vector(tcrossprod(off)) * (a[1L] * b[1L] / n))
+  }
+  found <- over_blocks(x, function(block) stat_moments(block_numbers(block, call), na.rm), merge, 1, call = call) %||%
+    numeric(1L + p + p^2)
+  list(n = found[1L], mean = found[1L + seq_len(p)], products = base::matrix(found[-seq_len(1L + p)], p))
+}
+
+setMethod("var", "gpu_reader", function(x, y = NULL, na.rm = FALSE, use) {
+  call <- environment()
+  if (!is.null(y) || !missing(use)) refuse_reader("var", call, "Of one reader, `var(x)` has a method.")
+  vector <- is_vector_reader(x)
+  if (!vector && isTRUE(na.rm)) refuse_reader("var", call, "Of a matrix, without `na.rm`, it has one.")
+  moments <- reader_moments(x, isTRUE(na.rm), call)
+  out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
+  if (vector) return(out[1L])
+  names <- x$dimnames[[2L]]
+  if (!is.null(names)) dimnames(out) <- list(names, names)
+  out
+})
+setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
+  if (!is_vector_reader(x)) refuse_reader("sd", environment(), "Of a vector it has one.")
+  moments <- reader_moments(x, isTRUE(na.rm), environment())
+  if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
+})
+
+# Functions that need all elements at once.
+READER_NEEDS_ALL <- c("as.vector", "as.double", "as.integer", "as.character", "rep", "rev", "sort", "unique", "c",
+  "median", "quantile", "summary", "solve", "t", "qr", "scale", "kmeans", "rowsum", "[[<-", "$<-", "dim<-",
+  "dimnames<-", "names<-", "aperm")
+
+register_reader_methods <- function() {
+  homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), topenv())
+  for (name in setdiff(READER_NEEDS_ALL, c("kmeans", "$<-"))) local({
+    generic <- name
+    method <- function(...) refuse_reader(generic, environment())
+    home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
+    registerS3method(generic, "gpu_reader", method, envir = home)
+  })
+}
+#' @export
+Ops.gpu_reader <- function(e1, e2) refuse_reader(.Generic, environment())
+#' @export
+Math.gpu_reader <- function(x, ...) refuse_reader(.Generic, environment())
+
+# ---- products ------------------------------------------------------------------------------------------------
+
+# Rows of what goes with a reader's blocks, block by block.
+beside_blocks <- function(y, n, call, name = "y") {
+  if (is_reader(y)) {
+    if (rows_of_reader(y) != n) stop_as_base("non-conformable arguments", call)
+    return(function(from, count, device) block_numbers(block_take(y, block_start(y, from, count, 1, NULL, device)),
+      call))
+  }
+  if (!is_number(y) || NROW(y) != n) stop_as_base("non-conformable arguments", call)
+  if (is.null(dim(y))) y <- if (is_gpu(y)) `dim<-`(strip(y), c(n, 1)) else base::matrix(y, n)
+  function(from, count, device) as_gpu(y[from + seq_len(count), , drop = FALSE], device = device)
+}
+
+reader_crossprod <- function(x, y, call) {
+  if (!is_reader(x)) return(t(reader_crossprod(y, x, call)))
+  if (is_vector_reader(x)) refuse_reader("crossprod", call, "Of matrices it has one.")
+  p <- x$dim[2L]
+  names <- list(x$dimnames[[2L]], if (is.null(y)) x$dimnames[[2L]] else if (is_reader(y)) y$dimnames[[2L]] else
+    colnames(y))
+  beside <- if (!is.null(y)) beside_blocks(y, rows_of_reader(x), call)
+  at <- 0
+  q <- if (is.null(y)) p else if (is_reader(y)) c(y$dim, 1)[2L] else NCOL(y)
+  out <- over_blocks(x, function(block) {
+    b <- strip_names(block_numbers(block, call))
+    n <- nrow(b)
+    other <- if (!is.null(beside)) beside(at, n, gpu_device(b))
+    at <<- at + n
+    if (!is.null(other) && is.null(dim(other))) dim(other) <- c(n, 1)
+    stat_crossprod(b, if (!is.null(other)) strip_names(other))
+  }, function(a, b) gpu_compute(a + b), 1, call = call)
+  out <- if (is.null(out)) base::matrix(0, p, q) else collect(out)
+  storage.mode(out) <- if (is.complex(out)) "complex" else "double"
+  dimnames(out) <- if (!all(vapply(names, is.null, NA))) names
+  out
+}
+
+reader_product <- function(x, y, call) {
+  if (!is_reader(x) || is_reader(y)) refuse_reader("%*%", call,
+    "`x %*% y` has one where `x` is a reader and `y` is not; `crossprod(x, y)` adds over rows.")
+  if (is_vector_reader(x)) refuse_reader("%*%", call, "Of matrices it has one.")
+  p <- as.double(x$dim[2L])
+  if (!is_number(y) || length(dim(y)) > 2L) stop_as_base("requires numeric/complex matrix/vector arguments", call)
+  if (is.null(dim(y))) y <- if (length(y) == p) `dim<-`(y, c(p, 1)) else if (p == 1) `dim<-`(y, c(1, length(y))) else
+    stop_as_base("non-conformable arguments", call)
+  if (nrow(y) != p) stop_as_base("non-conformable arguments", call)
+  device <- if (is_gpu(y)) gpu_device(y)
+  factor <- as_float64(as_gpu(unname(y), device = device))
+  parts <- over_blocks(x, function(block) {
+    matrix_product(as_float64(strip_names(block_numbers(block, call))), strip_names(factor))
+  }, NULL, 1, device, call)
+  out <- if (length(parts)) do.call(rbind, parts) else gpu_zeros(c(0, ncol(y)), device = device)
+  names <- list(x$dimnames[[1L]], colnames(y))
+  if (all(vapply(names, is.null, NA))) out else with_dimnames(out, names)
+}
+
+#' @method %*% gpu_reader
+#' @export
+`%*%.gpu_reader` <- function(x, y) reader_product(x, y, environment())
+
+# ---- principal components ------------------------------------------------------------------------------------
+
+# Columns from which their cross products are too large.
+MANY_COLUMNS <- 4000
+
+#' @rdname reader-methods
+#' @export
+prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol = NULL, rank. = NULL, exact = NULL,
+  ...) {
+  chkDots(...)
+  call <- environment()
+  if (is_vector_reader(x)) refuse_reader("prcomp", call, "Of matrices it has one.")
+  n <- rows_of_reader(x)
+  p <- as.double(x$dim[2L])
+  small <- min(n, p)
+  if (small == 0) abort_argument("x", "a matrix with elements", x)
+  if (!is_flag(retx)) abort_argument("retx", "TRUE or FALSE", retx)
+  if (!is.null(exact) && !is_flag(exact)) abort_argument("exact", "TRUE, FALSE or NULL", exact)
+  for (name in c("center", "scale.")) if (!is_by_column(get(name), p)) abort_argument(name,
+    sprintf("TRUE, FALSE or %s finite numbers", format_count(p)), get(name))
+  check_kept(tol, rank., call)
+  k <- min(trunc(rank. %||% small), small)
+  randomised <- if (is.null(exact)) !is.null(rank.) && p > MANY_COLUMNS && 10 * (k + OVERSAMPLED) <= small else !exact
+  moments <- if (randomised) column_squares(x, call) else reader_moments(x, FALSE, call)
+  squares <- if (randomised) moments$squares else diag(moments$products)
+  if (!all(is.finite(squares))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  named <- function(v) stats::setNames(as.vector(v), x$dimnames[[2L]])
+  columns <- list(center = if (isTRUE(center)) named(moments$mean) else if (!isFALSE(center)) center)
+  # about what they are centered at
+  off <- moments$mean - as.double(columns$center %||% 0)
+  about <- squares + n * off^2
+  if (isTRUE(scale.)) columns$scale <- named(sqrt(about / max(1, n - 1))) else if (!isFALSE(scale.))
+    columns$scale <- scale.
+  by <- as.double(columns$scale %||% rep(1, p))
+  if (any(by == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")
+  columns$total <- sum(about / by^2)
+  found <- if (randomised) random_components_of_reader(x, columns, k, call) else
+    components_by_products(x, columns, (moments$products + n * tcrossprod(off)) / tcrossprod(by), n, p, k, call)
+  fit <- principal_fit(found, columns, n, k, tol, list(x$dimnames[[1L]], x$dimnames[[2L]]), NULL, randomised)
+  if (retx) {
+    rotation <- fit$rotation
+    scores <- function(block) times(c(list(x = strip_names(block_numbers(block, NULL))), columns), unname(rotation))
+    environment(scores) <- list2env(list(columns = columns, rotation = rotation), parent = topenv())
+    fit$x <- mapped_reader(x, scores, c(n, ncol(rotation)), list(x$dimnames[[1L]], colnames(rotation)),
+      "principal components")
+  }
+  fit
+}
+
+components_by_products <- function(x, columns, products, n, p, k, call) {
+  # more rows than columns, and no standard deviation whose square has lost its digits
+  if (n > p && !has_small_values(as_gpu(products, device = "cpu"))) {
+    e <- eigen(as_gpu(products), symmetric = TRUE)
+    values <- as.vector(e$values)
+    if (values[p] >= LEAST_VARIANCE * values[1L]) return(list(d = sqrt(values), v = unname(collect(e$vectors[,
+      seq_len(k), drop = FALSE]))))
+  }
+  triangle <- over_blocks(x, function(block) {
+    b <- strip_names(block_numbers(block, call))
+    gpu_compute(block_of(c(list(x = b), columns[c("center", "scale")]), 1, nrow(b)))
+  }, function(a, b) triangle_below(a, b), 1, call = call)
+  s <- svd(triangle, nu = 0L, nv = k)
+  list(d = as.vector(s$d), v = unname(collect(s$v)))
+}
+
+# R of the QR decomposition of a matrix, or of two of them one above the other (Demmel, Grigori, Hoemmen and Langou,
+# SIAM J. Sci. Comput. 34, 2012).
+triangle_below <- function(a, b = NULL) {
+  rows <- if (is.null(b)) a else rbind(a, b)
+  d <- as.double(dim(rows))
+  if (d[1L] <= 1) return(rows)
+  if (gpu_device(rows) == "cpu") {
+    # LINPACK, which shifts no column where its tolerance is 0
+    r <- base::qr.R(base::qr.default(host_copy(rows, told = TRUE), tol = 0))
+    return(as_gpu(unname(r), device = "cpu"))
+  }
+  form <- .Call(C_qr, rows, d)$qr
+  dim(form) <- d
+  extent <- c(min(d), d[2L])
+  upper <- .Call(C_upper_triangle, rows_of(form, 1, extent[1L]), extent)
+  dim(upper) <- extent
+  gpu_compute(upper)
+}
+
+# Means, and sums of squares about them, of columns too many for their products.
+column_squares <- function(x, call) {
+  p <- as.double(x$dim[2L])
+  merge <- function(a, b) {
+    n <- a[1L] + b[1L]
+    at <- 1L + seq_len(p)
+    off <- b[at] - a[at]
+    c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + off^2 * (a[1L] * b[1L] / n))
+  }
+  found <- over_blocks(x, function(block) {
+    y <- strip_names(wide(block_numbers(block, call)))
+    mean <- strip(colMeans(y))
+    c(nrow(y), collect(mean), collect(strip(colSums((y - along_columns(mean, nrow(y)))^2))))
+  }, merge, 1, call = call)
+  list(n = found[1L], mean = found[1L + seq_len(p)], squares = found[-seq_len(1L + p)])
+}
+
+random_components_of_reader <- function(x, columns, k, call) {
+  device <- .Call(C_device_name, NULL)
+  op <- list(dim = as.double(x$dim), names = list(NULL, NULL), device = device, dtype = "float64", kind = "reader",
+    source = x, called = "x", forward = function(w) reader_product(x, w, call),
+    backward = function(y) as_gpu(reader_crossprod(x, y, call), device = device))
+  found <- random_components(standardised(op, columns$center, columns$scale), k, frame = call)
+  list(d = found$d, v = collect(found$v))
+}

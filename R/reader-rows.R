@@ -1,0 +1,234 @@
+# Rows of models that are read block by block: the variables of a formula in one block, its frame and its design.
+
+# Whether a model's data or variables are readers.
+has_readers <- function(formula, data) {
+  if (is_reader(data)) return(TRUE)
+  if (!inherits(formula, "formula")) return(FALSE)
+  any(vapply(setdiff(all.vars(formula), if (is.list(data)) names(data)), function(name) is_reader(get0(name,
+    envir = environment(formula))), NA))
+}
+
+# What a model reads: `readers`, by name (data is ".data"), the number of rows, and the call whose arguments
+# model.frame() evaluates in each block.
+model_rows <- function(call, formula, data, parts, env, device, frame) {
+  names <- all.vars(formula)
+  for (part in c("weights", "subset", "offset")) names <- c(names, all.vars(call[[part]]))
+  readers <- list()
+  own <- character()
+  given <- if (is.list(data) && !is_reader(data)) data
+  if (is_reader(data)) {
+    if (is_vector_reader(data)) abort_argument("data", "a reader of a matrix or of data frames", data, frame)
+    readers$.data <- data
+    own <- data$dimnames[[2L]] %||% paste0("V", seq_len(data$dim[2L]))
+  } else if ("." %in% names && !is.null(given)) {
+    formula <- structure(stats::formula(stats::terms(formula, data = given)), .Environment = environment(formula))
+    names <- c(all.vars(formula), names)
+  }
+  names <- unique(names)
+  around <- environment(formula)
+  value_of <- function(name) if (name %in% names(given)) given[[name]] else get0(name, envir = around)
+  others <- lapply(stats::setNames(nm = setdiff(names, c(own, "."))), value_of)
+  found <- vapply(others, is_reader, NA)
+  readers[names(others)[found]] <- others[found]
+  n <- vapply(readers, rows_of_reader, 1)
+  if (length(unique(n)) > 1L) stop_verdigris("argument", sprintf("The readers of `formula` have %s rows.",
+    paste(format_each(n), collapse = " and ")), "All variables of a model have a value for each row.", call = frame)
+  n <- n[[1L]]
+  # other variables with a value for each row are cut, too; constants and functions are as they are
+  others <- Filter(function(value) (is.atomic(value) || is.data.frame(value)) && NROW(value) == n && n > 1,
+    others[!found])
+  call <- call[c(1L, match(parts, names(call), 0L))]
+  if (!is.null(given)) call$data <- NULL
+  list(readers = readers, n = n, names = own, used = names, others = others, given = given, call = call,
+    formula = formula, parts = parts, env = env, device = device, frame = frame)
+}
+
+# The blocks of all readers of a model, as run_chunks() takes them.
+model_chunks <- function(rows) {
+  device <- rows$device
+  extents <- vapply(rows$readers, function(x) block_extent(x, NULL, 1, NULL, device, rows$frame), 1)
+  chunk <- max(1, floor(min(extents) / length(extents)))
+  at <- 0
+  start <- function() {
+    if (at >= rows$n) return(NULL)
+    n <- min(chunk, rows$n - at)
+    coming <- lapply(rows$readers, block_start, at, n, 1, NULL, device)
+    at <<- at + n
+    list(coming = coming, from = at - n, count = n)
+  }
+  take <- function(coming) {
+    blocks <- Map(block_take, rows$readers, coming$coming)
+    attr(blocks, "rows") <- coming[c("from", "count")]
+    attr(blocks, "own") <- vapply(coming$coming, function(part) is.null(part$given), NA)
+    blocks
+  }
+  width <- sum(vapply(rows$readers, function(x) prod(c(1, as.double(x$dim[-1L]))) * if (x$frame) 8 else
+    bytes_in_block(x$type), 1))
+  list(start = start, take = take, chunks = ceiling(rows$n / chunk), bytes = min(chunk, rows$n) * width)
+}
+
+# f of the frame of each block. What it returns is folded.
+over_frames <- function(rows, f, fold, levels = NULL) {
+  so_far <- NULL
+  put <- function(done) {
+    so_far <<- if (is.null(so_far)) done$value else fold(so_far, done$value)
+    Map(function(block, own) if (own) free_block(block), done$chunk, attr(done$chunk, "own"))
+    so_far
+  }
+  source <- model_chunks(rows)
+  run_chunks(list(start = source$start, take = source$take, chunks = source$chunks, bytes = source$bytes),
+    function(blocks) f(block_frame(rows, blocks, levels)), put, "The model failed on",
+    rows$frame)
+  so_far
+}
+
+# Base R's model frame of one block.
+block_frame <- function(rows, blocks, levels) {
+  place <- attr(blocks, "rows")
+  count <- place$count
+  i <- place$from + seq_len(count)
+  cut <- lapply(rows$others, function(v) if (is_gpu(v) && is.null(dim(v))) vector_rows(v, place$from, count)
+    else if (length(dim(v)) == 2L) v[i, , drop = FALSE] else v[i])
+  values <- as.list(rows$given)
+  values[names(cut)] <- cut
+  inner <- list2env(values, parent = environment(rows$formula))
+  for (name in setdiff(names(blocks), ".data")) assign(name, blocks[[name]], envir = inner)
+  formula <- rows$formula
+  environment(formula) <- inner
+  around <- new.env(parent = rows$env)
+  call <- rows$call
+  if (!is.null(blocks$.data)) {
+    around$.block <- variables_of_block(blocks$.data, rows)
+    call$data <- quote(.block)
+  }
+  # what base R would look for where gpu_lm() was called
+  for (name in names(rows$others)) assign(name, inner[[name]], envir = around)
+  frame <- frame_of(call, formula, rows$parts, around)
+  # rows that a function has not named are counted in each block
+  counted <- !is.data.frame(blocks$.data) || identical(as.integer(attr(blocks$.data, "row.names")), seq_len(count))
+  frame <- releveled(frame, levels)
+  attr(frame, "shift") <- if (counted) place$from else 0
+  frame
+}
+
+# A block of a matrix as a data frame of its columns, of those that are used.
+variables_of_block <- function(block, rows) {
+  if (is.data.frame(block)) return(block)
+  n <- nrow(block)
+  used <- if ("." %in% rows$used) seq_along(rows$names) else match(intersect(rows$names, rows$used), rows$names)
+  flat <- strip(block)
+  columns <- lapply(used, function(j) if (length(flat) == n) flat else strided(flat, length(flat), 1, n,
+    start = n * (j - 1)))
+  structure(stats::setNames(columns, rows$names[used]), class = "data.frame", row.names = .set_row_names(n))
+}
+
+# Factors with the levels of all blocks.
+releveled <- function(frame, levels) {
+  for (name in names(levels)) {
+    x <- frame[[name]]
+    kept <- attr(x, "contrasts")
+    frame[[name]] <- factor(as.character(x), levels[[name]], ordered = is.ordered(x))
+    if (!is.null(kept)) attr(frame[[name]], "contrasts") <- kept
+  }
+  frame
+}
+
+# What the first block tells of a model: its terms; and the levels of all blocks' factors, for which they are all read.
+model_facts <- function(rows) {
+  facts <- new.env(parent = emptyenv())
+  first <- block_frame(rows, first_block(rows), NULL)
+  facts$terms <- attr(first, "terms")
+  check_by_rows(rows, first, facts$terms)
+  coded <- names(Filter(function(v) is.factor(v) || is.character(v), as.list(first)))
+  if (length(coded)) {
+    present <- over_frames(rows, function(frame) lapply(stats::setNames(coded, coded), function(name) {
+      v <- frame[[name]]
+      # base R sorts strings, and keeps the order of levels
+      if (is.factor(v)) list(all = levels(v), text = FALSE) else list(all = unique(v), text = TRUE)
+    }), function(a, b) Map(function(a, b) list(all = base::union(a$all, b$all), text = a$text), a, b))
+    orders <- lapply(stats::setNames(coded, coded), function(name) levels_in_order(rows, name))
+    facts$levels <- Map(function(v, order) if (v$text || is.null(order)) levels(factor(v$all[!is.na(v$all)])) else
+      intersect(order, v$all), present, orders[names(present)])
+  }
+  facts
+}
+
+# The levels of a factor as its first block has them, those included that it does not use; NULL for an expression.
+levels_in_order <- function(rows, name) {
+  block <- first_block(rows)
+  x <- if (is.data.frame(block$.data)) block$.data[[name]]
+  x <- x %||% rows$others[[name]]
+  if (is.factor(x)) levels(x)
+}
+
+first_block <- function(rows) {
+  n <- min(rows$n, max(1, floor(2^20 / max(1, length(rows$names)))))
+  blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, 0, n, 1, NULL, rows$device)))
+  attr(blocks, "rows") <- list(from = 0, count = n)
+  blocks
+}
+
+# Variables must be functions of their own row: base R computes them of all rows, and here of each block.
+check_by_rows <- function(rows, frame, terms) {
+  depends <- function(what) stop_verdigris("argument", sprintf(
+    "`formula` has `%s`, whose values depend on all rows, and readers are read by blocks.", what),
+    "Compute it before, such as `gpu_chunked(x, f, to = )`, or give `poly()` and splines their coefficients and knots.",
+    call = rows$frame)
+  variables <- as.list(attr(terms, "variables"))[-1L]
+  kept <- as.list(attr(terms, "predvars"))[-1L]
+  for (k in seq_along(variables)) if (!identical(variables[[k]], kept[[k]]) && length(kept)) depends(deparse1(
+    variables[[k]]))
+  calls <- base::which(vapply(variables, is.call, NA))
+  n <- min(rows$n, 64)
+  if (!length(calls) || n < 2 || !is.null(attr(frame, "na.action"))) return()
+  half <- n %/% 2
+  part <- function(from) {
+    blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, from, n - from, 1, NULL, rows$device)))
+    attr(blocks, "rows") <- list(from = from, count = n - from)
+    block_frame(rows, blocks, NULL)
+  }
+  long <- part(0)
+  short <- part(half)
+  if (!is.null(attr(long, "na.action")) || !is.null(attr(short, "na.action"))) return()
+  if ("subset" %in% names(rows$call)) return()
+  host <- function(v, from) {
+    v <- collect(v)
+    if (is.factor(v)) v <- as.character(v)
+    at <- (from + 1):NROW(v)
+    if (length(dim(v)) == 2L) unname(v[at, , drop = FALSE]) else unname(v[at])
+  }
+  for (k in calls) {
+    same <- all.equal(host(long[[k]], half), host(short[[k]], 0), check.attributes = FALSE)
+    if (!isTRUE(same)) depends(deparse1(variables[[k]]))
+  }
+}
+
+# A block's design, response, weights and offset on the device; NULL where it has no row.
+block_design <- function(rows, facts, frame) {
+  if (NROW(frame[[1L]]) == 0L) return(NULL)
+  d <- design_of(facts$terms, frame, facts$contrasts, rows$device)
+  if (is.null(facts$names)) {
+    facts$names <- d$names
+    facts$assign <- d$assign
+    facts$used_contrasts <- d$contrasts
+  } else if (!identical(facts$names, d$names)) {
+    stop_verdigris("argument", sprintf("A block has other columns in its model matrix: %s.", paste(setdiff(d$names,
+      facts$names), collapse = ", ")), "All blocks must have the same variables, of the same types.", call = rows$frame)
+  }
+  d
+}
+
+# The rows of a block that were left out, and how many there were; those of all blocks, and as na.omit() has them.
+omitted <- function(frame) {
+  out <- attr(frame, "na.action")
+  names <- names(out)
+  shift <- attr(frame, "shift")
+  if (length(out) && shift > 0) names <- format_each(as.numeric(names) + shift)
+  list(at = as.numeric(out), names = names, class = class(out), rows = NROW(frame[[1L]]) + length(out))
+}
+joined_omitted <- function(a, b) list(at = c(a$at, a$rows + b$at), names = c(a$names, b$names),
+  class = if (length(a$at)) a$class else b$class, rows = a$rows + b$rows)
+action_of_omitted <- function(x) {
+  if (!length(x$at)) return(NULL)
+  structure(if (max(x$at) <= .Machine$integer.max) as.integer(x$at) else x$at, names = x$names, class = x$class)
+}

@@ -1,0 +1,263 @@
+//! Files of elements alone: matrices that are read block by block, and written one block after the other.
+//!
+//! Blocks are read by their positions (`pread`), not mapped: reading straight to page-locked memory takes no page
+//! faults, threads do not wait for each other, and a file that becomes shorter meanwhile is an error, where touching
+//! mapped memory would end the process.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::array::transfer::Coming;
+use crate::array::Array;
+use crate::disk::{self, Part};
+use crate::interop::files::{bring, failed_argument, sweep_once, Out};
+use crate::memory::buffer::{Device, View};
+use crate::memory::staging::{Elements, Filling};
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::interrupt::Watch;
+use verdigris_ops::layout::Layout;
+
+/// How elements are stored.
+#[derive(Clone, Copy)]
+pub struct Stored {
+    /// As they are read.
+    pub dtype: DType,
+    /// Bytes in the file.
+    size: usize,
+    widen: Option<Widen>,
+    swap: bool,
+}
+
+/// Unsigned types, which arrays do not have: read as the next signed type, or as double.
+#[derive(Clone, Copy)]
+enum Widen {
+    U16,
+    U32,
+}
+
+impl Stored {
+    /// By the name that people type; `swap` where the bytes are in the other order.
+    pub fn new(name: &str, swap: bool) -> Option<Stored> {
+        let (dtype, size, widen) = match name {
+            "uint16" => (DType::Int32, 2, Some(Widen::U16)),
+            "uint32" => (DType::Float64, 4, Some(Widen::U32)),
+            _ => {
+                let dtype = DType::from_name(name)?;
+                (dtype, dtype.size(), None)
+            }
+        };
+        Some(Stored { dtype, size, widen, swap })
+    }
+
+    /// Bytes whose order is turned around: of a complex number each half.
+    fn unit(&self) -> usize {
+        match self.dtype {
+            DType::Complex64 | DType::Complex128 => self.size / 2,
+            _ => self.size,
+        }
+    }
+}
+
+/// A matrix in a file: `stride` elements for each of `columns`. Of a file in row-major order these are its rows.
+pub struct RawFile {
+    file: File,
+    path: PathBuf,
+    offset: u64,
+    stored: Stored,
+    stride: usize,
+    columns: usize,
+}
+
+impl RawFile {
+    /// Opens a file that has these elements from byte `offset` on, and no others.
+    ///
+    /// # Errors
+    /// `File` where it cannot be read, or has another size.
+    pub fn open(path: &Path, stored: Stored, offset: u64, stride: usize, columns: usize) -> Result<RawFile> {
+        let (file, length) = disk::open_regular(path).map_err(|error| failed_argument("x", "read", path, &error))?;
+        let wanted = (stride as u64)
+            .checked_mul(columns as u64)
+            .and_then(|n| n.checked_mul(stored.size as u64))
+            .and_then(|bytes| bytes.checked_add(offset));
+        if wanted != Some(length) {
+            let wanted = wanted.map_or_else(|| "more bytes than there are".to_string(), |n| format!("{n} bytes"));
+            return Err(Error::new(
+                Kind::File,
+                format!("the file {} has {length} bytes, but `dim`, `type` and `offset` say {wanted}", path.display()),
+            )
+            .advise("`dim` says how many rows and columns there are, `type` how an element is stored.")
+            .advise("`offset` is the number of bytes before the first element."));
+        }
+        Ok(RawFile { file, path: path.into(), offset, stored, stride, columns })
+    }
+
+    /// Starts to read `rows` rows from `first` on of `columns` columns from `from` on.
+    ///
+    /// # Errors
+    /// `Argument` for rows and columns that are not there; those of memory.
+    pub fn ahead(
+        self: &Arc<RawFile>,
+        (first, rows): (usize, usize),
+        (from, columns): (usize, usize),
+        dtype: Option<DType>,
+        device: Device,
+    ) -> Result<Coming> {
+        let within = |from: usize, n: usize, all: usize| from.checked_add(n).is_some_and(|end| end <= all);
+        if !within(first, rows, self.stride) || !within(from, columns, self.columns) {
+            return Err(Error::new(Kind::Argument, "the block is not within the file's matrix"));
+        }
+        let source = Arc::new(From { file: self.clone(), element: from * self.stride });
+        let size = self.stored.dtype.size();
+        let filling = if rows == self.stride {
+            Filling::stored(source, size, rows * columns, 1, 0, rows * columns)
+        } else {
+            Filling::stored(source, size, self.stride, columns, first, rows)
+        };
+        Array::read_ahead(filling, self.stored.dtype, dtype, device)
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, out, at)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, mut out: &mut [u8], mut at: u64) -> io::Result<()> {
+        while !out.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(&self.file, out, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    out = &mut out[n..];
+                    at += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, from: usize, out: &mut [u8]) -> Result<()> {
+        let Stored { dtype, size, widen, swap } = self.stored;
+        let n = out.len() / dtype.size();
+        let at = self.offset + from as u64 * size as u64;
+        // what is widened is read to the end, and moved forward
+        let start = out.len() - n * size;
+        self.read_at(&mut out[start..], at).map_err(|error| self.failed(&error))?;
+        if swap {
+            out[start..].chunks_exact_mut(self.stored.unit()).for_each(<[u8]>::reverse);
+        }
+        match widen {
+            None => {}
+            Some(Widen::U16) => {
+                for k in 0..n {
+                    let [a, b] = [out[start + 2 * k], out[start + 2 * k + 1]];
+                    out[4 * k..4 * k + 4].copy_from_slice(&i32::from(u16::from_ne_bytes([a, b])).to_ne_bytes());
+                }
+            }
+            Some(Widen::U32) => {
+                for k in 0..n {
+                    let s = start + 4 * k;
+                    let x = u32::from_ne_bytes([out[s], out[s + 1], out[s + 2], out[s + 3]]);
+                    out[8 * k..8 * k + 8].copy_from_slice(&f64::from(x).to_ne_bytes());
+                }
+            }
+        }
+        if dtype == DType::Bool8 {
+            if let Some(odd) = out.iter().find(|&&byte| byte > 2) {
+                return Err(Error::new(
+                    Kind::File,
+                    format!("the file {} has the byte {odd}, which is no logical value", self.path.display()),
+                )
+                .advise("0 is FALSE, 1 is TRUE, 2 is NA. `type = \"uint8\"` reads any bytes."));
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            let length = self.file.metadata().map_or(0, |facts| facts.len());
+            return Error::new(
+                Kind::File,
+                format!(
+                    "the file {} has become shorter since `gpu_reader()` opened it: {length} bytes are left",
+                    self.path.display()
+                ),
+            )
+            .advise("Write it anew, and make a new reader of it.");
+        }
+        failed_argument("x", "read", &self.path, error)
+    }
+}
+
+/// A file's elements from one of them on.
+struct From {
+    file: Arc<RawFile>,
+    element: usize,
+}
+
+impl Elements for From {
+    fn read(&self, from: usize, out: &mut [u8]) -> Result<()> {
+        self.file.read(self.element + from, out)
+    }
+}
+
+/// An array of `fast` elements for each of `slow` rows, as a matrix in R's order with these rows.
+///
+/// # Errors
+/// `Memory`.
+pub fn turned(array: &Array, fast: usize, slow: usize) -> Result<Array> {
+    if fast <= 1 || slow <= 1 {
+        return Ok(array.clone());
+    }
+    let view = array.contiguous()?;
+    let layout = Layout::new(view.layout.offset(), &[slow, fast], &[fast as isize, 1]);
+    let out = Array::from_view(View { layout, ..view });
+    out.contiguous()?;
+    Ok(out)
+}
+
+/// A file that is written one block after the other. It is under another name until its end; dropped before, it is
+/// removed.
+pub struct RawWriter {
+    out: Out,
+    path: PathBuf,
+    watch: Watch,
+}
+
+impl RawWriter {
+    /// # Errors
+    /// `File` where the file cannot be made.
+    pub fn create(path: &Path) -> Result<RawWriter> {
+        sweep_once(path);
+        let part = Part::new(path, 0o666).map_err(|error| failed_argument("to", "written", path, &error))?;
+        Ok(RawWriter { out: Out::new(part), path: path.into(), watch: Watch::new() })
+    }
+
+    /// Appends an array's elements, of a matrix with `dim` the first row first. A thread writes while the next piece is
+    /// on its way from the device. False where the file has failed already, which `end` tells.
+    ///
+    /// # Errors
+    /// `File` and those of the array's computation.
+    pub fn append(&mut self, array: &Array, dim: &[usize]) -> Result<bool> {
+        let mut more = true;
+        let RawWriter { out, path, watch } = self;
+        bring(array, dim, &mut |block, bytes| {
+            let done = out.piece(block, bytes, watch)?;
+            more = done.map_err(|error| failed_argument("to", "written", path, &error))?;
+            Ok(more)
+        })?;
+        Ok(more)
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// `File`; then there is no file, or the one that there was.
+    pub fn end(mut self) -> Result<()> {
+        let done = self.out.end(&mut self.watch)?;
+        done.map_err(|error| failed_argument("to", "written", &self.path, &error))
+    }
+}
