@@ -146,12 +146,15 @@ source_command <- function(team, recipe, layout) {
   list(do = "call", id = recipe$id, f = "source_part", args = args, layout = layout)
 }
 
-# In a member: its rows on its device. Of a data frame the columns that are numbers.
+# In a member: its rows on its device. Of a data frame the columns that are numbers. What a function has only recorded
+# would be computed by each use of the part.
 source_part <- function(rows, read = NULL) {
   x <- if (is.null(read)) rows else read(rows)
   y <- as_gpu(x)
   # base R's columns of a data frame have row names of the whole
   if (is.data.frame(y) && !is.character(attr(x, "row.names"))) attr(y, "row.names") <- .set_row_names(nrow(x))
+  arrays <- unname(Filter(is_gpu, if (is.list(y)) as.list(y) else list(y)))
+  if (length(arrays)) do.call(gpu_compute, arrays)
   y
 }
 

@@ -93,6 +93,12 @@ matrix_of <- function(columns) {
 cases <- list(
   "crossprod, 2e7 x 30" = list(2e7, matrix_of(30), crossprod),
   "sum of a chain, 2e8" = list(2e8, function(rows) gpu_rnorm(length(rows)), function(x) sum(exp(sin(x) / 2) + x^2)),
+  "glm, binomial, 2e7 x 30" = list(2e7, function(rows) {
+    columns <- lapply(1:30, function(k) gpu_rnorm(length(rows)))
+    names(columns) <- paste0("x", 1:30)
+    columns$y <- gpu_cast(gpu_runif(length(rows)) < plogis(columns$x1 - columns$x2 / 2), "float64")
+    structure(columns, class = "data.frame", row.names = .set_row_names(length(rows)))
+  }, function(x) gpu_glm(y ~ ., binomial(), x)),
   "kmeans, 4e6 x 128, k = 1000" = list(4e6, matrix_of(128), function(x) {
     set.seed(1)
     suppressWarnings(kmeans(x, if (on_gpu) 1000 else 10, iter.max = 5, algorithm = "Lloyd"))
@@ -103,8 +109,8 @@ for (name in names(cases)) {
   case <- cases[[name]]
   times <- lapply(list(one, team), function(team) {
     x <- gpu_split(case[[2L]], team, n = round(case[[1L]] * scale))
-    sum(is.na(x))
-    seconds(function() case[[3L]](x), if (grepl("kmeans", name)) 2 else 5)
+    gpu_together(team, gpu_sync)
+    seconds(function() case[[3L]](x), if (grepl("kmeans|glm", name)) 2 else 5)
   })
   cat(sprintf("%s: %.1f ms on one member, %.1f ms on %d, %.2f x\n", name, 1e3 * times[[1L]], 1e3 * times[[2L]], size,
     times[[1L]] / times[[2L]]))

@@ -89,6 +89,6 @@ test_that("print() of a team measures its bandwidth once", {
   first <- team$bandwidth
   expect_output(print(team), "GB/s")
   expect_identical(team$bandwidth, first)
-  expect_output(print(gpu_team(test_device)), "transport host>")
+  expect_output(print(gpu_team(test_device)), "transport (host|device copies)>")
   expect_error(print(team, bandwidth = 3), class = "verdigris_error_argument")
 })
