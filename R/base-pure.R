@@ -34,7 +34,7 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   out <- tryCatch(
     {
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
-      variant <- entry$self$variants[[length(entry$self$variants)]]
+      variant <- entry$self$last
       if (variant$draws) restore_seed(seed)
       is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
         !is_widened(out, entry, arguments, variables)
@@ -73,7 +73,7 @@ is_widened <- function(out, entry, arguments, variables) {
 
 pure_entry <- function(f, way, parameters, body, variables) {
   for (entry in known_pure$found) {
-    if (identical(entry$way, way) && has_code(f, entry$code) && !is.null(scopes_for(entry$meaning, f))) return(entry)
+    if (identical(entry$way, way, num.eq = FALSE) && has_code(f, entry$code) && !is.null(scopes_for(entry$meaning, f))) return(entry)
   }
   entry <- list2env(list(code = code_of(f), way = way, self = NULL), parent = emptyenv())
   meaning <- tryCatch(surroundings(f, "FUN", free_stack()), verdigris_error_compile = function(e) NULL)

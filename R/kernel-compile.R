@@ -153,16 +153,24 @@ print.gpu_function <- function(x, ...) {
 # gpu_map() in a loop compiles once, also where each turn makes the function anew. Of such a function no environment is
 # kept, which may hold arrays.
 compiled_self <- function(f, whole = character(), name = "f") {
+  wrt <- NULL
+  bounds <- "R"
   if (is_compiled(f)) {
     self <- environment(f)
-    if (all(whole %in% self$parameters[self$whole])) return(self)
+    already <- self$parameters[self$whole]
+    if (all(whole %in% already)) return(self)
+    whole <- union(already, whole)
+    wrt <- self$wrt
+    bounds <- self$bounds
   }
   f <- plain_function(f, parent.frame())
   # identical() walks over both by recursion
   check_depth(f, name)
-  for (self in recent$selves) if (has_code(f, self$f) && setequal(self$parameters[self$whole], whole)) return(self)
-  self <- environment(gpu_compile(code_of(f), whole = as.character(whole)))
+  for (self in recent$selves) if (has_code(f, self$f) && setequal(self$parameters[self$whole], whole) &&
+    identical(self$wrt, wrt) && self$bounds == bounds) return(self)
+  self <- environment(gpu_compile(code_of(f), whole = as.character(whole), bounds = bounds))
   self$name <- name
+  self$wrt <- wrt
   recent$selves <- c(list(self), recent$selves[seq_len(min(length(recent$selves), 31L))])
   self
 }
@@ -186,8 +194,8 @@ code_of <- function(f) {
 
 # Whether a function written in R has this code.
 has_code <- function(f, code) {
-  is.function(f) && identical(f, code, ignore.environment = TRUE) ||
-    is.function(f) && !is.null(attributes(f)) && identical(code_of(f), code, ignore.environment = TRUE)
+  same <- function(f) identical(f, code, num.eq = FALSE, ignore.environment = TRUE)
+  is.function(f) && (same(f) || !is.null(attributes(f)) && same(code_of(f)))
 }
 
 # Called by a compiled function, whose frame has the arguments.
@@ -232,10 +240,13 @@ call_routine <- function(self, f, arguments, device, call) {
     envs <- scopes_for(variant$names_in_scopes, f)
     if (is.null(envs)) next
     out <- run_variant(self, variant, envs, arguments, n, device, call)
-    if (!is.null(out)) return(shaped_results(out, variant, arguments[single], n))
+    if (is.null(out)) next
+    self$last <- variant
+    return(shaped_results(out, variant, arguments[single], n))
   }
-  variant <- compile_variant(self, f, arguments)
-  out <- run_variant(self, variant, scopes_for(variant$names_in_scopes, f), arguments, n, device, call)
+  around <- surroundings(f, self$name, free_stack())
+  self$last <- variant <- compile_variant(self, around, arguments)
+  out <- run_variant(self, variant, around$envs, arguments, n, device, call)
   self$variants <- c(self$variants[seq_len(min(length(self$variants), 15L))], list(variant))
   shaped_results(out, variant, arguments[single], n)
 }
@@ -274,12 +285,10 @@ captured_value <- function(env, path) {
   value
 }
 
-compile_variant <- function(self, f, arguments) {
-  stack <- free_stack()
-  around <- surroundings(f, self$name, stack)
-  # the rest is for walks over the code
+compile_variant <- function(self, around, arguments) {
+  # half of the stack is for walks over the code
   out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
-    floor(stack / 2))
+    floor(free_stack() / 2))
   out$names_in_scopes <- around$names
   out
 }
@@ -327,7 +336,7 @@ surroundings <- function(f, name, stack) {
     length(envs)
   }
   number_of <- function(f, name) {
-    for (k in seq_along(values)) if (identical(values[[k]], f)) return(k)
+    for (k in seq_along(values)) if (identical(values[[k]], f, num.eq = FALSE)) return(k)
     k <- length(values) + 1L
     check_depth(f, name, stack)
     values[[k]] <<- f
@@ -352,8 +361,14 @@ surroundings <- function(f, name, stack) {
       # a promise that fails, or an active binding: no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
       if (is.null(value)) next
+      is_gradient <- is_compiled(value) && !is.null(environment(value)$wrt)
       if (is_compiled(value)) value <- plain_function(value)
-      meaning <- builtin_name(name, value) %||% if (inherits(value, c("gpu_kernel", "gpu_module"))) {
+      builtin <- if (!is_gradient) builtin_name(name, value)
+      meaning <- if (is_gradient) {
+        list("a gradient, which is called from R")
+      } else if (!is.null(builtin)) {
+        builtin
+      } else if (inherits(value, c("gpu_kernel", "gpu_module"))) {
         list("a CUDA C kernel, which is launched from R")
       } else if (is.primitive(value)) {
         list("an R primitive that has no meaning on a device")
@@ -370,7 +385,7 @@ surroundings <- function(f, name, stack) {
       if (!is.null(value) && !is.function(value)) scopes[[one$scope]]$variables[[name]] <- value
     }
   }
-  list(functions = functions, scopes = scopes, names = known)
+  list(functions = functions, scopes = scopes, envs = envs, names = known)
 }
 
 given_defaults <- function(formals) Filter(function(default) !identical(default, quote(expr = )), as.list(formals))
@@ -423,11 +438,15 @@ builtin_name <- function(name, value) {
     for (other in ls(baseenv(), all.names = TRUE)) if (identical(get(other, envir = baseenv()), value)) return(other)
     return(NULL)
   }
-  if (is_interposed(value) || methods::is(value, "standardGeneric")) return(name)
+  # whatever the user calls it
+  if (is_interposed(value)) return(get0(".Generic", environment(value), inherits = FALSE, ifnotfound = name))
+  # one that the user has made may have methods for numbers
+  if (methods::is(value, "standardGeneric") && !identical(attr(value, "package"), ".GlobalEnv"))
+    return(as.character(value@generic))
   home <- environment(value)
   # pmin() and its like stand here in front of base R's
   if (is.environment(home) && identical(topenv(home), topenv()) && exists(name, envir = baseenv(), mode = "function",
-    inherits = FALSE)) return(name)
+    inherits = FALSE) && identical(get0(name, envir = topenv(), inherits = FALSE), value)) return(name)
   if (is.environment(home) && environmentName(topenv(home)) %in% c("base", "stats", "methods", "utils")) {
     for (package in c("base", "stats", "methods", "utils")) {
       if (identical(get0(name, envir = asNamespace(package), inherits = FALSE), value)) return(name)

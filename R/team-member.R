@@ -11,6 +11,17 @@ new_member <- function(team, rank, size, device, link = NULL) {
     store = new.env(parent = emptyenv())), parent = emptyenv())
 }
 
+# The other members may wait for what is queued on this one's GPU when R ends.
+finish_at_exit <- function() {
+  if (!is.null(RUNNING$finishes)) return()
+  RUNNING$finishes <- TRUE
+  reg.finalizer(RUNNING, function(running) {
+    members <- c(as.list(MEMBERS), list(running$own))
+    devices <- unique(unlist(lapply(members, function(member) member$device)))
+    for (device in setdiff(devices, "cpu")) try(gpu_sync(device), silent = TRUE)
+  }, onexit = TRUE)
+}
+
 running_member <- function(call = parent.frame()) {
   member <- RUNNING$member %||% RUNNING$own
   if (is.null(member)) stop_verdigris("member", "This code does not run in a member of a team.",
@@ -75,6 +86,7 @@ TASKS <- list(
       member$refs <- before$refs
     }
     MEMBERS[[team]] <- member
+    finish_at_exit()
     .Call(C_team_carrier, link)
   },
   run = function(team, commands, task) {

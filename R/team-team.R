@@ -200,6 +200,7 @@ join_environment <- function(team, call) {
   share_cores(place$beside)
   member <- new_member(team$id, place$rank, place$size, device, link)
   RUNNING$own <- member
+  finish_at_exit()
   .Call(C_device_use, device)
   team$engine <- own_engine(list(member), "env", place$size)
   team$members <- data.frame(rank = place$rank, device = device, host = Sys.info()[["nodename"]], pid = Sys.getpid())

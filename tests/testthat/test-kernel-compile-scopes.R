@@ -90,3 +90,36 @@ test_that("a stencil by a function made in each call is compiled once", {
   expect_identical(times, 1)
   expect_identical(compiled_times(gpu_sort_by(gpu(as.double(16:1)), function(a, b) a < b)), 1)
 })
+
+test_that("other names of base R's functions, and zeros of both signs, keep their meaning", {
+  x <- gpu(c(1, 2, 4))
+  # as the user finds it
+  var <- getExportedValue("verdigris", "sd")
+  expect_equal(collect(gpu_map(function(a, b) var(c(a, b)), x, c(3, 6, 9))), mapply(function(a, b) stats::sd(c(a, b)),
+    c(1, 2, 4), c(3, 6, 9)))
+  max <- pmin
+  expect_identical(collect(gpu_map(function(a, b) max(a, b), x, 1.5)), c(1, 1.5, 1.5))
+  over <- function(zero) eval(bquote(function(v) v / .(zero)))
+  expect_identical(collect(gpu_map(over(0), x)), rep(Inf, 3))
+  expect_identical(collect(gpu_map(over(-0), x)), rep(-Inf, 3))
+  both <- function(f, g) function(v) f(v) + g(v)
+  expect_identical(collect(gpu_map(both(over(0), over(-0)), x)), rep(NaN, 3))
+})
+
+test_that("a compiled function keeps its bounds and its gradient where more of its arguments are whole", {
+  table <- matrix(c(10, 20), 2)
+  outside <- gpu_compile(function(i, t) t[i, 1], bounds = "NA")
+  expect_identical(collect(gpu_map(outside, gpu(1:3), MoreArgs = list(t = table))), c(10, 20, NA))
+  slope <- gpu_grad(function(x, a, t) x * a^2 + t[1], "a")
+  found <- gpu_map(slope, gpu(c(1, 2)), 3, MoreArgs = list(t = c(1, 2)))
+  expect_identical(collect(found$a), c(6, 12))
+  gradient <- gpu_grad(function(x, a) x * a^2, "a")
+  expect_error(gpu_map(function(x) gradient(x, 3), gpu(1:3)), class = "verdigris_error_compile")
+})
+
+test_that("what a call gives is what that call has compiled", {
+  m <- matrix(as.double(1:12), 4)
+  f <- function(r, p) if (is.integer(p)) sum(r) else c(sum(r), 1)
+  for (p in list(1L, 2.5, 1L)) expect_identical(composed(as.vector(apply(gpu(m), 1, f, p = p))), as.vector(apply(m, 1, f,
+    p = p)))
+})

@@ -127,8 +127,8 @@ entries! {
                 Connected::Host(host, error) => member(Box::new(host), "host", Some(error.to_string())),
             });
         }
-        let _ = (device, gpus);
-        Ok(member(Box::new(host), "host", None))
+        let _ = device;
+        Ok(member(Box::new(host), "host", gpus.then(|| "NCCL connects GPUs on Linux alone".into())))
     }
 
     /// What carries the elements of a team, and why not what was wanted ("" where it is).

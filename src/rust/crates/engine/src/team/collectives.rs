@@ -56,7 +56,7 @@ impl<C: Carrier> Collectives<C> {
         let number = self.0.mesh().begin()?;
         let (dtype, length) = (x.map(|x| x.dtype), x.map_or(0, View::len));
         let on_gpus = x.is_some_and(|x| x.buffer.device != Device::Cpu);
-        Ok(Call { verb, number, dtype, length, on_gpus, missing: false, text: fallible::text(&caller.text)? })
+        Ok(Call { verb, number, dtype, length, on_gpus, missing: false, way: 0, text: fallible::text(&caller.text)? })
     }
 
     fn others(&self) -> impl Iterator<Item = usize> {

@@ -52,10 +52,15 @@ pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Res
     let id = if rank == 0 { communicator::new_id() } else { Ok([0; communicator::ID]) };
     let id = share_id(&mut host, id)?;
     let others_live = host.0 .0.others_live();
+    // of a failure the others are told within the other half
     let made = match id {
-        Some(id) => Communicator::new(ordinal, id, rank, size, timeout, others_live),
+        Some(id) => Communicator::new(ordinal, id, rank, size, timeout / 2, others_live),
         None => Err(Error::new(Kind::Library, "NCCL made no id")),
     };
+    if let Some(error) = made.as_ref().err().filter(|error| error.kind == Kind::Interrupt) {
+        host.stop(&error.message);
+        return Err(error.clone());
+    }
     if !all(&mut host, made.is_ok())? {
         let failed = || Error::new(Kind::Member, "NCCL could not connect another member's GPU");
         return Ok(Connected::Host(host, made.err().unwrap_or_else(failed)));
@@ -84,13 +89,13 @@ fn bytes_on_host(bytes: &[u8]) -> Result<Array> {
 }
 
 /// Whether something holds for all members.
-fn all(host: &mut Host, here: bool) -> Result<bool> {
+pub(super) fn all(host: &mut Host, here: bool) -> Result<bool> {
     let least = host.all_reduce(&bytes_on_host(&[here.into()])?, Fold::Min, false, &Caller::default())?;
     Ok(host::bytes(&least.cast(DType::UInt8, None)?.contiguous()?) == [1])
 }
 
 /// The first member's id; None where it has none.
-fn share_id(host: &mut Host, id: Result<[u8; communicator::ID]>) -> Result<Option<[u8; communicator::ID]>> {
+pub(super) fn share_id(host: &mut Host, id: Result<[u8; communicator::ID]>) -> Result<Option<[u8; communicator::ID]>> {
     let own = id.as_ref().map_or(&[][..], |id| &id[..]);
     let view = host.broadcast(&bytes_on_host(own)?, 0, &Caller::default())?.contiguous()?;
     Ok(host::bytes(&view).try_into().ok())
@@ -172,7 +177,7 @@ impl Gpus {
     fn all_reduce_by_nccl(&mut self, call: &Call, x: &View, fold: Fold) -> Result<Option<View>> {
         let (rank, size) = (self.rank(), self.size());
         let whole = self.room(x.dtype, x.len())?;
-        self.communicator.begin_aside()?;
+        let aside = self.communicator.aside(x)?;
         self.communicator.reduce_aside(x, &whole, fold == Fold::Product)?;
         let (_, sum) = Array::from_view(x.clone()).reduce(Reduction::Sum, false)?;
         let mut bits = [0; 8];
@@ -180,7 +185,7 @@ impl Gpus {
         let own = Call { missing: f64::from_ne_bytes(bits).is_nan(), ..call.clone() };
         let others = || (0..size).filter(|&k| k != rank);
         let met = self.mesh.meet(&own, 0, others(), others())?;
-        self.communicator.end_aside()?;
+        drop(aside);
         let any_missing = own.missing || met.iter().any(|other| other.call.missing);
         Ok((!any_missing).then_some(whole))
     }
@@ -209,7 +214,7 @@ impl Gpus {
         }
         let mut whole: Option<View> = None;
         let mut folded = Vec::new();
-        self.communicator.begin_aside()?;
+        let aside = self.communicator.aside(x)?;
         for p in 0..=pieces {
             if p < pieces {
                 let sends = others.iter().map(|&k| Moved { member: k, view: part_of(x, part(p, k)) });
@@ -248,7 +253,7 @@ impl Gpus {
             self.communicator.exchange_aside(&fallible::collected(sends)?, &fallible::collected(receives)?)?;
             fallible::push(&mut folded, result)?;
         }
-        self.communicator.end_aside()?;
+        drop(aside);
         whole.ok_or_else(|| Error::new(Kind::Member, "an array without pieces"))
     }
 }
@@ -305,7 +310,7 @@ impl Carrier for Gpus {
             Verb::AllReduce(_) | Verb::ReduceScatter(_) => host::exchange(&mut self.mesh, call, step, parcels, &rooms),
             _ => self.exchange_told(call, step, parcels, rooms),
         };
-        done.inspect_err(|error| self.communicator.abort(&error.message))
+        done.inspect_err(|error| self.stop(&error.message))
     }
 
     fn all_reduce(
@@ -315,7 +320,7 @@ impl Carrier for Gpus {
         exact: bool,
         fold: &dyn Fn(Vec<View>) -> Result<View>,
     ) -> Option<Result<View>> {
-        if !call.on_gpus || x.len() * x.dtype.size() < LONG || !self.communicator.can_go_aside() {
+        if !call.on_gpus || x.len() * x.dtype.size() < LONG || self.communicator.is_capturing() {
             return None;
         }
         let by_nccl = match call.verb {
@@ -323,6 +328,8 @@ impl Carrier for Gpus {
             _ => None,
         };
         let by_nccl = by_nccl.filter(|_| matches!(x.dtype, DType::Float32 | DType::Float64));
+        // members that record a graph, or want another order, are found by that
+        let call = &Call { way: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
         let done = match by_nccl {
             Some(kind) => match self.all_reduce_by_nccl(call, x, kind) {
                 Ok(Some(whole)) => Ok(whole),
@@ -331,41 +338,11 @@ impl Carrier for Gpus {
             },
             None => self.all_reduce_by_pieces(call, 0, x, fold),
         };
-        Some(done.inspect_err(|error| self.communicator.abort(&error.message)))
+        Some(done.inspect_err(|error| self.stop(&error.message)))
     }
 
     fn stop(&mut self, reason: &str) {
         self.mesh.stop(reason);
         self.communicator.abort(reason);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::team::host::tests::team;
-
-    #[test]
-    fn members_agree_on_what_all_have_and_share_an_id() {
-        let id = [7; communicator::ID];
-        let found = team(3, 30.0, move |mut host| {
-            let agreed = [true, host.rank() != 1].map(|here| all(&mut host, here).unwrap());
-            let given = if host.rank() == 0 { Ok(id) } else { Ok([0; communicator::ID]) };
-            let failed = Err(Error::new(Kind::Library, "planted"));
-            (agreed, share_id(&mut host, given).unwrap(), share_id(&mut host, failed).unwrap())
-        });
-        assert_eq!(found, vec![([true, false], Some(id), None); 3]);
-    }
-
-    #[test]
-    fn without_gpus_members_stay_on_the_host_and_say_why() {
-        let said = team(2, 30.0, |host| match connect(host, None, Duration::from_secs(1)).unwrap() {
-            Connected::Gpus(_) => String::new(),
-            Connected::Host(mut host, why) => {
-                host.barrier(&Caller::default()).unwrap();
-                why.message
-            }
-        });
-        assert_eq!(said, ["a member has no GPU"; 2]);
     }
 }

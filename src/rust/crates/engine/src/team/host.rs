@@ -101,7 +101,7 @@ impl Carrier for Sockets {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -115,7 +115,7 @@ pub(super) mod tests {
     use verdigris_ops::scalar::Scalar;
 
     /// Runs each member on a thread; what they return, by rank.
-    pub fn team<R: Send + 'static>(
+    fn team<R: Send + 'static>(
         size: usize,
         timeout: f64,
         member: impl Fn(Host) -> R + Send + Clone + 'static,
@@ -289,5 +289,34 @@ pub(super) mod tests {
             assert!(error.message.contains("has not come within 0.3 s"), "{error}");
             assert!(began.elapsed() < Duration::from_millis(800));
         });
+    }
+
+    #[cfg(not(any(target_os = "macos", windows)))]
+    #[test]
+    fn members_agree_on_what_all_have_and_share_an_id() {
+        use crate::backend::cuda::communicator::ID;
+        use crate::team::gpus;
+        let id = [7; ID];
+        let found = team(3, 30.0, move |mut host| {
+            let agreed = [true, host.rank() != 1].map(|here| gpus::all(&mut host, here).unwrap());
+            let given = if host.rank() == 0 { Ok(id) } else { Ok([0; ID]) };
+            let failed = Err(Error::new(Kind::Library, "planted"));
+            (agreed, gpus::share_id(&mut host, given).unwrap(), gpus::share_id(&mut host, failed).unwrap())
+        });
+        assert_eq!(found, vec![([true, false], Some(id), None); 3]);
+    }
+
+    #[cfg(not(any(target_os = "macos", windows)))]
+    #[test]
+    fn without_gpus_members_stay_on_the_host_and_say_why() {
+        use crate::team::gpus;
+        let said = team(2, 30.0, |host| match gpus::connect(host, None, Duration::from_secs(1)).unwrap() {
+            gpus::Connected::Gpus(_) => String::new(),
+            gpus::Connected::Host(mut host, why) => {
+                host.barrier(&Caller::default()).unwrap();
+                why.message
+            }
+        });
+        assert_eq!(said, ["a member has no GPU"; 2]);
     }
 }

@@ -93,6 +93,8 @@ pub struct Call {
     pub on_gpus: bool,
     /// Whether elements are missing, which a carrier's own sum does not know.
     pub missing: bool,
+    /// How the carrier does it, which must be the same for all members.
+    pub way: u8,
     /// R's call; empty unless calls are compared.
     pub text: String,
 }
@@ -108,7 +110,8 @@ impl Call {
         // of parts that are handed on each says where it is
         let same_way =
             self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
-        self.verb == other.verb && self.number == other.number && same_length && same_type && same_way
+        let same_call = self.verb == other.verb && self.number == other.number && self.way == other.way;
+        same_call && same_length && same_type && same_way
     }
 }
 
@@ -162,7 +165,8 @@ fn cut(text: &str, most: usize) -> &str {
 impl Message {
     pub fn stop(number: u64, reason: &str) -> Message {
         let text = cut(reason, MOST_TEXT).to_string();
-        let call = Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, missing: false, text };
+        let call =
+            Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, missing: false, way: 0, text };
         Message { step: 0, call, stops: true, bytes: 0 }
     }
 
@@ -183,6 +187,7 @@ impl Message {
         out[44..48].copy_from_slice(&self.step.to_le_bytes());
         out[48] = self.call.on_gpus.into();
         out[49] = self.call.missing.into();
+        out[50] = self.call.way;
         out[HEADER..HEADER + text.len()].copy_from_slice(text);
         (out, HEADER + text.len())
     }
@@ -217,7 +222,8 @@ impl Message {
         let text = String::from_utf8_lossy(text).into_owned();
         let step = u32::from_le_bytes([header[44], header[45], header[46], header[47]]);
         let [on_gpus, missing] = [header[48] != 0, header[49] != 0];
-        let call = Call { verb, number: number(1), dtype, length: number(2) as usize, on_gpus, missing, text };
+        let (length, way) = (number(2) as usize, header[50]);
+        let call = Call { verb, number: number(1), dtype, length, on_gpus, missing, way, text };
         Ok(Message { step, call, stops: header[4] != 0, bytes: number(3) as usize })
     }
 }
@@ -231,7 +237,7 @@ mod tests {
         for (k, verb) in [Verb::AllReduce(Fold::Max), Verb::Broadcast(7), Verb::Barrier].into_iter().enumerate() {
             let text = ["", "gpu_all_reduce(x)", "é"][k].to_string();
             let dtype = [None, Some(DType::Complex128), None][k];
-            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, missing: k == 1, text };
+            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, missing: k == 1, way: 2, text };
             let sent = Message { step: k as u32, call, stops: k == 2, bytes: 99 };
             let (bytes, n) = sent.encode();
             assert_eq!(Message::text_length(&bytes[..HEADER]).unwrap(), n - HEADER);
@@ -253,6 +259,7 @@ mod tests {
             length,
             on_gpus: false,
             missing: false,
+            way: 0,
             text: String::new(),
         };
         let sum = call(Verb::AllReduce(Fold::Sum), 3, Some(DType::Float64), 10);

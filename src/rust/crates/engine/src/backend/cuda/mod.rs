@@ -7,7 +7,6 @@
 //! kernels in the package), [`user`] (user-written kernels).
 
 pub mod codegen;
-pub mod communicator;
 pub mod compile;
 pub mod context;
 #[cfg(test)]
@@ -22,6 +21,7 @@ pub mod driver;
 pub mod interpret;
 pub mod launch;
 mod ops;
+pub use ops::communicator;
 pub use ops::preload::allow as preload_libraries;
 pub mod prebuilt_list;
 pub mod tiers;

@@ -122,6 +122,7 @@ impl Cuda {
         if !seen {
             self.wait_stream(stream_state)?;
         }
+        self.check_lost()?;
         Ok(load().map(|word| word as u32))
     }
 

@@ -2,6 +2,7 @@
 //! Fourier transforms.
 
 pub mod blas;
+pub mod communicator;
 pub mod dense;
 pub mod fourier;
 pub mod gather;

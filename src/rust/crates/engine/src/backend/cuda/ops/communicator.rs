@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use cudarc::nccl::sys::{ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 
-use super::context::core::lock;
-use super::context::device::Cuda;
-use super::context::exchange::order;
-use super::context::stream_state::{CAPTURING, SEVERAL};
-use super::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream};
-use super::driver::functions::functions;
-use super::driver::library::{self, Library};
+use crate::backend::cuda::context::core::lock;
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::context::exchange::order;
+use crate::backend::cuda::context::hazards::Ordered;
+use crate::backend::cuda::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream};
+use crate::backend::cuda::driver::functions::functions;
+use crate::backend::cuda::driver::library::{self, Library};
 use crate::memory::buffer::View;
 use crate::memory::Source;
 use verdigris_ops::dtype::DType;
@@ -53,6 +53,9 @@ pub const ID: usize = 128;
 const LOOK: Duration = Duration::from_millis(20);
 /// What a member has queued before it went has ended after so long.
 const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A call of NCCL's that has not returned by then waits for who is gone.
+const STUCK: Duration = Duration::from_secs(3);
 
 fn nccl() -> Result<Nccl> {
     // SAFETY: this is NCCL.
@@ -130,6 +133,8 @@ struct Shared {
     /// A call of NCCL has begun, and the event is not behind it yet.
     is_calling: AtomicBool,
     is_over: AtomicBool,
+    /// Held while the communicator is aborted: nobody goes on before its kernels have ended.
+    aborting: Mutex<()>,
 }
 
 /// NCCL's communicator; null once it was aborted.
@@ -138,6 +143,22 @@ struct Handle(ncclComm_t);
 
 // SAFETY: NCCL allows that another thread aborts a communicator; all other calls are R's thread's.
 unsafe impl Send for Handle {}
+
+/// While it lives exchanges run beside what the device computes; then the device's stream waits for them.
+#[must_use]
+pub struct Aside<'a> {
+    communicator: &'a Communicator,
+    // dropped last: uses are noted behind the wait
+    _ordered: Option<Ordered<'a>>,
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        let shared = &self.communicator.shared;
+        // a failure shows at the next call
+        _ = order(shared.cuda, shared.aside, shared.cuda.stream_state().delayed());
+    }
+}
 
 /// Elements that go to a member, or come from one.
 pub struct Moved {
@@ -204,6 +225,7 @@ impl Communicator {
             behind,
             is_calling: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            aborting: Mutex::default(),
         });
         let watched = shared.clone();
         std::thread::Builder::new()
@@ -247,11 +269,15 @@ impl Communicator {
         let cuda = shared.cuda;
         let _entered = cuda.enter()?;
         let _timed = cuda.timed("library", stream, bytes, || "NCCL".into());
-        let handle = *lock(&shared.handle);
-        if handle.0.is_null() {
-            return Err(Error::new(Kind::Member, "the connections of this team were aborted"));
-        }
-        shared.is_calling.store(true, Ordering::Release);
+        let handle = {
+            let handle = lock(&shared.handle);
+            if handle.0.is_null() {
+                return Err(Error::new(Kind::Member, "the connections of this team were aborted"));
+            }
+            // under the lock: the thread that watches leaves a communicator alone that is in a call
+            shared.is_calling.store(true, Ordering::Release);
+            *handle
+        };
         let done = call(handle);
         let recorded = if cuda.is_capturing() { Ok(()) } else { self.record(shared.event, stream) };
         shared.is_calling.store(false, Ordering::Release);
@@ -269,7 +295,7 @@ impl Communicator {
         let (source, target) = (from.address() as *const c_void, to.address() as *mut c_void);
         let (functions, aside) = (&self.shared.functions, self.shared.aside);
         self.called(aside, bytes_of(from), |handle| {
-            // SAFETY: as many elements in both, in live buffers that the caller keeps until `end_aside`.
+            // SAFETY: as many elements in both, in live buffers that the caller keeps longer than its `Aside`.
             let status =
                 unsafe { (functions.all_reduce)(source, target, from.len().min(to.len()), dtype, op, handle.0, aside) };
             check(status, "ncclAllReduce")
@@ -282,9 +308,17 @@ impl Communicator {
         cuda.check(unsafe { (cuda.driver.event_record)(event, stream) }, "cuEventRecord")
     }
 
-    /// Whether exchanges can go beside what the device computes: there is one stream, and no graph is recorded.
-    pub fn can_go_aside(&self) -> bool {
-        self.shared.cuda.mode() & (SEVERAL | CAPTURING) == 0
+    /// Whether a graph is recorded, beside which nothing can run.
+    pub fn is_capturing(&self) -> bool {
+        self.shared.cuda.is_capturing()
+    }
+
+    /// Lets exchanges run beside what the device computes, until what is returned is dropped: buffers that they use must
+    /// be dropped after it.
+    pub fn aside<'a>(&'a self, reads: &'a View) -> Result<Aside<'a>> {
+        let ordered = self.shared.cuda.ordered(|t| _ = t.view(reads))?;
+        self.begin_aside()?;
+        Ok(Aside { communicator: self, _ordered: ordered })
     }
 
     /// What is queued aside from here on waits for what the device's stream has now.
@@ -293,7 +327,7 @@ impl Communicator {
         order(cuda, cuda.stream_state().handle(), self.shared.aside)
     }
 
-    /// As `exchange`, beside what the device computes. The caller keeps the buffers until `end_aside`.
+    /// As `exchange`, beside what the device computes.
     pub fn exchange_aside(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
         self.queue(sends, receives, self.shared.aside)
     }
@@ -311,12 +345,6 @@ impl Communicator {
         let (stream, event) = (cuda.stream_state().delayed(), self.shared.behind[number % PIECES]);
         // SAFETY: live handles.
         cuda.check(unsafe { (cuda.driver.stream_wait)(stream, event, 0) }, "cuStreamWaitEvent")
-    }
-
-    /// The device's stream waits for all that was queued aside.
-    pub fn end_aside(&self) -> Result<()> {
-        let cuda = self.shared.cuda;
-        order(cuda, self.shared.aside, cuda.stream_state().delayed())
     }
 
     fn group(&self, handle: Handle, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
@@ -381,7 +409,7 @@ impl Shared {
             if self.is_idle() {
                 // nothing is awaited of who has gone, and what is queued later finds the connections closed
                 gone = Some(Instant::now());
-            } else if since.elapsed() > PATIENCE {
+            } else if since.elapsed() > if self.is_calling.load(Ordering::Acquire) { STUCK } else { PATIENCE } {
                 return self.abort("a member of the team has ended in a collective");
             }
         }
@@ -394,6 +422,7 @@ impl Shared {
     }
 
     fn abort(&self, reason: &str) {
+        let _aborting = lock(&self.aborting);
         let is_idle = self.is_idle();
         let Some(handle) = self.take() else { return };
         if !is_idle {
