@@ -151,12 +151,14 @@ split_covariance <- function(x, y, use, method, scale, call) {
 weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
   frames_refused(x, "weighted.mean")
   if (missing(w)) return(mean(x, na.rm = na.rm))
-  if (isTRUE(na.rm)) {
-    keep <- !is.na(x)
-    w <- split_aware("ifelse")(keep, w, 0)
-    x <- split_aware("ifelse")(keep, x, 0)
-  }
-  sum(x * w) / sum(w)
+  if (length(w) != length(x)) stop_as_base(gettext("'x' and 'w' must have the same length", domain = "R-stats"))
+  missing <- is.na(x)
+  none <- missing & FALSE
+  w <- none + if (is_split(w)) w * 1 else as.double(w)
+  choose <- split_aware("ifelse")
+  if (isTRUE(na.rm)) w <- choose(missing, 0, w)
+  # as in base R, what has the weight 0 does not count, whatever it is
+  sum(choose(w != 0, x * w, 0)) / sum(w)
 }
 
 # Counts of a split vector's values, as table() has them of the whole.

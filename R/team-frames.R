@@ -67,7 +67,8 @@ read_expression <- function(e, context) {
   name <- if (is.symbol(f)) as.character(f) else ""
   if (name %in% c("$", "[[", "[")) return(read_part(e, name, context))
   found <- if (nzchar(name)) get0(name, envir = context$env, mode = "function")
-  known <- is.null(found) || is.primitive(found) || environmentName(topenv(environment(found))) %in% OF_R
+  known <- is.null(found) || is.primitive(found) || environmentName(topenv(environment(found))) %in% OF_R ||
+    !is.null(builtin_name(name, found))
   if (!known) refuse_rows_of(name, context, "is not known to work row by row")
   special <- SPECIAL_TERMS[[name]]
   if (!is.null(special)) return(special(e, context))

@@ -343,7 +343,11 @@ split_aware <- function(name) {
     args <- list(...)
     splits <- base::which(vapply(args, is_split, NA))
     if (!length(splits)) return(ours(...))
-    recorded(args[[splits[1L]]], name, args)
+    x <- args[[splits[1L]]]
+    # of an ordinary vector each member gets what goes with its rows
+    long <- base::which(vapply(args, function(arg) !is_split(arg) && length(arg) > 1L, NA))
+    args[long] <- lapply(args[long], operand_for, x = x, call = parent.frame())
+    recorded(x, name, args)
   }
 }
 

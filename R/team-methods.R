@@ -98,7 +98,8 @@ operand_for <- function(x, value, call) {
 Math.gpu_split <- function(x, ...) {
   frames_refused(x, .Generic)
   if (.Generic %in% c("cumsum", "cumprod", "cummax", "cummin")) refuse_split(.Generic)
-  recorded(x, .Generic, list(x, ...))
+  more <- lapply(list(...), function(arg) if (is_split(arg)) arg else operand_for(x, arg, environment()))
+  recorded(x, .Generic, c(list(x), more))
 }
 
 #' @export
@@ -127,7 +128,7 @@ is.infinite.gpu_split <- each_element("is.infinite")
 #' @export
 round.gpu_split <- function(x, digits = 0, ...) {
   frames_refused(x, "round")
-  recorded(x, "round", list(x, digits))
+  recorded(x, "round", list(x, if (is_split(digits)) digits else operand_for(x, digits, environment())))
 }
 
 # ---- shape -------------------------------------------------------------------------------------------
@@ -270,9 +271,13 @@ type_of <- function(x) {
   state <- state_of(x)
   if (is.null(state$type)) {
     part <- structure(list(id = state$id), class = "team_part")
-    task <- function(rank) if (rank == 1L || state$team$engine$kind == "env") list(f = "stat_type", args = list(part))
-    code <- together(state$team, task, "The split could not be reduced", parent.frame())[[1L]]
-    state$type <- c("logical", "integer", "double", "complex")[code]
+    # parts that were made by a function may differ: the widest type is the whole's
+    task <- function(rank) list(f = "stat_type", args = list(part))
+    codes <- unlist(together(state$team, task, "The split could not be reduced", parent.frame()))
+    if (state$team$engine$kind == "env") codes <- gpu_all_gather(codes)
+    if (anyNA(codes)) stop_verdigris("split", "The split has elements that are no numbers.",
+      "`gpu_together(team, f, x)` runs a function on each member's part.", call = parent.frame())
+    state$type <- c("logical", "integer", "double", "complex")[max(codes)]
   }
   state$type
 }
@@ -295,11 +300,8 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
     call = call))
   if (.Generic == "sum") {
     total <- reduced(x, "stat_sum", list(na.rm), call = call)
-    if (whole && !is.na(total) && abs(total) > .Machine$integer.max) {
-      warn_as_base("integer overflow - use sum(as.numeric(.))", call)
-      total <- NA
-    }
-    return(as_type(total))
+    # as in base R since 3.5
+    return(if (!is.na(total) && abs(total) > .Machine$integer.max) total else as_type(total))
   }
   if (.Generic == "prod") return(reduced(x, "stat_prod", list(na.rm), "*", call = call))
   if (.Generic %in% c("any", "all")) {

@@ -40,7 +40,13 @@ split_at_ranks <- function(x, ranks, call) {
     done <- integer()
     for (j in seq_along(left)) {
       rows <- (j - 1L) * PLACES + seq_len(PLACES)
-      run <- narrowed(open[[left[j]]], lapply(places, `[[`, j), told[rows, , drop = FALSE])
+      before <- open[[left[j]]]
+      run <- narrowed(before, lapply(places, `[[`, j), told[rows, , drop = FALSE])
+      # two values between whose places there is none to ask for: how many are not above the smaller one
+      if (is.null(run$value) && identical(run$low, before$low) && identical(run$high, before$high)) {
+        not_above <- as.vector(reduced(sorted, "stat_not_above", list(run$lower), fold = "gather", call = call))
+        if (sum(not_above) >= run$rank) run$value <- run$lower else run$low <- pmax(run$low, not_above)
+      }
       open[[left[j]]] <- run
       if (!is.null(run$value)) {
         values[left[j]] <- run$value
@@ -71,6 +77,7 @@ narrowed <- function(run, places, values) {
   upper <- candidates[base::which(not_above >= target)[1L]]
   lower <- candidates[max(base::which(below < target))]
   if (upper == lower) return(list(rank = run$rank, value = upper))
+  run$lower <- lower
   for (k in seq_along(places)) if (length(places[[k]])) {
     under <- places[[k]][values[[k]] < lower]
     over <- places[[k]][values[[k]] > upper]

@@ -122,6 +122,10 @@ new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) 
 # Makes a part at once, and gives the shape that the first member has told. `layout` learns the members' counts.
 make_part <- function(team, command, what, call) {
   shapes <- together(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
+  kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
+  # values of `gpu_together(keep = TRUE)` may be of any kind
+  if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split", "The members' parts differ in their kind, columns or names.",
+    "The function must give all members parts of one form.", call = call)
   layout <- command$layout
   layout$told <- vapply(shapes, function(shape) as.double(shape$rows), 1)
   if (team$engine$kind == "env") layout$told <- gpu_all_gather(layout$told)
@@ -143,7 +147,8 @@ source_command <- function(team, recipe, layout) {
   }
   args <- list(structure(piece, class = "team_each"))
   if (is.function(x)) args <- c(args, list(x))
-  list(do = "call", id = recipe$id, f = "source_part", args = args, layout = layout)
+  list(do = "call", id = recipe$id, f = "source_part", args = args, layout = layout,
+    alike = is.function(x) && recipe$margin == 1)
 }
 
 # In a member: its rows on its device. Of a data frame the columns that are numbers. What a function has only recorded

@@ -153,6 +153,39 @@ test_that("tables, sums by groups, correlations and functions of rows are base R
   expect_equal(constant, suppressWarnings(cor(cbind(x, 1))), ignore_attr = TRUE)
 })
 
+test_that("ranks are found where few distinct values leave no place between", {
+  for (team in list(here, gpu_team(rep(test_device, 2)))) within_seconds(60, {
+    rare <- rep(c(1, 2), c(997, 3))
+    expect_equal(quantile(gpu_split(rare, team)), quantile(rare))
+    set.seed(2)
+    for (k in 1:5) {
+      coins <- as.double(rbinom(2001, 1, 0.5))
+      few <- as.double(rbinom(2000, 1, 0.002))
+      expect_identical(median(gpu_split(coins, team)), median(coins))
+      expect_equal(quantile(gpu_split(few, team)), quantile(few))
+      expect_equal(quantile(gpu_split(coins, team), mean(coins == 0)), quantile(coins, mean(coins == 0)))
+    }
+  })
+})
+
+test_that("weights of 0, missing ones, sums beyond the integers and operands of functions are base R's", {
+  s <- function(x) gpu_split(x, here)
+  x <- c(NA, 1, 2, 5)
+  for (w in list(c(0, 1, 1, 2), c(1, 1, 3, 0), c(NA, 1, 1, 1))) for (na.rm in c(FALSE, TRUE))
+    for (weights in list(w, s(w))) expect_equal(weighted.mean(s(x), weights, na.rm = na.rm), weighted.mean(x, w,
+      na.rm = na.rm))
+  expect_error(weighted.mean(s(x), 1), "same length")
+  large <- c(.Machine$integer.max, 1L, 2L, 3L)
+  expect_identical(sum(s(large)), sum(large))
+  expect_equal(collect(log(s(1:4), 2:5)), log(1:4, 2:5))
+  expect_equal(collect(round(s(1:4 / 3), 0:3)), round(1:4 / 3, 0:3))
+  widened <- gpu_split(function(rows) if (rows[1] == 1) rows else rows + 0.25, gpu_team(rep(test_device, 2)), n = 4)
+  expect_identical(sum(widened), 10.5)
+  expect_identical(median(widened), 2.625)
+  uneven <- function(rows) matrix(1, length(rows), if (rows[1] == 1) 2 else 3)
+  expect_error(gpu_split(uneven, gpu_team(rep(test_device, 2)), n = 4), class = "verdigris_error_split")
+})
+
 test_that("what was computed with runs of its own is made again after a repair", {
   out <- expect_child_ends(c(
     "cl <- parallel::makePSOCKcluster(3, outfile = '/dev/null')",
