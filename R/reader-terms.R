@@ -139,15 +139,15 @@ ROW_TERMS <- list(
   ns = function(x, df, knots, intercept, Boundary.knots) NULL,
   bs = function(x, df, knots, degree, intercept, Boundary.knots) NULL
 )
-always <- function(given) TRUE
+any_constants <- function(given) TRUE
 given_levels <- function(given) {
   if (!is.null(given$levels)) return(!anyNA(given$levels) || is.null(given$exclude) && !"exclude" %in% names(given))
   is.null(given$labels) && !"exclude" %in% names(given)
 }
 given_knots <- function(given) length(given$Boundary.knots) == 2L && (!is.null(given$knots) || is.null(given$df))
-ROW_CONDITIONS <- list("%in%" = always, match = always, findInterval = always,
-  cut = function(given) length(given$breaks) >= 2L, relevel = always, factor = given_levels, as.factor = always,
-  ordered = given_levels, as.ordered = always, C = always,
+ROW_CONDITIONS <- list("%in%" = any_constants, match = any_constants, findInterval = any_constants,
+  cut = function(given) length(given$breaks) >= 2L, relevel = any_constants, factor = given_levels,
+  as.factor = any_constants, ordered = given_levels, as.ordered = any_constants, C = any_constants,
   poly = function(given) isTRUE(given$raw) || !is.null(given$coefs),
   scale = function(given) all(vapply(c("center", "scale"), function(name) is.numeric(given[[name]]) ||
     isFALSE(given[[name]]), NA)), ns = given_knots, bs = given_knots)

@@ -222,8 +222,9 @@ test_that("what a row alone decides is computed in each block", {
   keep <- rep(c(TRUE, FALSE, TRUE), n / 3)
   for (call in alist(lm(y ~ pmax(b, 0) + abs(o) + log1p(z), data),
     lm(y ~ a, data, subset = w > 1 & b < 1),
-    lm(y ~ I(as.integer(g)) + pmin(a, 0), data), lm(y ~ scale(b, 0.5, 2) + poly(o, 2, raw = TRUE), data),
-    lm(y ~ paste(s, l), data), lm(log(z) ~ a, data, weights = ifelse(w > 1, 2, 1), offset = o / 2)))
+    lm(y ~ I(as.integer(g)) + pmin(a, 0), data),
+    lm(y ~ scale(b, center = 0.5, scale = 2) + poly(o, 2, raw = TRUE), data),
+    lm(y ~ paste(s, l), data), lm(log(z) ~ a, data, weights = pmin(w, 2), offset = o / 2)))
     compare_fits(call, d, frames)
   # ours on the search path, and base R's
   got <- coef(gpu_lm(y ~ ifelse(b > 0, b, 0) + pnorm(o) + atan2(o, b), frames))
@@ -262,4 +263,47 @@ test_that("factors of expressions have base R's levels in base R's order", {
   other(gpu_lm(y ~ g + I(as.integer(g)), sorted))
   other(gpu_lm(y ~ interaction(s, l), gpu_reader(d[order(d$s, decreasing = TRUE), ],
     memory = blocks_of_rows(150, ncol(d)))))
+})
+
+test_that("extractAIC() and logLik() count rows as base R does", {
+  for (call in alist(lm(y ~ a + b, data), lm(y ~ a, data, weights = w), glm(e ~ a, binomial, data),
+    glm(k ~ b, poisson, data, weights = w), lm(y ~ 0 + g, data))) {
+    ours <- call
+    ours[[1L]] <- if (identical(call[[1L]], quote(glm))) quote(gpu_glm) else quote(gpu_lm)
+    got <- eval(ours, list(data = frames))
+    want <- eval(call, list(data = d))
+    expect_equal(extractAIC(got), extractAIC(want), tolerance = 1e-6, label = deparse1(call))
+    expect_equal(extractAIC(got, k = 3), extractAIC(want, k = 3), tolerance = 1e-6)
+    expect_equal(attributes(logLik(got)), attributes(logLik(want)), label = deparse1(call))
+    expect_equal(BIC(got), BIC(want), tolerance = 1e-6)
+  }
+})
+
+test_that("models without columns, and without weight, are base R's", {
+  for (x in c(list(frames), matrices(d))) for (call in alist(lm(y ~ 0, data), lm(y ~ 0, data, weights = w),
+    lm(y ~ 0 + offset(o), data))) {
+    ours <- call
+    ours[[1L]] <- quote(gpu_lm)
+    got <- eval(ours, list(data = x))
+    want <- eval(call, list(data = d))
+    for (f in list(coef, deviance, df.residual, nobs, function(fit) fit$rank, function(fit) as.vector(logLik(fit)),
+      function(fit) summary(fit)[c("sigma", "df", "r.squared")])) expect_equal(f(got), f(want), label = deparse1(call))
+  }
+  d$none <- 0
+  got <- gpu_lm(y ~ b, gpu_reader(d, memory = blocks_of_rows(110, ncol(d))), weights = none)
+  want <- lm(y ~ b, d, weights = none)
+  expect_equal(unname(coef(got)), unname(coef(want)))
+  expect_equal(c(got$rank, df.residual(got), nobs(got)), c(want$rank, df.residual(want), nobs(want)))
+})
+
+test_that("generalised linear models without columns, and without weight, are base R's", {
+  for (call in alist(glm(k ~ 0, poisson, data), glm(k ~ 0 + offset(o), poisson, data, weights = w))) {
+    ours <- call
+    ours[[1L]] <- quote(gpu_glm)
+    got <- eval(ours, list(data = frames))
+    want <- eval(call, list(data = d))
+    for (f in list(coef, deviance, df.residual, nobs, AIC, extractAIC, function(fit) fit$null.deviance))
+      expect_equal(f(got), f(want), tolerance = 1e-8, label = deparse1(call))
+  }
+  suppressWarnings(expect_error(gpu_glm(k ~ b, poisson, frames, weights = rep(0, n)), "object 'fit' not found"))
 })
