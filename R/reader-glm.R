@@ -80,7 +80,8 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FA
     offset <- if (is.null(offsets)) 0 else strip(offsets)
     g <- with_first_warnings(initialised(family, frame, rows, if (is.null(offsets)) gpu_zeros(d$n,
       device = rows$device) else offset), said)
-    eta_of <- function(b) if (!is.null(b)) design_times(d, b) + offset else if (!is.null(g$etastart)) g$etastart else
+    eta_of <- function(b) if (!is.null(b)) (if (d$p == 0L) gpu_zeros(d$n, device = rows$device) else design_times(d,
+      b)) + offset else if (!is.null(g$etastart)) g$etastart else
       family$linkfun(g$mustart)
     eta <- eta_of(b)
     mu <- family$linkinv(eta)
@@ -228,6 +229,8 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   }
   if (!converged) say("glm.fit: algorithm did not converge")
   if (boundary) say("glm.fit: algorithm stopped at boundary value")
+  # as glm.fit() says it, where all weights are 0
+  if (p > 0L && is.null(found)) stop_as_base(gettext("object 'fit' not found", domain = "R"), frame)
   eps <- 10 * .Machine$double.eps
   if (family$family == "binomial" && (pass$ends[2L] > 1 - eps || pass$ends[1L] < eps))
     say("glm.fit: fitted probabilities numerically 0 or 1 occurred")
@@ -245,7 +248,8 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
     names[found$qr$pivot]), rank = rank, qr = found$qr, family = family, deviance = deviance,
     aic = as.vector(aic$whole(pass$aic, deviance)) + 2 * rank, null.deviance = pass$counts[["null"]],
     iter = iter, df.residual = as_whole(used - rank), df.null = as_whole(used - intercept), converged = converged,
-    boundary = boundary, pearson = pass$pearson, n = as_whole(used), na.action = action_of_omitted(pass$omitted),
+    boundary = boundary, pearson = pass$pearson, n = as_whole(used),
+    rows = as_whole(pass$counts[["rows"]]), na.action = action_of_omitted(pass$omitted),
     offset = pass$offset,
     prior.weights = NULL)
 }
@@ -286,7 +290,7 @@ deviance.gpu_glm_reader <- function(object, ...) object$deviance
 #' @export
 logLik.gpu_glm_reader <- function(object, ...) {
   p <- object$rank + (object$family$family %in% c("gaussian", "Gamma", "inverse.gaussian"))
-  structure(p - object$aic / 2, nobs = object$n, df = p, class = "logLik")
+  structure(p - object$aic / 2, nobs = object$rows, df = p, class = "logLik")
 }
 #' @importFrom stats confint
 #' @export

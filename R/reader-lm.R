@@ -3,6 +3,7 @@
 
 # The cross products of a block's scaled columns, response, and offset where there is one.
 lm_products <- function(d, target) {
+  if (d$p == 0L) return(collect(crossprod(target)))
   sums <- cross_products(d, target)
   rbind(cbind(sums$xx, sums$xy), cbind(t(sums$xy), collect(crossprod(target))))
 }
@@ -33,12 +34,16 @@ lm_of_reader <- function(call, formula, data, contrasts, singular.ok, tol, devic
   facts <- found$facts
   p <- length(facts$names)
   d <- list(p = p, names = facts$names, n = found$n)
-  z <- solution(reader_fit <- stats::lm.fit(found$r[, seq_len(p), drop = FALSE], found$r[, p + 1L], tol = tol), d, tol)
+  reader_fit <- if (found$n == 0) no_fit(p) else stats::lm.fit(found$r[, seq_len(p), drop = FALSE], found$r[, p + 1L],
+    tol = tol)
+  z <- if (p == 0L || found$n == 0) reader_fit else solution(reader_fit, d, tol)
   if (!singular.ok && z$rank < p) stop_as_base(gettext("singular fit encountered", domain = "R-stats"), frame)
   out <- list(coefficients = z$coefficients, effects = z$effects, rank = z$rank, assign = facts$assign, qr = z$qr,
-    df.residual = as_whole(found$n - z$rank), rss = sum(reader_fit$residuals^2), n = as_whole(found$n))
+    df.residual = as_whole(found$n - z$rank), rss = sum(reader_fit$residuals^2), n = as_whole(found$n),
+    rows = as_whole(found$rows))
   # that of the constant column is the mean's
-  explained <- z$effects[facts$assign[z$qr$pivot[seq_len(z$rank)]] != 0L | attr(facts$terms, "intercept") == 0L]
+  explained <- if (z$rank > 0L) z$effects[facts$assign[z$qr$pivot[seq_len(z$rank)]] != 0L |
+    attr(facts$terms, "intercept") == 0L]
   out$mss <- if (is.null(found$offset)) sum(explained^2) else squares_with_offset(found$offset, z$coefficients,
     attr(facts$terms, "intercept"))
   if (found$weighted) out$log_weights <- found$log_weights
@@ -50,6 +55,9 @@ lm_of_reader <- function(call, formula, data, contrasts, singular.ok, tol, devic
   out$terms <- facts$terms
   structure(out, class = c("gpu_lm_reader", "lm"))
 }
+
+# Base R's where all weights are 0.
+no_fit <- function(p) list(coefficients = rep(NA_real_, p), residuals = numeric(), effects = numeric(), rank = 0L)
 
 # Where all variables are columns of a matrix, taken as they are: products of whole blocks. NULL elsewhere, and where
 # values are missing.
@@ -107,7 +115,7 @@ lm_of_columns <- function(rows, contrasts, tol) {
       triangle_below(gpu_compute(b))
     }, triangle_below, 1, rows$device, rows$frame))
   }
-  list(r = r, n = rows$n, facts = facts, weighted = FALSE)
+  list(r = r, n = rows$n, rows = rows$n, facts = facts, weighted = FALSE)
 }
 
 # As base R's .getXlevels() has it where no variable is a factor.
@@ -157,19 +165,21 @@ lm_of_frames <- function(rows, contrasts, tol) {
     log_weights = if (is.null(w)) 0 else as.vector(sum(ifelse(w > 0, log(w), 0))), omitted = omitted(frame)),
     function(a, b) list(products = a$products + b$products, n = a$n + b$n, weighted = a$weighted || b$weighted,
     log_weights = a$log_weights + b$log_weights, omitted = joined_omitted(a$omitted, b$omitted)))
-  if (sums$n == 0) stop_as_base(gettext("0 (non-NA) cases", domain = "R-stats"), rows$frame)
+  sums$rows <- sums$omitted$rows - length(sums$omitted$at)
+  if (sums$rows == 0) stop_as_base(gettext("0 (non-NA) cases", domain = "R-stats"), rows$frame)
   p <- length(facts$names)
   if (!all(is.finite(sums$products))) stop_as_base(sprintf("NA/NaN/Inf in '%s'", if (all(is.finite(sums$products[
     seq_len(p), seq_len(p)]))) "y" else "x"), rows$frame)
   both <- seq_len(p + 1L)
-  r <- triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, offsets = NULL)
+  r <- if (p == 0L) sqrt(sums$products[1L, 1L, drop = FALSE]) else if (sums$n == 0) base::matrix(0, p + 1L, p + 1L) else
+    triangle_of_products(sums$products[both, both], tol) %||% each(function(d, y, w, frame, offsets = NULL)
     if (!is.null(d)) triangle_below(gpu_compute(cbind(design_rows(d, 0, d$n), strip(y)))), function(a, b)
     if (is.null(a) || is.null(b)) a %||% b else triangle_below(a, b))
   facts$xlevels <- facts$levels[setdiff(names(facts$levels), names(attr(facts$terms, "dataClasses"))[attr(facts$terms,
     "response")])]
   if (!length(facts$xlevels)) facts$xlevels <- no_levels(facts$terms)
   c(list(r = unname(collect(r)), facts = facts, offset = if (offset && !TAKES_OFFSET_AWAY) sums$products[-(p + 1L),
-    -(p + 1L)]), sums[c("n", "weighted", "log_weights", "omitted")])
+    -(p + 1L)]), sums[c("n", "rows", "weighted", "log_weights", "omitted")])
 }
 
 # ---- methods -------------------------------------------------------------------------------------------------
@@ -192,6 +202,7 @@ summary.gpu_lm_reader <- function(object, ...) {
   out <- summary_of_lm(surrogate(object), ...)
   out$call <- object$call
   out["residuals"] <- list(NULL)
+  if (object$rank == 0L) out$df[2L] <- object$rows
   class(out) <- c("summary.gpu_lm_reader", class(out))
   out
 }
@@ -227,6 +238,13 @@ logLik.gpu_lm_reader <- function(object, REML = FALSE, ...) {
   n <- as.double(object$n)
   value <- 0.5 * ((object$log_weights %||% 0) - n * (log(2 * pi) + 1 - log(n) + log(object$rss)))
   structure(value, nall = object$n, nobs = object$n, df = object$rank + 1, class = "logLik")
+}
+# Of both kinds of fits; rows of weight 0 count, as base R counts them.
+reader_extract_aic <- function(fit, scale = 0, k = 2, ...) {
+  edf <- fit$rows - fit$df.residual
+  if (inherits(fit, "glm")) return(c(edf, fit$aic + (k - 2) * edf))
+  value <- if (scale > 0) fit$rss / scale - fit$rows else fit$rows * log(fit$rss / fit$rows)
+  c(edf, value + k * edf)
 }
 #' @export
 anova.gpu_lm_reader <- function(object, ...) {

@@ -119,11 +119,8 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
     int32 = "integer", complex64 = , complex128 = "complex", "double"), 0L) else if (whole) integer() else numeric()
   if (is.null(found)) return(get(name, baseenv())(empty))
   if (name == "sum") {
-    if (whole && !is.na(found) && abs(found) > .Machine$integer.max) {
-      warn_as_base("integer overflow - use sum(as.numeric(.))", call)
-      found <- NA
-    }
-    return(as_type(found))
+    # beyond the range of integers base R's is a double
+    return(if (whole && !is.na(found) && abs(found) > .Machine$integer.max) found else as_type(found))
   }
   if (name == "prod") return(found)
   if (name %in% c("any", "all")) {
@@ -181,7 +178,9 @@ setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
 # Functions that need all elements at once.
 READER_NEEDS_ALL <- c("as.vector", "as.double", "as.integer", "as.character", "rep", "rev", "sort", "unique", "c",
   "median", "quantile", "summary", "solve", "t", "qr", "scale", "kmeans", "rowsum", "[[<-", "$<-", "dim<-",
-  "dimnames<-", "names<-", "aperm")
+  "dimnames<-", "names<-", "aperm", "as.list", "as.logical", "as.complex", "xtfrm", "is.na", "is.nan", "is.finite",
+  "is.infinite", "anyNA", "duplicated", "anyDuplicated", "unlist", "cbind", "rbind", "[[", "with", "within", "subset",
+  "transform", "merge", "split", "cut", "diff", "aggregate", "is.na<-", "levels<-")
 
 register_reader_methods <- function() {
   homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), topenv())
@@ -191,6 +190,16 @@ register_reader_methods <- function() {
     home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
     registerS3method(generic, "gpu_reader", method, envir = home)
   })
+  registerS3method("$", "gpu_reader", column_of_reader, envir = baseenv())
+  for (fit in c("gpu_lm_reader", "gpu_glm_reader")) registerS3method("extractAIC", fit, reader_extract_aic,
+    envir = asNamespace("stats"))
+}
+# What this package keeps in a reader; columns of a data frame are not in it.
+column_of_reader <- function(x, name) {
+  fields <- unclass(x)
+  ours <- identical(topenv(parent.frame()), topenv())
+  if (name %in% names(fields) && (ours || !name %in% fields$dimnames[[2L]])) return(fields[[name]])
+  refuse_reader("$", environment(), sprintf("`x[, \"%s\"]` reads a column.", name))
 }
 #' @export
 Ops.gpu_reader <- function(e1, e2) refuse_reader(.Generic, environment())

@@ -12,7 +12,8 @@ has_readers <- function(formula, data) {
 # model.frame() evaluates in each block.
 model_rows <- function(call, formula, data, parts, env, device, frame) {
   names <- all.vars(formula)
-  for (part in c("weights", "subset", "offset")) names <- c(names, all.vars(call[[part]]))
+  for (part in c("weights", "subset", "offset", "etastart", "mustart"))
+    if (part %in% parts) names <- c(names, all.vars(call[[part]]))
   readers <- list()
   own <- character()
   given <- if (is.list(data) && !is_reader(data)) data
@@ -39,8 +40,8 @@ model_rows <- function(call, formula, data, parts, env, device, frame) {
     others[!found])
   call <- call[c(1L, match(parts, names(call), 0L))]
   if (!is.null(given)) call$data <- NULL
-  list(readers = readers, n = n, names = own, used = names, others = others, given = given, call = call,
-    formula = formula, parts = parts, env = env, device = device, frame = frame)
+  check_terms(list(readers = readers, n = n, names = own, used = names, others = others, given = given, call = call,
+    formula = formula, parts = parts, env = env, device = device, frame = frame))
 }
 
 # The blocks of all readers of a model, as run_chunks() takes them.
@@ -82,7 +83,7 @@ over_frames <- function(rows, f, fold, levels = NULL) {
   so_far
 }
 
-# Base R's model frame of one block.
+# Base R's model frame of one block. Its attribute `evaluate` is a function of an expression.
 block_frame <- function(rows, blocks, levels) {
   place <- attr(blocks, "rows")
   count <- place$count
@@ -103,11 +104,13 @@ block_frame <- function(rows, blocks, levels) {
   }
   # what base R would look for where gpu_lm() was called
   for (name in names(rows$others)) assign(name, inner[[name]], envir = around)
-  frame <- frame_of(call, formula, rows$parts, around)
+  # levels that this block does not use are those of others
+  frame <- frame_of(call, formula, rows$parts, around, FALSE)
   # rows that a function has not named are counted in each block
   counted <- !is.data.frame(blocks$.data) || identical(as.integer(attr(blocks$.data, "row.names")), seq_len(count))
   frame <- releveled(frame, levels)
   attr(frame, "shift") <- if (counted) place$from else 0
+  attr(frame, "evaluate") <- function(e) eval(e, around$.block, inner)
   frame
 }
 
@@ -128,6 +131,7 @@ releveled <- function(frame, levels) {
     x <- frame[[name]]
     kept <- attr(x, "contrasts")
     frame[[name]] <- factor(as.character(x), levels[[name]], ordered = is.ordered(x))
+    if (is.matrix(kept) && nrow(kept) != length(levels[[name]])) kept <- NULL
     if (!is.null(kept)) attr(frame[[name]], "contrasts") <- kept
   }
   frame
@@ -136,29 +140,28 @@ releveled <- function(frame, levels) {
 # What the first block tells of a model: its terms; and the levels of all blocks' factors, for which they are all read.
 model_facts <- function(rows) {
   facts <- new.env(parent = emptyenv())
-  first <- block_frame(rows, first_block(rows), NULL)
+  blocks <- first_block(rows)
+  first <- block_frame(rows, blocks, NULL)
+  evaluate <- attr(first, "evaluate")
   facts$terms <- attr(first, "terms")
-  check_by_rows(rows, first, facts$terms)
-  coded <- names(Filter(function(v) is.factor(v) || is.character(v), as.list(first)))
-  if (length(coded)) {
-    present <- over_frames(rows, function(frame) lapply(stats::setNames(coded, coded), function(name) {
-      v <- frame[[name]]
-      # base R sorts strings, and keeps the order of levels
-      if (is.factor(v)) list(all = levels(v), text = FALSE) else list(all = unique(v), text = TRUE)
-    }), function(a, b) Map(function(a, b) list(all = base::union(a$all, b$all), text = a$text), a, b))
-    orders <- lapply(stats::setNames(coded, coded), function(name) levels_in_order(rows, name))
-    facts$levels <- Map(function(v, order) if (v$text || is.null(order)) levels(factor(v$all[!is.na(v$all)])) else
-      intersect(order, v$all), present, orders[names(present)])
-  }
+  if ("subset" %in% names(rows$call)) check_condition(evaluate(rows$call$subset), rows, attr(blocks, "rows")$count)
+  variables <- as.list(attr(facts$terms, "variables"))[-1L]
+  coded <- base::which(vapply(as.list(first)[seq_along(variables)], function(v) is.factor(v) || is.character(v), NA))
+  # columns whose codes an expression reads
+  inside <- Filter(function(name) is.factor(tryCatch(evaluate(as.name(name)), error = function(e) NULL)), rows$by_code)
+  if (!length(coded) && !length(inside)) return(facts)
+  found <- over_frames(rows, function(frame) {
+    evaluate <- attr(frame, "evaluate")
+    list(coded = lapply(stats::setNames(coded, names(first)[coded]), function(k) levels_of_block(frame[[k]],
+      variables[[k]], evaluate)), inside = lapply(stats::setNames(nm = inside), function(name) list(orders = list(
+      levels(evaluate(as.name(name)))))))
+  }, function(a, b) list(coded = Map(joined_levels, a$coded, b$coded), inside = Map(joined_levels, a$inside,
+    b$inside)))
+  for (name in inside) if (length(found$inside[[name]]$orders) > 1L) other_levels(name, found$inside[[name]]$orders,
+    rows$frame)
+  if (length(coded)) facts$levels <- Map(function(name, v) levels_of_all(name, v, rows$frame), names(found$coded),
+    found$coded)
   facts
-}
-
-# The levels of a factor as its first block has them, those included that it does not use; NULL for an expression.
-levels_in_order <- function(rows, name) {
-  block <- first_block(rows)
-  x <- if (is.data.frame(block$.data)) block$.data[[name]]
-  x <- x %||% rows$others[[name]]
-  if (is.factor(x)) levels(x)
 }
 
 first_block <- function(rows) {
@@ -166,41 +169,6 @@ first_block <- function(rows) {
   blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, 0, n, 1, NULL, rows$device)))
   attr(blocks, "rows") <- list(from = 0, count = n)
   blocks
-}
-
-# Variables must be functions of their own row: base R computes them of all rows, and here of each block.
-check_by_rows <- function(rows, frame, terms) {
-  depends <- function(what) stop_verdigris("argument", sprintf(
-    "`formula` has `%s`, whose values depend on all rows, and readers are read by blocks.", what),
-    "Compute it before, such as `gpu_chunked(x, f, to = )`, or give `poly()` and splines their coefficients and knots.",
-    call = rows$frame)
-  variables <- as.list(attr(terms, "variables"))[-1L]
-  kept <- as.list(attr(terms, "predvars"))[-1L]
-  for (k in seq_along(variables)) if (!identical(variables[[k]], kept[[k]]) && length(kept)) depends(deparse1(
-    variables[[k]]))
-  calls <- base::which(vapply(variables, is.call, NA))
-  n <- min(rows$n, 64)
-  if (!length(calls) || n < 2 || !is.null(attr(frame, "na.action"))) return()
-  half <- n %/% 2
-  part <- function(from) {
-    blocks <- lapply(rows$readers, function(x) block_take(x, block_start(x, from, n - from, 1, NULL, rows$device)))
-    attr(blocks, "rows") <- list(from = from, count = n - from)
-    block_frame(rows, blocks, NULL)
-  }
-  long <- part(0)
-  short <- part(half)
-  if (!is.null(attr(long, "na.action")) || !is.null(attr(short, "na.action"))) return()
-  if ("subset" %in% names(rows$call)) return()
-  host <- function(v, from) {
-    v <- collect(v)
-    if (is.factor(v)) v <- as.character(v)
-    at <- (from + 1):NROW(v)
-    if (length(dim(v)) == 2L) unname(v[at, , drop = FALSE]) else unname(v[at])
-  }
-  for (k in calls) {
-    same <- all.equal(host(long[[k]], half), host(short[[k]], 0), check.attributes = FALSE)
-    if (!isTRUE(same)) depends(deparse1(variables[[k]]))
-  }
 }
 
 # A block's design, response, weights and offset on the device; NULL where it has no row.

@@ -15,14 +15,16 @@
 #' name is as it was. An HDF5 dataset grows with each result; if writing fails the dataset is removed (the file too,
 #' where it did not exist before).
 #' @param path The path of the file.
-#' @param type The dtype that elements are stored as, by default that of the first result: one of those of
-#'   [gpu_reader()] but the unsigned types of more than 8 bits. Values that it cannot hold become `NA`, with a warning.
+#' @param type The dtype that elements are stored as, by default that of the first result, where all later ones must be
+#'   of types that it holds: one of those of [gpu_reader()] but the unsigned types of more than 8 bits. Values that it
+#'   cannot hold become `NA`, or 0 of `"uint8"`, which has no `NA`, with a warning.
 #' @param name The name of a dataset: the file is an HDF5 file, to which hdf5r adds it. The type is then `"float64"`,
 #'   `"float32"` or `"int32"`.
 #' @returns A description of class `gpu_writer`.
 #' @section Errors:
 #' `verdigris_error_argument` for invalid arguments, and a `name` that the file has already; `verdigris_error_file`,
-#' from [gpu_chunked()], where the file cannot be written.
+#' from [gpu_chunked()], where the file cannot be written; `verdigris_error_dtype` where, without `type`, a result is of
+#' a type that the first one's does not hold.
 #' @seealso [gpu_chunked()], [gpu_reader()].
 #' @examples
 #' x <- gpu_reader(function(rows) cbind(rows, 1), dim = 1e4)
@@ -85,6 +87,10 @@ new_sink <- function(to, margin, call) {
         if (margin == 1) "columns" else "rows")), "With `to` all results have one shape, but for the chunk's margin.",
         call = call)
     }
+    if (is.null(to$type) && !type_of_value(value) %in% TYPES_IN[[state$type]]) stop_verdigris("dtype", sprintf(
+      "A result of `f` is %s, after others of %s.", type_of_value(value), state$type), sprintf(
+      "Give the file a type that holds all: `to = gpu_writer(path, type = \"%s\")`.", type_of_all(type_of_value(value),
+      state$type)), call = call)
     count <- if (vector) length(value) else dim(value)[margin]
     own <- if (vector) names(value) else dimnames(value)[[margin]]
     state$names[[length(state$names) + 1L]] <- own %||% if (length(unlist(state$names))) character(count)
@@ -102,6 +108,19 @@ new_sink <- function(to, margin, call) {
   }
   list(put = put, end = end, undo = out$undo)
 }
+
+# The types whose values each type holds.
+TYPES_IN <- local({
+  small <- c("bool8", "int8", "uint8")
+  short <- c(small, "int16")
+  single <- c(short, "float16", "bfloat16", "float32")
+  double <- c(single, "int32", "float64")
+  list(bool8 = "bool8", int8 = c("bool8", "int8"), uint8 = c("bool8", "uint8"), int16 = short,
+    float16 = c(small, "float16"), bfloat16 = c(small, "bfloat16"), int32 = c(short, "int32"),
+    int64 = c(short, "int32", "int64"), float32 = single, float64 = double, complex64 = c(single, "complex64"),
+    complex128 = c(double, "complex64", "complex128"))
+})
+type_of_all <- function(a, b) c(names(Filter(function(types) all(c(a, b) %in% types), TYPES_IN)), "float64")[1L]
 
 checked_result <- function(value, call) {
   if (inherits(value, "integer64") || is_number(value) && length(dim(value)) %in% c(0L, 2L)) return(value)

@@ -185,3 +185,125 @@ test_that("fits print as base R's, and predict block by block", {
   again <- update(by_matrix, . ~ . - b)
   expect_equal(coef(again), coef(lm(y ~ a, d)))
 })
+
+test_that("expressions that may depend on other rows are refused, wherever they are", {
+  up <- d[order(d$b), ]
+  x <- gpu_reader(up, memory = blocks_of_rows(60, ncol(up)))
+  refused <- function(code) expect_error(code, "depend on all rows", class = "verdigris_error_argument")
+  double <- function(v) v * 2
+  # rows with missing values among the first, a subset, and values of which a half has the whole's largest
+  for (formula in c(y ~ I(b / max(b)), y ~ I(a - mean(a, na.rm = TRUE)), y ~ double(b), y ~ cut(b, 3), y ~ rev(b),
+    y ~ as.integer(factor(s)), y ~ addNA(g), y ~ factor(g, exclude = "a"), y ~ splines::ns(b, 3), y ~ scale(b),
+    log(z / sum(z)) ~ b, y ~ b[1:3], y ~ b:I(order(a)))) {
+    refused(gpu_lm(formula, x))
+    refused(gpu_lm(formula, x, subset = b > 0))
+  }
+  refused(gpu_lm(y ~ b, x, weights = w / sum(w)))
+  refused(gpu_lm(y ~ b, x, weights = rank(w)))
+  refused(gpu_lm(y ~ b, x, offset = o - mean(o)))
+  refused(gpu_lm(y ~ b, x, subset = b > mean(b)))
+  refused(gpu_lm(y ~ offset(o - mean(o)), x))
+  refused(gpu_glm(k ~ b, poisson, x, etastart = o - mean(o)))
+  refused(gpu_glm(k ~ b, poisson, x, mustart = k / mean(k)))
+  condition <- function(code) expect_error(code, "`subset` must be a condition", class = "verdigris_error_argument")
+  at <- seq_len(n)
+  some <- 1:20
+  condition(gpu_lm(y ~ b, x, subset = 1:20))
+  condition(gpu_lm(y ~ b, x, subset = -1))
+  condition(gpu_lm(y ~ b, x, subset = at))
+  condition(gpu_lm(y ~ b, x, subset = some))
+  condition(gpu_lm(y ~ b, x, subset = w))
+  condition(gpu_lm(y ~ b, x, subset = c(TRUE, FALSE, FALSE)))
+  expect_error(gpu_lm(y ~ b, x, weights = 1:2), "has 2 elements", class = "verdigris_error_argument")
+  expect_error(gpu_lm(y ~ I(b * c(1, 2)), x), "repeats a constant", class = "verdigris_error_argument")
+})
+
+test_that("what a row alone decides is computed in each block", {
+  keep <- rep(c(TRUE, FALSE, TRUE), n / 3)
+  for (call in alist(lm(y ~ pmax(b, 0) + abs(o) + log1p(z), data),
+    lm(y ~ a, data, subset = w > 1 & b < 1),
+    lm(y ~ I(as.integer(g)) + pmin(a, 0), data),
+    lm(y ~ scale(b, center = 0.5, scale = 2) + poly(o, 2, raw = TRUE), data),
+    lm(y ~ paste(s, l), data), lm(log(z) ~ a, data, weights = pmin(w, 2), offset = o / 2)))
+    compare_fits(call, d, frames)
+  # ours on the search path, and base R's
+  got <- coef(gpu_lm(y ~ ifelse(b > 0, b, 0) + pnorm(o) + atan2(o, b), frames))
+  want <- coef(lm(y ~ base::ifelse(b > 0, b, 0) + stats::pnorm(o) + base::atan2(o, b), d))
+  expect_equal(unname(got), unname(want))
+  fit <- gpu_lm(y ~ b, frames, weights = rep(1:3, n / 3), subset = keep)
+  expect_equal(coef(fit), coef(lm(y ~ b, d, weights = rep(1:3, n / 3), subset = rep(c(TRUE, FALSE, TRUE), n / 3))))
+  given <- coef(gpu_glm(k ~ b, poisson, frames, mustart = k + 0.5, subset = TRUE))
+  expect_equal(given, coef(glm(k ~ b, poisson, d)), tolerance = 1e-6)
+})
+
+test_that("factors of expressions have base R's levels in base R's order", {
+  d$h <- c(2, 10, 9, 100)[as.integer(d$g)]
+  d <- d[order(d$h, decreasing = TRUE), ]
+  x <- gpu_reader(d, memory = blocks_of_rows(40, ncol(d)))
+  for (call in alist(lm(y ~ factor(h), data), lm(y ~ as.factor(h) + b, data), lm(y ~ relevel(g, "c"), data),
+    lm(y ~ factor(g, levels = c("d", "b", "a", "c")), data), lm(y ~ cut(b, c(-9, 0, 1, 9)), data),
+    lm(y ~ cut(b, c(-9, 0, 1, 9), c("z", "y", "x")) + a, data), lm(y ~ ordered(h), data), lm(y ~ factor(g) + l, data),
+    lm(y ~ factor(s, levels = c("w", "u", "v"), labels = c("z", "y", "x")), data), lm(y ~ C(g, contr.sum), data),
+    lm(y ~ interaction(g, l), data), lm(y ~ factor(b > 0), data), lm(y ~ factor(-h), data))) {
+    ours <- call
+    ours[[1L]] <- quote(gpu_lm)
+    got <- eval(ours, list(data = x))
+    want <- eval(call, list(data = d))
+    expect_equal(coef(got), coef(want), label = deparse1(call))
+    expect_equal(got$xlevels, want$xlevels, label = deparse1(call))
+  }
+  # other levels in each block
+  apart <- function(levels) gpu_reader(function(rows) data.frame(y = d$y[rows], g = levels(as.character(d$g[rows]))),
+    dim = n, memory = blocks_of_rows(40, 2))
+  sorted <- apart(factor)
+  expect_equal(coef(gpu_lm(y ~ g, sorted)), coef(lm(y ~ g, d)))
+  other <- function(code) expect_error(code, "has other levels in other blocks", class = "verdigris_error_argument")
+  other(gpu_lm(y ~ g, apart(function(v) factor(v, unique(c(v, "a"))))))
+  other(gpu_lm(y ~ I(as.integer(g)), sorted))
+  other(gpu_lm(y ~ g + I(as.integer(g)), sorted))
+  other(gpu_lm(y ~ interaction(s, l), gpu_reader(d[order(d$s, decreasing = TRUE), ],
+    memory = blocks_of_rows(150, ncol(d)))))
+})
+
+test_that("extractAIC() and logLik() count rows as base R does", {
+  for (call in alist(lm(y ~ a + b, data), lm(y ~ a, data, weights = w), glm(e ~ a, binomial, data),
+    glm(k ~ b, poisson, data, weights = w), lm(y ~ 0 + g, data))) {
+    ours <- call
+    ours[[1L]] <- if (identical(call[[1L]], quote(glm))) quote(gpu_glm) else quote(gpu_lm)
+    got <- eval(ours, list(data = frames))
+    want <- eval(call, list(data = d))
+    expect_equal(extractAIC(got), extractAIC(want), tolerance = 1e-6, label = deparse1(call))
+    expect_equal(extractAIC(got, k = 3), extractAIC(want, k = 3), tolerance = 1e-6)
+    expect_equal(attributes(logLik(got)), attributes(logLik(want)), label = deparse1(call))
+    expect_equal(BIC(got), BIC(want), tolerance = 1e-6)
+  }
+})
+
+test_that("models without columns, and without weight, are base R's", {
+  for (x in c(list(frames), matrices(d))) for (call in alist(lm(y ~ 0, data), lm(y ~ 0, data, weights = w),
+    lm(y ~ 0 + offset(o), data))) {
+    ours <- call
+    ours[[1L]] <- quote(gpu_lm)
+    got <- eval(ours, list(data = x))
+    want <- eval(call, list(data = d))
+    for (f in list(coef, deviance, df.residual, nobs, function(fit) fit$rank, function(fit) as.vector(logLik(fit)),
+      function(fit) summary(fit)[c("sigma", "df", "r.squared")])) expect_equal(f(got), f(want), label = deparse1(call))
+  }
+  d$none <- 0
+  got <- gpu_lm(y ~ b, gpu_reader(d, memory = blocks_of_rows(110, ncol(d))), weights = none)
+  want <- lm(y ~ b, d, weights = none)
+  expect_equal(unname(coef(got)), unname(coef(want)))
+  expect_equal(c(got$rank, df.residual(got), nobs(got)), c(want$rank, df.residual(want), nobs(want)))
+})
+
+test_that("generalised linear models without columns, and without weight, are base R's", {
+  for (call in alist(glm(k ~ 0, poisson, data), glm(k ~ 0 + offset(o), poisson, data, weights = w))) {
+    ours <- call
+    ours[[1L]] <- quote(gpu_glm)
+    got <- eval(ours, list(data = frames))
+    want <- eval(call, list(data = d))
+    for (f in list(coef, deviance, df.residual, nobs, AIC, extractAIC, function(fit) fit$null.deviance))
+      expect_equal(f(got), f(want), tolerance = 1e-8, label = deparse1(call))
+  }
+  suppressWarnings(expect_error(gpu_glm(k ~ b, poisson, frames, weights = rep(0, n)), "object 'fit' not found"))
+})

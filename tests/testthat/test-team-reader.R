@@ -362,3 +362,20 @@ test_that("members read their own rows", {
   expect_identical(collect(gpu_split(generated, team)), cbind(i = as.double(1:8), square = (1:8)^2))
   compare(gpu_team(worker_cluster(2)))
 })
+
+test_that("a file has the first result's type, which must hold the others", {
+  path <- file.path(withr::local_tempdir(), "out")
+  turn <- 0
+  wider <- function(x) if ((turn <<- turn + 1) == 1) 1:3 else c(4.5, 5, 6)
+  expect_error(gpu_chunked(as.double(1:6), wider, chunk = 3, to = path), "float64, after others of int32",
+    class = "verdigris_error_dtype")
+  expect_length(list.files(dirname(path), all.files = TRUE, no.. = TRUE), 0)
+  turn <- 0
+  typed <- gpu_chunked(as.double(1:6), wider, chunk = 3, to = gpu_writer(path, "float64"))
+  expect_identical(collect(typed), c(1, 2, 3, 4.5, 5, 6))
+  narrower <- function(x) if (as.vector(x)[1] > 3) 4:6 else c(0.5, 2, 3)
+  expect_identical(collect(gpu_chunked(as.double(1:6), narrower, chunk = 3, to = path)), c(0.5, 2, 3, 4, 5, 6))
+  for (odd in c(NA, -3, 300)) expect_warning(w <- gpu_chunked(c(1, odd), identity, to = gpu_writer(path, "uint8")),
+    "treated as 0")
+  expect_equal(as.integer(collect(w)), c(1L, 0L))
+})
