@@ -66,16 +66,6 @@ may_depend <- function(e, part, context, why = "whose values may depend on all r
     "`poly()` needs `coefs` or `raw = TRUE`, splines `knots` and `Boundary.knots`, `scale()` numbers."),
   call = context$rows$frame)
 
-# Whether a function of this name is the one that is meant: R's, or ours on the search path.
-is_known_function <- function(name, env) {
-  f <- get0(name, envir = env, mode = "function")
-  if (is.null(f) || is.primitive(f)) return(TRUE)
-  if (environmentName(topenv(environment(f))) %in% OF_R) return(TRUE)
-  own <- list(topenv(), if ("package:verdigris" %in% search()) as.environment("package:verdigris"))
-  for (home in own) if (!is.null(home) && identical(f, get0(name, envir = home, inherits = FALSE))) return(TRUE)
-  FALSE
-}
-
 # An expression that reads rows must have a value for each, which this row alone decides. `use` says what of a factor
 # counts: labels, a factor that is a variable (whose levels are compared), or codes.
 check_rows_of <- function(e, part, context, use) {

@@ -19,6 +19,16 @@ ROW_AND_CONSTANTS <- c("%in%", "match", "findInterval", "cut", "relevel")
 # Packages whose functions of these names are meant.
 OF_R <- c("base", "stats", "splines", "verdigris", "methods")
 
+# Whether a function of this name is the one that is meant: R's, or ours on the search path.
+is_known_function <- function(name, env) {
+  f <- get0(name, envir = env, mode = "function")
+  if (is.null(f) || is.primitive(f)) return(TRUE)
+  if (environmentName(topenv(environment(f))) %in% OF_R) return(TRUE)
+  own <- list(topenv(), if ("package:verdigris" %in% search()) as.environment("package:verdigris"))
+  for (home in own) if (!is.null(home) && identical(f, get0(name, envir = home, inherits = FALSE))) return(TRUE)
+  FALSE
+}
+
 # The first split among a model's variables; NULL where all are ordinary.
 split_among <- function(data, expressions, env) {
   if (is_split(data)) return(data)
@@ -66,10 +76,8 @@ read_expression <- function(e, context) {
   if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::")) f <- f[[3L]]
   name <- if (is.symbol(f)) as.character(f) else ""
   if (name %in% c("$", "[[", "[")) return(read_part(e, name, context))
-  found <- if (nzchar(name)) get0(name, envir = context$env, mode = "function")
-  known <- is.null(found) || is.primitive(found) || environmentName(topenv(environment(found))) %in% OF_R ||
-    !is.null(builtin_name(name, found))
-  if (!known) refuse_rows_of(name, context, "is not known to work row by row")
+  if (nzchar(name) && !is_known_function(name, context$env))
+    refuse_rows_of(name, context, "is not known to work row by row")
   special <- SPECIAL_TERMS[[name]]
   if (!is.null(special)) return(special(e, context))
   if (name %in% ROW_AND_CONSTANTS) return(read_constants(e, name, context))
