@@ -110,7 +110,7 @@ impl Gpus {
         Ok(View::contiguous(self.backend()?.allocate(n * dtype.size())?, dtype, n))
     }
 
-    /// Sends and receives on GPUs: what was told to receive, or what is known to come.
+    /// Queues sends, and receives into the rooms that have a view.
     fn queue(&self, sends: &[Moved], rooms: &[(usize, Option<View>)]) -> Result<()> {
         let receives = rooms.iter().filter_map(|(member, view)| Some(Moved { member: *member, view: view.clone()? }));
         self.communicator.exchange(sends, &fallible::collected(receives)?)
@@ -151,12 +151,11 @@ impl Gpus {
         parcels: &[(usize, View)],
         rooms: Vec<(usize, Room)>,
     ) -> Result<Vec<Received>> {
-        let on_host = if call.on_gpus { Vec::new() } else { fallible::collected(parcels.iter().cloned())? };
         let mut received = if call.on_gpus {
             let met = self.mesh.meet(call, step, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0))?;
             fallible::collected(met.into_iter().map(|r| Received { call: r.call, buffer: r.buffer }))?
         } else {
-            host::exchange(&mut self.mesh, call, step, &on_host, &rooms)?
+            host::exchange(&mut self.mesh, call, step, parcels, &rooms)?
         };
         let mut views = Vec::new();
         for (r, (from, _)) in received.iter_mut().zip(&rooms) {
@@ -169,9 +168,7 @@ impl Gpus {
         self.queue(&sends, &views)?;
         Ok(received)
     }
-}
 
-impl Gpus {
     /// By NCCL's own sum or product. Of two members its bits are those of the operators, but for NA, which it does not
     /// know: None where a member has NA or NaN, which each looks for meanwhile and tells the others.
     fn all_reduce_by_nccl(&mut self, call: &Call, x: &View, fold: Fold) -> Result<Option<View>> {
