@@ -283,7 +283,7 @@ test_that("extreme parameters have values, or NaN with a warning, in a moment", 
     near(pwilcox(gpu(c(2e9, 4e9)), 1e5, 1e5) > 0.01, c(FALSE, FALSE))
     near(psignrank(gpu((1e8 + 1e4) / 4), 1e4), 0.5, 1e-5)
   })
-  expect_lt(seconds[[3L]], 20)
+  expect_lt(seconds[[3L]], if (emulated) 300 else 20)
 })
 
 test_that("float32 is rounded float64", {

@@ -103,7 +103,7 @@ test_that("data frames, functions of rows and kept values are splits", {
 })
 
 test_that("teams, splits and references print, and functions of one see what they should", {
-  expect_output(print(team), "team of 3 members, transport host")
+  expect_output(print(team), "team of 3 members, transport (host|device copies)")
   expect_output(print(gpu_split(doubles, team)), "matrix \\[10 x 4\\] over 3 members, by rows.*7 more rows")
   expect_output(print(gpu_split(doubles, team, margin = 2)), "by columns.*3 more columns")
   refs <- gpu_together(team, function() gpu_ref(as_gpu(1:3 * gpu_team_rank())))
