@@ -96,7 +96,7 @@ pub fn merges_fast(reduction: Reduction, class: Class) -> bool {
     match reduction {
         Min | Max | Any | All => true,
         Sum | Mean => matches!(class, Class::I32 | Class::F32),
-        Product | Var | Range | WhichMax | WhichMin => false,
+        _ => false,
     }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verdigris_compile;
 use verdigris_compile::{Block, Draw, Operand, Register, Routine, Source, Statement};
-use verdigris_ops::dtype::{Class, DType};
+use verdigris_ops::dtype::{Class, Number};
 use verdigris_ops::loops::{GATHERS, LOOPS, NUMBERED};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId, MOST_OPERANDS};
@@ -453,8 +453,8 @@ impl<'a> Lowering<'a> {
             }
             Statement::Read { to: register, table, at } => {
                 let dtype = routine.tables[*table as usize].dtype;
-                let none = match dtype {
-                    DType::UInt8 => Scalar::I32(0),
+                let none = match dtype.number() {
+                    Number::UInt => Scalar::I32(0),
                     _ => Scalar::na(self.classes[*register as usize]),
                 };
                 Step::Read { body: GATHERS[dtype as usize], to, none, table: *table, at: self.of(*at) }

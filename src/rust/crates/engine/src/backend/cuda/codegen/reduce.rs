@@ -116,13 +116,13 @@ pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     let most = match (form, reduction) {
         (_, Product) => 1,
         (_, Var) if !is_wide(plan) => 4,
-        (_, Range | WhichMax | WhichMin | Var) => elements(8).clamp(2, 4),
         // a thread's four lanes of float64 are 32 bytes
         (_, Sum | Mean) if pack_size(plan, reduction, form) == 4 && is_wide(plan) => 2,
         (Form::Block | Form::Kept(_) | Form::KeptShort(_), Sum | Mean | Min | Max | Any | All) => {
             elements(16).clamp(4, 8)
         }
         (_, Sum | Mean | Min | Max | Any | All) => 4,
+        _ => elements(8).clamp(2, 4),
     };
     body::packs_in_flight(plan, most)
 }
