@@ -12,6 +12,12 @@ setOldClass("gpu_reader")
 #'   `any()`, `all()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `sd()` of a vector,
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is an ordinary matrix or vector, an array or a reader of as many rows,
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
+#' - Two passes: `median()` and `quantile()` of all elements, exact, of all types. The first pass keeps 2048 values of
+#'   each block in order, the second what is near the quantiles. `scale()`, whose result is a reader.
+#' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`
+#'   (not the cumulative ones), `round()`, `is.na()` and its like. So `colMeans(log1p(x))` is one pass.
+#' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()], a pass for each iteration and three more: the clusters
+#'   are a reader; [gpu_knn()], whose `data` and `query` may be readers.
 #' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
 #'   deviations below 1e-4 of the largest show, a second pass finds them from a QR decomposition, block by block. With
 #'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which
@@ -22,9 +28,11 @@ setOldClass("gpu_reader")
 #' Blocks of a data frame must be numbers for these functions.
 #' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
+#' @param scale As in [base::scale()].
+#' @param probs,names,type,na.rm As in [stats::quantile()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices. Of `prcomp()` an object of class `prcomp`, as [principal]
-#'   describes, whose scores are a reader.
+#' @returns Base R's: ordinary vectors and matrices, or readers where said. Of `prcomp()` an object of class `prcomp`, as
+#'   [principal] describes, whose scores are a reader.
 #' @section Errors:
 #' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method.
 #' @examples
@@ -37,6 +45,7 @@ setOldClass("gpu_reader")
 #' fit <- prcomp(x, scale. = TRUE)
 #' summary(fit)
 #' fit$x
+#' quantile(log(x), c(0.1, 0.9))
 #' @name reader-methods
 NULL
 
@@ -94,6 +103,10 @@ setMethod("rowMeans", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader
 
 # ---- reductions ----------------------------------------------------------------------------------------------
 
+# An ordinary vector of no elements of a reader's type.
+no_elements <- function(x) vector(switch(x$type %||% "", bool8 = "logical", int8 = , uint8 = , int16 = , int32 =
+  "integer", complex64 = , complex128 = "complex", "double"), 0L)
+
 #' @export
 Summary.gpu_reader <- function(..., na.rm = FALSE) {
   call <- environment()
@@ -115,8 +128,7 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
   whole <- types[type] %in% c("logical", "integer")
   as_type <- function(value) if (whole) as.integer(value) else value
   # base R's values, and warnings, about no elements
-  empty <- if (is.null(found) && !is.null(x$type)) vector(switch(x$type, bool8 = "logical", int8 = , uint8 = , int16 = ,
-    int32 = "integer", complex64 = , complex128 = "complex", "double"), 0L) else if (whole) integer() else numeric()
+  empty <- if (is.null(found) && !is.null(x$type)) no_elements(x) else if (whole) integer() else numeric()
   if (is.null(found)) return(get(name, baseenv())(empty))
   if (name == "sum") {
     # beyond the range of integers base R's is a double
@@ -177,14 +189,13 @@ setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
 
 # Functions that need all elements at once.
 READER_NEEDS_ALL <- c("as.vector", "as.double", "as.integer", "as.character", "rep", "rev", "sort", "unique", "c",
-  "median", "quantile", "summary", "solve", "t", "qr", "scale", "kmeans", "rowsum", "[[<-", "$<-", "dim<-",
-  "dimnames<-", "names<-", "aperm", "as.list", "as.logical", "as.complex", "xtfrm", "is.na", "is.nan", "is.finite",
-  "is.infinite", "anyNA", "duplicated", "anyDuplicated", "unlist", "cbind", "rbind", "[[", "with", "within", "subset",
-  "transform", "merge", "split", "cut", "diff", "aggregate", "is.na<-", "levels<-")
+  "summary", "solve", "t", "qr", "rowsum", "[[<-", "$<-", "dim<-", "dimnames<-", "names<-", "aperm", "as.list",
+  "as.logical", "as.complex", "xtfrm", "anyNA", "duplicated", "anyDuplicated", "unlist", "cbind", "rbind", "[[", "with",
+  "within", "subset", "transform", "merge", "split", "cut", "diff", "aggregate", "is.na<-", "levels<-")
 
 register_reader_methods <- function() {
   homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), topenv())
-  for (name in setdiff(READER_NEEDS_ALL, c("kmeans", "$<-"))) local({
+  for (name in setdiff(READER_NEEDS_ALL, "$<-")) local({
     generic <- name
     method <- function(...) refuse_reader(generic, environment())
     home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
@@ -201,11 +212,6 @@ column_of_reader <- function(x, name) {
   if (name %in% names(fields) && (ours || !name %in% fields$dimnames[[2L]])) return(fields[[name]])
   refuse_reader("$", environment(), sprintf("`x[, \"%s\"]` reads a column.", name))
 }
-#' @export
-Ops.gpu_reader <- function(e1, e2) refuse_reader(.Generic, environment())
-#' @export
-Math.gpu_reader <- function(x, ...) refuse_reader(.Generic, environment())
-
 # ---- products ------------------------------------------------------------------------------------------------
 
 # Rows of what goes with a reader's blocks, block by block.
@@ -352,7 +358,7 @@ triangle_below <- function(a, b = NULL) {
 
 # Means, and sums of squares about them, of columns too many for their products.
 column_squares <- function(x, call) {
-  p <- as.double(x$dim[2L])
+  p <- if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
   merge <- function(a, b) {
     n <- a[1L] + b[1L]
     at <- 1L + seq_len(p)
@@ -360,7 +366,7 @@ column_squares <- function(x, call) {
     c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + off^2 * (a[1L] * b[1L] / n))
   }
   found <- over_blocks(x, function(block) {
-    y <- strip_names(wide(block_numbers(block, call)))
+    y <- strip_names(matrix_of_rows(wide(block_numbers(block, call))))
     mean <- strip(colMeans(y))
     c(nrow(y), collect(mean), collect(strip(colSums((y - along_columns(mean, nrow(y)))^2))))
   }, merge, 1, call = call)

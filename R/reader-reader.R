@@ -251,20 +251,6 @@ gpu_reader.gpu_reader <- function(x, memory = x$memory, ...) {
 `[<-.gpu_reader` <- function(x, i, j, value) stop_verdigris("argument", "A reader cannot be assigned to.",
   "`gpu_chunked(x, f, to = )` writes what `f` makes of it.")
 
-# What f makes of the blocks of a reader, as a reader.
-mapped_reader <- function(x, f, dim, dimnames, label) new_reader(open_mapped, list(x = described(x), f = f), dim,
-  dimnames, "float64", 1, x$memory, label, portable = x$portable)
-
-open_mapped <- function(x, f) list(
-  ahead = function(from, count, margin, dtype, device) block_start(x, from, count, margin, NULL, device),
-  take = function(coming) {
-    block <- block_take(x, coming)
-    out <- gpu_compute(f(block))
-    if (is.null(coming$given)) free_block(block)
-    out
-  }
-)
-
 # ---- blocks --------------------------------------------------------------------------------------------------
 
 # Begins to read `count` rows (columns for margin 2) behind the first `from`; on their way to a device from here on.
@@ -349,7 +335,8 @@ free_block <- function(block) {
   if (is_gpu(block)) gpu_free(block)
 }
 
-gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, open_function)
+gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, open_function) ||
+  identical(x$open, open_mapped) && (!x$args$each || gives_rows(x$args$x))
 
 # Bytes of a row (or column), and those that a block may have.
 bytes_of_row <- function(x, margin, dtype) (if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))) *
@@ -512,8 +499,7 @@ positions_of <- function(i, n, names, call) {
     if (!missing(j)) positions_of(j, x$dim[2L], x$dimnames[[2L]], call))
   # whichever reads less
   share <- vapply(1:2, function(k) if (is.null(at[[k]])) 1 else length(at[[k]]) / max(1, x$dim[k]), 1)
-  rows_only <- x$frame || identical(x$open, open_function)
-  margin <- if (rows_only || share[1L] < share[2L]) 1 else if (share[2L] < share[1L]) 2 else x$margin
+  margin <- if (gives_rows(x) || share[1L] < share[2L]) 1 else if (share[2L] < share[1L]) 2 else x$margin
   out <- read_rows(x, at[[margin]], at[[3L - margin]], margin)
   if (missing(drop) && x$frame) drop <- ncol(out) == 1L
   if (drop) if (x$frame) out[, , drop = TRUE] else base::drop(out) else out

@@ -22,10 +22,15 @@
 #' k-means++ (Arthur and Vassilvitskii 2007) draws each center from the rows, with a probability proportional to the
 #' squared distance from the nearest center drawn before. One number of R's generator is used for each.
 #'
+#' A [gpu_reader()] is read once in each iteration, for all starts, and three times more; Lloyd's algorithm ends
+#' when sums and sizes of clusters are those of the iteration before. Centers that are not given are rows that base R
+#' would draw (with `nstart`, where all rows are distinct), or chosen by k-means++ among at most 50 rows a cluster (at
+#' least 1000) that are drawn. `cluster` is then a reader that finds the nearest centers of the rows it reads.
+#'
 #' Base R compares rows by 15 significant digits where it looks for distinct ones (with `nstart`, and where it drew two
 #' equal rows); here rows are distinct if any element differs.
-#' @param x A matrix, a row for each observation, or a vector; or a split of one ([split-models]). All elements must be
-#'   finite.
+#' @param x A matrix, a row for each observation, or a vector; a split of one ([split-models]), or a [gpu_reader()]. All
+#'   elements must be finite.
 #' @param centers The number of clusters; for `kmeans()` also a matrix of initial centers, an array or an ordinary one.
 #' @param iter.max,nstart,algorithm,trace As in [stats::kmeans()]. `trace` has an effect on `"Hartigan-Wong"` alone, as
 #'   in base R.
@@ -61,10 +66,11 @@ KMEANS <- c("Hartigan-Wong", "Lloyd", "Forgy", "MacQueen")
 #' @rdname kmeans
 #' @export
 kmeans <- interposed("kmeans", c("x", "centers"), kmeans_of_array(x, if (missing(centers)) NULL else centers, iter.max,
-  nstart, algorithm, trace), home = "stats", class = c("gpu_array", "gpu_split"))
+  nstart, algorithm, trace), home = "stats", class = c("gpu_array", "gpu_split", "gpu_reader"))
 
 kmeans_of_array <- function(x, centers, iter.max, nstart, algorithm, trace) {
   if (is_split(x)) return(kmeans_of_split(x, centers, iter.max, nstart, algorithm, NULL, parent.frame()))
+  if (is_reader(x)) return(kmeans_of_reader(x, centers, iter.max, nstart, algorithm, NULL, parent.frame()))
   given <- list(iter.max = iter.max, nstart = nstart, algorithm = algorithm, trace = trace)
   method <- if (is.character(algorithm) && length(algorithm) == 1L) KMEANS[pmatch(algorithm, KMEANS)] else KMEANS[1L]
   # a number of clusters, or centers
@@ -87,6 +93,8 @@ kmeans_of_array <- function(x, centers, iter.max, nstart, algorithm, trace) {
 gpu_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, seeding = c("kmeans++", "random")) {
   if (is_split(x)) return(kmeans_of_split(x, centers, iter.max, nstart, NULL, one_of("seeding", seeding, c("kmeans++",
     "random")), environment()))
+  if (is_reader(x)) return(kmeans_of_reader(x, centers, iter.max, nstart, NULL, one_of("seeding", seeding,
+    c("kmeans++", "random")), environment()))
   if (!is_gpu(x) || !is_rows(x)) abort_argument("x",
     "a numeric matrix or vector on a device, of one element or more; see `as_gpu()`", x)
   seeding <- one_of("seeding", seeding, c("kmeans++", "random"))

@@ -24,22 +24,25 @@
 #' members' are the result, for queries that are not split as arrays on the current device. Where `query` is a split,
 #' or by default `data`, the results are splits like it; the queries then go through this session, one member's after
 #' the other's. Where only `query` is a split, all members get `data`.
+#'
+#' A [gpu_reader()] as `data` is read once for all queries of an array, and once for each block of `query` where that is
+#' a reader (by default `data` itself). `data` may be an array where only `query` is a reader.
 #' @section Memory:
 #' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
 #' more; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
 #' are not float64 or float32, if their rows are farther from the origin than from each other, and for `"cosine"`. If
 #' very many pairs are equally near (rows that are all equal), all pairs of a block are compared again, which takes
 #' about eight times its memory.
-#' @param data A matrix, a row for each point; or a vector, which is one column. An array.
+#' @param data A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
 #' @param query The points whose neighbours are searched, with as many columns: an array on the same device, or an
 #'   ordinary matrix, data frame or vector. By default the rows of `data`.
 #' @param k The number of neighbours.
 #' @param metric `"euclidean"`; `"cosine"`, one minus the cosine of the angle between rows; `"manhattan"`, the sum of
 #'   absolute differences; `"maximum"`, the largest.
 #' @param exclude_self Whether a row of `data` is no neighbour of its own. Only without `query`.
-#' @returns A list of two arrays on the device of `data`, each with a row for each query and `k` columns: `index`,
-#'   integers, and `distance`, float64, or the float type of `data` and `query` if both are narrower. The call waits for
-#'   the device, once for each block.
+#' @returns A list of two arrays on the device of `data`, or of ordinary matrices where the queries are a reader, each
+#'   with a row for each query and `k` columns: `index`, integers, and `distance`, float64, or the float type of `data`
+#'   and `query` if both are narrower. The call waits for the device, once for each block.
 #' @section Errors:
 #' `verdigris_error_argument` for missing or infinite elements, for rows of zeros with `"cosine"`, which have no
 #' direction, and for a `k` that is larger than the number of rows; `verdigris_error_shape` if `query` has another
@@ -64,6 +67,7 @@ gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine"
     if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.")
     return(knn_of_split(data, query, k, metric, exclude_self, environment()))
   }
+  if (is_reader(data) || is_reader(query)) return(knn_of_reader(data, query, k, metric, exclude_self, environment()))
   knn_of_arrays(data, query, k, metric, exclude_self)
 }
 

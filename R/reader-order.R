@@ -1,0 +1,95 @@
+# Order statistics of readers, in two passes. The first keeps values at regular places of each block in order: of each
+# rank they give two values between which it is, and between which few elements are. The second counts what is not above
+# the lower one and gathers what is between (Munro and Paterson, Theoretical Computer Science 12, 1980).
+
+# Places that are kept of a block.
+PLACES_OF_BLOCK <- 2048L
+
+# A block's values at places: with them how many elements a value says at least not to be above it, and how many at most
+# to be below what comes next.
+sampled_block <- function(block, call) {
+  block <- block_numbers(block, call)
+  if (gpu_dtype(block) == "int64" || is.complex(block)) refuse_reader("quantile", call,
+    sprintf("It has one for real numbers of at most 53 bits, not %s.", gpu_dtype(block)))
+  sorted <- part_sorted(block)
+  n <- length(sorted)
+  places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, PLACES_OF_BLOCK)))) else numeric()
+  list(n = n, missing = length(block) - n, type = typeof(block), values = if (n > 0L) stat_at(sorted, places) else
+    numeric(), not_above = diff(c(0, places)), below = if (n > 0L) c(diff(places), 1) else numeric())
+}
+
+# Values between which each rank's is, one of them included at least: list(lower, upper).
+bounds_of_ranks <- function(blocks, ranks) {
+  if (!length(ranks)) return(list(lower = numeric(), upper = numeric()))
+  part <- function(name) unlist(lapply(blocks, `[[`, name))
+  values <- part("values")
+  at <- order(values)
+  values <- values[at]
+  last <- base::which(!duplicated(values, fromLast = TRUE))
+  not_above <- cumsum(part("not_above")[at])[last]
+  below <- c(0, cumsum(part("below")[at])[last])[seq_along(last)]
+  values <- values[last]
+  # the first of which enough elements are not above, the last of which too few are below to have passed the rank
+  list(upper = values[findInterval(ranks, not_above, left.open = TRUE) + 1L],
+    lower = values[findInterval(ranks, below, left.open = TRUE)])
+}
+
+# The values of all elements at the ranks that a function gives of how many are known: list(values, known, type).
+reader_at_ranks <- function(x, ranks, name, call) {
+  if (x$frame) refuse_reader(name, call, "Of a matrix or a vector it has one.")
+  blocks <- over_blocks(x, function(block) sampled_block(block, call), call = call)
+  known <- sum(vapply(blocks, function(block) as.double(block$n), 1))
+  types <- vapply(blocks, `[[`, "", "type")
+  type <- c("logical", "integer", "double")[max(1L, match(types, c("logical", "integer", "double")))]
+  if (!length(blocks)) type <- typeof(no_elements(x))
+  wanted <- if (known > 0) ranks(known) else numeric()
+  bounds <- bounds_of_ranks(blocks, wanted)
+  values <- bounds$lower
+  open <- base::which(bounds$lower < bounds$upper)
+  if (length(open)) {
+    pairs <- unique(data.frame(lower = bounds$lower[open], upper = bounds$upper[open]))
+    counted <- over_blocks(x, function(block) {
+      y <- strip(block_numbers(block, call))
+      if (is.logical(y)) y <- y + 0L
+      Map(function(lower, upper) {
+        inside <- y[which(y > lower & y < upper)]
+        list(not_above = as.double(sum(wide(y <= lower), na.rm = TRUE)), inside = as.double(collect(inside)))
+      }, pairs$lower, pairs$upper)
+    }, call = call)
+    for (k in seq_len(nrow(pairs))) {
+      of_pair <- lapply(counted, `[[`, k)
+      not_above <- sum(vapply(of_pair, `[[`, 1, "not_above"))
+      inside <- sort(unlist(lapply(of_pair, `[[`, "inside")))
+      for (j in open[bounds$lower[open] == pairs$lower[k] & bounds$upper[open] == pairs$upper[k]]) {
+        after <- wanted[j] - not_above
+        values[j] <- if (after <= 0) pairs$lower[k] else if (after <= length(inside)) inside[after] else pairs$upper[k]
+      }
+    }
+  }
+  list(values = if (type == "double") values else as.integer(values), known = known, type = type)
+}
+
+#' @rdname reader-methods
+#' @export
+median.gpu_reader <- function(x, na.rm = FALSE, ...) {
+  found <- reader_at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)), "median", environment())
+  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm)))
+    return(switch(found$type, double = NA_real_, integer = NA_integer_, NA))
+  if (found$type == "logical") return(stats::median(as.logical(found$values)))
+  if (length(found$values) == 1L) found$values else mean(found$values)
+}
+
+#' @rdname reader-methods
+#' @export
+quantile.gpu_reader <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
+  call <- environment()
+  if (is_gpu(probs)) probs <- collect(probs)
+  # base R says what is wrong
+  if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
+    return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
+  probs <- pmax(0, pmin(1, probs))
+  found <- reader_at_ranks(x, function(known) quantile_ranks(known, probs), "quantile", call)
+  if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
+    "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
+  quantiles_found(found, probs, names, type)
+}
