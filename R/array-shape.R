@@ -74,42 +74,55 @@ labels_of <- function(expressions, level) {
   labels
 }
 
-# Arrays alone, all of them matrices or all vectors of one length, without names: beside or below each other, NULL of
-# all else. What `bind()` looks at takes longer than small arrays do.
-bind_plain <- function(parts, by_row) {
+# Arrays and ordinary numbers without names, matrices of one extent and vectors as long: beside or below each other, with
+# the labels of vectors as names. NULL of all else: what `bind()` looks at takes longer than small arrays do.
+bind_plain <- function(parts, expressions, level, by_row) {
   if (by_row && settings$compose) return(NULL)
-  first <- attr(parts[[1L]], "dim")
   side <- if (by_row) 2L else 1L
-  shared <- if (is.null(first)) length(parts[[1L]]) else first[side]
-  total <- 0L
-  for (x in parts) {
+  shared <- length(parts[[1L]])
+  for (x in parts) if (!is.null(d <- attr(x, "dim"))) {
+    shared <- d[side]
+    break
+  }
+  counts <- integer(length(parts))
+  vectors <- logical(length(parts))
+  device <- NULL
+  for (k in seq_along(parts)) {
+    x <- parts[[k]]
     d <- attr(x, "dim")
-    if (!inherits(x, "gpu_array") || is.null(first) != is.null(d) || !is.null(attr(x, "tsp"))) return(NULL)
+    if (inherits(x, "gpu_array")) {
+      if (!is.null(attr(x, "tsp"))) return(NULL)
+      if (is.null(device)) device <- gpu_device(x)
+    } else if (is.object(x) || !(is.numeric(x) || is.logical(x) || is.complex(x))) {
+      return(NULL)
+    }
     if (is.null(d)) {
       if (length(x) != shared || !is.null(attr(x, "names"))) return(NULL)
-      total <- total + 1L
+      vectors[k] <- TRUE
+      counts[k] <- 1L
     } else {
       if (length(d) != 2L || d[side] != shared || !is.null(attr(x, "dimnames"))) return(NULL)
-      total <- total + d[3L - side]
+      counts[k] <- d[3L - side]
     }
   }
-  if (shared == 0L) return(NULL)
-  device <- gpu_device(parts[[1L]])
+  if (shared == 0L || is.null(device)) return(NULL)
+  labelled <- any(vectors)
+  if (labelled && !isTRUE(level == 1) && !isTRUE(level == 0)) return(NULL)
   out <- if (by_row) .Call(C_join_rows, parts, shared, device) else .Call(C_join, parts, NULL, device)
-  if (!is.null(out)) dim(out) <- if (by_row) c(total, shared) else c(shared, total)
-  out
-}
-
-# The result of `bind_plain()` with the labels of vectors as names; NULL where they need a closer look.
-label_plain <- function(parts, expressions, level, by_row) {
-  vectors <- is.null(attr(parts[[1L]], "dim"))
-  if (vectors && !isTRUE(level == 1) && !isTRUE(level == 0)) return(NULL)
-  out <- bind_plain(parts, by_row)
-  if (vectors && !is.null(out)) {
+  if (is.null(out)) return(NULL)
+  total <- sum(counts)
+  # of what is new here, without the copies and checks of methods for `dim<-` and `dimnames<-`
+  attr(out, "class") <- NULL
+  attr(out, "dim") <- if (by_row) c(total, shared) else c(shared, total)
+  if (labelled) {
     labels <- labels_of(expressions, level)
-    if (any(labels != "")) dimnames(out) <- if (by_row) list(labels, NULL) else list(NULL, labels)
+    labels[!vectors] <- ""
+    if (any(labels != "")) {
+      labels <- rep.int(labels, counts)
+      attr(out, "dimnames") <- if (by_row) list(labels, NULL) else list(NULL, labels)
+    }
   }
-  out
+  .Call(C_classed, out)
 }
 
 bind <- function(parts, labels, given, level, by_row) {
@@ -202,7 +215,7 @@ NULL
 cbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   parts <- list(...)
-  out <- label_plain(parts, expressions, level_given(base::cbind, deparse.level), FALSE)
+  out <- bind_plain(parts, expressions, level_given(base::cbind, deparse.level), FALSE)
   if (!is.null(out)) return(out)
   if (any(vapply(parts, function(x) !is.null(attr(x, "tsp")), NA)) && !any(vapply(parts, is.data.frame, NA))) {
     # base R's method for time series names columns by the expressions, at any level
@@ -224,7 +237,7 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
 rbind.gpu_array <- function(..., deparse.level = 1) {
   expressions <- as.list(substitute(list(...)))[-1L]
   deparse.level <- level_given(base::rbind, deparse.level)
-  out <- label_plain(list(...), expressions, deparse.level, TRUE)
+  out <- bind_plain(list(...), expressions, deparse.level, TRUE)
   if (!is.null(out)) return(out)
   given <- names(expressions) %||% character(length(expressions))
   labels <- labels_of(expressions, deparse.level)
@@ -240,8 +253,9 @@ level_given <- function(f, level) {
   if (identical(sys.function(sys.parent(2L)), f)) level <- get("deparse.level", envir = sys.frame(sys.parent(2L)))
   # base R's C code takes the first element as an integer, and labels nothing where it is none of 0, 1 and 2
   if (!is.atomic(level) || !length(level)) return(0)
-  level <- suppressWarnings(as.integer(unclass(level)[1L]))
-  if (is.na(level)) 0 else level
+  level <- level[1L]
+  if (is.object(level) || !is.numeric(level)) level <- suppressWarnings(as.integer(unclass(level)))
+  if (is.na(level)) 0 else trunc(level)
 }
 
 # ---- made from elements ------------------------------------------------------------------------------

@@ -96,6 +96,10 @@ rep_len.gpu_array <- function(x, length.out, ...) {
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   parts <- list(...)
+  if (missing(use.names) && missing(recursive) && is.null(names(parts))) {
+    out <- .Call(C_combine, parts)
+    if (!is.null(out)) return(out)
+  }
   if (!is_switch(use.names) || !is_switch(recursive))
     return(hosted(c, c(parts, list(recursive = recursive, use.names = use.names))))
   # most are numbers without names

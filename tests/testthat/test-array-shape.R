@@ -94,3 +94,19 @@ test_that("rows longer than a thread's task are bound and taken", {
   at <- c(seq_len(nrow(long)), 3L)
   expect_identical(collect(gpu(long)[at, c(3L, 1L)]), long[at, c(3L, 1L)])
 })
+
+test_that("matrices, vectors and ordinary numbers are bound and combined with base R's labels", {
+  made <- function(G) list(x = G(c(1.5, 2, 3)), m = G(matrix(1:9 + 0.5, 3)), y = G(1:3), z = c(9, 8, 7),
+    l = G(c(TRUE, NA, FALSE)), n = G(c(a = 1, b = 2, c = 3)), h = diag(3))
+  calls <- alist(rbind(m, x), rbind(x, m, y), cbind(m, x), cbind(m, z, 1:3), rbind(m, c(1, 2, 3)), rbind(a = m, b = x),
+    cbind(q = x, m), rbind(x, y), cbind(x, z), rbind(m, x, deparse.level = 0), rbind(m, x, deparse.level = 2),
+    rbind(m, x, deparse.level = 1.7), cbind(m, n), rbind(m, 1), cbind(m, h), rbind(h, m, x), cbind(y, l), rbind(m, m),
+    cbind(1:3, x), cbind(c(x), c(y)), rbind(x, complex(real = 1:3, imaginary = 2)), rbind(m, NULL), cbind(m, "a"),
+    rbind(x[0], m), cbind(m[, 0], x), c(x, y), c(x, 1L), c(m, x), c(x, n), c(a = x, y), c(l, y), c(x, "a"), c(x, NULL),
+    c(x, list(1)), c(x, z, TRUE), c(y, 2i), c(x, as.raw(1)), c(x, factor("a")), c(x, n, use.names = FALSE))
+  for (call in calls) {
+    want <- eval(call, made(identity))
+    got <- eval(call, made(gpu))
+    expect_identical(if (is.list(got)) lapply(got, collect) else collect(got), want, label = deparse1(call))
+  }
+})

@@ -70,6 +70,12 @@ pub fn dim(x: SEXP) -> Result<Option<Vec<usize>>> {
     }
 }
 
+/// Whether `names()` gives some.
+pub fn has_names(x: SEXP) -> bool {
+    // SAFETY: reading an attribute.
+    !r::is_null(unsafe { r::Rf_getAttrib(x, r::R_NamesSymbol) })
+}
+
 /// The extents of an R vector: its `dim`, or its length.
 pub fn extents(x: SEXP) -> Result<Vec<usize>> {
     Ok(dim(x)?.unwrap_or_else(|| vec![r::len(x)]))

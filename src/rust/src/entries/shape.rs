@@ -67,6 +67,25 @@ entries! {
         Array::join(&parts, dtype, device)
     }
 
+    /// What `c()` makes of arrays and ordinary numbers without names; NULL of anything else beside them.
+    fn combine(parts: Vec<SEXP>) -> Result<Option<Array>> {
+        let mut device = None;
+        for &x in &parts {
+            match convert::array_or_none(x)? {
+                Some(array) => device = device.or(Some(array.device())),
+                // SAFETY: reading a flag.
+                None if unsafe { Rf_isObject(x) } == Rboolean::FALSE && values::kind(x).is_some() => {}
+                None => return Ok(None),
+            }
+            if attributes::has_names(x) {
+                return Ok(None);
+            }
+        }
+        let Some(device) = device else { return Ok(None) };
+        let (parts, dtype) = operands(parts, None, device)?;
+        Array::join(&parts, dtype, device).map(Some)
+    }
+
     /// The same of matrices with so many columns, the rows of one below those of the other; NULL where the device has
     /// no pass for that.
     fn join_rows(parts: Vec<SEXP>, columns: Vec<usize>, device: Device) -> Result<Option<Array>> {
