@@ -7,7 +7,7 @@
 # The defaults are for an H100; on the cpu device 2e4 x 16 with 20 clusters, 3000 points with 15 neighbours, and 4000 x
 # 600 with rank 10. Each result is first checked: clusters' sums of squares and neighbours of some points against their
 # definition, deviations against the exact method. Seconds, the fastest run; and the memory that the device's pool held
-# at most, the data included.
+# at most, the data included. bench/models.py has the same by hand in PyTorch.
 suppressPackageStartupMessages(library(verdigris))
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
 source(file.path(folder, "options.R"))

@@ -6,7 +6,7 @@
 # Sizes on a GPU, times `scale`: lm of 1e8 rows and 10 columns, glm (binomial, 10 times as few rows) of 30, lm with two
 # factors of 1e5 and 100 levels absorbed, glm (poisson) with a factor of 50 levels, and HC1 covariances. Each case is
 # first checked: on `base` times as many rows its coefficients are those of base R to 1e-8. Columns are drawn on the
-# device. The fastest repeat counts.
+# device. The fastest repeat counts. bench/models.py has the same by hand in PyTorch.
 suppressPackageStartupMessages(library(verdigris))
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)[1L]))
 source(file.path(folder, "options.R"))
