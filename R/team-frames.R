@@ -129,7 +129,7 @@ read_value <- function(value, e, context) {
 operand_rows <- function(value, context) structure(list(value = value, margin = 1, across = ncol(value)), class =
   "team_operand")
 # as a vector has it
-rows_only <- function(x) structure(list(), state = list(margin = 1, across = NULL), class = "gpu_split")
+rows_only <- function(x) split_of(list(margin = 1, across = NULL))
 
 read_source <- function(value, e, context) {
   name <- sprintf(".source%d", length(context$sources) + 1L)
