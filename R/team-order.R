@@ -120,7 +120,7 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   probs <- pmax(0, pmin(1, probs))
   # of a class, and of logical values, base R's of two elements has the attributes, or the error
   prototype <- prototype_of(x, call)
-  few <- if (is.null(prototype)) type_of(x) == "logical" else restored(c(1, 1), prototype)
+  few <- if (!is.null(prototype)) restored(c(1, 1), prototype) else if (type_of(x) == "logical") TRUE else 1
   like <- stats::quantile(few, probs, names = names, type = type, ...)
   found <- split_at_ranks(x, function(known) quantile_ranks(known, probs), call)
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(

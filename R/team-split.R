@@ -22,12 +22,15 @@ team_runs <- function(n, size) {
 #' is gathered silently.
 #'
 #' - Recorded, with a split as the result: the operators, functions of the group `Math` (not the cumulative ones),
-#'   `is.na()` and its like, `round()`, `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
+#'   `is.na()` and its like, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and their like,
+#'   `dnorm()`, `pnorm()`, `qnorm()`, `match()` and `%in%` of a vector and an ordinary table, `findInterval()`,
+#'   `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
 #'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
 #'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `colSums()`,
-#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `table()` of a vector, `rowsum()`, and
+#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
+#'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
 #'   (`tcrossprod()` of matrices split by columns).
 #' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements, and `x[i]`
@@ -36,6 +39,9 @@ team_runs <- function(n, size) {
 #'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
+#'
+#' Of columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
+#' `sort()` have base R's type and class, or its error.
 #'
 #' Medians and quantiles are exact: members sort their parts, and tell values at some places until one is left.
 #'

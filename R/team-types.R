@@ -31,7 +31,7 @@ is_no_number <- function(x, call = parent.frame()) {
 restored <- function(numbers, prototype) {
   if (is.null(prototype)) return(numbers)
   if (is.factor(prototype)) numbers <- as.integer(numbers) else if (is.character(prototype))
-    numbers <- as.character(numbers)
+    numbers <- rep("", length(numbers))
   attributes(numbers) <- attributes(prototype)
   numbers
 }
@@ -55,12 +55,17 @@ int64_summary <- function(x, name, na.rm, call) {
   high <- as_gpu(ends[2L], device = "cpu")
   collect(switch(name, min = low, max = high, join(list(low, high))))
 }
-stat_sum64 <- function(x, na.rm) as_gpu(sum(x, na.rm = na.rm), dtype = "int64")
+# In a member, as arrays of one element: their reductions are doubles. NA where an element is.
+stat_sum64 <- function(x, na.rm) last64(x, na.rm, cumsum, 0)
 stat_range64 <- function(x, na.rm) {
-  if (na.rm) x <- x[!is.na(x)]
   # of none what no other is below
-  if (length(x) == 0L) return(gpu_cast(as_gpu(c(-2^62, -2^62)), "int64"))
-  join(list(as_gpu(-min(x), dtype = "int64"), as_gpu(max(x), dtype = "int64")))
+  join(list(last64(-x, na.rm, cummax, -2^62), last64(x, na.rm, cummax, -2^62)))
+}
+last64 <- function(x, na.rm, cumulated, none) {
+  x <- strip(x)
+  if (na.rm) x <- x[!is.na(x)]
+  if (length(x) == 0L) gpu_cast(as_gpu(none, device = running_member()$device), "int64") else
+    cumulated(x)[length(x)]
 }
 
 # Of strings only their order is known to all members.

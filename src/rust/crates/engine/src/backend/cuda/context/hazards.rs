@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::capture;
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::stream_state::{StreamState, CAPTURING, SEVERAL};
+use super::stream_state::{StreamState, CAPTURING, LOST, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
 use crate::backend::segments::Sparse;
@@ -173,7 +173,7 @@ impl Cuda {
     /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
     #[inline]
     pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
-        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+        if self.mode() & (SEVERAL | CAPTURING | LOST) == 0 {
             return Ok(None);
         }
         let mut touched = Touched::default();
@@ -183,6 +183,13 @@ impl Cuda {
 
     #[cold]
     fn order<'a>(&'a self, touched: Touched<'a>) -> Result<Option<Ordered<'a>>> {
+        if self.mode() & LOST != 0 {
+            // so what is computed from a buffer without values is an error, too
+            touched.buffers.iter().filter(|(_, writes)| !writes).try_for_each(|(buffer, _)| buffer.check_lost())?;
+            if self.mode() & (SEVERAL | CAPTURING) == 0 {
+                return Ok(None);
+            }
+        }
         if self.is_capturing() {
             // the graph's launches wait, not what is captured
             capture::note(self, &touched.buffers);
