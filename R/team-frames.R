@@ -51,7 +51,7 @@ split_among <- function(data, expressions, env) {
     for (v in data) if (is_split(v)) return(v)
     names <- setdiff(names, names(data))
   }
-  if (is.environment(data)) env <- data
+  if (is.environment(data) && !is_remote(data)) env <- data
   for (name in names) {
     v <- tryCatch(get0(name, envir = env), error = function(e) NULL)
     if (is_split(v)) return(v)
@@ -72,7 +72,7 @@ split_context <- function(like, data, env, here) {
   context$data <- if (whole) data
   context$columns <- if (whole) names(data) else character()
   context$listed <- if (is.list(data) && !whole) data else list()
-  context$env <- if (is.environment(data)) data else env
+  context$env <- if (is.environment(data) && !whole) data else env
   context$sources <- list()
   context$here <- here
   context

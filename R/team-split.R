@@ -216,6 +216,10 @@ sent <- function(arg, layout) {
   arg
 }
 
+part_reference <- function(x, team, call) {
+  check_team_of(x, team, call)
+  structure(list(id = state_of(x)$id), class = "team_part")
+}
 check_team_of <- function(x, team, call) {
   if (!identical(state_of(x)$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
     "Make it of that team's data with `gpu_split()`.", call = call)

@@ -15,9 +15,9 @@ use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
 use crate::backend::segments::Sparse;
 use crate::backend::Touching;
-use crate::memory::buffer::{Buffer, View};
+use crate::memory::buffer::{note_lost_from, Buffer, View};
 use crate::plan::Bound;
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Result};
 
 /// A stream's number, and a mark of it.
 type Use = (u32, u64);
@@ -170,6 +170,14 @@ impl Table {
 }
 
 impl Cuda {
+    /// Notes that queued work has ended without values: of the buffer of this number and those made since. Each read of
+    /// them fails, and the next wait, whatever it waits for.
+    pub fn lose_from(&self, number: u64, error: Error) {
+        note_lost_from(self.device(), number, error.clone());
+        self.set_mode(LOST, true);
+        self.note_lost(error);
+    }
+
     /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
     #[inline]
     pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {

@@ -16,11 +16,10 @@ use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::context::exchange::order;
 use crate::backend::cuda::context::hazards::Ordered;
-use crate::backend::cuda::context::stream_state::LOST;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream};
 use crate::backend::cuda::driver::functions::functions;
 use crate::backend::cuda::driver::library::{self, Library};
-use crate::memory::buffer::{note_lost_from, View};
+use crate::memory::buffer::View;
 use crate::memory::Source;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -450,10 +449,7 @@ impl Shared {
         if !is_idle {
             let error = Error::new(Kind::Member, format!("values were lost: {reason}"))
                 .advise("`gpu_repair(team)` goes on with the members that live.");
-            // each read of them fails, and the next wait, whatever it waits for
-            note_lost_from(self.cuda.device(), self.since.load(Ordering::Acquire), error.clone());
-            self.cuda.set_mode(LOST, true);
-            self.cuda.note_lost(error);
+            self.cuda.lose_from(self.since.load(Ordering::Acquire), error);
         }
         self.cuda.bind();
         // SAFETY: taken out, so that nobody uses it again. A call of NCCL that waits on another thread returns.
