@@ -314,10 +314,10 @@ mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
   prototype <- prototype_of(x)
   # base R's warning
   if (is_no_number(x)) return(mean(""))
+  if (inherits(prototype, "integer64")) return(int64_mean(x, isTRUE(na.rm), environment()))
   sums <- reduced(x, "stat_count", list(isTRUE(na.rm)))
   value <- sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
-  if (inherits(prototype, "integer64")) collect(gpu_cast(as_gpu(trunc(value), device = "cpu"), "int64")) else
-    in_class(x, mean, value)
+  in_class(x, mean, value)
 }
 
 # Sums along the margin that is split stay where they are; others are reduced.

@@ -140,7 +140,8 @@ SAMPLES <- 64L
 stat_samples <- function(sorted) {
   n <- length(sorted)
   if (n == 0L) return(rep(NA_real_, SAMPLES))
-  as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))]))
+  # splitters only, of which rounded ones of 64-bit integers are as good
+  suppressWarnings(as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))])))
 }
 # Values that divide all into runs of nearly one length: of samples of all members.
 splitters_of <- function(samples, size) {

@@ -55,6 +55,15 @@ int64_summary <- function(x, name, na.rm, call) {
   high <- as_gpu(ends[2L], device = "cpu")
   collect(switch(name, min = low, max = high, join(list(low, high))))
 }
+# As bit64's: whole, without what is behind the point.
+int64_mean <- function(x, na.rm, call) {
+  total <- as_gpu(reduced(x, "stat_sum64", list(na.rm), call = call), device = "cpu")
+  n <- if (na.rm) reduced(x, "stat_known", call = call) else length(x)
+  as_int <- function(number) gpu_cast(as_gpu(as.double(number), device = "cpu"), "int64")
+  collect(if (n == 0) as_int(NA) else ifelse(total < 0, -(-total %/% as_int(n)), total %/% as_int(n)))
+}
+stat_known <- function(x) as.vector(sum(wide(!is.na(x))))
+
 # In a member, as arrays of one element: their reductions are doubles. NA where an element is.
 stat_sum64 <- function(x, na.rm) last64(x, na.rm, cumsum, 0)
 stat_range64 <- function(x, na.rm) {

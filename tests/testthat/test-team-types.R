@@ -73,6 +73,9 @@ test_that("64-bit integers are exact", {
   same(range(x, na.rm = TRUE), known[c(1, 4)])
   for (f in list(sum, min, max)) same(f(x), whole[4])
   same(range(x), whole[c(4, 4)])
+  same(mean(x, na.rm = TRUE), gpu_cast(as_gpu(4503599627370496, device = "cpu"), "int64"))
+  same(mean(gpu_split(host[3], team)), whole[3])
+  same(mean(x), whole[4])
   same(sort(x), known)
   # fewer elements than members
   same(range(gpu_split(host[1:2], team)), whole[2:1])
