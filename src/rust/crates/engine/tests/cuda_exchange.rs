@@ -133,7 +133,7 @@ fn cuda_lost_values_are_an_error_at_each_read() {
         assert_eq!((back(&before), back(&after)), (vec![1.0], vec![3.0]));
         for x in [&lost, &computed] {
             let read = x.read(0, HostMut::Double(&mut [0.0; 2])).unwrap_err();
-            let sum = x.reduce(Reduction::Sum, false).err().expect("it has no values");
+            let sum = x.reduce(Reduction::Sum, false).expect_err("it has no values");
             let cast = x.cast(DType::Int32, None).and_then(|y| y.contiguous()).err().expect("it has no values");
             assert_eq!([read.kind, sum.kind, cast.kind], [ErrorKind::Member; 3]);
         }
