@@ -5,6 +5,21 @@
 # What lives on a device: arrays, and sparse matrices made of them.
 ON_DEVICE <- c("gpu_array", "gpu_sparse")
 
+# The class of splits, readers and references beside their own: data that are elsewhere. What has no method refuses it
+# (team-remote.R).
+REMOTE <- "gpu_remote"
+REMOTES <- c("gpu_split", "gpu_reader", "gpu_ref")
+for (class in REMOTES) setOldClass(c(class, REMOTE))
+rm(class)
+fields_of <- function(x) attr(x, "fields", exact = TRUE)
+# An object of these classes: a locked environment, since base R's functions without methods say that they cannot take
+# one, where they would find a list empty. It has a variable: some find that an empty one has no elements.
+remote_object <- function(class, ...) {
+  home <- list2env(list(remote = class), parent = emptyenv())
+  lockEnvironment(home, bindings = TRUE)
+  structure(home, ..., class = c(class, REMOTE))
+}
+
 # S4 looks at the first string of the class attribute alone. It names the kind of an array, and here it is said which
 # class of R's own an array of this kind is: so slots, reference classes and S4 methods for that class take the array.
 setOldClass("gpu_array")

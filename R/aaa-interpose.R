@@ -24,25 +24,45 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     call[[1L]] <- call("$", quote(.ours), call[[1L]])
     call
   }
-  is_array <- function(argument) {
+  is_array <- function(argument, class) {
     if (argument == "...") return(bquote(.Call(.ours$C_any_inherit, list(...), .(class))))
     # a primitive evaluates an argument in this frame, which conditions name; inherits() would be named itself
     test <- bquote(is.object(.(as.name(argument))) && inherits(.(as.name(argument)), .(class)))
     if (identical(formals(f)[[argument]], quote(expr = ))) bquote(!missing(.(as.name(argument))) && .(test)) else test
   }
-  test <- if (is.call(among)) among else Reduce(function(a, b) call("||", a, b), lapply(among, is_array))
+  among_any <- function(arguments, class) Reduce(function(a, b) call("||", a, b), lapply(arguments, is_array, class))
   method <- ours(substitute(method))
+  # splits, readers and references that it does not take
+  refused <- setdiff(REMOTES, class)
+  if (length(refused) == length(REMOTES)) refused <- REMOTE
+  remote <- among_any(arguments, refused)
+  # one look at ordinary arguments, which evaluates them in base R's order
+  test <- if (is.call(among)) call("||", among, remote) else among_any(among, c(class, refused))
+  refuse <- ours(bquote(refuse_remote(.(name), .(given_of(arguments)))))
   body(f) <- bquote({
-    if (.(test)) return(.(method))
+    if (.(test)) {
+      if (.(remote)) .(refuse)
+      return(.(method))
+    }
     .(as.name(INTERPOSED)) <- TRUE
     .defined <- .Method <- .target <- NULL
     standardGeneric(.(name), .(always(theirs)))
   })
-  selector <- list(arguments = arguments, class = class, is = is)
+  selector <- list(arguments = arguments, class = unique(c(class, REMOTE)),
+    is = if (!is.null(is)) function(x) is(x) || inherits(x, REMOTE))
   environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = .ours, .selector = selector),
     parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))
   f
+}
+
+# A list of the values of some arguments, as a call in the function's frame.
+given_of <- function(arguments) {
+  one <- function(argument) {
+    if (argument == "...") return(quote(list(...)))
+    bquote(if (!missing(.(as.name(argument)))) list(.(as.name(argument))))
+  }
+  as.call(c(list(quote(c)), lapply(arguments, one)))
 }
 
 # A generic, as far as `standardGeneric()` looks at it, that dispatches on the variable `.verdigris`, which is TRUE, and

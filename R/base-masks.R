@@ -70,7 +70,7 @@ selector_of <- function(name, ours) {
   if (!methods::is(ours, "standardGeneric")) return(NULL)
   has <- function(signature) exists(signature, envir = environment(ours)$.MTable, inherits = FALSE)
   list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L],
-    class = c("gpu_array", Filter(has, c("gpu_sparse", "gpu_split", "gpu_reader"))))
+    class = c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE))
 }
 
 # Calls that look for arrays in the frame of a mask.
@@ -106,7 +106,7 @@ dispatched_by <- function(f) {
   f@signature[seq_len(get0(".SigLength", envir = environment(f), ifnotfound = 1L))]
 }
 
-is_collected <- function(x) is_gpu(x) || inherits(x, c("gpu_qr", "gpu_split", "gpu_ref", "gpu_reader")) || holds_array(x)
+is_collected <- function(x) is_gpu(x) || inherits(x, c("gpu_qr", REMOTE)) || holds_array(x)
 
 # Makes the bindings in package:verdigris.
 bind_masks <- function(package) {

@@ -152,6 +152,7 @@ if (getRversion() < "4.3.0") {
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
     if (inherits(x, "gpu_split") || inherits(y, "gpu_split")) return(split_product(x, y, environment()))
     if (is_reader(x) || is_reader(y)) return(reader_product(x, y, environment()))
+    if (inherits(x, REMOTE) || inherits(y, REMOTE)) refuse_remote("%*%", list(x, y))
     with_user_call(.Primitive("%*%")(x, y))
   }
 }

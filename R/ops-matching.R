@@ -143,12 +143,13 @@ setMethod("rle", "gpu_array", function(x) {
 
 #' @rdname matching
 #' @export
-match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, incomparables))
+match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, incomparables),
+  class = c("gpu_array", "gpu_split"))
 
 #' @rdname matching
 #' @usage x \%in\% table
 #' @export
-`%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table))
+`%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table), class = c("gpu_array", "gpu_split"))
 
 matches_on_device <- function(x, table) is_key_number(x) && is_key_number(table)
 is_key_number <- function(x) (is_number(x) || inherits(x, "integer64")) && !is.complex(x)
@@ -166,7 +167,8 @@ equals <- function(x, value) {
   x == value & !is.na(x)
 }
 
-in_arrays <- function(x, table) {
+in_arrays <- function(x, table, name = "%in%") {
+  if (is_split(x) || is_split(table)) return(split_match(name, x, table, 0L, NULL, parent.frame()))
   if (!matches_on_device(x, table)) return(call_base(base::`%in%`, plain_pair(x, table)))
   if (is_gpu(x) && is_small_table(table, x)) {
     if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
@@ -185,6 +187,7 @@ meets_alike <- function(table, x) {
 }
 
 match_arrays <- function(x, table, nomatch, incomparables) {
+  if (is_split(x) || is_split(table)) return(split_match("match", x, table, nomatch, incomparables, parent.frame()))
   usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) &&
     length(nomatch) == 1L
   if (!usual || !matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables))) {
@@ -254,7 +257,7 @@ setdiff <- interposed("setdiff", c("x", "y"), part_of_array("setdiff", x, y))
 setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
 #' @rdname matching
 #' @export
-is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set))
+is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set, "is.element"), class = c("gpu_array", "gpu_split"))
 
 set_on_base <- function(name, x, y) call_base(get(name, baseenv()), plain_pair(x, y))
 
@@ -322,9 +325,11 @@ count_below <- function(x, vec, strictly) {
 #' @usage NULL
 #' @export
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside,
-  left.open))
+  left.open), class = c("gpu_array", "gpu_split"))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
+  if (is_split(x) || is_split(vec)) return(split_intervals(x, vec, rightmost.closed, all.inside, left.open,
+    parent.frame()))
   takes <- function(v) is_real(v) || inherits(v, "integer64")
   usual <- is_switch(rightmost.closed) && is_switch(all.inside) && is_switch(left.open) && takes(x) && takes(vec) &&
     !(length(vec) == 1L && is.na(as.vector(vec)))
@@ -461,10 +466,12 @@ counted <- function(x) {
 
 #' @rdname matching
 #' @export
-tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) list(nbins)))
+tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) list(nbins)),
+  class = c("gpu_array", "gpu_split"))
 
 # `given`: nbins in a list, or NULL where it is base R's default.
 tabulate_array <- function(bin, given = NULL) {
+  if (is_split(bin)) return(split_tabulate(bin, given[[1L]], parent.frame()))
   nbins <- given[[1L]]
   # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
   if (is.null(given)) {
@@ -493,8 +500,8 @@ tabulate_array <- function(bin, given = NULL) {
 table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor", "gpu_split")) &&
   .ours$is_counted(list(...))), table_arrays(list(...),
   as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
-  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))), arguments = "...",
-  is = function(x) is_gpu(x) || is_split(x))
+  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))), class = c("gpu_array", "gpu_split"),
+  arguments = "...", is = function(x) is_gpu(x) || is_split(x))
 
 # Whether an array is among some arguments, or a factor that cut() has made of one and nobody has read.
 is_counted <- function(parts) {

@@ -216,6 +216,7 @@ tail_row <- function(name, lower.tail, log.p) {
 
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
+  if (any(vapply(args, is_split, NA))) return(split_extreme(row, args, na.rm, parent.frame()))
   # two whose first is as long as the result, whose attributes are then the result's
   if (length(args) == 2L && isFALSE(na.rm)) {
     a <- args[[1L]]
@@ -250,7 +251,9 @@ strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.v
 
 #' @rdname elementwise
 #' @export
-pmin <- interposed("pmin", "...", extreme("pmin", base::pmin, na.rm, list(...)))
+pmin <- interposed("pmin", "...", extreme("pmin", base::pmin, na.rm, list(...)),
+  class = c("gpu_array", "gpu_split"))
 #' @rdname elementwise
 #' @export
-pmax <- interposed("pmax", "...", extreme("pmax", base::pmax, na.rm, list(...)))
+pmax <- interposed("pmax", "...", extreme("pmax", base::pmax, na.rm, list(...)),
+  class = c("gpu_array", "gpu_split"))

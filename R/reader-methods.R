@@ -1,7 +1,5 @@
 # Base R's functions on readers: sums over blocks.
 
-setOldClass("gpu_reader")
-
 #' Statistics of readers
 #'
 #' Base R's functions on a [gpu_reader()], by passes over its blocks: none needs more memory than three blocks, and what
@@ -187,31 +185,19 @@ setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
 })
 
-# Functions that need all elements at once.
-READER_NEEDS_ALL <- c("as.vector", "as.double", "as.integer", "as.character", "rep", "rev", "sort", "unique", "c",
-  "summary", "solve", "t", "qr", "rowsum", "[[<-", "$<-", "dim<-", "dimnames<-", "names<-", "aperm", "as.list",
-  "as.logical", "as.complex", "xtfrm", "anyNA", "duplicated", "anyDuplicated", "unlist", "cbind", "rbind", "[[", "with",
-  "within", "subset", "transform", "merge", "split", "cut", "diff", "aggregate", "is.na<-", "levels<-")
-
 register_reader_methods <- function() {
-  homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), topenv())
-  for (name in setdiff(READER_NEEDS_ALL, "$<-")) local({
-    generic <- name
-    method <- function(...) refuse_reader(generic, environment())
-    home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
-    registerS3method(generic, "gpu_reader", method, envir = home)
-  })
   registerS3method("$", "gpu_reader", column_of_reader, envir = baseenv())
   for (fit in c("gpu_lm_reader", "gpu_glm_reader")) registerS3method("extractAIC", fit, reader_extract_aic,
     envir = asNamespace("stats"))
 }
 # What this package keeps in a reader; columns of a data frame are not in it.
 column_of_reader <- function(x, name) {
-  fields <- unclass(x)
+  fields <- fields_of(x)
   ours <- identical(topenv(parent.frame()), topenv())
   if (name %in% names(fields) && (ours || !name %in% fields$dimnames[[2L]])) return(fields[[name]])
   refuse_reader("$", environment(), sprintf("`x[, \"%s\"]` reads a column.", name))
 }
+
 # ---- products ------------------------------------------------------------------------------------------------
 
 # Rows of what goes with a reader's blocks, block by block.

@@ -20,9 +20,16 @@ new_reader <- function(open, args, dim, dimnames = NULL, type, margin, memory, l
     state$source <- source
     state$where <- this_worker()
   }
-  structure(list(open = open, args = args, dim = dim, dimnames = dimnames, type = type, margin = margin,
-    memory = memory, label = label, frame = frame, portable = portable, step = step, state = state),
-    class = "gpu_reader")
+  reader_of(list(open = open, args = args, dim = dim, dimnames = dimnames, type = type, margin = margin,
+    memory = memory, label = label, frame = frame, portable = portable, step = step, state = state))
+}
+reader_of <- function(fields) remote_object("gpu_reader", fields = fields)
+# A reader with other values of some fields.
+reader_with <- function(x, ...) {
+  fields <- fields_of(x)
+  given <- list(...)
+  fields[names(given)] <- given
+  reader_of(fields)
 }
 
 checked_names <- function(names, dim, call) {
@@ -46,10 +53,7 @@ opened <- function(x) {
 }
 
 # The reader as another process can open it.
-described <- function(x) {
-  x$state <- new.env(parent = emptyenv())
-  x
-}
+described <- function(x) reader_with(x, state = new.env(parent = emptyenv()))
 
 rows_of_reader <- function(x) as.double(x$dim[1L])
 is_vector_reader <- function(x) length(x$dim) == 1L
@@ -242,9 +246,7 @@ gpu_reader.gpu_reader <- function(x, memory = x$memory, ...) {
   rlang::check_dots_empty()
   if (!is.null(memory) && !(is_size(memory) && memory > 0))
     abort_argument("memory", "NULL or a number of bytes above 0", memory)
-  fields <- unclass(x)
-  fields["memory"] <- list(memory)
-  structure(fields, class = "gpu_reader")
+  if (identical(memory, x$memory)) x else reader_with(x, memory = memory)
 }
 
 #' @export
@@ -411,18 +413,18 @@ over_blocks <- function(x, f, fold = NULL, margin = NULL, device = NULL, call = 
 # ---- what a reader is ----------------------------------------------------------------------------------------
 
 #' @export
-dim.gpu_reader <- function(x) if (!is_vector_reader(x)) unclass(x)$dim
+dim.gpu_reader <- function(x) if (!is_vector_reader(x)) fields_of(x)$dim
 #' @export
 length.gpu_reader <- function(x) {
-  fields <- unclass(x)
+  fields <- fields_of(x)
   n <- if (fields$frame) fields$dim[2L] else prod(fields$dim)
   if (n <= .Machine$integer.max) as.integer(n) else n
 }
 #' @export
-dimnames.gpu_reader <- function(x) if (!is_vector_reader(x)) unclass(x)$dimnames
+dimnames.gpu_reader <- function(x) if (!is_vector_reader(x)) fields_of(x)$dimnames
 #' @export
 names.gpu_reader <- function(x) {
-  fields <- unclass(x)
+  fields <- fields_of(x)
   if (fields$frame) fields$dimnames[[2L]] else if (length(fields$dim) == 1L) fields$dimnames
 }
 
@@ -441,7 +443,7 @@ print.gpu_reader <- function(x, ...) {
   wide <- !is_vector_reader(x) && x$dim[2L] > 20
   # of a file by columns these are few elements of each
   if (few > 0 && !wide) {
-    print(x[if (is_vector_reader(x)) seq_len(few) else seq_len(few), , drop = FALSE])
+    print(if (is_vector_reader(x)) x[seq_len(few)] else x[seq_len(few), , drop = FALSE])
     if (n > few) cat(sprintf("... and %s more %s\n", format_count(n - few), if (is_vector_reader(x)) "elements" else
       "rows"))
   }
@@ -486,6 +488,7 @@ positions_of <- function(i, n, names, call) {
   call <- environment()
   if (is_vector_reader(x)) {
     n <- rows_of_reader(x)
+    if (nargs() - (!missing(drop)) > 2L) stop_as_base("incorrect number of dimensions", call)
     if (missing(i)) return(read_block(x, 0, n, 1))
     at <- positions_of(i, n, x$dimnames, call)
     return(read_rows(x, at, NULL, 1))
@@ -545,7 +548,17 @@ collect.gpu_reader <- function(x, ...) {
 #' @export
 as.matrix.gpu_reader <- function(x, ...) as.matrix(collect(x))
 #' @export
-as.data.frame.gpu_reader <- function(x, ...) as.data.frame(collect(x), ...)
+as.data.frame.gpu_reader <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
+  as.data.frame(collect(x), row.names = row.names, optional = optional, ..., nm = nm)
+}
+#' @export
+tail.gpu_reader <- function(x, n = 6L, keepnums = TRUE, ...) {
+  out <- NextMethod()
+  # as in base R, rows of a matrix without names have their numbers
+  if (is.matrix(out) && is.null(rownames(out)) && keepnums && nrow(out) > 0L)
+    rownames(out) <- sprintf("[%s,]", format_each(nrow(x) - nrow(out) + seq_len(nrow(out))))
+  out
+}
 #' @export
 as_gpu.gpu_reader <- function(x, dtype = NULL, device = NULL, ...) {
   if (...length()) rlang::check_dots_empty()

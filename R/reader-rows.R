@@ -94,6 +94,8 @@ block_frame <- function(rows, blocks, levels) {
   values[names(cut)] <- cut
   inner <- list2env(values, parent = environment(rows$formula))
   for (name in setdiff(names(blocks), ".data")) assign(name, blocks[[name]], envir = inner)
+  if (identical(get0("relevel", envir = inner, mode = "function"), stats::relevel))
+    inner$relevel <- relevel_in_block(rows$frame)
   formula <- rows$formula
   environment(formula) <- inner
   around <- new.env(parent = rows$env)

@@ -74,11 +74,8 @@ check_rows_of <- function(e, part, context, use) {
     if (use != "label") context$by_code <- unique(c(context$by_code, as.character(e)))
     return(invisible())
   }
-  f <- e[[1L]]
-  name <- if (is.symbol(f)) as.character(f) else ""
-  if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::") && as.character(f[[2L]]) %in% OF_R)
-    name <- as.character(f[[3L]])
-  else if (!nzchar(name) || !is_known_function(name, context$env)) refuse()
+  name <- called_function(e, context$env)
+  if (is.null(name)) refuse()
   constant <- function(e) eval(e, as.list(context$rows$given), context$env)
   if (name == "$") return(check_rows_of(e[[2L]], part, context, use))
   if (name %in% c("[[", "[")) {
@@ -88,11 +85,9 @@ check_rows_of <- function(e, part, context, use) {
       refuse()
     return(check_rows_of(e[[2L]], part, context, use))
   }
-  form <- ROW_TERMS[[name]]
-  if (!is.null(form)) {
-    read <- match.call(form, as.call(c(list(f), as.list(e)[-1L])), expand.dots = FALSE)
-    # what is not named in these forms are constants too
-    args <- c(as.list(read)[-1L][names(read)[-1L] != "..."], as.list(read$...))
+  if (!is.null(ROW_TERMS[[name]])) {
+    # what is not named in the forms are constants too
+    args <- as.list(matched_by_form(e, name))[-1L]
     for (arg in args[-1L]) if (reads_rows(arg, context)) refuse()
     if (!reads_rows(args[[1L]], context)) refuse()
     given <- lapply(args[-1L], constant)
@@ -106,6 +101,19 @@ check_rows_of <- function(e, part, context, use) {
   for (arg in as.list(e)[-1L]) {
     if (reads_rows(arg, context)) check_rows_of(arg, part, context, use_of_arguments(name, use))
     else if (length(constant(arg)) > 1L) refuse("which repeats a constant of several elements along the rows")
+  }
+}
+
+# relevel() in a block, whose factor may lack a level that others have.
+relevel_in_block <- function(frame) {
+  force(frame)
+  function(x, ref, ...) {
+    if (is.factor(x) && is.character(ref) && !all(ref %in% levels(x))) stop_verdigris("argument", sprintf(
+      "`relevel()` finds no level \"%s\" in a block, whose levels are %s.", ref[!ref %in% levels(x)][1L],
+      paste(utils::head(levels(x), 5L), collapse = ", ")),
+      "Make the factor in the reader's `function(rows)` with the same `levels` always, or write `factor(x, levels)`.",
+      call = frame)
+    stats::relevel(x, ref, ...)
   }
 }
 

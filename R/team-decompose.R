@@ -169,16 +169,28 @@ table_of_split <- function(x, name, call) {
   counts <- unlist(lapply(told, `[[`, "counts"))
   # a factor's levels, or all values in order
   levels <- unique(unlist(lapply(told, `[[`, "levels")))
-  if (is.null(levels)) levels <- sort(unique(values))
-  found <- vapply(split(counts, factor(values, levels)), sum, 1)
-  out <- array(as_whole_counts(unname(found)), length(levels), stats::setNames(list(as.character(levels)), name))
+  prototype <- prototype_of(x, call)
+  shown <- levels
+  if (is.null(levels)) {
+    levels <- if (inherits(prototype, "integer64")) in_order_of_integers(unique(as.character(values))) else
+      sort(unique(values))
+    # doubles that are alike in 15 digits are one, as of factor()
+    shown <- as.character(if (is.object(prototype) && !is.character(values)) restored(levels, prototype) else levels)
+  }
+  at <- factor(shown[match(values, levels)], unique(shown))
+  found <- vapply(split(counts, at), sum, 1)
+  out <- array(as_whole_counts(unname(found)), nlevels(at), stats::setNames(list(levels(at)), name))
   structure(out, class = "table")
 }
 as_whole_counts <- function(n) if (all(n <= .Machine$integer.max)) as.integer(n) else n
 part_counts <- function(x) {
   if (is.factor(x)) return(list(values = levels(x), counts = as.double(base::tabulate(as.integer(x), nlevels(x))),
     levels = levels(x)))
-  x <- if (is_gpu(x)) collect(x) else x
+  if (is_gpu(x) && is_int64(x)) {
+    found <- table(x)
+    return(list(values = names(found), counts = as.double(found)))
+  }
+  x <- as.vector(if (is_gpu(x)) collect(strip(x)) else x)
   values <- sort(unique(x))
   list(values = values, counts = as.double(base::tabulate(match(x, values), length(values))))
 }

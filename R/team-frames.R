@@ -13,7 +13,7 @@ ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">",
   "as.integer", "as.character", "Re", "Im", "Mod", "Arg", "cbind", "nchar", "substr", "substring", "toupper", "tolower",
   "trimws", "startsWith", "endsWith", "grepl", "plogis", "qlogis", "dnorm", "pnorm", "qnorm")
 
-# The same, where the arguments after the first are constants of any length.
+# The same, where the arguments after the first are constants of any length, matched as ROW_TERMS says.
 ROW_AND_CONSTANTS <- c("%in%", "match", "findInterval", "cut", "relevel")
 
 # Packages whose functions of these names are meant.
@@ -29,6 +29,20 @@ is_known_function <- function(name, env) {
   FALSE
 }
 
+# The name of the function that a part of a formula calls: one that is meant; NULL for any other. For splits and readers.
+called_function <- function(e, env) {
+  f <- e[[1L]]
+  if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::")) return(if (as.character(f[[2L]]) %in%
+    OF_R) as.character(f[[3L]]))
+  if (is.symbol(f) && is_known_function(as.character(f), env)) as.character(f)
+}
+
+# A call with its arguments in the order of the form of its function, and others behind them.
+matched_by_form <- function(e, name) {
+  e <- match.call(ROW_TERMS[[name]], e, expand.dots = FALSE)
+  as.call(c(as.list(e)[names(e) != "..."], as.list(e$...)))
+}
+
 # The first split among a model's variables; NULL where all are ordinary.
 split_among <- function(data, expressions, env) {
   if (is_split(data)) return(data)
@@ -37,7 +51,7 @@ split_among <- function(data, expressions, env) {
     for (v in data) if (is_split(v)) return(v)
     names <- setdiff(names, names(data))
   }
-  if (is.environment(data)) env <- data
+  if (is.environment(data) && !is_remote(data)) env <- data
   for (name in names) {
     v <- tryCatch(get0(name, envir = env), error = function(e) NULL)
     if (is_split(v)) return(v)
@@ -58,7 +72,7 @@ split_context <- function(like, data, env, here) {
   context$data <- if (whole) data
   context$columns <- if (whole) names(data) else character()
   context$listed <- if (is.list(data) && !whole) data else list()
-  context$env <- if (is.environment(data)) data else env
+  context$env <- if (is.environment(data) && !whole) data else env
   context$sources <- list()
   context$here <- here
   context
@@ -72,16 +86,13 @@ read_expression <- function(e, context) {
     value <- eval(e, context$listed, context$env)
     return(read_value(value, e, context))
   }
-  f <- e[[1L]]
-  if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::")) f <- f[[3L]]
-  name <- if (is.symbol(f)) as.character(f) else ""
+  name <- called_function(e, context$env)
+  if (is.null(name)) refuse_rows_of(deparse1(e[[1L]]), context, "is not known to work row by row")
   if (name %in% c("$", "[[", "[")) return(read_part(e, name, context))
-  if (nzchar(name) && !is_known_function(name, context$env))
-    refuse_rows_of(name, context, "is not known to work row by row")
   special <- SPECIAL_TERMS[[name]]
   if (!is.null(special)) return(special(e, context))
   if (name %in% ROW_AND_CONSTANTS) return(read_constants(e, name, context))
-  if (!name %in% ROW_BY_ROW) refuse_rows_of(if (nzchar(name)) name else deparse1(e[[1L]]), context)
+  if (!name %in% ROW_BY_ROW) refuse_rows_of(name, context)
   kept <- e
   for (k in seq_along(e)[-1L]) {
     part <- read_expression(e[[k]], context)
@@ -129,7 +140,7 @@ read_value <- function(value, e, context) {
 operand_rows <- function(value, context) structure(list(value = value, margin = 1, across = ncol(value)), class =
   "team_operand")
 # as a vector has it
-rows_only <- function(x) structure(list(), state = list(margin = 1, across = NULL), class = "gpu_split")
+rows_only <- function(x) split_of(list(margin = 1, across = NULL))
 
 read_source <- function(value, e, context) {
   name <- sprintf(".source%d", length(context$sources) + 1L)
@@ -153,9 +164,8 @@ read_part <- function(e, name, context) {
 }
 
 # A call whose first argument has rows, and whose others are constants: list(call, kept, x).
-constants_of <- function(e, f, context) {
-  e <- match.call(f, e, expand.dots = FALSE)
-  e <- as.call(c(as.list(e)[names(e) != "..."], as.list(e$...)))
+constants_of <- function(e, name, context) {
+  e <- matched_by_form(e, name)
   x <- read_expression(e[[2L]], context)
   kept <- e
   e[[2L]] <- x$expr
@@ -168,8 +178,7 @@ constants_of <- function(e, f, context) {
 }
 
 read_constants <- function(e, name, context) {
-  read <- constants_of(e, if (name == "cut") base::cut.default else if (name == "relevel") stats::relevel else
-    get(name, baseenv()), context)
+  read <- constants_of(e, name, context)
   if (!read$x$rows || name == "cut" && length(read$call$breaks) < 2L) refuse_rows_of(name, context,
     if (name == "cut") "needs `breaks` as a vector of limits" else "needs rows as its first argument")
   list(expr = read$call, kept = read$kept, rows = TRUE)
@@ -245,7 +254,7 @@ SPECIAL_TERMS <- list(
   as.factor = function(e, context) factor_term(e, context),
   ordered = function(e, context) factor_term(e, context),
   scale = function(e, context) {
-    read <- constants_of(e, base::scale.default, context)
+    read <- constants_of(e, "scale", context)
     x <- split_of_expression(read$call[[2L]], context)
     moments <- NULL
     for (name in c("center", "scale")) {
@@ -266,7 +275,7 @@ SPECIAL_TERMS <- list(
     list(expr = read$call, kept = read$kept, rows = TRUE)
   },
   poly = function(e, context) {
-    read <- constants_of(e, function(x, ..., degree = 1, coefs = NULL, raw = FALSE, simple = FALSE) NULL, context)
+    read <- constants_of(e, "poly", context)
     # the degree by its place
     unnamed <- base::which(names(read$call) == "")[-1L]
     if (length(unnamed)) {
@@ -304,8 +313,7 @@ polynomial_of <- function(x, degree, context) {
 
 # ns() and bs() with the knots of all rows.
 spline_term <- function(name, e, context) {
-  f <- getExportedValue("splines", name)
-  read <- constants_of(e, f, context)
+  read <- constants_of(e, name, context)
   given <- as.list(read$call)
   x <- split_of_expression(read$call[[2L]], context)
   if (is.null(given$Boundary.knots)) given$Boundary.knots <- range(x, na.rm = TRUE) else if (is.null(given$knots) &&
@@ -326,7 +334,7 @@ spline_term <- function(name, e, context) {
 # factor() with the levels that all members have.
 factor_term <- function(e, context) {
   name <- as.character(if (is.call(e[[1L]])) e[[1L]][[3L]] else e[[1L]])
-  read <- constants_of(e, if (name == "as.factor") base::as.factor else base::factor, context)
+  read <- constants_of(e, name, context)
   kept <- e
   kept[[2L]] <- read$kept[[2L]]
   if (is.null(read$call$levels)) {

@@ -181,7 +181,7 @@ part_of <- function(x, member) {
   # an array that another process has sent is uploaded once
   if (is_gpu(x)) return(as_gpu(x, device = member$device))
   if (!inherits(x, c("team_part", "gpu_ref"))) return(x)
-  id <- unclass(x)$id
+  id <- if (inherits(x, "gpu_ref")) fields_of(x)$id else unclass(x)$id
   part <- member$store[[id]]
   if (is.null(part) && !id %in% names(member$store))
     stop_verdigris("member", "A part of the split is not on this member.", "`gpu_repair(team)` makes it again.",
@@ -361,5 +361,5 @@ gpu_ref <- function(x) {
   member$refs <- (member$refs %||% 0) + 1
   id <- sprintf("ref%d.%.0f", member$rank, member$refs)
   member$store[[id]] <- x
-  structure(list(id = id, rank = member$rank, shape = shape_of(x)), class = "gpu_ref")
+  reference_of(list(id = id, rank = member$rank, shape = shape_of(x)))
 }

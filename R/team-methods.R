@@ -1,28 +1,10 @@
 # Base R's functions on splits: what is recorded on each member, and what is reduced over them.
 
-# Functions that need all of the data at once.
-NEED_ALL <- c("as.vector", "as.double", "as.integer", "as.logical", "as.complex", "as.character", "as.matrix",
-  "as.array", "as.data.frame", "as.list", "as_gpu", "rep", "rev", "unique", "duplicated", "cbind", "rbind",
-  "summary", "aperm", "solve", "head", "tail", "[<-", "[[<-", "$<-", "dim<-", "dimnames<-",
-  "names<-", "length<-", "xtfrm", "cut", "split", "by", "merge", "aggregate", "plot", "determinant",
-  "levels<-", "diff", "within", "with", "subset", "transform", "princomp", "anyDuplicated")
-
 # The error of a function that has no method.
 refuse_split <- function(name, call = parent.frame(), advice = NULL) {
   stop_verdigris("split", sprintf("`%s()` has no method for splits.", name), c(advice,
     "`collect(x)` copies the whole to this session, where every function works on it.",
     "`gpu_together(team, f, x)` runs a function on each member's part."), call = call)
-}
-
-register_split_methods <- function() {
-  # the generics are base R's, also where this package has a function in front
-  homes <- list(baseenv(), asNamespace("stats"), asNamespace("utils"), asNamespace("graphics"), topenv())
-  for (name in NEED_ALL) local({
-    generic <- name
-    method <- function(...) refuse_split(generic)
-    home <- Find(function(home) exists(generic, envir = home, inherits = FALSE), homes)
-    registerS3method(generic, "gpu_split", method, envir = home)
-  })
 }
 
 frames_refused <- function(x, name, call = parent.frame()) {
@@ -290,6 +272,15 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   x <- parts[[1L]]
   frames_refused(x, .Generic, call)
   na.rm <- isTRUE(as.logical(na.rm))
+  name <- .Generic
+  prototype <- prototype_of(x, call)
+  if (is.character(prototype)) return(string_summary(x, name, na.rm, call))
+  if (inherits(prototype, "integer64") && !name %in% c("any", "all")) return(int64_summary(x, name, na.rm, call))
+  if (is.object(prototype) && !inherits(prototype, "integer64")) {
+    # what is wrong base R says before members compute
+    get(name, baseenv())(restored(1, prototype))
+  }
+  classed <- function(value) in_class(x, get(name, baseenv()), value, call)
   type <- type_of(x)
   whole <- type %in% c("logical", "integer")
   # a sum of integers is one
@@ -301,9 +292,9 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   if (.Generic == "sum") {
     total <- reduced(x, "stat_sum", list(na.rm), call = call)
     # as in base R since 3.5
-    return(if (!is.na(total) && abs(total) > .Machine$integer.max) total else as_type(total))
+    return(classed(if (!is.na(total) && abs(total) > .Machine$integer.max) total else as_type(total)))
   }
-  if (.Generic == "prod") return(reduced(x, "stat_prod", list(na.rm), "*", call = call))
+  if (.Generic == "prod") return(classed(reduced(x, "stat_prod", list(na.rm), "*", call = call)))
   if (.Generic %in% c("any", "all")) {
     counts <- reduced(x, "stat_truth", list(na.rm), call = call)
     decided <- if (.Generic == "any") counts[1L] > 0 else counts[2L] > 0
@@ -311,19 +302,23 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   }
   ends <- reduced(x, "stat_range", list(na.rm), "max", call = call) * c(-1, 1)
   # base R's warnings about no elements
-  if (ends[1L] %in% Inf && ends[2L] %in% -Inf) return(get(.Generic, baseenv())(if (whole) integer() else numeric()))
-  as_type(switch(.Generic, min = ends[1L], max = ends[2L], range = ends))
+  if (ends[1L] %in% Inf && ends[2L] %in% -Inf) return(get(.Generic, baseenv())(restored(if (whole) integer() else
+    numeric(), prototype)))
+  classed(as_type(switch(.Generic, min = ends[1L], max = ends[2L], range = ends)))
 }
 
 #' @export
 mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
   frames_refused(x, "mean")
   if (!identical(trim, 0)) refuse_split("mean", advice = "Trimmed means need all elements in order.")
+  prototype <- prototype_of(x)
+  # base R's warning
+  if (is_no_number(x)) return(mean(""))
+  if (inherits(prototype, "integer64")) return(int64_mean(x, isTRUE(na.rm), environment()))
   sums <- reduced(x, "stat_count", list(isTRUE(na.rm)))
-  sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
+  value <- sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
+  in_class(x, mean, value)
 }
-
-setOldClass("gpu_split")
 
 # Sums along the margin that is split stay where they are; others are reduced.
 split_margin <- function(x, na.rm, dims, rows, mean, name) {
@@ -370,6 +365,7 @@ setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {
   state <- state_of(x)
   if (state$kind == "matrix" && (state$margin == 2 || isTRUE(na.rm))) refuse_split("var", call,
     "Of a matrix split by rows, without `na.rm`, it has one.")
+  if (is_no_number(x, call)) return(stats::var(restored(c(1, 1), prototype_of(x))))
   moments <- merged_moments(x, isTRUE(na.rm), call)
   out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
   if (state$kind == "vector") return(out[1L])
@@ -380,6 +376,7 @@ setMethod("sd", "gpu_split", function(x, na.rm = FALSE) {
   call <- environment()
   frames_refused(x, "sd", call)
   if (state_of(x)$kind == "matrix") refuse_split("sd", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (is_no_number(x, call)) return(stats::sd(restored(c(1, 1), prototype_of(x))))
   moments <- merged_moments(x, isTRUE(na.rm), call)
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
 })

@@ -7,7 +7,7 @@ PLACES <- 64L
 
 # In a member: what is known, in order; and values at places, NA where there is none.
 part_sorted <- function(x) {
-  x <- as_gpu(strip(x))
+  x <- as_gpu(strip(part_numbers(x)))
   if (is.logical(x)) x <- x + 0L
   sort(x)
 }
@@ -89,6 +89,10 @@ narrowed <- function(run, places, values) {
 
 ordered_split <- function(x, name, call) {
   frames_refused(x, name, call)
+  prototype <- prototype_of(x, call)
+  if (is.character(prototype)) refuse_split(name, call, "`table(x)` counts strings, in their order.")
+  if (inherits(prototype, "integer64") && name != "sort") refuse_split(name, call,
+    "Of 64-bit integers `sort(x)`, `range(x)` and `table(x)` have one; `x * 1.0` are doubles.")
   if (type_of(x) == "complex") refuse_split(name, call)
 }
 
@@ -96,11 +100,13 @@ ordered_split <- function(x, name, call) {
 median.gpu_split <- function(x, na.rm = FALSE, ...) {
   call <- environment()
   ordered_split(x, "median", call)
+  # base R says what is wrong
+  in_class(x, stats::median, c(1, 1), call)
   found <- split_at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)), call)
-  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm))) return(if (type_of(x) == "double")
-    NA_real_ else if (type_of(x) == "logical") NA else NA_integer_)
+  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm))) return(in_class(x, stats::median,
+    if (type_of(x) == "double") NA_real_ else if (type_of(x) == "logical") NA else NA_integer_, call))
   if (type_of(x) == "logical") return(stats::median(as.logical(found$values)))
-  if (length(found$values) == 1L) found$values else mean(found$values)
+  in_class(x, stats::median, if (length(found$values) == 1L) found$values else mean(found$values), call)
 }
 
 #' @export
@@ -112,10 +118,17 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))
+  # of a class, and of logical values, base R's of two elements has the attributes, or the error
+  prototype <- prototype_of(x, call)
+  few <- if (!is.null(prototype)) restored(c(1, 1), prototype) else if (type_of(x) == "logical") TRUE else 1
+  like <- stats::quantile(few, probs, names = names, type = type, ...)
   found <- split_at_ranks(x, function(known) quantile_ranks(known, probs), call)
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
-  quantiles_found(found, probs, names, type)
+  out <- quantiles_found(found, probs, names, type)
+  if (is.logical(like)) storage.mode(out) <- "logical"
+  if (!is.null(prototype)) attributes(out) <- attributes(like)
+  out
 }
 
 # ---- sorting -------------------------------------------------------------------------------------------
@@ -127,7 +140,8 @@ SAMPLES <- 64L
 stat_samples <- function(sorted) {
   n <- length(sorted)
   if (n == 0L) return(rep(NA_real_, SAMPLES))
-  as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))]))
+  # splitters only, of which rounded ones of 64-bit integers are as good
+  suppressWarnings(as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))])))
 }
 # Values that divide all into runs of nearly one length: of samples of all members.
 splitters_of <- function(samples, size) {
@@ -170,7 +184,13 @@ sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (!is_flag(decreasing)) abort_argument("decreasing", "TRUE or FALSE", decreasing)
   if (!identical(na.last, NA)) abort_argument("na.last", "NA: missing values are left out", na.last)
   if (state_of(x)$kind != "vector") refuse_split("sort", call, "Of a vector, such as `x[, 1]`, it has one.")
-  if (type_of(x) == "logical") refuse_split("sort", call, "`sum(x)` counts what is TRUE.")
+  out <- sorted_numbers(x, decreasing, call)
+  prototype <- prototype_of(x, call)
+  if (type_of(x) == "logical") return(recorded(out, "!=", list(out, 0L)))
+  if (is.null(prototype) || inherits(prototype, "integer64")) return(out)
+  recorded(out, "part_restored", list(out, prototype))
+}
+sorted_numbers <- function(x, decreasing, call) {
   team <- state_of(x)$team
   if (team$engine$kind != "local") return(measured(x, "part_exchanged", list(x, decreasing), kind = "vector"))
   sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)

@@ -22,12 +22,15 @@ team_runs <- function(n, size) {
 #' is gathered silently.
 #'
 #' - Recorded, with a split as the result: the operators, functions of the group `Math` (not the cumulative ones),
-#'   `is.na()` and its like, `round()`, `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
+#'   `is.na()` and its like, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and their like,
+#'   `dnorm()`, `pnorm()`, `qnorm()`, `match()` and `%in%` of a vector and an ordinary table, `findInterval()`,
+#'   `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
 #'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
 #'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `colSums()`,
-#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `table()` of a vector, `rowsum()`, and
+#'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
+#'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
 #'   (`tcrossprod()` of matrices split by columns).
 #' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements, and `x[i]`
@@ -36,6 +39,9 @@ team_runs <- function(n, size) {
 #'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
+#'
+#' Of columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
+#' `sort()` have base R's type and class, or its error.
 #'
 #' Medians and quantiles are exact: members sort their parts, and tell values at some places until one is left.
 #'
@@ -114,8 +120,10 @@ new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) 
     release(team, id)
     if (exists(id, envir = splits, inherits = FALSE)) rm(list = id, envir = splits)
   })
-  structure(list(), state = state, class = "gpu_split")
+  split_of(state)
 }
+
+split_of <- function(state) remote_object("gpu_split", state = state)
 
 # ---- how parts are made, and made again ---------------------------------------------------------------
 
@@ -192,7 +200,8 @@ measured_command <- function(recipe, layout) {
 
 # An argument as a recipe keeps it: of a split how it was made, without what frees its parts.
 remembered <- function(arg) {
-  if (is_split(arg)) structure(list(recipe = state_of(arg)$recipe), class = "team_source") else arg
+  if (!is_split(arg)) return(arg)
+  structure(list(recipe = state_of(arg)$recipe, layout = state_of(arg)$layout), class = "team_source")
 }
 
 call_command <- function(recipe) {
@@ -208,59 +217,73 @@ sent <- function(arg, layout) {
 }
 
 part_reference <- function(x, team, call) {
-  state <- state_of(x)
-  if (!identical(state$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
+  check_team_of(x, team, call)
+  structure(list(id = state_of(x)$id), class = "team_part")
+}
+check_team_of <- function(x, team, call) {
+  if (!identical(state_of(x)$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
     "Make it of that team's data with `gpu_split()`.", call = call)
-  structure(list(id = state$id), class = "team_part")
 }
 
 # The values of a function that stay on the members.
 kept_split <- function(team, f, args, call) {
-  recipe <- list(id = next_id(team), how = "kept", f = f, args = args)
+  recipe <- list(id = next_id(team), how = "kept", f = f, args = lapply(args, remembered))
   layout <- new.env(parent = emptyenv())
-  shape <- make_part(team, c(recipe, list(layout = layout)), "`f` failed", call)
+  shape <- make_part(team, kept_command(recipe, layout), "`f` failed", call)
   new_split(team, recipe, layout, shape$kind, 1, shape$columns, shape$names)
 }
 
-# After a repair: the parts of all splits that are alive, in the order in which they were made.
-make_again <- function(team) {
+kept_command <- function(recipe, layout) c(replace(recipe, "args", list(lapply(recipe$args, sent, NULL))),
+  list(layout = layout))
+
+# After a repair: the parts of all splits that are alive, in the order in which they were made. One that cannot be made
+# again, since a member had what it was made of, is told of when the others are there.
+make_again <- function(team, call) {
   states <- Filter(Negate(is.null), lapply(mget(ls(team$splits), envir = team$splits), rlang::wref_key))
   numbers <- vapply(states, function(state) as.numeric(substring(state$id, 2L)), 1)
-  made <- character()
   alive <- vapply(states, function(state) state$id, "")
+  shown <- vapply(states, function(state) format(split_of(state)), "")
+  made <- character()
+  failed <- list()
   again <- function(recipe) {
     if (recipe$id %in% made) return()
     for (arg in recipe$args) if (inherits(arg, "team_source")) again(arg$recipe)
-    layout <- layouts[[recipe$id]] %||% new.env(parent = emptyenv())
-    call <- NULL
+    made <<- c(made, recipe$id)
+    layout <- layouts[[recipe$id]]
     if (recipe$how == "call") {
       team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
-    } else if (recipe$how == "measured") {
-      layout$counts <- NULL
-      make_part(team, measured_command(recipe, layout), "The rows could not be computed again", call)
-    } else if (recipe$how == "source") {
-      make_part(team, source_command(team, recipe, layout), "The split could not be made again", call)
-    } else {
-      layout$counts <- NULL
-      make_part(team, c(recipe, list(layout = layout)), "The value could not be made again", call)
+      return()
     }
-    made <<- c(made, recipe$id)
+    layout$counts <- NULL
+    command <- switch(recipe$how, measured = measured_command(recipe, layout), source = source_command(team, recipe,
+      layout), kept_command(recipe, layout))
+    tryCatch(make_part(team, command, "The split could not be made again", call), verdigris_error = function(e) {
+      if (!is.null(team$broken)) stop(e)
+      failed[[recipe$id]] <<- e
+    })
   }
-  # splits that were computed from others have their layouts
+  # of splits that are garbage, too: what was computed from them shares their layouts
   layouts <- list()
   collect_layouts <- function(recipe, layout) {
-    if (recipe$how == "call") {
-      for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
-    } else {
-      layouts[[recipe$id]] <<- layout
-      if (recipe$how == "measured")
-        for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, recipe$like)
-    }
+    if (recipe$how != "call") layouts[[recipe$id]] <<- layout
+    for (arg in recipe$args) if (inherits(arg, "team_source")) collect_layouts(arg$recipe, arg$layout)
   }
   for (state in states) collect_layouts(state$recipe, state$layout)
   for (state in states[order(numbers)]) again(state$recipe)
   for (id in setdiff(made, alive)) release(team, id)
+  if (!length(failed)) return()
+  lost <- states[vapply(states, function(state) any(names(failed) %in% recipes_of(state$recipe)), NA)]
+  for (state in lost) if (is.null(state$layout$counts)) state$layout$counts <- numeric(team$engine$size)
+  stop_verdigris("split", sprintf("%s cannot be made again: %s.", if (length(lost) == 1L) "A split" else sprintf(
+    "%d splits", length(lost)), paste(shown[alive %in% vapply(lost, function(state) state$id, "")], collapse = ", ")),
+    c("The team goes on, and its other splits are there.",
+      "What a member kept by `gpu_ref()` is gone with it: make references and values of `keep = TRUE` anew."),
+    call = call, parent = failed[[1L]])
 }
+
+# The numbers of all parts that a part is made of, and its own.
+recipes_of <- function(recipe) c(recipe$id, unlist(lapply(recipe$args, function(arg) if (inherits(arg, "team_source"))
+  recipes_of(arg$recipe))))
 
 # ---- operands ----------------------------------------------------------------------------------------
 

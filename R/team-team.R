@@ -326,21 +326,25 @@ gpu_together <- function(team, f, ..., keep = FALSE) {
   call <- environment()
   args <- lapply(list(...), argument_of, team, call)
   if (keep) return(kept_split(team, f, args, call))
+  args <- lapply(args, function(arg) sent(remembered(arg), NULL))
   values <- together(team, function(rank) for_rank(list(f = f, args = args), rank), "`f` failed", call)
   lapply(values, arrived, team)
 }
 
 # An argument as the members get it: their own part, their own array, or the value.
 argument_of <- function(x, team, call) {
-  if (is_split(x)) return(part_reference(x, team, call))
+  if (is_split(x)) {
+    check_team_of(x, team, call)
+    return(x)
+  }
   if (inherits(x, "gpu_ref")) x <- list(x)
   if (is.list(x) && !is.object(x) && length(x) && all(vapply(x, inherits, NA, "gpu_ref"))) {
-    ranks <- vapply(x, function(ref) ref$rank, 1)
+    ranks <- vapply(x, function(ref) as.double(fields_of(ref)$rank), 1)
     if (!identical(sort(as.integer(ranks)), seq_len(team$engine$size)) ||
-      !all(vapply(x, function(ref) identical(ref$team, team$id), NA))) stop_verdigris("argument",
+      !all(vapply(x, function(ref) identical(fields_of(ref)$team, team$id), NA))) stop_verdigris("argument",
       "References must be one of each member of this team, as `gpu_together()` returned them.", call = call)
     x <- x[order(ranks)]
-    return(structure(function(rank) structure(list(id = x[[rank]]$id), class = "team_part"), class = "team_each"))
+    return(structure(function(rank) structure(list(id = fields_of(x[[rank]])$id), class = "team_part"), class = "team_each"))
   }
   x
 }
@@ -350,11 +354,12 @@ arrived <- function(value, team) {
   if (is_gpu(value)) return(as_gpu(value))
   if (!inherits(value, "gpu_ref")) return(value)
   owner <- new.env(parent = emptyenv())
-  id <- value$id
+  fields <- fields_of(value)
+  id <- fields$id
   reg.finalizer(owner, function(owner) release(team, id))
-  structure(list(id = id, rank = value$rank, shape = value$shape, team = team$id, of = team, owner = owner),
-    class = "gpu_ref")
+  reference_of(c(fields[c("id", "rank", "shape")], list(team = team$id, of = team, owner = owner)))
 }
+reference_of <- function(fields) remote_object("gpu_ref", fields = fields)
 
 # Has members free a part with the next thing that they are asked for, after what was recorded. Finalizers call it, also
 # in the middle of an assignment to the queue, which is therefore not theirs.
@@ -362,19 +367,25 @@ release <- function(team, id) assign(id, TRUE, envir = team$freed)
 
 #' @export
 print.gpu_ref <- function(x, ...) {
-  size <- if (x$shape$kind == "object") x$shape$type else paste(c(x$shape$rows, x$shape$columns), collapse = " x ")
-  cat(sprintf("<gpu_ref to a %s [%s] of member %d>\n", x$shape$kind, size, x$rank))
+  cat(format(x), "\n", sep = "")
   invisible(x)
+}
+#' @export
+format.gpu_ref <- function(x, ...) {
+  shape <- fields_of(x)$shape
+  size <- if (shape$kind == "object") shape$type else paste(c(shape$rows, shape$columns), collapse = " x ")
+  sprintf("<gpu_ref to a %s [%s] of member %d>", shape$kind, size, fields_of(x)$rank)
 }
 
 #' @export
 collect.gpu_ref <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
-  if (is.null(x$of)) return(part_of(x, running_member()))
+  ref <- fields_of(x)
+  if (is.null(ref$of)) return(part_of(x, running_member()))
   call <- environment()
-  task <- function(rank) if (rank == x$rank) list(f = "collect", args = list(structure(list(id = x$id),
+  task <- function(rank) if (rank == ref$rank) list(f = "collect", args = list(structure(list(id = ref$id),
     class = "team_part")))
-  together(x$of, task, "The array could not be collected", call)[[x$rank]]
+  together(ref$of, task, "The array could not be collected", call)[[ref$rank]]
 }
 
 #' @rdname gpu_team
@@ -399,6 +410,6 @@ gpu_repair <- function(team) {
   team$bandwidth <- NULL
   team$broken <- "it could not be connected again"
   connect(team, call)
-  make_again(team)
+  make_again(team, call)
   invisible(team)
 }

@@ -10,7 +10,7 @@
   .Call(C_learn_call)
   .External2(C_learn_external)
   register_methods()
-  register_split_methods()
+  register_remote_methods()
   when_loaded("parallel", function() registerS3method("sendData", "verdigris_node", send_at_once,
     envir = asNamespace("parallel")))
   register_reader_methods()

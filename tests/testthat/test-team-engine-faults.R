@@ -92,6 +92,34 @@ test_that("a member that stops answering is waited for as long as was asked", {
   expect_member_error(said_by(out)[[1L]], sprintf("member 3 of 3.*has not come within %d s", wait), wait + 5)
 })
 
+test_that("kept values are made again of arguments that are garbage, or named where they cannot be", {
+  out <- expect_child_ends(with_workers(3, c(
+    "x <- gpu_split(1:6, team)",
+    "y <- gpu_split(function(rows) as.double(rows), team, n = 6) * 2",
+    "kept <- gpu_together(team, function(x) x * 2L, x, keep = TRUE)",
+    "deeper <- gpu_together(team, function(y, kept, a) y + kept + a, y, kept + 1L, 100, keep = TRUE)",
+    "refs <- gpu_together(team, function() gpu_ref(gpu_team_rank() * 10))",
+    "of_refs <- gpu_together(team, function(r) r + c(1, 2), refs, keep = TRUE)",
+    "rm(x, y)",
+    "for (k in 1:2) { gc(); sum(kept) }",
+    "tools::pskill(team$members$pid[2], 9); Sys.sleep(0.2)",
+    "try(sum(kept), silent = TRUE)",
+    "e <- tryCatch(gpu_repair(team), error = identity)",
+    "cat('repaired:', class(e)[1L], gsub('\\n', ' ', conditionMessage(e)), '\\n')",
+    "stopifnot(nrow(team$members) == 2L, identical(collect(kept), 1:6 * 2L))",
+    "stopifnot(identical(collect(deeper), 1:6 * 2 + 1:6 * 2 + 101))",
+    "e <- tryCatch(collect(of_refs), error = identity)",
+    "stopifnot(inherits(e, 'verdigris_error_member'))",
+    "rm(of_refs); invisible(gc())",
+    "tools::pskill(team$members$pid[2], 9); Sys.sleep(0.2)",
+    "try(sum(kept), silent = TRUE)",
+    "gpu_repair(team)",
+    "stopifnot(identical(collect(deeper), 1:6 * 4 + 101))"
+  )))
+  expect_match(paste(out, collapse = " "), paste0("repaired: verdigris_error_split A split cannot be made again: ",
+    "<gpu_split vector \\[6\\] over [23] members>"))
+})
+
 test_that("members in different collectives are told of both", {
   wait <- ceiling(3 * stretch())
   out <- expect_child_ends(with_workers(2, c(

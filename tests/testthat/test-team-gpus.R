@@ -154,9 +154,17 @@ test_that("a member that dies in NCCL's collective is an error on the others wit
           erring = stop("planted"),
           elsewhere = gpu_barrier())
         x <- gpu_all_reduce(x) / 2
+        assign("last", x, envir = globalenv())
       }
       sum(x)
     }, kind), error = identity)
+    # what was lost is an error at each read, never other values; so is what is computed of it
+    if (startsWith(kind, "killed")) {
+      reads <- parallel::clusterCall(cl[1L], function() lapply(1:4, function(k) tryCatch(range(if (k > 2) last * 2 - 1
+        else last), error = function(e) class(e)[1L])))[[1L]]
+      for (read in reads) expect_true(identical(read, c(1, 1)) || identical(read, "verdigris_error_member"))
+      expect_length(unique(reads[-1L]), 1L)
+    }
     expect_s3_class(e, "verdigris_error_member")
     expect_lt(proc.time()[[3L]] - began, 15)
     team <- suppressMessages(gpu_repair(team))

@@ -261,6 +261,15 @@ test_that("factors of expressions have base R's levels in base R's order", {
   other(gpu_lm(y ~ g, apart(function(v) factor(v, unique(c(v, "a"))))))
   other(gpu_lm(y ~ I(as.integer(g)), sorted))
   other(gpu_lm(y ~ g + I(as.integer(g)), sorted))
+  # relevel() needs a level in each block
+  alone <- gpu_reader(d[order(d$s), ], memory = blocks_of_rows(40, ncol(d)))
+  for (formula in list(y ~ relevel(factor(s), "w"), y ~ a + relevel(relevel(factor(s), "u"), ref = "w"))) {
+    expect_error(gpu_lm(formula, alone), "`relevel()` finds no level", class = "verdigris_error_argument", fixed = TRUE)
+    expect_error(gpu_lm(formula, alone), "factor(x, levels)", fixed = TRUE)
+  }
+  known <- y ~ relevel(factor(s, levels = c("u", "v", "w")), "w")
+  expect_equal(coef(gpu_lm(known, alone)), coef(lm(known, d)))
+  expect_error(gpu_lm(y ~ relevel(a, "w"), alone), "only for (unordered) factors", fixed = TRUE)
   other(gpu_lm(y ~ interaction(s, l), gpu_reader(d[order(d$s, decreasing = TRUE), ],
     memory = blocks_of_rows(150, ncol(d)))))
 })

@@ -1,4 +1,4 @@
-//! Kernels from source and DLPack on a CUDA device.
+//! Kernels from source and DLPack on a CUDA device; values that an aborted collective has not written.
 //!
 //! Needs a device, and is ignored without: `VERDIGRIS_TEST_DEVICE=cuda cargo test ... -- --ignored`.
 #![cfg(not(target_os = "macos"))]
@@ -9,12 +9,14 @@ use verdigris_engine::array::kernel_call::{self, Value};
 use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::cuda::compile::tier;
+use verdigris_engine::backend::cuda::context::device::Cuda;
 use verdigris_engine::interop::dlpack::{export, import, Copying, Raw};
 use verdigris_engine::kernel::{Code, Geometry, Module, Spec};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::{DType, Kind};
-use verdigris_ops::error::{Kind as ErrorKind, Result};
+use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::layout::Axis;
+use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::Scalar;
 
 const CUDA: Device = Device::Cuda(0);
@@ -112,5 +114,28 @@ fn cuda_memory_goes_out_and_in() {
         (*p).dl_tensor.device = dlpark::ffi::DLDevice::cuda(0);
         assert_eq!(import(Raw::Legacy(p), Copying::IfNeeded).err().unwrap().kind, ErrorKind::Device);
         Raw::Legacy(p).delete();
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn cuda_lost_values_are_an_error_at_each_read() {
+    start();
+    let (before, lost) = (floats(&[1.0]), floats(&[1.0, 2.0]));
+    let computed = lost.cast(DType::Float64, None).unwrap().contiguous().unwrap();
+    let computed = Array::from_view(computed);
+    let number = lost.contiguous().unwrap().buffer.number();
+    Cuda::of(0).unwrap().lose_from(number, Error::new(ErrorKind::Member, "values were lost: a test"));
+    let after = floats(&[3.0]);
+    // the next wait fails, whatever it waits for; then what has values can be read
+    _ = before.read(0, HostMut::Double(&mut [0.0]));
+    for _ in 0..2 {
+        assert_eq!((back(&before), back(&after)), (vec![1.0], vec![3.0]));
+        for x in [&lost, &computed] {
+            let read = x.read(0, HostMut::Double(&mut [0.0; 2])).unwrap_err();
+            let sum = x.reduce(Reduction::Sum, false).expect_err("it has no values");
+            let cast = x.cast(DType::Int32, None).and_then(|y| y.contiguous()).err().expect("it has no values");
+            assert_eq!([read.kind, sum.kind, cast.kind], [ErrorKind::Member; 3]);
+        }
     }
 }

@@ -56,6 +56,8 @@ pub struct Buffer {
     bools: bool,
     /// Tells whether foreign memory is still there, where its owner may replace it.
     watch: Option<Watch>,
+    /// Which buffer of the process it is, from 1.
+    number: u64,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -65,6 +67,26 @@ static SHARED: AtomicUsize = AtomicUsize::new(0);
 
 /// No array's number.
 const SEVERAL: u64 = u64::MAX;
+
+/// How many buffers were made.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// Buffers of a device that work has left without values: those of the numbers from the first to the last.
+struct Lost {
+    device: Device,
+    from: u64,
+    to: u64,
+    error: Error,
+}
+
+static LOST: Mutex<Vec<Lost>> = Mutex::new(Vec::new());
+
+/// Notes that work on a device has ended without values: of the buffer of this number, and of all that were made since,
+/// since what was computed from it was queued behind it.
+pub fn note_lost_from(device: Device, from: u64, error: Error) {
+    let to = MADE.load(Ordering::Relaxed);
+    LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Lost { device, from, to, error });
+}
 
 /// Whether any buffer may be shared: one load.
 pub fn any_shared() -> bool {
@@ -86,8 +108,23 @@ impl Buffer {
             origin: None,
             bools: false,
             watch: None,
+            number: MADE.fetch_add(1, Ordering::Relaxed) + 1,
             _owner: owner,
         }
+    }
+
+    /// Its place in the order in which the process has made buffers.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// # Errors
+    /// That of the work that should have written the values, if it has ended without.
+    #[cold]
+    pub fn check_lost(&self) -> Result<()> {
+        let lost = LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let within = |lost: &&Lost| lost.device == self.device && (lost.from..=lost.to).contains(&self.number);
+        lost.iter().find(within).map_or(Ok(()), |lost| Err(lost.error.clone()))
     }
 
     /// Whether not even a kernel may write: a foreign library said so.
@@ -321,5 +358,28 @@ impl View {
     /// The address of the first element (offset folded in).
     pub fn address(&self) -> u64 {
         self.buffer.address + (self.layout.offset() * self.dtype.size()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_buffers_fail_at_each_read_and_others_do_not() {
+        let device = Device::Cuda(77);
+        let made = |device| Buffer::new(device, 0, 0, Box::new(()));
+        let (before, first) = (made(device), made(device));
+        let (elsewhere, second) = (made(Device::Cuda(78)), made(device));
+        note_lost_from(device, first.number(), Error::new(Kind::Member, "values were lost: a test"));
+        let after = made(device);
+        for _ in 0..2 {
+            for lost in [&first, &second] {
+                assert_eq!(lost.check_lost().unwrap_err().kind, Kind::Member);
+            }
+            for kept in [&before, &elsewhere, &after] {
+                assert!(kept.check_lost().is_ok());
+            }
+        }
     }
 }

@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use self::context::core::Core;
 use self::context::device::Cuda;
+use self::context::stream_state::LOST;
 use self::context::{exchange, streams};
 use self::ops::{
     blas, dense, fourier, gather, grouped, mask, product, rank, reduce, scan, search, segments, solver, sort, store,
@@ -90,6 +91,9 @@ impl Backend for Cuda {
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.address(source.address, false))?;
+        if self.mode() & LOST != 0 {
+            source.check_lost()?;
+        }
         self.download(source, offset, target)?;
         self.check_lost()
     }

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use super::capture;
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::stream_state::{StreamState, CAPTURING, SEVERAL};
+use super::stream_state::{StreamState, CAPTURING, LOST, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
 use crate::backend::segments::Sparse;
 use crate::backend::Touching;
-use crate::memory::buffer::{Buffer, View};
+use crate::memory::buffer::{note_lost_from, Buffer, View};
 use crate::plan::Bound;
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Result};
 
 /// A stream's number, and a mark of it.
 type Use = (u32, u64);
@@ -170,10 +170,18 @@ impl Table {
 }
 
 impl Cuda {
+    /// Notes that queued work has ended without values: of the buffer of this number and those made since. Each read of
+    /// them fails, and the next wait, whatever it waits for.
+    pub fn lose_from(&self, number: u64, error: Error) {
+        note_lost_from(self.device(), number, error.clone());
+        self.set_mode(LOST, true);
+        self.note_lost(error);
+    }
+
     /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
     #[inline]
     pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
-        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+        if self.mode() & (SEVERAL | CAPTURING | LOST) == 0 {
             return Ok(None);
         }
         let mut touched = Touched::default();
@@ -183,6 +191,13 @@ impl Cuda {
 
     #[cold]
     fn order<'a>(&'a self, touched: Touched<'a>) -> Result<Option<Ordered<'a>>> {
+        if self.mode() & LOST != 0 {
+            // so what is computed from a buffer without values is an error, too
+            touched.buffers.iter().filter(|(_, writes)| !writes).try_for_each(|(buffer, _)| buffer.check_lost())?;
+            if self.mode() & (SEVERAL | CAPTURING) == 0 {
+                return Ok(None);
+            }
+        }
         if self.is_capturing() {
             // the graph's launches wait, not what is captured
             capture::note(self, &touched.buffers);

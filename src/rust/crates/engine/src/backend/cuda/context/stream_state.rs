@@ -234,10 +234,12 @@ impl StreamState {
 pub(crate) const SEVERAL: u32 = 1;
 pub(crate) const CAPTURING: u32 = 2;
 pub(crate) const PROFILING: u32 = 4;
+/// Some buffers have no values: work was aborted.
+pub(crate) const LOST: u32 = 8;
 
 /// A device's streams.
 pub struct StreamStates {
-    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`.
+    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`, `LOST`.
     pub(super) mode: AtomicU32,
     /// On which R's thread queues work.
     pub(super) current: AtomicPtr<StreamState>,

@@ -5,7 +5,7 @@
 //! kernels end then, without values: the device's next wait has the error.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -133,6 +133,8 @@ struct Shared {
     /// A call of NCCL has begun, and the event is not behind it yet.
     is_calling: AtomicBool,
     is_over: AtomicBool,
+    /// The number of the first buffer that receives what may not have come yet; the greatest number where there is none.
+    since: AtomicU64,
     /// Held while the communicator is aborted: nobody goes on before its kernels have ended.
     aborting: Mutex<()>,
 }
@@ -225,6 +227,7 @@ impl Communicator {
             behind,
             is_calling: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            since: AtomicU64::new(u64::MAX),
             aborting: Mutex::default(),
         });
         let watched = shared.clone();
@@ -260,11 +263,19 @@ impl Communicator {
 
     fn queue(&self, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
         let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
-        self.called(stream, bytes, |handle| self.group(handle, sends, receives, stream))
+        let first = receives.iter().map(|moved| moved.view.buffer.number()).min();
+        self.called(stream, bytes, first, |handle| self.group(handle, sends, receives, stream))
     }
 
-    /// Calls NCCL, and lets the thread that watches know what is queued.
-    fn called(&self, stream: Stream, bytes: usize, call: impl FnOnce(Handle) -> Result<()>) -> Result<()> {
+    /// Calls NCCL, and lets the thread that watches know what is queued; `first` is the number of the first buffer that
+    /// is written.
+    fn called(
+        &self,
+        stream: Stream,
+        bytes: usize,
+        first: Option<u64>,
+        call: impl FnOnce(Handle) -> Result<()>,
+    ) -> Result<()> {
         let shared = &*self.shared;
         let cuda = shared.cuda;
         let _entered = cuda.enter()?;
@@ -276,6 +287,7 @@ impl Communicator {
             }
             // under the lock: the thread that watches leaves a communicator alone that is in a call
             shared.is_calling.store(true, Ordering::Release);
+            shared.since.fetch_min(first.unwrap_or(u64::MAX), Ordering::AcqRel);
             *handle
         };
         let done = call(handle);
@@ -294,7 +306,7 @@ impl Communicator {
         let op = if product { ncclRedOp_t::ncclProd } else { ncclRedOp_t::ncclSum };
         let (source, target) = (from.address() as *const c_void, to.address() as *mut c_void);
         let (functions, aside) = (&self.shared.functions, self.shared.aside);
-        self.called(aside, bytes_of(from), |handle| {
+        self.called(aside, bytes_of(from), Some(to.buffer.number()), |handle| {
             // SAFETY: as many elements in both, in live buffers that the caller keeps longer than its `Aside`.
             let status =
                 unsafe { (functions.all_reduce)(source, target, from.len().min(to.len()), dtype, op, handle.0, aside) };
@@ -397,11 +409,20 @@ impl Shared {
         !self.is_calling.load(Ordering::Acquire) && unsafe { (self.cuda.driver.event_query)(self.event) } != NOT_READY
     }
 
+    /// What was received has its values.
+    fn forget_received(&self) {
+        let _no_call = lock(&self.handle);
+        if self.since.load(Ordering::Acquire) != u64::MAX && self.is_idle() {
+            self.since.store(u64::MAX, Ordering::Release);
+        }
+    }
+
     fn watch(&self, others_live: impl Fn() -> bool) {
         self.cuda.bind();
         let mut gone: Option<Instant> = None;
         while !self.is_over.load(Ordering::Acquire) {
             std::thread::sleep(LOOK);
+            self.forget_received();
             if gone.is_none() && !others_live() {
                 gone = Some(Instant::now());
             }
@@ -426,10 +447,9 @@ impl Shared {
         let is_idle = self.is_idle();
         let Some(handle) = self.take() else { return };
         if !is_idle {
-            self.cuda.note_lost(
-                Error::new(Kind::Member, format!("values were lost: {reason}"))
-                    .advise("`gpu_repair(team)` goes on with the members that live."),
-            );
+            let error = Error::new(Kind::Member, format!("values were lost: {reason}"))
+                .advise("`gpu_repair(team)` goes on with the members that live.");
+            self.cuda.lose_from(self.since.load(Ordering::Acquire), error);
         }
         self.cuda.bind();
         // SAFETY: taken out, so that nobody uses it again. A call of NCCL that waits on another thread returns.

@@ -1,0 +1,198 @@
+# Functions of base R on splits that no group of generics has: elementwise ones with several arguments, places and
+# first rows.
+
+# What recorded() takes of some arguments, the first of which with a shape gives the result's; others are recycled along
+# the whole.
+recorded_elements <- function(name, args, call, more = list()) {
+  splits <- Filter(is_split, args)
+  for (x in splits) frames_refused(x, name, call)
+  shaped <- Filter(function(x) state_of(x)$kind == "matrix", splits)
+  x <- if (length(shaped)) shaped[[1L]] else splits[[1L]]
+  for (y in splits) check_alike(x, y, call)
+  args <- lapply(args, function(arg) if (is_split(arg)) arg else operand_for(x, arg, call))
+  # names are those of the first argument, as of its class
+  recorded(x, name, c(args, more), names = if (state_of(x)$kind == "matrix") state_of(x)$names)
+}
+
+# From pmin() and pmax().
+split_extreme <- function(name, args, na.rm, call) {
+  if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
+  for (x in Filter(is_split, args)) if (!is.null(prototype_of(x, call))) refuse_split(name, call,
+    "Of numbers it has one.")
+  # whose first argument has the attributes of the result
+  first <- args[[1L]]
+  if (!is_split(first) || state_of(first)$kind == "vector") for (x in Filter(is_split, args)) if (state_of(x)$kind ==
+    "matrix") refuse_split(name, call, "Where its first argument is the split matrix it has one.")
+  recorded_elements(paste0("part_", name), unname(args), call, list(na.rm = na.rm))
+}
+part_pmin <- function(..., na.rm) pmin(..., na.rm = na.rm)
+part_pmax <- function(..., na.rm) pmax(..., na.rm = na.rm)
+
+# Elements of a vector and an ordinary table, which all members have.
+split_match <- function(name, x, table, nomatch, incomparables, call) {
+  if (is_split(table)) refuse_split(name, call, "Where `x` is split and `table` ordinary it has one.")
+  if (!is.null(incomparables) && !isFALSE(incomparables)) refuse_split(name, call, "Without `incomparables` it has one.")
+  vector_of(x, name, call)
+  if (is_gpu(table)) table <- collect(table)
+  recorded(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")
+    list(nomatch)), kind = "vector")
+}
+part_match <- function(x, table, nomatch) match(x, table, nomatch)
+part_among <- function(x, table) x %in% table
+
+vector_of <- function(x, name, call) if (state_of(x)$kind != "vector") refuse_split(name, call,
+  "Of a vector, such as `x[, 1]`, it has one.")
+
+split_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
+  if (is_split(vec) || !is_split(x)) refuse_split("findInterval", call, "Where `x` is split it has one.")
+  vector_of(x, "findInterval", call)
+  if (is_gpu(vec)) vec <- collect(vec)
+  recorded(x, "part_bins", list(x, vec, rightmost.closed, all.inside, left.open))
+}
+part_bins <- function(x, vec, rightmost.closed, all.inside, left.open) findInterval(x, vec, rightmost.closed,
+  all.inside, left.open)
+
+split_tabulate <- function(bin, nbins, call) {
+  vector_of(bin, "tabulate", call)
+  prototype <- prototype_of(bin, call)
+  if (!is.null(prototype) && !is.factor(prototype)) stop_as_base(gettext("'bin' must be numeric or a factor",
+    domain = "R-base"), call)
+  # as base R's default
+  nbins <- if (!is.null(nbins)) nbins else max(1L, reduced(bin, "stat_highest", fold = "max", call = call))
+  as_whole_counts(as.vector(reduced(bin, "stat_tabulate", list(as.integer(nbins)), call = call)))
+}
+stat_highest <- function(bin) max(1, as.double(base::max(1, collect(part_numbers(bin)), na.rm = TRUE)))
+stat_tabulate <- function(bin, nbins) as.double(tabulate(part_numbers(bin), nbins))
+
+# From the S4 generics of this package.
+for (name in c("atan2", "beta", "choose", "lbeta", "lchoose", "dnorm", "pnorm", "qnorm", "ifelse")) {
+  generic <- get(name)
+  arguments <- lapply(stats::setNames(nm = names(formals(generic))), as.name)
+  method <- as.function(c(formals(generic), bquote(split_elements(.(name), .(as.call(c(list(quote(list)),
+    unname(arguments)))), environment()))), envir = topenv())
+  looks_at <- environment(generic)$.SigLength
+  kinds <- if (looks_at == 1L) list("gpu_split") else list(c("gpu_split", "ANY"), c("ANY", "gpu_split"),
+    c("gpu_split", "gpu_split"), c("gpu_split", "gpu_array"), c("gpu_array", "gpu_split"))
+  for (kind in kinds) setMethod(name, kind, method)
+}
+rm(name, generic, arguments, method, looks_at, kinds, kind)
+
+split_elements <- function(name, args, call) {
+  args <- unname(args)
+  x <- args[[1L]]
+  # base R's ifelse() has the shape of its test, and takes the first elements of what is longer
+  if (name == "ifelse" && state_of(x)$kind == "vector" && any(vapply(args[-1L], function(arg) is_split(arg) &&
+    state_of(arg)$kind == "matrix", NA))) refuse_split(name, call, "Where the test is a matrix, too, it has one.")
+  recorded_elements(name, args, call)
+}
+
+# Where the least or the greatest element is first.
+split_place <- function(x, name) {
+  call <- parent.frame()
+  frames_refused(x, name, call)
+  state <- state_of(x)
+  prototype <- prototype_of(x, call)
+  if (!is.null(prototype) && (is.character(prototype) || inherits(prototype, "integer64"))) refuse_split(name, call,
+    "Of numbers it has one.")
+  if (type_of(x) == "complex") refuse_split(name, call, "Of real numbers it has one.")
+  told <- reduced(x, "stat_place", list(name), fold = "gather", call = call)
+  found <- !is.na(told[2L, ])
+  if (!any(found)) return(integer())
+  counts <- state$layout$counts
+  before <- c(0, cumsum(counts))[seq_along(counts)]
+  # a place in a part by columns is one in the whole by columns
+  at <- told[2L, ] - 1
+  rows <- pmax(counts, 1)
+  place <- if (state$kind == "vector") before + at else if (state$margin == 2) before * state$across + at else
+    at %/% rows * sum(counts) + before + at %% rows
+  best <- if (name == "which.max") max(told[1L, found]) else min(told[1L, found])
+  place <- min(place[found & told[1L, ] == best]) + 1
+  if (place <= .Machine$integer.max) as.integer(place) else place
+}
+stat_place <- function(x, name) {
+  x <- part_numbers(x)
+  at <- as.double(collect(get(name, topenv())(strip(x))))
+  if (length(at)) c(as.double(collect(strip(x)[at])), at) else c(NA_real_, NA_real_)
+}
+setMethod("which.max", "gpu_split", function(x) split_place(x, "which.max"))
+setMethod("which.min", "gpu_split", function(x) split_place(x, "which.min"))
+
+# ---- rows ----------------------------------------------------------------------------------------------
+
+#' @export
+head.gpu_split <- function(x, n = 6L, ...) {
+  call <- environment()
+  rows_at_end(x, "head", n, function(total) seq_len(if (n < 0) max(0, total + n) else min(n, total)), call)
+}
+#' @export
+tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
+  call <- environment()
+  first <- NULL
+  out <- rows_at_end(x, "tail", n, function(total) {
+    size <- if (n < 0) max(0, total + n) else min(n, total)
+    first <<- total - size
+    first + seq_len(size)
+  }, call)
+  at <- first + seq_len(NROW(out))
+  # as in base R, rows of a matrix without names have their numbers
+  if (state_of(x)$kind == "matrix" && keepnums && nrow(out) > 0L)
+    rownames(out) <- sprintf("[%s,]", format_each(at))
+  if (is.data.frame(out)) attr(out, "row.names") <- if (is.integer(at) || max(0, at) <= .Machine$integer.max)
+    as.integer(at) else format_each(at)
+  out
+}
+
+# Some rows, or elements, as an ordinary value.
+rows_at_end <- function(x, name, n, rows, call) {
+  state <- state_of(x)
+  if (state$kind == "object" || state$margin == 2) refuse_split(name, call, "Of what is split by rows it has one.")
+  if (!is.numeric(n) || length(n) != 1L || is.na(n)) refuse_split(name, call, "`n` is a number of rows.")
+  counts <- state$layout$counts
+  wanted <- rows(sum(counts))
+  before <- c(0, cumsum(counts))
+  own <- lapply(seq_along(counts), function(k) wanted[wanted > before[k] & wanted <= before[k + 1L]] - before[k])
+  collect(measured(x, "part_some_rows", list(x, structure(function(rank) own[[rank]], class = "team_each")),
+    kind = state$kind, call = call))
+}
+part_some_rows <- function(x, rows) {
+  if (is.null(dim(x))) return(x[rows])
+  out <- x[rows, , drop = FALSE]
+  if (is.data.frame(out)) attr(out, "row.names") <- .set_row_names(length(rows))
+  out
+}
+
+#' @export
+unique.gpu_split <- function(x, incomparables = FALSE, ...) {
+  call <- environment()
+  if (...length() || !isFALSE(incomparables)) refuse_split("unique", call, "Without other arguments it has one.")
+  vector_of(x, "unique", call)
+  prototype <- prototype_of(x, call)
+  if (inherits(prototype, "integer64")) refuse_split("unique", call, "`names(table(x))` are the values.")
+  values <- unlist(lapply(gathered_lists(x, "part_unique", list(), call), `[[`, "values"))
+  if (is.null(values)) values <- vector(if (is.null(prototype)) type_of(x) else typeof(prototype), 0L)
+  unique(if (is.object(prototype)) restored(values, prototype) else values)
+}
+part_unique <- function(x) list(values = as.vector(collect(unique(strip(part_numbers(x))))))
+
+# ---- what a split is -----------------------------------------------------------------------------------
+
+#' @export
+is.numeric.gpu_split <- function(x) {
+  state <- state_of(x)
+  if (!state$kind %in% c("vector", "matrix")) return(FALSE)
+  prototype <- prototype_of(x)
+  if (is.null(prototype)) type_of(x) %in% c("integer", "double") else is.numeric(prototype)
+}
+#' @export
+is.matrix.gpu_split <- function(x) state_of(x)$kind == "matrix"
+#' @export
+is.array.gpu_split <- is.matrix.gpu_split
+#' @export
+levels.gpu_split <- function(x) if (state_of(x)$kind == "vector") levels(prototype_of(x))
+
+#' @export
+is.numeric.gpu_reader <- function(x) !is.null(x$type) && !x$type %in% c("bool8", "complex64", "complex128")
+#' @export
+is.matrix.gpu_reader <- function(x) !x$frame && !is_vector_reader(x)
+#' @export
+is.array.gpu_reader <- is.matrix.gpu_reader

@@ -1,0 +1,80 @@
+# What has no method for splits, readers and references: base R's functions would look at an environment, so each that
+# people call on vectors and matrices is an error that names it. Interposed functions refuse by themselves
+# (aaa-interpose.R), generics by the methods below.
+
+is_remote <- function(x) inherits(x, REMOTE)
+
+refuse_ref <- function(name, call = parent.frame()) {
+  stop_verdigris("argument", sprintf("`%s()` has no method for references.", name), c(
+    "`gpu_together(team, f, refs)` runs a function on the members' arrays.",
+    "`collect(ref)` copies one to this session."), call = call)
+}
+
+# The error of a function, of which some `values` are splits, readers or references.
+refuse_remote <- function(name, values, call = parent.frame()) {
+  x <- Find(is_remote, values)
+  if (is_split(x)) refuse_split(name, call) else if (is_reader(x)) refuse_reader(name, call) else refuse_ref(name, call)
+}
+
+# Generics of base R that need elements. Classes with a method of their own reach that.
+REMOTE_REFUSED <- list(
+  base = c("all.equal", "anyDuplicated", "anyNA", "aperm", "as.array", "as.character", "as.complex", "as.data.frame",
+    "as.Date", "as.double", "as.integer", "as.list", "as.logical", "as.matrix", "as.POSIXct", "as.POSIXlt", "as.raw",
+    "as.single", "as.table", "as.vector", "by", "c", "cbind", "chol", "cut", "determinant", "diff", "dim<-",
+    "dimnames<-", "droplevels", "duplicated", "is.finite", "is.infinite", "is.na", "is.na<-", "is.nan", "is.unsorted",
+    "isSymmetric", "julian", "kappa", "length<-", "levels", "levels<-", "mean", "merge", "months", "names<-", "plot", "pretty", "qr", "quarters", "rbind", "rep", "rep.int", "rep_len", "rev", "round", "row.names",
+    "row.names<-", "rowsum", "scale", "seq", "seq.int", "signif", "sequence", "solve", "sort", "sort_by", "split",
+    "split<-", "subset", "summary", "t", "transform", "trunc", "unique", "units", "units<-", "unlist", "weekdays",
+    "with", "within", "xtfrm", "[", "[<-", "[[", "[[<-", "$", "$<-"),
+  stats = c("aggregate", "ansari.test", "as.dist", "as.ts", "bartlett.test", "biplot", "cor.test", "cycle", "density",
+    "diffinv", "end", "fligner.test", "friedman.test", "ftable", "kruskal.test", "ks.test", "lag", "mauchly.test",
+    "median", "monthplot", "mood.test", "na.contiguous", "na.exclude", "na.fail", "na.omit", "pacf", "ppr", "prcomp",
+    "predict", "princomp", "qqnorm", "quade.test", "quantile", "relevel", "reorder", "screeplot", "start", "t.test",
+    "time", "var.test", "weighted.mean", "wilcox.test", "window", "window<-"),
+  graphics = c("barplot", "boxplot", "hist", "image", "lines", "pairs", "points", "text"),
+  utils = c("stack", "unstack", "type.convert")
+)
+
+register_remote_methods <- function() {
+  for (home in names(REMOTE_REFUSED)) {
+    # the generics are base R's, also where this package has a function in front
+    space <- if (home == "base") baseenv() else asNamespace(home)
+    for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE)) registerS3method(name, REMOTE,
+      refusing_method(name), envir = space)
+  }
+  registerS3method("as_gpu", REMOTE, refusing_method("as_gpu"), envir = topenv())
+}
+refusing_method <- function(name) {
+  force(name)
+  # of these any argument may be the one
+  if (name %in% c("c", "cbind", "rbind")) function(...) refuse_remote(name, list(...), environment()) else
+    function(...) refuse_remote(name, list(..1), environment())
+}
+
+#' @export
+Ops.gpu_remote <- function(e1, e2) refuse_remote(.Generic, c(list(e1), if (!missing(e2)) list(e2)), environment())
+#' @export
+Math.gpu_remote <- function(x, ...) refuse_remote(.Generic, list(x), environment())
+#' @export
+Complex.gpu_remote <- function(z) refuse_remote(.Generic, list(z), environment())
+#' @export
+Summary.gpu_remote <- function(..., na.rm = FALSE) refuse_remote(.Generic, list(...), environment())
+
+# head() and tail() of readers read rows.
+#' @export
+head.gpu_ref <- function(x, ...) refuse_ref("head", environment())
+#' @export
+tail.gpu_ref <- function(x, ...) refuse_ref("tail", environment())
+
+# What S4 dispatches on: refused where a class has no method, in both places where the generic looks at two arguments.
+for (name in c("atan2", "beta", "choose", "colMeans", "colSums", "dnorm", "ifelse", "lbeta", "lchoose", "pnorm",
+  "qnorm", "rank", "rle", "rowMeans", "rowSums", "sd", "var", "which", "which.max", "which.min")) {
+  generic <- get(name)
+  looks_at <- generic@signature[seq_len(environment(generic)$.SigLength)]
+  method <- as.function(c(formals(generic), bquote(refuse_remote(.(name), .(given_of(looks_at)), environment()))),
+    envir = topenv())
+  kinds <- if (length(looks_at) == 1L) list(REMOTE) else list(c(REMOTE, "ANY"), c("ANY", REMOTE), c(REMOTE, REMOTE),
+    c(REMOTE, "gpu_array"), c("gpu_array", REMOTE))
+  for (kind in kinds) setMethod(name, kind, method)
+}
+rm(name, generic, looks_at, method, kinds, kind)
