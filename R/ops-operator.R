@@ -141,7 +141,9 @@ reads_at_once <- function(op) op$device == "cpu" && !settings$compose
 
 # Products of the columns of two matrices.
 column_products <- function(op, x, y = x) {
-  out <- colSums(as_float64(x) * as_float64(y))
+  extent <- base::dim(x)
+  # what colSums() does, without looking at its arguments
+  out <- .Call(C_reduce_groups, "sum", as_float64(x) * as_float64(y), FALSE, c(extent[2L], extent[1L], 1), TRUE)
   if (reads_at_once(op)) collect(out) else gpu_compute(out)
 }
 

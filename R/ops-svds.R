@@ -298,20 +298,40 @@ orthonormal <- function(z) {
 vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
 kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 
-# The numbers of the steps from kept + 1 to m, once more with care if a vector was lost that a step cannot see on a GPU:
-# the last `checks` numbers of each step tell.
-steps_of <- function(op, kept, m, step, frame, checks = 1L) {
-  for (careful in c(FALSE, TRUE)) {
-    numbers <- numbers_of(lapply(seq(kept + 1, m), step, careful = careful))
-    if (!all(is.finite(unlist(numbers)))) not_finite(op, frame)
-    if (!any(attr(numbers, "arrays"))) break
-    lost <- vapply(numbers, function(v) any(utils::tail(v, checks) <= 0.5), NA)
-    if (!any(lost)) break
+# The restarts of a Lanczos or Arnoldi method. `step(j, kept, careful)` extends the bases by a step and gives the
+# columns that it made; `reduced(steps, kept)` what the numbers of the steps from kept + 1 to m say: a list with
+# `settled`, or NULL where the steps are to be made again; `restart(found)` makes the bases those of the next cycle and
+# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see on
+# a GPU.
+restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
+  kept <- 0
+  products <- 0
+  restarts <- 0
+  repeat {
+    careful <- FALSE
+    repeat {
+      numbers$forget()
+      columns <- lapply(seq(kept + 1, m), step, kept = kept, careful = careful)
+      steps <- numbers_of(columns, numbers)
+      if (is.null(steps)) not_finite(op, frame)
+      products <- products + each * (m - kept)
+      if (!careful && attr(steps, "lost")) {
+        careful <- TRUE
+        next
+      }
+      found <- reduced(steps, kept)
+      if (!is.null(found)) break
+    }
+    if (found$settled || restarts >= most) break
+    restarts <- restarts + 1
+    kept <- restart(found)
   }
-  structure(numbers, times = 1 + careful)
+  c(found, list(iterations = restarts, products = products))
 }
 
 # The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
+# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the recurrence
+# alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
 lanczos_values <- function(op, k, tol, most, seed, frame) {
   if (op$dim[1L] < op$dim[2L]) {
     found <- lanczos_values(turned(op), k, tol, most, seed, frame)
@@ -319,109 +339,107 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
     return(found)
   }
   m <- vectors_for(k, op$dim[2L])
-  left <- new_basis(op, op$dim[1L], m)
-  right <- new_basis(op, op$dim[2L], m + 1)
+  numbers <- new_numbers(op, 2 * numbers_for(m))
+  left <- new_basis(op, op$dim[1L], m, numbers)
+  right <- new_basis(op, op$dim[2L], m + 1, numbers)
   right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
-  # t(left) A right
-  b <- base::matrix(0, m, m)
-  kept <- 0
-  products <- 0
-  restarts <- 0
-  repeat {
-    before <- NULL
-    numbers <- steps_of(op, kept, m, function(j, careful) {
-      v <- right$one(j)
-      w <- op$forward(v)
-      # what a restart has kept is along all columns, otherwise one is
-      local <- j > kept + 1
-      if (local) w <- gpu_compute(w - before$u * beside_columns(op, before$beta, op$dim[1L]))
-      column <- left$extend(j - 1, w, local, TRUE, careful)
-      u <- left$one(j)
-      # of all columns nothing is left
-      following <- if (j < op$dim[2L]) right$extend(j, gpu_compute(op$backward(u) - v * beside_columns(op, column$norm,
-        op$dim[2L])), TRUE, TRUE, careful) else list(norm = 0, left = 1)
-      before <<- list(u = u, beta = following$norm)
-      list(column$along, column$norm, following$norm, column$left, following$left)
-    }, frame, 2L)
-    products <- products + 2 * (m - kept) * attr(numbers, "times")
-    if (kept > 0) b[seq_len(kept), kept + 1] <- numbers[[1L]][seq_len(kept)]
+  one_sided <- TRUE
+  following <- NULL
+  # where the numbers have the length by which a step has come to its next vector, unless that is another's
+  known <- function(column) if (column$lost) 0 else column$norm
+  step <- function(j, kept, careful) {
+    # what a restart has kept is along all columns, otherwise one is
+    local <- j > kept + 1
+    near <- if (local) j - 1 else 0
+    column <- left$extend(j - 1, right$with(j, op$forward), near, if (local && one_sided) near else 0,
+      if (local) known(following) else 0, TRUE, careful)
+    # of all columns nothing is left
+    following <<- if (j < op$dim[2L]) right$extend(j, left$with(j, op$backward), j, 0, known(column), TRUE, careful)
+    list(column, following)
+  }
+  reduced <- function(steps, kept) {
+    # t(left) A right
+    b <- base::matrix(0, m, m)
+    b[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0
     for (j in seq(kept + 1, m)) {
-      last <- utils::tail(numbers[[j - kept]], 4L)
-      b[j, j] <- last[1L]
-      if (j > kept + 1) b[j - 1, j] <- beta
-      beta <- last[2L]
+      both <- steps[[j - kept]]
+      b[j, j] <- both[[1L]]$norm
+      b[seq_len(j - 1), j] <- if (j == kept + 1) both[[1L]]$products else c(numeric(j - 2), beta)
+      beta <- both[[2L]]$norm %||% 0
     }
     s <- base::svd(b)
-    settled <- all(beta * abs(s$u[m, seq_len(k)]) <= tol * s$d[1L])
-    if (settled || restarts >= most) break
-    restarts <- restarts + 1
-    kept <- kept_of(k, m)
-    at <- seq_len(kept)
-    left$restart(m, s$u[, at, drop = FALSE])
-    right$restart(m, s$v[, at, drop = FALSE], TRUE)
-    b[] <- 0
-    b[cbind(at, at)] <- s$d[at]
+    if (one_sided && s$d[m] < sqrt(unit_of(op)) * s$d[1L]) {
+      one_sided <<- FALSE
+      return(NULL)
+    }
+    list(s = s, settled = all(beta * abs(s$u[m, seq_len(k)]) <= tol * s$d[1L]))
   }
+  values <- numeric()
+  found <- restarted_steps(op, m, most, numbers, 2, step, reduced, function(found) {
+    at <- seq_len(kept_of(k, m))
+    left$restart(m, found$s$u[, at, drop = FALSE])
+    right$restart(m, found$s$v[, at, drop = FALSE], TRUE)
+    values <<- found$s$d[at]
+    length(at)
+  }, frame)
   at <- seq_len(k)
-  list(d = s$d[at], u = left$product(m, as_operand(op, s$u[, at, drop = FALSE])),
-    v = right$product(m, as_operand(op, s$v[, at, drop = FALSE])), iterations = restarts, products = products,
-    settled = settled)
+  d <- found$s$d[at]
+  u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
+  v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
+  # u d is A v, of which orthonormal vectors are made
+  both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
+    v = v)
+  c(both, found[c("iterations", "products", "settled")])
 }
+
+# The distance of 1 to the next number.
+unit_of <- function(op) if (op$dtype == "float32") 2^-23 else 2^-52
 
 # k eigenvalues of a symmetric matrix and their vectors. `sizes(values)`: of what a residual may be `tol`.
 lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(abs(values)),
   length(values))) {
   n <- op$dim[1L]
   m <- vectors_for(k, n)
-  basis <- new_basis(op, n, m + 1)
+  numbers <- new_numbers(op, numbers_for(m))
+  basis <- new_basis(op, n, m + 1, numbers)
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
-  projected <- base::matrix(0, m, m)
-  kept <- 0
-  products <- 0
-  restarts <- 0
-  repeat {
-    before <- NULL
-    numbers <- steps_of(op, kept, m, function(j, careful) {
-      v <- basis$one(j)
-      w <- op$forward(v)
-      local <- j > kept + 1
-      if (local) {
-        own <- column_products(op, v, w)
-        w <- gpu_compute(w - v * beside_columns(op, own, n) - before$v * beside_columns(op, before$beta, n))
-      }
-      column <- basis$extend(j, w, local, TRUE, careful)
-      before <<- list(v = v, beta = column$norm)
-      list(if (local) own else column$along, if (j < n) column$norm else 0, if (j < n) column$left else 1)
-    }, frame)
-    products <- products + (m - kept) * attr(numbers, "times")
+  column <- NULL
+  step <- function(j, kept, careful) {
+    # the last two columns, of which the product with the first is known, or after a restart all
+    local <- j > kept + 1
+    column <<- basis$extend(j, basis$with(j, op$forward), if (local) j - 1 else 0, 0, if (local && !column$lost)
+      column$norm else 0, j < n, careful)
+    list(column)
+  }
+  reduced <- function(steps, kept) {
+    projected <- base::matrix(0, m, m)
+    projected[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0
     for (j in seq(kept + 1, m)) {
-      last <- numbers[[j - kept]]
-      if (j == kept + 1) {
-        projected[seq_len(j), j] <- projected[j, seq_len(j)] <- last[seq_len(j)]
-      } else {
-        projected[j, j] <- last[1L]
-        projected[j - 1, j] <- projected[j, j - 1] <- beta
-      }
-      beta <- last[length(last) - 1L]
+      last <- steps[[j - kept]][[1L]]
+      first <- seq(to = j, length.out = length(last$products))
+      projected[first, j] <- projected[j, first] <- last$products
+      if (j > kept + 1) projected[j - 1, j] <- projected[j, j - 1] <- beta
+      beta <- if (j < n) last$norm else 0
     }
     e <- base::eigen(projected, symmetric = TRUE)
     order <- order(switch(which, LM = -abs(e$values), LA = -e$values, SA = e$values))
     e <- list(values = e$values[order], vectors = e$vectors[, order, drop = FALSE])
-    settled <- all(beta * abs(e$vectors[m, seq_len(k)]) <= tol * sizes(e$values)[seq_len(k)])
-    if (settled || restarts >= most) break
-    restarts <- restarts + 1
-    kept <- kept_of(k, m)
-    at <- seq_len(kept)
-    basis$restart(m, e$vectors[, at, drop = FALSE], TRUE)
-    projected[] <- 0
-    projected[cbind(at, at)] <- e$values[at]
+    list(e = e, settled = all(beta * abs(e$vectors[m, seq_len(k)]) <= tol * sizes(e$values)[seq_len(k)]))
   }
+  values <- numeric()
+  found <- restarted_steps(op, m, most, numbers, 1, step, reduced, function(found) {
+    at <- seq_len(kept_of(k, m))
+    basis$restart(m, found$e$vectors[, at, drop = FALSE], TRUE)
+    values <<- found$e$values[at]
+    length(at)
+  }, frame)
+  e <- found$e
   # in the order of eigen()
   at <- if (which == "SA") rev(seq_len(k)) else seq_len(k)
-  list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])), iterations = restarts,
-    products = products, settled = settled, largest = max(abs(e$values)))
+  c(list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])),
+    largest = max(abs(e$values))), found[c("iterations", "products", "settled")])
 }
 
 # The first k singular values and vectors from eigenvectors of the product of the matrix with its transpose, on the
@@ -462,8 +480,7 @@ check_symmetric <- function(op, seed, frame) {
   products <- collect(cross_product(as_float64(pair), as_float64(images)))
   if (!all(is.finite(products))) not_finite(op, frame)
   size <- sqrt(host_numbers(column_products(op, images)) * op$dim[1L])
-  unit <- if (op$dtype == "float32") 2^-23 else 2^-52
-  if (abs(products[1L, 2L] - products[2L, 1L]) > 1000 * unit * max(size)) stop_verdigris("argument",
+  if (abs(products[1L, 2L] - products[2L, 1L]) > 1000 * unit_of(op) * max(size)) stop_verdigris("argument",
     "`A` is not symmetric.", c("`gpu_svds()` takes other matrices.",
     "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."), call = frame)
 }
