@@ -490,8 +490,10 @@ lsqr_pass <- function(problem, damp) {
     u <- gpu_compute(op$forward(v) * beside_columns(op, by_alpha, n) - u * beside_columns(op, alpha_beta, n))
     anorm <- anorm + alpha * alpha
     beta <- norm(u)
-    v <- gpu_compute(op$backward(u) * beside_columns(op, ratio(1, beta), p) - v * beside_columns(op, ratio(beta,
-      alpha), p))
+    by_beta <- ratio(1, beta)
+    beta_alpha <- ratio(beta, alpha)
+    together(by_beta, beta_alpha, anorm)
+    v <- gpu_compute(op$backward(u) * beside_columns(op, by_beta, p) - v * beside_columns(op, beta_alpha, p))
     alpha <- norm(v)
     by_alpha <- ratio(1, alpha)
     alpha_beta <- ratio(alpha, beta)
