@@ -3,8 +3,8 @@
 
 #' Some singular values, or eigenvalues, of a large matrix
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a symmetric matrix, by products
-#' with vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products with
+#' vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
 #'
 #' @section Algorithms:
 #' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in
@@ -16,14 +16,18 @@
 #'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10), to
 #'   which leaving out the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values
 #'   close to the next ones converge slowly.
-#' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2), all
-#'   vectors of both sides made orthogonal to all before them. `max(2 k, k + 20)` vectors of each side are kept, at most
+#' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2). The
+#'   vectors of the shorter side are made orthogonal to all before them. Those of the longer side follow from the
+#'   recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at least
+#'   1.5e-8 (for float32 3.5e-4) of its largest one: below, steps are made again, from then on with both sides made
+#'   orthogonal. `max(2 k, k + 20)` vectors of each side are kept, at most
 #'   the smaller extent. It ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most
 #'   `tol` (1e-10, for float32 1e-5) of the largest value, or after `max_iter` (300) restarts. A restart is about
 #'   `max(k, 20) / 2` pairs of products with one vector.
-#' - `gpu_eigs()`: the Lanczos method for symmetric matrices with thick restarts (Wu and Simon 2000), otherwise as the
-#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. That
-#'   `A` is symmetric is seen from two products with random vectors.
+#' - `gpu_eigs()`: of a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), otherwise as the
+#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. Of
+#'   other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted most (the
+#'   Krylov-Schur method, Stewart 2001). Whether `A` is symmetric is seen from two products with random vectors.
 #'
 #' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
 #' all vectors together, and is exact only as far as the values fall.
@@ -35,7 +39,7 @@
 #' @section Signs:
 #' As of [prcomp()][principal], on every device: the element of largest magnitude of each column of `v`, or of
 #' `vectors`, is positive (the first of those within one in a million of it).
-#' @param A A matrix (for `gpu_eigs()` a symmetric one), or a function that multiplies by it: see [gpu_cg()], section
+#' @param A A matrix (for `gpu_eigs()` a square one), or a function that multiplies by it: see [gpu_cg()], section
 #'   "Matrices and functions".
 #' @param k How many: 1 to the smaller extent.
 #' @param center,scale `TRUE`, `FALSE`, or a number for each column.
@@ -46,20 +50,24 @@
 #'   used.
 #' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
 #'   function that multiplies by the transposed matrix.
-#' @param which Which eigenvalues: of largest magnitude (`"LM"`), largest (`"LA"`) or smallest (`"SA"`). The smallest
-#'   magnitudes are the largest of the inverse: pass a function that solves, such as `gpu_cg()`.
+#' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
+#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and `"SA"`,
+#'   as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, are the largest of the inverse, which
+#'   is computed of a dense matrix. Of others pass a function that solves, such as by `gpu_cg()`, with `"LM"`.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
 #'   `products` (how many vectors `A` and its transpose have multiplied), `residual` (the norms of `t(A) u - d v`, over
 #'   the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs` with `values`, ordinary
-#'   numbers in decreasing order (for `"LM"`, of magnitude), `vectors`, an array, and the same. [collect()] makes
+#'   numbers in decreasing order (of what `which` names: magnitudes or parts), `vectors`, an array, and the same. Both are
+#'   complex if a value is, as [base::eigen()]'s: of a pair the one of positive imaginary part comes first, and vectors
+#'   have length 1 and a real largest element. [collect()] makes
 #'   ordinary numbers of it. The call waits for the device, at each restart or iteration.
 #' @section Memory:
 #' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
 #' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, a matrix that is not symmetric, has elements that are not finite, or
-#' a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those of
+#' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
+#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those of
 #' [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
@@ -67,6 +75,12 @@
 #'
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
 #' constructing approximate matrix decompositions. *SIAM Review* 53, 217-288.
+#'
+#' Simon, H. and Zha, H. (2000) Low-rank matrix approximation using the Lanczos bidiagonalization process with
+#' applications. *SIAM Journal on Scientific Computing* 21, 2257-2274.
+#'
+#' Stewart, G. W. (2001) A Krylov-Schur algorithm for large eigenproblems. *SIAM Journal on Matrix Analysis and
+#' Applications* 23, 601-614.
 #'
 #' Wu, K. and Simon, H. (2000) Thick-restart Lanczos method for large symmetric eigenvalue problems. *SIAM Journal on
 #' Matrix Analysis and Applications* 22, 602-616.
@@ -110,26 +124,6 @@ gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized
   ended(out, sqrt(host_numbers(apart)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
 }
 
-#' @rdname gpu_svds
-#' @export
-gpu_eigs <- function(A, k, which = c("LM", "LA", "SA"), tol = NULL, max_iter = NULL, seed = 1, dim = NULL) {
-  frame <- environment()
-  if (is.numeric(dim) && length(dim) == 1L) dim <- rep(dim, 2L)
-  op <- operator_of(A, NULL, dim, NULL, frame)
-  which <- one_of("which", which, c("LM", "LA", "SA"))
-  if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
-    paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
-  limits <- values_wanted(op, k, tol, max_iter, seed, frame)
-  check_symmetric(op, limits$seed, frame)
-  found <- lanczos_eigenvalues(op, trunc(k), which, limits$tol, limits$most, limits$seed, frame)
-  n <- op$dim[1L]
-  vectors <- gpu_compute(found$v * beside_columns(op, signs_of(found$v), n))
-  apart <- column_products(op, gpu_compute(each_column(op, op$forward, vectors) - vectors * beside_columns(op, found$d,
-    n)))
-  ended(list(values = found$d, vectors = named_rows(vectors, op$names[[2L]])),
-    sqrt(host_numbers(apart)) / max(found$largest, 2^-1022), found, "lanczos", limits$tol, "gpu_eigs", frame)
-}
-
 #' @export
 collect.gpu_svds <- collect.list
 #' @export
@@ -141,8 +135,8 @@ print.gpu_svds <- function(x, ...) {
   cat(sprintf("%s %s of %s: %s, %s products, residual %.3g\n", length(values),
     if (is.null(x$d)) "eigenvalues" else "singular values", if (is.null(x$d)) sprintf("%s rows and columns",
     format_count(nrow(x$vectors))) else sprintf("%s x %s", format_count(nrow(x$u)), format_count(nrow(x$v))),
-    if (x$method == "lanczos") if (x$converged) "Lanczos method, converged" else "Lanczos method, not converged" else
-      "randomised method", format_count(x$products), max(x$residual)))
+    if (x$method == "randomized") "randomised method" else paste0(METHOD_NAMES[[x$method]], " method, ",
+      if (!x$converged) "not ", "converged"), format_count(x$products), max(x$residual)))
   print(values)
   invisible(x)
 }
@@ -150,6 +144,8 @@ print.gpu_svds <- function(x, ...) {
 print.gpu_eigs <- print.gpu_svds
 
 # ---- arguments and results ---------------------------------------------------------------------------------------
+
+METHOD_NAMES <- c(lanczos = "Lanczos", arnoldi = "Arnoldi")
 
 # The randomised method: vectors beyond those asked for, and how often it iterates at most.
 OVERSAMPLED <- 10
@@ -223,14 +219,14 @@ signs_of <- function(v) vapply(seq_len(ncol(v)), function(j) {
 named_rows <- function(x, names) with_dimnames(x, list(names, NULL))
 
 ended <- function(out, residual, found, method, tol, class, frame) {
-  converged <- method != "lanczos" || all(residual <= 10 * max(tol, 2^-50))
+  converged <- method == "randomized" || all(residual <= 10 * max(tol, 2^-50))
   # with those of the residuals
   products <- found$products + length(residual)
   out <- structure(c(out, list(iterations = as.integer(found$iterations), products = products,
     residual = residual, converged = converged, method = method, tol = tol)), class = class)
   if (!converged) warn_verdigris("convergence", sprintf(
-    "The Lanczos method did not converge: the largest residual is %.3g of the largest value after %s restarts.",
-    max(residual), format_count(found$iterations)),
+    "The %s method did not converge: the largest residual is %.3g of the largest value after %s restarts.",
+    METHOD_NAMES[[method]], max(residual), format_count(found$iterations)),
     "A larger `max_iter` or `tol` may help, or a larger `k`, of which more vectors are kept.", call = frame)
   out
 }
@@ -471,16 +467,3 @@ in_space <- function(op, w, y = gpu_compute(op$forward(w)), k = ncol(w)) {
 }
 
 as_operand <- function(op, x) as_gpu(x, device = op$device)
-
-# u' A v is v' A u, for random u and v: an error that is not symmetric changes it by its own size, unless chance has it
-# orthogonal to both.
-check_symmetric <- function(op, seed, frame) {
-  pair <- as_float(random_vectors(op$dim[1L], 2, op$device, seed), op$dtype)
-  images <- each_column(op, op$forward, gpu_compute(pair))
-  products <- collect(cross_product(as_float64(pair), as_float64(images)))
-  if (!all(is.finite(products))) not_finite(op, frame)
-  size <- sqrt(host_numbers(column_products(op, images)) * op$dim[1L])
-  if (abs(products[1L, 2L] - products[2L, 1L]) > 1000 * unit_of(op) * max(size)) stop_verdigris("argument",
-    "`A` is not symmetric.", c("`gpu_svds()` takes other matrices.",
-    "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."), call = frame)
-}
