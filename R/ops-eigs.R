@@ -120,6 +120,8 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame) {
       projected[seq_len(j), j] <- last$products
       projected[j + 1, j] <- if (j < n) last$norm else 0
     }
+    # what is rounding alone would be made large by the scaling of rows and columns in eigen()
+    projected[abs(projected) <= 8 * unit_of(op) * max(abs(projected))] <- 0
     e <- base::eigen(projected[seq_len(m), , drop = FALSE], symmetric = FALSE)
     at <- order(-wanted_by(which, e$values), -Im(e$values))
     e <- list(values = e$values[at], vectors = e$vectors[, at, drop = FALSE])
