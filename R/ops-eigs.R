@@ -1,5 +1,5 @@
-# Some eigenvalues of whatever multiplies (R/ops-operator.R): of symmetric matrices by the Lanczos method (R/ops-svds.R),
-# of others by the Arnoldi method.
+# Some eigenvalues of whatever multiplies (R/ops-operator.R): of symmetric matrices by the Lanczos method
+# (R/ops-svds.R), of others by the Arnoldi method.
 
 EIGENVALUES <- c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI")
 
@@ -25,7 +25,8 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
     "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."))
   inverse <- which == "SM"
   iterated <- if (inverse) inverse_of(op) else op
-  sought <- if (inverse) "LM" else if (symmetric && which %in% c("LR", "SR")) c(LR = "LA", SR = "SA")[[which]] else which
+  real <- c(LR = "LA", SR = "SA")
+  sought <- if (inverse) "LM" else if (symmetric && which %in% names(real)) real[[which]] else which
   f <- if (symmetric) lanczos_eigenvalues else arnoldi_eigenvalues
   found <- f(iterated, trunc(k), sought, limits$tol, limits$most, limits$seed, frame)
   if (inverse) {
@@ -45,7 +46,8 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
 
 # The operator of the inverse of a dense matrix.
 inverse_of <- function(op) {
-  if (op$kind != "array") stop_verdigris("argument", "`which = \"SM\"` needs a dense matrix, whose inverse is computed.",
+  if (op$kind != "array") stop_verdigris("argument",
+    "`which = \"SM\"` needs a dense matrix, whose inverse is computed.",
     c("Pass a function that solves, such as `function(x) gpu_cg(A, x)$x`: its \"LM\" are the inverses of these values.",
       "`gpu_dense(A)` is dense."), call = parent.frame())
   inverse <- gpu_compute(solve(op$source))
@@ -102,7 +104,7 @@ wanted_by <- function(which, values) switch(which, LM = Mod(values), LR = Re(val
   LI = abs(Im(values)), SI = -abs(Im(values)))
 
 # k eigenvalues and vectors of a matrix that is not symmetric. Restarts keep the space of the eigenvectors of the
-# projected matrix that are wanted most, in which that is a matrix again; the last column's remainder is along one vector.
+# projected matrix that are wanted most, in which that is a matrix again; what the columns leave is along one vector.
 arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame) {
   n <- op$dim[1L]
   m <- vectors_for(min(k + 1, n), n)

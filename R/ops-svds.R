@@ -3,8 +3,8 @@
 
 #' Some singular values, or eigenvalues, of a large matrix
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products with
-#' vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products
+#' with vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
 #'
 #' @section Algorithms:
 #' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in
@@ -51,15 +51,15 @@
 #' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
 #'   function that multiplies by the transposed matrix.
 #' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
-#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and `"SA"`,
-#'   as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, are the largest of the inverse, which
-#'   is computed of a dense matrix. Of others pass a function that solves, such as by `gpu_cg()`, with `"LM"`.
+#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and
+#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, are the largest of the
+#'   inverse, which is computed of a dense matrix. Of others pass a function that solves, such as by `gpu_cg()`, with `"LM"`.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
 #'   `products` (how many vectors `A` and its transpose have multiplied), `residual` (the norms of `t(A) u - d v`, over
 #'   the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs` with `values`, ordinary
-#'   numbers in decreasing order (of what `which` names: magnitudes or parts), `vectors`, an array, and the same. Both are
-#'   complex if a value is, as [base::eigen()]'s: of a pair the one of positive imaginary part comes first, and vectors
+#'   numbers in decreasing order (of what `which` names: magnitudes or parts), `vectors`, an array, and the same. Both
+#'   are complex if a value is, as [base::eigen()]'s: of a pair the one of positive imaginary part comes first, and vectors
 #'   have length 1 and a real largest element. [collect()] makes
 #'   ordinary numbers of it. The call waits for the device, at each restart or iteration.
 #' @section Memory:
@@ -67,8 +67,8 @@
 #' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
-#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those of
-#' [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
+#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those
+#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
 #' Scientific Computing* 27, 19-42.
@@ -297,8 +297,8 @@ kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 # The restarts of a Lanczos or Arnoldi method. `step(j, kept, careful)` extends the bases by a step and gives the
 # columns that it made; `reduced(steps, kept)` what the numbers of the steps from kept + 1 to m say: a list with
 # `settled`, or NULL where the steps are to be made again; `restart(found)` makes the bases those of the next cycle and
-# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see on
-# a GPU.
+# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see
+# on a GPU.
 restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
   kept <- 0
   products <- 0
@@ -326,8 +326,8 @@ restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, 
 }
 
 # The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
-# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the recurrence
-# alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
+# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the
+# recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
 lanczos_values <- function(op, k, tol, most, seed, frame) {
   if (op$dim[1L] < op$dim[2L]) {
     found <- lanczos_values(turned(op), k, tol, most, seed, frame)
