@@ -388,61 +388,67 @@ gmres_column <- function(problem, j, precondition, restart) {
 # At most m iterations from the residual r of this norm: what is to be added to x, and the number of iterations.
 gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   op <- problem$op
-  basis <- new_basis(op, op$dim[1L], m + 1)
+  numbers <- new_numbers(op, numbers_for(m))
+  basis <- new_basis(op, op$dim[1L], m + 1, numbers)
   basis$put(1L, gpu_compute(r / norm))
-  through <- function(v) if (is.null(precondition)) v else precondition(v)
+  through <- if (is.null(precondition)) op$forward else function(v) op$forward(precondition(v))
   looks <- if (reads_at_once(op)) 1L else GMRES_LOOKS
-  recorded <- list()
+  squares <- least_residual(m, norm, target)
+  columns <- list()
   for (j in seq_len(m)) {
-    w <- op$forward(through(basis$one(j)))
-    recorded[[j]] <- basis$extend(j, w)
+    columns[[j]] <- basis$extend(j, basis$with(j, through))
     if (j %% looks && j < m) next
-    found <- least_residual(recorded, norm, target)
-    if (is.null(found)) not_finite(problem$op, problem$frame)
-    if (found$done) break
+    read <- numbers$read()
+    if (!all(is.finite(read))) not_finite(problem$op, problem$frame)
+    for (column in columns[seq.int(squares$count() + 1L, j)])
+      if (!squares$is_done()) squares$add(read[column$at + seq_len(column$products + 1)])
+    if (squares$is_done()) break
   }
-  k <- length(found$y)
-  step <- through(basis$product(k, as_gpu(base::matrix(found$y), device = op$device)))
-  list(step = step, iterations = k)
+  y <- squares$solution()
+  k <- length(y)
+  step <- basis$product(k, as_gpu(base::matrix(y), device = op$device))
+  list(step = if (is.null(precondition)) step else precondition(step), iterations = k)
 }
 
-# Of the Hessenberg matrix the least number of columns that bring the residual to the target, or after which there is no
-# further direction, or all; and the coefficients.
-least_residual <- function(recorded, norm, target) {
-  m <- length(recorded)
-  numbers <- numbers_of(recorded)
-  if (!all(is.finite(unlist(numbers)))) return(NULL)
-  h <- base::matrix(0, m + 1L, m)
-  for (j in seq_len(m)) h[seq_len(j + 1L), j] <- numbers[[j]][seq_len(j + 1L)]
-  # Givens rotations give the residual of each number of columns
-  turned <- h
+# The least squares problem of a Hessenberg matrix that grows by a column, by Givens rotations, on the host. It is done
+# where a residual is small enough, or after which there is no further direction.
+least_residual <- function(m, norm, target) {
+  r <- base::matrix(0, m, m)
   g <- c(norm, numeric(m))
-  last <- m
-  for (j in seq_len(m)) {
-    size <- sqrt(turned[j, j]^2 + turned[j + 1L, j]^2)
-    if (size > 0) {
-      cs <- turned[j, j] / size
-      sn <- turned[j + 1L, j] / size
-      rows <- turned[c(j, j + 1L), , drop = FALSE]
-      turned[j, ] <- cs * rows[1L, ] + sn * rows[2L, ]
-      turned[j + 1L, ] <- cs * rows[2L, ] - sn * rows[1L, ]
-      g[j + 1L] <- -sn * g[j]
-      g[j] <- cs * g[j]
-    } else {
-      g[j + 1L] <- g[j]
-      g[j] <- 0
+  cosines <- sines <- numeric(m)
+  count <- 0L
+  done <- FALSE
+  list(
+    count = function() count,
+    is_done = function() done,
+    add = function(h) {
+      j <- count + 1L
+      ended <- h[j + 1L] <= 2^-50 * sqrt(sum(h[seq_len(j)]^2))
+      for (i in seq_len(count)) {
+        above <- cosines[i] * h[i] + sines[i] * h[i + 1L]
+        h[i + 1L] <- cosines[i] * h[i + 1L] - sines[i] * h[i]
+        h[i] <- above
+      }
+      size <- sqrt(h[j]^2 + h[j + 1L]^2)
+      if (size > 0) {
+        cosines[j] <<- h[j] / size
+        sines[j] <<- h[j + 1L] / size
+        h[j] <- size
+      }
+      # of a column of zeros the residual stays
+      g[j + 1L] <<- if (size > 0) -sines[j] * g[j] else g[j]
+      g[j] <<- cosines[j] * g[j]
+      r[seq_len(j), j] <<- h[seq_len(j)]
+      count <<- j
+      done <<- abs(g[j + 1L]) <= target || ended
+    },
+    solution = function() {
+      at <- seq_len(count)
+      # of a singular matrix the coefficients that do not matter are 0
+      y <- base::qr.coef(base::qr(r[at, at, drop = FALSE], tol = 1e-14), g[at])
+      base::ifelse(is.na(y), 0, y)
     }
-    ended <- h[j + 1L, j] <= 2^-50 * sqrt(sum(h[seq_len(j), j]^2))
-    if (abs(g[j + 1L]) <= target || ended) {
-      last <- j
-      break
-    }
-  }
-  done <- last < m || abs(g[last + 1L]) <= target || ended
-  at <- seq_len(last)
-  # of a singular matrix the coefficients that do not matter are 0
-  y <- base::qr.coef(base::qr(turned[at, at, drop = FALSE], tol = 1e-14), g[at])
-  list(y = base::ifelse(is.na(y), 0, y), done = done)
+  )
 }
 
 # ---- LSQR --------------------------------------------------------------------------------------------------------

@@ -217,6 +217,8 @@ tail_row <- function(name, lower.tail, log.p) {
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
   if (any(vapply(args, is_split, NA))) return(split_extreme(row, args, na.rm, parent.frame()))
+  if (length(args) > 1L && is_switch(na.rm) && any(vapply(args, is_sparse, NA)))
+    return(extreme_of_sparse(row, na.rm, args, parent.frame()))
   # two whose first is as long as the result, whose attributes are then the result's
   if (length(args) == 2L && isFALSE(na.rm)) {
     a <- args[[1L]]

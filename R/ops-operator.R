@@ -26,18 +26,31 @@ operator_of <- function(A, like = NULL, dim = NULL, transpose = NULL, frame = pa
     forward = function(x) matrix_product(a, x), backward = function(y) cross_product(a, y))
 }
 
-# A sparse matrix on a device multiplies arrays there. What other classes multiply are ordinary matrices.
+# What other classes multiply are ordinary matrices.
 operator_of_object <- function(A, extent, named, frame) {
-  sparse <- inherits(A, "gpu_sparse")
-  device <- if (sparse) gpu_device(A@x) else "cpu"
-  dtype <- if (sparse && gpu_dtype(A@x) %in% c("float16", "bfloat16", "float32")) "float32" else "float64"
-  by <- function(product, rows) function(x) {
-    y <- product(A, if (sparse) x else collect(x))
-    columns_from(y, c(rows, ncol(x)), device, dtype, "A", frame)
+  if (inherits(A, "gpu_sparse")) return(operator_of_sparse(A, extent, named))
+  by <- function(product, rows) function(x) columns_from(product(A, collect(x)), c(rows, ncol(x)), "cpu", "float64",
+    "A", frame)
+  list(dim = extent, names = named, device = "cpu", dtype = "float64", kind = "other", source = A,
+    forward = by(`%*%`, extent[1L]), backward = by(generic_for(A, "crossprod"), extent[2L]))
+}
+
+# A sparse matrix on a device multiplies arrays there. Its values by rows are put in order once, where there is room for
+# them beside those by columns.
+operator_of_sparse <- function(S, extent, named) {
+  x <- stored(S)
+  dtype <- if (gpu_dtype(x) %in% c("float16", "bfloat16", "float32")) "float32" else "float64"
+  x <- gpu_compute(as_float(x, dtype))
+  rows <- by_rows <- NULL
+  forward <- function(b) {
+    if (is.null(rows)) {
+      rows <<- row_structure(S)
+      by_rows <<- tryCatch(gpu_compute(stored_by_rows(S, x)), verdigris_error_memory = function(e) NULL)
+    }
+    segment_products(rows$p, rows$i, by_rows %||% stored_by_rows(S, x), b)
   }
-  list(dim = extent, names = named, device = device, dtype = dtype, kind = if (sparse) "sparse" else "other",
-    source = A, forward = by(`%*%`, extent[1L]), backward = by(generic_for(A, "crossprod"),
-    extent[2L]))
+  list(dim = extent, names = named, device = gpu_device(x), dtype = dtype, kind = "sparse", source = S,
+    forward = forward, backward = function(b) segment_products(S@p, S@i, x, b))
 }
 
 # A function as the package of A's class knows it: before R 4.4 base R's has no S4 methods.
@@ -141,7 +154,9 @@ reads_at_once <- function(op) op$device == "cpu" && !settings$compose
 
 # Products of the columns of two matrices.
 column_products <- function(op, x, y = x) {
-  out <- colSums(as_float64(x) * as_float64(y))
+  extent <- base::dim(x)
+  # what colSums() does, without looking at its arguments
+  out <- .Call(C_reduce_groups, "sum", as_float64(x) * as_float64(y), FALSE, c(extent[2L], extent[1L], 1), TRUE)
   if (reads_at_once(op)) collect(out) else gpu_compute(out)
 }
 
@@ -163,7 +178,10 @@ root <- function(x) if (is_gpu(x)) suppressWarnings(sqrt(x)) else sqrt(x)
 
 # `yes` where the condition holds, else 0; NA where it is NA.
 only_where <- function(condition, yes) {
-  if (is_gpu(condition)) ifelse(condition, yes, 0) else base::ifelse(condition, yes, 0)
+  if (is_gpu(condition)) return(.External2(C_recycled, "select", list(condition, yes, 0), NULL))
+  # one column is no loop
+  if (length(condition) == 1L) return(if (is.na(condition)) condition + 0 else if (condition) yes else 0)
+  base::ifelse(condition, yes, 0)
 }
 ratio <- function(a, b) only_where(b != 0, a / b)
 

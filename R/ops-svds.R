@@ -3,7 +3,7 @@
 
 #' Some singular values, or eigenvalues, of a large matrix
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a symmetric matrix, by products
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products
 #' with vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
 #'
 #' @section Algorithms:
@@ -16,14 +16,18 @@
 #'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10), to
 #'   which leaving out the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values
 #'   close to the next ones converge slowly.
-#' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2), all
-#'   vectors of both sides made orthogonal to all before them. `max(2 k, k + 20)` vectors of each side are kept, at most
+#' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2). The
+#'   vectors of the shorter side are made orthogonal to all before them. Those of the longer side follow from the
+#'   recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at least
+#'   1.5e-8 (for float32 3.5e-4) of its largest one: below, steps are made again, from then on with both sides made
+#'   orthogonal. `max(2 k, k + 20)` vectors of each side are kept, at most
 #'   the smaller extent. It ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most
 #'   `tol` (1e-10, for float32 1e-5) of the largest value, or after `max_iter` (300) restarts. A restart is about
 #'   `max(k, 20) / 2` pairs of products with one vector.
-#' - `gpu_eigs()`: the Lanczos method for symmetric matrices with thick restarts (Wu and Simon 2000), otherwise as the
-#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. That
-#'   `A` is symmetric is seen from two products with random vectors.
+#' - `gpu_eigs()`: of a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), otherwise as the
+#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. Of
+#'   other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted most (the
+#'   Krylov-Schur method, Stewart 2001). Whether `A` is symmetric is seen from two products with random vectors.
 #'
 #' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
 #' all vectors together, and is exact only as far as the values fall.
@@ -35,7 +39,7 @@
 #' @section Signs:
 #' As of [prcomp()][principal], on every device: the element of largest magnitude of each column of `v`, or of
 #' `vectors`, is positive (the first of those within one in a million of it).
-#' @param A A matrix (for `gpu_eigs()` a symmetric one), or a function that multiplies by it: see [gpu_cg()], section
+#' @param A A matrix (for `gpu_eigs()` a square one), or a function that multiplies by it: see [gpu_cg()], section
 #'   "Matrices and functions".
 #' @param k How many: 1 to the smaller extent.
 #' @param center,scale `TRUE`, `FALSE`, or a number for each column.
@@ -46,27 +50,37 @@
 #'   used.
 #' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
 #'   function that multiplies by the transposed matrix.
-#' @param which Which eigenvalues: of largest magnitude (`"LM"`), largest (`"LA"`) or smallest (`"SA"`). The smallest
-#'   magnitudes are the largest of the inverse: pass a function that solves, such as `gpu_cg()`.
+#' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
+#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and
+#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, are the largest of the
+#'   inverse, which is computed of a dense matrix. Of others pass a function that solves, such as by `gpu_cg()`, with `"LM"`.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
 #'   `products` (how many vectors `A` and its transpose have multiplied), `residual` (the norms of `t(A) u - d v`, over
 #'   the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs` with `values`, ordinary
-#'   numbers in decreasing order (for `"LM"`, of magnitude), `vectors`, an array, and the same. [collect()] makes
+#'   numbers in decreasing order (of what `which` names: magnitudes or parts), `vectors`, an array, and the same. Both
+#'   are complex if a value is, as [base::eigen()]'s: of a pair the one of positive imaginary part comes first, and vectors
+#'   have length 1 and a real largest element. [collect()] makes
 #'   ordinary numbers of it. The call waits for the device, at each restart or iteration.
 #' @section Memory:
 #' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
 #' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, a matrix that is not symmetric, has elements that are not finite, or
-#' a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those of
-#' [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
+#' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
+#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those
+#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
 #' Scientific Computing* 27, 19-42.
 #'
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
 #' constructing approximate matrix decompositions. *SIAM Review* 53, 217-288.
+#'
+#' Simon, H. and Zha, H. (2000) Low-rank matrix approximation using the Lanczos bidiagonalization process with
+#' applications. *SIAM Journal on Scientific Computing* 21, 2257-2274.
+#'
+#' Stewart, G. W. (2001) A Krylov-Schur algorithm for large eigenproblems. *SIAM Journal on Matrix Analysis and
+#' Applications* 23, 601-614.
 #'
 #' Wu, K. and Simon, H. (2000) Thick-restart Lanczos method for large symmetric eigenvalue problems. *SIAM Journal on
 #' Matrix Analysis and Applications* 22, 602-616.
@@ -110,26 +124,6 @@ gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized
   ended(out, sqrt(host_numbers(apart)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
 }
 
-#' @rdname gpu_svds
-#' @export
-gpu_eigs <- function(A, k, which = c("LM", "LA", "SA"), tol = NULL, max_iter = NULL, seed = 1, dim = NULL) {
-  frame <- environment()
-  if (is.numeric(dim) && length(dim) == 1L) dim <- rep(dim, 2L)
-  op <- operator_of(A, NULL, dim, NULL, frame)
-  which <- one_of("which", which, c("LM", "LA", "SA"))
-  if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
-    paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
-  limits <- values_wanted(op, k, tol, max_iter, seed, frame)
-  check_symmetric(op, limits$seed, frame)
-  found <- lanczos_eigenvalues(op, trunc(k), which, limits$tol, limits$most, limits$seed, frame)
-  n <- op$dim[1L]
-  vectors <- gpu_compute(found$v * beside_columns(op, signs_of(found$v), n))
-  apart <- column_products(op, gpu_compute(each_column(op, op$forward, vectors) - vectors * beside_columns(op, found$d,
-    n)))
-  ended(list(values = found$d, vectors = named_rows(vectors, op$names[[2L]])),
-    sqrt(host_numbers(apart)) / max(found$largest, 2^-1022), found, "lanczos", limits$tol, "gpu_eigs", frame)
-}
-
 #' @export
 collect.gpu_svds <- collect.list
 #' @export
@@ -141,8 +135,8 @@ print.gpu_svds <- function(x, ...) {
   cat(sprintf("%s %s of %s: %s, %s products, residual %.3g\n", length(values),
     if (is.null(x$d)) "eigenvalues" else "singular values", if (is.null(x$d)) sprintf("%s rows and columns",
     format_count(nrow(x$vectors))) else sprintf("%s x %s", format_count(nrow(x$u)), format_count(nrow(x$v))),
-    if (x$method == "lanczos") if (x$converged) "Lanczos method, converged" else "Lanczos method, not converged" else
-      "randomised method", format_count(x$products), max(x$residual)))
+    if (x$method == "randomized") "randomised method" else paste0(METHOD_NAMES[[x$method]], " method, ",
+      if (!x$converged) "not ", "converged"), format_count(x$products), max(x$residual)))
   print(values)
   invisible(x)
 }
@@ -150,6 +144,8 @@ print.gpu_svds <- function(x, ...) {
 print.gpu_eigs <- print.gpu_svds
 
 # ---- arguments and results ---------------------------------------------------------------------------------------
+
+METHOD_NAMES <- c(lanczos = "Lanczos", arnoldi = "Arnoldi")
 
 # The randomised method: vectors beyond those asked for, and how often it iterates at most.
 OVERSAMPLED <- 10
@@ -223,14 +219,14 @@ signs_of <- function(v) vapply(seq_len(ncol(v)), function(j) {
 named_rows <- function(x, names) with_dimnames(x, list(names, NULL))
 
 ended <- function(out, residual, found, method, tol, class, frame) {
-  converged <- method != "lanczos" || all(residual <= 10 * max(tol, 2^-50))
+  converged <- method == "randomized" || all(residual <= 10 * max(tol, 2^-50))
   # with those of the residuals
   products <- found$products + length(residual)
   out <- structure(c(out, list(iterations = as.integer(found$iterations), products = products,
     residual = residual, converged = converged, method = method, tol = tol)), class = class)
   if (!converged) warn_verdigris("convergence", sprintf(
-    "The Lanczos method did not converge: the largest residual is %.3g of the largest value after %s restarts.",
-    max(residual), format_count(found$iterations)),
+    "The %s method did not converge: the largest residual is %.3g of the largest value after %s restarts.",
+    METHOD_NAMES[[method]], max(residual), format_count(found$iterations)),
     "A larger `max_iter` or `tol` may help, or a larger `k`, of which more vectors are kept.", call = frame)
   out
 }
@@ -298,20 +294,40 @@ orthonormal <- function(z) {
 vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
 kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 
-# The numbers of the steps from kept + 1 to m, once more with care if a vector was lost that a step cannot see on a GPU:
-# the last `checks` numbers of each step tell.
-steps_of <- function(op, kept, m, step, frame, checks = 1L) {
-  for (careful in c(FALSE, TRUE)) {
-    numbers <- numbers_of(lapply(seq(kept + 1, m), step, careful = careful))
-    if (!all(is.finite(unlist(numbers)))) not_finite(op, frame)
-    if (!any(attr(numbers, "arrays"))) break
-    lost <- vapply(numbers, function(v) any(utils::tail(v, checks) <= 0.5), NA)
-    if (!any(lost)) break
+# The restarts of a Lanczos or Arnoldi method. `step(j, kept, careful)` extends the bases by a step and gives the
+# columns that it made; `reduced(steps, kept)` what the numbers of the steps from kept + 1 to m say: a list with
+# `settled`, or NULL where the steps are to be made again; `restart(found)` makes the bases those of the next cycle and
+# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see
+# on a GPU.
+restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
+  kept <- 0
+  products <- 0
+  restarts <- 0
+  repeat {
+    careful <- FALSE
+    repeat {
+      numbers$forget()
+      columns <- lapply(seq(kept + 1, m), step, kept = kept, careful = careful)
+      steps <- numbers_of(columns, numbers)
+      if (is.null(steps)) not_finite(op, frame)
+      products <- products + each * (m - kept)
+      if (!careful && attr(steps, "lost")) {
+        careful <- TRUE
+        next
+      }
+      found <- reduced(steps, kept)
+      if (!is.null(found)) break
+    }
+    if (found$settled || restarts >= most) break
+    restarts <- restarts + 1
+    kept <- restart(found)
   }
-  structure(numbers, times = 1 + careful)
+  c(found, list(iterations = restarts, products = products))
 }
 
 # The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
+# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the
+# recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
 lanczos_values <- function(op, k, tol, most, seed, frame) {
   if (op$dim[1L] < op$dim[2L]) {
     found <- lanczos_values(turned(op), k, tol, most, seed, frame)
@@ -319,109 +335,107 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
     return(found)
   }
   m <- vectors_for(k, op$dim[2L])
-  left <- new_basis(op, op$dim[1L], m)
-  right <- new_basis(op, op$dim[2L], m + 1)
+  numbers <- new_numbers(op, 2 * numbers_for(m))
+  left <- new_basis(op, op$dim[1L], m, numbers)
+  right <- new_basis(op, op$dim[2L], m + 1, numbers)
   right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
-  # t(left) A right
-  b <- base::matrix(0, m, m)
-  kept <- 0
-  products <- 0
-  restarts <- 0
-  repeat {
-    before <- NULL
-    numbers <- steps_of(op, kept, m, function(j, careful) {
-      v <- right$one(j)
-      w <- op$forward(v)
-      # what a restart has kept is along all columns, otherwise one is
-      local <- j > kept + 1
-      if (local) w <- gpu_compute(w - before$u * beside_columns(op, before$beta, op$dim[1L]))
-      column <- left$extend(j - 1, w, local, TRUE, careful)
-      u <- left$one(j)
-      # of all columns nothing is left
-      following <- if (j < op$dim[2L]) right$extend(j, gpu_compute(op$backward(u) - v * beside_columns(op, column$norm,
-        op$dim[2L])), TRUE, TRUE, careful) else list(norm = 0, left = 1)
-      before <<- list(u = u, beta = following$norm)
-      list(column$along, column$norm, following$norm, column$left, following$left)
-    }, frame, 2L)
-    products <- products + 2 * (m - kept) * attr(numbers, "times")
-    if (kept > 0) b[seq_len(kept), kept + 1] <- numbers[[1L]][seq_len(kept)]
+  one_sided <- TRUE
+  following <- NULL
+  # where the numbers have the length by which a step has come to its next vector, unless that is another's
+  known <- function(column) if (column$lost) 0 else column$norm
+  step <- function(j, kept, careful) {
+    # what a restart has kept is along all columns, otherwise one is
+    local <- j > kept + 1
+    near <- if (local) j - 1 else 0
+    column <- left$extend(j - 1, right$with(j, op$forward), near, if (local && one_sided) near else 0,
+      if (local) known(following) else 0, TRUE, careful)
+    # of all columns nothing is left
+    following <<- if (j < op$dim[2L]) right$extend(j, left$with(j, op$backward), j, 0, known(column), TRUE, careful)
+    list(column, following)
+  }
+  reduced <- function(steps, kept) {
+    # t(left) A right
+    b <- base::matrix(0, m, m)
+    b[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0
     for (j in seq(kept + 1, m)) {
-      last <- utils::tail(numbers[[j - kept]], 4L)
-      b[j, j] <- last[1L]
-      if (j > kept + 1) b[j - 1, j] <- beta
-      beta <- last[2L]
+      both <- steps[[j - kept]]
+      b[j, j] <- both[[1L]]$norm
+      b[seq_len(j - 1), j] <- if (j == kept + 1) both[[1L]]$products else c(numeric(j - 2), beta)
+      beta <- both[[2L]]$norm %||% 0
     }
     s <- base::svd(b)
-    settled <- all(beta * abs(s$u[m, seq_len(k)]) <= tol * s$d[1L])
-    if (settled || restarts >= most) break
-    restarts <- restarts + 1
-    kept <- kept_of(k, m)
-    at <- seq_len(kept)
-    left$restart(m, s$u[, at, drop = FALSE])
-    right$restart(m, s$v[, at, drop = FALSE], TRUE)
-    b[] <- 0
-    b[cbind(at, at)] <- s$d[at]
+    if (one_sided && s$d[m] < sqrt(unit_of(op)) * s$d[1L]) {
+      one_sided <<- FALSE
+      return(NULL)
+    }
+    list(s = s, settled = all(beta * abs(s$u[m, seq_len(k)]) <= tol * s$d[1L]))
   }
+  values <- numeric()
+  found <- restarted_steps(op, m, most, numbers, 2, step, reduced, function(found) {
+    at <- seq_len(kept_of(k, m))
+    left$restart(m, found$s$u[, at, drop = FALSE])
+    right$restart(m, found$s$v[, at, drop = FALSE], TRUE)
+    values <<- found$s$d[at]
+    length(at)
+  }, frame)
   at <- seq_len(k)
-  list(d = s$d[at], u = left$product(m, as_operand(op, s$u[, at, drop = FALSE])),
-    v = right$product(m, as_operand(op, s$v[, at, drop = FALSE])), iterations = restarts, products = products,
-    settled = settled)
+  d <- found$s$d[at]
+  u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
+  v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
+  # u d is A v, of which orthonormal vectors are made
+  both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
+    v = v)
+  c(both, found[c("iterations", "products", "settled")])
 }
+
+# The distance of 1 to the next number.
+unit_of <- function(op) if (op$dtype == "float32") 2^-23 else 2^-52
 
 # k eigenvalues of a symmetric matrix and their vectors. `sizes(values)`: of what a residual may be `tol`.
 lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(abs(values)),
   length(values))) {
   n <- op$dim[1L]
   m <- vectors_for(k, n)
-  basis <- new_basis(op, n, m + 1)
+  numbers <- new_numbers(op, numbers_for(m))
+  basis <- new_basis(op, n, m + 1, numbers)
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
-  projected <- base::matrix(0, m, m)
-  kept <- 0
-  products <- 0
-  restarts <- 0
-  repeat {
-    before <- NULL
-    numbers <- steps_of(op, kept, m, function(j, careful) {
-      v <- basis$one(j)
-      w <- op$forward(v)
-      local <- j > kept + 1
-      if (local) {
-        own <- column_products(op, v, w)
-        w <- gpu_compute(w - v * beside_columns(op, own, n) - before$v * beside_columns(op, before$beta, n))
-      }
-      column <- basis$extend(j, w, local, TRUE, careful)
-      before <<- list(v = v, beta = column$norm)
-      list(if (local) own else column$along, if (j < n) column$norm else 0, if (j < n) column$left else 1)
-    }, frame)
-    products <- products + (m - kept) * attr(numbers, "times")
+  column <- NULL
+  step <- function(j, kept, careful) {
+    # the last two columns, of which the product with the first is known, or after a restart all
+    local <- j > kept + 1
+    column <<- basis$extend(j, basis$with(j, op$forward), if (local) j - 1 else 0, 0, if (local && !column$lost)
+      column$norm else 0, j < n, careful)
+    list(column)
+  }
+  reduced <- function(steps, kept) {
+    projected <- base::matrix(0, m, m)
+    projected[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0
     for (j in seq(kept + 1, m)) {
-      last <- numbers[[j - kept]]
-      if (j == kept + 1) {
-        projected[seq_len(j), j] <- projected[j, seq_len(j)] <- last[seq_len(j)]
-      } else {
-        projected[j, j] <- last[1L]
-        projected[j - 1, j] <- projected[j, j - 1] <- beta
-      }
-      beta <- last[length(last) - 1L]
+      last <- steps[[j - kept]][[1L]]
+      first <- seq(to = j, length.out = length(last$products))
+      projected[first, j] <- projected[j, first] <- last$products
+      if (j > kept + 1) projected[j - 1, j] <- projected[j, j - 1] <- beta
+      beta <- if (j < n) last$norm else 0
     }
     e <- base::eigen(projected, symmetric = TRUE)
     order <- order(switch(which, LM = -abs(e$values), LA = -e$values, SA = e$values))
     e <- list(values = e$values[order], vectors = e$vectors[, order, drop = FALSE])
-    settled <- all(beta * abs(e$vectors[m, seq_len(k)]) <= tol * sizes(e$values)[seq_len(k)])
-    if (settled || restarts >= most) break
-    restarts <- restarts + 1
-    kept <- kept_of(k, m)
-    at <- seq_len(kept)
-    basis$restart(m, e$vectors[, at, drop = FALSE], TRUE)
-    projected[] <- 0
-    projected[cbind(at, at)] <- e$values[at]
+    list(e = e, settled = all(beta * abs(e$vectors[m, seq_len(k)]) <= tol * sizes(e$values)[seq_len(k)]))
   }
+  values <- numeric()
+  found <- restarted_steps(op, m, most, numbers, 1, step, reduced, function(found) {
+    at <- seq_len(kept_of(k, m))
+    basis$restart(m, found$e$vectors[, at, drop = FALSE], TRUE)
+    values <<- found$e$values[at]
+    length(at)
+  }, frame)
+  e <- found$e
   # in the order of eigen()
   at <- if (which == "SA") rev(seq_len(k)) else seq_len(k)
-  list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])), iterations = restarts,
-    products = products, settled = settled, largest = max(abs(e$values)))
+  c(list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])),
+    largest = max(abs(e$values))), found[c("iterations", "products", "settled")])
 }
 
 # The first k singular values and vectors from eigenvectors of the product of the matrix with its transpose, on the
@@ -453,17 +467,3 @@ in_space <- function(op, w, y = gpu_compute(op$forward(w)), k = ncol(w)) {
 }
 
 as_operand <- function(op, x) as_gpu(x, device = op$device)
-
-# u' A v is v' A u, for random u and v: an error that is not symmetric changes it by its own size, unless chance has it
-# orthogonal to both.
-check_symmetric <- function(op, seed, frame) {
-  pair <- as_float(random_vectors(op$dim[1L], 2, op$device, seed), op$dtype)
-  images <- each_column(op, op$forward, gpu_compute(pair))
-  products <- collect(cross_product(as_float64(pair), as_float64(images)))
-  if (!all(is.finite(products))) not_finite(op, frame)
-  size <- sqrt(host_numbers(column_products(op, images)) * op$dim[1L])
-  unit <- if (op$dtype == "float32") 2^-23 else 2^-52
-  if (abs(products[1L, 2L] - products[2L, 1L]) > 1000 * unit * max(size)) stop_verdigris("argument",
-    "`A` is not symmetric.", c("`gpu_svds()` takes other matrices.",
-    "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."), call = frame)
-}

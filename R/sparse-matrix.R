@@ -115,3 +115,37 @@ register_sparse_seed <- function(delayed = asNamespace("DelayedArray")) {
     methods::as(collect(x), "SVT_SparseArray")
   }, where = where)
 }
+
+# A DelayedMatrix that is a sparse matrix on a device and nothing else: products and margins take the whole of it, not
+# block after block. What delays an operation is a DelayedMatrix as any other.
+register_sparse_delayed <- function(delayed = asNamespace("DelayedArray")) {
+  where <- new.env(parent = delayed)
+  own <- methods::setClass("gpu_sparse_delayed", contains = methods::getClass("DelayedMatrix", where = delayed),
+    where = where)
+  method <- function(f, signature, definition) methods::setMethod(f, signature, definition, where = where)
+  as_delayed <- get("DelayedArray", delayed)
+  method("DelayedArray", "gpu_sparse", function(seed) own(seed = seed))
+  of_seed <- function(x) if (methods::is(x, "gpu_sparse_delayed")) x@seed else if (methods::is(x, "DelayedArray"))
+    as.matrix(x) else x
+  product <- function(turn) {
+    force(turn)
+    function(x, y) as_delayed(sparse_product(of_seed(x), of_seed(y), turn[1L], turn[2L]))
+  }
+  turned <- list(`%*%` = c(FALSE, FALSE), crossprod = c(TRUE, FALSE), tcrossprod = c(FALSE, TRUE))
+  for (f in names(turned)) {
+    of_two <- product(turned[[f]])
+    if (f != "%*%") method(f, c("gpu_sparse_delayed", "missing"), local({
+      multiply <- of_two
+      function(x, y = NULL, ...) multiply(x, x)
+    }))
+    for (other in c("ANY", "DelayedMatrix", "gpu_sparse_delayed")) for (signature in unique(list(c("gpu_sparse_delayed",
+      other), c(other, "gpu_sparse_delayed")))) method(f, signature, if (f == "%*%") of_two else local({
+      multiply <- of_two
+      function(x, y = NULL, ...) multiply(x, y)
+    }))
+  }
+  for (name in c("rowSums", "colSums", "rowMeans", "colMeans")) method(name, "gpu_sparse_delayed", local({
+    margin <- get(name, topenv())
+    function(x, na.rm = FALSE, dims = 1, ...) collect(margin(x@seed, na.rm = na.rm, dims = dims))
+  }))
+}

@@ -8,7 +8,8 @@
 #' Arithmetic, comparison and logic of sparse matrices among themselves, with numbers, vectors (recycled along the
 #' columns) and dense matrices, and R's functions of one argument. The result is sparse where a 0 that is not stored
 #' gives 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` of a dense matrix
-#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>` and `!=`. Elsewhere it
+#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`,
+#' `pmin()` and `pmax()`. Elsewhere it
 #' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. What is not stored is 0 also beside a missing element
 #' of another sparse matrix in `*` and `&`, as in Matrix.
 #'
@@ -30,7 +31,7 @@ NULL
 
 SPARSE_ARITHMETIC <- c("+", "-", "*", "/", "^", "%%", "%/%")
 # Of two sparse matrices these take 0 and 0 to 0.
-SPARSE_PAIRED <- c("+", "-", "*", "<", ">", "!=", "&", "|")
+SPARSE_PAIRED <- c("+", "-", "*", "<", ">", "!=", "&", "|", "pmin", "pmax")
 
 # The methods are those of arrays (register_methods()): so R finds one method for both operands where the other is an
 # array. They hand over to these.
@@ -44,8 +45,7 @@ sparse_sign <- function(operator, S) {
 #' @export
 `!.gpu_sparse` <- function(x) !gpu_dense(x)
 
-sparse_operator <- function(operator, e1, e2, call = parent.frame()) {
-  f <- get(operator, baseenv())
+sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(operator, baseenv())) {
   of_matrix <- function(e, other) {
     if (is_of_matrix(e, "sparseMatrix")) as_gpu(e, device = gpu_device(other)) else if (is_of_matrix(e))
       as.matrix(e) else e
@@ -117,43 +117,61 @@ operate_on_pair <- function(operator, f, A, B, call) {
   new_sparse(both$p, both$i, f(both$a, both$b), A@Dim, names)
 }
 
-# The elements of two matrices in one order by columns: their places among those of A, then of B, from 1; and whether
-# one is in the same place as the next.
+# The least or greatest of each place, of two or more; of logical values alone logical, as in Matrix.
+extreme_of_sparse <- function(name, na.rm, args, call) {
+  logical <- all(vapply(args, function(x) is.logical(if (is_sparse(x)) x@x else x), NA))
+  f <- if (name == "pmin") pmin else pmax
+  of_two <- function(a, b) {
+    out <- f(a, b, na.rm = na.rm)
+    if (logical) out != 0 else as_doubles(out)
+  }
+  # those between dense ones may have become dense
+  Reduce(function(x, y) if (is_sparse(x) || is_sparse(y)) sparse_operator(name, x, y, call, of_two) else
+    of_two(x, y), args)
+}
+
+# How the elements of two matrices lie among each other, by columns: for each of B how many of A come before it
+# (`below`) and whether one is in the same place (`common`); `before(k)`, how many of the first k of B are such; and the
+# keys of both, which are in order.
 merged_order <- function(A, B) {
-  columns <- join(list(columns_of(A), columns_of(B)))
-  rows <- join(list(strip(A@i), strip(B@i)))
-  key <- element_keys(rows, columns, A@Dim)
-  order <- order(key)
-  key <- key[order]
-  n <- length(key)
-  list(order = order, columns = columns, rows = rows,
-    again = if (n > 1L) strip(key[-1L] == key[-n]) else gpu_full(FALSE, 0L, device = gpu_device(A)))
+  keys <- function(S) strip(element_keys(strip(S@i), columns_of(S), S@Dim))
+  a <- keys(A)
+  b <- keys(B)
+  below <- count_below(b, a, TRUE)
+  n <- length(a)
+  common <- if (n) below < n & a[pmin(below + 1L, n)] == b else below < 0L
+  sums <- running_total(as_int32(common), length(b))
+  gpu_compute(below, common, sums)
+  list(a = a, b = b, below = below, common = common, before = function(k) sums[strip(k) + 1L])
 }
 
 # Elements stored in both.
 common_structure <- function(A, B, a, b) {
   merged <- merged_order(A, B)
-  at <- which(merged$again)
-  first <- merged$order[at]
-  second <- merged$order[at + 1L] - length(a)
-  list(p = offsets_of(merged$columns[first], A@Dim[2L]), i = A@i[first], a = a[first], b = b[second])
+  second <- which(merged$common)
+  list(p = merged$before(B@p), i = B@i[second], a = a[merged$below[second] + 1L], b = b[second])
 }
 
 # Elements stored in one or both: 0 stands for those of the other.
 joint_structure <- function(A, B, a, b) {
   merged <- merged_order(A, B)
-  begins <- if (length(merged$order)) join(list(TRUE, !merged$again)) else merged$again
-  slot <- cumsum(as_int32(begins))
-  first <- merged$order[which(begins)]
-  spread <- function(x, mine) {
-    out <- gpu_full(if (is.logical(x)) FALSE else 0, length(first), dtype = gpu_dtype(x), device = gpu_device(x))
-    # each matrix's own elements are in order
-    if (length(x)) out[slot[which(mine)]] <- x
+  wide <- length(a) + length(b) > .Machine$integer.max
+  p <- (if (wide) gpu_cast(strip(A@p), "int64") else strip(A@p)) + strip(B@p) - merged$before(B@p)
+  n <- as.vector(p[length(p)])
+  if (wide && n <= .Machine$integer.max) p <- as_int32(p)
+  spread <- function(x, slots, like = x, of = x) {
+    out <- gpu_full(if (is.logical(like)) FALSE else 0L, n, dtype = gpu_dtype(like), device = gpu_device(like))
+    if (length(x)) out[slots] <- x
     out
   }
-  of_a <- merged$order <= length(a)
-  list(p = offsets_of(merged$columns[first], A@Dim[2L]), i = merged$rows[first], a = spread(a, of_a),
-    b = spread(b, !of_a))
+  # elements of A come behind those of B before them that are not in both
+  places <- function(S) gpu_seq(0, length(S@i) - 1, length.out = length(S@i), device = gpu_device(S))
+  above <- if (length(a)) count_below(merged$a, merged$b, TRUE) else strip(A@i)
+  of_a <- if (length(a)) places(A) + above - merged$before(above) + 1
+  of_b <- if (length(b)) places(B) + merged$below - merged$before(places(B)) + 1
+  i <- spread(strip(A@i), of_a)
+  if (length(b)) i[of_b] <- strip(B@i)
+  list(p = p, i = i, a = spread(a, of_a), b = spread(b, of_b))
 }
 as_int32 <- function(x) gpu_cast(x, "int32")
 

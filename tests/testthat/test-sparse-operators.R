@@ -30,6 +30,25 @@ test_that("operators of two sparse matrices are right", {
     kind = function(name, call) FALSE)
 })
 
+test_that("least and greatest of sparse matrices and others are right", {
+  calls <- c(outer(c("pmin", "pmax"), c("(S, T)", "(T, S, S)", "(S, T, na.rm = TRUE)", "(S, 2)", "(S, -1, T)",
+    "(S, v)", "(S, d)"), paste0))
+  # of numbers and logical values Matrix makes logical ones
+  expect_same_sparse(calls, of = "base", kind = function(name, call) !grepl("[vd]", call))
+  # structures that share all places, some, or none, and one after the other
+  S <- gpu_sparse(i = c(1, 3, 2, 4), j = c(1, 1, 2, 3), x = c(1, -2, 3, NA), dims = c(4, 3), device = test_device)
+  for (at in list(1:4, 3:1, 4, integer())) {
+    T <- gpu_sparse(i = c(2, 3, 2, 1)[at], j = c(1, 1, 2, 3)[at], x = c(5, 6, -7, 8)[at], dims = c(4, 3),
+      device = test_device)
+    for (f in list(`+`, `-`, `!=`, `|`, pmin, pmax)) for (pair in list(list(S, T), list(T, S))) {
+      out <- f(pair[[1]], pair[[2]])
+      expect_s4_class(out, "gpu_sparse")
+      expect_identical(as.matrix(out) + 0, f(as.matrix(pair[[1]]), as.matrix(pair[[2]])) + 0)
+      expect_identical(collect(out@i), collect(as_gpu(collect(out), device = test_device)@i))
+    }
+  }
+})
+
 test_that("functions of one argument are right", {
   functions <- c("abs", "sign", "sqrt", "floor", "ceiling", "trunc", "round", "exp", "expm1", "log", "log1p", "log2",
     "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "sinpi", "cospi", "is.na",

@@ -5,6 +5,7 @@ use std::os::raw::c_int;
 use crate::r::R_CallMethodDef;
 
 pub mod array;
+pub mod basis;
 pub mod chunked;
 pub mod collect;
 pub mod compile;
@@ -41,6 +42,7 @@ pub mod torch;
 /// What R can call, but for entries that are written in C.
 const ENTRIES: &[&[R_CallMethodDef]] = &[
     array::ENTRIES,
+    basis::ENTRIES,
     chunked::ENTRIES,
     collect::ENTRIES,
     compile::ENTRIES,

@@ -1,6 +1,7 @@
 //! The array: a reference to a node of the graph, held by the bridge. Nothing here names a device's own types.
 
 pub mod assign;
+pub mod basis;
 pub mod exact;
 pub mod explain;
 pub mod fourier;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use self::basis::Growth;
 use self::dense::{Many, Multiplied, Product, Task};
 use self::fourier::Transform;
 use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
@@ -18,6 +19,7 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scan::Scan;
 use verdigris_ops::OpId;
 
+pub mod basis;
 pub mod cpu;
 #[cfg(not(target_os = "macos"))]
 pub mod cuda;
@@ -265,6 +267,9 @@ pub trait Backend: Send + Sync {
 
     /// Solves a triangular system whose matrix is stored by columns.
     fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()>;
+
+    /// Writes the next column of an orthonormal basis, and its numbers.
+    fn extend_basis(&self, job: &Growth<'_>) -> Result<()>;
 
     /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {

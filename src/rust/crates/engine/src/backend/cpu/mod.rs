@@ -4,6 +4,7 @@
 
 mod accumulators;
 mod assign;
+mod basis;
 pub mod blas;
 mod blocks;
 mod counting_sort;
@@ -31,6 +32,7 @@ pub(crate) use gather::{join_rows, take_axes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use super::basis::Growth;
 use super::dense::{Many, Multiplied, Product};
 use super::fourier::Transform;
 use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
@@ -372,6 +374,11 @@ impl Backend for Cpu {
     fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _span = span::on_host(|| "sparse triangular solve".into());
         segments::solve(job, output)
+    }
+
+    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
+        let _span = span::on_host(|| "basis".into());
+        basis::extend(job)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -34,12 +34,13 @@ use self::context::device::Cuda;
 use self::context::stream_state::LOST;
 use self::context::{exchange, streams};
 use self::ops::{
-    blas, dense, fourier, gather, grouped, mask, product, rank, reduce, scan, search, segments, solver, sort, store,
-    unique,
+    basis, blas, dense, fourier, gather, grouped, mask, product, rank, reduce, scan, search, segments, solver, sort,
+    store, unique,
 };
 
 use self::tiers::run;
 
+use super::basis::Growth;
 use super::dense::{Many, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
 use super::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
@@ -302,6 +303,11 @@ impl Backend for Cuda {
     fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.sparse(&job.matrix).view(job.b).write(output))?;
         segments::solve(self, job, output)
+    }
+
+    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
+        let _ordered = self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.numbers.buffer))?;
+        basis::extend(self, job)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

@@ -49,15 +49,16 @@ fn run<I: Offset, T: Real>(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<B
         let into =
             |segment: usize, column: usize| unsafe { out.at((segment + column * count) * size_of::<T>()).cast::<T>() };
         let parts = Parts { offsets: path.offsets, piece: &piece, rest: path.rest(&piece) };
+        let mut sums = Sums { job: &job, parts, into, first, rest };
         let mut from = 0;
         while from < columns {
             from += match columns - from {
-                left if left >= TOGETHER && wide => widely(&job, &parts, from, &into, first, rest),
-                left if left >= TOGETHER => together::<I, T, TOGETHER>(&job, &parts, from, &into, first, rest),
-                left if left >= 8 => together::<I, T, 8>(&job, &parts, from, &into, first, rest),
-                left if left >= 4 => together::<I, T, 4>(&job, &parts, from, &into, first, rest),
-                _ if columns == 1 => alone(&job, &parts, &into, first, rest),
-                _ => together::<I, T, 1>(&job, &parts, from, &into, first, rest),
+                left if left >= TOGETHER && wide => sums.widely(from),
+                left if left >= TOGETHER => sums.together::<TOGETHER>(from),
+                left if left >= 8 => sums.together::<8>(from),
+                left if left >= 4 => sums.together::<4>(from),
+                _ if columns == 1 => sums.alone(),
+                _ => sums.together::<1>(from),
             };
         }
     })?;
@@ -99,44 +100,90 @@ impl<I: Offset> Parts<'_, I> {
     }
 }
 
-/// One column. Returns how many columns that are.
-fn alone<I: Offset, T: Real>(
-    job: &Job<'_, T>,
-    parts: &Parts<'_, I>,
-    into: &impl Fn(usize, usize) -> *mut T,
-    first: &mut [f64],
-    rest: &mut [f64],
-) -> usize {
-    let start = parts.piece.segments.start;
-    match job.values {
-        Some(values) => parts.each(|segment, from, to| {
-            let sum = dot(job, from, to, |e| values[e].wide());
-            put(segment, start, sum, into, &mut first[0], &mut rest[0], 0);
-        }),
-        None => parts.each(|segment, from, to| {
-            let sum = dot(job, from, to, |_| 1.0);
-            put(segment, start, sum, into, &mut first[0], &mut rest[0], 0);
-        }),
-    }
-    1
+/// What a piece adds up, and where its sums belong.
+struct Sums<'a, I, T, F> {
+    job: &'a Job<'a, T>,
+    parts: Parts<'a, I>,
+    /// The place of a segment and a column in the result; the piece has those of segments that begin in it to itself.
+    into: F,
+    /// Of each column the sum of the segment that ends first, and of the one that does not end.
+    first: &'a mut [f64],
+    rest: &'a mut [f64],
 }
 
-/// Where the sum of a part belongs.
-#[inline(always)]
-fn put<T: Real>(
-    segment: Option<usize>,
-    start: usize,
-    sum: f64,
-    into: &impl Fn(usize, usize) -> *mut T,
-    first: &mut f64,
-    rest: &mut f64,
-    column: usize,
-) {
-    match segment {
-        None => *rest = sum,
-        Some(segment) if segment == start => *first = sum,
-        // SAFETY: `into` gives places that this piece alone writes.
-        Some(segment) => unsafe { *into(segment, column) = T::of(sum) },
+impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
+    /// One column. Returns how many columns that are.
+    fn alone(&mut self) -> usize {
+        let job = self.job;
+        match job.values {
+            Some(values) => self.one(|from, to| dot(job, from, to, |e| values[e].wide())),
+            None => self.one(|from, to| dot(job, from, to, |_| 1.0)),
+        }
+        1
+    }
+
+    #[inline(always)]
+    fn one(&mut self, sum: impl Fn(usize, usize) -> f64) {
+        let Sums { parts, into, first, rest, .. } = self;
+        let start = parts.piece.segments.start;
+        parts.each(|segment, from, to| {
+            let sum = sum(from, to);
+            match segment {
+                None => rest[0] = sum,
+                Some(segment) if segment == start => first[0] = sum,
+                // SAFETY: `into` gives places that this piece alone writes.
+                Some(segment) => unsafe { *into(segment, 0) = T::of(sum) },
+            }
+        });
+    }
+
+    /// `N` columns from one on. Returns how many columns that are.
+    #[inline(always)]
+    fn together<const N: usize>(&mut self, column: usize) -> usize {
+        let Sums { job, parts, into, first, rest } = self;
+        let (segments, mut from) = (&parts.piece.segments, parts.piece.elements.start);
+        let mut next = |to: usize| {
+            let sums = row_sums::<T, N>(job, from, to, column);
+            from = to;
+            sums
+        };
+        if !segments.is_empty() {
+            first[column..column + N].copy_from_slice(&next(parts.offsets[segments.start + 1].at()));
+        }
+        // so many that each column gets a line of memory at a time
+        let mut tile = [[0f64; N]; LINE];
+        for start in (segments.start + 1..segments.end).step_by(LINE) {
+            let count = LINE.min(segments.end - start);
+            for (k, sums) in tile[..count].iter_mut().enumerate() {
+                *sums = next(parts.offsets[start + k + 1].at());
+            }
+            for l in 0..N {
+                for (k, sums) in tile[..count].iter().enumerate() {
+                    // SAFETY: a place that this piece alone writes.
+                    unsafe { *into(start + k, column + l) = T::of(sums[l]) };
+                }
+            }
+        }
+        rest[column..column + N].copy_from_slice(&next(parts.rest.end));
+        N
+    }
+
+    /// As `together`, of `TOGETHER` columns, where the processor has wide registers: the same operations, and so the
+    /// same bits.
+    fn widely(&mut self, column: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        unsafe fn compiled<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T>(
+            sums: &mut Sums<'_, I, T, F>,
+            column: usize,
+        ) -> usize {
+            sums.together::<TOGETHER>(column)
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller has asked the processor.
+        return unsafe { compiled(self, column) };
+        #[cfg(not(target_arch = "x86_64"))]
+        self.together::<TOGETHER>(column)
     }
 }
 
@@ -165,43 +212,6 @@ fn dot<T: Real>(job: &Job<'_, T>, from: usize, to: usize, value: impl Fn(usize) 
 fn picked<T: Real>(b: &[T], at: i32) -> f64 {
     // a negative position is a very large one
     b.get(at as usize).copied().unwrap_or(T::MISSING).wide()
-}
-
-/// `N` columns from one on. Returns how many columns that are.
-#[inline(always)]
-fn together<I: Offset, T: Real, const N: usize>(
-    job: &Job<'_, T>,
-    parts: &Parts<'_, I>,
-    column: usize,
-    into: &impl Fn(usize, usize) -> *mut T,
-    first: &mut [f64],
-    rest: &mut [f64],
-) -> usize {
-    let (segments, mut from) = (&parts.piece.segments, parts.piece.elements.start);
-    let mut next = |to: usize| {
-        let sums = row_sums::<T, N>(job, from, to, column);
-        from = to;
-        sums
-    };
-    if !segments.is_empty() {
-        first[column..column + N].copy_from_slice(&next(parts.offsets[segments.start + 1].at()));
-    }
-    // so many that each column gets a line of memory at a time
-    let mut tile = [[0f64; N]; LINE];
-    for start in (segments.start + 1..segments.end).step_by(LINE) {
-        let count = LINE.min(segments.end - start);
-        for (k, sums) in tile[..count].iter_mut().enumerate() {
-            *sums = next(parts.offsets[start + k + 1].at());
-        }
-        for l in 0..N {
-            for (k, sums) in tile[..count].iter().enumerate() {
-                // SAFETY: a place that this piece alone writes.
-                unsafe { *into(start + k, column + l) = T::of(sums[l]) };
-            }
-        }
-    }
-    rest[column..column + N].copy_from_slice(&next(parts.rest.end));
-    N
 }
 
 /// The sums of a part, in `N` columns.
@@ -240,35 +250,6 @@ fn fetch<T>(x: &[T], at: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (x, at);
-}
-
-/// As `together`, of `TOGETHER` columns, where the processor has wide registers: the same operations, and so the same
-/// bits.
-fn widely<I: Offset, T: Real>(
-    job: &Job<'_, T>,
-    parts: &Parts<'_, I>,
-    column: usize,
-    into: &impl Fn(usize, usize) -> *mut T,
-    first: &mut [f64],
-    rest: &mut [f64],
-) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn compiled<I: Offset, T: Real>(
-        job: &Job<'_, T>,
-        parts: &Parts<'_, I>,
-        column: usize,
-        into: &impl Fn(usize, usize) -> *mut T,
-        first: &mut [f64],
-        rest: &mut [f64],
-    ) -> usize {
-        together::<I, T, TOGETHER>(job, parts, column, into, first, rest)
-    }
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller has asked the processor.
-    return unsafe { compiled(job, parts, column, into, first, rest) };
-    #[cfg(not(target_arch = "x86_64"))]
-    together::<I, T, TOGETHER>(job, parts, column, into, first, rest)
 }
 
 fn is_wide() -> bool {

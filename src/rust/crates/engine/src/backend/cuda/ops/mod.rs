@@ -1,6 +1,7 @@
 //! Operations with kernels of their own or from a library: reductions, scans, sorts, lookups, products, factorisations,
 //! Fourier transforms.
 
+pub mod basis;
 pub mod blas;
 pub mod communicator;
 pub mod dense;

@@ -1,0 +1,161 @@
+# Some eigenvalues of whatever multiplies (R/ops-operator.R): of symmetric matrices by the Lanczos method
+# (R/ops-svds.R), of others by the Arnoldi method.
+
+EIGENVALUES <- c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI")
+
+#' @rdname gpu_svds
+#' @export
+gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI"), tol = NULL, max_iter = NULL,
+  seed = 1, dim = NULL) {
+  frame <- environment()
+  if (is.numeric(dim) && length(dim) == 1L) dim <- rep(dim, 2L)
+  op <- operator_of(A, NULL, dim, NULL, frame)
+  which <- one_of("which", which, EIGENVALUES)
+  if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
+    paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
+  limits <- values_wanted(op, k, tol, max_iter, seed, frame)
+  symmetric <- acts_symmetric(op, limits$seed, frame)
+  if (symmetric && which %in% c("LI", "SI")) stop_verdigris("argument", sprintf(
+    "`A` is symmetric, and `which` \"%s\" asks for imaginary parts.", which),
+    "The eigenvalues of a symmetric matrix are real: use \"LM\", \"LA\", \"SA\" or \"SM\".")
+  if (!symmetric && which %in% c("LA", "SA")) stop_verdigris("argument", sprintf(
+    "`A` is not symmetric, and its eigenvalues have no order: `which` must not be \"%s\".", which),
+    c(sprintf("\"%s\" is for those of %s real part.", c(LA = "LR", SA = "SR")[[which]],
+      c(LA = "largest", SA = "smallest")[[which]]),
+    "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."))
+  inverse <- which == "SM"
+  iterated <- if (inverse) inverse_of(op) else op
+  real <- c(LR = "LA", SR = "SA")
+  sought <- if (inverse) "LM" else if (symmetric && which %in% names(real)) real[[which]] else which
+  f <- if (symmetric) lanczos_eigenvalues else arnoldi_eigenvalues
+  found <- f(iterated, trunc(k), sought, limits$tol, limits$most, limits$seed, frame)
+  if (inverse) {
+    at <- rev(seq_along(found$d))
+    # those of a pair stay as they are
+    if (is.complex(found$d)) at <- order(-Mod(1 / found$d), -Im(1 / found$d))
+    found$d <- (1 / found$d)[at]
+    for (part in intersect(c("v", "imaginary"), names(found))) found[[part]] <- gpu_compute(found[[part]][, at,
+      drop = FALSE])
+    found$largest <- size_of(op, limits$seed)
+  }
+  out <- eigenvectors(op, found)
+  ended(list(values = found$d, vectors = named_rows(out$vectors, op$names[[2L]])),
+    out$apart / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol, "gpu_eigs",
+    frame)
+}
+
+# The operator of the inverse of a dense matrix.
+inverse_of <- function(op) {
+  if (op$kind != "array") stop_verdigris("argument",
+    "`which = \"SM\"` needs a dense matrix, whose inverse is computed.",
+    c("Pass a function that solves, such as `function(x) gpu_cg(A, x)$x`: its \"LM\" are the inverses of these values.",
+      "`gpu_dense(A)` is dense."), call = parent.frame())
+  inverse <- gpu_compute(solve(op$source))
+  op$forward <- function(x) matrix_product(inverse, x)
+  op$backward <- function(x) cross_product(inverse, x)
+  op
+}
+
+# A size to which residuals are compared: the length of the image of a vector of length 1.
+size_of <- function(op, seed) {
+  v <- as_float(random_vectors(op$dim[1L], 1, op$device, seed), op$dtype)
+  sqrt(host_numbers(column_products(op, op$forward(v))) / host_numbers(column_products(op, v)))
+}
+
+# The vectors with this package's signs, or a real largest element, and the lengths of A v - value v.
+eigenvectors <- function(op, found) {
+  n <- op$dim[1L]
+  beside <- function(x, by) x * beside_columns(op, by, n)
+  image <- function(x) each_column(op, op$forward, x)
+  lengths_of <- function(x) host_numbers(column_products(op, gpu_compute(x)))
+  if (is.null(found$imaginary)) {
+    v <- gpu_compute(beside(found$v, signs_of(found$v)))
+    return(list(vectors = v, apart = sqrt(lengths_of(image(v) - beside(v, found$d)))))
+  }
+  largest <- vapply(seq_along(found$d), function(j) {
+    re <- strip(column_at(found$v, j))
+    im <- strip(column_at(found$imaginary, j))
+    at <- which.max(re^2 + im^2)
+    complex(real = re[at] + 0, imaginary = im[at] + 0)
+  }, 0i)
+  turn <- Conj(largest) / Mod(largest)
+  size <- 1 / sqrt(lengths_of(found$v) + lengths_of(found$imaginary))
+  re <- gpu_compute(beside(found$v, Re(turn) * size) - beside(found$imaginary, Im(turn) * size))
+  im <- gpu_compute(beside(found$imaginary, Re(turn) * size) + beside(found$v, Im(turn) * size))
+  a <- Re(found$d)
+  b <- Im(found$d)
+  apart <- lengths_of(image(re) - beside(re, a) + beside(im, b)) + lengths_of(image(im) - beside(im, a) - beside(re, b))
+  list(vectors = gpu_compute(re + 1i * im), apart = sqrt(apart))
+}
+
+# Whether it is symmetric. u' A v is v' A u, for random u and v: an error that is not symmetric changes it by its own
+# size, unless chance has it orthogonal to both.
+acts_symmetric <- function(op, seed, frame) {
+  pair <- as_float(random_vectors(op$dim[1L], 2, op$device, seed), op$dtype)
+  images <- each_column(op, op$forward, gpu_compute(pair))
+  products <- collect(cross_product(as_float64(pair), as_float64(images)))
+  if (!all(is.finite(products))) not_finite(op, frame)
+  size <- sqrt(host_numbers(column_products(op, images)) * op$dim[1L])
+  abs(products[1L, 2L] - products[2L, 1L]) <= 1000 * unit_of(op) * max(size)
+}
+
+# How much a value is wanted.
+wanted_by <- function(which, values) switch(which, LM = Mod(values), LR = Re(values), SR = -Re(values),
+  LI = abs(Im(values)), SI = -abs(Im(values)))
+
+# k eigenvalues and vectors of a matrix that is not symmetric. Restarts keep the space of the eigenvectors of the
+# projected matrix that are wanted most, in which that is a matrix again; what the columns leave is along one vector.
+arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame) {
+  n <- op$dim[1L]
+  m <- vectors_for(min(k + 1, n), n)
+  numbers <- new_numbers(op, numbers_for(m))
+  basis <- new_basis(op, n, m + 1, numbers)
+  basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
+  step <- function(j, kept, careful) list(basis$extend(j, basis$with(j, op$forward), replace = j < n,
+    careful = careful))
+  # A times the columns in terms of all and the next one
+  known <- base::matrix(0, m + 1, m)
+  reduced <- function(steps, kept) {
+    projected <- known
+    for (j in seq(kept + 1, m)) {
+      last <- steps[[j - kept]][[1L]]
+      projected[seq_len(j), j] <- last$products
+      projected[j + 1, j] <- if (j < n) last$norm else 0
+    }
+    # what is rounding alone would be made large by the scaling of rows and columns in eigen()
+    projected[abs(projected) <= 8 * unit_of(op) * max(abs(projected))] <- 0
+    e <- base::eigen(projected[seq_len(m), , drop = FALSE], symmetric = FALSE)
+    at <- order(-wanted_by(which, e$values), -Im(e$values))
+    e <- list(values = e$values[at], vectors = e$vectors[, at, drop = FALSE])
+    rest <- abs(projected[m + 1, m]) * Mod(e$vectors[m, seq_len(k)])
+    list(e = e, projected = projected, settled = all(rest <= tol * max(Mod(e$values))))
+  }
+  found <- restarted_steps(op, m, most, numbers, 1, step, reduced, function(found) {
+    e <- found$e
+    count <- kept_of(k, m)
+    # pairs stay together
+    if (Im(e$values[count]) > 0) count <- if (count < m - 1) count + 1 else count - 1
+    at <- seq_len(count)
+    first <- at[Im(e$values[at]) >= 0]
+    complex <- at[Im(e$values[at]) > 0]
+    space <- base::qr(base::cbind(Re(e$vectors[, first, drop = FALSE]), Im(e$vectors[, complex, drop = FALSE])),
+      tol = 1e-10)
+    # of a matrix with too few eigenvectors the space is smaller
+    q <- base::qr.Q(space)[, seq_len(space$rank), drop = FALSE]
+    at <- seq_len(space$rank)
+    known[] <<- 0
+    known[at, at] <<- base::crossprod(q, found$projected[seq_len(m), ] %*% q)
+    known[space$rank + 1, at] <<- found$projected[m + 1, ] %*% q
+    basis$restart(m, q, TRUE)
+    space$rank
+  }, frame)
+  e <- found$e
+  values <- e$values[seq_len(k)]
+  at <- order(-switch(which, SR = Re(values), SI = abs(Im(values)), wanted_by(which, values)), -Im(values))
+  values <- values[at]
+  vectors <- e$vectors[, at, drop = FALSE]
+  product <- function(y) basis$product(m, as_operand(op, y))
+  real <- all(Im(values) == 0)
+  c(list(d = if (real) Re(values) else values, v = product(Re(vectors)), largest = max(Mod(e$values))),
+    if (!real) list(imaginary = product(Im(vectors))), found[c("iterations", "products", "settled")])
+}

@@ -1,0 +1,145 @@
+//! Bases that grow by a column, on the cpu device. Rows are cut into parts of one size, whose sums are added in order,
+//! so that results depend on no number of threads.
+
+use super::gather::elements;
+use super::segments::Real;
+use crate::backend::basis::Growth;
+use crate::memory::buffer::View;
+use crate::memory::fallible;
+use crate::memory::staging::Shared;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::Result;
+use verdigris_ops::parallel::parallel;
+
+/// Rows of a part: of some columns they stay in a core's cache.
+const ROWS: usize = 1024;
+/// Sums that are added to in turn.
+const LANES: usize = 8;
+
+/// Writes a column.
+pub fn extend(job: &Growth<'_>) -> Result<()> {
+    match job.basis.dtype {
+        DType::Float32 => run::<f32>(job),
+        _ => run::<f64>(job),
+    }
+}
+
+/// The columns of a basis, of which the last is written.
+struct Columns<T> {
+    memory: Shared<T>,
+    rows: usize,
+    count: usize,
+}
+
+impl<T: Real> Columns<T> {
+    /// Some rows of a column.
+    ///
+    /// # Safety
+    /// Of the last column these must be the task's own.
+    unsafe fn part(&self, column: usize, from: usize, to: usize) -> &[T] {
+        // SAFETY: within the memory, by the caller's promise not written meanwhile.
+        unsafe { std::slice::from_raw_parts(self.memory.at(column * self.rows + from), to - from) }
+    }
+
+    /// Calls with each part of the rows, which is its own.
+    fn each(&self, body: impl Fn(usize, usize, &mut [T]) + Sync) -> Result<()> {
+        parallel(self.rows, ROWS, |from, to| {
+            // SAFETY: tasks have different rows of the column, which is not read otherwise.
+            let own =
+                unsafe { std::slice::from_raw_parts_mut(self.memory.at(self.count * self.rows + from), to - from) };
+            body(from, to, own);
+        })
+    }
+}
+
+/// Numbers of a view that is written.
+fn address<T>(view: &View) -> *mut T {
+    view.address() as *mut T
+}
+
+fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
+    let (count, near, from) = (job.count, job.near, job.from);
+    let columns = Columns::<T> { memory: Shared(address(job.basis)), rows: job.rows, count };
+    let vector: &[T] = elements(job.vector);
+    // SAFETY: numbers that this call alone uses.
+    let numbers = unsafe { std::slice::from_raw_parts_mut(address::<f64>(job.numbers), job.numbers.len()) };
+    let mut products = fallible::filled(0f64, count - near)?;
+    if near < count {
+        sums(&columns, near..count, &mut products, |start, end, out| out.copy_from_slice(&vector[start..end]))?;
+    }
+    // the vector without these, and its products
+    let mut taken: Vec<(usize, f64)> = (near..count).zip(products.iter().copied()).collect();
+    taken.extend(job.known.map(|place| (near - 1, numbers[place])));
+    let mut again = fallible::filled(0f64, count - from + 1)?;
+    columns.each(|start, end, own| {
+        let mut x: Vec<f64> = vector[start..end].iter().map(|x| x.wide()).collect();
+        subtract(&columns, &taken, start, &mut x);
+        own.iter_mut().zip(&x).for_each(|(own, &x)| *own = T::of(x));
+    })?;
+    // SAFETY: nothing writes the column meanwhile.
+    let own = unsafe { columns.part(count, 0, job.rows) };
+    sums(&columns, from..count + 1, &mut again, |start, end, out| out.copy_from_slice(&own[start..end]))?;
+    let (whole, parts) = (again[count - from], &again[..count - from]);
+    let square = whole - parts.iter().map(|x| x * x).sum::<f64>();
+    // NaN stays
+    let norm = if square <= 0.0 { 0.0 } else { square.sqrt() };
+    let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
+    let noted = &mut numbers[job.at..job.at + job.noted()];
+    for (k, product) in products.iter().enumerate() {
+        noted[k] = product + (near + k).checked_sub(from).map_or(0.0, |c| parts[c]);
+    }
+    noted[count - near] = norm;
+    noted[count - near + 1] = if whole == 0.0 { 0.0 } else { norm / whole.sqrt() };
+    let taken: Vec<(usize, f64)> = (from..count).zip(parts.iter().copied()).collect();
+    columns.each(|start, _, own| {
+        let mut x: Vec<f64> = own.iter().map(|x| x.wide()).collect();
+        subtract(&columns, &taken, start, &mut x);
+        own.iter_mut().zip(&x).for_each(|(own, &x)| *own = T::of(x * scale));
+    })
+}
+
+/// Takes multiples of columns from some rows of a vector.
+fn subtract<T: Real>(columns: &Columns<T>, taken: &[(usize, f64)], start: usize, x: &mut [f64]) {
+    for &(c, by) in taken {
+        // SAFETY: columns before the last, which nothing writes.
+        let column = unsafe { columns.part(c, start, start + x.len()) };
+        x.iter_mut().zip(column).for_each(|(x, v)| *x -= by * v.wide());
+    }
+}
+
+/// The products of a vector, whose parts `load` gives, with some columns.
+fn sums<T: Real>(
+    columns: &Columns<T>,
+    which: std::ops::Range<usize>,
+    out: &mut [f64],
+    load: impl Fn(usize, usize, &mut [T]) + Sync,
+) -> Result<()> {
+    let width = which.len();
+    let mut parts = fallible::filled(0f64, fallible::product([columns.rows.div_ceil(ROWS), width])?)?;
+    let shared = Shared(parts.as_mut_ptr());
+    parallel(columns.rows, ROWS, |start, end| {
+        let mut x = [T::default(); ROWS];
+        let x = &mut x[..end - start];
+        load(start, end, x);
+        for (k, c) in which.clone().enumerate() {
+            // SAFETY: nothing writes columns meanwhile; a part has its sums to itself.
+            unsafe { *shared.at(start / ROWS * width + k) = dot(x, columns.part(c, start, end)) };
+        }
+    })?;
+    for part in parts.chunks_exact(width) {
+        out.iter_mut().zip(part).for_each(|(out, part)| *out += part);
+    }
+    Ok(())
+}
+
+fn dot<T: Real>(x: &[T], y: &[T]) -> f64 {
+    let mut lanes = [0f64; LANES];
+    let (mut xs, mut ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    for (x, y) in xs.by_ref().zip(ys.by_ref()) {
+        for l in 0..LANES {
+            lanes[l] += x[l].wide() * y[l].wide();
+        }
+    }
+    let rest: f64 = xs.remainder().iter().zip(ys.remainder()).map(|(x, y)| x.wide() * y.wide()).sum();
+    lanes.iter().sum::<f64>() + rest
+}
