@@ -31,7 +31,8 @@ part_pmax <- function(..., na.rm) pmax(..., na.rm = na.rm)
 # Elements of a vector and an ordinary table, which all members have.
 split_match <- function(name, x, table, nomatch, incomparables, call) {
   if (is_split(table)) refuse_split(name, call, "Where `x` is split and `table` ordinary it has one.")
-  if (!is.null(incomparables) && !isFALSE(incomparables)) refuse_split(name, call, "Without `incomparables` it has one.")
+  if (!is.null(incomparables) && !isFALSE(incomparables))
+    refuse_split(name, call, "Without `incomparables` it has one.")
   vector_of(x, name, call)
   if (is_gpu(table)) table <- collect(table)
   recorded(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")

@@ -6,9 +6,10 @@
 
 # Functions of R that give each row from that row of their arguments.
 ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", "xor",
-  "abs", "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan", "atan2",
-  "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma", "digamma",
-  "trigamma", "beta", "lbeta", "choose", "factorial", "floor", "ceiling", "trunc", "round", "signif", "ifelse", "pmin", "pmax",
+  "abs", "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan",
+  "atan2", "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma",
+  "digamma", "trigamma", "beta", "lbeta", "choose", "factorial", "floor", "ceiling", "trunc", "round", "signif",
+  "ifelse", "pmin", "pmax",
   "is.na", "is.nan", "is.finite", "is.infinite", "I", "offset", "identity", "as.logical", "as.numeric", "as.double",
   "as.integer", "as.character", "Re", "Im", "Mod", "Arg", "cbind", "nchar", "substr", "substring", "toupper", "tolower",
   "trimws", "startsWith", "endsWith", "grepl", "plogis", "qlogis", "dnorm", "pnorm", "qnorm")

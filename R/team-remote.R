@@ -22,7 +22,8 @@ REMOTE_REFUSED <- list(
     "as.Date", "as.double", "as.integer", "as.list", "as.logical", "as.matrix", "as.POSIXct", "as.POSIXlt", "as.raw",
     "as.single", "as.table", "as.vector", "by", "c", "cbind", "chol", "cut", "determinant", "diff", "dim<-",
     "dimnames<-", "droplevels", "duplicated", "is.finite", "is.infinite", "is.na", "is.na<-", "is.nan", "is.unsorted",
-    "isSymmetric", "julian", "kappa", "length<-", "levels", "levels<-", "mean", "merge", "months", "names<-", "plot", "pretty", "qr", "quarters", "rbind", "rep", "rep.int", "rep_len", "rev", "round", "row.names",
+    "isSymmetric", "julian", "kappa", "length<-", "levels", "levels<-", "mean", "merge", "months", "names<-", "plot",
+    "pretty", "qr", "quarters", "rbind", "rep", "rep.int", "rep_len", "rev", "round", "row.names",
     "row.names<-", "rowsum", "scale", "seq", "seq.int", "signif", "sequence", "solve", "sort", "sort_by", "split",
     "split<-", "subset", "summary", "t", "transform", "trunc", "unique", "units", "units<-", "unlist", "weekdays",
     "with", "within", "xtfrm", "[", "[<-", "[[", "[[<-", "$", "$<-"),
@@ -39,8 +40,8 @@ register_remote_methods <- function() {
   for (home in names(REMOTE_REFUSED)) {
     # the generics are base R's, also where this package has a function in front
     space <- if (home == "base") baseenv() else asNamespace(home)
-    for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE)) registerS3method(name, REMOTE,
-      refusing_method(name), envir = space)
+    for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE))
+      registerS3method(name, REMOTE, refusing_method(name), envir = space)
   }
   registerS3method("as_gpu", REMOTE, refusing_method("as_gpu"), envir = topenv())
 }

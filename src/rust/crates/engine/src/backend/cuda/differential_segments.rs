@@ -7,13 +7,14 @@ use super::compile::nvrtc::Target;
 use super::context::core::lock;
 use super::differential::{devices, Random};
 use super::driver::library::{self, SearchPaths};
+use super::ops::basis;
 use super::ops::segments::sources;
 use crate::array::segments::{self, Matrix};
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array};
 use crate::memory::buffer::Device;
 use crate::testing::turn::in_turn;
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::reduction::Reduction;
@@ -247,7 +248,8 @@ fn kernels_of_segments_compile_for_every_generation() {
     let nvrtc = std::env::var_os("VERDIGRIS_NVRTC").expect("VERDIGRIS_NVRTC is the path of libnvrtc");
     library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
     let older = [75, 80, 86, 89].into_iter().enumerate().filter(|&(k, _)| in_turn(k, 4)).map(|(_, arch)| arch);
-    let kernels = sources();
+    let mut kernels = sources();
+    kernels.extend([Class::F32, Class::F64].map(|class| (format!("basis int32 {class:?}"), basis::source(class))));
     // one generation sees them all, the others those of one type of offsets and values
     let seen = |arch, name: &str| arch == 90 || name.contains("int32") && !name.contains("F32");
     let jobs: Vec<_> = older
