@@ -4,8 +4,8 @@
 # architectures a share), and those that gather and sort. The table's
 # are compiled to machine code for sm_90, and to PTX for sm_75, sm_80 and the newest architecture that NVRTC knows; the
 # tests' for sm_90 (every fifth to machine code, the others to PTX) and for one of the other three in turn
-# (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is compiled as for a device; the rest with little
-# optimisation, which is where the time goes.
+# (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is compiled as for a device (in CI a quarter, in turn);
+# the rest with little optimisation, which is where the time goes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"

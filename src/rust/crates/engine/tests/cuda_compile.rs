@@ -424,7 +424,13 @@ fn cuda_sources_compile() {
     let (cubins, texts): (Vec<_>, Vec<_>) =
         targets().into_iter().partition(|target| matches!(target, Target::Cubin(_)));
     for target in cubins {
-        compile_all("operation table", &jobs, target, Effort::Full);
+        let (turn, rest): (Vec<_>, Vec<_>) = jobs.iter().cloned().enumerate().partition(|(k, _)| in_turn(*k, 4));
+        for (share, effort) in [(turn, Effort::Full), (rest, Effort::Quick)] {
+            let share: Vec<Job> = share.into_iter().map(|(_, job)| job).collect();
+            if !share.is_empty() {
+                compile_all("operation table", &share, target, effort);
+            }
+        }
     }
     for (k, target) in texts.into_iter().enumerate() {
         let jobs = in_turn_of(&jobs, k, 3);
