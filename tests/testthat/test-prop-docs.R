@@ -55,7 +55,15 @@ test_that("R CMD check takes no exported function for an S3 method, but max.col(
   known <- if (getRversion() < "4.5.0") {
     c("Found the following apparent S3 methods exported but not registered:", "  max.col")
   }
-  expect_identical(out[nzchar(out)], as.character(known))
+  out <- out[nzchar(out)]
+  # R 4.6 takes base R's qr.qy() and its like, where a package exports functions of these names, for methods of qr()
+  if (getRversion() >= "4.6.0" && length(out)) {
+    expect_match(out[1L], "Mismatches for apparent methods not registered")
+    named <- sub(":$", "", grep("^[^ ].*:$", out[-1L], value = TRUE))
+    expect_true(all(vapply(named, exists, NA, envir = baseenv(), inherits = FALSE)))
+    out <- NULL
+  }
+  expect_identical(as.character(out), as.character(known))
 })
 
 test_that("no name of the namespace is defined twice", {
