@@ -239,13 +239,21 @@ at_ranks <- function(x, ranks) {
   list(values = if (known > 0) as.vector(sorted[ranks(known)]), known = known)
 }
 
+# The order statistics whose mean is the median, and the median of splits and readers from them.
+median_ranks <- function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1))
+median_found <- function(found, n, type, na.rm) {
+  if (found$known == 0 || found$known < n && !isTRUE(as.logical(na.rm))) return(vector(type, 1L)[NA_integer_])
+  if (type == "logical") return(stats::median(as.logical(found$values)))
+  if (length(found$values) == 1L) found$values else mean(found$values)
+}
+
 #' @rdname sorting
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
   if (is.complex(x) || !is_switch(na.rm)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
   x <- strip(x)
-  found <- at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)))
+  found <- at_ranks(x, median_ranks)
   if (found$known == 0 || found$known < length(x) && !na.rm) return(as.vector(x[NA_integer_]))
   middle <- found$values
   if (length(middle) == 1L) middle else if (is.logical(x)) stats::median(middle) else mean(middle)

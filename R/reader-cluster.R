@@ -5,11 +5,7 @@
 # Arguments as kmeans_of_split() has them.
 kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
   if (x$frame) refuse_reader("kmeans", call, "Of a matrix or a vector it has one.")
-  method <- if (is.character(algorithm)) KMEANS[pmatch(algorithm[1L], KMEANS)]
-  if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse_reader("kmeans", call,
-    "With `algorithm = \"Lloyd\"` it has one.")
-  for (name in c("iter.max", "nstart")) if (!is_count(get(name), 1)) abort_argument(name, "one number, 1 or more",
-    get(name), call)
+  check_lloyd(algorithm, seeding, iter.max, nstart, refuse_reader, call)
   n <- rows_of_reader(x)
   p <- if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
   if (n == 0 || p == 0) abort_argument("x", "a matrix or vector with elements", x, call)
@@ -20,8 +16,8 @@ kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, c
   if (!given && n < trunc(centers)) stop_as_base("more cluster centers than data points", call)
   largest <- max(abs(range(x)))
   finite_or_stop(largest, 1L, call)
-  starts <- if (given) list(centers_given(centers, n, call)) else starts_of_reader(x, trunc(centers), nstart, seeding,
-    call)
+  starts <- if (given) list(centers_given(centers, n, call)) else starts_among(n, trunc(centers), nstart, seeding,
+    function(at) plain_rows(if (is_vector_reader(x)) base::matrix(x[at]) else x[at, , drop = FALSE]), call)
   fits <- lloyd_of_reader(x, starts, trunc(iter.max), largest, call)
   fit <- least_within(fits, iter.max)
   near <- block_function(function(block) nearest_in_block(block, list(centers), largest)[[1L]],
@@ -30,18 +26,6 @@ kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, c
   fit$cluster <- mapped_reader(x, near, n, rows, sprintf("clusters of %s", x$label), "int32")
   dimnames(fit$centers) <- list(as.character(seq_len(nrow(fit$centers))), if (!is_vector_reader(x)) x$dimnames[[2L]])
   kmeans_object(fit, sum(column_squares(x, call)$squares), iter.max)
-}
-
-starts_of_reader <- function(x, k, nstart, seeding, call) {
-  n <- rows_of_reader(x)
-  rows <- function(at) plain_rows(if (is_vector_reader(x)) base::matrix(x[at]) else x[at, , drop = FALSE])
-  starts <- lapply(seq_len(nstart), function(s) {
-    if (is.null(seeding) || seeding == "random") return(rows(sample.int(n, k)))
-    kmeans_plus_plus(as_gpu(rows(sample.int(n, min(n, max(1000, 50 * k)))), device = "cpu"), k, call)
-  })
-  if (any(vapply(starts, function(start) any(duplicated(start)), NA)))
-    stop_as_base("initial centers are not distinct", call)
-  starts
 }
 
 nearest_in_block <- function(block, centers, largest) {

@@ -85,14 +85,8 @@ scale.gpu_reader <- function(x, center = TRUE, scale = TRUE) {
   call <- environment()
   if (x$frame || is_vector_reader(x)) refuse_reader("scale", call, "Of a matrix it has one.")
   p <- as.double(x$dim[2L])
-  by_column <- function(v, name) {
-    if (is_flag(v)) return(v)
-    if (!is_number(v) || length(v) != p)
-      stop_as_base(gettextf("length of '%s' must equal the number of columns of 'x'", name, domain = "R-base"), call)
-    as.double(collect(v))
-  }
-  center <- by_column(center, "center")
-  scale <- by_column(scale, "scale")
+  center <- given_by_column(center, "center", p, call)
+  scale <- given_by_column(scale, "scale", p, call)
   if (isTRUE(center)) center <- colMeans(x, na.rm = TRUE)
   if (isTRUE(scale)) {
     about <- if (is.numeric(center)) scaled_reader(x, center, NULL) else x

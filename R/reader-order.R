@@ -72,11 +72,8 @@ reader_at_ranks <- function(x, ranks, name, call) {
 #' @rdname reader-methods
 #' @export
 median.gpu_reader <- function(x, na.rm = FALSE, ...) {
-  found <- reader_at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)), "median", environment())
-  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm)))
-    return(switch(found$type, double = NA_real_, integer = NA_integer_, NA))
-  if (found$type == "logical") return(stats::median(as.logical(found$values)))
-  if (length(found$values) == 1L) found$values else mean(found$values)
+  found <- reader_at_ranks(x, median_ranks, "median", environment())
+  median_found(found, length(x), found$type, na.rm)
 }
 
 #' @rdname reader-methods

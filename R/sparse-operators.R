@@ -159,8 +159,8 @@ joint_structure <- function(A, B, a, b) {
   p <- (if (wide) gpu_cast(strip(A@p), "int64") else strip(A@p)) + strip(B@p) - merged$before(B@p)
   n <- as.vector(p[length(p)])
   if (wide && n <= .Machine$integer.max) p <- as_int32(p)
-  spread <- function(x, slots, like = x, of = x) {
-    out <- gpu_full(if (is.logical(like)) FALSE else 0L, n, dtype = gpu_dtype(like), device = gpu_device(like))
+  spread <- function(x, slots) {
+    out <- gpu_full(if (is.logical(x)) FALSE else 0L, n, dtype = gpu_dtype(x), device = gpu_device(x))
     if (length(x)) out[slots] <- x
     out
   }

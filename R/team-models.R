@@ -9,20 +9,23 @@ split_rows <- function(x, name, call) {
   if (state$kind != "matrix" || state$margin != 1) refuse_split(name, call, "Of a matrix split by rows it has one.")
 }
 
+# An argument of scale() for p columns: TRUE or FALSE, or a number for each.
+given_by_column <- function(v, name, p, call) {
+  if (is_flag(v)) return(v)
+  if (!is_number(v) || length(v) != p)
+    stop_as_base(gettextf("length of '%s' must equal the number of columns of 'x'", name, domain = "R-base"), call)
+  as.vector(collect(v))
+}
+
 #' @export
 scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
   split_rows(x, "scale", environment())
   p <- ncol(x)
-  by_column <- function(v, name) {
-    if (is_flag(v)) return(v)
-    if (!is_number(v) || length(v) != p)
-      stop_as_base(gettextf("length of '%s' must equal the number of columns of 'x'", name, domain = "R-base"))
-    as.vector(collect(v))
-  }
-  center <- by_column(center, "center")
+  call <- environment()
+  center <- given_by_column(center, "center", p, call)
   if (isTRUE(center)) center <- colMeans(x, na.rm = TRUE)
   if (is.numeric(center)) x <- sweep(x, 2, center)
-  scale <- by_column(scale, "scale")
+  scale <- given_by_column(scale, "scale", p, call)
   if (isTRUE(scale)) {
     known <- nrow(x) - colSums(is.na(x))
     scale <- sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, known - 1))
@@ -122,13 +125,29 @@ rows_of_split <- function(x, at, call) {
   out
 }
 
-kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
-  split_rows(x, "kmeans", call)
+# What is not Lloyd's algorithm is refused.
+check_lloyd <- function(algorithm, seeding, iter.max, nstart, refuse, call) {
   method <- if (is.character(algorithm)) KMEANS[pmatch(algorithm[1L], KMEANS)]
-  if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse_split("kmeans", call,
+  if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse("kmeans", call,
     "With `algorithm = \"Lloyd\"` it has one.")
   for (name in c("iter.max", "nstart")) if (!is_count(get(name), 1)) abort_argument(name, "one number, 1 or more",
     get(name), call)
+}
+
+# Centers of each start: rows that are drawn of n, or by k-means++ some of those. `rows` gives rows as an ordinary matrix.
+starts_among <- function(n, k, nstart, seeding, rows, call) {
+  starts <- lapply(seq_len(nstart), function(s) {
+    if (is.null(seeding) || seeding == "random") return(rows(sample.int(n, k)))
+    kmeans_plus_plus(as_gpu(rows(sample.int(n, min(n, max(1000, 50 * k)))), device = "cpu"), k, call)
+  })
+  if (any(vapply(starts, function(start) any(duplicated(start)), NA)))
+    stop_as_base("initial centers are not distinct", call)
+  starts
+}
+
+kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
+  split_rows(x, "kmeans", call)
+  check_lloyd(algorithm, seeding, iter.max, nstart, refuse_split, call)
   n <- nrow(x)
   largest <- max(abs(range(x)))
   finite_or_stop(largest, 1L, call)
@@ -139,13 +158,7 @@ kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, ca
     if (!is_count(centers, 1)) abort_argument("centers", "a number of clusters, or a matrix of centers", centers, call)
     k <- trunc(centers)
     if (n < k) stop_as_base("more cluster centers than data points", call)
-    starts <- lapply(seq_len(nstart), function(s) {
-      if (is.null(seeding) || seeding == "random") return(rows_of_split(x, sample.int(n, k), call))
-      drawn <- rows_of_split(x, sample.int(n, min(n, max(1000, 50 * k))), call)
-      kmeans_plus_plus(as_gpu(drawn, device = "cpu"), k)
-    })
-    if (any(vapply(starts, function(start) any(duplicated(start)), NA)))
-      stop_as_base("initial centers are not distinct", call)
+    starts <- starts_among(n, k, nstart, seeding, function(at) rows_of_split(x, at, call), call)
   }
   fits <- lapply(starts, lloyd_of_split, x, iter.max, largest)
   fit <- least_within(fits, iter.max)

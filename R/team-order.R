@@ -102,11 +102,8 @@ median.gpu_split <- function(x, na.rm = FALSE, ...) {
   ordered_split(x, "median", call)
   # base R says what is wrong
   in_class(x, stats::median, c(1, 1), call)
-  found <- split_at_ranks(x, function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1)), call)
-  if (found$known == 0 || found$known < length(x) && !isTRUE(as.logical(na.rm))) return(in_class(x, stats::median,
-    if (type_of(x) == "double") NA_real_ else if (type_of(x) == "logical") NA else NA_integer_, call))
-  if (type_of(x) == "logical") return(stats::median(as.logical(found$values)))
-  in_class(x, stats::median, if (length(found$values) == 1L) found$values else mean(found$values), call)
+  found <- split_at_ranks(x, median_ranks, call)
+  in_class(x, stats::median, median_found(found, length(x), type_of(x), na.rm), call)
 }
 
 #' @export
