@@ -3,7 +3,8 @@
 //! end of the process.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::core::lock;
@@ -19,9 +20,12 @@ const QUIET: Duration = Duration::from_secs(1);
 /// What is to be done. It handles its own errors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
+/// What doing without a job's result has cost so far, in any unit: the job that has cost most is done first.
+pub(crate) type Cost = Arc<AtomicU64>;
+
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: Vec<(Cost, Job)>,
     /// For when there are no others.
     next: VecDeque<Job>,
     /// For when nothing else is loaded either.
@@ -33,7 +37,9 @@ struct State {
 impl State {
     /// What is to be done now, or how long that may still be.
     fn take(&mut self) -> Result<Job, Option<Duration>> {
-        if let Some(job) = self.jobs.pop_front().or_else(|| self.next.pop_front()) {
+        // of equal ones the first that came
+        let dearest = (0..self.jobs.len()).rev().max_by_key(|&k| self.jobs[k].0.load(Ordering::Relaxed));
+        if let Some(job) = dearest.map(|k| self.jobs.remove(k).1).or_else(|| self.next.pop_front()) {
             return Ok(job);
         }
         match QUIET.saturating_sub(since_load()) {
@@ -84,13 +90,13 @@ fn start() -> Option<&'static Worker> {
 }
 
 /// Hands over a job; false where it is not taken.
-pub(crate) fn queue(job: Job) -> bool {
+pub(crate) fn queue(cost: Cost, job: Job) -> bool {
     let Some(worker) = start() else { return false };
     let mut state = lock(&worker.state);
     if state.stopped || state.jobs.len() >= MOST_QUEUED {
         return false;
     }
-    state.jobs.push_back(job);
+    state.jobs.push((cost, job));
     worker.changed.notify_all();
     true
 }
@@ -203,5 +209,22 @@ mod tests {
         assert!(state.take().is_ok() && state.waiting() == 1);
         *lock(&LAST_LOAD) = Instant::now().checked_sub(QUIET);
         assert!(state.take().is_ok() && state.is_idle());
+    }
+
+    #[test]
+    fn what_costs_most_is_done_first() {
+        let mut state = State::default();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let costs: Vec<Cost> = (0..4).map(|_| Cost::default()).collect();
+        for (k, cost) in costs.iter().enumerate() {
+            let done = done.clone();
+            state.jobs.push((cost.clone(), Box::new(move || lock(&done).push(k))));
+        }
+        costs[2].fetch_add(5, Ordering::Relaxed);
+        costs[3].fetch_add(7, Ordering::Relaxed);
+        while let Ok(job) = state.take() {
+            job();
+        }
+        assert_eq!(*lock(&done), [3, 2, 0, 1]);
     }
 }

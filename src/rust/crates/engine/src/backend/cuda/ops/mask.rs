@@ -23,7 +23,7 @@ pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<Vi
         return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
     }
     let (variant, _) = parameters::fit(plan, bound, 1, &[]);
-    match choose::kernel(cuda, plan, Use::Mask(keep_na), variant)? {
+    match choose::kernel(cuda, plan, bound.n, Use::Mask(keep_na), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
         None => by_prebuilt(cuda, plan, bound, keep_na),
     }

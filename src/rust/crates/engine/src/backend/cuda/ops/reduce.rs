@@ -195,7 +195,7 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
         let fit = parameters::fit(plan, bound, pack_size(plan, reduction, form), &[]);
-        match choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), fit.0)? {
+        match choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_prebuilt(target),
         }
@@ -250,7 +250,7 @@ impl Work<'_> {
         if both + MOST_JOB > MOST_BYTES {
             return Ok(Fused::Never);
         }
-        let Some(planned) = choose::kernel(cuda, plan, Use::Reduce(reduction, na_rm, form), variant)? else {
+        let Some(planned) = choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), variant)? else {
             return Ok(Fused::NotYet);
         };
         let (bits, words) = body::flag_bits(&after.plan);

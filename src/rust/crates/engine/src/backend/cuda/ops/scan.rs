@@ -49,7 +49,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
 
 fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, first: u64) -> Result<()> {
     let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
-    match choose::kernel(cuda, plan, Use::Scan(scan), variant)? {
+    match choose::kernel(cuda, plan, bound.n, Use::Scan(scan), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
         None => queue_prebuilt(cuda, plan, bound, scan, output.address, first),
     }

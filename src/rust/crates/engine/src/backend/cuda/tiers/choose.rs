@@ -5,7 +5,7 @@
 //! A reduction without a kernel of its own has its values interpreted into memory, where a prebuilt kernel reduces them
 //! in the same order (`verdigris_ops::tree`). So it is with scans and with what a mask chooses.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use super::planned::{known, planned, Planned, Use};
 use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::Variant;
 use crate::backend::cuda::compile::tier::{tier, Tier};
-use crate::backend::cuda::context::background;
+use crate::backend::cuda::context::background::{self, Cost};
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
 use crate::backend::cuda::interpret;
@@ -24,8 +24,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// A device's plans under way to NVRTC, and counts.
 #[derive(Default)]
 struct Tiers {
-    /// Queued, being compiled, or refused by the compiler: not to be queued again.
-    asked: Mutex<HashSet<(Plan, Use, Variant)>>,
+    /// Queued, being compiled, or refused by the compiler: not to be queued again. With what they have cost since.
+    asked: Mutex<HashMap<(Plan, Use, Variant), Cost>>,
     interpreted: AtomicU64,
     launched: AtomicU64,
 }
@@ -53,8 +53,8 @@ impl Cuda {
     }
 }
 
-/// The kernel that carries a plan out now; `None` for the interpreter.
-pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
+/// The kernel that carries a plan out now, for so many elements; `None` for the interpreter.
+pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     let tiers = TIERS.of(cuda);
     let found = match tier() {
         // no interpreter runs routines
@@ -67,7 +67,7 @@ pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Re
             // a graph runs what it was recorded with for good
             None if cuda.is_capturing() || !is_served(cuda, plan, how) => awaited(cuda, plan, how, variant)?,
             None => {
-                queue(cuda, plan, how, variant);
+                queue(cuda, plan, n, how, variant);
                 None
             }
         },
@@ -127,16 +127,21 @@ fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
 /// NVRTC cannot be loaded: nothing is queued until it may have changed.
 static NO_NVRTC: AtomicBool = AtomicBool::new(false);
 
-/// Has a plan's kernel made in the background.
-fn queue(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) {
+/// What an interpreted launch costs beside its elements, in elements.
+const LAUNCH: usize = 1 << 16;
+
+/// Has a plan's kernel made in the background, the sooner the more its elements and steps have cost the interpreter.
+fn queue(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) {
     let mut asked = lock(&TIERS.of(cuda).asked);
     let key = (plan.clone(), how, variant);
-    if asked.contains(&key) {
+    let more = (n + LAUNCH).saturating_mul(plan.code.len() + 1) as u64;
+    if let Some(cost) = asked.get(&key) {
+        cost.fetch_add(more, Ordering::Relaxed);
         return;
     }
-    let (ordinal, own) = (cuda.properties.ordinal, key.clone());
-    if background::queue(Box::new(move || compile(ordinal, own))) {
-        asked.insert(key);
+    let (ordinal, own, cost) = (cuda.properties.ordinal, key.clone(), Cost::new(more.into()));
+    if background::queue(cost.clone(), Box::new(move || compile(ordinal, own))) {
+        asked.insert(key, cost);
     }
 }
 

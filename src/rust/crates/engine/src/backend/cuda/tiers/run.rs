@@ -44,7 +44,7 @@ pub fn run_at(cuda: &Cuda, plan: &Plan, bound: &Bound, addresses: &[u64]) -> Res
     }
     let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
     let variant = Variant { tiled, ..parameters::fit(plan, bound, v, addresses).0 };
-    let Some(planned) = choose::kernel(cuda, plan, Use::Store, variant)? else {
+    let Some(planned) = choose::kernel(cuda, plan, bound.n, Use::Store, variant)? else {
         return interpret::run(cuda, plan, bound, addresses);
     };
     let (tiles, grid) = if tiled.inputs == 0 {
@@ -76,7 +76,7 @@ pub fn put(cuda: &Cuda, plan: &Plan, bound: &Bound, part: &View, base: Option<&B
     };
     let variant = parameters::fit(plan, bound, 1, &[address]).0;
     let variant = Variant { wide: variant.wide || part.buffer.bytes >= MOST_NARROW, ..variant };
-    let Some(planned) = choose::kernel(cuda, plan, how, variant)? else { return Ok(false) };
+    let Some(planned) = choose::kernel(cuda, plan, bound.n, how, variant)? else { return Ok(false) };
     let job = match base {
         Some(base) => patch::pack_patch(&windows, base.view.address(), variant.wide),
         None => patch::pack_put(part, variant.wide),
