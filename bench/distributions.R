@@ -1,9 +1,7 @@
 # Distributions, Bessel functions and psigamma: elements a second on a device, beside base R on one core.
 #
 # usage: Rscript bench/distributions.R [DEVICE] [N]     cuda:0 and 1e8 where there is a GPU, else cpu and 1e6
-#
-# To compare with CuPy on the same GPU: cupyx.scipy.special.gammainc(3, x), gammaincinv(3, u), stdtr(5, z),
-# betaincinv(2, 3, u), j1(v), k1(v), polygamma(2, v), each after a first call, by cupy.cuda.Event.
+# bench/distributions.py has the same by CuPy and PyTorch, where they have the function.
 
 suppressPackageStartupMessages(library(verdigris))
 arguments <- commandArgs(TRUE)
