@@ -2,14 +2,9 @@
 #
 # Keys become codes, and each code has an accumulator to which its elements are added in a fixed order
 # (`C_reduce_coded`). A GPU has memory for accumulators of some ten thousand groups. Beyond that, one sort of the codes
-# brings the elements into the order of their groups. Each group is then cut into pieces of a fixed length, the last one
-# padded with neutral elements, and all pieces are reduced at once; so are the pieces' results, until each group has
-# one.
+# brings the elements into the order of their groups, which are then reduced as segments (`C_segment_reduce`).
 
 GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
-
-# Pieces of groups: so much is wasted at most in each group.
-PIECE <- 64
 
 # The keys as places among their levels: `codes`, an array (NA where a key is missing); `levels`, names of each key's
 # levels.
@@ -111,45 +106,36 @@ reduce_sorted <- function(x, codes, name) {
     } else if (whole) {
       y <- gpu_cast(y, "float64")
     }
+    offsets <- as_gpu(c(starts, length(codes) + 1) - 1, dtype = if (length(codes) < 2^31) "int32" else "int64",
+      device = device)
+    of_groups <- function(y, name) .Call(C_segment_reduce, offsets, y, name, FALSE)
     out <- switch(name,
-      mean = pieced(y, counts, "sum") / counts,
+      mean = of_groups(y, "sum") / counts,
       var = , sd = {
         wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
-        deviation <- y - (pieced(y, counts, "sum") / counts)[wide]
-        spread <- pieced(deviation * deviation, counts, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
+        deviation <- y - (of_groups(y, "sum") / counts)[wide]
+        spread <- of_groups(deviation * deviation, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
         # of a group in which something is missing base R's is NA, also of NaN
-        if (anyNA(y)) spread <- ifelse(pieced(gpu_cast(is.na(y), "float64"), counts, "sum") > 0, NA_real_, spread)
+        if (anyNA(y)) spread <- ifelse(of_groups(gpu_cast(is.na(y), "float64"), "sum") > 0, NA_real_, spread)
         if (name == "sd") sqrt(spread) else spread
       },
-      pieced(y, counts, name))
+      of_groups(y, name))
   }
   list(values = as_base_sum(out, x, name), present = present)
 }
 
-# Reduces groups that follow each other, of these lengths (1 or more): "sum", "prod", "min" or "max".
-pieced <- function(y, counts, name) {
-  device <- gpu_device(y)
-  idle <- switch(name, sum = 0, prod = 1, min = if (is.integer(y)) .Machine$integer.max else Inf,
-    max = if (is.integer(y)) -.Machine$integer.max else -Inf)
-  if (is.integer(y) || is_int64(y) && name == "sum") idle <- as.integer(idle)
-  # no number leaves extremes of int64 as they are but one of the group
-  within <- is_int64(y) && name %in% c("min", "max")
-  while (any(counts > 1L)) {
-    pieces <- ceiling(counts / PIECE)
-    inside <- sequence(pieces) - 1
-    begins <- rep.int(cumsum(c(0, counts))[seq_along(counts)], pieces) + PIECE * inside
-    lengths <- pmin.int(PIECE, rep.int(counts, pieces) - PIECE * inside)
-    lane <- repeated(gpu_seq(0, by = 1, length.out = PIECE, device = device), times = sum(pieces))
-    place <- repeated(as_gpu(begins, device = device), each = PIECE) + lane
-    filled <- repeated(as_gpu(as.double(lengths), device = device), each = PIECE) > lane
-    # what lies outside of a piece is not looked at, but must be somewhere
-    if (within) place <- pmin(place, repeated(as_gpu(begins + lengths - 1, device = device), each = PIECE))
-    y <- if (within) y[place + 1] else ifelse(filled, y[pmin(place, length(y) - 1) + 1], idle)
-    y <- .Call(C_reduce_groups, name, y, FALSE, c(sum(pieces), PIECE, 1), FALSE)
-    counts <- pieces
-  }
-  y
-}
+# Groups from which on sums of several columns are a product with a sparse matrix: sums by code take a pass for each
+# column, and their tables no longer lie in a GPU's fast memory.
+SPARSE_GROUPS <- 256
+
+# The rows of each group, for `sums_of_rows()`. All codes are known.
+rows_by_group <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1,
+  device = gpu_device(codes)), codes - 1L, groups)
+
+# Sums of the columns of x by group: a matrix with a row for each.
+sums_of_rows <- function(x, rows) segment_products(rows$p, rows$i, NULL, x)
+
+by_sparse_product <- function(x, columns, groups) gpu_device(x) != "cpu" && columns > 1L && groups >= SPARSE_GROUPS
 
 #' Grouped aggregation
 #'

@@ -33,8 +33,10 @@ fe_variables <- function(fe, call) {
 }
 
 # Sums of the columns of z, n x m, by groups: a matrix with a row for each of them.
-group_sums <- function(z, codes, groups) {
+group_sums <- function(z, codes, groups, rows = NULL) {
   n <- nrow(z)
+  if (is.null(rows) && by_sparse_product(z, ncol(z), groups) && !anyNA(codes)) rows <- rows_by_group(codes, groups)
+  if (!is.null(rows)) return(sums_of_rows(z, rows))
   out <- if (ncol(z) > 1L) reduce_coded(strip(z), codes, groups, "sum")
   out <- out %||% join(lapply(seq_len(ncol(z)), function(j)
     reduce_by(strided(strip(z), length(z), 1, n, start = n * (j - 1)), codes, groups, "sum", FALSE, 0)))
@@ -57,11 +59,13 @@ fe_groups <- function(frame, names, w, device) {
 absorbed <- function(z, groups, w, control, call) {
   spread <- sqrt(as.vector(colSums(z * z)) / nrow(z))
   spread[spread == 0] <- 1
+  groups <- lapply(groups, function(g) c(g, list(rows = if (by_sparse_product(z, ncol(z), g$groups)) rows_by_group(g$codes,
+    g$groups))))
   before <- NULL
   for (iteration in seq_len(control$maxit)) {
     old <- z
     for (g in groups) {
-      mean <- group_sums(if (is.null(w)) z else z * w, g$codes, g$groups) / pmax(g$size, .Machine$double.xmin)
+      mean <- group_sums(if (is.null(w)) z else z * w, g$codes, g$groups, g$rows) / pmax(g$size, .Machine$double.xmin)
       z <- z - mean[g$codes, , drop = FALSE]
       gpu_compute(z)
     }

@@ -284,7 +284,9 @@ nearest_centers <- function(x, space, centers) {
     limits <- strided(limit, c(rows, starts), c(1, 1, 2), c(rows, k, starts), step = c(1, 0, 1))
     candidates <- .Call(C_reduce_groups, "sum", along_columns(lower, rows) - strip(twice) <= limits, FALSE, shape,
       FALSE)
-    list(codes = gpu_compute(gpu_cast(at + 1, "int32")), doubtful = gpu_compute(candidates > 1))
+    out <- list(codes = gpu_compute(gpu_cast(at + 1, "int32")), doubtful = gpu_compute(candidates > 1))
+    gpu_free(twice) # R's collector would come late
+    out
   })
   lapply(seq_len(starts), function(s) {
     of_start <- function(name) join(lapply(parts, function(part) {
@@ -313,10 +315,14 @@ means_of <- function(x, codes, k) {
 }
 
 cluster_sums <- function(x, codes, k) {
-  size <- as.integer(.Call(C_collect, .Call(C_count_bins, codes, 1, k))[seq_len(k)])
   x <- strip_names(x)
   # sums of whole numbers would be int64
   if (!is_narrow(x)) x <- as_float64(x)
+  if (by_sparse_product(x, ncol(x), k)) {
+    rows <- rows_by_group(codes, k)
+    return(list(diff(as.integer(collect(rows$p))), base::matrix(collect(sums_of_rows(x, rows)), k)))
+  }
+  size <- as.integer(.Call(C_collect, .Call(C_count_bins, codes, 1, k))[seq_len(k)])
   sums <- reduce_coded(strip(x), codes, k, "sum") %||% join(lapply(seq_len(ncol(x)), function(j)
     reduce_by(as_float64(x[, j]), codes, k, "sum", FALSE, NULL)))
   list(size, base::matrix(collect(sums), k))

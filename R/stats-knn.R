@@ -172,6 +172,8 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
       each = rows)]
     index[from:to, ] <- column[picked] + 1L
     distance[from:to, ] <- exact[picked]
+    gpu_compute(index, distance)
+    gpu_free(block)
   }
   if (raw) return(list(index = index, distance = gpu_compute(distance)))
   if (metric == "euclidean") distance <- sqrt(distance)

@@ -24,12 +24,12 @@ entries! {
         matrix(segments::products(&a, &b, columns)?, p.len() - 1, columns)
     }
 
-    /// A value for each segment; sums of whole numbers as doubles.
+    /// A value for each segment; sums of int32 and smaller ones as doubles.
     fn segment_reduce(p: Array, x: Array, what: &str, na_rm as "na.rm": bool) -> Result<Array> {
         let reduction = Reduction::ALL.into_iter().find(|reduction| reduction.name() == what && reduction.width() == 1);
         let reduction = reduction.ok_or_else(|| Error::new(Kind::Argument, format!("no reduction is called {what}")))?;
         let out = segments::reduce(&p, &x, reduction, na_rm)?;
-        if out.dtype() == DType::Int64 { out.cast(DType::Float64, None) } else { Ok(out) }
+        if out.dtype() == DType::Int64 && x.dtype() != DType::Int64 { out.cast(DType::Float64, None) } else { Ok(out) }
     }
 
     /// The number of each of `n` elements' segment.
