@@ -251,6 +251,27 @@ design_rows <- function(d, from, count, scaled = TRUE) {
   x
 }
 
+# Some rows of the columns, unscaled: for each an array, in memory or recorded, or NULL for one of ones.
+dense_parts <- function(d, from, count) {
+  if (!is.null(d$x)) return(columns_in(d$x, from, count))
+  piece <- function(v) vector_rows(v, from, count)
+  lapply(d$columns, function(column) if (length(column)) Reduce(`*`, lapply(column, part_values, piece, d$device)))
+}
+
+# Columns with arrays for those of ones.
+without_ones <- function(columns, count, device) lapply(columns, function(x) x %||% gpu_ones(count, device = device))
+
+# Whether a column is an array as it is, or one of ones.
+is_in_memory <- function(column) !length(column) || length(column) == 1L && is.null(column[[1L]]$codes)
+
+# Some rows of each column of a vector or matrix, which are read where they are; none of NULL.
+columns_in <- function(y, from, count) {
+  n <- NROW(y)
+  if (is.null(dim(y))) return(if (!is.null(y)) list(vector_rows(y, from, count)))
+  y <- strip(y)
+  lapply(seq_len(length(y) / max(n, 1)), function(j) strided(y, length(y), 1, count, start = n * (j - 1) + from))
+}
+
 # The arrays that f makes of a block of rows, or of NULL where the design has no column. Then the block's memory is
 # free: R's collector would come late. A single column may be a variable's own memory.
 with_rows <- function(d, from, count, f, scaled = TRUE) {
@@ -273,8 +294,7 @@ vector_rows <- function(y, from, count) {
 }
 
 # f of each block of rows, by their beginning and number.
-by_blocks <- function(d, f) {
-  size <- block_rows(d)
+by_blocks <- function(d, f, size = block_rows(d)) {
   from <- if (d$n > 0) seq(0, d$n - 1, by = size) else 0
   Map(f, from, pmin(size, d$n - from))
 }

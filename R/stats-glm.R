@@ -152,7 +152,11 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     mustart <- .(to_device)(mustart)
   }))
   fit <- stats::glm.fit
+  keeps_all <- remembered(function(mask) all(mask))
   environment(fit) <- list2env(list(
+    # glm.fit() takes the good rows of each of its vectors, and most often all are
+    "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else
+      base::`[`(x, i, ...),
     .Call = function(.NAME, x, y, tol, ...) if (is.null(beside)) weighted_step(x, y, tol) else
       beside$step(x, y, tol, get("good", parent.frame())),
     rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device),
@@ -170,6 +174,18 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   for (part in c("deviance", "null.deviance", "aic")) z[[part]] <- z[[part]][1L]
   z$family <- family
   z
+}
+
+# f, which remembers the last object that it was given and what it gave.
+remembered <- function(f) {
+  last <- out <- NULL
+  function(x) {
+    if (is.null(last) || !rlang::is_reference(x, last)) {
+      out <<- f(x)
+      last <<- x
+    }
+    out
+  }
 }
 
 # What glm.fit() takes from LINPACK: coefficients in the order of the pivots, 0 for aliased columns.

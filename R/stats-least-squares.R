@@ -29,8 +29,8 @@ least_squares <- function(d, y, tol = 1e-07) {
 }
 
 # Sums over blocks of rows, as arrays; and on the host.
-summed_arrays <- function(d, f) {
-  parts <- by_blocks(d, f)
+summed_arrays <- function(d, f, size = block_rows(d)) {
+  parts <- by_blocks(d, f, size)
   lapply(seq_along(parts[[1L]]), function(k) Reduce(`+`, lapply(parts, `[[`, k)))
 }
 summed <- function(d, f) lapply(summed_arrays(d, f), collect)
@@ -76,26 +76,56 @@ cross_products <- function(d, y) {
   assembled(lapply(cross_sums(d, y, factors), collect), d$p, NCOL(y), factors)
 }
 
-# The sums that they are made of: products of the dense columns, and of each factor sums beside these, of weights, and
-# of weights by pairs with the factors before.
+# The sums that they are made of: products of the dense columns and right sides with each other, and of each factor sums
+# beside these, of weights, and of weights by pairs with the factors before.
 cross_sums <- function(d, y, factors) {
   rest <- design_columns(d, dense_columns(d$p, factors))
-  summed_arrays(d, function(from, count) with_rows(rest, from, count, function(x) {
-    v <- vector_rows(y, from, count)
+  if (!length(factors)) return(gram_sums(rest, y))
+  summed_arrays(rest, function(from, count) {
     scale <- vector_rows(d$scale, from, count)
     weights <- if (is.null(scale)) gpu_ones(count, device = d$device) else scale * scale
     # beside the dense columns
-    others <- if (length(factors)) cbind(x, v)
-    if (length(factors) && !is.null(scale)) others <- others * scale
-    c(if (rest$p > 0L) list(crossprod(x), crossprod(x, v)) else list(gpu_zeros(1, device = d$device), gpu_zeros(1,
-      device = d$device)), base::unlist(lapply(seq_along(factors), function(k) {
+    others <- c(lapply(without_ones(dense_parts(rest, from, count), count, d$device), function(x)
+      if (is.null(scale)) x else x * weights),
+      lapply(columns_in(y, from, count), function(v) if (is.null(scale)) v else v * scale))
+    others <- join(others)
+    dim(others) <- c(count, rest$p + NCOL(y))
+    out <- computed_arrays(c(list(gram_of(rest, y, from, count)), base::unlist(lapply(seq_along(factors), function(k) {
       f <- factors[[k]]
       codes <- vector_rows(f$codes, from, count)
       pairs <- lapply(factors[seq_len(k - 1L)], function(g) reduce_by(weights, codes +
         f$levels * (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, "sum", FALSE, 0))
       c(list(group_sums(others, codes, f$levels), reduce_by(weights, codes, f$levels, "sum", FALSE, 0)), pairs)
-    }), recursive = FALSE))
-  }))
+    }), recursive = FALSE)))
+    if (rest$p + NCOL(y) > 1L) gpu_free(others) # a single one may be a variable's own memory
+    out
+  })
+}
+
+# Columns that one pass multiplies with each other (`MOST_COLUMNS` in backend/gram.rs).
+GRAM_COLUMNS <- 64
+
+# Products of a design's scaled columns and right sides y, or of the columns alone, with each other, as one array. Where
+# all columns are arrays in memory, they are read where they are, and all rows at once.
+gram_sums <- function(d, y = NULL) {
+  in_place <- d$p + NCOL(y) * !is.null(y) <= GRAM_COLUMNS && (!is.null(d$x) || all(vapply(d$columns, is_in_memory, NA)))
+  summed_arrays(d, function(from, count) list(gram_of(d, y, from, count)), if (in_place) max(d$n, 1) else block_rows(d))
+}
+
+gram_of <- function(d, y, from, count) {
+  columns <- c(dense_parts(d, from, count), columns_in(y, from, count))
+  scale <- vector_rows(d$scale, from, count)
+  if (length(columns) <= GRAM_COLUMNS && !all(vapply(columns, is.null, NA))) {
+    out <- .Call(C_gram, columns, count, scale, d$p)
+    if (!is.null(out)) return(out)
+  }
+  columns <- without_ones(columns, count, d$device)
+  if (!is.null(scale)) columns[seq_len(d$p)] <- lapply(columns[seq_len(d$p)], function(x) x * scale)
+  x <- join(columns)
+  dim(x) <- c(count, length(columns))
+  out <- gpu_compute(crossprod(x))
+  gpu_free(x)
+  out
 }
 
 dense_columns <- function(p, factors) setdiff(seq_len(p), base::unlist(lapply(factors, `[[`, "columns")))
@@ -105,11 +135,11 @@ assembled <- function(sums, p, q, factors) {
   dense <- dense_columns(p, factors)
   xx <- base::matrix(0, p, p)
   xy <- base::matrix(0, p, q)
-  if (length(dense)) {
-    xx[dense, dense] <- sums[[1L]]
-    xy[dense, ] <- sums[[2L]]
-  }
-  at <- 2L
+  own <- seq_along(dense)
+  products <- base::matrix(sums[[1L]], length(dense) + q)
+  xx[dense, dense] <- products[own, own]
+  xy[dense, ] <- products[own, length(dense) + seq_len(q)]
+  at <- 1L
   for (k in seq_along(factors)) {
     f <- factors[[k]]
     beside <- crossprod(f$table, base::matrix(sums[[at + 1L]], f$levels))
@@ -131,7 +161,7 @@ assembled <- function(sums, p, q, factors) {
 # How many elements each of these sums has.
 lengths_of_sums <- function(p, q, factors) {
   dense <- length(dense_columns(p, factors))
-  c(if (dense) c(dense^2, dense * q) else c(1, 1), base::unlist(lapply(seq_along(factors), function(k) {
+  c((dense + q)^2, base::unlist(lapply(seq_along(factors), function(k) {
     levels <- factors[[k]]$levels
     c(levels * (dense + q), levels, vapply(factors[seq_len(k - 1L)], function(g) levels * g$levels, 1))
   })))

@@ -59,11 +59,10 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
     d$scale <- score
     gpu_compute(d$scale)
   }
-  products <- function(from, count) with_rows(d, from, count, function(scores)
-    list(if (is.null(groups)) crossprod(scores) else
-      group_sums(scores, vector_rows(groups$codes, from, count), groups$extent)))
+  by_cluster <- function(from, count) with_rows(d, from, count, function(scores)
+    list(group_sums(scores, vector_rows(groups$codes, from, count), groups$extent)))
   middle <- if (split) base::matrix(split_sum(d$part, "launch_scores", list(d$columns, score), environment()), d$p) else
-    summed(d, products)[[1L]]
+    if (is.null(groups)) collect(gram_sums(d)[[1L]]) else summed(d, by_cluster)[[1L]]
   if (!is.null(groups)) middle <- crossprod(middle)
   factor <- if (type != "HC1") 1 else if (is.null(groups)) used / fit$df.residual else
     groups$extent / (groups$extent - 1) * (used - 1) / fit$df.residual

@@ -79,7 +79,7 @@ part_times <- function(d, columns, b, offset = NULL) {
 launch_scores <- function(d, columns, score) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   d$scale <- score
-  flat_sums(summed_arrays(d, function(from, count) with_rows(d, from, count, function(x) list(crossprod(x)))))
+  flat_sums(gram_sums(d))
 }
 
 part_leverages <- function(d, columns, to_q, w) {

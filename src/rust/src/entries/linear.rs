@@ -1,11 +1,13 @@
 //! Entries: matrix products, factorisations and solving. Matrices are flat arrays with extents.
 
+use verdigris_engine::array::gram;
 use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::many::{many as factor_many, Sides};
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::cpu::blas::{self, Blas};
 use verdigris_engine::backend::dense::{Method, Precision};
 use verdigris_engine::memory::buffer::Device;
+use verdigris_engine::memory::fallible;
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
@@ -14,6 +16,7 @@ use verdigris_ops::rule::{promote, Typed};
 
 use crate::array::{attributes, convert, handle, host_vector};
 use crate::entries::entry::entries;
+use crate::r::typed::FromR;
 use crate::r::{self, options, values, List, SEXP};
 
 /// What float32 factors may be rounded to, by the option, and whether the halves of a symmetric product are one (1),
@@ -166,6 +169,17 @@ entries! {
         let mut results = batch.results.into_iter();
         let list = ["x", "y", "z"].into_iter().fold(List::new(4), |list, name| list.add(name, results.next()));
         Ok(Some(list.add("status", batch.status)))
+    }
+
+    /// X' X of a list of columns, NULL for ones, of so many rows; the rows of the first `scaled` are multiplied by `scale`.
+    /// NULL where the device has no kernel for it.
+    fn gram(columns: Vec<SEXP>, rows: usize, scale: Option<Array>, scaled: usize) -> Result<Option<SEXP>> {
+        let mut given = fallible::with_capacity(columns.len())?;
+        for column in columns {
+            given.push(Option::<Array>::from_r(column, "columns")?);
+        }
+        let out = gram::gram(&given, rows, scale.as_ref(), scaled)?;
+        out.map(|out| matrix(out, given.len(), given.len())).transpose()
     }
 
     /// list(lu, pivots, info) of an n x n matrix.

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod fourier;
 pub mod function_call;
 mod gather;
+pub mod gram;
 pub mod grouped;
 mod join;
 pub mod kernel_call;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use self::basis::Growth;
 use self::dense::{Many, Multiplied, Product, Task};
 use self::fourier::Transform;
+use self::gram::Gram;
 use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
@@ -27,6 +28,7 @@ pub mod dense;
 #[cfg(test)]
 pub(crate) mod differential_order;
 pub mod fourier;
+pub mod gram;
 pub mod segments;
 pub mod span;
 pub mod streams;
@@ -270,6 +272,9 @@ pub trait Backend: Send + Sync {
 
     /// Writes the next column of an orthonormal basis, and its numbers.
     fn extend_basis(&self, job: &Growth<'_>) -> Result<()>;
+
+    /// Cross products of columns, as a matrix; false where the device has no kernel for it.
+    fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool>;
 
     /// Runs a kernel of someone's own module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {

@@ -11,6 +11,7 @@ mod counting_sort;
 mod dense;
 mod fourier;
 mod gather;
+mod gram;
 mod grouped;
 mod memory;
 mod multiply;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use super::basis::Growth;
 use super::dense::{Many, Multiplied, Product};
 use super::fourier::Transform;
+use super::gram::Gram;
 use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
@@ -379,6 +381,11 @@ impl Backend for Cpu {
     fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
         let _span = span::on_host(|| "basis".into());
         basis::extend(job)
+    }
+
+    fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        let _span = span::on_host(|| "cross products".into());
+        gram::gram(job, output).map(|()| true)
     }
 
     fn synchronize(&self) -> Result<()> {

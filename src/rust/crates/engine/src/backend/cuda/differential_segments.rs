@@ -7,8 +7,8 @@ use super::compile::nvrtc::Target;
 use super::context::core::lock;
 use super::differential::{devices, Random};
 use super::driver::library::{self, SearchPaths};
-use super::ops::basis;
 use super::ops::segments::sources;
+use super::ops::{basis, gram};
 use crate::array::segments::{self, Matrix};
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array};
@@ -250,6 +250,7 @@ fn kernels_of_segments_compile_for_every_generation() {
     let older = [75, 80, 86, 89].into_iter().enumerate().filter(|&(k, _)| in_turn(k, 4)).map(|(_, arch)| arch);
     let mut kernels = sources();
     kernels.extend([Class::F32, Class::F64].map(|class| (format!("basis int32 {class:?}"), basis::source(class))));
+    kernels.extend([1, 2, 4, 8].map(|eights| (format!("gram int32 F64 {eights}"), gram::source(eights))));
     // one generation sees them all, the others those of one type of offsets and values
     let seen = |arch, name: &str| arch == 90 || name.contains("int32") && !name.contains("F32");
     let jobs: Vec<_> = older

@@ -34,8 +34,8 @@ use self::context::device::Cuda;
 use self::context::stream_state::LOST;
 use self::context::{exchange, streams};
 use self::ops::{
-    basis, blas, dense, fourier, gather, grouped, mask, product, rank, reduce, scan, search, segments, solver, sort,
-    store, unique,
+    basis, blas, dense, fourier, gather, gram, grouped, mask, product, rank, reduce, scan, search, segments, solver,
+    sort, store, unique,
 };
 
 use self::tiers::run;
@@ -43,6 +43,7 @@ use self::tiers::run;
 use super::basis::Growth;
 use super::dense::{Many, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
+use super::gram::Gram;
 use super::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
@@ -308,6 +309,15 @@ impl Backend for Cuda {
     fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.numbers.buffer))?;
         basis::extend(self, job)
+    }
+
+    fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
+        let views = || job.columns.iter().flatten().chain(job.scale);
+        let _ordered = self.ordered(|t| {
+            views().for_each(|view| _ = t.view(view));
+            t.write(output);
+        })?;
+        gram::gram(self, job, output)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

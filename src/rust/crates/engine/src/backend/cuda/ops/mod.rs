@@ -7,6 +7,7 @@ pub mod communicator;
 pub mod dense;
 pub mod fourier;
 pub mod gather;
+pub mod gram;
 pub mod grouped;
 mod handles;
 pub mod mask;

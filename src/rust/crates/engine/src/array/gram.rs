@@ -1,0 +1,36 @@
+//! Cross products of columns that lie apart, without a matrix of them.
+
+use crate::array::{common_device, Array, Operand};
+use crate::backend;
+use crate::backend::gram::{Gram, MOST_COLUMNS};
+use crate::memory::buffer::View;
+use crate::memory::fallible;
+use verdigris_ops::dtype::DType;
+use verdigris_ops::error::{Error, Kind, Result};
+
+/// X' X, a square matrix, of float64 columns of so many rows; `None` is a column of ones. The rows of the first
+/// `scaled` columns are multiplied by `scale`. Columns and scale are read once. An element that is not finite makes its
+/// column's square not finite. `None` where the device has no kernel for it.
+///
+/// # Errors
+/// `Shape` for other lengths, dtypes, or more columns than `MOST_COLUMNS`; `Memory`.
+pub fn gram(columns: &[Option<Array>], rows: usize, scale: Option<&Array>, scaled: usize) -> Result<Option<Array>> {
+    let given: Vec<Operand> = columns.iter().flatten().chain(scale).map(|x| Operand::Array(x.clone())).collect();
+    let fits = |x: &Array| x.len() == rows && x.dtype() == DType::Float64;
+    if given.is_empty() || columns.len() > MOST_COLUMNS || !columns.iter().flatten().chain(scale).all(fits) {
+        return Err(Error::new(Kind::Shape, "columns of other lengths or dtypes, or too many"));
+    }
+    let device = common_device(&given)?;
+    let ready = |x: &Array| x.contiguous();
+    let scale = scale.map(ready).transpose()?;
+    let mut views = fallible::with_capacity(columns.len())?;
+    for column in columns {
+        views.push(column.as_ref().map(ready).transpose()?);
+    }
+    let count = columns.len();
+    let job = Gram { columns: &views, rows, scale: scale.as_ref(), scaled: scaled.min(count) };
+    let backend = backend::of(device)?;
+    let output = backend.allocate(count * count * DType::Float64.size())?;
+    let made = backend.gram(&job, &output)?;
+    Ok(made.then(|| Array::from_view(View::contiguous(output, DType::Float64, count * count))))
+}

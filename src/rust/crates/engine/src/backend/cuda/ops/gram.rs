@@ -1,0 +1,55 @@
+//! Cross products of columns that lie apart (`kernels/gram.cuh`): one pass over the rows, and the sums of blocks. The
+//! kernels are not prebuilt: those for so many columns are compiled at their first use.
+
+use std::sync::Arc;
+
+use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::driver::kernel::Args;
+use crate::backend::gram::Gram;
+use crate::memory::buffer::Buffer;
+use verdigris_ops::error::{Kind, Result};
+
+const THREADS: usize = 256;
+const WARP: usize = 32;
+/// Columns that a warp multiplies with as many, and rows that it takes at once, at least.
+const EIGHT: usize = 8;
+const ROWS: usize = 16;
+/// Blocks at most, each of which leaves its sums.
+const BLOCKS: usize = 528;
+
+/// The kernels for `eights` times eight columns.
+pub(crate) fn source(eights: usize) -> String {
+    let kernel = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
+    format!(
+        "#define THREADS {THREADS}\n#define EIGHTS {eights}\n#include \"gram.cuh\"\n\
+         {kernel} gram_rows(Columns columns, const f64* scale, u32 m, u32 scaled, i64 n, f64* partial) {{\n  \
+           gram_sums(columns, scale, m, scaled, n, partial);\n}}\n\
+         {kernel} gram_whole(const f64* partial, u32 blocks, u32 m, f64* out) {{\n  \
+           gram_finish(partial, blocks, m, out);\n}}\n"
+    )
+}
+
+/// Writes the products; false where there is no NVRTC.
+pub fn gram(cuda: &Cuda, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
+    let m = job.columns.len();
+    let eights = m.div_ceil(EIGHT);
+    let pairs = eights * (eights + 1) / 2;
+    let kernel = |name| cuda.kernel(&format!("gram/{eights}/{name}"), || source(eights), name);
+    let [rows, whole] = match [kernel("gram_rows"), kernel("gram_whole")] {
+        [Err(error), _] | [_, Err(error)] if error.kind == Kind::Library => return Ok(false),
+        [rows, whole] => [rows?, whole?],
+    };
+    let blocks = job.rows.div_ceil(ROWS * THREADS / WARP).clamp(1, BLOCKS);
+    let scratch = cuda.allocate(blocks * pairs * EIGHT * EIGHT * 8)?;
+    let addresses = (0..eights * EIGHT).map(|k| job.columns.get(k).and_then(Option::as_ref).map_or(0, |x| x.address()));
+    let bytes: Vec<u8> = addresses.flat_map(u64::to_ne_bytes).collect();
+    let mut args = Args::new();
+    args.push_bytes(&bytes).push(job.scale.map_or(0, |view| view.address()));
+    args.push(m as u32).push(if job.scale.is_some() { job.scaled as u32 } else { 0 });
+    args.push(job.rows as i64).push(scratch.address);
+    cuda.launch(&rows, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)?;
+    let mut args = Args::new();
+    args.push(scratch.address).push(blocks as u32).push(m as u32).push(output.address);
+    cuda.launch(&whole, [pairs as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)?;
+    Ok(true)
+}
