@@ -60,14 +60,23 @@ template <class S> VG_FN S last_lane(const S& a) {
   memcpy(&b, w, sizeof(S));
   return b;
 }
+// How often loops are unrolled, of states that the second kernel has not at all.
+template <class S> constexpr int UNROLLED = 64;
+#ifdef WIDENS
+template <> constexpr int UNROLLED<RunningSum<T, true>> = 1;
+#endif
 // What the lanes up to this one give.
-template <class S> VG_FN S up_to(S a) {
-#pragma unroll
+template <class S> VG_FN S up_to_inline(S a) {
+#pragma unroll (UNROLLED<S>)
   for (u32 by = 1; by < 32; by *= 2) {
     S before = shuffle_up(a, by);
     if ((threadIdx.x & 31u) >= by) { S::merge(before, a); a = before; }
   }
   return a;
+}
+template <class S> VG_CALL S up_to_called(S a) { return up_to_inline(a); }
+template <class S> VG_FN S up_to(S a) {
+  if constexpr (UNROLLED<S> == 1) return up_to_called(a); else return up_to_inline(a);
 }
 
 template <class S> VG_FN void publish(Total<S>* total, const S& a, u64 mark) {
@@ -123,7 +132,7 @@ VG_FN u32 swizzle(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
 
 // A tile by states S, of which the second kernel writes less code.
 template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job& job, u32 tile) {
-  constexpr int ahead = SECOND ? 1 : U, turns = SECOND ? 1 : R;
+  constexpr int ahead = SECOND ? 1 : U, turns = UNROLLED<S>;
   __shared__ __align__(16) char memory[THREADS * R * V * sizeof(T)];
   __shared__ S parts[WARPS], start;
   T (*pack)[V] = (T (*)[V])memory;

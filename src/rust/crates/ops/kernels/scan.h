@@ -43,7 +43,7 @@ template <> struct RunningSum<f64, false> {
   VG_FN bool is_finite(const A& a) { return ::is_finite(a.s.hi) && ::is_finite(a.s.lo); }
 };
 // What is missing or infinite is noted, not added. What would pass the largest double is scaled by 2^-64 until it is back
-// in the range of doubles.
+// in the range of doubles. Calls keep the code small, which is seldom run.
 template <> struct RunningSum<f64, true> {
   typedef RunningSum A;
   dd s;
@@ -57,36 +57,35 @@ template <> struct RunningSum<f64, true> {
     return cancels(first | next) ? SEEN_INF | SEEN_MINUS_INF : first | next;
   }
   VG_FN dd times(dd s, f64 scale) { s.hi *= scale; s.lo *= scale; return s; }
-  // With the two doubles of a later part, which are scaled or not.
-  VG_FN void add_part(A& a, dd b, u32 is_scaled) {
-    if ((a.scaled | is_scaled) == 0u) {
-      const dd t = two_sum(a.s.hi, b.hi);
+  // Of one element.
+  VG_FN A of(f64 x) {
+    A a = start();
+    if (is_finite(x)) { a.s.hi = x; return a; }
+    Sum<f64> b = Sum<f64>::start();
+    Sum<f64>::note(b, x);
+    a.seen = b.usual & SEEN_ANY;
+    return a;
+  }
+  VG_FN void add(A& a, f64 x) { a = called_merge(a, of(x)); }
+  VG_FN void merge(A& a, const A& b) { a = called_merge(a, b); }
+  VG_FN f64 value(const A& a, u32&) { return called_value(a); }
+  VG_CALL A called_merge(A a, A b) {
+    a.seen = then(a.seen, b.seen);
+    if ((a.scaled | b.scaled) == 0u) {
+      const dd t = two_sum(a.s.hi, b.s.hi);
       dd sum;
-      sum.hi = t.hi; sum.lo = a.s.lo + (t.lo + b.lo);
-      if (is_finite(sum.hi) && is_finite(sum.lo)) { a.s = sum; return; }
+      sum.hi = t.hi; sum.lo = a.s.lo + (t.lo + b.s.lo);
+      if (is_finite(sum.hi) && is_finite(sum.lo)) { a.s = sum; return a; }
     }
     const f64 scaling = Sum<f64>::scaling();
     if (a.scaled == 0u) a.s = times(a.s, scaling);
-    add_up(a.s, is_scaled ? b : times(b, scaling));
+    if (b.scaled == 0u) b.s = times(b.s, scaling);
+    add_up(a.s, b.s);
     a.scaled = (u32)(size_of(a.s.hi) >= LARGE_SIZE);
     if (a.scaled == 0u) a.s = times(a.s, 1.0 / scaling);
+    return a;
   }
-  VG_FN void add(A& a, f64 x) {
-    if (!is_finite(x)) {
-      Sum<f64> b = Sum<f64>::start();
-      Sum<f64>::note(b, x);
-      a.seen = then(a.seen, b.usual & SEEN_ANY);
-      return;
-    }
-    dd b;
-    b.hi = x; b.lo = 0;
-    add_part(a, b, 0);
-  }
-  VG_FN void merge(A& a, const A& b) {
-    a.seen = then(a.seen, b.seen);
-    add_part(a, b.s, b.scaled);
-  }
-  VG_FN f64 value(const A& a, u32&) {
+  VG_CALL f64 called_value(A a) {
     Sum<f64> b;
     b.s = a.s;
     b.usual = a.seen | (a.scaled ? 0u : (u32)HUGE_SIZE);
