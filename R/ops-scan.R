@@ -24,9 +24,9 @@ scan_method <- function(name) {
 #'
 #' Base R keeps the running value of doubles in 80 bits. Arrays keep two doubles (106 bits) and add in an order that
 #' depends on the length alone: a result has the same bits on every device and run, and can differ from base R's in the
-#' last bit. A running sum of doubles that exceeds the largest double stays infinite on a GPU; on the cpu device it
-#' comes back, as in base R. float32 and narrower types are computed in float64; products of complex numbers in double
-#' precision, as in base R.
+#' last bit. A running sum of doubles that exceeds the largest double is infinite there and comes back, as in base R; of
+#' complex numbers too, where base R's stays infinite. float32 and narrower types are computed in float64; products of
+#' complex numbers in double precision, as in base R.
 #' @param x An array.
 #' @returns An array of the same length and dtype; but `cumprod()` of integers is float64, and `cumsum()` of integers
 #'   narrower than 32 bits is int32. Of the attributes it has the names, as in base R. All elements from the first `NA`

@@ -33,6 +33,9 @@ agree <- function(name, x, dtype = NULL, tolerance = 0) {
   expect_true(all(a[ok] == b[ok] | abs(a[ok] - b[ok]) <= max(tolerance, 2^-52) * abs(b[ok])), info = info)
 }
 
+# Multiples of 2^1000 up to the largest doubles, whose sums base R's 80 bits hold exactly, as two doubles do.
+large <- function(n) sample(c(-1, 1), n, TRUE) * floor(runif(n) * 2^24) * 2^1000
+
 lengths <- c(0, 1, 2, 63, 64, 65, 255, 257, 8191, 8193, 1e5 + 1)
 
 test_that("doubles, whole numbers, logicals and complex numbers of every length", {
@@ -164,7 +167,10 @@ test_that("running sums and products have the same bits on the cpu device, whate
     x <- if (name == "cumsum") rnorm(n) * 10^sample(-3:3, n, TRUE) else exp(rnorm(n) / 100) * sample(c(1, -1), n, TRUE)
     third <- n %/% 3L
     odd <- list(usual = list(1L, x[1L]), infinite = list(third, Inf), missing = list(third, NA), zero = list(third, 0),
-      opposite = list(c(third, n - 2L, n - 1L), c(Inf, -Inf, NA)))
+      opposite = list(c(third, n - 2L, n - 1L), c(Inf, -Inf, NA)),
+      beyond = list(c(third, third + 1L, n - 1L), c(1.6e308, 1.7e308, -1.6e308)),
+      border = list(c(4096L, 4097L, 8192L, 8193L), c(1.6e308, 1.6e308, -1.6e308, 3e300)),
+      all = list(seq_len(n), large(n)), mixed = list(c(third - 1:2, n - 2L, n - 1L), c(1.7e308, 1.7e308, -Inf, NA)))
     for (what in names(odd)) {
       y <- x
       at <- odd[[what]][[1L]]
@@ -172,5 +178,100 @@ test_that("running sums and products have the same bits on the cpu device, whate
       expect_identical(bits(scans[[name]](gpu(y, dtype))), bits(scans[[name]](as_gpu(y, dtype, device = "cpu"))),
         info = paste(name, dtype, n, what))
     }
+  }
+})
+
+# Of what is missing only that it is: `agree()` tells NA from NaN.
+expect_same_sums <- function(x, info, form = identity) {
+  got <- as.vector(cumsum(form(gpu(x))))
+  want <- cumsum(x)
+  expect_identical(is.na(got), is.na(want), info = info)
+  expect_identical(got[!is.na(want)], want[!is.na(want)], info = info)
+}
+
+test_that("running sums that pass the largest double come back, as in base R", {
+  most <- .Machine$double.xmax
+  for (x in list(c(1.6e308, 1.6e308, -1.6e308), c(-1e308, -1e308, 1e308, 1e308), c(most, most, -most, -most, 1e-300),
+    c(1.6e308, 1.6e308, -Inf), c(1.6e308, 1.6e308, -Inf, Inf, 1), c(1.6e308, 1.6e308, NA, -1.6e308),
+    c(Inf, 1.6e308, 1.6e308, -1.6e308), c(NaN, 1.6e308, 1.6e308), c(most, most / 2^53, most / 2^53),
+    c(most, -most, most, -most), rep(most, 70), c(rep(most, 40), rep(-most, 45)), c(1e300, -1e300, 1e-300))) {
+    agree("cumsum", x)
+    agree("cumsum", -x)
+    # what it is computed from is recorded
+    expect_same_sums(x, "recorded", function(v) v * 0.5 + v * 0.5)
+  }
+  agree("cumsum", c(a = 1.6e308, b = 1.6e308, c = -1.6e308))
+  m <- matrix(c(1.6e308, 1, 1.6e308, 2, -1.6e308, 3), 2)
+  expect_identical(as.vector(cumsum(t(gpu(m)))), cumsum(t(m)))
+  expect_identical(as.matrix(apply(gpu(t(m)), 2, cumsum)), apply(t(m), 2, cumsum))
+  x <- c(1.6e308, 1, 1.6e308, 2, -1.6e308, 3)
+  expect_identical(as.vector(ave(gpu(x), rep(1:2, 3), FUN = cumsum)), ave(x, rep(1:2, 3), FUN = cumsum))
+  x <- c(-1.6e308, 1.6e308, 1.6e308, 1.6e308)
+  expect_identical(as.vector(rev(cumsum(rev(gpu(x))))), rev(cumsum(rev(x))))
+})
+
+test_that("sums of large numbers are base R's for every length", {
+  set.seed(22)
+  tile <- 4096L
+  for (n in c(1L, 2L, 3L, 31L, 257L, 4095L, 4097L, 3L * tile + 1L, 5L * tile, 9L * tile + 17L,
+    if (!emulated) c(33L * tile + 1L, 1000000L))) {
+    x <- large(n)
+    expect_same_sums(x, paste(n, "large"))
+    # far beyond, and back at the end
+    expect_same_sums(sort(x), paste(n, "sorted"))
+    y <- numeric(n)
+    at <- seq_len(n) %% 1000L == 0L
+    y[at] <- x[at]
+    expect_same_sums(y, paste(n, "few"))
+    y[sample.int(n, 1L)] <- Inf
+    expect_same_sums(y, paste(n, "an infinity"))
+    y[sample.int(n, 1L)] <- -Inf
+    y[sample.int(n, 1L)] <- NA
+    expect_same_sums(y, paste(n, "missing"))
+  }
+})
+
+test_that("sums pass the largest double on both sides of the borders of threads, warps and tiles", {
+  for (border in c(16L, 512L, 4096L, 5L * 4096L, if (!emulated) c(32L, 1024L) * 4096L)) {
+    n <- max(6L * 4096L, border) + 5000L
+    pairs <- list(border + 0:1, border + 1:2, border + c(-1L, 0L), c(1L, border), c(border, n - 1L))
+    for (at in if (border > 1e6) pairs[1L] else pairs) {
+      x <- numeric(n)
+      x[at] <- 2^1023
+      x[c(at[2L] + 1L, n)] <- -2^1023
+      expect_same_sums(x, paste(border, "at", at[1L]))
+      # beyond within the sums of a thread alone, or of its neighbours
+      x[at] <- c(2^1023, -2^1023)
+      x[border + 3L] <- 2^1023
+      expect_same_sums(x, paste(border, "within", at[1L]))
+    }
+  }
+})
+
+test_that("so it is with the parts of complex numbers, and with narrower types", {
+  set.seed(23)
+  for (n in c(5L, 2049L, 30000L)) {
+    re <- large(n)
+    im <- rev(sort(large(n)))
+    got <- as.vector(cumsum(gpu(complex(real = re, imaginary = im))))
+    # base R's own are added in doubles
+    expect_identical(Re(got), cumsum(re))
+    expect_identical(Im(got), cumsum(im))
+  }
+  x <- c(3e38, 3e38, -3e38, 1)
+  expect_equal(as.vector(cumsum(gpu(x, "float32"))), c(3e38, Inf, 3e38, 3e38), tolerance = 1e-7)
+  x <- rep(c(65504, 65504, -65504, -65504), 20)
+  expect_identical(as.vector(cumsum(gpu(x, "float16"))), rep(c(65504, Inf, 65504, 0), 20))
+})
+
+test_that("products leave the range of doubles and come back at the borders of tiles", {
+  agree("cumprod", c(1e308, 10, 1e-300))
+  agree("cumprod", c(1e308, 10, 1e-300, 0, Inf))
+  n <- 4L * 4096L
+  for (border in c(16L, 512L, 4096L, 2L * 4096L)) {
+    x <- rep(1, n)
+    x[border + 0:3] <- 2^c(1000, 1000, -1000, -1000)
+    x[c(n - 1L, n)] <- 2^c(-1000, -900)
+    agree("cumprod", x)
   }
 })

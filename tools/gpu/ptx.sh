@@ -28,7 +28,7 @@ out=src/rust/crates/engine/ptx
 made=build/ptx
 rm -rf $made; mkdir -p $made
 make_packs 12.0.140 ptx
-make_packs 12.9.86 75 80 90 100 120
+make_packs 12.9.86 75 80 90 120
 for pack in $made/*; do
   case $pack in
     *.txt) cp "$pack" $out/ ;;

@@ -2,6 +2,7 @@
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
 //   A       the state, T the class it takes, O the stored type, `put` which stores one
 //   R       packs of a thread, U of them in flight
+//   WIDENS  where A is not wide: a second kernel is
 //
 // A tile gets its prefix from tiles that run concurrently (Merrill and Garland 2016, "Single-pass parallel prefix scan
 // with decoupled look-back"). In their algorithm the order of additions depends on which tile is ready first. Here it
@@ -17,14 +18,26 @@
 
 // A total in the words of two that carry it, each with a mark that it is there: a pair is written and read whole, so
 // nobody needs to wait for the order of writes.
-constexpr int PIECES = (sizeof(A) + 7) / 8;
 struct __align__(16) Piece { u64 bits, ready; };
-struct Total { Piece piece[PIECES]; };
+template <class S> struct Total { Piece piece[(sizeof(S) + 7) / 8]; };
 
 struct Job {
-  Total *tiles, *groups, *thousands;  // zero before; the thousands' are of all up to their end
-  u32* ticket;                        // zero before
+  Piece *tiles, *groups, *thousands;  // zero before; the thousands' are of all up to their end
+  u32* ticket;                        // zero before, as the two that follow it are: the second kernel's, and `passes`
   u64* first;                         // the first position whose sum does not fit, beyond the end initially; or null
+  u32 count;                          // tiles
+  u32 always;                         // whether the second kernel is the only one
+};
+// The totals of one kernel; the second's marks are 2 in the memory of the first's.
+template <class S> struct Totals {
+  Total<S> *tiles, *groups, *thousands;
+  u64 mark;
+  VG_FN Totals of(const Job& job, u64 mark) {
+    Totals t;
+    t.tiles = (Total<S>*)job.tiles; t.groups = (Total<S>*)job.groups; t.thousands = (Total<S>*)job.thousands;
+    t.mark = mark;
+    return t;
+  }
 };
 
 template <class S> VG_FN S shuffle_up(const S& a, int by) {
@@ -47,58 +60,69 @@ template <class S> VG_FN S last_lane(const S& a) {
   memcpy(&b, w, sizeof(S));
   return b;
 }
+// How often loops are unrolled, of states that the second kernel has not at all.
+template <class S> constexpr int UNROLLED = 64;
+#ifdef WIDENS
+template <> constexpr int UNROLLED<RunningSum<T, true>> = 1;
+#endif
 // What the lanes up to this one give.
-VG_FN A up_to(A a) {
-#pragma unroll
+template <class S> VG_FN S up_to_inline(S a) {
+#pragma unroll (UNROLLED<S>)
   for (u32 by = 1; by < 32; by *= 2) {
-    A before = shuffle_up(a, by);
-    if ((threadIdx.x & 31u) >= by) { A::merge(before, a); a = before; }
+    S before = shuffle_up(a, by);
+    if ((threadIdx.x & 31u) >= by) { S::merge(before, a); a = before; }
   }
   return a;
 }
-
-VG_FN void publish(Total* total, const A& a) {
-  u64 bits[PIECES] = {};
-  memcpy(bits, &a, sizeof(A));
-#pragma unroll
-  for (int j = 0; j < PIECES; j++)
-    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(&total->piece[j]), "l"(bits[j]), "l"(1ull) : "memory");
+template <class S> VG_CALL S up_to_called(S a) { return up_to_inline(a); }
+template <class S> VG_FN S up_to(S a) {
+  if constexpr (UNROLLED<S> == 1) return up_to_called(a); else return up_to_inline(a);
 }
-VG_FN A await(const Total* total) {
-  u64 bits[PIECES];
+
+template <class S> VG_FN void publish(Total<S>* total, const S& a, u64 mark) {
+  constexpr int pieces = sizeof(Total<S>) / sizeof(Piece);
+  u64 bits[pieces] = {};
+  memcpy(bits, &a, sizeof(S));
 #pragma unroll
-  for (int j = 0; j < PIECES; j++) {
+  for (int j = 0; j < pieces; j++)
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(&total->piece[j]), "l"(bits[j]), "l"(mark) : "memory");
+}
+template <class S> VG_FN S await(const Total<S>* total, u64 mark) {
+  constexpr int pieces = sizeof(Total<S>) / sizeof(Piece);
+  u64 bits[pieces];
+#pragma unroll
+  for (int j = 0; j < pieces; j++) {
     u64 ready;
     do asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(bits[j]), "=l"(ready) : "l"(&total->piece[j]) : "memory");
-    while (ready == 0ull);
+    while (ready != mark);
   }
-  A a;
-  memcpy(&a, bits, sizeof(A));
+  S a;
+  memcpy(&a, bits, sizeof(S));
   return a;
 }
 // What `count` totals give, in every lane.
-VG_FN A all_of(const Total* totals, u32 count) {
+template <class S> VG_FN S all_of(const Total<S>* totals, u32 count, u64 mark) {
   const u32 lane = threadIdx.x & 31u;
-  return last_lane(up_to(lane < count ? await(totals + lane) : A::start()));
+  return last_lane(up_to(lane < count ? await(totals + lane, mark) : S::start()));
 }
 // What comes before a tile whose total is `total`; tells the others of it. By one warp.
-VG_FN A before_tile(const Job& job, u32 tile, const A& total) {
+template <class S> VG_FN S before_tile(const Totals<S>& totals, u32 tile, const S& total) {
   const u32 group = tile / GROUP, thousand = group / GROUP, lane = threadIdx.x & 31u;
   const bool ends_group = tile % GROUP == GROUP - 1u, ends_thousand = ends_group && group % GROUP == GROUP - 1u;
-  if (lane == 0) publish(job.tiles + tile, total);
-  A in_group = all_of(job.tiles + group * GROUP, tile % GROUP);
-  A of_group = in_group;
-  A::merge(of_group, total);
-  if (ends_group && lane == 0) publish(job.groups + group, of_group);
-  A before = all_of(job.groups + thousand * GROUP, group % GROUP);
-  A all = thousand > 0u ? await(job.thousands + thousand - 1u) : A::start();
-  A::merge(all, before);
+  if (lane == 0) publish(totals.tiles + tile, total, totals.mark);
+  S in_group = all_of(totals.tiles + group * GROUP, tile % GROUP, totals.mark);
+  S of_group = in_group;
+  S::merge(of_group, total);
+  if (ends_group && lane == 0) publish(totals.groups + group, of_group, totals.mark);
+  S before = all_of(totals.groups + thousand * GROUP, group % GROUP, totals.mark);
+  S all = thousand > 0u ? await(totals.thousands + thousand - 1u, totals.mark) : S::start();
+  S::merge(all, before);
   if (ends_thousand && lane == 0) {
-    A up = all;
-    A::merge(up, of_group);
-    publish(job.thousands + thousand, up);
+    S up = all;
+    S::merge(up, of_group);
+    publish(totals.thousands + thousand, up, totals.mark);
   }
-  A::merge(all, in_group);
+  S::merge(all, in_group);
   return all;
 }
 
@@ -106,27 +130,24 @@ VG_FN A before_tile(const Job& job, u32 tile, const A& total) {
 // conflicts, whether threads read neighbouring packs or eight consecutive packs each.
 VG_FN u32 swizzle(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
 
-extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant__ Params p,
-    const __grid_constant__ Job job) {
+// A tile by states S, of which the second kernel writes less code.
+template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job& job, u32 tile) {
+  constexpr int ahead = SECOND ? 1 : U, turns = UNROLLED<S>;
   __shared__ __align__(16) char memory[THREADS * R * V * sizeof(T)];
-  __shared__ u32 my_tile;
-  __shared__ A parts[WARPS], start;
+  __shared__ S parts[WARPS], start;
   T (*pack)[V] = (T (*)[V])memory;
-  // tiles are numbered as they start, so that those that a tile waits for are at work
-  if (threadIdx.x == 0) my_tile = atomicAdd(job.ticket, 1u);
-  __syncthreads();
-  const u32 tile = my_tile, t = threadIdx.x, warp = t >> 5, lane = t & 31u;
+  const u32 t = threadIdx.x, warp = t >> 5, lane = t & 31u;
   const idx n = (idx)p.n, first = (idx)tile * (idx)(THREADS * V * R);
   const bool full = first + (idx)(THREADS * V * R) <= n;
   u32 w[W] = {}, unfit = 0;  // of this thread's positions, counted from 1, the first whose sum does not fit
   // neighbouring threads compute neighbouring packs ...
 #pragma unroll 1
-  for (int r = 0; r < R; r += U) {
-    In in[U];
+  for (int r = 0; r < R; r += ahead) {
+    In in[ahead];
 #pragma unroll
-    for (int u = 0; u < U; u++) fetch(p, first + (idx)(((r + u) * THREADS + t) * V), in[u]);
+    for (int u = 0; u < ahead; u++) fetch(p, first + (idx)(((r + u) * THREADS + t) * V), in[u]);
 #pragma unroll
-    for (int u = 0; u < U; u++) {
+    for (int u = 0; u < ahead; u++) {
       const u32 q = (r + u) * THREADS + t;
       T x[V];
 #pragma unroll
@@ -140,31 +161,48 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   }
   __syncthreads();
   // ... and each adds up R of its own
-  A own = A::start();
-#pragma unroll
+  S own = S::start();
+#pragma unroll (turns)
   for (int r = 0; r < R; r++) {
     T x[V];
     read_pack<V>(pack[swizzle(t * R + r)], x);
 #pragma unroll
-    for (int k = 0; k < V; k++) if (full || first + (idx)((t * R + r) * V + k) < n) A::add(own, x[k]);
+    for (int k = 0; k < V; k++) if (full || first + (idx)((t * R + r) * V + k) < n) S::add(own, x[k]);
   }
+#ifdef WIDENS
+  bool passes = false, was_finite = false;
+  if constexpr (!SECOND) {
+    was_finite = S::is_finite(own);
+    if (S::is_large(own)) {
+      passes = was_finite;
+      // what is not finite may have been given, by elements none of which is large
+#pragma unroll 1
+      for (int r = 0; r < R; r++)
+#pragma unroll 1
+        for (int k = 0; k < V; k++) passes = passes || is_finite_and_large(pack[swizzle(t * R + r)][k]);
+    }
+  }
+#endif
   own = up_to(own);
   if (lane == 31u) parts[warp] = own;
-  A before = shuffle_up(own, 1);
-  if (lane == 0u) before = A::start();
+  S before = shuffle_up(own, 1);
+  if (lane == 0u) before = S::start();
   __syncthreads();
   if (warp == 0u) {
-    A sum = up_to(lane < WARPS ? parts[lane] : A::start());
-    A all = before_tile(job, tile, last_lane(sum));
+    S sum = up_to(lane < WARPS ? parts[lane] : S::start());
+    S all = before_tile(Totals<S>::of(job, SECOND ? 2u : 1u), tile, last_lane(sum));
     sum = shuffle_up(sum, 1);
-    if (lane == 0u) { sum = A::start(); start = all; }
+    if (lane == 0u) { sum = S::start(); start = all; }
     if (lane < WARPS) parts[lane] = sum;
   }
   __syncthreads();
-  A a = start;
-  A::merge(a, parts[warp]);
-  A::merge(a, before);
-#pragma unroll
+  S a = start;
+  S::merge(a, parts[warp]);
+  S::merge(a, before);
+#ifdef WIDENS
+  if constexpr (!SECOND) was_finite = was_finite && S::is_finite(a);
+#endif
+#pragma unroll (turns)
   for (int r = 0; r < R; r++) {
     T x[V];
     O y[V];
@@ -172,15 +210,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
     read_pack<V>(at, x);
 #pragma unroll
     for (int k = 0; k < V; k++) {
-      A::add(a, x[k]);
+      S::add(a, x[k]);
       u32 here = 0;
-      put(y, k, A::value(a, here));
+      put(y, k, S::value(a, here));
       if (here != 0u && unfit == 0u && (full || first + (idx)((t * R + r) * V + k) < n)) unfit = r * V + k + 1;
     }
     write_pack<V>((O*)at, y);
   }
+#ifdef WIDENS
+  if constexpr (!SECOND) {
+    // most come after one that has told already
+    if ((passes || was_finite && !S::is_finite(a)) && *(volatile u32*)(job.ticket + 2) == 0u) job.ticket[2] = 1u;
+  }
+#endif
   __syncthreads();
-#pragma unroll
+#pragma unroll (turns)
   for (int r = 0; r < R; r++) {
     const u32 q = r * THREADS + t;
     const idx i = first + (idx)(q * V);
@@ -199,3 +243,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   }
   note_flags(w, p.flags, p.any);
 }
+// Tiles are numbered as they start, so that those that a tile waits for are at work.
+VG_FN u32 next_tile(u32* ticket) {
+  __shared__ u32 tile;
+  __syncthreads();
+  if (threadIdx.x == 0) tile = atomicAdd(ticket, 1u);
+  __syncthreads();
+  return tile;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
+  scan_tile<A, false>(p, job, next_tile(job.ticket));
+}
+#ifdef WIDENS
+// Again, where a sum has passed the largest double: for lengths of which a launch is most, instead.
+extern "C" __global__ void __launch_bounds__(THREADS) scan_wide(const __grid_constant__ Params p,
+    const __grid_constant__ Job job) {
+  if (job.always == 0u && job.ticket[2] == 0u) return;
+#pragma unroll 1
+  for (u32 tile; (tile = next_tile(job.ticket + 1)) < job.count;) scan_tile<RunningSum<T, true>, true>(p, job, tile);
+}
+#endif

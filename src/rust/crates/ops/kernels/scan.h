@@ -9,86 +9,131 @@
 VG_FN f64 keep_first(f64 r, f64 a) { return a == a ? r : a; }
 
 // ---- sums ---------------------------------------------------------------------------------------
-template <class T> struct CumSum;
+// WIDE ones reach as far as base R's. The others are the same as long as they are finite; one that passes the largest
+// double stays infinite, and is computed anew by wide ones (scan.cuh).
+template <class T, bool WIDE> struct RunningSum;
 #ifdef VG_DEVICE
-// Compensated sums; what is missing is in hi. One that passes the largest double stays infinite: the scaled form below
-// takes 1.2 times as long, for registers and calls that are never used.
-VG_FN f64 total_or_not_finite(dd s) { return s.hi - s.hi == 0.0 ? total(s) : s.hi; }
-template <> struct CumSum<f64> {
+template <class T> using CumSum = RunningSum<T, false>;
+#else
+template <class T> using CumSum = RunningSum<T, true>;
+#endif
+// Elements below this size cannot lead there: they are fewer than 2^64.
+enum : u32 { LARGE_SIZE = (1023u + 900u) << 20 };
+VG_FN bool is_finite(f64 x) { return x - x == 0.0; }
+VG_FN bool is_large(f64 x) { return size_of(x) >= LARGE_SIZE; }
+VG_FN bool is_finite_and_large(f64 x) { return size_of(x) - LARGE_SIZE < 0x7FF00000u - LARGE_SIZE; }
+VG_FN bool is_finite_and_large(c128 x) { return is_finite_and_large(x.re) || is_finite_and_large(x.im); }
+
+// Compensated; what is missing is in hi.
+VG_FN f64 total_or_not_finite(dd s) { return is_finite(s.hi) ? total(s) : s.hi; }
+template <> struct RunningSum<f64, false> {
+  typedef RunningSum A;
   dd s;
-  VG_FN CumSum start() { CumSum a; a.s.hi = a.s.lo = 0; return a; }
-  VG_FN void add(CumSum& a, f64 x) {
+  VG_FN A start() { A a; a.s.hi = a.s.lo = 0; return a; }
+  VG_FN void add(A& a, f64 x) {
     dd t = two_sum(a.s.hi, x);
     a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo;
   }
-  VG_FN void merge(CumSum& a, const CumSum& b) {
+  VG_FN void merge(A& a, const A& b) {
     dd t = two_sum(a.s.hi, b.s.hi);
     a.s.hi = keep_first(t.hi, a.s.hi); a.s.lo += t.lo + b.s.lo;
   }
-  VG_FN f64 value(const CumSum& a, u32&) { return total_or_not_finite(a.s); }
+  VG_FN f64 value(const A& a, u32&) { return total_or_not_finite(a.s); }
+  VG_FN bool is_large(const A& a) { return ::is_large(a.s.hi); }
+  VG_FN bool is_finite(const A& a) { return ::is_finite(a.s.hi) && ::is_finite(a.s.lo); }
 };
-#else
-// The same sums, which reach as far as base R's.
-template <> struct CumSum<f64> {
-  Sum<f64> s;
-  VG_FN CumSum start() { CumSum a; a.s = Sum<f64>::start(); return a; }
+// What is missing or infinite is noted, not added. What would pass the largest double is scaled by 2^-64 until it is back
+// in the range of doubles. Calls keep the code small, which is seldom run.
+template <> struct RunningSum<f64, true> {
+  typedef RunningSum A;
+  dd s;
+  u32 seen, scaled;
+  VG_FN A start() { A a; a.s.hi = a.s.lo = 0; a.seen = a.scaled = 0; return a; }
   VG_FN bool cancels(u32 seen) { return (seen & (SEEN_INF | SEEN_MINUS_INF)) == (SEEN_INF | SEEN_MINUS_INF); }
   // What is seen of one part and then of another.
-  VG_FN u32 seen(u32 first, u32 then) {
+  VG_FN u32 then(u32 first, u32 next) {
     if ((first & (SEEN_NA | SEEN_NAN)) || cancels(first)) return first;
     // Inf - Inf is NaN, and comes before what else the other part has seen
-    return cancels(first | then) ? SEEN_INF | SEEN_MINUS_INF : first | then;
+    return cancels(first | next) ? SEEN_INF | SEEN_MINUS_INF : first | next;
   }
-  VG_FN void add(CumSum& a, f64 x) {
-    if (x - x != 0.0) {
-      Sum<f64> b = Sum<f64>::start();
-      Sum<f64>::note(b, x);
-      a.s.usual = (a.s.usual & ~(u32)SEEN_ANY) | seen(a.s.usual & SEEN_ANY, b.usual & SEEN_ANY);
-    } else Sum<f64>::add(a.s, x, false);
+  VG_FN dd times(dd s, f64 scale) { s.hi *= scale; s.lo *= scale; return s; }
+  // Of one element.
+  VG_FN A of(f64 x) {
+    A a = start();
+    if (is_finite(x)) { a.s.hi = x; return a; }
+    Sum<f64> b = Sum<f64>::start();
+    Sum<f64>::note(b, x);
+    a.seen = b.usual & SEEN_ANY;
+    return a;
   }
-  VG_FN void merge(CumSum& a, const CumSum& b) {
-    const u32 both = seen(a.s.usual & SEEN_ANY, b.s.usual & SEEN_ANY);
-    Sum<f64>::merge(a.s, b.s);
-    a.s.usual = (a.s.usual & ~(u32)SEEN_ANY) | both;
+  VG_FN void add(A& a, f64 x) { a = called_merge(a, of(x)); }
+  VG_FN void merge(A& a, const A& b) { a = called_merge(a, b); }
+  VG_FN f64 value(const A& a, u32&) { return called_value(a); }
+  VG_CALL A called_merge(A a, A b) {
+    a.seen = then(a.seen, b.seen);
+    if ((a.scaled | b.scaled) == 0u) {
+      const dd t = two_sum(a.s.hi, b.s.hi);
+      dd sum;
+      sum.hi = t.hi; sum.lo = a.s.lo + (t.lo + b.s.lo);
+      if (is_finite(sum.hi) && is_finite(sum.lo)) { a.s = sum; return a; }
+    }
+    const f64 scaling = Sum<f64>::scaling();
+    if (a.scaled == 0u) a.s = times(a.s, scaling);
+    if (b.scaled == 0u) b.s = times(b.s, scaling);
+    add_up(a.s, b.s);
+    a.scaled = (u32)(size_of(a.s.hi) >= LARGE_SIZE);
+    if (a.scaled == 0u) a.s = times(a.s, 1.0 / scaling);
+    return a;
   }
-  VG_FN f64 value(const CumSum& a, u32& w) { return Sum<f64>::finish(a.s, w); }
+  VG_CALL f64 called_value(A a) {
+    Sum<f64> b;
+    b.s = a.s;
+    b.usual = a.seen | (a.scaled ? 0u : (u32)HUGE_SIZE);
+    return Sum<f64>::result(b, total(a.s));
+  }
 };
-#endif
-template <> struct CumSum<f32> {
+template <bool WIDE> struct RunningSum<f32, WIDE> {
+  typedef RunningSum A;
   f64 s;
-  VG_FN CumSum start() { CumSum a; a.s = 0; return a; }
-  VG_FN void add(CumSum& a, f32 x) { a.s += (f64)x; }
-  VG_FN void merge(CumSum& a, const CumSum& b) { a.s += b.s; }
-  VG_FN f32 value(const CumSum& a, u32&) { return (f32)a.s; }
+  VG_FN A start() { A a; a.s = 0; return a; }
+  VG_FN void add(A& a, f32 x) { a.s += (f64)x; }
+  VG_FN void merge(A& a, const A& b) { a.s += b.s; }
+  VG_FN f32 value(const A& a, u32&) { return (f32)a.s; }
 };
-template <> struct CumSum<c128> {
-  CumSum<f64> re, im;
-  VG_FN CumSum start() { CumSum a; a.re = a.im = CumSum<f64>::start(); return a; }
-  VG_FN void add(CumSum& a, c128 x) { CumSum<f64>::add(a.re, x.re); CumSum<f64>::add(a.im, x.im); }
-  VG_FN void merge(CumSum& a, const CumSum& b) { CumSum<f64>::merge(a.re, b.re); CumSum<f64>::merge(a.im, b.im); }
-  VG_FN c128 value(const CumSum& a, u32& w) {
-    c128 r; r.re = CumSum<f64>::value(a.re, w); r.im = CumSum<f64>::value(a.im, w); return r;
+template <bool WIDE> struct RunningSum<c128, WIDE> {
+  typedef RunningSum A;
+  typedef RunningSum<f64, WIDE> Part;
+  Part re, im;
+  VG_FN A start() { A a; a.re = a.im = Part::start(); return a; }
+  VG_FN void add(A& a, c128 x) { Part::add(a.re, x.re); Part::add(a.im, x.im); }
+  VG_FN void merge(A& a, const A& b) { Part::merge(a.re, b.re); Part::merge(a.im, b.im); }
+  VG_FN c128 value(const A& a, u32& w) {
+    c128 r; r.re = Part::value(a.re, w); r.im = Part::value(a.im, w); return r;
   }
+  VG_FN bool is_large(const A& a) { return Part::is_large(a.re) || Part::is_large(a.im); }
+  VG_FN bool is_finite(const A& a) { return Part::is_finite(a.re) && Part::is_finite(a.im); }
 };
 // From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the
 // caller's matter.
-template <> struct CumSum<i32> {
+template <bool WIDE> struct RunningSum<i32, WIDE> {
+  typedef RunningSum A;
   Sum<i32> s;
-  VG_FN CumSum start() { CumSum a; a.s = Sum<i32>::start(); return a; }
-  VG_FN void add(CumSum& a, i32 x) { Sum<i32>::add(a.s, x, false); }
-  VG_FN void merge(CumSum& a, const CumSum& b) { Sum<i32>::merge(a.s, b.s); }
-  VG_FN i32 value(const CumSum& a, u32& w) {
+  VG_FN A start() { A a; a.s = Sum<i32>::start(); return a; }
+  VG_FN void add(A& a, i32 x) { Sum<i32>::add(a.s, x, false); }
+  VG_FN void merge(A& a, const A& b) { Sum<i32>::merge(a.s, b.s); }
+  VG_FN i32 value(const A& a, u32& w) {
     if (a.s.na) return NA_I32;
     if (a.s.s > 2147483647ll || a.s.s < -2147483647ll) { w |= STATUS_OVERFLOW; return NA_I32; }
     return (i32)a.s.s;
   }
 };
-template <> struct CumSum<i64> {
+template <bool WIDE> struct RunningSum<i64, WIDE> {
+  typedef RunningSum A;
   Sum<i64> s;
-  VG_FN CumSum start() { CumSum a; a.s = Sum<i64>::start(); return a; }
-  VG_FN void add(CumSum& a, i64 x) { Sum<i64>::add(a.s, x, false); }
-  VG_FN void merge(CumSum& a, const CumSum& b) { Sum<i64>::merge(a.s, b.s); }
-  VG_FN i64 value(const CumSum& a, u32& w) {
+  VG_FN A start() { A a; a.s = Sum<i64>::start(); return a; }
+  VG_FN void add(A& a, i64 x) { Sum<i64>::add(a.s, x, false); }
+  VG_FN void merge(A& a, const A& b) { Sum<i64>::merge(a.s, b.s); }
+  VG_FN i64 value(const A& a, u32& w) {
     i64 sum = Sum<i64>::finish(a.s, w);
     if (sum == NA_I64 && !a.s.na) w |= STATUS_OVERFLOW;
     return sum;

@@ -86,15 +86,15 @@ template <class A> VG_FN void before_warps(Scan<A>& s, A* parts, i32 warps) {
 // Their bits are those of the state's own functions.
 template <class A> struct Warp;
 
-// Running sums of doubles. Sums of what is added are below 2^1023 as long as no element is huge.
+// Running sums of doubles. No element and no sum before is so large that a tile could pass the largest double.
 template <> struct Warp<CumSum<f64>> {
   typedef CumSum<f64> A;
   f64 hi[LANES], lo[LANES];
   static f64 neutral() { return 0.0; }
   static bool takes(const f64* x, i32 n) { return all_below(x, n, HUGE_SIZE); }
-  static bool is_usual(const A& a) { return a.s.usual == HUGE_SIZE; }
+  static bool is_usual(const A& a) { return (a.seen | a.scaled) == 0u && size_of(a.s.hi) < HUGE_SIZE; }
   void start() { for (i32 k = 0; k < LANES; k++) hi[k] = lo[k] = 0.0; }
-  A get(i32 k) const { A a = A::start(); a.s.s.hi = hi[k]; a.s.s.lo = lo[k]; return a; }
+  A get(i32 k) const { A a = A::start(); a.s.hi = hi[k]; a.s.lo = lo[k]; return a; }
   void add(const f64* __restrict x) {
     for (i32 k = 0; k < LANES; k++) {
       const dd t = two_sum(hi[k], x[k]);
@@ -120,11 +120,11 @@ template <> struct Warp<CumSum<f64>> {
     memcpy(h, hi, sizeof h);
     memcpy(l, lo, sizeof l);
     for (i32 k = 1; k < LANES; k++) {
-      const dd t = two_sum(before.s.s.hi, h[k - 1]);
+      const dd t = two_sum(before.s.hi, h[k - 1]);
       hi[k] = t.hi;
-      lo[k] = before.s.s.lo + (t.lo + l[k - 1]);
+      lo[k] = before.s.lo + (t.lo + l[k - 1]);
     }
-    hi[0] = before.s.s.hi; lo[0] = before.s.s.lo;
+    hi[0] = before.s.hi; lo[0] = before.s.lo;
   }
 };
 template <> struct Warp<CumSum<f32>> {
@@ -316,7 +316,7 @@ VG_FN bool in_warps(Scan<CumProd<c128>>&, c128*, const c128*, i32) { return fals
 
 // ---- what absorbs -------------------------------------------------------------------------------------
 // Zeros, infinities and what is missing take in every later factor or term as plain doubles do.
-VG_FN bool absorbs(const CumSum<f64>& a) { return (a.s.usual & SEEN_ANY) != 0; }
+VG_FN bool absorbs(const CumSum<f64>& a) { return a.seen != 0u; }
 VG_FN bool absorbs(const CumProd<f64>& a) { return a.p.m.hi == 0.0 || a.p.m.hi - a.p.m.hi != 0.0; }
 VG_FN bool absorbs(const CumProd<f32>& a) { return absorbs(a.p); }
 template <class A> VG_FN bool absorbs(const A&) { return false; }

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use super::{body, Variant, THREADS};
 use crate::plan::Plan;
+use verdigris_ops::dtype::Class;
 use verdigris_ops::scan::Scan;
 
 /// The kernel's name in its source.
 pub const NAME: &str = "scan";
+/// The second kernel's, of scans that have one.
+pub const SECOND: &str = "scan_wide";
 /// Packs of 16 bytes of a thread: `place` in scan.cuh turns eights.
 const PACKS: usize = 8;
 
@@ -31,6 +34,11 @@ pub fn tile(plan: &Plan) -> usize {
     THREADS * widest(plan) * PACKS
 }
 
+/// Whether a second kernel computes anew what has passed the largest double.
+pub fn widens(plan: &Plan, scan: Scan) -> bool {
+    scan == Scan::Sum && matches!(plan.class(plan.outputs[0].0), Class::F64 | Class::C128)
+}
+
 pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
     let (register, dtype) = plan.outputs[0];
     let class = plan.class(register).c_type();
@@ -38,12 +46,13 @@ pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
     text += &body::text(plan, variant, pack_size(plan));
     let _ = writeln!(
         text,
-        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {}, U = {};\n\
+        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {}, U = {};\n{}\
          VG_FN void put(O* y, int k, T x) {{ store_{dtype}(y, k, x); }}\n#include \"scan.cuh\"",
         dtype.c_type(),
         scan.state(),
         PACKS * widest(plan) / pack_size(plan),
         body::packs_in_flight(plan, 4),
+        if widens(plan, scan) { "#define WIDENS\n" } else { "" },
     );
     text
 }

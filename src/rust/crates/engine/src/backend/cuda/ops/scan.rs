@@ -18,10 +18,21 @@ use verdigris_ops::error::Result;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 
-/// Bytes of a total that travels: the largest state of `scan.h` has 32, and as many marks go with them.
-const TOTAL: usize = 64;
+/// Bytes of a total that travels: the largest states of `scan.h` have 32 bytes, of complex numbers 48, and as many marks
+/// go with them.
+fn total_bytes(class: Class) -> usize {
+    if class == Class::C128 {
+        96
+    } else {
+        64
+    }
+}
 /// Tiles of a group, and groups of a thousand: `GROUP` in scan.cuh.
 const GROUP: usize = 32;
+/// Up to so many tiles the wide kernel alone is as fast as two launches; where both serve, their bits are the same.
+const MOST_WIDE: usize = 4;
+/// Blocks of the wide kernel on a multiprocessor, which take tile after tile: most launches of it have nothing to do.
+const WIDE_BLOCKS: usize = 4;
 
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
     let (register, dtype) = plan.outputs[0];
@@ -88,13 +99,19 @@ fn launch(
     let groups = tiles.div_ceil(GROUP);
     let thousands = groups.div_ceil(GROUP);
     let all = tiles + groups + thousands;
-    // behind the totals the ticket
-    let totals = cuda.allocate(all * TOTAL + 4)?;
+    let total = total_bytes(plan.class(plan.outputs[0].0));
+    // behind the totals two tickets, and whether a sum has passed the largest double
+    let totals = cuda.allocate(all * total + 12)?;
     cuda.fill(totals.address, 0, totals.bytes)?;
+    let always = planned.second.is_some() && tiles <= MOST_WIDE;
     let mut job = Packed::default();
     for at in [0, tiles, tiles + groups, all] {
-        job.u64(totals.address + (at * TOTAL) as u64);
+        job.u64(totals.address + (at * total) as u64);
     }
     job.u64(first);
-    planned.launch(cuda, plan, bound, variant, &[output], Some(&job), tiles as u32)
+    job.u32(tiles as u32);
+    job.u32(u32::from(always));
+    let most = cuda.properties.multiprocessors as usize * WIDE_BLOCKS;
+    let grids = [if always { 0 } else { tiles as u32 }, tiles.min(most) as u32];
+    planned.launch_both(cuda, plan, bound, variant, &[output], &job, grids)
 }

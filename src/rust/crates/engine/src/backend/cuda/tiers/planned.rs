@@ -102,6 +102,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         if variant == prebuilt::PLAIN { cuda.load_typed(&source, &label) } else { cuda.load(&source, &label) }?;
     let second = match how {
         Use::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
+        Use::Scan(scan) if scan::widens(plan, scan) => Some(cuda.function(&module, scan::SECOND)?),
         _ => None,
     };
     let mut kernel = (*cuda.function(&module, name)?).clone();
@@ -151,15 +152,51 @@ impl Planned {
         grid: u32,
         awaited: bool,
     ) -> Result<()> {
+        self.launch_each(cuda, plan, bound, fit, outputs, job, &[(&self.kernel, grid)], awaited)
+    }
+
+    /// Both kernels, one after the other, those whose grids have blocks.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch_both(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        variant: Variant,
+        outputs: &[u64],
+        job: &Packed,
+        grids: [u32; 2],
+    ) -> Result<()> {
+        let fit = (variant, parameters::packable(plan, bound, self.v, outputs));
+        let second = self.second.as_ref().unwrap_or(&self.kernel);
+        let kernels = [(&self.kernel, grids[0]), (second, grids[1] * u32::from(self.second.is_some()))];
+        self.launch_each(cuda, plan, bound, fit, outputs, Some(job), &kernels, false)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn launch_each(
+        &self,
+        cuda: &Cuda,
+        plan: &Plan,
+        bound: &Bound,
+        fit: (Variant, u32),
+        outputs: &[u64],
+        job: Option<&Packed>,
+        kernels: &[(&Arc<Kernel>, u32)],
+        awaited: bool,
+    ) -> Result<()> {
         // words for the launch's warnings where somebody waits for them, until the kernel is queued
         let (flags, _queueing) = cuda.flag_words(&self.bits, self.words, bound)?;
         let mut params = Packed::default();
         parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
         let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];
         let count = 1 + usize::from(job.is_some());
-        let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
-        // SAFETY: the structs are those that the kernel's source declares.
-        unsafe { cuda.launch_at(&self.kernel, shape, &arguments[..count], awaited) }
+        for &(kernel, grid) in kernels.iter().filter(|(_, grid)| *grid > 0) {
+            let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
+            // SAFETY: the structs are those that the kernel's source declares.
+            unsafe { cuda.launch_at(kernel, shape, &arguments[..count], awaited)? };
+        }
+        Ok(())
     }
 }
 
