@@ -107,7 +107,15 @@ as.array.gpu_sparse <- as.matrix.gpu_sparse
 
 #' @rdname collect
 #' @export
-as.vector.gpu_sparse <- function(x, mode = "any") as.vector(as.matrix(x), mode)
+as.vector.gpu_sparse <- function(x, mode = "any") {
+  # Matrix() would make a column of the elements; its as.vector() is a generic, of which this is a method
+  frames <- sys.nframe() - 1L
+  for (k in seq(to = frames, length.out = min(frames, 3L)))
+    if (isNamespaceLoaded("Matrix") && identical(sys.function(k), asNamespace("Matrix")$Matrix))
+    stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
+      "`collect(S)` is one of Matrix.")
+  as.vector(as.matrix(x), mode)
+}
 #' @rdname collect
 #' @export
 as.double.gpu_sparse <- function(x, ...) as.double(as.matrix(x))

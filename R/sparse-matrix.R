@@ -39,6 +39,8 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
     own("all.equal", pairs("all.equal"), function(target, current, ...) all.equal.gpu_sparse(target, current, ...))
   for (class in c("Matrix", "matrix", "gpu_array")) methods::setAs(class, "gpu_sparse", as_sparse, where = where)
   own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
+  register_sparse_factors(own, matrix)
+  register_sparse_coercion(where, matrix)
 }
 
 as_sparse <- function(from) gpu_sparse(from)

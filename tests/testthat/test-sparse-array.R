@@ -99,7 +99,8 @@ test_that("what is no such matrix is refused", {
     c(0, 6, 5, 0, 0, 0, 0, 0, 0, 0))
   # an object in the other layout than it says
   refused(with(".svt_version", NULL), "Slot `SVT`")
-  cube <- methods::new("SVT_SparseArray", dim = c(2L, 2L, 2L), dimnames = vector("list", 3L), type = "double", SVT = NULL)
+  cube <- methods::new("SVT_SparseArray", dim = c(2L, 2L, 2L), dimnames = vector("list", 3L), type = "double",
+    SVT = NULL)
   refused(cube, "two extents, not 3", "shape")
 })
 
