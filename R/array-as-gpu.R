@@ -5,7 +5,8 @@
 #'
 #' @param x A double, integer, logical or complex vector, matrix, array or time series; an `integer64` vector; an
 #'   existing array; a data frame; or a matrix of package Matrix: sparse ones become sparse ([gpu_sparse()]), dense ones
-#'   an array.
+#'   an array. Sparse matrices of Bioconductor are taken too: SparseArray's `SVT_SparseMatrix` and `COO_SparseMatrix`,
+#'   and DelayedArray's `SparseArraySeed`.
 #' @param dtype The element type: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`, `"uint8"`, `"int16"`,
 #'   `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. R's names (`"double"`, `"integer"`, `"logical"`,
 #'   `"complex"`, `"integer64"`) stand for the type that holds them. The default keeps R's type, or the array's; option
@@ -13,8 +14,8 @@
 #'   with a warning (0 in `"uint8"`, which has no `NA`).
 #' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
 #' @param ... For methods.
-#' @returns An array of class `gpu_array`; for a sparse matrix one of class `gpu_sparse`. For a data frame, a data frame whose numeric, logical and complex columns are
-#'   arrays; the other columns stay as they are.
+#' @returns An array of class `gpu_array`; for a sparse matrix one of class `gpu_sparse`. For a data frame, a data frame
+#'   whose numeric, logical and complex columns are arrays; the other columns stay as they are.
 #'
 #'   An ordinary vector that carries the class, such as [readRDS()] returns (see [host]), is uploaded and keeps its
 #'   dtype. `saveRDS()` and `serialize()` write an ordinary vector, which R can read without this package: the elements,

@@ -1,12 +1,12 @@
 # Some eigenvalues of whatever multiplies (R/ops-operator.R): of symmetric matrices by the Lanczos method
-# (R/ops-svds.R), of others by the Arnoldi method.
+# (R/ops-svds.R), of others by the Arnoldi method. Those nearest to a number are in R/ops-eigs-nearest.R.
 
 EIGENVALUES <- c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI")
 
 #' @rdname gpu_svds
 #' @export
 gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI"), tol = NULL, max_iter = NULL,
-  seed = 1, dim = NULL) {
+  seed = 1, dim = NULL, sigma = NULL) {
   frame <- environment()
   if (is.numeric(dim) && length(dim) == 1L) dim <- rep(dim, 2L)
   op <- operator_of(A, NULL, dim, NULL, frame)
@@ -14,6 +14,7 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
   if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
     paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
   limits <- values_wanted(op, k, tol, max_iter, seed, frame)
+  sigma <- nearest_wanted(sigma, which, frame)
   symmetric <- acts_symmetric(op, limits$seed, frame)
   if (symmetric && which %in% c("LI", "SI")) stop_verdigris("argument", sprintf(
     "`A` is symmetric, and `which` \"%s\" asks for imaginary parts.", which),
@@ -23,37 +24,18 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
     c(sprintf("\"%s\" is for those of %s real part.", c(LA = "LR", SA = "SR")[[which]],
       c(LA = "largest", SA = "smallest")[[which]]),
     "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."))
-  inverse <- which == "SM"
-  iterated <- if (inverse) inverse_of(op) else op
-  real <- c(LR = "LA", SR = "SA")
-  sought <- if (inverse) "LM" else if (symmetric && which %in% names(real)) real[[which]] else which
-  f <- if (symmetric) lanczos_eigenvalues else arnoldi_eigenvalues
-  found <- f(iterated, trunc(k), sought, limits$tol, limits$most, limits$seed, frame)
-  if (inverse) {
-    at <- rev(seq_along(found$d))
-    # those of a pair stay as they are
-    if (is.complex(found$d)) at <- order(-Mod(1 / found$d), -Im(1 / found$d))
-    found$d <- (1 / found$d)[at]
-    for (part in intersect(c("v", "imaginary"), names(found))) found[[part]] <- gpu_compute(found[[part]][, at,
-      drop = FALSE])
-    found$largest <- size_of(op, limits$seed)
+  if (is.null(sigma)) {
+    real <- c(LR = "LA", SR = "SA")
+    f <- if (symmetric) lanczos_eigenvalues else arnoldi_eigenvalues
+    found <- f(op, trunc(k), if (symmetric && which %in% names(real)) real[[which]] else which, limits$tol, limits$most,
+      limits$seed, frame)
+    found <- c(found, eigenvectors(op, found))
+  } else {
+    found <- nearest_eigenvalues(op, trunc(k), sigma, symmetric, limits, frame)
   }
-  out <- eigenvectors(op, found)
-  ended(list(values = found$d, vectors = named_rows(out$vectors, op$names[[2L]])),
-    out$apart / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol, "gpu_eigs",
+  ended(list(values = found$d, vectors = named_rows(found$vectors, op$names[[2L]])),
+    found$apart / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol, "gpu_eigs",
     frame)
-}
-
-# The operator of the inverse of a dense matrix.
-inverse_of <- function(op) {
-  if (op$kind != "array") stop_verdigris("argument",
-    "`which = \"SM\"` needs a dense matrix, whose inverse is computed.",
-    c("Pass a function that solves, such as `function(x) gpu_cg(A, x)$x`: its \"LM\" are the inverses of these values.",
-      "`gpu_dense(A)` is dense."), call = parent.frame())
-  inverse <- gpu_compute(solve(op$source))
-  op$forward <- function(x) matrix_product(inverse, x)
-  op$backward <- function(x) cross_product(inverse, x)
-  op
 }
 
 # A size to which residuals are compared: the length of the image of a vector of length 1.
@@ -105,7 +87,8 @@ wanted_by <- function(which, values) switch(which, LM = Mod(values), LR = Re(val
 
 # k eigenvalues and vectors of a matrix that is not symmetric. Restarts keep the space of the eigenvectors of the
 # projected matrix that are wanted most, in which that is a matrix again; what the columns leave is along one vector.
-arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame) {
+arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(Mod(values)),
+  length(values))) {
   n <- op$dim[1L]
   m <- vectors_for(min(k + 1, n), n)
   numbers <- new_numbers(op, numbers_for(m))
@@ -128,7 +111,7 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame) {
     at <- order(-wanted_by(which, e$values), -Im(e$values))
     e <- list(values = e$values[at], vectors = e$vectors[, at, drop = FALSE])
     rest <- abs(projected[m + 1, m]) * Mod(e$vectors[m, seq_len(k)])
-    list(e = e, projected = projected, settled = all(rest <= tol * max(Mod(e$values))))
+    list(e = e, projected = projected, settled = all(rest <= tol * sizes(e$values)[seq_len(k)]))
   }
   found <- restarted_steps(op, m, most, numbers, 1, step, reduced, function(found) {
     e <- found$e

@@ -353,14 +353,15 @@ norm_of <- function(x, type) {
 #' @usage NULL
 #' @export
 rcond <- if (is.null(formals(base::rcond)$uplo)) {
-  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...))
+  interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...), class = ON_DEVICE)
 } else {
   # from R 4.4 on: which triangle; the lower one is base R's
   interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U"))
-    list(uplo = uplo), ...))
+    list(uplo = uplo), ...), class = ON_DEVICE)
 }
 
 reciprocal_condition <- function(x, norm, triangular = FALSE, more = NULL, ...) {
+  if (is_sparse(x)) x <- gpu_dense(x)
   d <- dim(x)
   if (length(d) == 2L && d[1L] != d[2L] && length(x) && !is.complex(x) && gpu_device(x) != "cpu" && is.null(more) &&
     !...length()) {

@@ -28,6 +28,15 @@
 #'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. Of
 #'   other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted most (the
 #'   Krylov-Schur method, Stewart 2001). Whether `A` is symmetric is seen from two products with random vectors.
+#' - `gpu_eigs(sigma = s)`: the largest values of the inverse of `A - s I`, which are `1 / (value - s)`. Of an array the
+#'   inverse is computed. A sparse matrix is factored by package Matrix on the host: by its Cholesky factors if `A - s I`
+#'   is positive definite, else by LU factors; each product is then a solve there. A function is called with the
+#'   columns of the identity and the matrix inverted up to 1000 rows; beyond, and where factors take too much memory,
+#'   each product solves a system by conjugate gradients, or by GMRES where the matrix is not positive definite, to a
+#'   residual of 1e-12 (float32 1e-6). Of a symmetric matrix the method then looks among all vectors orthogonal to those
+#'   found for further ones, so that repeated values come as often as they are there, and the values are those of `A`
+#'   in the space of the vectors. Where `A - s I` is singular, or its inverse is beyond 1e9 (float32 1e3) over the size
+#'   of `A`, a number is taken that lies `2^-17` (float32 `2^-8`) of that size below `s`.
 #'
 #' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
 #' all vectors together, and is exact only as far as the values fall.
@@ -52,23 +61,24 @@
 #'   function that multiplies by the transposed matrix.
 #' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
 #'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and
-#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, are the largest of the
-#'   inverse, which is computed of a dense matrix. Of others pass a function that solves, such as by `gpu_cg()`, with `"LM"`.
+#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, is `sigma = 0`.
+#' @param sigma NULL, or a number: the eigenvalues nearest to it are sought, `which` left out.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
-#'   `products` (how many vectors `A` and its transpose have multiplied), `residual` (the norms of `t(A) u - d v`, over
-#'   the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs` with `values`, ordinary
-#'   numbers in decreasing order (of what `which` names: magnitudes or parts), `vectors`, an array, and the same. Both
-#'   are complex if a value is, as [base::eigen()]'s: of a pair the one of positive imaginary part comes first, and vectors
-#'   have length 1 and a real largest element. [collect()] makes
-#'   ordinary numbers of it. The call waits for the device, at each restart or iteration.
+#'   `products` (how many vectors `A` and its transpose, or the inverse, have multiplied), `residual` (the norms of
+#'   `t(A) u - d v`, over the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs`
+#'   with `values`, ordinary numbers in decreasing order (of what `which` names, magnitudes or parts, or of the distance
+#'   from `sigma`), `vectors`, an array, and the same. Both are complex if a value is, as [base::eigen()]'s: of a pair
+#'   the one of positive imaginary part comes first, and vectors have length 1 and a real largest element. [collect()]
+#'   makes ordinary numbers of it. The call waits for the device, at each restart or iteration.
 #' @section Memory:
 #' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
 #' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
 #' @section Errors:
 #' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
 #' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those
-#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos method has not converged.
+#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos or Arnoldi method has not
+#' converged; `verdigris_error_convergence` where the systems that `sigma` needs cannot be solved by iteration.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
 #' Scientific Computing* 27, 19-42.
@@ -95,6 +105,7 @@
 #' n <- 100
 #' differences <- function(x) rbind(x[-1, , drop = FALSE], 0) + rbind(0, x[-n, , drop = FALSE]) - 2 * x
 #' gpu_eigs(differences, 3, "SA", dim = n)$values
+#' gpu_eigs(differences, 2, sigma = -1, dim = n)$values
 #' 2 * cos(pi * (n - 2):n / (n + 1)) - 2
 #' @export
 gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized", "lanczos"), power = NULL, tol = NULL,

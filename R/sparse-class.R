@@ -7,9 +7,10 @@
 #' Sparse matrices on a device
 #'
 #' Matrices of which only some elements are stored, by columns, with the slots of package Matrix. [as_gpu()] makes one
-#' of a sparse matrix of Matrix (or a `SVT_SparseMatrix` of SparseArray), `gpu_sparse()` of the places and values of its
-#' elements or of a dense matrix; [collect()] gives a `dgCMatrix` (`lgCMatrix` of logical values) back, [as.matrix()] an
-#' ordinary matrix, and `gpu_dense()` a dense array on the device.
+#' of a sparse matrix of Matrix or of Bioconductor (`SVT_SparseMatrix`, `COO_SparseMatrix`, `SparseArraySeed`),
+#' `gpu_sparse()` of the places and values of its elements or of a dense matrix; [collect()] gives a `dgCMatrix`
+#' (`lgCMatrix` of logical values) back, `as(S, "SVT_SparseMatrix")` one of SparseArray where that is loaded,
+#' [as.matrix()] an ordinary matrix, and `gpu_dense()` a dense array on the device.
 #'
 #' `S@@x` is an array, so that work on the stored values (`S@@x <- log1p(S@@x)`) is recorded and fused as with any
 #' array. `S@@i` are the row numbers, from 0, ascending in a column; `S@@p` the offsets of the columns. They are to be

@@ -1,6 +1,6 @@
 # Sparse matrices to and from others: package Matrix's classes, dense matrices, ordinary vectors.
 
-# A method for each of Matrix's classes, and of SparseArray's.
+# A method for each of Matrix's classes; those of SparseArray are in sparse-array.R.
 #' @rdname as_gpu
 #' @export
 as_gpu.sparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
@@ -9,14 +9,6 @@ as_gpu.sparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
   values <- if (methods::is(x, "nsparseMatrix")) rep.int(TRUE, length(x@i)) else x@x
   values <- sparse_values(values, dtype, device, parent.frame(), environment())
   from_unchecked(x@p, x@i, values, x@Dim, x@Dimnames, gpu_device(values), environment())
-}
-
-#' @rdname as_gpu
-#' @export
-as_gpu.SVT_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
-  if (...length()) rlang::check_dots_empty()
-  host <- methods::as(x, if (methods::slot(x, "type") == "logical") "lgCMatrix" else "dgCMatrix")
-  as_gpu(host, dtype = dtype %||% default_dtype(host@x, parent.frame()), device = device)
 }
 
 #' @rdname as_gpu
@@ -46,7 +38,7 @@ compressed <- function(x) {
 
 # A dense or a sparse matrix as a sparse one: for gpu_sparse(x).
 sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame()) {
-  if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || inherits(x, "SVT_SparseMatrix"))
+  if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x))
     return(as_gpu(x, dtype = dtype, device = device))
   if (is_of_matrix(x, "denseMatrix")) x <- as.matrix(x)
   if (!is_number(x) || length(dim(x)) != 2L) abort_argument("i", "places (with `j` or `p`), or a matrix", x, call)
@@ -115,7 +107,15 @@ as.array.gpu_sparse <- as.matrix.gpu_sparse
 
 #' @rdname collect
 #' @export
-as.vector.gpu_sparse <- function(x, mode = "any") as.vector(as.matrix(x), mode)
+as.vector.gpu_sparse <- function(x, mode = "any") {
+  # Matrix() would make a column of the elements; its as.vector() is a generic, of which this is a method
+  frames <- sys.nframe() - 1L
+  for (k in seq(to = frames, length.out = min(frames, 3L)))
+    if (isNamespaceLoaded("Matrix") && identical(sys.function(k), asNamespace("Matrix")$Matrix))
+    stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
+      "`collect(S)` is one of Matrix.")
+  as.vector(as.matrix(x), mode)
+}
 #' @rdname collect
 #' @export
 as.double.gpu_sparse <- function(x, ...) as.double(as.matrix(x))

@@ -39,6 +39,8 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
     own("all.equal", pairs("all.equal"), function(target, current, ...) all.equal.gpu_sparse(target, current, ...))
   for (class in c("Matrix", "matrix", "gpu_array")) methods::setAs(class, "gpu_sparse", as_sparse, where = where)
   own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
+  register_sparse_factors(own, matrix)
+  register_sparse_coercion(where, matrix)
 }
 
 as_sparse <- function(from) gpu_sparse(from)
@@ -64,6 +66,7 @@ norm_of_sparse <- function(S, type = "O") {
 
 register_sparse_statistics <- function(generics = asNamespace("MatrixGenerics")) {
   where <- new.env(parent = generics)
+  register_array_statistics(generics, where)
   rules <- list(Sums2 = "sum", Means2 = "mean", Vars = "var", Sds = "sd", Maxs = "max", Mins = "min", Anys = "any",
     Alls = "all")
   for (rule in names(rules)) for (rows in c(TRUE, FALSE)) {
@@ -73,6 +76,16 @@ register_sparse_statistics <- function(generics = asNamespace("MatrixGenerics"))
     body <- bquote(sparse_statistic(x, .(rules[[rule]]), .(rows), na.rm, rows, cols, .(given("center")),
       .(given("value")), .(given("useNames"))))
     methods::setMethod(name, "gpu_sparse", as.function(c(arguments, body), envir = topenv()), where = where)
+  }
+}
+
+# Dense arrays, as package matrixStats takes them. The methods are those of ordinary matrices, which S4 does not find.
+register_array_statistics <- function(generics, where) {
+  all <- methods::getGenerics(generics)
+  for (name in all@.Data[all@package == "MatrixGenerics"]) {
+    method <- methods::selectMethod(name, "matrix", optional = TRUE, fdef = methods::getGeneric(name, where = generics))
+    if (!is.null(method) && method@defined[[1L]] != "ANY")
+      methods::setMethod(name, "gpu_array", methods::unRematchDefinition(method), where = where)
   }
 }
 
@@ -148,4 +161,13 @@ register_sparse_delayed <- function(delayed = asNamespace("DelayedArray")) {
     margin <- get(name, topenv())
     function(x, na.rm = FALSE, dims = 1, ...) collect(margin(x@seed, na.rm = na.rm, dims = dims))
   }))
+  # the statistics of MatrixGenerics, which DelayedArray imports
+  generics <- asNamespace("MatrixGenerics")
+  for (name in methods::getGenerics(generics)@.Data) {
+    if (!methods::existsMethod(name, "gpu_sparse")) next
+    generic <- methods::getGeneric(name, where = generics)
+    passed <- setdiff(names(formals(generic)), c("x", "..."))
+    on_seed <- as.call(c(list(generic, quote(x@seed)), stats::setNames(lapply(passed, as.name), passed)))
+    method(name, "gpu_sparse_delayed", as.function(c(formals(generic), on_seed), envir = topenv()))
+  }
 }

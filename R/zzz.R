@@ -28,6 +28,7 @@
   at_end("DelayedArray", "register_delayed_methods")
   at_end("DelayedArray", "register_sparse_seed")
   at_end("DelayedArray", "register_sparse_delayed")
+  at_end("SparseArray", "register_sparse_array")
   at_end("MatrixGenerics", "register_sparse_statistics")
   at_end("raster", "register_raster_methods")
   # before the process ends, its compiler must

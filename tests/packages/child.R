@@ -65,6 +65,8 @@ described <- function(v) {
   given <- attributes(v)
   kept <- vapply(given, keeps_class, NA)
   given[kept & names(given) != "class"] <- NULL
+  # what as.matrix() of a DelayedMatrix may have
+  if (is.list(given$dimnames) && !length(unlist(given$dimnames)) && is.null(names(given$dimnames))) given$dimnames <- NULL
   given[c("gpu_dtype", ".internal.selfref", "srcref", ".Environment", "index")] <- NULL
   if (is.atomic(v) && !is.null(given$class)) {
     classes <- given$class[!given$class %in% IMPLICIT]

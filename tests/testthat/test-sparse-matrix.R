@@ -24,6 +24,25 @@ test_that("a DelayedArray takes a sparse seed, and finds its elements", {
   }
 })
 
+test_that("MatrixGenerics takes arrays, and what delays a sparse matrix alone", {
+  skip_if_not_installed("MatrixGenerics")
+  skip_if_not_installed("DelayedArray")
+  generics <- suppressMessages(asNamespace("MatrixGenerics"))
+  delayed <- suppressMessages(asNamespace("DelayedArray"))
+  M <- as.matrix(sparse_inputs()$named)
+  for (name in c("rowVars", "colSds", "rowMaxs", "colSums2")) {
+    f <- generics[[name]]
+    for (na.rm in c(FALSE, TRUE)) {
+      expect_equal(f(gpu(M), na.rm = na.rm), f(M, na.rm = na.rm), info = name)
+      expect_equal(unname(f(delayed$DelayedArray(gpu_sparse(gpu(M))), na.rm = na.rm)), unname(f(M, na.rm = na.rm)),
+        info = name)
+    }
+  }
+  expect_equal(generics$rowVars(delayed$DelayedArray(gpu_sparse(gpu(M))), cols = 2:4, useNames = FALSE),
+    unname(apply(M[, 2:4], 1, var)))
+  expect_equal(unname(generics$rowQuantiles(gpu(M))), unname(generics$rowQuantiles(M)))
+})
+
 test_that("MatrixGenerics' functions are base R's along margins", {
   skip_if_not_installed("MatrixGenerics")
   generics <- suppressMessages(asNamespace("MatrixGenerics"))

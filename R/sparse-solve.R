@@ -1,0 +1,174 @@
+# Systems, determinants and what else takes a sparse matrix as a whole: on the device as a dense one while it is small,
+# else by package Matrix on the host.
+
+# Up to this order a dense matrix is no more work than a sparse one on the host.
+DENSE_ORDER <- 1000
+
+#' Solving systems with sparse matrices
+#'
+#' `solve()`, `determinant()` (hence `det()`) and `rcond()` of a sparse matrix, and Matrix's `forceSymmetric()`,
+#' `symmpart()`, `skewpart()`, `expm()`, `Schur()`, `lu()`, `Cholesky()` and `image()` where Matrix is loaded.
+#'
+#' Matrices of up to 1000 rows are solved as dense ones on the device. Of larger ones package Matrix makes sparse
+#' factors on the host, by which each right side is solved there; without Matrix they are dense, too. [gpu_cg()] and
+#' [gpu_gmres()] need no factors. Right sides that are sparse are made dense, as the solutions are.
+#'
+#' `expm()` is that of the dense matrix. `lu()`, `Schur()` and `Cholesky()` give Matrix's factors of `collect(S)`, on the
+#' host; `image()` draws that.
+#' @param a,x A `gpu_sparse`.
+#' @param b Right sides: a vector or a matrix, of R, an array, sparse, or of Matrix. The identity where it is left out.
+#' @param tol,logarithm As in base R.
+#' @param lag,differences As in [base::diff()]: of rows.
+#' @param ... For methods.
+#' @returns `solve()`: a `gpu_array`, a vector or matrix as `b` is. `determinant()`: base R's list. `diff()`: a
+#'   `gpu_sparse`.
+#' @section Errors:
+#' Those of base R, such as for a singular matrix; `verdigris_error_memory`.
+#' @examples
+#' S <- gpu_sparse(i = c(1, 2, 3, 1), j = c(1, 2, 3, 3), x = c(2, 4, 5, 1), device = "cpu")
+#' solve(S, 1:3)
+#' det(S)
+#' @name sparse-solve
+NULL
+
+#' @rdname sparse-solve
+#' @export
+solve.gpu_sparse <- function(a, b, tol = .Machine$double.eps, ...) {
+  frame <- environment()
+  if (!missing(b)) {
+    if (is_sparse(b) || is_of_matrix(b)) b <- gpu_dense(b)
+    if (!is_number(b)) abort_argument("b", "a vector or a matrix of numbers", b)
+    if (!is_gpu(b)) b <- `dim<-`(adopt(b, a@x), dim(b)) |> with_names_of(b)
+  }
+  n <- a@Dim[1L]
+  square <- n == a@Dim[2L]
+  fits <- missing(b) || NROW(b) == n && !is.complex(b)
+  if (square && fits && n > DENSE_ORDER) {
+    found <- solved_sparse(a, if (missing(b)) base::diag(n) else b, frame)
+    if (!is.null(found)) {
+      names <- list(a@Dimnames[[2L]], if (missing(b)) a@Dimnames[[1L]] else if (is.matrix(b)) colnames(b))
+      return(if (!missing(b) && is.null(dim(b))) named_margin(found, names[[1L]]) else with_dimnames(found, names))
+    }
+  }
+  solve(gpu_dense(a), b, tol = tol, ...)
+}
+
+with_names_of <- function(x, from) {
+  if (!is.null(dimnames(from))) dimnames(x) <- dimnames(from) else if (is.null(dim(from)) && !is.null(names(from)))
+    names(x) <- names(from)
+  x
+}
+
+# By factors on the host; NULL where there are none.
+solved_sparse <- function(a, b, frame) {
+  factors <- sparse_factors(a, 0, isSymmetric(a, check.attributes = FALSE))
+  if (is.null(factors)) stop_as_base("Lapack routine dgesv: system is exactly singular", frame)
+  if (!is.function(factors)) return(NULL)
+  host <- base::matrix(as.double(collect(strip(as_gpu(b)))), a@Dim[1L])
+  out <- as_gpu(factors(host), dtype = if (is_narrow(a@x)) "float32", device = gpu_device(a))
+  if (is.null(dim(b))) strip(out) else out
+}
+
+#' @rdname sparse-solve
+#' @export
+determinant.gpu_sparse <- function(x, logarithm = TRUE, ...) {
+  if (x@Dim[1L] != x@Dim[2L] || x@Dim[1L] <= DENSE_ORDER || !requireNamespace("Matrix", quietly = TRUE))
+    return(determinant(gpu_dense(x), logarithm = logarithm, ...))
+  Matrix::determinant(collect(x), logarithm = logarithm, ...)
+}
+
+#' @rdname sparse-solve
+#' @export
+diff.gpu_sparse <- function(x, lag = 1L, differences = 1L, ...) {
+  if (!is_count(lag, 1) || !is_count(differences, 1))
+    stop_as_base("'lag' and 'differences' must be integers >= 1")
+  if (lag * differences >= x@Dim[1L]) return(x[0L, , drop = FALSE])
+  for (k in seq_len(differences)) {
+    at <- seq_len(x@Dim[1L] - lag)
+    x <- x[at + lag, , drop = FALSE] - x[at, , drop = FALSE]
+  }
+  x
+}
+
+#' @importFrom graphics image
+#' @rdname sparse-solve
+#' @export
+image.gpu_sparse <- function(x, ...) {
+  if (requireNamespace("Matrix", quietly = TRUE)) Matrix::image(collect(x), ...) else image(as.matrix(x), ...)
+}
+
+# ---- where Matrix is loaded --------------------------------------------------------------------------------------
+
+register_sparse_factors <- function(own, matrix) {
+  own("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
+    function(a, b, ...) solve.gpu_sparse(a, b, ...))
+  for (class in c("Matrix", "CsparseMatrix", "ddiMatrix"))
+    own("solve", list(c(class, "gpu_sparse")), function(a, b, ...) solve(as_gpu(a, device = gpu_device(b)),
+      gpu_dense(b), ...))
+  own("determinant", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, logarithm, ...)
+    determinant.gpu_sparse(x, missing(logarithm) || logarithm))
+  own("rcond", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, norm, ...)
+    rcond(gpu_dense(x), if (missing(norm)) "O" else norm))
+  own("image", "gpu_sparse", function(x, ...) image.gpu_sparse(x, ...))
+  own("forceSymmetric", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, uplo)
+    mirrored(x, if (missing(uplo)) "U" else uplo))
+  own("symmpart", "gpu_sparse", function(x) half_of_both(x, `+`))
+  own("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
+  own("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
+  # factors are objects of Matrix
+  own("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
+    Matrix::Schur(collect(x), missing(vectors) || vectors, ...))
+  for (f in c("lu", "Cholesky")) {
+    generic <- methods::getGeneric(f, where = matrix)
+    first <- names(formals(generic))[1L]
+    passed <- setdiff(names(formals(generic)), c(first, "..."))
+    call <- c(list(generic, call("collect", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
+      if ("..." %in% names(formals(generic))) list(quote(...)))
+    own(f, "gpu_sparse", as.function(c(formals(generic), as.call(call))))
+  }
+}
+
+# A triangle and its mirror image.
+mirrored <- function(x, uplo, frame = parent.frame()) {
+  if (x@Dim[1L] != x@Dim[2L]) stop_as_base("matrix is not square", frame)
+  if (!is_choice(uplo, c("U", "L"))) stop_as_base("'uplo' must be \"U\" or \"L\"", frame)
+  names <- symmetric_names(x@Dimnames, if (uplo == "U") 2:1 else 1:2)
+  x@Dimnames <- list(NULL, NULL)
+  half <- if (uplo == "U") band_of_sparse(x, 1, Inf) else band_of_sparse(x, -Inf, -1)
+  out <- band_of_sparse(x, 0, 0) + half + t(half)
+  if (is.logical(x@x)) out <- out != 0
+  out@Dimnames <- names
+  out
+}
+
+half_of_both <- function(x, f, frame = parent.frame()) {
+  if (x@Dim[1L] != x@Dim[2L]) stop_as_base("matrix is not square", frame)
+  names <- symmetric_names(x@Dimnames, 2:1)
+  x@Dimnames <- list(NULL, NULL)
+  out <- f(x, t(x)) / 2
+  out@Dimnames <- names
+  out
+}
+
+symmetric_names <- function(names, first) {
+  one <- names[[first[1L]]] %||% names[[first[2L]]]
+  list(one, one)
+}
+
+# One of Matrix's classes by the letters of its name: kind, shape and representation.
+to_matrix_class <- function(from, class) {
+  part <- strsplit(class, "", fixed = TRUE)[[1L]]
+  M <- methods::as(collect(from), paste0(part[1L], "Matrix"))
+  M <- methods::as(M, c(g = "generalMatrix", s = "symmetricMatrix", t = "triangularMatrix")[[part[2L]]])
+  methods::as(M, c(C = "CsparseMatrix", R = "RsparseMatrix", T = "TsparseMatrix")[[part[3L]]])
+}
+
+register_sparse_coercion <- function(where, matrix) {
+  names <- expand.grid(kind = c("d", "l", "n"), shape = c("g", "s", "t"), form = c("C", "R", "T"))
+  classes <- setdiff(do.call(paste0, c(names, "Matrix")), c("dgCMatrix"))
+  for (class in classes) if (methods::isClass(class, where = matrix)) {
+    convert <- eval(bquote(function(from) to_matrix_class(from, .(class))))
+    environment(convert) <- topenv()
+    methods::setAs("gpu_sparse", class, convert, where = where)
+  }
+}
