@@ -189,8 +189,8 @@ test_that("wrong arguments are refused by name", {
 
 test_that("files that are not what was said are errors that name the remedy", {
   file_error <- function(code, pattern) expect_error(code, pattern, class = "verdigris_error_file")
-  file_error(gpu_reader("nowhere.bin", dim = c(2, 2)), "cannot be read")
-  file_error(gpu_reader("nowhere.bin"), "cannot be read")
+  file_error(gpu_reader("nowhere.bin", dim = c(2, 2)), "does not exist")
+  file_error(gpu_reader("nowhere.bin"), "does not exist")
   file_error(gpu_reader(tempdir(), dim = c(2, 2)), "a folder, not a file")
   file_error(gpu_reader(columns, dim = c(7, 6)), "has 280 bytes, but `dim`, `type` and `offset` say 336")
   file_error(gpu_reader(columns, dim = c(7, 4)), "say 224")
@@ -297,7 +297,7 @@ test_that("what cannot be written leaves nothing", {
     class = "verdigris_error_argument")
   turn <- 0
   expect_error(gpu_chunked(m, function(x) x[seq_len(turn <<- turn + 1), , drop = FALSE], chunk = 1, margin = 2,
-    to = path), "do not go together", class = "verdigris_error_shape")
+    to = path), "results of `f` do not match", class = "verdigris_error_shape")
   expect_error(gpu_chunked(m, sum, combine = c, to = path), "`combine` must be missing",
     class = "verdigris_error_argument")
   for (odd in list(1, NA, "", TRUE, c("a", "b"))) expect_error(gpu_chunked(m, sum, to = odd), "`to` must be",
