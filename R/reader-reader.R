@@ -158,7 +158,7 @@ raw_extents <- function(path, dim, type, offset, call) {
   dim <- as.double(dim)
   if (!anyNA(dim)) return(dim)
   size <- file.size(path)
-  if (is.na(size)) stop_verdigris("file", sprintf("the file %s does not exist", path),
+  if (is.na(size)) stop_verdigris("file", sprintf("the file %s cannot be read: it does not exist", path),
     "`x` must be the path of a file.", call = call)
   row <- RAW_BYTES[[type]] * prod(known)
   left <- size - offset

@@ -189,15 +189,15 @@ test_that("wrong arguments are refused by name", {
 
 test_that("files that are not what was said are errors that name the remedy", {
   file_error <- function(code, pattern) expect_error(code, pattern, class = "verdigris_error_file")
-  file_error(gpu_reader("nowhere.bin", dim = c(2, 2)), "does not exist")
-  file_error(gpu_reader("nowhere.bin"), "does not exist")
+  file_error(gpu_reader("nowhere.bin", dim = c(2, 2)), "cannot be read")
+  file_error(gpu_reader("nowhere.bin"), "cannot be read")
   file_error(gpu_reader(tempdir(), dim = c(2, 2)), "a folder, not a file")
   file_error(gpu_reader(columns, dim = c(7, 6)), "has 280 bytes, but `dim`, `type` and `offset` say 336")
   file_error(gpu_reader(columns, dim = c(7, 4)), "say 224")
   file_error(gpu_reader(columns, dim = c(7, 5), type = "float32"), "say 140")
   file_error(gpu_reader(columns, dim = c(7, 5), offset = 8), "say 288")
-  file_error(gpu_reader(columns, dim = c(6, NA)), "no multiple of 48")
-  file_error(gpu_reader(columns, offset = 3), "no multiple of 8")
+  file_error(gpu_reader(columns, dim = c(6, NA)), "not a multiple of 48")
+  file_error(gpu_reader(columns, offset = 3), "not a multiple of 8")
   file_error(gpu_reader(columns, dim = c(2^40, 2^12)), "more bytes than there are|say")
 })
 
