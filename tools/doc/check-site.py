@@ -80,9 +80,16 @@ HARNESS = """<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe id="f" style="border:0;width:%(w)dpx;height:%(h)dpx"></iframe><script>
 const luminance = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255;
   return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const channels = (text) => { const m = text.match(/[\\d.]+/g); if (!m) return [0, 0, 0, 0];
-  const c = m.map(Number); return text.startsWith("color(srgb")
-    ? [c[0] * 255, c[1] * 255, c[2] * 255, c.length > 3 ? c[3] : 1] : [c[0], c[1], c[2], c.length > 3 ? c[3] : 1]; };
+// a colour in any of CSS' notations
+const pixel = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true}), known = new Map();
+const channels = (text) => {
+  if (!known.has(text)) {
+    pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = text; pixel.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = pixel.getImageData(0, 0, 1, 1).data;
+    known.set(text, [r, g, b, a / 255]);
+  }
+  return [...known.get(text)];
+};
 const over = (top, below) => [0, 1, 2].map((k) => top[k] * top[3] + below[k] * (1 - top[3])).concat(1);
 function look(w) {
   const d = w.document, found = [], dark = w.matchMedia("(prefers-color-scheme: dark)").matches;
