@@ -53,7 +53,7 @@ is_index_matrix <- function(i, d) {
   !is.null(d) && is.matrix(i) && (is.numeric(i) || is.character(i)) && ncol(i) == length(d)
 }
 
-#' Subset and assign to arrays
+#' Subsets and assignment
 #'
 #' `x[i]`, `x[i, j]` and `x[[i]]` work as in base R, for positive, negative, zero, `NA`, logical and character
 #' subscripts and index matrices; subscripts may themselves be arrays. Ranges are views of the same memory. Other
@@ -211,7 +211,7 @@ assign_part <- function(x, given, value) {
   in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, told = TRUE))
 }
 
-#' Transposing and permuting
+#' Transpose and permute arrays
 #'
 #' `t()` and `aperm()` return views of the same memory; no data are moved until the values are needed in another order.
 #' @param x,a An array.

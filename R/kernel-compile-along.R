@@ -1,7 +1,7 @@
 # Functions composed of compiled functions: margins, neighbourhoods, reductions, scans and sorts by R functions. Each is
 # an R function around the user's, compiled together with it.
 
-#' R functions on rows, columns and neighbourhoods
+#' Apply R functions to rows, columns and neighbourhoods
 #'
 #' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix, which `f` receives as a vector that it
 #' may sum, loop over and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector

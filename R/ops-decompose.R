@@ -159,7 +159,7 @@ qr.Q <- interposed("qr.Q", "qr", orthogonal(qr, complete, if (missing(Dvec)) NUL
 
 orthogonal <- function(qr, complete, Dvec) {
   if (inherits(qr, "gpu_split_qr")) {
-    if (!isFALSE(complete) || !is.null(Dvec)) refuse_split("qr.Q", advice = "Without `complete` and `Dvec` it has one.")
+    if (!isFALSE(complete) || !is.null(Dvec)) refuse_split("qr.Q", advice = "`complete` and `Dvec` are not supported.")
     return(orthogonal_of_split(qr, parent.frame()))
   }
   d <- as.double(dim(qr$qr))
@@ -224,7 +224,8 @@ qr.resid <- interposed("qr.resid", "qr", projection(qr, y, qr$rank, FALSE, base:
 # y's part in the space of the first k columns, or what is left of it.
 projection <- function(qr, y, k, fitted, f) {
   if (inherits(qr, "gpu_split_qr")) {
-    if (!identical(as.double(k), as.double(qr$rank))) refuse_split("qr.fitted", advice = "Of all columns it has one.")
+    if (!identical(as.double(k), as.double(qr$rank))) refuse_split("qr.fitted",
+      advice = "`k` must be the number of columns.")
     found <- coefficients_of_split(qr, y, parent.frame())
     return(if (fitted) found$fitted() else found$y - found$fitted())
   }
@@ -294,7 +295,7 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 
 # ---- singular values -------------------------------------------------------------------------------------------
 
-#' Singular values and eigenvalues
+#' Singular value and eigenvalue decompositions
 #'
 #' [base::svd()] and [base::eigen()] for arrays: by cuSOLVER on a CUDA device, by R's LAPACK on the cpu. R handles an
 #' interrupt when the LAPACK routine has returned.

@@ -12,18 +12,18 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
   op <- operator_of(A, NULL, dim, NULL, frame)
   which <- one_of("which", which, EIGENVALUES)
   if (op$dim[1L] != op$dim[2L]) stop_verdigris("shape", sprintf("`A` must be square, not %s.",
-    paste(op$dim, collapse = " x ")), "`gpu_svds()` takes other matrices.")
+    paste(op$dim, collapse = " x ")), "For other matrices use `gpu_svds()`.")
   limits <- values_wanted(op, k, tol, max_iter, seed, frame)
   sigma <- nearest_wanted(sigma, which, frame)
   symmetric <- acts_symmetric(op, limits$seed, frame)
   if (symmetric && which %in% c("LI", "SI")) stop_verdigris("argument", sprintf(
-    "`A` is symmetric, and `which` \"%s\" asks for imaginary parts.", which),
+    "`A` is symmetric, but `which` \"%s\" asks for imaginary parts.", which),
     "The eigenvalues of a symmetric matrix are real: use \"LM\", \"LA\", \"SA\" or \"SM\".")
   if (!symmetric && which %in% c("LA", "SA")) stop_verdigris("argument", sprintf(
-    "`A` is not symmetric, and its eigenvalues have no order: `which` must not be \"%s\".", which),
-    c(sprintf("\"%s\" is for those of %s real part.", c(LA = "LR", SA = "SR")[[which]],
+    "`A` is not symmetric, so its eigenvalues have no order: `which` must not be \"%s\".", which),
+    c(sprintf("\"%s\" selects those of %s real part.", c(LA = "LR", SA = "SR")[[which]],
       c(LA = "largest", SA = "smallest")[[which]]),
-    "A matrix that should be symmetric becomes so by `(A + t(A)) / 2`."))
+    "If `A` should be symmetric, pass `(A + t(A)) / 2`."))
   if (is.null(sigma)) {
     real <- c(LR = "LA", SR = "SA")
     f <- if (symmetric) lanczos_eigenvalues else arnoldi_eigenvalues

@@ -3,10 +3,10 @@
 # Numbers of a column stay on the device, and the columns that have converged are held still by steps of 0. So what is
 # computed does not depend on how often the device is looked at.
 
-#' Solve large linear systems by products
+#' Iterative solvers for linear systems
 #'
-#' Solutions of `A x = b` that need no factors of `A`, only products with vectors: `gpu_cg()` for symmetric positive
-#' definite matrices, `gpu_gmres()` for other square ones, `gpu_lsqr()` for least squares with matrices of any extents.
+#' Solve `A x = b` without a factorisation, by products of `A` with vectors: `gpu_cg()` for symmetric positive definite
+#' matrices, `gpu_gmres()` for other square ones, `gpu_lsqr()` for least squares with matrices of any dimensions.
 #' `A` may be sparse, or a function.
 #'
 #' @section Algorithms:

@@ -120,7 +120,7 @@ in_turn <- function(x, batch, shapes, one, sides) {
   })
 }
 
-#' Factors and solutions of many matrices
+#' Batched decompositions and solutions
 #'
 #' Base R's [solve()], [chol()], [qr()], [eigen()] and [svd()] for each matrix of an array: the first two dimensions
 #' form a matrix, the others, however many, the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.

@@ -513,7 +513,7 @@ is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   if (any(vapply(parts, is_split, NA))) {
     if (length(parts) > 1L || length(options)) refuse_split("table", parent.frame(),
-      "Of one split, without `exclude` and `useNA`, it has one.")
+      "Only one split is supported, without `exclude` and `useNA`.")
     name <- if (length(dnn)) dnn[[1L]] else names(parts) %||% if (is.symbol(expressions[[1L]]) && deparse.level > 0)
       as.character(expressions[[1L]]) else ""
     return(table_of_split(parts[[1L]], name, parent.frame()))

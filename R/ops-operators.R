@@ -92,7 +92,7 @@ elementwise_method <- function(row, keep) {
 chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) !is_split(y)
 chooseOpsMethod.gpu_split <- function(x, y, mx, my, cl, reverse) TRUE
 
-#' The operation table
+#' Table of elementwise operations
 #'
 #' Every elementwise operation of the devices, one per row: the table from which methods, kernels and tests are made.
 #' @returns A data frame: `name` (of the row), `r` (base R's name, or ""), `group`, `arity`, `rule` (how the type of the

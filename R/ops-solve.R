@@ -144,7 +144,7 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   strided(x, length(x), 1, n * columns)
 }
 
-#' Solving linear systems
+#' Solve linear systems
 #'
 #' Base R's functions for square and triangular matrices, for arrays: by cuSOLVER and cuBLAS on a CUDA device, by R's
 #' LAPACK on the cpu. R handles an interrupt when the LAPACK routine has returned.

@@ -1,10 +1,10 @@
 # Some singular values and eigenvalues of whatever multiplies (R/ops-operator.R): subspace iteration from random
 # vectors, and Lanczos methods with thick restarts.
 
-#' Some singular values, or eigenvalues, of a large matrix
+#' Leading singular values and eigenvalues
 #'
 #' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products
-#' with vectors alone. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#' with vectors only. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
 #'
 #' @section Algorithms:
 #' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in

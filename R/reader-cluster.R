@@ -4,7 +4,7 @@
 
 # Arguments as kmeans_of_split() has them.
 kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
-  if (x$frame) refuse_reader("kmeans", call, "Of a matrix or a vector it has one.")
+  if (x$frame) refuse_reader("kmeans", call, "Only matrices and vectors are supported.")
   check_lloyd(algorithm, seeding, iter.max, nstart, refuse_reader, call)
   n <- rows_of_reader(x)
   p <- if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
@@ -77,11 +77,11 @@ lloyd_of_reader <- function(x, starts, iter.max, largest, call) {
 
 knn_of_reader <- function(data, query, k, metric, exclude_self, call) {
   for (x in list(data, query)) if (is_reader(x) && x$frame) refuse_reader("gpu_knn", call,
-    "Of a matrix or a vector it has one.")
+    "Only matrices and vectors are supported.")
   if (is_split(data) || is_split(query)) refuse_reader("gpu_knn", call, "Give a split and an array, or two readers.")
   if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self, call)
-  if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.",
-    "Without `query` the rows of `data` are searched among each other.", call = call)
+  if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE if there is a `query`.",
+    "Without `query`, neighbours of the rows of `data` are searched among the other rows.", call = call)
   columns <- function(x) if (!is_reader(x)) NCOL(x) else if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
   if (!is.null(query) && columns(query) != columns(data)) stop_verdigris("shape",
     sprintf("`query` has %s columns, `data` has %s.", format_count(columns(query)), format_count(columns(data))),

@@ -300,10 +300,11 @@ confint.gpu_glm_reader <- function(object, parm, level = 0.95, ...) {
 }
 #' @export
 anova.gpu_glm_reader <- function(object, ...) stop_verdigris("argument",
-  "anova() of a fit to a reader would fit again without each term.", "Compare the deviances of two fits.")
+  "`anova()` has no method for fits to readers: it would fit again without each term.",
+  "Fit both models, and compare their deviances.")
 #' @export
 predict.gpu_glm_reader <- function(object, newdata, ...) {
-  if (missing(newdata) || is_reader(newdata)) refuse_rows_of_fit("predict() without `newdata`")
+  if (missing(newdata) || is_reader(newdata)) refuse_rows_of_fit("`predict()` without `newdata`")
   newdata <- new_rows(newdata)
   fit <- surrogate_glm(object)
   if (any(vapply(newdata, is_gpu, NA))) return(predict_of_glm(fit, newdata = newdata, ...))

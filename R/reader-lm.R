@@ -194,7 +194,7 @@ surrogate <- function(fit) {
 }
 
 refuse_rows_of_fit <- function(what, call = parent.frame()) stop_verdigris("argument", sprintf(
-  "%s has a value for each row, and a fit to a reader keeps none.", what),
+  "%s needs a value for each row, which a fit to a reader does not keep.", what),
   "`gpu_chunked(data, function(block) predict(fit, block), margin = 1, to = path)` writes fitted values.", call = call)
 
 #' @export
@@ -248,13 +248,13 @@ reader_extract_aic <- function(fit, scale = 0, k = 2, ...) {
 }
 #' @export
 anova.gpu_lm_reader <- function(object, ...) {
-  if (...length()) stop_verdigris("argument", "anova() of several fits to readers is not computed.",
-    "`anova(fit)` of one tests its terms in their order.")
+  if (...length()) stop_verdigris("argument", "`anova()` has no method for several fits to readers.",
+    "`anova(fit)` of one fit tests its terms in order.")
   on_arrays("anova.lm")(surrogate(object))
 }
 #' @export
 predict.gpu_lm_reader <- function(object, newdata, ...) {
-  if (missing(newdata) || is_reader(newdata)) refuse_rows_of_fit("predict() without `newdata`")
+  if (missing(newdata) || is_reader(newdata)) refuse_rows_of_fit("`predict()` without `newdata`")
   newdata <- new_rows(newdata)
   f <- if (any(vapply(newdata, is_gpu, NA))) predict_of_lm else stats::predict.lm
   f(surrogate(object), newdata = newdata, ...)
@@ -267,21 +267,21 @@ new_rows <- function(newdata) {
   variables_of_block(newdata, list(names = names, used = "."))
 }
 #' @export
-residuals.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("residuals()")
+residuals.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("`residuals()`")
 #' @importFrom stats fitted
 #' @export
-fitted.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("fitted()")
+fitted.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("`fitted()`")
 #' @importFrom stats model.frame
 #' @export
-model.frame.gpu_lm_reader <- function(formula, ...) refuse_rows_of_fit("model.frame()")
+model.frame.gpu_lm_reader <- function(formula, ...) refuse_rows_of_fit("`model.frame()`")
 #' @export
-model.matrix.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("model.matrix()")
+model.matrix.gpu_lm_reader <- function(object, ...) refuse_rows_of_fit("`model.matrix()`")
 #' @importFrom stats influence hatvalues
 #' @export
-influence.gpu_lm_reader <- function(model, ...) refuse_rows_of_fit("influence()")
+influence.gpu_lm_reader <- function(model, ...) refuse_rows_of_fit("`influence()`")
 #' @export
-hatvalues.gpu_lm_reader <- function(model, ...) refuse_rows_of_fit("hatvalues()")
+hatvalues.gpu_lm_reader <- function(model, ...) refuse_rows_of_fit("`hatvalues()`")
 #' @export
-plot.gpu_lm_reader <- function(x, ...) refuse_rows_of_fit("plot()")
+plot.gpu_lm_reader <- function(x, ...) refuse_rows_of_fit("`plot()`")
 #' @export
 collect.gpu_lm_reader <- function(x, ...) refuse_rows_of_fit("An ordinary fit")

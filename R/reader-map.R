@@ -26,7 +26,7 @@ block_function <- function(f, values = list()) {
 
 # A reader of a function of each element.
 each_of_reader <- function(x, name, f, type = "float64") {
-  if (x$frame) refuse_reader(name, parent.frame(), "Of a matrix or a vector it has one.")
+  if (x$frame) refuse_reader(name, parent.frame(), "Only matrices and vectors are supported.")
   mapped_reader(x, f, x$dim, x$dimnames, sprintf("%s() of %s", name, x$label), type, TRUE)
 }
 
@@ -42,7 +42,7 @@ Ops.gpu_reader <- function(e1, e2) {
   other <- if (first) e2 else e1
   if (is_gpu(other)) other <- collect(other)
   if (is_reader(other) || !is_number(other) || length(other) != 1L) refuse_reader(name, call,
-    "Beside a reader it takes one number; `gpu_chunked()` gives a function the blocks of one reader.")
+    "The other operand must be one number; `gpu_chunked(x, f)` computes with blocks as arrays.")
   other <- as.vector(other)
   f <- if (first) function(block) f(block, other) else function(block) f(other, block)
   each_of_reader(x, name, block_function(f, list(f = get(name, baseenv()), other = other)), type)
@@ -54,7 +54,7 @@ Math.gpu_reader <- function(x, ...) {
   if (name %in% c("cumsum", "cumprod", "cummax", "cummin")) refuse_reader(name, environment())
   more <- list(...)
   if (!all(vapply(more, function(v) is_number(v) && length(v) == 1L, NA))) refuse_reader(name, environment(),
-    "Beside a reader it takes one number.")
+    "Its other argument must be one number.")
   each_of_reader(x, name, block_function(function(block) do.call(f, c(list(block), more)), list(f = get(name,
     baseenv()), more = lapply(more, function(v) as.vector(collect(v))))))
 }
@@ -83,7 +83,7 @@ is.infinite.gpu_reader <- each_element_of_reader("is.infinite")
 #' @export
 scale.gpu_reader <- function(x, center = TRUE, scale = TRUE) {
   call <- environment()
-  if (x$frame || is_vector_reader(x)) refuse_reader("scale", call, "Of a matrix it has one.")
+  if (x$frame || is_vector_reader(x)) refuse_reader("scale", call, "Only matrices are supported.")
   p <- as.double(x$dim[2L])
   center <- given_by_column(center, "center", p, call)
   scale <- given_by_column(scale, "scale", p, call)

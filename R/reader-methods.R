@@ -1,6 +1,6 @@
 # Base R's functions on readers: sums over blocks.
 
-#' Statistics of readers
+#' Statistics of data larger than memory
 #'
 #' Base R's functions on a [gpu_reader()], by passes over its blocks: none needs more memory than three blocks, and what
 #' it returns. The next block is read while the device computes with the current one. Values are base R's up to the
@@ -48,7 +48,8 @@
 NULL
 
 refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
-  stop_verdigris("reader", sprintf("`%s()` has no method for readers.", name), c(advice,
+  stop_verdigris("reader", sprintf("`%s()` has no method for readers%s.", name, if (length(advice))
+    " with these arguments" else ""), c(advice,
     "`gpu_chunked(x, f)` runs a function on each block; `x[i, j]` and `collect(x)` read ordinary values."), call = call)
 }
 
@@ -109,7 +110,7 @@ no_elements <- function(x) vector(switch(x$type %||% "", bool8 = "logical", int8
 Summary.gpu_reader <- function(..., na.rm = FALSE) {
   call <- environment()
   parts <- list(...)
-  if (length(parts) != 1L) refuse_reader(.Generic, call, "It takes one reader.")
+  if (length(parts) != 1L) refuse_reader(.Generic, call, "Only one reader is supported.")
   x <- parts[[1L]]
   na.rm <- isTRUE(as.logical(na.rm))
   types <- c("logical", "integer", "double", "complex")
@@ -169,9 +170,9 @@ reader_moments <- function(x, na.rm, call) {
 
 setMethod("var", "gpu_reader", function(x, y = NULL, na.rm = FALSE, use) {
   call <- environment()
-  if (!is.null(y) || !missing(use)) refuse_reader("var", call, "Of one reader, `var(x)` has a method.")
+  if (!is.null(y) || !missing(use)) refuse_reader("var", call, "Only `var(x)` of one reader is supported.")
   vector <- is_vector_reader(x)
-  if (!vector && isTRUE(na.rm)) refuse_reader("var", call, "Of a matrix, without `na.rm`, it has one.")
+  if (!vector && isTRUE(na.rm)) refuse_reader("var", call, "Only matrices are supported, without `na.rm`.")
   moments <- reader_moments(x, isTRUE(na.rm), call)
   out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
   if (vector) return(out[1L])
@@ -180,7 +181,7 @@ setMethod("var", "gpu_reader", function(x, y = NULL, na.rm = FALSE, use) {
   out
 })
 setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
-  if (!is_vector_reader(x)) refuse_reader("sd", environment(), "Of a vector it has one.")
+  if (!is_vector_reader(x)) refuse_reader("sd", environment(), "Only vectors are supported.")
   moments <- reader_moments(x, isTRUE(na.rm), environment())
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
 })
@@ -214,7 +215,7 @@ beside_blocks <- function(y, n, call, name = "y") {
 
 reader_crossprod <- function(x, y, call) {
   if (!is_reader(x)) return(t(reader_crossprod(y, x, call)))
-  if (is_vector_reader(x)) refuse_reader("crossprod", call, "Of matrices it has one.")
+  if (is_vector_reader(x)) refuse_reader("crossprod", call, "Only matrices are supported.")
   p <- x$dim[2L]
   names <- list(x$dimnames[[2L]], if (is.null(y)) x$dimnames[[2L]] else if (is_reader(y)) y$dimnames[[2L]] else
     colnames(y))
@@ -237,8 +238,8 @@ reader_crossprod <- function(x, y, call) {
 
 reader_product <- function(x, y, call) {
   if (!is_reader(x) || is_reader(y)) refuse_reader("%*%", call,
-    "`x %*% y` has one where `x` is a reader and `y` is not; `crossprod(x, y)` adds over rows.")
-  if (is_vector_reader(x)) refuse_reader("%*%", call, "Of matrices it has one.")
+    "`x %*% y` needs a reader `x` and an ordinary `y`; `crossprod(x, y)` adds over rows.")
+  if (is_vector_reader(x)) refuse_reader("%*%", call, "Only matrices are supported.")
   p <- as.double(x$dim[2L])
   if (!is_number(y) || length(dim(y)) > 2L) stop_as_base("requires numeric/complex matrix/vector arguments", call)
   if (is.null(dim(y))) y <- if (length(y) == p) `dim<-`(y, c(p, 1)) else if (p == 1) `dim<-`(y, c(1, length(y))) else
@@ -269,7 +270,7 @@ prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
   ...) {
   chkDots(...)
   call <- environment()
-  if (is_vector_reader(x)) refuse_reader("prcomp", call, "Of matrices it has one.")
+  if (is_vector_reader(x)) refuse_reader("prcomp", call, "Only matrices are supported.")
   n <- rows_of_reader(x)
   p <- as.double(x$dim[2L])
   small <- min(n, p)

@@ -10,7 +10,7 @@ PLACES_OF_BLOCK <- 2048L
 sampled_block <- function(block, call) {
   block <- block_numbers(block, call)
   if (gpu_dtype(block) == "int64" || is.complex(block)) refuse_reader("quantile", call,
-    sprintf("It has one for real numbers of at most 53 bits, not %s.", gpu_dtype(block)))
+    sprintf("Only real numbers of at most 53 bits are supported, not %s.", gpu_dtype(block)))
   sorted <- part_sorted(block)
   n <- length(sorted)
   places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, PLACES_OF_BLOCK)))) else numeric()
@@ -36,7 +36,7 @@ bounds_of_ranks <- function(blocks, ranks) {
 
 # The values of all elements at the ranks that a function gives of how many are known: list(values, known, type).
 reader_at_ranks <- function(x, ranks, name, call) {
-  if (x$frame) refuse_reader(name, call, "Of a matrix or a vector it has one.")
+  if (x$frame) refuse_reader(name, call, "Only matrices and vectors are supported.")
   blocks <- over_blocks(x, function(block) sampled_block(block, call), call = call)
   known <- sum(vapply(blocks, function(block) as.double(block$n), 1))
   types <- vapply(blocks, `[[`, "", "type")

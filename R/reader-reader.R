@@ -58,7 +58,7 @@ described <- function(x) reader_with(x, state = new.env(parent = emptyenv()))
 rows_of_reader <- function(x) as.double(x$dim[1L])
 is_vector_reader <- function(x) length(x$dim) == 1L
 
-#' Readers of data larger than memory
+#' Read data larger than memory
 #'
 #' A reader stands for a matrix, vector or data frame that is in a file, or that a function makes, and is read by blocks
 #' of rows or columns. [gpu_chunked()] works on it block by block; [gpu_split()] has each member of a team read its own
@@ -158,12 +158,12 @@ raw_extents <- function(path, dim, type, offset, call) {
   dim <- as.double(dim)
   if (!anyNA(dim)) return(dim)
   size <- file.size(path)
-  if (is.na(size)) stop_verdigris("file", sprintf("the file %s cannot be read: there is none", path),
+  if (is.na(size)) stop_verdigris("file", sprintf("the file %s cannot be read: it does not exist", path),
     "`x` must be the path of a file.", call = call)
   row <- RAW_BYTES[[type]] * prod(known)
   left <- size - offset
   if (left < 0 || row == 0 || left %% row != 0) stop_verdigris("file", sprintf(
-    "the file %s has %s bytes from `offset` on, which is no multiple of %s (`type` and `dim`)", path,
+    "the file %s has %s bytes from `offset` on, which is not a multiple of %s (`type` and `dim`)", path,
     format_count(max(left, 0)), format_count(row)), "Check `dim`, `type` and `offset`.", call = call)
   dim[is.na(dim)] <- left / row
   dim
@@ -202,7 +202,7 @@ gpu_reader.function <- function(x, dim, dimnames = NULL, memory = NULL, ...) {
   if (!usable) abort_argument("x", "a function that returns a matrix, a vector or a data frame", probe)
   p <- if (!is.null(base::dim(probe))) ncol(probe)
   if (length(dim) == 2L && !identical(as.double(p), as.double(dim[2L]))) stop_verdigris("argument", sprintf(
-    "`x` gives %s columns, and `dim` says %s.", if (is.null(p)) "a vector, no" else format_count(p),
+    "`x` gives %s columns, but `dim` says %s.", if (is.null(p)) "a vector, no" else format_count(p),
     format_count(dim[2L])))
   if (is.null(dimnames) && !is.null(p)) dimnames <- list(NULL, colnames(probe))
   new_reader(open_function, list(f = x), c(n, p), dimnames, type_of_value(probe), 1, memory, "function(rows)",
@@ -250,8 +250,8 @@ gpu_reader.gpu_reader <- function(x, memory = x$memory, ...) {
 }
 
 #' @export
-`[<-.gpu_reader` <- function(x, i, j, value) stop_verdigris("argument", "A reader cannot be assigned to.",
-  "`gpu_chunked(x, f, to = )` writes what `f` makes of it.")
+`[<-.gpu_reader` <- function(x, i, j, value) stop_verdigris("argument", "The elements of a reader cannot be changed.",
+  "`gpu_chunked(x, f, to = path)` writes the results of `f` to a file.")
 
 # ---- blocks --------------------------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ checked_block <- function(x, value, count, margin) {
   got <- if (is.data.frame(value)) sprintf("one of %s", paste(format_each(dim(value)), collapse = " x ")) else if (
     length(dim(value)) == 2L) describe_shape(value) else describe(value)
   wrong <- function(what) stop_verdigris("argument", sprintf("`x` must give %s, not %s.", what, got),
-    "What a reader's function returns has the rows that it was called with, in their order.", call = NULL)
+    "A reader's function must return the rows that it is called with, in the same order.", call = NULL)
   if (x$frame) {
     same <- is.data.frame(value) && nrow(value) == count && identical(names(value), x$dimnames[[2L]])
     if (!same) wrong(sprintf("a data frame of %s rows and the columns %s", format_count(count), paste(x$dimnames[[2L]],
@@ -365,7 +365,7 @@ block_extent <- function(x, chunk, margin, dtype, device, call = parent.frame())
   row <- bytes_of_row(x, margin, dtype)
   bytes <- bytes_of_block(x, device)
   if (!is.null(x$memory) && bytes < row) stop_verdigris("argument", sprintf(
-    "`memory` is %s, and three blocks of a single %s take %s.", format_bytes(x$memory), if (margin == 1) "row" else
+    "`memory` is %s, but three blocks of a single %s take %s.", format_bytes(x$memory), if (margin == 1) "row" else
       "column", format_bytes(3 * row)), "Make the reader with more `memory`, or with the other `margin`.", call = call)
   count <- max(1, min(floor(bytes / row), .Machine$integer.max))
   # whole chunks of what is stored by chunks
@@ -496,7 +496,7 @@ positions_of <- function(i, n, names, call) {
   if (nargs() - (!missing(drop)) == 2L && !missing(i)) {
     # as of a list
     if (x$frame) return(x[, i, drop = FALSE])
-    stop_verdigris("argument", "A reader of a matrix is read by rows and columns: `x[i, j]`.")
+    stop_verdigris("argument", "Subscript a reader of a matrix by rows and columns: `x[i, j]`.")
   }
   at <- list(if (!missing(i)) positions_of(i, x$dim[1L], x$dimnames[[1L]], call),
     if (!missing(j)) positions_of(j, x$dim[2L], x$dimnames[[2L]], call))

@@ -33,7 +33,8 @@ model_rows <- function(call, formula, data, parts, env, device, frame) {
   readers[names(others)[found]] <- others[found]
   n <- vapply(readers, rows_of_reader, 1)
   if (length(unique(n)) > 1L) stop_verdigris("argument", sprintf("The readers of `formula` have %s rows.",
-    paste(format_each(n), collapse = " and ")), "All variables of a model have a value for each row.", call = frame)
+    paste(format_each(n), collapse = " and ")), "All variables of a model must have a value for each row.",
+    call = frame)
   n <- n[[1L]]
   # other variables with a value for each row are cut, too; constants and functions are as they are
   others <- Filter(function(value) (is.atomic(value) || is.data.frame(value)) && NROW(value) == n && n > 1,
@@ -182,7 +183,7 @@ block_design <- function(rows, facts, frame) {
     facts$assign <- d$assign
     facts$used_contrasts <- d$contrasts
   } else if (!identical(facts$names, d$names)) {
-    stop_verdigris("argument", sprintf("A block has other columns in its model matrix: %s.", paste(setdiff(d$names,
+    stop_verdigris("argument", sprintf("The model matrix of a block has other columns: %s.", paste(setdiff(d$names,
       facts$names), collapse = ", ")), "All blocks must have the same variables, of the same types.", call = rows$frame)
   }
   d

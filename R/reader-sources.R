@@ -83,7 +83,7 @@ hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
     on.exit(for (object in list(open, file)) if (inherits(object, "H5RefClass")) object$close())
     tryCatch({
       open <- file[[name]]
-      if (!inherits(open, "H5D")) stop("it is no dataset")
+      if (!inherits(open, "H5D")) stop("it is not a dataset")
       f(open)
     }, error = wrong)
   }

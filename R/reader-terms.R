@@ -48,7 +48,7 @@ check_variable <- function(e, part, context) {
   if (!is.call(e) && is.language(e)) return()
   value <- eval(e, as.list(context$rows$given), context$env)
   if (length(value) > 1L) stop_verdigris("argument", sprintf(
-    "`%s` of `%s` has %s elements, and is not a variable: readers are read by blocks.", deparse1(e), part,
+    "`%s` of `%s` has %s elements and is not a variable, but readers are read by blocks.", deparse1(e), part,
     format_count(NROW(value))), "Assign it to a variable with a value for each row.", call = context$rows$frame)
 }
 
@@ -56,14 +56,15 @@ check_variable <- function(e, part, context) {
 check_condition <- function(value, rows, n = rows$n) {
   if (is.null(value) || is.logical(value) && length(value) %in% c(1, n)) return()
   stop_verdigris("argument", sprintf("`subset` must be a condition with a value for each row, not %s.",
-    describe(value)), "Such as `subset = x > 0`. A reader's function can leave rows out by their numbers.",
+    describe(value)), "An example is `subset = x > 0`. A reader's function can leave out rows by their numbers.",
     call = rows$frame)
 }
 
 may_depend <- function(e, part, context, why = "whose values may depend on all rows") stop_verdigris("argument",
-  sprintf("`%s` has `%s`, %s, and readers are read by blocks.", part, deparse1(e), why),
-  c("Compute it before, as a column that the reader's `function(rows)` returns, or with `gpu_chunked(x, f, to = )`.",
-    "`poly()` needs `coefs` or `raw = TRUE`, splines `knots` and `Boundary.knots`, `scale()` numbers."),
+  sprintf("`%s` has `%s`, %s, but readers are read by blocks.", part, deparse1(e), why),
+  c(
+  "Compute it beforehand, as a column that the reader's `function(rows)` returns or that `gpu_chunked(x, f)` writes.",
+    "`poly()` needs `coefs` or `raw = TRUE`, splines need `knots` and `Boundary.knots`, `scale()` needs numbers."),
   call = context$rows$frame)
 
 # An expression that reads rows must have a value for each, which this row alone decides. `use` says what of a factor
@@ -100,7 +101,7 @@ check_rows_of <- function(e, part, context, use) {
   if (name == "interaction" && !is.null(e$drop)) refuse()
   for (arg in as.list(e)[-1L]) {
     if (reads_rows(arg, context)) check_rows_of(arg, part, context, use_of_arguments(name, use))
-    else if (length(constant(arg)) > 1L) refuse("which repeats a constant of several elements along the rows")
+    else if (length(constant(arg)) > 1L) refuse("which recycles several numbers along the rows")
   }
 }
 
@@ -111,7 +112,7 @@ relevel_in_block <- function(frame) {
     if (is.factor(x) && is.character(ref) && !all(ref %in% levels(x))) stop_verdigris("argument", sprintf(
       "`relevel()` finds no level \"%s\" in a block, whose levels are %s.", ref[!ref %in% levels(x)][1L],
       paste(utils::head(levels(x), 5L), collapse = ", ")),
-      "Make the factor in the reader's `function(rows)` with the same `levels` always, or write `factor(x, levels)`.",
+      "Always give the factor the same `levels` in the reader's `function(rows)`, or write `factor(x, levels)`.",
       call = frame)
     stats::relevel(x, ref, ...)
   }
@@ -194,7 +195,8 @@ levels_of_all <- function(name, found, frame) {
 
 other_levels <- function(name, orders, frame) {
   shown <- vapply(orders[1:2], function(v) paste(utils::head(v, 5L), collapse = ", "), "")
-  stop_verdigris("argument", sprintf("`%s` has other levels in other blocks: %s; %s.", name, shown[1L], shown[2L]),
-    "Make the factor in the reader's `function(rows)` with the same `levels` always, or give `factor()` its `levels`.",
+  stop_verdigris("argument", sprintf("`%s` has different levels in different blocks: %s; %s.", name, shown[1L],
+    shown[2L]),
+    "Always give the factor the same `levels` in the reader's `function(rows)`, or in `factor()` in the formula.",
     call = frame)
 }

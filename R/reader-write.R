@@ -1,6 +1,6 @@
 # Results that are written block by block.
 
-#' Where gpu_chunked() writes
+#' Write results larger than memory
 #'
 #' `gpu_chunked(x, f, to = gpu_writer(path))` appends the result of each chunk to a file, and returns a reader of it, so
 #' that results may be larger than memory too. A path alone is `gpu_writer(path)`.
@@ -82,14 +82,15 @@ new_sink <- function(to, margin, call) {
       }
       state$type <- state$type %||% type_of_value(value)
     } else if (vector != (state$shape == "vector") || !vector && dim(value)[3L - margin] != state$other) {
-      stop_verdigris("shape", sprintf("The results of `f` do not go together: %s after %s.", describe_shape(value), if (
+      stop_verdigris("shape", sprintf("The results of `f` do not match: %s after %s.", describe_shape(value), if (
         state$shape == "vector") "vectors" else sprintf("matrices of %s %s", format_count(state$other),
-        if (margin == 1) "columns" else "rows")), "With `to` all results have one shape, but for the chunk's margin.",
+        if (margin == 1) "columns" else "rows")),
+        "With `to`, all results must have the same shape, except along the chunk's margin.",
         call = call)
     }
     if (is.null(to$type) && !type_of_value(value) %in% TYPES_IN[[state$type]]) stop_verdigris("dtype", sprintf(
       "A result of `f` is %s, after others of %s.", type_of_value(value), state$type), sprintf(
-      "Give the file a type that holds all: `to = gpu_writer(path, type = \"%s\")`.", type_of_all(type_of_value(value),
+      "Choose a type that holds all results: `to = gpu_writer(path, type = \"%s\")`.", type_of_all(type_of_value(value),
       state$type)), call = call)
     count <- if (vector) length(value) else dim(value)[margin]
     own <- if (vector) names(value) else dimnames(value)[[margin]]
@@ -168,7 +169,7 @@ hdf5_sink <- function(to, call) {
   }
   if (file$exists(to$name)) {
     close()
-    stop_verdigris("argument", sprintf("the file %s has a dataset %s already", to$path, to$name),
+    stop_verdigris("argument", sprintf("the file %s already has a dataset %s", to$path, to$name),
       sprintf("Choose another `name`, or remove it: `hdf5r::H5File$new(path)$link_delete(\"%s\")`.", to$name),
       call = call)
   }

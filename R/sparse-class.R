@@ -73,8 +73,8 @@ gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 =
     return(if (drop0) without_zeros(out) else out)
   }
   absent <- missing(i) + missing(j) + missing(p)
-  if (absent != 1L) stop_verdigris("argument", "`gpu_sparse()` takes two of `i`, `j` and `p`.",
-    "`i` and `j` are places, `p` is offsets; or give a matrix as `i` alone.")
+  if (absent != 1L) stop_verdigris("argument", "`gpu_sparse()` needs two of `i`, `j` and `p`.",
+    "`i` and `j` are row and column indices, `p` are offsets. Or pass a matrix as `i` alone.")
   if (!is_flag(index1)) abort_argument("index1", "TRUE or FALSE", index1)
   given <- list(if (!missing(i)) i, if (!missing(j)) j, x)
   device <- device %||% device_of(given) %||% device_of(list(if (!missing(p)) p))
@@ -84,7 +84,7 @@ gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 =
     j = if (!missing(j)) positions_from_0(j, "j", index1, device))
   n <- max(lengths(places))
   x <- if (length(x) == n) x else if (length(x) && n %% length(x) == 0) recycle(x, n) else stop_verdigris("argument",
-    sprintf("`x` must have one value or as many as there are places, %s, not %s.", format_count(n),
+    sprintf("`x` must have one value, or one for each of the %s elements, not %s.", format_count(n),
       format_count(length(x))))
   if (!missing(p)) {
     p <- checked_offsets(p, n, "p", device)
@@ -99,7 +99,7 @@ gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 =
     places$i <- segment_expand(p)
   }
   if (length(places$i) != length(places$j)) stop_verdigris("argument",
-    sprintf("`i` and `j` must be of one length, not %s and %s.", format_count(length(places$i)),
+    sprintf("`i` and `j` must have the same length, not %s and %s.", format_count(length(places$i)),
       format_count(length(places$j))))
   least <- vapply(places, function(at) if (length(at)) as.double(max(at)) + 1 else 0, 0)
   if (!missing(p)) least[["i"]] <- length(p) - 1
@@ -134,7 +134,7 @@ with_stored <- function(S, x, dimnames = S@Dimnames) new_sparse(S@p, S@i, x, S@D
 stored <- function(S, call = parent.frame()) {
   if (length(S@x) != length(S@i)) stop_verdigris("argument",
     sprintf("Slot `x` of a sparse matrix must have %s values, not %s.", format_count(length(S@i)),
-      format_count(length(S@x))), "`S@x <- f(S@x)` keeps their number.", call = call)
+      format_count(length(S@x))), "`S@x <- f(S@x)` replaces them if `f` keeps the length.", call = call)
   if (is.complex(S@x)) stop_verdigris("dtype", "Sparse matrices hold real numbers, not complex ones.", call = call)
   strip(S@x)
 }
@@ -178,7 +178,7 @@ checked_offsets <- function(p, n, argument, device, call = parent.frame()) {
   host <- host_copy(p, told = TRUE)
   odd <- !is.numeric(host) || !length(host) || anyNA(host)
   if (odd || host[1L] != 0 || is.unsorted(host) || host[length(host)] != n || any(host != trunc(host)))
-    stop_verdigris("argument", sprintf("`%s` must ascend from 0 to the number of elements, %s.", argument,
+    stop_verdigris("argument", sprintf("`%s` must increase from 0 to the number of elements, %s.", argument,
       format_count(n)), call = call)
   gpu_cast(strip(as_gpu(if (is_gpu(p)) p else host, device = device)), if (n > .Machine$integer.max) "int64" else
     "int32")
@@ -188,11 +188,11 @@ checked_dims <- function(dims, least, call = parent.frame()) {
   if (is.null(dims)) return(as.integer(unname(least)))
   dims <- host_copy(dims, told = TRUE)
   if (!is.numeric(dims) || length(dims) != 2L || anyNA(dims) || any(dims < 0 | dims > .Machine$integer.max))
-    abort_argument("dims", "two whole numbers of 0 or more", dims, call)
+    abort_argument("dims", "two whole numbers, 0 or more", dims, call)
   if (any(dims < least)) stop_verdigris("argument", sprintf("`dims` must be at least %s, not %s.",
     paste(format(least, trim = TRUE, scientific = FALSE), collapse = " x "),
     paste(format(dims, trim = TRUE, scientific = FALSE), collapse = " x ")),
-    "Places are outside of the matrix.", call = call)
+    "Some indices are outside of the matrix.", call = call)
   as.integer(dims)
 }
 

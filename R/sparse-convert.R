@@ -41,7 +41,7 @@ sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame
   if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x))
     return(as_gpu(x, dtype = dtype, device = device))
   if (is_of_matrix(x, "denseMatrix")) x <- as.matrix(x)
-  if (!is_number(x) || length(dim(x)) != 2L) abort_argument("i", "places (with `j` or `p`), or a matrix", x, call)
+  if (!is_number(x) || length(dim(x)) != 2L) abort_argument("i", "row indices (with `j` or `p`), or a matrix", x, call)
   dim <- dim(x)
   names <- dimnames(x)
   values <- sparse_values(x, dtype, device, parent.frame(2L), call)
@@ -145,8 +145,9 @@ dimnames.gpu_sparse <- function(x) x@Dimnames
 `dim<-.gpu_sparse` <- function(x, value) {
   value <- host_copy(value, told = TRUE)
   if (!is.numeric(value) || length(value) != 2L || anyNA(value) || any(value < 0) || prod(value) != prod(x@Dim))
-    stop_verdigris("shape", sprintf("A sparse matrix of %s elements cannot have extents %s.",
-      format_count(prod(x@Dim)), paste(value, collapse = " x ")), "It has two extents, whose product is its length.")
+    stop_verdigris("shape", sprintf("A sparse matrix of %s elements cannot have dimensions %s.",
+      format_count(prod(x@Dim)), paste(value, collapse = " x ")),
+      "It must have two dimensions, whose product is its length.")
   at <- element_keys(x@i, columns_of(x), x@Dim)
   j <- if (value[1L] > 0) at %/% value[1L] else at
   new_sparse(offsets_of(gpu_cast(j, "int32"), value[2L]), gpu_cast(at - j * value[1L], "int32"), stored(x), value)

@@ -91,7 +91,7 @@ register_array_statistics <- function(generics, where) {
 
 # Of the rows and columns that were asked for. Ordinary numbers, as MatrixGenerics gives for all its classes.
 sparse_statistic <- function(x, name, by_rows, na.rm, rows, cols, center, value, useNames) {
-  if (!is.null(center)) stop_verdigris("argument", "`center` is found here; it cannot be given.")
+  if (!is.null(center)) stop_verdigris("argument", "`center` is computed and cannot be given.")
   if (!is.null(value) && !isTRUE(value)) stop_verdigris("argument", "`value` must be TRUE.",
     "Compare first: `colAnys(S == value)`.")
   if (!is.null(rows)) x <- x[rows, , drop = FALSE]

@@ -66,7 +66,7 @@ as_factor <- function(v, other, device, call) {
   if (is_host_int64(v)) v <- as_gpu(v, device = device)
   if (!is_number(v)) stop_as_base("requires numeric/complex matrix/vector arguments", call)
   if (is.complex(v)) stop_verdigris("dtype", "A sparse matrix cannot be multiplied by complex numbers.",
-    "Multiply by `Re()` and `Im()` of them.", call = call)
+    "Multiply by their `Re()` and `Im()`.", call = call)
   if (length(dim(v)) > 2L) stop_as_base("non-conformable arguments", call)
   like <- if (is_sparse(other)) other@x else if (is_gpu(other)) other
   names <- if (length(dim(v)) == 2L) dimnames(v)

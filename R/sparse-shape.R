@@ -1,6 +1,6 @@
 # Parts of sparse matrices, and matrices of several: `[`, `t()`, `cbind()`, `diag()`, `kronecker()`, `which()`.
 
-#' Parts and shapes of sparse matrices
+#' Subsets and shapes of sparse matrices
 #'
 #' `S[i, j]` takes rows and columns by number, negative number, name or mask; one row or column is a dense array unless
 #' `drop = FALSE`. A range of columns is a view; other columns are copied, and rows are found among the stored elements,
@@ -69,7 +69,7 @@ axis_places <- function(S, axis, at, frame) {
     sprintf("invalid subscript type '%s'", typeof(at)), frame)
   if (is.logical(at) && length(at) > n) stop_as_base("(subscript) logical subscript too long", frame)
   if (anyNA(at)) stop_verdigris("argument", "Subscripts of a sparse matrix must not be missing.",
-    "`which()` leaves out what is missing in a mask.", call = frame)
+    "`which()` drops the missing elements of a mask.", call = frame)
   if (is.numeric(at) && any(at >= n + 1)) stop_as_base("subscript out of bounds", frame)
   with_user_call(seq_len(n)[as.vector(at)], frame)
 }
@@ -80,8 +80,8 @@ linear_places <- function(S, at, frame) {
   if (is_of_matrix(at, "sparseMatrix")) at <- as_gpu(at, device = device)
   if (is_sparse(at)) {
     if (!is.logical(at@x)) stop_verdigris("argument", "A sparse subscript must be logical.",
-      "`S[S > 0]` takes positive elements.", call = frame)
-    if (!identical(at@Dim, S@Dim)) stop_verdigris("argument", sprintf("A sparse subscript must have the extents %s.",
+      "An example is `S[S > 0]`.", call = frame)
+    if (!identical(at@Dim, S@Dim)) stop_verdigris("argument", sprintf("A sparse subscript must have the dimensions %s.",
       paste(S@Dim, collapse = " x ")), call = frame)
     mask <- stored(at)
     chosen <- which(is.na(mask) | mask)

@@ -1,6 +1,6 @@
 # Distributions beyond the uniform, normal and exponential: base R's names, arguments and limits.
 
-#' Random numbers from distributions
+#' Random numbers from further distributions
 #'
 #' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside
 #' the kernel that uses them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's

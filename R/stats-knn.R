@@ -64,7 +64,8 @@ gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine"
   metric <- one_of("metric", metric, c("euclidean", "cosine", "manhattan", "maximum"))
   if (is_split(data) || is_split(query)) {
     if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
-    if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.")
+    if (exclude_self && !is.null(query)) stop_verdigris("argument",
+      "`exclude_self` must be FALSE if there is a `query`.")
     return(knn_of_split(data, query, k, metric, exclude_self, environment()))
   }
   if (is_reader(data) || is_reader(query)) return(knn_of_reader(data, query, k, metric, exclude_self, environment()))
@@ -78,7 +79,7 @@ knn_of_arrays <- function(data, query, k, metric, exclude_self, raw = FALSE) {
   if (is.data.frame(query)) query <- as.matrix(collect(query))
   if (!is.null(query) && !is_rows(query)) abort_argument("query", "a numeric matrix or vector, or NULL", query)
   if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
-  if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE beside a `query`.",
+  if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE if there is a `query`.",
     "Without `query` the rows of `data` are searched among each other.")
   data <- strip_names(matrix_of_rows(data))
   if (!is.null(query)) {

@@ -12,7 +12,7 @@ count_of <- function(n, argument = "n") {
   trunc(as.numeric(size))
 }
 
-#' Random numbers on the device
+#' Uniform, normal and exponential random numbers
 #'
 #' `gpu_runif()`, `gpu_rnorm()` and `gpu_rexp()` record draws that are computed when they are used, inside the kernel
 #' that uses them: `mean(gpu_rnorm(1e9) > 1.96)` allocates nothing.

@@ -18,7 +18,7 @@ stacked_triangles <- function(x, y, call) {
 
 tall_split <- function(x, name, call) {
   split_rows(x, name, call)
-  if (type_of(x) == "complex") refuse_split(name, call, "Of real matrices it has one.")
+  if (type_of(x) == "complex") refuse_split(name, call, "Only real matrices are supported.")
 }
 
 # x times an ordinary matrix, divided by the triangle of that until the columns are orthogonal to rounding errors.
@@ -32,7 +32,7 @@ orthogonal_columns <- function(x, by, call) {
   x %*% by
 }
 
-#' Decompositions of split matrices
+#' QR and singular value decompositions of split matrices
 #'
 #' `qr()` and `svd()` of a matrix whose rows are split over a team ([gpu_split()]). Each member decomposes its own rows,
 #' and the triangles, stacked in the order of ranks, are decomposed here (TSQR): what goes over the network does not
@@ -80,13 +80,14 @@ qr.gpu_split <- function(x, tol = 1e-07, ...) {
 
 # From qr.Q() and its kin, whose argument is a gpu_split_qr.
 full_rank <- function(qr, name, call) {
-  if (qr$rank < ncol(qr$x)) stop_verdigris("argument", sprintf("The matrix has rank %d, and %d columns.", qr$rank,
+  if (qr$rank < ncol(qr$x)) stop_verdigris("argument", sprintf("The matrix has rank %d, but %d columns.", qr$rank,
     ncol(qr$x)), sprintf("`%s()` of splits needs full rank: select the columns `qr$pivot[seq_len(qr$rank)]` first.",
     name), call = call)
 }
 orthogonal_of_split <- function(qr, call) {
   full_rank(qr, "qr.Q", call)
-  if (nrow(qr$x) < ncol(qr$x)) refuse_split("qr.Q", call, "Of matrices with more rows than columns it has one.")
+  if (nrow(qr$x) < ncol(qr$x)) refuse_split("qr.Q", call,
+    "Only matrices with at least as many rows as columns are supported.")
   r <- qr$qr$r
   # the signs of the triangle stay
   orthogonal_columns(qr$x, backsolve(r, diag(ncol(r))), call)
@@ -94,7 +95,7 @@ orthogonal_of_split <- function(qr, call) {
 coefficients_of_split <- function(qr, y, call) {
   x <- qr$x
   if (!is_split(y)) y <- gpu_split(if (is_gpu(y)) collect(y) else y, state_of(x)$team)
-  if (state_of(y)$kind != "vector") refuse_split("qr.coef", call, "Of a vector as right side it has one.")
+  if (state_of(y)$kind != "vector") refuse_split("qr.coef", call, "The right side must be a vector.")
   check_alike(x, y, call)
   stacked <- stacked_triangles(x, y, call)
   if (is.null(stacked)) stop_as_base("NA/NaN/Inf in foreign function call (arg 5)", call)
@@ -120,8 +121,8 @@ svd_of_split <- function(x, nu, nv, call) {
   if (nu > 0) {
     kept <- seq_len(nu)
     if (!all(found$d[kept] > 1e-14 * found$d[1L])) stop_verdigris("argument", sprintf(
-      "%d left singular vectors of a matrix of rank %d cannot be computed of splits.", nu,
-      sum(found$d > 1e-14 * found$d[1L])), "Give `nu`, the number that is needed.", call = call)
+      "%d left singular vectors of a split of rank %d cannot be computed.", nu,
+      sum(found$d > 1e-14 * found$d[1L])), "Set `nu` to the number of vectors that you need.", call = call)
     out$u <- orthogonal_columns(x, found$v[, kept, drop = FALSE] / rep(found$d[kept], each = ncol(x)), call)
   }
   if (nv > 0) out$v <- found$v[, seq_len(nv), drop = FALSE]
@@ -133,7 +134,7 @@ svd_of_split <- function(x, nu, nv, call) {
 split_covariance <- function(x, y, use, method, scale, call) {
   name <- if (scale) "cor" else "cov"
   if (!is.null(y) || !identical(use, "everything") || method != "pearson") refuse_split(name, call,
-    "Of one split, with `use = \"everything\"` and Pearson's method, it has one.")
+    "Only one split, with `use = \"everything\"` and Pearson's method, is supported.")
   if (state_of(x)$kind != "matrix") stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
   out <- var(x)
   if (!scale) return(out)
@@ -163,7 +164,7 @@ weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
 
 # Counts of a split vector's values, as table() has them of the whole.
 table_of_split <- function(x, name, call) {
-  if (state_of(x)$kind != "vector") refuse_split("table", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (state_of(x)$kind != "vector") refuse_split("table", call, "Only vectors, such as `x[, 1]`, are supported.")
   told <- gathered_lists(x, "part_counts", list(), call)
   values <- unlist(lapply(told, `[[`, "values"))
   counts <- unlist(lapply(told, `[[`, "counts"))
@@ -202,7 +203,7 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (!is_split(group)) group <- gpu_split(as.vector(if (is_gpu(group)) collect(group) else group),
     state_of(x)$team)
   check_alike(x, group, call)
-  if (state_of(x)$margin == 2) refuse_split("rowsum", call, "Of a matrix split by rows it has one.")
+  if (state_of(x)$margin == 2) refuse_split("rowsum", call, "Only matrices split by rows are supported.")
   told <- gathered_lists(x, "part_rowsum", list(group, isTRUE(na.rm)), call)
   groups <- unlist(lapply(told, `[[`, "groups"))
   if (anyNA(groups)) warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
@@ -233,13 +234,13 @@ part_rowsum <- function(x, group, na.rm) {
 split_apply <- function(x, margin, f, more, simplify, call) {
   state <- state_of(x)
   if (state$kind != "matrix" || !is_count(margin, 1) || margin != state$margin || !isTRUE(simplify))
-    refuse_split("apply", call, "Over the margin that is split, such as the rows, it has one.")
+    refuse_split("apply", call, "Only the margin that is split, such as the rows, is supported.")
   recorded(x, "part_apply", list(x, margin, f, more), kind = "vector", margin = 1, across = NULL, names = NULL)
 }
 part_apply <- function(x, margin, f, more) {
   out <- do.call(apply, c(list(x, margin, f), more))
   if (!is.atomic(out) || length(dim(out)) > 1L) stop_verdigris("split",
-    "`apply()` of splits takes functions that give one number or string for each row.",
+    "`apply()` of splits needs a function that returns one number or string for each row.",
     "`gpu_together(team, f, x, keep = TRUE)` keeps other values on the members.", call = NULL)
   if (is_number(out)) as_gpu(unname(as.vector(out)), device = running_member()$device) else unname(out)
 }

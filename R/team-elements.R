@@ -18,11 +18,11 @@ recorded_elements <- function(name, args, call, more = list()) {
 split_extreme <- function(name, args, na.rm, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
   for (x in Filter(is_split, args)) if (!is.null(prototype_of(x, call))) refuse_split(name, call,
-    "Of numbers it has one.")
+    "Only numbers are supported.")
   # whose first argument has the attributes of the result
   first <- args[[1L]]
   if (!is_split(first) || state_of(first)$kind == "vector") for (x in Filter(is_split, args)) if (state_of(x)$kind ==
-    "matrix") refuse_split(name, call, "Where its first argument is the split matrix it has one.")
+    "matrix") refuse_split(name, call, "The split matrix must be the first argument.")
   recorded_elements(paste0("part_", name), unname(args), call, list(na.rm = na.rm))
 }
 part_pmin <- function(..., na.rm) pmin(..., na.rm = na.rm)
@@ -30,9 +30,9 @@ part_pmax <- function(..., na.rm) pmax(..., na.rm = na.rm)
 
 # Elements of a vector and an ordinary table, which all members have.
 split_match <- function(name, x, table, nomatch, incomparables, call) {
-  if (is_split(table)) refuse_split(name, call, "Where `x` is split and `table` ordinary it has one.")
+  if (is_split(table)) refuse_split(name, call, "`x` must be the split, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
-    refuse_split(name, call, "Without `incomparables` it has one.")
+    refuse_split(name, call, "`incomparables` is not supported.")
   vector_of(x, name, call)
   if (is_gpu(table)) table <- collect(table)
   recorded(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")
@@ -42,10 +42,11 @@ part_match <- function(x, table, nomatch) match(x, table, nomatch)
 part_among <- function(x, table) x %in% table
 
 vector_of <- function(x, name, call) if (state_of(x)$kind != "vector") refuse_split(name, call,
-  "Of a vector, such as `x[, 1]`, it has one.")
+  "Only vectors, such as `x[, 1]`, are supported.")
 
 split_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
-  if (is_split(vec) || !is_split(x)) refuse_split("findInterval", call, "Where `x` is split it has one.")
+  if (is_split(vec) || !is_split(x)) refuse_split("findInterval", call,
+    "`x` must be the split, and `vec` an ordinary vector.")
   vector_of(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
   recorded(x, "part_bins", list(x, vec, rightmost.closed, all.inside, left.open))
@@ -83,7 +84,8 @@ split_elements <- function(name, args, call) {
   x <- args[[1L]]
   # base R's ifelse() has the shape of its test, and takes the first elements of what is longer
   if (name == "ifelse" && state_of(x)$kind == "vector" && any(vapply(args[-1L], function(arg) is_split(arg) &&
-    state_of(arg)$kind == "matrix", NA))) refuse_split(name, call, "Where the test is a matrix, too, it has one.")
+    state_of(arg)$kind == "matrix", NA))) refuse_split(name, call,
+      "If `yes` or `no` is a matrix, the test must be one, too.")
   recorded_elements(name, args, call)
 }
 
@@ -94,8 +96,8 @@ split_place <- function(x, name) {
   state <- state_of(x)
   prototype <- prototype_of(x, call)
   if (!is.null(prototype) && (is.character(prototype) || inherits(prototype, "integer64"))) refuse_split(name, call,
-    "Of numbers it has one.")
-  if (type_of(x) == "complex") refuse_split(name, call, "Of real numbers it has one.")
+    "Only numbers are supported.")
+  if (type_of(x) == "complex") refuse_split(name, call, "Only real numbers are supported.")
   told <- reduced(x, "stat_place", list(name), fold = "gather", call = call)
   found <- !is.na(told[2L, ])
   if (!any(found)) return(integer())
@@ -146,8 +148,8 @@ tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
 # Some rows, or elements, as an ordinary value.
 rows_at_end <- function(x, name, n, rows, call) {
   state <- state_of(x)
-  if (state$kind == "object" || state$margin == 2) refuse_split(name, call, "Of what is split by rows it has one.")
-  if (!is.numeric(n) || length(n) != 1L || is.na(n)) refuse_split(name, call, "`n` is a number of rows.")
+  if (state$kind == "object" || state$margin == 2) refuse_split(name, call, "Only data split by rows are supported.")
+  if (!is.numeric(n) || length(n) != 1L || is.na(n)) refuse_split(name, call, "`n` must be one number of rows.")
   counts <- state$layout$counts
   wanted <- rows(sum(counts))
   before <- c(0, cumsum(counts))
@@ -165,10 +167,10 @@ part_some_rows <- function(x, rows) {
 #' @export
 unique.gpu_split <- function(x, incomparables = FALSE, ...) {
   call <- environment()
-  if (...length() || !isFALSE(incomparables)) refuse_split("unique", call, "Without other arguments it has one.")
+  if (...length() || !isFALSE(incomparables)) refuse_split("unique", call, "Other arguments are not supported.")
   vector_of(x, "unique", call)
   prototype <- prototype_of(x, call)
-  if (inherits(prototype, "integer64")) refuse_split("unique", call, "`names(table(x))` are the values.")
+  if (inherits(prototype, "integer64")) refuse_split("unique", call, "`names(table(x))` gives the values.")
   values <- unlist(lapply(gathered_lists(x, "part_unique", list(), call), `[[`, "values"))
   if (is.null(values)) values <- vector(if (is.null(prototype)) type_of(x) else typeof(prototype), 0L)
   unique(if (is.object(prototype)) restored(values, prototype) else values)

@@ -119,7 +119,7 @@ everywhere_engine <- function(everywhere) {
 
 mirai_engine <- function(profile, call) {
   if (!requireNamespace("mirai", quietly = TRUE)) stop_verdigris("library",
-    sprintf("\"%s\" is no device, and mirai, which may have a profile of that name, is not installed.", profile),
+    sprintf("\"%s\" is not a device. It may be a profile of mirai, but mirai is not installed.", profile),
     "Devices are \"cpu\", \"cuda:0\" and so on; see `gpu_devices()`.", call = call)
   everywhere <- get("everywhere", envir = asNamespace("mirai"))
   everywhere_engine(function(f, args) {
@@ -180,8 +180,8 @@ launched <- function(call = parent.frame()) {
       beside = if (here) size else max(1, number(names[4L]), na.rm = TRUE)))
   }
   stop_verdigris("member", "This process was not started by a launcher.", c(
-    "`mpirun -n 2 Rscript script.R`, `srun`, and launchers that set RANK and WORLD_SIZE start one for each member.",
-    "Without one, `gpu_team(cluster)` takes the workers of a cluster."), call = call)
+    "Start it by `mpirun -n 2 Rscript script.R`, `srun`, or a launcher that sets RANK and WORLD_SIZE.",
+    "Without a launcher, `gpu_team(cluster)` makes a team of a cluster's workers."), call = call)
 }
 
 # Where the first member leaves its address for the others: a file that only this user can write.
@@ -207,7 +207,7 @@ join_launched <- function(place, timeout, call, device, gpus) {
     on.exit(unlink(c(written, file)), add = TRUE)
     writeLines(c(address, format(made$port), made$token), written)
     if (!file.rename(written, file)) stop_verdigris("member", sprintf("\"%s\" cannot be written.", file),
-      "Environment variable VERDIGRIS_TEAM_DIR names a folder that all members see.", call = call)
+      "Set environment variable VERDIGRIS_TEAM_DIR to a folder that all members can read and write.", call = call)
     return(join(made$listener, address, made$port, made$token, timeout))
   }
   deadline <- now() + timeout
@@ -222,7 +222,8 @@ join_launched <- function(place, timeout, call, device, gpus) {
       if (inherits(link, "error") && !grepl("closed|cannot reach", conditionMessage(link))) stop(link)
     }
     if (now() > deadline) stop_verdigris("member", sprintf("Member 1 has left no address in \"%s\" within %g s.", file,
-      timeout), "Environment variable VERDIGRIS_TEAM_DIR names a folder that all members see.", call = call)
+      timeout), "Set environment variable VERDIGRIS_TEAM_DIR to a folder that all members can read and write.",
+      call = call)
     Sys.sleep(0.02)
   }
 }

@@ -66,7 +66,7 @@ split_among <- function(data, expressions, env) {
 split_context <- function(like, data, env, here) {
   whole <- is_split(data)
   if (whole && state_of(data)$kind != "frame") stop_verdigris("argument", "`data` must be a split of a data frame.",
-    "A matrix is a variable: `y ~ x` with splits `x` and `y`.", call = here)
+    "A split matrix can be a variable of the formula: `y ~ x` with splits `x` and `y`.", call = here)
   context <- new.env(parent = emptyenv())
   context$like <- like
   context$n <- sum(state_of(like)$layout$counts)
@@ -108,8 +108,8 @@ read_expression <- function(e, context) {
 
 refuse_rows_of <- function(name, context, why = "needs all rows at once, or is not known to work row by row") {
   stop_verdigris("split", sprintf("`%s()` in a formula of splits %s.", name, why),
-    c("Compute the column where the data are made, or with functions of splits, and name it in the formula.",
-      "`gpu_together(team, f, x, keep = TRUE)` computes each member's rows of a column; `collect()` gathers all."),
+    c("Compute the column beforehand, when the data are made or by functions that take splits.",
+      "`gpu_together(team, f, x, keep = TRUE)` computes each member's rows of a column; `collect()` gathers all rows."),
     call = context$here)
 }
 
@@ -200,8 +200,8 @@ part_value <- function(expr, data = NULL, ...) {
 # Where members evaluate expressions.
 row_functions <- function() {
   numbers_of <- function(f) function(x, ...) {
-    if (is.factor(x)) stop_verdigris("split", "The codes of a factor depend on the levels that all members have.",
-      "`as.numeric(as.character(x))` has its labels as numbers.", call = NULL)
+    if (is.factor(x)) stop_verdigris("split", "The codes of a factor depend on the levels of all members.",
+      "`as.numeric(as.character(x))` converts its labels to numbers.", call = NULL)
     f(x, ...)
   }
   list2env(list(poly = polynomials, scale = scaled_column, as.numeric = numbers_of(as.numeric),
@@ -477,7 +477,7 @@ part_frame <- function(spec, data = NULL, ...) {
   terms <- spec$terms
   environment(terms) <- env
   if (!is.null(spec$more$subset) && !is.logical(eval(spec$more$subset, env$.data, env))) stop_verdigris("argument",
-    "`subset` must be a condition for splits, not numbers of rows.", call = NULL)
+    "`subset` must be a condition for splits, not row numbers.", call = NULL)
   call <- as.call(c(list(as.name("gpu_lm"), data = quote(.data)), spec$more, list(na.action = spec$action)))
   frame_of(call, terms, c("formula", "data", "subset", "weights", "na.action", "offset", "etastart", "mustart"), env,
     drop = FALSE)
@@ -576,7 +576,7 @@ dimnames.gpu_split_design <- function(x) list(NULL, x$names)
 as.matrix.gpu_split_design <- function(x, ...) x
 #' @export
 `[.gpu_split_design` <- function(x, i, j, drop = FALSE) {
-  if (!missing(i)) refuse_split("[", advice = "Of a model matrix over a team columns can be selected.")
+  if (!missing(i)) refuse_split("[", advice = "Only columns of a model matrix over a team can be selected.")
   all <- x$columns %||% seq_len(x$p)
   out <- known_design(x$part, if (is.character(j)) all[match(j, x$names)] else all[j], environment())
   out$assign <- x$assign[j]

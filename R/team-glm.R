@@ -93,7 +93,8 @@ plain_family <- function(family, here) {
       "||", "rep", "length", "rep.int", "stop", "function", ".Machine", "$"))
     if (length(used)) stop_verdigris("split", sprintf(
       "The family's function `%s()` calls `%s()`, which is not known to work row by row.", part, used[1L]),
-      "For splits a family's functions may call arithmetic, `ifelse()`, `pmax()`, `exp()` and their like.", call = here)
+      "For splits, a family's functions may call only arithmetic, `ifelse()`, `pmax()`, `exp()` and the like.",
+      call = here)
   }
   family
 }

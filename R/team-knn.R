@@ -27,7 +27,7 @@ NEIGHBOURS_AT_ONCE <- 2^24
 knn_of_split <- function(data, query, k, metric, exclude_self, call) {
   for (x in list(data, query)) if (is_split(x)) {
     frames_refused(x, "gpu_knn", call)
-    if (state_of(x)$margin != 1) refuse_split("gpu_knn", call, "Of matrices split by rows it has one.")
+    if (state_of(x)$margin != 1) refuse_split("gpu_knn", call, "Only matrices split by rows are supported.")
   }
   n <- if (is_split(data)) sum(state_of(data)$layout$counts) else NROW(data)
   if (!is_count(k, 1)) abort_argument("k", "one number, 1 or more", k, call)
@@ -65,7 +65,8 @@ ordinary_rows <- function(x) {
 # The rows of one member as an ordinary matrix.
 rows_of_member <- function(x, rank, call) {
   state <- state_of(x)
-  if (state$team$engine$kind == "env") refuse_split("gpu_knn", call, "In a launcher's team give an ordinary `query`.")
+  if (state$team$engine$kind == "env") refuse_split("gpu_knn", call,
+    "In a launcher's team `query` must be an ordinary matrix.")
   part <- part_reference(x, state$team, call)
   ordinary_rows(together(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
     "The queries could not be read", call)[[rank]])

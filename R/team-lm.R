@@ -12,8 +12,8 @@ frame_start <- function(frame, name) strip(on_device_of(frame[[name]], running_m
 # Scaled rows and right side of a weighted least squares problem: `d` and `target`.
 part_rows_of_lm <- function(d, columns, y, w, offset) {
   if (!is.null(columns)) d <- design_columns(d, columns)
-  if (length(dim(y)) == 2L) stop_verdigris("split", "A matrix of responses has no linear model of splits.",
-    "Fit one column after the other.", call = NULL)
+  if (length(dim(y)) == 2L) stop_verdigris("split", "A linear model of splits cannot have a matrix of responses.",
+    "Fit a model to each column.", call = NULL)
   target <- if (is.null(offset)) y else y - offset
   if (!is.null(w)) {
     d$scale <- sqrt(w)
@@ -154,8 +154,8 @@ split_times <- function(h, b, offset = NULL) recorded(h$part, "part_times", list
 # What gpu_lm() and gpu_glm() refuse of splits.
 refuse_for_splits <- function(fe, device, here) {
   if (!is.null(fe)) abort_argument("fe", "NULL for splits", fe, here,
-    advice = "Put the factors into the formula: products of their columns are sums over levels.")
-  if (!is.null(device)) abort_argument("device", "NULL for splits, which are on their members' devices", device, here)
+    advice = "Put the factors into the formula: products of their columns are computed as sums by level.")
+  if (!is.null(device)) abort_argument("device", "NULL for splits, which stay on their members' devices", device, here)
 }
 
 of_frame <- function(made, f, ...) recorded(made$frame, f, list(made$frame, ...), kind = "vector", margin = 1,
@@ -213,8 +213,8 @@ part_model_matrix <- function(d, columns) {
 
 # What has no method for a fit of splits.
 refuse_split_fit <- function(fit, what, advice = character()) {
-  if (is_split_fit(fit)) stop_verdigris("split", sprintf("%s has no method for fits of splits.", what), c(advice,
-    "`collect(fit)` makes an ordinary fit, with all rows in this session."), call = NULL)
+  if (is_split_fit(fit)) stop_verdigris("split", sprintf("%s has no method for fits to splits.", what), c(advice,
+    "`collect(fit)` makes an ordinary fit, and copies all rows to this session."), call = NULL)
 }
 
 # ---- predictions ---------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ as_frame <- function(data) structure(data, class = "data.frame", row.names = .se
 
 # predict() of a split fit, or with a split as `newdata`.
 predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, type, rest, here) {
-  if (!identical(type, "response")) refuse_split("predict", here, "Of splits `type = \"response\"` has one.")
+  if (!identical(type, "response")) refuse_split("predict", here, "Only `type = \"response\"` is supported.")
   if (length(rest)) abort_argument("...", "empty for splits", rest, here)
   intervals <- !identical(interval, "none")
   if (is.null(newdata)) {
@@ -365,7 +365,7 @@ is_split_data <- function(x) is_split(x)
 
 # predict() of a generalised linear model: of a split as `newdata`, or with standard errors of the rows themselves.
 predict_glm_of_split <- function(fit, newdata, type, se.fit, dispersion, rest, here) {
-  if (type == "terms") refuse_split("predict", here, "Of splits types \"link\" and \"response\" have one.")
+  if (type == "terms") refuse_split("predict", here, "Only types \"link\" and \"response\" are supported.")
   scale <- if (se.fit) sqrt(dispersion %||% summary(fit)$dispersion)
   plain <- fit
   plain$fitted.values <- fit$linear.predictors

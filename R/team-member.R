@@ -25,7 +25,7 @@ finish_at_exit <- function() {
 running_member <- function(call = parent.frame()) {
   member <- RUNNING$member %||% RUNNING$own
   if (is.null(member)) stop_verdigris("member", "This code does not run in a member of a team.",
-    "Call it in a function for `gpu_together()`, or after `gpu_team(\"env\")` in a script that a launcher has started.",
+    "Call it in a function passed to `gpu_together()`, or after `gpu_team(\"env\")` in a launcher's script.",
     call = call)
   member
 }
@@ -33,9 +33,9 @@ running_member <- function(call = parent.frame()) {
 # The connection to the other members; none where there are no others.
 link_of <- function(member, call = parent.frame()) {
   if (!is.null(member$link) || member$size == 1L) return(member$link)
-  stop_verdigris("member", "The members of this team are one process, and run one after the other.", c(
-    "Let the function return its value, and call the collective on the split that `gpu_together(keep = TRUE)` gives.",
-    "Members of a cluster can call collectives in the function."), call = call)
+  stop_verdigris("member", "The members of this team share one process and run one after the other.", c(
+    "Return the value, and call the collective on the split that `gpu_together(keep = TRUE)` returns.",
+    "Members of a cluster can call collectives inside the function."), call = call)
 }
 
 # ---- what a worker is asked for ----------------------------------------------------------------------
@@ -91,7 +91,7 @@ TASKS <- list(
   },
   run = function(team, commands, task) {
     member <- MEMBERS[[team]]
-    if (is.null(member)) stop_verdigris("member", "This process is no member of the team.",
+    if (is.null(member)) stop_verdigris("member", "This process is not a member of the team.",
       "`gpu_repair(team)` makes it one.", call = NULL)
     run_member(member, commands, task)
   },
@@ -184,7 +184,7 @@ part_of <- function(x, member) {
   id <- if (inherits(x, "gpu_ref")) fields_of(x)$id else unclass(x)$id
   part <- member$store[[id]]
   if (is.null(part) && !id %in% names(member$store))
-    stop_verdigris("member", "A part of the split is not on this member.", "`gpu_repair(team)` makes it again.",
+    stop_verdigris("member", "A part of the split is missing on this member.", "`gpu_repair(team)` makes it again.",
       call = NULL)
   if (inherits(part, "failed_part"))
     rlang::abort(paste0("A part of the split could not be made: ", part$message), class = part$class, call = NULL)
@@ -202,7 +202,7 @@ shape_of <- function(x) {
 
 # ---- collectives -------------------------------------------------------------------------------------
 
-#' Collectives of a team
+#' Collective operations of a team
 #'
 #' Called by all members of a team at once, with arrays or ordinary numbers: in a function that [gpu_together()] runs in
 #' the workers of a cluster, or in a script that a launcher has started (`gpu_team("env")`). All members must call the
@@ -340,7 +340,7 @@ gpu_team_rank <- function() running_member()$rank
 #' @export
 gpu_team_size <- function() running_member()$size
 
-#' Arrays that stay on a member
+#' References to arrays of a member
 #'
 #' A function that [gpu_together()] runs returns its value to the caller. `gpu_ref(x)` as the value keeps `x` in the
 #' member's memory, and returns a reference. References of all members, as the list that `gpu_together()` returned them

@@ -2,14 +2,15 @@
 
 # The error of a function that has no method.
 refuse_split <- function(name, call = parent.frame(), advice = NULL) {
-  stop_verdigris("split", sprintf("`%s()` has no method for splits.", name), c(advice,
-    "`collect(x)` copies the whole to this session, where every function works on it.",
+  stop_verdigris("split", sprintf("`%s()` has no method for splits%s.", name, if (length(advice))
+    " with these arguments" else ""), c(advice,
+    "`collect(x)` copies all of it to this session, where every function works.",
     "`gpu_together(team, f, x)` runs a function on each member's part."), call = call)
 }
 
 frames_refused <- function(x, name, call = parent.frame()) {
   kind <- state_of(x)$kind
-  if (kind == "frame") refuse_split(name, call, "Of a data frame, `x$column` and `x[, columns]` have methods.")
+  if (kind == "frame") refuse_split(name, call, "Select columns of the data frame first: `x$column` or `x[, columns]`.")
   if (kind == "object") refuse_split(name, call)
 }
 
@@ -47,12 +48,12 @@ check_alike <- function(x, y, call) {
   a <- state_of(x)
   b <- state_of(y)
   if (!identical(a$team, b$team)) stop_verdigris("split", "The splits belong to different teams.",
-    "`gpu_split(collect(x), team)` moves one.", call = call)
+    "`gpu_split(collect(x), team)` moves one to the other team.", call = call)
   both <- a$kind == "matrix" && b$kind == "matrix"
   if (both && !(a$margin == b$margin && identical(as.double(dim(x)), as.double(dim(y)))) ||
     !identical(as.double(a$layout$counts), as.double(b$layout$counts)) || (a$margin == 2 || b$margin == 2) && !both)
-    stop_verdigris("split", sprintf("The splits are not alike: %s and %s.", format(x), format(y)),
-    "Splits of one operation have the same dimensions and runs.", call = call)
+    stop_verdigris("split", sprintf("The splits do not match: %s and %s.", format(x), format(y)),
+    "Splits in one operation must have the same dimensions, split in the same way.", call = call)
 }
 
 # An ordinary operand, with base R's errors and warnings about its length.
@@ -68,7 +69,7 @@ operand_for <- function(x, value, call) {
   if (length(value) > n) {
     if (!is.null(d)) stop_as_base(sprintf("dims [product %s] do not match the length of object [%s]",
       format_each(n), format_each(length(value))), call)
-    stop_verdigris("split", "A vector that is longer than the split cannot be split like it.", call = call)
+    stop_verdigris("split", "A split cannot be combined with a longer vector.", call = call)
   }
   if (length(value) == 0L) stop_verdigris("split", "A split cannot be combined with a vector of length 0.", call = call)
   if (n %% length(value) != 0)
@@ -126,11 +127,11 @@ t.gpu_split <- function(x) {
 `[.gpu_split` <- function(x, i, j, drop = TRUE) {
   state <- state_of(x)
   call <- environment()
-  rows <- "Rows are where they were split: select columns, or `gpu_split()` the rows that you need."
+  rows <- "Rows stay on their members: select columns, or make a split of the rows that you need."
   # the elements of a vector by a condition of the same runs
   if (state$kind == "vector" && nargs() - (!missing(drop)) == 2L && !missing(i) && is_split(i)) {
     check_alike(x, i, call)
-    if (type_of(i) != "logical") refuse_split("[", call, "A condition selects elements.")
+    if (type_of(i) != "logical") refuse_split("[", call, "Elements are selected by a condition, such as `x[x > 0]`.")
     return(measured(x, "part_pick", list(x, i), kind = "vector", call = call))
   }
   # x[j] of a data frame, x[, j] of that and of a matrix
@@ -139,7 +140,7 @@ t.gpu_split <- function(x) {
   if (!missing(i) && !list_like || !state$kind %in% c("frame", "matrix")) refuse_split("[", call, rows)
   if (is.null(columns)) return(x)
   if (state$margin == 2) refuse_split("[", call,
-    "Of a matrix split by columns no column can be selected; `t(x)` is split by rows.")
+    "Columns of a matrix split by columns cannot be selected; `t(x)` is split by rows.")
   known <- stats::setNames(seq_len(state$across), state$names)
   at <- tryCatch(known[columns], error = function(e) stop_as_base(conditionMessage(e), call))
   if (anyNA(at)) stop_as_base(if (state$kind == "frame") "undefined columns selected" else "subscript out of bounds",
@@ -257,7 +258,7 @@ type_of <- function(x) {
     task <- function(rank) list(f = "stat_type", args = list(part))
     codes <- unlist(together(state$team, task, "The split could not be reduced", parent.frame()))
     if (state$team$engine$kind == "env") codes <- gpu_all_gather(codes)
-    if (anyNA(codes)) stop_verdigris("split", "The split has elements that are no numbers.",
+    if (anyNA(codes)) stop_verdigris("split", "The split has elements that are not numbers.",
       "`gpu_together(team, f, x)` runs a function on each member's part.", call = parent.frame())
     state$type <- c("logical", "integer", "double", "complex")[max(codes)]
   }
@@ -268,7 +269,7 @@ type_of <- function(x) {
 Summary.gpu_split <- function(..., na.rm = FALSE) {
   call <- environment()
   parts <- list(...)
-  if (length(parts) != 1L) refuse_split(.Generic, call, "It takes one split.")
+  if (length(parts) != 1L) refuse_split(.Generic, call, "Only one split is supported.")
   x <- parts[[1L]]
   frames_refused(x, .Generic, call)
   na.rm <- isTRUE(as.logical(na.rm))
@@ -361,10 +362,10 @@ merged_moments <- function(x, na.rm, call) {
 setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {
   call <- environment()
   frames_refused(x, "var", call)
-  if (!is.null(y) || !missing(use)) refuse_split("var", call, "Of one split, `var(x)` has a method.")
+  if (!is.null(y) || !missing(use)) refuse_split("var", call, "Only `var(x)` of one split is supported.")
   state <- state_of(x)
   if (state$kind == "matrix" && (state$margin == 2 || isTRUE(na.rm))) refuse_split("var", call,
-    "Of a matrix split by rows, without `na.rm`, it has one.")
+    "Only matrices split by rows are supported, without `na.rm`.")
   if (is_no_number(x, call)) return(stats::var(restored(c(1, 1), prototype_of(x))))
   moments <- merged_moments(x, isTRUE(na.rm), call)
   out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
@@ -375,7 +376,7 @@ setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {
 setMethod("sd", "gpu_split", function(x, na.rm = FALSE) {
   call <- environment()
   frames_refused(x, "sd", call)
-  if (state_of(x)$kind == "matrix") refuse_split("sd", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (state_of(x)$kind == "matrix") refuse_split("sd", call, "Only vectors, such as `x[, 1]`, are supported.")
   if (is_no_number(x, call)) return(stats::sd(restored(c(1, 1), prototype_of(x))))
   moments <- merged_moments(x, isTRUE(na.rm), call)
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
@@ -389,7 +390,7 @@ split_crossprod <- function(x, y, call) {
   for (z in list(x, y)) if (is_split(z)) frames_refused(z, "crossprod", call)
   state <- state_of(x)
   if (state$margin == 2 || is_split(y) && state_of(y)$margin == 2) refuse_split("crossprod", call,
-    "Of matrices split by rows it has one.")
+    "Only matrices split by rows are supported.")
   names <- list(state$names, state$names)
   if (is_split(y)) {
     if (!identical(as.double(state$layout$counts), as.double(state_of(y)$layout$counts)) ||
@@ -408,10 +409,11 @@ split_crossprod <- function(x, y, call) {
 
 split_product <- function(x, y, call) {
   if (!is_split(x) || is_split(y)) refuse_split("%*%", call,
-    "`x %*% y` has one where `x` is split and `y` is ordinary; `crossprod(x, y)` adds over what is split.")
+    "`x %*% y` needs a split `x` and an ordinary `y`; `crossprod(x, y)` adds over the rows of two splits.")
   frames_refused(x, "%*%", call)
   state <- state_of(x)
-  if (state$kind != "matrix" || state$margin == 2) refuse_split("%*%", call, "Of matrices split by rows it has one.")
+  if (state$kind != "matrix" || state$margin == 2) refuse_split("%*%", call,
+    "Only matrices split by rows are supported.")
   if (is_gpu(y)) y <- collect(y)
   if (!is_number(y) || length(dim(y)) > 2L) stop_as_base("requires numeric/complex matrix/vector arguments", call)
   # as for matrices: a vector is a column, or a row where that conforms
@@ -427,7 +429,7 @@ split_tcrossprod <- function(x, y, call) {
   if (columns(x) && (is.null(y) || columns(y))) return(split_crossprod(t(x), if (!is.null(y)) t(y), call))
   if (is_split(x) && is_number(y) && length(dim(y)) == 2L) return(split_product(x, t(if (is_gpu(y)) collect(y) else y),
     call))
-  refuse_split("tcrossprod", call, c("Its result has a row and a column for each row of a split.",
+  refuse_split("tcrossprod", call, c("Its result would have a row and a column for each row of the split.",
     "`crossprod(x)` adds over the rows; `x %*% y` and `tcrossprod(x, y)` multiply them by an ordinary matrix."))
 }
 

@@ -6,7 +6,8 @@
 split_rows <- function(x, name, call) {
   frames_refused(x, name, call)
   state <- state_of(x)
-  if (state$kind != "matrix" || state$margin != 1) refuse_split(name, call, "Of a matrix split by rows it has one.")
+  if (state$kind != "matrix" || state$margin != 1) refuse_split(name, call,
+    "Only matrices split by rows are supported.")
 }
 
 # An argument of scale() for p columns: TRUE or FALSE, or a number for each.
@@ -36,7 +37,7 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
   x
 }
 
-#' Models of split matrices
+#' Components and clusters of split matrices
 #'
 #' `prcomp()`, [kmeans()][stats::kmeans] and [gpu_kmeans()] of a matrix whose rows are split over a team
 #' ([gpu_split()]). A member contributes sums over its own rows, so what goes over the network does not grow with the
@@ -114,7 +115,7 @@ part_rows <- function(x, at) as.matrix(x[at, , drop = FALSE])
 # Rows of the whole, as an ordinary matrix in the order of `at`.
 rows_of_split <- function(x, at, call) {
   state <- state_of(x)
-  if (state$team$engine$kind == "env") refuse_split("kmeans", call, "In a launcher's team give `centers`.")
+  if (state$team$engine$kind == "env") refuse_split("kmeans", call, "In a launcher's team `centers` must be a matrix.")
   ends <- cumsum(state$layout$counts)
   rank <- findInterval(at - 1, ends) + 1L
   own <- structure(function(k) at[rank == k] - (ends - state$layout$counts)[k], class = "team_each")
@@ -129,7 +130,7 @@ rows_of_split <- function(x, at, call) {
 check_lloyd <- function(algorithm, seeding, iter.max, nstart, refuse, call) {
   method <- if (is.character(algorithm)) KMEANS[pmatch(algorithm[1L], KMEANS)]
   if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse("kmeans", call,
-    "With `algorithm = \"Lloyd\"` it has one.")
+    "Only `algorithm = \"Lloyd\"` is supported.")
   for (name in c("iter.max", "nstart")) if (!is_count(get(name), 1)) abort_argument(name, "one number, 1 or more",
     get(name), call)
 }

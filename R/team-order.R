@@ -90,9 +90,9 @@ narrowed <- function(run, places, values) {
 ordered_split <- function(x, name, call) {
   frames_refused(x, name, call)
   prototype <- prototype_of(x, call)
-  if (is.character(prototype)) refuse_split(name, call, "`table(x)` counts strings, in their order.")
+  if (is.character(prototype)) refuse_split(name, call, "`table(x)` counts strings in sorted order.")
   if (inherits(prototype, "integer64") && name != "sort") refuse_split(name, call,
-    "Of 64-bit integers `sort(x)`, `range(x)` and `table(x)` have one; `x * 1.0` are doubles.")
+    "64-bit integers have `sort(x)`, `range(x)` and `table(x)`; `x * 1.0` converts them to doubles.")
   if (type_of(x) == "complex") refuse_split(name, call)
 }
 
@@ -180,7 +180,7 @@ sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {
   ordered_split(x, "sort", call)
   if (!is_flag(decreasing)) abort_argument("decreasing", "TRUE or FALSE", decreasing)
   if (!identical(na.last, NA)) abort_argument("na.last", "NA: missing values are left out", na.last)
-  if (state_of(x)$kind != "vector") refuse_split("sort", call, "Of a vector, such as `x[, 1]`, it has one.")
+  if (state_of(x)$kind != "vector") refuse_split("sort", call, "Only vectors, such as `x[, 1]`, are supported.")
   out <- sorted_numbers(x, decreasing, call)
   prototype <- prototype_of(x, call)
   if (type_of(x) == "logical") return(recorded(out, "!=", list(out, 0L)))

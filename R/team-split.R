@@ -14,7 +14,7 @@ team_runs <- function(n, size) {
   lapply(seq_len(size), function(k) bounds[k] + seq_len(bounds[k + 1L] - bounds[k]))
 }
 
-#' Split a matrix over the members of a team
+#' Split data over the members of a team
 #'
 #' Each member holds a contiguous run of rows (or columns) as an array on its device. A split behaves as the whole
 #' matrix for the functions below; operations are recorded, and computed by the members when a value is needed, with
@@ -132,8 +132,9 @@ make_part <- function(team, command, what, call) {
   shapes <- together(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
   kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
   # values of `gpu_together(keep = TRUE)` may be of any kind
-  if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split", "The members' parts differ in their kind, columns or names.",
-    "The function must give all members parts of one form.", call = call)
+  if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split",
+    "The members' parts differ in kind, columns or names.",
+    "The function must return parts of the same form on all members.", call = call)
   layout <- command$layout
   layout$told <- vapply(shapes, function(shape) as.double(shape$rows), 1)
   if (team$engine$kind == "env") layout$told <- gpu_all_gather(layout$told)
@@ -222,7 +223,7 @@ part_reference <- function(x, team, call) {
 }
 check_team_of <- function(x, team, call) {
   if (!identical(state_of(x)$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
-    "Make it of that team's data with `gpu_split()`.", call = call)
+    "Split the data over this team by `gpu_split()`.", call = call)
 }
 
 # The values of a function that stay on the members.
@@ -276,8 +277,8 @@ make_again <- function(team, call) {
   for (state in lost) if (is.null(state$layout$counts)) state$layout$counts <- numeric(team$engine$size)
   stop_verdigris("split", sprintf("%s cannot be made again: %s.", if (length(lost) == 1L) "A split" else sprintf(
     "%d splits", length(lost)), paste(shown[alive %in% vapply(lost, function(state) state$id, "")], collapse = ", ")),
-    c("The team goes on, and its other splits are there.",
-      "What a member kept by `gpu_ref()` is gone with it: make references and values of `keep = TRUE` anew."),
+    c("The team can be used, and its other splits are complete.",
+      "Arrays of `gpu_ref()` and values of `keep = TRUE` were lost with their member: make them again."),
     call = call, parent = failed[[1L]])
 }
 
@@ -398,7 +399,8 @@ parts_here <- function(x, call) {
   what <- "The split could not be collected"
   if (state$team$engine$kind != "env") return(together(state$team, function(rank) task, what, call))
   if (!state$kind %in% c("vector", "matrix")) stop_verdigris("split",
-    "A launcher's team collects vectors and matrices of numbers.", "Use collectives on what you need.", call = call)
+    "In a launcher's team only vectors and matrices of numbers can be collected.",
+    "For other values use collectives, such as `gpu_all_gather()`.", call = call)
   part <- together(state$team, function(rank) task, what, call)[[1L]]
   list(gpu_all_gather(part, state$margin))
 }

@@ -112,7 +112,8 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
       members <- vapply(unname(members), function(name) .Call(C_device_name, name), "")
       size <- length(members)
       if (transport == "nccl" && any(members == "cpu")) stop_verdigris("library",
-        "Transport \"nccl\" connects GPUs, and a member is the cpu.", "`transport = \"host\"` takes all devices.")
+        "Transport \"nccl\" connects GPUs, but a member is the cpu device.",
+        "`transport = \"host\"` works on all devices.")
       if (transport != "host" && all(members != "cpu")) team$transport <- "device copies"
       own <- lapply(seq_len(size), function(k) new_member(team$id, k, size, members[k]))
       team$engine <- own_engine(own, "local", size)
@@ -177,7 +178,7 @@ note_carrier <- function(team, found, call, quiet = FALSE) {
   team$transport <- found$carrier
   if (!nzchar(found$why_not)) return()
   if (team$wanted == "nccl") stop_verdigris("library", "The members' GPUs cannot be connected by NCCL.",
-    c("`transport = \"host\"` needs no NCCL.", "`gpu_sitrep()` on a member shows whether it has a GPU and NCCL."),
+    c("`transport = \"host\"` does not need NCCL.", "`gpu_sitrep()` on a member shows whether it has a GPU and NCCL."),
     detail = found$why_not, call = call)
   if (!quiet) rlang::inform(sprintf("Transport \"host\" is used: %s.", found$why_not), class = "verdigris_transport")
 }
@@ -217,7 +218,7 @@ print.gpu_team <- function(x, bandwidth = TRUE, ...) {
     measured %||% ""))
   if (x$engine$kind == "env") cat(sprintf("this is member %d\n", x$members$rank))
   print(x$members, row.names = FALSE)
-  if (!is.null(x$broken)) cat(sprintf("%s: `gpu_repair()` goes on without\n", x$broken))
+  if (!is.null(x$broken)) cat(sprintf("%s: `gpu_repair()` continues without it\n", x$broken))
   invisible(x)
 }
 
@@ -280,15 +281,15 @@ fail_of <- function(answers, failed, call, what) {
   classes <- as.character(answers[[rank]]$error$class)
   parent <- structure(class = c(classes, "simpleError", "error", "condition"), list(message = messages[first],
     call = NULL))
-  remedy <- "`gpu_repair(team)` goes on with the members that live."
+  remedy <- "`gpu_repair(team)` continues with the members that are left."
   stop_verdigris("member", message, if (any(lost)) remedy else character(), call = call, also = classes, rank = rank,
     failed = stats::setNames(messages, failed), parent = if (!lost[first]) parent)
 }
 
 # Has all members carry out what was recorded, and then a task; their values. The function `task` gives that of a rank.
 together <- function(team, task, what, call) {
-  if (!is.null(team$broken)) stop_verdigris("member", sprintf("The team cannot go on: %s.", team$broken),
-    "`gpu_repair(team)` goes on with the members that live.", call = call)
+  if (!is.null(team$broken)) stop_verdigris("member", sprintf("The team cannot continue: %s.", team$broken),
+    "`gpu_repair(team)` continues with the members that are left.", call = call)
   queue <- team$queue
   team$queue <- list()
   freed <- names(team$freed)
@@ -342,7 +343,7 @@ argument_of <- function(x, team, call) {
     ranks <- vapply(x, function(ref) as.double(fields_of(ref)$rank), 1)
     if (!identical(sort(as.integer(ranks)), seq_len(team$engine$size)) ||
       !all(vapply(x, function(ref) identical(fields_of(ref)$team, team$id), NA))) stop_verdigris("argument",
-      "References must be one of each member of this team, as `gpu_together()` returned them.", call = call)
+      "A list of references must have one from each member of this team, as `gpu_together()` returns it.", call = call)
     x <- x[order(ranks)]
     return(structure(function(rank) structure(list(id = fields_of(x[[rank]])$id), class = "team_part"), class = "team_each"))
   }
@@ -395,14 +396,14 @@ gpu_repair <- function(team) {
   call <- environment()
   engine <- team$engine
   if (engine$kind == "env") stop_verdigris("member", "A launcher's team cannot be repaired.",
-    c("Launchers end all processes of a run where one fails; Slurm's `--requeue` starts it again.",
-    "Save results now and then, and let the script go on from what is saved."))
+    c("A launcher ends all processes of a run when one fails; Slurm's `--requeue` starts the run again.",
+    "Save intermediate results, and let the script resume from them."))
   if (engine$kind == "local") return(invisible(team))
   # who was lost is not asked again: an answer to an earlier call may still come
   rest <- if (any(engine$lost)) engine$without(engine$lost) else engine
   answers <- ask(rest, function(rank) list(task = "ping", args = list()), 5, 5)
   gone <- vapply(answers, function(answer) is.null(answer$value), NA)
-  if (all(gone)) stop_verdigris("member", "No member of the team lives.", "Make a new cluster and a new team.")
+  if (all(gone)) stop_verdigris("member", "No member of the team is left.", "Make a new cluster and a new team.")
   team$engine <- if (any(gone)) rest$without(gone) else rest
   team$repairs <- team$repairs + 1
   team$id <- sub("(/[0-9]+)?$", sprintf("/%d", team$repairs), team$id)

@@ -10,7 +10,7 @@ prototype_of <- function(x, call = parent.frame()) {
     task <- function(rank) list(f = "part_prototype", args = list(part))
     found <- unique(together(state$team, task, "The split could not be read", call))
     if (length(found) > 1L) stop_verdigris("split", "The members' parts are of different classes, or have other levels.",
-      "The function must give all members parts of one form.", call = call)
+      "The function must return parts of the same form on all members.", call = call)
     state$prototype <- list(found[[1L]])
   }
   state$prototype[[1L]]
@@ -48,7 +48,7 @@ in_class <- function(x, f, numbers, call = parent.frame()) {
 
 # sum(), min(), max() and range() of 64-bit integers: exact, as of one array.
 int64_summary <- function(x, name, na.rm, call) {
-  if (name == "prod") refuse_split(name, call, "Of 64-bit integers `sum()`, `min()`, `max()` and `range()` have one.")
+  if (name == "prod") refuse_split(name, call, "64-bit integers have `sum()`, `min()`, `max()` and `range()`.")
   if (name == "sum") return(reduced(x, "stat_sum64", list(na.rm), call = call))
   ends <- reduced(x, "stat_range64", list(na.rm), "max", call = call)
   low <- -as_gpu(ends[1L], device = "cpu")

@@ -143,9 +143,9 @@ write_programs <- function(from, file, append = TRUE) {
 draw <- function(table, file) {
   table <- table[is.finite(table$ratio) & table$status == "ok", ]
   table <- table[rev(seq_len(nrow(table))), ]
-  grDevices::svg(file, width = 9, height = 1 + 0.17 * nrow(table))
+  grDevices::svg(file, width = 9.75, height = 1 + 0.17 * nrow(table))
   on.exit(grDevices::dev.off())
-  graphics::par(mar = c(3, 13, 2, 7), mgp = c(1.8, 0.5, 0), las = 1, cex = 0.8)
+  graphics::par(mar = c(3, 13, 2, 10.75), mgp = c(1.8, 0.5, 0), las = 1, cex = 0.8)
   reach <- range(log2(table$ratio), -1, 1)
   y <- seq_len(nrow(table))
   graphics::plot.new()

@@ -73,7 +73,7 @@ test_that("a member that is killed is told of within two seconds, and the rest g
   expect_member_error(said[[2L]], "gpu_repair")
   expect_member_error(said[[3L]], "member 2 of 2 has gone.*member 2 of 2 has ended, in all-reduce", 4)
   expect_member_error(said[[4L]], "has gone")
-  expect_member_error(said[[5L]], "No member of the team lives")
+  expect_member_error(said[[5L]], "No member of the team is left")
 })
 
 test_that("a member that stops answering is waited for as long as was asked", {

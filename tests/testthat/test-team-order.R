@@ -78,8 +78,8 @@ test_that("qr() and svd() of tall splits are base R's, up to signs", {
     expect_equal(dim(svd(s, nu = 2)$u), c(300L, 2L))
     q <- qr(gpu_split(alias, team))
     expect_identical(q[c("rank", "pivot")], qr(alias)[c("rank", "pivot")])
-    expect_error(qr.Q(q), "has rank 3, and 4 columns", class = "verdigris_error_argument")
-    expect_error(svd(gpu_split(alias, team)), "of a matrix of rank 3", class = "verdigris_error_argument")
+    expect_error(qr.Q(q), "has rank 3, but 4 columns", class = "verdigris_error_argument")
+    expect_error(svd(gpu_split(alias, team)), "of a split of rank 3", class = "verdigris_error_argument")
     expect_equal(svd(gpu_split(alias, team), nu = 3)$d, svd(alias)$d)
   }
   s <- gpu_split(replace(x, 5, NaN), here)

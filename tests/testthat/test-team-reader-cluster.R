@@ -80,7 +80,7 @@ test_that("wrong arguments of gpu_knn() are named", {
   expect_error(gpu_knn(x, flowers[1:2, 1:3], 2), class = "verdigris_error_shape")
   expect_error(gpu_knn(x, flowers[1:2, ], 151), "150 rows", class = "verdigris_error_argument")
   expect_error(gpu_knn(x, k = 150, exclude_self = TRUE), "one of which is the query")
-  expect_error(gpu_knn(x, flowers, 2, exclude_self = TRUE), "must be FALSE beside a `query`")
+  expect_error(gpu_knn(x, flowers, 2, exclude_self = TRUE), "must be FALSE if there is a `query`")
   expect_error(gpu_knn(flowers, x, 2), class = "verdigris_error_argument")
   expect_error(gpu_knn(gpu_reader(iris), k = 2), class = "verdigris_error_reader")
 })

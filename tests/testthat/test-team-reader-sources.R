@@ -115,7 +115,7 @@ test_that("results are written to HDF5 datasets", {
   whole <- gpu_chunked(1:10, function(x) x + 1L, chunk = 3, to = gpu_writer(path, name = "whole"))
   expect_identical(whole[], 2:11)
   # what is there is kept, and what fails goes
-  expect_error(gpu_chunked(x, identity, to = gpu_writer(path, name = "whole")), "has a dataset whole",
+  expect_error(gpu_chunked(x, identity, to = gpu_writer(path, name = "whole")), "already has a dataset whole",
     class = "verdigris_error_argument")
   turn <- 0
   fails <- function(x) if ((turn <<- turn + 1) > 2) stop("halt") else x

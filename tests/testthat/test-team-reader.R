@@ -196,8 +196,8 @@ test_that("files that are not what was said are errors that name the remedy", {
   file_error(gpu_reader(columns, dim = c(7, 4)), "say 224")
   file_error(gpu_reader(columns, dim = c(7, 5), type = "float32"), "say 140")
   file_error(gpu_reader(columns, dim = c(7, 5), offset = 8), "say 288")
-  file_error(gpu_reader(columns, dim = c(6, NA)), "no multiple of 48")
-  file_error(gpu_reader(columns, offset = 3), "no multiple of 8")
+  file_error(gpu_reader(columns, dim = c(6, NA)), "not a multiple of 48")
+  file_error(gpu_reader(columns, offset = 3), "not a multiple of 8")
   file_error(gpu_reader(columns, dim = c(2^40, 2^12)), "more bytes than there are|say")
 })
 
@@ -297,7 +297,7 @@ test_that("what cannot be written leaves nothing", {
     class = "verdigris_error_argument")
   turn <- 0
   expect_error(gpu_chunked(m, function(x) x[seq_len(turn <<- turn + 1), , drop = FALSE], chunk = 1, margin = 2,
-    to = path), "do not go together", class = "verdigris_error_shape")
+    to = path), "results of `f` do not match", class = "verdigris_error_shape")
   expect_error(gpu_chunked(m, sum, combine = c, to = path), "`combine` must be missing",
     class = "verdigris_error_argument")
   for (odd in list(1, NA, "", TRUE, c("a", "b"))) expect_error(gpu_chunked(m, sum, to = odd), "`to` must be",

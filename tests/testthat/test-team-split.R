@@ -55,7 +55,7 @@ test_that("wrong operands have base R's errors and warnings", {
   expect_error(x %*% 1:3, "non-conformable arguments")
   expect_error(crossprod(x, 1:3), "non-conformable arguments")
   expect_error(x + "a", class = "verdigris_error_split")
-  expect_error(x + gpu_split(doubles[1:9, ], team), "not alike", class = "verdigris_error_split")
+  expect_error(x + gpu_split(doubles[1:9, ], team), "do not match", class = "verdigris_error_split")
   expect_error(x + gpu_split(doubles, gpu_team(rep(test_device, 3))), "different teams",
     class = "verdigris_error_split")
   # an operation that a member cannot do fails where its value is asked for, and for good

@@ -104,7 +104,10 @@ for part in "$@"; do
       mapfile -t named < <(printf '%s\n' "${calls[@]}" | grep -xE "$in_bioconductor" | tr '[:upper:]' '[:lower:]')
       packages "${named[@]/#/r-bioc-}" ;;
     document) "$0" r; r_packages roxygen2 ;;
-    site) "$0" r; packages pandoc pngquant; r_packages pkgdown knitr rmarkdown bench testthat vctrs progressr ;;
+    site)
+      "$0" r; packages pandoc pngquant; r_packages pkgdown knitr rmarkdown bench testthat vctrs progressr
+      # tools/doc/check-site.py looks at the pages
+      command -v chromium chromium-browser google-chrome >/dev/null || packages chromium ;;
     check) "$0" test; packages pandoc xz-utils devscripts qpdf; r_packages knitr rmarkdown bench future ;;
     bench) "$0" r; r_packages bench ;;
     ptx) packages zstd python3 python3-pip ;;

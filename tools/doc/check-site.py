@@ -3,15 +3,17 @@
 
 * Links and images: each relative one leads to a file, and each anchor to an element with that id; addresses of other
   sites are looked at only for their form.
-* In headless Chromium, the pages of PAGES at the widths of a phone and of a desktop, in light and dark mode: nothing is
-  wider than the page, every image is drawn, and text has a contrast of at least 4.5 to what is behind it (3 for large
-  text; WCAG 2.1, success criterion 1.4.3). Screenshots go to build/site-check.
+* In headless Chromium, every page at the widths of a phone and of a desktop, for a reader who prefers light and for one
+  who prefers dark pages (and, where the site has a switch, switched to dark): nothing is wider than the page, every
+  image is drawn, and each visible text, placeholder and menu entry has a contrast of at least 4.5 to what is behind it
+  (3 for large text; WCAG 2.1, success criterion 1.4.3). Screenshots of PAGES go to build/site-check.
 
 Without Chromium the second part prints NOT CHECKED.
 
 usage: tools/doc/check-site.py [SITE]
 """
 import functools
+import html
 import http.server
 import json
 import pathlib
@@ -73,18 +75,26 @@ def wrong_links():
     return len(pages), wrong
 
 
-# Looks at the page in a frame of a given width, in both modes, and writes what it finds as JSON into the document.
+# Looks at pages, one after the other, in a frame of a given width, and writes what it finds as JSON into the document.
 HARNESS = """<!doctype html><meta charset="utf-8"><body style="margin:0">
-<iframe id="f" style="border:0;width:%(w)dpx;height:%(h)dpx" src="%(page)s"></iframe><script>
+<iframe id="f" style="border:0;width:%(w)dpx;height:%(h)dpx"></iframe><script>
 const luminance = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255;
   return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const channels = (text) => { const m = text.match(/[\\d.]+/g); if (!m) return [0, 0, 0, 0];
-  const c = m.map(Number); return text.startsWith("color(srgb")
-    ? [c[0] * 255, c[1] * 255, c[2] * 255, c.length > 3 ? c[3] : 1] : [c[0], c[1], c[2], c.length > 3 ? c[3] : 1]; };
+// a colour in any of CSS' notations
+const pixel = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true}), known = new Map();
+const channels = (text) => {
+  if (!known.has(text)) {
+    pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = text; pixel.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = pixel.getImageData(0, 0, 1, 1).data;
+    known.set(text, [r, g, b, a / 255]);
+  }
+  return [...known.get(text)];
+};
 const over = (top, below) => [0, 1, 2].map((k) => top[k] * top[3] + below[k] * (1 - top[3])).concat(1);
-function look(w, mode) {
-  const d = w.document, found = [];
-  d.documentElement.setAttribute("data-bs-theme", mode);
+function look(w) {
+  const d = w.document, found = [], dark = w.matchMedia("(prefers-color-scheme: dark)").matches;
+  if ("%(theme)s") d.documentElement.setAttribute("data-bs-theme", "%(theme)s");
+  if (dark !== ("%(prefers)s" === "dark")) found.push("this browser does not prefer %(prefers)s");
   const style = d.createElement("style");
   style.textContent = "* { transition: none !important }"; d.head.append(style);
   const wide = d.documentElement.scrollWidth - w.innerWidth;
@@ -99,36 +109,54 @@ function look(w, mode) {
   for (const i of d.images) {
     if (i.getClientRects().length && !(i.complete && i.naturalWidth)) found.push("not drawn: " + i.src);
   }
+  const wanted = "%(theme)s" || "%(prefers)s";
+  const ground = luminance(channels(w.getComputedStyle(d.body).backgroundColor));
+  if (wanted === "dark" ? ground > 0.1 : ground < 0.8) found.push("the ground is not " + wanted);
+  // what is behind an element, and how much of it shows through by the opacity of its ancestors
+  const behind = (e) => {
+    let ground = [255, 255, 255, 1], opacity = 1; const layers = [];
+    for (let a = e; a; a = a.parentElement) layers.push(w.getComputedStyle(a));
+    for (const s of layers.reverse()) { opacity *= Number(s.opacity); ground = over(channels(s.backgroundColor), ground); }
+    return [ground, opacity];
+  };
   const seen = new Set(); let texts = 0;
-  const walker = d.createTreeWalker(d.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement;
-    const seen_by_all = {opacityProperty: true, visibilityProperty: true};
-    if (!walker.currentNode.data.trim() || /^(SCRIPT|STYLE|NOSCRIPT|SVG)$/i.test(e.tagName) ||
-      !e.checkVisibility(seen_by_all)) continue;
+  const contrast = (text, e, s) => {
     texts++;
-    const s = w.getComputedStyle(e);
-    let behind = [255, 255, 255, 1]; const layers = [];
-    for (let a = e; a; a = a.parentElement) layers.push(channels(w.getComputedStyle(a).backgroundColor));
-    for (const layer of layers.reverse()) behind = over(layer, behind);
-    const text = over(channels(s.color), behind);
-    const [a, b] = [luminance(text), luminance(behind)].sort((x, y) => y - x);
+    const [ground, opacity] = behind(e), color = channels(s.color);
+    color[3] *= opacity;
+    const [a, b] = [luminance(over(color, ground)), luminance(ground)].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05), size = parseFloat(s.fontSize);
     const least = size >= 24 || (size >= 18.66 && Number(s.fontWeight) >= 700) ? 3 : 4.5;
     const label = e.tagName.toLowerCase() + (e.className ? "." + e.className : "") + " " + s.color;
     if (ratio < least && !seen.has(label)) { seen.add(label);
-      const text = walker.currentNode.data.trim().slice(0, 30);
-      found.push("contrast " + ratio.toFixed(2) + " of '" + text + "' (" + label + ")"); }
+      found.push("contrast " + ratio.toFixed(2) + " of '" + text.trim().slice(0, 30) + "' (" + label + ")"); }
+  };
+  // menus are open for this
+  const menus = [...d.querySelectorAll(".dropdown-menu, .collapse")].filter((e) => !e.classList.contains("show"));
+  for (const menu of menus) menu.classList.add("show");
+  const walker = d.createTreeWalker(d.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement, text = walker.currentNode.data;
+    if (text.trim() && !/^(SCRIPT|STYLE|NOSCRIPT|SVG)$/i.test(e.tagName) &&
+      e.checkVisibility({opacityProperty: true, visibilityProperty: true})) contrast(text, e, w.getComputedStyle(e));
   }
-  return {mode, width: w.innerWidth, texts, found};
+  for (const e of d.querySelectorAll("[placeholder]")) {
+    if (e.checkVisibility()) contrast(e.placeholder, e, w.getComputedStyle(e, "::placeholder"));
+  }
+  for (const menu of menus) menu.classList.remove("show");
+  return {width: w.innerWidth, texts, found};
 }
-const f = document.getElementById("f");
+const f = document.getElementById("f"), pages = %(pages)s, looks = [];
 f.onload = () => setTimeout(() => {
+  let seen;
+  try { seen = look(f.contentWindow); } catch (e) { seen = {width: 0, texts: 0, found: [String(e)]}; }
+  looks.push({page: pages[looks.length], ...seen});
+  if (looks.length < pages.length) { f.src = "/" + pages[looks.length]; return; }
   const out = document.createElement("pre"); out.id = "out";
-  try { out.textContent = JSON.stringify(["%(mode)s"].map((mode) => look(f.contentWindow, mode))); }
-  catch (e) { out.textContent = JSON.stringify([{mode: "%(mode)s", width: 0, texts: 0, found: [String(e)]}]); }
+  out.textContent = JSON.stringify(looks);
   out.style.display = "none"; document.body.append(out);
-}, 300);
+}, 200);
+f.src = "/" + pages[0];
 </script>"""
 
 
@@ -151,49 +179,56 @@ class Server(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def browse(browser, arguments):
+def browse(browser, prefers, arguments):
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--hide-scrollbars", "--no-first-run", f"--user-data-dir={profile}",
-                   "--virtual-time-budget=8000", *arguments]
+                   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                   f"--blink-settings=preferredColorScheme={0 if prefers == 'dark' else 1}", *arguments]
         quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        return subprocess.run(command, timeout=120, check=True, **quiet).stdout
+        return subprocess.run(command, timeout=300, check=True, **quiet).stdout
 
 
 def wrong_pages(browser):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Server, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
+    address = f"http://127.0.0.1:{server.server_port}/harness"
     shutil.rmtree(SHOTS, ignore_errors=True)
     SHOTS.mkdir(parents=True)
     wrong, looks = [], 0
-    # Bootstrap 5.3, and so pkgdown from 2.1 on, has a dark mode
-    dark = any("data-bs-theme" in css.read_text(encoding="utf-8") for css in SITE.rglob("bootstrap*.css"))
-    modes = ("light", "dark") if dark else ("light",)
-    if not dark:
-        print("this pkgdown makes pages without a dark mode: looked at in light mode only")
-    for page in PAGES:
-        for name, (w, h) in WIDTHS.items():
-            for mode in modes:
-                Server.harness = HARNESS % {"w": w, "h": h, "page": "/" + page, "mode": mode}
-                where = f"{page}, {w} pixels, {mode}"
-                dom = browse(browser, [f"--window-size={max(w, 600)},{h}", "--dump-dom", f"{address}/harness"]).decode()
-                out = re.search(r'<pre id="out"[^>]*>(.*?)</pre>', dom, re.S)
-                if not out:
-                    wrong.append(f"{where}: the page could not be looked at")
-                    continue
-                text = out.group(1)
-                for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-                    text = text.replace(entity, character)
-                look = json.loads(text)[0]
-                if look["width"] != w or look["texts"] < 30:
+    every = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html"))
+    # pages that only lead to another one
+    every = [page for page in every if 'http-equiv="refresh"' not in (SITE / page).read_text(encoding="utf-8")]
+    # name, the browser's preference, what the switch says
+    modes = [("light", "light", ""), ("dark", "dark", "")]
+    # pkgdown from 2.1 on has a switch
+    if "data-bs-theme-value" in (SITE / "index.html").read_text(encoding="utf-8"):
+        modes.append(("switched", "light", "dark"))
+    for name, (w, h) in WIDTHS.items():
+        for mode, prefers, theme in modes:
+            def harness(pages):
+                Server.harness = HARNESS % {"w": w, "h": h, "pages": json.dumps(pages), "prefers": prefers,
+                                            "theme": theme}
+            window = f"--window-size={max(w, 600)},{h}"
+            harness(every)
+            budget = f"--virtual-time-budget={2000 + 1000 * len(every)}"
+            dom = browse(browser, prefers, [window, budget, "--dump-dom", address]).decode()
+            out = re.search(r'<pre id="out"[^>]*>(.*?)</pre>', dom, re.S)
+            if not out:
+                wrong.append(f"{w} pixels, {mode}: the pages could not be looked at")
+                continue
+            for look in json.loads(html.unescape(out.group(1))):
+                where = f"{look['page']}, {w} pixels, {mode}"
+                if look["width"] != w or look["texts"] < 20:
                     wrong.append(f"{where}: {look['texts']} texts at {look['width']} pixels are not the page")
                 wrong += [f"{where}: {what}" for what in look["found"]]
                 looks += 1
+            for page in PAGES:
+                harness([page])
                 shot = SHOTS / f"{pathlib.Path(page).stem}-{name}-{mode}.png"
-                browse(browser, [f"--window-size={max(w, 600)},{h}", f"--screenshot={shot}", f"{address}/harness"])
+                browse(browser, prefers, [window, "--virtual-time-budget=8000", f"--screenshot={shot}", address])
     server.shutdown()
-    return looks, wrong
+    return len(every), looks, wrong
 
 
 def main():
@@ -203,8 +238,8 @@ def main():
     print(f"links of {pages} pages: {len(wrong)} wrong")
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser:
-        looks, more = wrong_pages(browser)
-        print(f"{looks} looks at {len(PAGES)} pages: {len(more)} wrong; screenshots are in {SHOTS.relative_to(ROOT)}")
+        seen, looks, more = wrong_pages(browser)
+        print(f"{looks} looks at {seen} pages: {len(more)} wrong; screenshots are in {SHOTS.relative_to(ROOT)}")
         wrong += more
     else:
         print("NOT CHECKED: how the site looks, which needs Chromium (Debian: apt-get install chromium)")

@@ -31,7 +31,7 @@ struct Member {
 
 impl External for Member {
     fn refused(_: SEXP, _: &str) -> Error {
-        Error::new(Kind::Member, "this process is no member of the team any more")
+        Error::new(Kind::Member, "this process is not a member of the team any more")
             .advise("A team belongs to a session; `gpu_repair(team)` or `gpu_team()` makes one.")
     }
 }

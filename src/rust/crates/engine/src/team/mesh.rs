@@ -151,7 +151,7 @@ fn stopped(from: usize, reason: &str) -> Error {
 }
 
 fn advised(error: Error) -> Error {
-    error.advise("`gpu_repair(team)` goes on with the members that live.")
+    error.advise("`gpu_repair(team)` continues with the members that are left.")
 }
 
 fn mismatch(rank: usize, own: &Call, from: usize, theirs: &Call) -> Error {

@@ -448,7 +448,7 @@ impl Shared {
         let Some(handle) = self.take() else { return };
         if !is_idle {
             let error = Error::new(Kind::Member, format!("values were lost: {reason}"))
-                .advise("`gpu_repair(team)` goes on with the members that live.");
+                .advise("`gpu_repair(team)` continues with the members that are left.");
             self.cuda.lose_from(self.since.load(Ordering::Acquire), error);
         }
         self.cuda.bind();
