@@ -152,7 +152,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     mustart <- .(to_device)(mustart)
   }))
   fit <- stats::glm.fit
-  keeps_all <- remembered(function(mask) all(mask))
+  keeps_all <- of_the_last(function(mask) all(mask))
   environment(fit) <- list2env(list(
     # glm.fit() takes the good rows of each of its vectors, and most often all are
     "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else
@@ -177,7 +177,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
 }
 
 # f, which remembers the last object that it was given and what it gave.
-remembered <- function(f) {
+of_the_last <- function(f) {
   last <- out <- NULL
   function(x) {
     if (is.null(last) || !rlang::is_reference(x, last)) {
