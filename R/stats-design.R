@@ -61,7 +61,8 @@ action_of <- function(mf, frame) {
 missing_rows <- function(frame) {
   found <- NULL
   for (v in frame) {
-    if (!is.atomic(v) || !anyNA(v)) next
+    # of a factor base R would make a vector of all answers
+    if (!is.atomic(v) || !anyNA(if (is.factor(v)) unclass(v) else v)) next
     one <- is.na(v)
     if (length(dim(v)) == 2L) one <- rowSums(one) > 0
     attributes(one) <- if (is_gpu(one)) attributes(strip(one))
@@ -212,7 +213,7 @@ variable_parts <- function(key, x, contrasts, full, device) {
     attr(coded, "contrasts") <- contrasts
     as.matrix(stats::contrasts(coded))
   }
-  gaps <- anyNA(x)
+  gaps <- anyNA(if (is.factor(x)) unclass(x) else x)
   lapply(seq_len(ncol(table)), function(j) list(key = key, codes = strip(codes), table = as.double(table[, j]),
     gaps = gaps))
 }
