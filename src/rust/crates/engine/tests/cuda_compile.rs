@@ -23,7 +23,7 @@ use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::backend::cuda::codegen::reduce::Form;
 use verdigris_engine::backend::cuda::codegen::{self, elementwise, mask, reduce, scan, tiled, Tiled, Variant};
-use verdigris_engine::backend::cuda::compile::{compile_as, known_archs, nvrtc::Target, Style, OPTIONS};
+use verdigris_engine::backend::cuda::compile::{compile, compile_as, known_archs, nvrtc::Target, Style, OPTIONS};
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::backend::cuda::prebuilt_list;
 use verdigris_engine::memory::buffer::Device;
@@ -477,4 +477,44 @@ fn traced_kernels_compile() {
         let jobs = if whole { kernels.clone() } else { part(&kernels, texts.len(), k) };
         compile_all("differential tests", &jobs, target, Effort::Quick);
     }
+}
+
+/// NVRTC's front end would end the process (`driver/library/imports.rs`).
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs NVRTC: VERDIGRIS_NVRTC is the path of libnvrtc"]
+fn an_interrupt_while_nvrtc_compiles_is_the_process_own() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn note(_: i32) {
+        SEEN.fetch_add(1, Ordering::Relaxed);
+    }
+    unsafe extern "C" {
+        fn signal(number: i32, handler: *const ()) -> *const ();
+        fn raise(number: i32) -> i32;
+    }
+    const SIGINT: i32 = 2;
+    find_nvrtc();
+    // SAFETY: a handler that only counts.
+    let before = unsafe { signal(SIGINT, note as *const ()) };
+    let done = AtomicUsize::new(0);
+    let sent = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for k in 0..3 {
+                let source = format!("#define K {k}\n{}", interpret::source::source(Family::Narrow));
+                compile(&source, Target::Cubin(90)).expect("compiles");
+            }
+            done.store(1, Ordering::Relaxed);
+        });
+        let mut sent = 0;
+        while done.load(Ordering::Relaxed) == 0 {
+            // SAFETY: handled by `note`.
+            unsafe { raise(SIGINT) };
+            sent += 1;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        sent
+    });
+    assert_eq!(SEEN.load(Ordering::Relaxed), sent);
+    // SAFETY: puts back what was there.
+    unsafe { signal(SIGINT, before) };
 }

@@ -313,6 +313,8 @@ pub fn nvrtc() -> Result<&'static Nvrtc> {
     }
     // SAFETY: this is NVRTC.
     let table = unsafe { Nvrtc::find(library::load(library::Library::Nvrtc)?) }?;
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    library::imports::leave_signals(table.compile as *const std::ffi::c_void);
     Ok(NVRTC.get_or_init(|| table))
 }
 

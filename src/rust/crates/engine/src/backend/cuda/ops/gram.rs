@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
-use crate::backend::gram::Gram;
+use crate::backend::gram::{Gram, MOST_COLUMNS};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::{Kind, Result};
 
@@ -41,10 +41,12 @@ pub fn gram(cuda: &Cuda, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
     };
     let blocks = job.rows.div_ceil(ROWS * THREADS / WARP).clamp(1, BLOCKS);
     let scratch = cuda.allocate(blocks * pairs * EIGHT * EIGHT * 8)?;
-    let addresses = (0..eights * EIGHT).map(|k| job.columns.get(k).and_then(Option::as_ref).map_or(0, |x| x.address()));
-    let bytes: Vec<u8> = addresses.flat_map(u64::to_ne_bytes).collect();
+    let mut addresses = [[0; 8]; MOST_COLUMNS];
+    addresses.iter_mut().zip(job.columns).for_each(|(to, column)| {
+        *to = column.as_ref().map_or(0, |view| view.address()).to_ne_bytes();
+    });
     let mut args = Args::new();
-    args.push_bytes(&bytes).push(job.scale.map_or(0, |view| view.address()));
+    args.push_bytes(addresses[..eights * EIGHT].as_flattened()).push(job.scale.map_or(0, |view| view.address()));
     args.push(m as u32).push(if job.scale.is_some() { job.scaled as u32 } else { 0 });
     args.push(job.rows as i64).push(scratch.address);
     cuda.launch(&rows, [blocks as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)?;

@@ -9,6 +9,8 @@
 pub mod driver;
 mod elf;
 mod handle;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub mod imports;
 mod loader;
 mod search;
 #[cfg(all(test, target_os = "linux"))]

@@ -1,0 +1,166 @@
+//! Keeps NVRTC from R's signals.
+//!
+//! While it compiles, its C++ front end has handlers of its own for SIGINT and SIGTERM, by which the process exits: a
+//! user who presses Ctrl-C ends R. A handler belongs to the whole process, so no thread can be spared it. So the
+//! library's import of `signal()` is bound to a function that changes nothing, and says that the signal is ignored:
+//! then the front end leaves it as it is, and there is nothing to put back.
+
+use std::ffi::{c_char, c_int, c_long, c_void, CStr};
+
+/// As `signal()` of a signal that is ignored.
+unsafe extern "C" fn leave(_signal: c_int, _handler: *const c_void) -> *const c_void {
+    const SIG_IGN: usize = 1;
+    SIG_IGN as *const c_void
+}
+
+/// Binds `signal()` anew in the library that has a function at this address. Whether that was done.
+pub fn leave_signals(function: *const c_void) -> bool {
+    let mut search = Search { inside: function as usize, bound: false };
+    // SAFETY: the callback keeps to the loaded objects that it is given.
+    unsafe { dl_iterate_phdr(visit, &mut search) };
+    search.bound
+}
+
+#[repr(C)]
+struct Search {
+    inside: usize,
+    bound: bool,
+}
+
+// ---- the loader's and ELF's structures (man 3 dl_iterate_phdr, man 5 elf) ----------------------------------------
+
+#[repr(C)]
+struct Object {
+    base: usize,
+    name: *const c_char,
+    segments: *const Segment,
+    count: u16,
+}
+#[repr(C)]
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical: u64,
+    file_bytes: u64,
+    bytes: u64,
+    align: u64,
+}
+#[repr(C)]
+struct Entry {
+    tag: i64,
+    value: u64,
+}
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    rest: [u8; 20],
+}
+#[repr(C)]
+struct Relocation {
+    offset: u64,
+    info: u64,
+    addend: i64,
+}
+
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+/// Tags of the dynamic section.
+const PLT_BYTES: i64 = 2;
+const STRINGS: i64 = 5;
+const SYMBOLS: i64 = 6;
+const RELOCATIONS: i64 = 7;
+const RELOCATION_BYTES: i64 = 8;
+const PLT: i64 = 23;
+/// Relocations whose place holds a function's address.
+const BINDING: [u64; 2] = if cfg!(target_arch = "aarch64") { [1025, 1026] } else { [6, 7] };
+
+unsafe extern "C" {
+    fn dl_iterate_phdr(
+        visit: unsafe extern "C" fn(*const Object, usize, *mut Search) -> c_int,
+        data: *mut Search,
+    ) -> c_int;
+    fn mprotect(address: *mut c_void, bytes: usize, protection: c_int) -> c_int;
+    fn sysconf(name: c_int) -> c_long;
+}
+
+unsafe extern "C" fn visit(object: *const Object, _: usize, search: *mut Search) -> c_int {
+    // SAFETY: the loader's description of a loaded object, and what we passed.
+    unsafe {
+        let (object, search) = (&*object, &mut *search);
+        let segments = std::slice::from_raw_parts(object.segments, object.count.into());
+        let holds = |s: &Segment| {
+            let begin = object.base.wrapping_add(s.address as usize);
+            s.kind == LOAD && (begin..begin + s.bytes as usize).contains(&search.inside)
+        };
+        if !segments.iter().any(holds) {
+            return 0;
+        }
+        if let Some(dynamic) = segments.iter().find(|s| s.kind == DYNAMIC) {
+            search.bound = bind(object.base, (object.base + dynamic.address as usize) as *const Entry);
+        }
+    }
+    1
+}
+
+/// Whether there was an import of `signal()`, which is bound anew.
+///
+/// # Safety
+/// The base and the dynamic section of a loaded object.
+unsafe fn bind(base: usize, mut entry: *const Entry) -> bool {
+    let mut found = [0usize; 24];
+    // SAFETY: a list that ends with tag 0.
+    unsafe {
+        while (*entry).tag != 0 {
+            if let Some(to) = usize::try_from((*entry).tag).ok().and_then(|tag| found.get_mut(tag)) {
+                *to = (*entry).value as usize;
+            }
+            entry = entry.add(1);
+        }
+    }
+    // glibc has added the base, others have not
+    let value = |tag: i64| found[tag as usize];
+    let address = |tag: i64| if value(tag) != 0 && value(tag) < base { value(tag) + base } else { value(tag) };
+    let (strings, symbols) = (address(STRINGS), address(SYMBOLS) as *const Symbol);
+    if strings == 0 || symbols.is_null() {
+        return false;
+    }
+    let mut bound = false;
+    for (table, bytes) in [(PLT, PLT_BYTES), (RELOCATIONS, RELOCATION_BYTES)] {
+        let count = if address(table) == 0 { 0 } else { value(bytes) / size_of::<Relocation>() };
+        for k in 0..count {
+            // SAFETY: within the tables that the dynamic section tells of.
+            unsafe {
+                let relocation = &*(address(table) as *const Relocation).add(k);
+                if !BINDING.contains(&(relocation.info & 0xffff_ffff)) {
+                    continue;
+                }
+                let name = (*symbols.add((relocation.info >> 32) as usize)).name as usize;
+                if CStr::from_ptr((strings + name) as *const c_char) == c"signal" {
+                    bound |= write((base + relocation.offset as usize) as *mut usize);
+                }
+            }
+        }
+    }
+    bound
+}
+
+/// Writes the place of an address, which may be read-only once the loader has filled it.
+///
+/// # Safety
+/// The place is a loaded object's own.
+unsafe fn write(place: *mut usize) -> bool {
+    const PAGE_SIZE: c_int = 30;
+    const READ_WRITE: c_int = 3;
+    // SAFETY: a page of a loaded object's data; a function's address is written whole.
+    unsafe {
+        let page = usize::try_from(sysconf(PAGE_SIZE)).unwrap_or(4096);
+        let begin = place as usize / page * page;
+        if mprotect(begin as *mut c_void, page, READ_WRITE) != 0 {
+            return false;
+        }
+        place.write_volatile(leave as *const () as usize);
+    }
+    true
+}
