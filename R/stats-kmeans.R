@@ -272,20 +272,24 @@ nearest_centers <- function(x, space, centers) {
   upper <- squares * (1 + space$margin)
   parts <- in_blocks(n, max(1, pairs_at_once(x) %/% (k * starts)), function(from, to) {
     rows <- to - from + 1
-    twice <- tcross_product(rows_of(space$rows, from, to), y)
+    product <- tcross_product(rows_of(space$rows, from, to), y)
+    twice <- strip(product)
     shape <- c(starts, k, rows)
-    at <- gpu_compute(.Call(C_reduce_groups, "which.min", along_columns(squares, rows) - strip(twice), FALSE, shape,
-      FALSE))
+    distances <- along_columns(squares, rows) - twice
+    at <- gpu_compute(.Call(C_reduce_groups, "which.min", distances, FALSE, shape, FALSE))
     # the place of that center among those of all starts, from 0, and of each row's product with it
     place <- at + repeated(gpu_seq(0, by = k, length.out = starts, device = device), each = rows)
     own <- place * rows + repeated(gpu_seq(0, by = 1, length.out = rows, device = device), times = starts)
-    limit <- upper[place + 1] - strip(twice)[own + 1] + 2 * space$tiny + 2 * space$margin *
+    nearest <- gpu_compute(twice[own + 1])
+    limit <- upper[place + 1] - nearest + 2 * space$tiny + 2 * space$margin *
       repeated(strided(space$squares, n, 1, rows, start = from - 1), times = starts)
     limits <- strided(limit, c(rows, starts), c(1, 1, 2), c(rows, k, starts), step = c(1, 0, 1))
-    candidates <- .Call(C_reduce_groups, "sum", along_columns(lower, rows) - strip(twice) <= limits, FALSE, shape,
-      FALSE)
+    least <- along_columns(lower, rows) - twice
+    near <- least <= limits
+    candidates <- .Call(C_reduce_groups, "sum", near, FALSE, shape, FALSE)
     out <- list(codes = gpu_compute(gpu_cast(at + 1, "int32")), doubtful = gpu_compute(candidates > 1))
-    gpu_free(twice) # R's collector would come late
+    # R's collector would come late; what is recorded holds the product's memory
+    for (held in list(near, least, nearest, distances, twice, product)) gpu_free(held)
     out
   })
   lapply(seq_len(starts), function(s) {

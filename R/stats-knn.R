@@ -153,9 +153,13 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
       bounds <- function(sign) gpu_full(0, n, device = gpu_device(data))
       spread <- 0
     }
-    block <- strip(gpu_compute(block))
+    gpu_compute(block)
+    made <- block
+    block <- strip(block)
     limit <- kth_of_groups(block, bounds(1), rows, n, k + exclude_self) + spread
-    near <- which(along_columns(bounds(-1), rows) - block <= repeated(limit, times = n)) - 1L
+    least <- along_columns(bounds(-1), rows) - block
+    inside <- least <= repeated(limit, times = n)
+    near <- which(inside) - 1L
     row <- near %% as.integer(rows)
     column <- near %/% as.integer(rows)
     if (exclude_self) {
@@ -174,7 +178,8 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
     index[from:to, ] <- column[picked] + 1L
     distance[from:to, ] <- exact[picked]
     gpu_compute(index, distance)
-    gpu_free(block)
+    # R's collector would come late; what is recorded holds the block's memory
+    for (held in list(inside, least, block, made)) gpu_free(held)
   }
   if (raw) return(list(index = index, distance = gpu_compute(distance)))
   if (metric == "euclidean") distance <- sqrt(distance)
@@ -190,9 +195,9 @@ kth_of_groups <- function(block, offset, rows, columns, k) {
   each <- columns %/% groups
   whole <- groups * each
   values <- along_columns(strided(offset, columns, 1, whole), rows) - strided(block, rows * columns, 1, rows * whole)
-  least <- .Call(C_reduce_groups, "min", values, FALSE, c(1, each, rows * groups), FALSE)
+  least <- gpu_compute(.Call(C_reduce_groups, "min", values, FALSE, c(1, each, rows * groups), FALSE))
+  gpu_free(values)
   if (k == 1) return(of_rows("min", least, c(rows, groups)))
-  least <- gpu_compute(least)
   at <- .Call(C_order, least, FALSE)
   at <- at[.Call(C_order, (at - 1L) %% as.integer(rows), FALSE)]
   least[strided(at, rows * groups, 1, rows, step = groups, start = k - 1)]

@@ -77,7 +77,7 @@ fn every_tier_scans_in_one_order() {
     for (case, n) in [1, 2, 17, 2047, 2048, 4097, 30_001, 100_003].into_iter().enumerate() {
         for dtype in [DType::Float64, DType::Float32] {
             let mut values = numbers(&mut random, n, n == 4097);
-            if case % 2 == 1 {
+            if case % 2 == 1 && dtype == DType::Float64 {
                 // sums pass the largest double, and come back
                 values.iter_mut().for_each(|x| *x *= [1.0, 1e298][random.below(2) as usize]);
             }
