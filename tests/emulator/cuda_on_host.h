@@ -309,6 +309,16 @@ inline void vg_ptx_f16_of_f32(unsigned short& to, float x) {
 template <class W> inline void vg_ptx_store_pair(void* to, W a, W b) { *(volatile W*)to = a; ((volatile W*)to)[1] = b; }
 template <class W> inline void vg_ptx_load_pair(W& a, W& b, const void* from) { a = *(const volatile W*)from;
 b = ((const volatile W*)from)[1]; }
+// c += a b of 8 x 4 and 4 x 8 elements, as the lanes hold them (PTX ISA, mma.m8n8k4).
+inline void vg_ptx_multiply_add(double& c0, double& c1, double a, double b, int site) {
+  const unsigned row = vg_lane() / 4, column = vg_lane() % 4 * 2;
+  for (unsigned k = 0; k < 4; k++) {
+    const int first = site | (int)(3 * k + 1) << 18;
+    const double left = vg_shuffle(0xFFFFFFFFu, a, row * 4 + k, first);
+    c0 += left * vg_shuffle(0xFFFFFFFFu, b, column * 4 + k, first + (1 << 18));
+    c1 += left * vg_shuffle(0xFFFFFFFFu, b, (column + 1) * 4 + k, first + (2 << 18));
+  }
+}
 inline void vg_ptx_same_bit(unsigned& to, unsigned x, unsigned bit, int site) {
   const unsigned with = VG_BALLOT(0xFFFFFFFFu, (x & bit) != 0, site);
   to = x & bit ? with : ~with;
