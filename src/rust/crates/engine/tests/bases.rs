@@ -1,26 +1,18 @@
 //! The next column of an orthonormal basis on the cpu device, against the formulas in numbers of twice the precision.
 
+mod xorshift;
+
 use verdigris_engine::array::basis::{extend, Step};
 use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::array::Array;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Kind;
+use xorshift::Random;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-
-    /// Between -1 and 1.
-    fn number(&mut self) -> f64 {
-        self.below(1 << 40) as f64 / (1u64 << 39) as f64 - 1.0
-    }
+/// Between -1 and 1.
+fn number(random: &mut Random) -> f64 {
+    random.below(1 << 40) as f64 / (1u64 << 39) as f64 - 1.0
 }
 
 /// A number and what it leaves (Dekker 1971; products by a fused multiplication and addition).
@@ -115,7 +107,7 @@ fn rounded(x: f64, dtype: DType) -> f64 {
 fn orthonormal(rows: usize, count: usize, dtype: DType, random: &mut Random) -> Vec<Vec<f64>> {
     let mut basis: Vec<Vec<f64>> = Vec::new();
     for _ in 0..count {
-        let mut x: Vec<Wide> = (0..rows).map(|_| Wide::of(random.number())).collect();
+        let mut x: Vec<Wide> = (0..rows).map(|_| Wide::of(number(random))).collect();
         for _ in 0..2 {
             let taken: Vec<(usize, Wide)> = basis
                 .iter()
@@ -232,13 +224,13 @@ fn columns_are_those_of_plain_loops() {
         let vector: Vec<f64> = match random.below(4) {
             // of the columns alone: little or nothing is left
             0 if count > 0 => {
-                let by: Vec<f64> = (0..count).map(|_| size * random.number()).collect();
+                let by: Vec<f64> = (0..count).map(|_| size * number(&mut random)).collect();
                 (0..rows).map(|r| (0..count).map(|c| by[c] * basis[c][r]).sum()).collect()
             }
-            _ => (0..rows).map(|_| size * random.number()).collect(),
+            _ => (0..rows).map(|_| size * number(&mut random)).collect(),
         };
         let vector = vector.into_iter().map(|x| rounded(x, dtype)).collect();
-        let known_product = size * random.number();
+        let known_product = size * number(&mut random);
         let known_product = if known.is_some() { known_product } else { 0.0 };
         let case =
             Case { basis, vector, step: Step { rows, count, near, from, known, at }, known: known_product, dtype };

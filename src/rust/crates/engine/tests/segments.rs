@@ -1,5 +1,7 @@
 //! Operations on segments on the cpu device, against loops.
 
+mod xorshift;
+
 use verdigris_engine::array::segments::{self, Matrix};
 use verdigris_engine::array::transfer::{Host, HostMut};
 use verdigris_engine::array::Array;
@@ -8,17 +10,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Kind;
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::NA_F64;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-}
+use xorshift::Random;
 
 /// A matrix by segments.
 struct Sample {
