@@ -168,9 +168,8 @@ impl Planned {
         grids: [u32; 2],
     ) -> Result<()> {
         let fit = (variant, parameters::packable(plan, bound, self.v, outputs));
-        let second = self.second.as_ref().unwrap_or(&self.kernel);
-        let kernels = [(&self.kernel, grids[0]), (second, grids[1] * u32::from(self.second.is_some()))];
-        self.launch_each(cuda, plan, bound, fit, outputs, Some(job), &kernels, false)
+        let second = self.second.as_ref().map_or((&self.kernel, 0), |second| (second, grids[1]));
+        self.launch_each(cuda, plan, bound, fit, outputs, Some(job), &[(&self.kernel, grids[0]), second], false)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -11,11 +11,11 @@ use crate::disk::open_regular;
 
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 /// Types of program headers.
-const LOAD: u32 = 1;
-const DYNAMIC: u32 = 2;
+pub(super) const LOAD: u32 = 1;
+pub(super) const DYNAMIC: u32 = 2;
 /// Tags of the dynamic section.
 const NEEDED: u64 = 1;
-const STRTAB: u64 = 5;
+pub(super) const STRTAB: u64 = 5;
 const STRSZ: u64 = 10;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;

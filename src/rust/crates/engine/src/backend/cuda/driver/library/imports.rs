@@ -7,6 +7,8 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void, CStr};
 
+use super::elf::{DYNAMIC, LOAD, STRTAB};
+
 /// As `signal()` of a signal that is ignored.
 unsafe extern "C" fn leave(_signal: c_int, _handler: *const c_void) -> *const c_void {
     const SIG_IGN: usize = 1;
@@ -49,7 +51,7 @@ struct Segment {
 }
 #[repr(C)]
 struct Entry {
-    tag: i64,
+    tag: u64,
     value: u64,
 }
 #[repr(C)]
@@ -64,15 +66,12 @@ struct Relocation {
     addend: i64,
 }
 
-const LOAD: u32 = 1;
-const DYNAMIC: u32 = 2;
 /// Tags of the dynamic section.
-const PLT_BYTES: i64 = 2;
-const STRINGS: i64 = 5;
-const SYMBOLS: i64 = 6;
-const RELOCATIONS: i64 = 7;
-const RELOCATION_BYTES: i64 = 8;
-const PLT: i64 = 23;
+const PLT_BYTES: u64 = 2;
+const SYMBOLS: u64 = 6;
+const RELOCATIONS: u64 = 7;
+const RELOCATION_BYTES: u64 = 8;
+const PLT: u64 = 23;
 /// Relocations whose place holds a function's address.
 const BINDING: [u64; 2] = if cfg!(target_arch = "aarch64") { [1025, 1026] } else { [6, 7] };
 
@@ -120,9 +119,9 @@ unsafe fn bind(base: usize, mut entry: *const Entry) -> bool {
         }
     }
     // glibc has added the base, others have not
-    let value = |tag: i64| found[tag as usize];
-    let address = |tag: i64| if value(tag) != 0 && value(tag) < base { value(tag) + base } else { value(tag) };
-    let (strings, symbols) = (address(STRINGS), address(SYMBOLS) as *const Symbol);
+    let value = |tag: u64| found[tag as usize];
+    let address = |tag: u64| if value(tag) != 0 && value(tag) < base { value(tag) + base } else { value(tag) };
+    let (strings, symbols) = (address(STRTAB), address(SYMBOLS) as *const Symbol);
     if strings == 0 || symbols.is_null() {
         return false;
     }
