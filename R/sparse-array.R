@@ -47,21 +47,21 @@ as_gpu.COO_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
 #' @export
 as_gpu.SparseArraySeed <- function(x, dtype = NULL, device = NULL, ...) {
   if (...length()) rlang::check_dots_empty()
-  if (length(attr(x, "dim")) != 2L) stop_verdigris("shape",
-    sprintf("A sparse array on a device has two extents, not %s.", length(attr(x, "dim"))),
-    "`as_gpu(as.array(x))` makes a dense array of it.")
+  if (length(attr(x, "dim")) != 2L) refuse_extents(x, environment())
   of_coordinates(x, "nzindex", dtype, device, parent.frame(), environment())
 }
 
 #' @rdname as_gpu
 #' @export
-as_gpu.SVT_SparseArray <- function(x, dtype = NULL, device = NULL, ...) stop_verdigris("shape",
-  sprintf("A sparse array on a device has two extents, not %s.", length(attr(x, "dim"))),
-  "`as_gpu(as.array(x))` makes a dense array of it.")
+as_gpu.SVT_SparseArray <- function(x, dtype = NULL, device = NULL, ...) refuse_extents(x, environment())
 
 #' @rdname as_gpu
 #' @export
 as_gpu.COO_SparseArray <- as_gpu.SVT_SparseArray
+
+refuse_extents <- function(x, frame) stop_verdigris("shape",
+  sprintf("A sparse array on a device has two extents, not %s.", length(attr(x, "dim"))),
+  "`as_gpu(as.array(x))` makes a dense array of it.", call = frame)
 
 of_coordinates <- function(x, places, dtype, device, user, frame) {
   data <- if (is.null(attr(x, "nzdata", exact = TRUE))) "nzvals" else "nzdata"

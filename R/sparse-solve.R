@@ -59,6 +59,31 @@ with_names_of <- function(x, from) {
   x
 }
 
+# A function that solves for an ordinary matrix, by factors of package Matrix on the host; NULL where the matrix is
+# singular, NA where there are no factors: without Matrix, or where they take too much memory.
+sparse_factors <- function(A, shift, symmetric) {
+  if (!requireNamespace("Matrix", quietly = TRUE)) return(NA)
+  M <- if (is_sparse(A)) collect(A) else A
+  M <- methods::as(methods::as(methods::as(M, "dMatrix"), "generalMatrix"), "CsparseMatrix")
+  M@Dimnames <- list(NULL, NULL)
+  if (shift != 0) M <- methods::as(M - shift * Matrix::Diagonal(nrow(M)), "generalMatrix")
+  quietly <- function(expr) tryCatch(suppressWarnings(expr), error = function(e) NULL)
+  if (symmetric && all(Matrix::diag(M) > 0)) {
+    factor <- quietly(suppressMessages(Matrix::Cholesky(Matrix::forceSymmetric(M), LDL = FALSE)))
+    # one that is not positive definite may be given all the same, with missing elements
+    solved <- if (!is.null(factor)) quietly(as.matrix(Matrix::solve(factor, base::matrix(1, nrow(M)))))
+    if (!is.null(solved) && all(is.finite(solved))) return(function(b) as.matrix(Matrix::solve(factor, b)))
+  }
+  factors <- quietly(Matrix::lu(M, errSing = FALSE))
+  if (is.null(factors)) return(NA)
+  if (!isS4(factors) || any(Matrix::diag(factors@U) == 0)) return(NULL)
+  # A[p, q] = L U
+  p <- factors@p + 1L
+  q <- if (length(factors@q)) factors@q + 1L else seq_along(p)
+  back <- order(q)
+  function(b) as.matrix(Matrix::solve(factors@U, Matrix::solve(factors@L, b[p, , drop = FALSE])))[back, , drop = FALSE]
+}
+
 # By factors on the host; NULL where there are none.
 solved_sparse <- function(a, b, frame) {
   factors <- sparse_factors(a, 0, isSymmetric(a, check.attributes = FALSE))
