@@ -128,14 +128,11 @@ reduce_sorted <- function(x, codes, name) {
 # column, and their tables no longer lie in a GPU's fast memory.
 SPARSE_GROUPS <- 256
 
-# The rows of each group, for `sums_of_rows()`. All codes are known.
-rows_by_group <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1,
-  device = gpu_device(codes)), codes - 1L, groups)
-
-# Sums of the columns of x by group: a matrix with a row for each.
-sums_of_rows <- function(x, rows) segment_products(rows$p, rows$i, NULL, x)
-
-by_sparse_product <- function(x, columns, groups) gpu_device(x) != "cpu" && columns > 1L && groups >= SPARSE_GROUPS
+# The rows of each group, by which `group_sums()` multiplies a matrix x; NULL where it does not, or a code is missing.
+rows_by_group <- function(x, codes, groups) {
+  if (gpu_device(x) == "cpu" || ncol(x) == 1L || groups < SPARSE_GROUPS || anyNA(codes)) return(NULL)
+  segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1, device = gpu_device(codes)), codes - 1L, groups)
+}
 
 #' Grouped aggregation
 #'

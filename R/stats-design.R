@@ -61,8 +61,7 @@ action_of <- function(mf, frame) {
 missing_rows <- function(frame) {
   found <- NULL
   for (v in frame) {
-    # of a factor base R would make a vector of all answers
-    if (!is.atomic(v) || !anyNA(if (is.factor(v)) unclass(v) else v)) next
+    if (!is.atomic(v) || !has_missing(v)) next
     one <- is.na(v)
     if (length(dim(v)) == 2L) one <- rowSums(one) > 0
     attributes(one) <- if (is_gpu(one)) attributes(strip(one))
@@ -70,6 +69,9 @@ missing_rows <- function(frame) {
   }
   found
 }
+
+# Of a factor base R's anyNA() would make a vector of all answers.
+has_missing <- function(x) anyNA(if (is.factor(x)) unclass(x) else x)
 
 without_missing <- function(frame, name) {
   bad <- if (name != "na.pass") missing_rows(frame)
@@ -213,7 +215,7 @@ variable_parts <- function(key, x, contrasts, full, device) {
     attr(coded, "contrasts") <- contrasts
     as.matrix(stats::contrasts(coded))
   }
-  gaps <- anyNA(if (is.factor(x)) unclass(x) else x)
+  gaps <- has_missing(x)
   lapply(seq_len(ncol(table)), function(j) list(key = key, codes = strip(codes), table = as.double(table[, j]),
     gaps = gaps))
 }
@@ -242,14 +244,7 @@ design_rows <- function(d, from, count, scaled = TRUE) {
     x <- vector_rows(d$x, from, count)
     return(if (is.null(scale)) x else x * scale)
   }
-  piece <- function(v) vector_rows(v, from, count)
-  columns <- lapply(d$columns, function(column) {
-    values <- c(lapply(column, part_values, piece, d$device), if (!is.null(scale)) list(scale))
-    if (length(values)) Reduce(`*`, values) else gpu_ones(count, device = d$device)
-  })
-  x <- join(columns)
-  dim(x) <- c(count, d$p)
-  x
+  joined_columns(scaled_columns(dense_parts(d, from, count), scale, count, d$device), count)
 }
 
 # Some rows of the columns, unscaled: for each an array, in memory or recorded, or NULL for one of ones.
@@ -259,8 +254,16 @@ dense_parts <- function(d, from, count) {
   lapply(d$columns, function(column) if (length(column)) Reduce(`*`, lapply(column, part_values, piece, d$device)))
 }
 
-# Columns with arrays for those of ones.
-without_ones <- function(columns, count, device) lapply(columns, function(x) x %||% gpu_ones(count, device = device))
+# Columns, NULL for ones, as arrays, each times `by` where that is given.
+scaled_columns <- function(columns, by, count, device) lapply(columns, function(x)
+  if (is.null(x)) by %||% gpu_ones(count, device = device) else if (is.null(by)) x else x * by)
+
+# Columns as one matrix.
+joined_columns <- function(columns, count) {
+  x <- join(columns)
+  dim(x) <- c(count, length(columns))
+  x
+}
 
 # Whether a column is an array as it is, or one of ones.
 is_in_memory <- function(column) !length(column) || length(column) == 1L && is.null(column[[1L]]$codes)

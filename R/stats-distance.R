@@ -92,6 +92,9 @@ pairs_at_once <- function(x) {
   min(elements_at_once(x), max(2^16, free %/% 64))
 }
 
+# Frees the memory of a block's products and of what is recorded of them, which holds it: R's collector would come late.
+free_all <- function(...) for (held in list(...)) gpu_free(held)
+
 # From here on float32 products could overflow.
 LARGEST_FLOAT32 <- 1e18
 

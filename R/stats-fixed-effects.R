@@ -33,13 +33,12 @@ fe_variables <- function(fe, call) {
 }
 
 # Sums of the columns of z, n x m, by groups: a matrix with a row for each of them.
-group_sums <- function(z, codes, groups, rows = NULL) {
+group_sums <- function(z, codes, groups, rows = rows_by_group(z, codes, groups)) {
   n <- nrow(z)
-  if (is.null(rows) && by_sparse_product(z, ncol(z), groups) && !anyNA(codes)) rows <- rows_by_group(codes, groups)
-  if (!is.null(rows)) return(sums_of_rows(z, rows))
+  if (!is.null(rows)) return(segment_products(rows$p, rows$i, NULL, z))
   out <- if (ncol(z) > 1L) reduce_coded(strip(z), codes, groups, "sum")
   out <- out %||% join(lapply(seq_len(ncol(z)), function(j)
-    reduce_by(strided(strip(z), length(z), 1, n, start = n * (j - 1)), codes, groups, "sum", FALSE, 0)))
+    reduce_by(as_float64(strided(strip(z), length(z), 1, n, start = n * (j - 1))), codes, groups, "sum", FALSE, 0)))
   dim(out) <- c(groups, ncol(z))
   out
 }
@@ -59,8 +58,7 @@ fe_groups <- function(frame, names, w, device) {
 absorbed <- function(z, groups, w, control, call) {
   spread <- sqrt(as.vector(colSums(z * z)) / nrow(z))
   spread[spread == 0] <- 1
-  groups <- lapply(groups, function(g) c(g, list(rows = if (by_sparse_product(z, ncol(z), g$groups)) rows_by_group(g$codes,
-    g$groups))))
+  groups <- lapply(groups, function(g) c(g, list(rows = rows_by_group(z, g$codes, g$groups))))
   before <- NULL
   for (iteration in seq_len(control$maxit)) {
     old <- z

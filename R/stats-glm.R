@@ -152,7 +152,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     mustart <- .(to_device)(mustart)
   }))
   fit <- stats::glm.fit
-  keeps_all <- of_the_last(function(mask) all(mask))
+  keeps_all <- of_the_last(all)
   environment(fit) <- list2env(list(
     # glm.fit() takes the good rows of each of its vectors, and most often all are
     "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else

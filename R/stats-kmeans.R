@@ -288,8 +288,7 @@ nearest_centers <- function(x, space, centers) {
     near <- least <= limits
     candidates <- .Call(C_reduce_groups, "sum", near, FALSE, shape, FALSE)
     out <- list(codes = gpu_compute(gpu_cast(at + 1, "int32")), doubtful = gpu_compute(candidates > 1))
-    # R's collector would come late; what is recorded holds the product's memory
-    for (held in list(near, least, nearest, distances, twice, product)) gpu_free(held)
+    free_all(near, least, nearest, distances, twice, product)
     out
   })
   lapply(seq_len(starts), function(s) {
@@ -322,14 +321,8 @@ cluster_sums <- function(x, codes, k) {
   x <- strip_names(x)
   # sums of whole numbers would be int64
   if (!is_narrow(x)) x <- as_float64(x)
-  if (by_sparse_product(x, ncol(x), k)) {
-    rows <- rows_by_group(codes, k)
-    return(list(diff(as.integer(collect(rows$p))), base::matrix(collect(sums_of_rows(x, rows)), k)))
-  }
   size <- as.integer(.Call(C_collect, .Call(C_count_bins, codes, 1, k))[seq_len(k)])
-  sums <- reduce_coded(strip(x), codes, k, "sum") %||% join(lapply(seq_len(ncol(x)), function(j)
-    reduce_by(as_float64(x[, j]), codes, k, "sum", FALSE, NULL)))
-  list(size, base::matrix(collect(sums), k))
+  list(size, base::matrix(collect(group_sums(x, codes, k)), k))
 }
 
 # The sum of squared distances of each cluster's rows to its center.

@@ -178,8 +178,7 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
     index[from:to, ] <- column[picked] + 1L
     distance[from:to, ] <- exact[picked]
     gpu_compute(index, distance)
-    # R's collector would come late; what is recorded holds the block's memory
-    for (held in list(inside, least, block, made)) gpu_free(held)
+    free_all(inside, least, block, made)
   }
   if (raw) return(list(index = index, distance = gpu_compute(distance)))
   if (metric == "euclidean") distance <- sqrt(distance)

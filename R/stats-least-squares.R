@@ -85,11 +85,8 @@ cross_sums <- function(d, y, factors) {
     scale <- vector_rows(d$scale, from, count)
     weights <- if (is.null(scale)) gpu_ones(count, device = d$device) else scale * scale
     # beside the dense columns
-    others <- c(lapply(without_ones(dense_parts(rest, from, count), count, d$device), function(x)
-      if (is.null(scale)) x else x * weights),
-      lapply(columns_in(y, from, count), function(v) if (is.null(scale)) v else v * scale))
-    others <- join(others)
-    dim(others) <- c(count, rest$p + NCOL(y))
+    others <- joined_columns(c(scaled_columns(dense_parts(rest, from, count), if (!is.null(scale)) weights, count,
+      d$device), scaled_columns(columns_in(y, from, count), scale, count, d$device)), count)
     out <- computed_arrays(c(list(gram_of(rest, y, from, count)), base::unlist(lapply(seq_along(factors), function(k) {
       f <- factors[[k]]
       codes <- vector_rows(f$codes, from, count)
@@ -113,16 +110,15 @@ gram_sums <- function(d, y = NULL) {
 }
 
 gram_of <- function(d, y, from, count) {
-  columns <- c(dense_parts(d, from, count), columns_in(y, from, count))
+  own <- dense_parts(d, from, count)
+  right <- columns_in(y, from, count)
+  columns <- c(own, right)
   scale <- vector_rows(d$scale, from, count)
   if (length(columns) <= GRAM_COLUMNS && !all(vapply(columns, is.null, NA))) {
     out <- .Call(C_gram, columns, count, scale, d$p)
     if (!is.null(out)) return(out)
   }
-  columns <- without_ones(columns, count, d$device)
-  if (!is.null(scale)) columns[seq_len(d$p)] <- lapply(columns[seq_len(d$p)], function(x) x * scale)
-  x <- join(columns)
-  dim(x) <- c(count, length(columns))
+  x <- joined_columns(c(scaled_columns(own, scale, count, d$device), right), count)
   out <- gpu_compute(crossprod(x))
   gpu_free(x)
   out
