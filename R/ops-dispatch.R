@@ -20,15 +20,19 @@ register_operators <- function(methods) {
     binding <- of_arrays(methods[[operator]])
     for (class in c(names(KINDS), ON_DEVICE)) bind_method(paste0(operator, ".", class), binding)
   }
-  lapply(names(BESIDE), function(package) when_loaded(package, function() {
-    table <- methods_table()
-    for (class in BESIDE[[package]]) {
-      group <- table[[paste0("Ops.", class)]]
-      for (name in paste0(names(methods), ".", class))
-        bind_method(name, if (is.null(table[[name]])) of_group(group, methods) else of_others(table[[name]], methods))
-      if (!is.null(group)) bind_method(paste0("Ops.", class), of_others(group, methods))
-    }
-  }))
+  # splits, readers and references have methods for the group
+  bind_classes(c(setdiff(REMOTES, "gpu_ref"), REMOTE), methods)
+  lapply(names(BESIDE), function(package) when_loaded(package, function() bind_classes(BESIDE[[package]], methods)))
+}
+
+bind_classes <- function(classes, methods) {
+  table <- methods_table()
+  for (class in classes) {
+    group <- table[[paste0("Ops.", class)]]
+    for (name in paste0(names(methods), ".", class))
+      bind_method(name, if (is.null(table[[name]])) of_group(group, methods) else of_others(table[[name]], methods))
+    if (!is.null(group)) bind_method(paste0("Ops.", class), of_others(group, methods))
+  }
 }
 
 methods_table <- function() get(".__S3MethodsTable__.", envir = baseenv())

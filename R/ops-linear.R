@@ -18,6 +18,7 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
   # base R has the say where shapes are odd, elements are not finite, and of what is no number
   if (is.null(out)) {
+    if (is_remote(x) || is_remote(y)) return(remote_product(x, y, turn_x, turn_y, parent.frame(2L)))
     value <- call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
     if (!takes_product(x) || !takes_product(y)) return(value)
     return(.Call(C_result, value, product_dtype(x, y), gpu_device(if (is_gpu(x)) x else y)))
@@ -123,10 +124,9 @@ NULL
 # Generic from R 4.4 on; before, base R's functions with a branch for arrays.
 #' @rawNamespace if (getRversion() >= "4.4.0") {
 #'   S3method(crossprod, gpu_array)
-#'   S3method(crossprod, gpu_split)
-#'   S3method(crossprod, gpu_reader)
+#'   S3method(crossprod, gpu_remote)
 #'   S3method(tcrossprod, gpu_array)
-#'   S3method(tcrossprod, gpu_split)
+#'   S3method(tcrossprod, gpu_remote)
 #' } else {
 #'   export(crossprod)
 #'   export(tcrossprod)
@@ -134,13 +134,14 @@ NULL
 NULL
 if (getRversion() >= "4.4.0") {
   crossprod.gpu_array <- function(x, y = NULL, ...) cross_product(x, y)
-  crossprod.gpu_split <- crossprod.gpu_reader <- crossprod.gpu_array
+  crossprod.gpu_remote <- crossprod.gpu_array
   tcrossprod.gpu_array <- function(x, y = NULL, ...) tcross_product(x, y)
-  tcrossprod.gpu_split <- tcrossprod.gpu_array
+  tcrossprod.gpu_remote <- tcrossprod.gpu_array
 } else {
   crossprod <- interposed("crossprod", c("x", "y"), cross_product(x, y),
     class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
-  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y), class = c(ON_DEVICE, "gpu_split"))
+  tcrossprod <- interposed("tcrossprod", c("x", "y"), tcross_product(x, y),
+    class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
 }
 
 # R before 4.3 looks for S4 methods alone, and only beside an S4 object.
@@ -150,9 +151,7 @@ if (getRversion() < "4.3.0") {
   `%*%` <- function(x, y) {
     if (is_sparse(x) || is_sparse(y)) return(sparse_product(x, y))
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
-    if (inherits(x, "gpu_split") || inherits(y, "gpu_split")) return(split_product(x, y, environment()))
-    if (is_reader(x) || is_reader(y)) return(reader_product(x, y, environment()))
-    if (inherits(x, REMOTE) || inherits(y, REMOTE)) refuse_remote("%*%", list(x, y))
+    if (is_remote(x) || is_remote(y)) return(remote_product(x, y, FALSE, FALSE, environment()))
     with_user_call(.Primitive("%*%")(x, y))
   }
 }

@@ -5,6 +5,8 @@ on_host <- function(f, ...) call_base(f, host_copies(list(...)))
 
 # The same for an operator's operands, called from C. Of time series base R names columns by the expressions.
 operands_on_host <- function(f, e1, e2) {
+  # those have methods for ordinary operands
+  if (is_remote(e1) || is_remote(e2)) return(f(host_copy(e1), host_copy(e2)))
   if (is_sparse(e1) || is_sparse(e2))
     return(sparse_operator(get("operator", envir = parent.frame()), e1, e2, parent.frame()))
   if (is.null(attr(e1, "tsp")) || is.null(attr(e2, "tsp"))) return(on_host(f, e1, e2))
@@ -60,7 +62,7 @@ register_methods <- function() {
   if (exists("mtfrm", baseenv(), inherits = FALSE)) registerS3method("mtfrm", "gpu_array", mtfrm.gpu_array, baseenv())
   if (getRversion() >= "4.3.0") {
     registerS3method("chooseOpsMethod", "gpu_array", chooseOpsMethod.gpu_array, baseenv())
-    registerS3method("chooseOpsMethod", "gpu_split", chooseOpsMethod.gpu_split, baseenv())
+    registerS3method("chooseOpsMethod", REMOTE, chooseOpsMethod.gpu_remote, baseenv())
   }
   register_by_kind()
 }
@@ -88,9 +90,10 @@ elementwise_method <- function(row, keep) {
 #' @export
 `!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
 
-# From R 4.3 on this decides which method serves operands of two classes: ours, and beside a split that of splits.
-chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) !is_split(y)
-chooseOpsMethod.gpu_split <- function(x, y, mx, my, cl, reverse) TRUE
+# From R 4.3 on this decides which method serves operands of two classes: that of arrays, except beside a split, a
+# reader or a reference.
+chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) !is_remote(y)
+chooseOpsMethod.gpu_remote <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' Table of elementwise operations
 #'

@@ -30,8 +30,8 @@ each_of_reader <- function(x, name, f, type = "float64") {
   mapped_reader(x, f, x$dim, x$dimnames, sprintf("%s() of %s", name, x$label), type, TRUE)
 }
 
-#' @export
-Ops.gpu_reader <- function(e1, e2) {
+# The method of R's operators.
+reader_operators <- function(e1, e2) {
   call <- environment()
   name <- .Generic
   x <- if (is_reader(e1)) e1 else e2

@@ -255,10 +255,6 @@ reader_product <- function(x, y, call) {
   if (all(vapply(names, is.null, NA))) out else with_dimnames(out, names)
 }
 
-#' @method %*% gpu_reader
-#' @export
-`%*%.gpu_reader` <- function(x, y) reader_product(x, y, environment())
-
 # ---- principal components ------------------------------------------------------------------------------------
 
 # Columns from which their cross products are too large.

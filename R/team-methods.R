@@ -24,8 +24,8 @@ c.gpu_split <- function(...) {
 
 # ---- elementwise -------------------------------------------------------------------------------------
 
-#' @export
-Ops.gpu_split <- function(e1, e2) {
+# The method of R's operators.
+split_operators <- function(e1, e2) {
   call <- environment()
   one <- missing(e2)
   x <- if (is_split(e1)) e1 else e2
@@ -432,11 +432,6 @@ split_tcrossprod <- function(x, y, call) {
   refuse_split("tcrossprod", call, c("Its result would have a row and a column for each row of the split.",
     "`crossprod(x)` adds over the rows; `x %*% y` and `tcrossprod(x, y)` multiply them by an ordinary matrix."))
 }
-
-# From R 4.3 on a method of the group; see ops-linear.R for earlier ones.
-#' @method %*% gpu_split
-#' @export
-`%*%.gpu_split` <- function(x, y) split_product(x, y, environment())
 
 # `sweep()`: statistics of the columns go to all members, those of the rows where the rows are.
 split_sweep <- function(x, margin, stats, f, call) {

@@ -43,6 +43,9 @@ register_remote_methods <- function() {
     for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE))
       registerS3method(name, REMOTE, refusing_method(name), envir = space)
   }
+  # no functions of these names in the namespace, where R would find them before what lies beside arrays' methods
+  operators <- list(gpu_split = split_operators, gpu_reader = reader_operators, gpu_remote = ref_operators)
+  for (class in names(operators)) registerS3method("Ops", class, operators[[class]], baseenv())
   registerS3method("as_gpu", REMOTE, refusing_method("as_gpu"), envir = topenv())
 }
 refusing_method <- function(name) {
@@ -52,8 +55,19 @@ refusing_method <- function(name) {
     function(...) refuse_remote(name, list(..1), environment())
 }
 
+# A product of which an operand is one: `x %*% y` of splits and readers; what else comes here has no method.
+remote_product <- function(x, y, turn_x, turn_y, call) {
+  name <- if (turn_x) "crossprod" else if (turn_y) "tcrossprod" else "%*%"
+  if (name == "%*%" && (is_split(x) || is_split(y))) return(split_product(x, y, call))
+  if (name == "%*%" && (is_reader(x) || is_reader(y))) return(reader_product(x, y, call))
+  refuse_remote(name, list(x, y), call)
+}
+# From R 4.3 on a method of the group; see ops-linear.R for earlier ones.
+#' @method %*% gpu_remote
 #' @export
-Ops.gpu_remote <- function(e1, e2) refuse_remote(.Generic, c(list(e1), if (!missing(e2)) list(e2)), environment())
+`%*%.gpu_remote` <- function(x, y) remote_product(x, y, FALSE, FALSE, environment())
+
+ref_operators <- function(e1, e2) refuse_remote(.Generic, c(list(e1), if (!missing(e2)) list(e2)), environment())
 #' @export
 Math.gpu_remote <- function(x, ...) refuse_remote(.Generic, list(x), environment())
 #' @export

@@ -9,8 +9,8 @@
   # what of R calls them calls other packages' C too, which may keep addresses (src/holders.c)
   .Call(C_learn_call)
   .External2(C_learn_external)
-  register_methods()
   register_remote_methods()
+  register_methods()
   when_loaded("parallel", function() registerS3method("sendData", "verdigris_node", send_at_once,
     envir = asNamespace("parallel")))
   register_reader_methods()

@@ -98,3 +98,31 @@ test_that("functions of references are refused by name", {
   expect_output(print(ref), "<gpu_ref to a vector [7] of member 2>", fixed = TRUE)
   expect_identical(collect(ref), v)
 })
+
+test_that("operators and products of an array beside a split, a reader or a reference are theirs", {
+  a <- as_gpu(m)
+  columns <- as_gpu(t(m))
+  split <- gpu_split(m, team)
+  reader <- gpu_reader(m)
+  ref <- gpu_together(team, function(x) gpu_ref(x), m)[[2L]]
+  for (name in c("+", ">", "==", "^")) {
+    f <- get(name)
+    expect_identical(collect(f(split, a)), f(m, m))
+    expect_identical(collect(f(a, split)), f(m, m))
+    # R looks for the next operator's method anew
+    expect_identical(f(m, 2), collect(f(a, 2)))
+    for (class in c("argument", "reader")) {
+      x <- if (class == "reader") reader else ref
+      expect_error(f(a, x), class = paste0("verdigris_error_", class))
+      expect_error(f(x, a), class = paste0("verdigris_error_", class))
+    }
+  }
+  expect_equal(collect(split %*% columns), m %*% t(m))
+  expect_equal(collect(reader %*% columns), m %*% t(m))
+  expect_error(columns %*% split, class = "verdigris_error_split")
+  expect_error(columns %*% reader, class = "verdigris_error_reader")
+  for (f in list(`%*%`, crossprod, tcrossprod)) {
+    expect_error(f(a, ref), "references", class = "verdigris_error_argument")
+    expect_error(f(ref, a), "references", class = "verdigris_error_argument")
+  }
+})
