@@ -123,7 +123,8 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
   out <- quantiles_found(found, probs, names, type)
-  if (is.logical(like)) storage.mode(out) <- "logical"
+  # codes of a factor are integers, and R from 4.3 on gives its class to nothing else
+  if (is.logical(like) || is.factor(like)) storage.mode(out) <- typeof(like)
   if (!is.null(prototype)) attributes(out) <- attributes(like)
   out
 }
