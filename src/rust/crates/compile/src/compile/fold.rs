@@ -6,6 +6,7 @@ use super::builtin::Matched;
 use super::control::nth;
 use super::join::MOST_LOCAL;
 use super::value::{self, join, Number, Parts, Value, Vector};
+use super::wide::Term;
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
 use verdigris_ops::dtype::Kind;
@@ -30,29 +31,46 @@ impl Compiler<'_> {
                 let v = self.reduced_one(name, names, args, span)?;
                 let m = self.mean(&v, span)?;
                 let centred = self.map(id::SUB, vec![Value::Vector(v.clone()), Value::Number(m)], span)?;
-                let squares = self.map(id::MUL, vec![centred.clone(), centred], span)?;
-                let Value::Vector(squares) = squares else { unreachable!("it was mapped") };
-                let sum = self.sum(&squares, span)?;
+                let Value::Vector(centred) = centred else { unreachable!("it was mapped") };
                 let n = self.length_of(&v);
                 let less = self.apply(id::SUB, &[n, Number::integer(1)], span)?;
                 // of one element there is none
                 let is_short = self.apply(id::LT, &[less, Number::integer(1)], span)?;
                 let less = self.apply(id::SELECT, &[is_short, Number::integer(1), less], span)?;
-                let var = self.apply(id::DIV, &[sum, less], span)?;
+                let var =
+                    self.sum_of(&centred, Term::Square, span, &mut |c, sum| c.apply(id::DIV, &[sum, less], span))?;
                 let na = self.missing(var.typed);
+                // as it is of what is missing, while of infinite numbers it is NaN
+                let missing = self.apply(id::IS_NA, &[var], span)?;
+                let var = self.branch(
+                    missing,
+                    None,
+                    span,
+                    &mut |c| {
+                        let none = Number::logical(Some(false));
+                        let any = c.fold(&v, &[none], span, &mut |c, state, x, _| {
+                            let missing = c.apply(id::IS_NA, &[x], span)?;
+                            Ok(vec![c.apply(id::OR, &[state[0], missing], span)?])
+                        })?[0];
+                        Ok(Value::Number(c.apply(id::SELECT, &[any, na, var], span)?))
+                    },
+                    &mut |_| Ok(Value::Number(var)),
+                )?;
+                let var = self.as_number(var, span)?;
                 let var = self.apply(id::SELECT, &[is_short, na, var], span)?;
                 number(if name == "sd" { self.apply(id::SQRT, &[var], span)? } else { var })
             }
             "prod" => {
                 let v = self.reduced(args, span)?;
-                let one = match v.typed() {
-                    t if value::dtype(t).kind() == Kind::Complex => self.as_typed(Number::double(1.0), t),
-                    _ => Number::double(1.0),
+                let product = match v.typed() {
+                    t if value::dtype(t).kind() == Kind::Complex => {
+                        let one = self.as_typed(Number::double(1.0), t);
+                        self.fold(&v, &[one], span, &mut |c, state, x, _| {
+                            Ok(vec![c.apply(id::MUL, &[state[0], x], span)?])
+                        })?[0]
+                    }
+                    _ => self.product_of(&v, span)?,
                 };
-                let product = self.fold(&v, &[one], span, &mut |c, state, x, _| {
-                    let x = if one.kind() == Kind::Double { c.double(x, span)? } else { x };
-                    Ok(vec![c.apply(id::MUL, &[state[0], x], span)?])
-                })?[0];
                 number(self.in_dtype_of(product, v.typed()))
             }
             "min" | "max" => {
@@ -306,19 +324,14 @@ impl Compiler<'_> {
             Ok(())
         };
         let is_double = value::dtype(typed).kind() == Kind::Double;
-        if name == "cumsum" && is_double {
-            let zero = Number::double(0.0);
-            self.fold(v, &[zero, zero], span, &mut |c, state, x, index| {
-                let sums = c.two_sum(state, x, span)?;
-                let exact = c.exact_sum(&sums, span)?;
-                let exact = c.in_dtype_of(exact, typed);
-                store(c, index, exact)?;
-                Ok(sums)
+        if matches!(name, "cumsum" | "cumprod") && is_double {
+            self.cumulate_doubles(name == "cumsum", v, span, &mut |c, index, value| {
+                let value = c.in_dtype_of(value, typed);
+                store(c, index, value)
             })?;
         } else {
             let (op, start) = match name {
                 "cumsum" => (id::ADD, Number::integer(0)),
-                "cumprod" => (id::MUL, Number::double(1.0)),
                 _ => {
                     let op = if name == "cummax" { id::PMAX } else { id::PMIN };
                     let start =
@@ -409,9 +422,8 @@ impl Compiler<'_> {
             Kind::Logical | Kind::Integer | Kind::Integer64 => self.converted(v, Typed::Value(Kind::Double)),
             _ => v.clone(),
         };
-        let sum = self.sum(&as_double, span)?;
         let n = self.length_of(v);
-        self.apply(id::DIV, &[sum, n], span)
+        self.sum_of(&as_double, Term::Itself, span, &mut |c, sum| c.apply(id::DIV, &[sum, n], span))
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) mod tidy;
 mod value;
 mod vector;
 mod ways;
+mod wide;
 mod written;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
