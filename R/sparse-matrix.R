@@ -5,7 +5,10 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   own <- function(f, signatures, method) {
     environment(method) <- topenv()
-    for (signature in signatures) methods::setMethod(f, signature, method, where = where)
+    # from Matrix 1.6 on generics dispatch on fewer arguments
+    n <- length(methods::getGeneric(f, where = matrix)@signature)
+    for (signature in unique(lapply(signatures, utils::head, n)))
+      methods::setMethod(f, signature, method, where = where)
   }
   # a class of Matrix that a method serves beside ANY would be as near as ours
   beside <- function(f) {
