@@ -399,9 +399,7 @@ Diagonal <- function(n, x = NULL, names = FALSE) {
   n <- trunc(as.double(n))
   if (n > .Machine$integer.max) stop_as_base("dimensions cannot exceed 2^31-1")
   if (n > 0 && !length(values)) stop_as_base("attempt to recycle 'x' of length 0 to length 'n' (n > 0)")
-  names <- if (isTRUE(names)) given else if (is.character(names)) names
-  names <- if (length(names) && n > 0) as.character(if (length(names) == n) names else if (!is.null(given))
-    rep_len(names, n))
+  names <- if (isTRUE(names)) rep_len(given, if (is.null(given)) 0 else n) else if (is.character(names)) names
   values <- recycle(values, n)
   device <- gpu_device(x)
   at <- gpu_cast(gpu_seq(0, by = 1, length.out = n + 1, device = device), "int32")
@@ -486,7 +484,8 @@ methods::setMethod("which", "gpu_sparse", function(x, arr.ind = FALSE, useNames 
     return(if (prod(x@Dim) <= .Machine$integer.max) as_int32(out) else out)
   }
   out <- base::cbind(row = collect(i) + 1L, col = collect(j) + 1L)
-  if (!isTRUE(useNames)) dimnames(out) <- NULL else if (!is.null(x@Dimnames[[1L]])) rownames(out) <- x@Dimnames[[1L]][out[, 1L]]
+  if (!isTRUE(useNames)) return(unname(out))
+  if (!is.null(x@Dimnames[[1L]])) rownames(out) <- x@Dimnames[[1L]][out[, 1L]]
   out
 })
 

@@ -204,8 +204,9 @@ register_sparse_coercion <- function(where, matrix) {
     environment(convert) <- topenv()
     methods::setAs("gpu_sparse", class, convert, where = where)
   }
-  # dense, packed, diagonal and permutation matrices, where Matrix makes them of a sparse one
-  others <- c("packedMatrix", "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix", "indMatrix", "pMatrix")
+  # others, where Matrix makes them of a sparse one
+  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "unpackedMatrix", "packedMatrix", "dpoMatrix", "dppMatrix", "dsyMatrix",
+    "ddiMatrix", "indMatrix", "pMatrix")
   for (class in others) if (methods::isClass(class, where = matrix)) {
     convert <- eval(bquote(function(from) methods::as(collect(from), .(class))))
     environment(convert) <- topenv()
