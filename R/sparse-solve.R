@@ -205,8 +205,8 @@ register_sparse_coercion <- function(where, matrix) {
     methods::setAs("gpu_sparse", class, convert, where = where)
   }
   # others, where Matrix makes them of a sparse one
-  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "unpackedMatrix", "packedMatrix", "dpoMatrix", "dppMatrix", "dsyMatrix",
-    "ddiMatrix", "indMatrix", "pMatrix")
+  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "unpackedMatrix", "packedMatrix",
+    "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix", "indMatrix", "pMatrix")
   for (class in others) if (methods::isClass(class, where = matrix)) {
     convert <- eval(bquote(function(from) methods::as(collect(from), .(class))))
     environment(convert) <- topenv()
