@@ -28,6 +28,7 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     for (signature in signatures) methods::setMethod(f, signature, method, where = where)
   }
   own("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
+  own("toeplitz", "gpu_array", function(x, ...) toeplitz(x))
   own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...)
     norm_of(x, if (missing(type)) "O" else type))
   own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...)
@@ -96,11 +97,13 @@ register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
     do.call(`[<-`, c(list(x), at, list(value = host_copy(value, told = TRUE))))
   }
   environment(part) <- environment(replace) <- topenv()
-  for (subscripts in list(c("gpu_array", "ANY"), c("ANY", "gpu_array"))) {
-    methods::setMethod("[", c("Matrix", subscripts, "ANY"), part, where = where)
-    methods::setMethod("[<-", c("Matrix", subscripts, "ANY"), replace, where = where)
+  for (class in c("gpu_array", "gpu_sparse")) {
+    for (subscripts in list(c(class, "ANY"), c("ANY", class))) {
+      methods::setMethod("[", c("Matrix", subscripts, "ANY"), part, where = where)
+      methods::setMethod("[<-", c("Matrix", subscripts, "ANY"), replace, where = where)
+    }
+    methods::setMethod("[<-", c("Matrix", "ANY", "ANY", class), replace, where = where)
   }
-  methods::setMethod("[<-", c("Matrix", "ANY", "ANY", "gpu_array"), replace, where = where)
 }
 
 register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {

@@ -124,7 +124,27 @@ as.double.gpu_sparse <- function(x, ...) as.double(as.matrix(x))
 as.integer.gpu_sparse <- function(x, ...) as.integer(as.matrix(x))
 #' @rdname collect
 #' @export
+as.complex.gpu_sparse <- function(x, ...) as.complex(as.matrix(x))
+#' @rdname collect
+#' @export
 as.logical.gpu_sparse <- function(x, ...) as.logical(as.matrix(x))
+
+# All elements as a vector, as c() of Matrix gives them from 1.6 on; before, a list of its arguments.
+#' @export
+c.gpu_sparse <- function(...) {
+  parts <- list(...)
+  if (lists_matrices()) return(parts)
+  plain <- function(x) if (is_sparse(x)) strip(gpu_dense(x)) else if (is_of_matrix(x)) as.vector(as.matrix(x)) else
+    as.vector(x)
+  do.call(c, lapply(parts, plain))
+}
+lists_matrices <- function() {
+  path <- system.file(package = "Matrix")
+  nzchar(path) && utils::packageVersion("Matrix") < "1.6"
+}
+
+#' @export
+rep.gpu_sparse <- function(x, ...) rep(strip(gpu_dense(x)), ...)
 
 # ---- attributes --------------------------------------------------------------------------------------
 

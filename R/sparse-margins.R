@@ -80,7 +80,8 @@ named_margin <- function(out, names) {
 
 # Sums or means of rows or columns.
 sparse_margin <- function(name, S, na.rm, rows) {
-  na.rm <- isTRUE(as.logical(na.rm)[1L])
+  na.rm <- if (is.atomic(na.rm) && length(na.rm)) as.logical(na.rm)[1L] else NA
+  if (is.na(na.rm)) stop_as_base("invalid 'na.rm' argument", parent.frame())
   x <- stored_numbers(S)
   absent <- if (na.rm) is.na(x)
   if (na.rm) x <- ifelse(absent, 0, x)

@@ -5,7 +5,10 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   own <- function(f, signatures, method) {
     environment(method) <- topenv()
-    for (signature in signatures) methods::setMethod(f, signature, method, where = where)
+    # from Matrix 1.6 on generics dispatch on fewer arguments
+    n <- length(methods::getGeneric(f, where = matrix)@signature)
+    for (signature in unique(lapply(signatures, utils::head, n)))
+      methods::setMethod(f, signature, method, where = where)
   }
   # a class of Matrix that a method serves beside ANY would be as near as ours
   beside <- function(f) {
@@ -32,13 +35,17 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   own("diag<-", "gpu_sparse", function(x, value) assign_sparse_diagonal(x, value, environment()))
   own("norm", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, type, ...)
     norm_of_sparse(x, if (missing(type)) "O" else type))
-  own("band", "gpu_sparse", function(x, k1, k2, ...) band_of_sparse(x, k1, k2))
-  own("triu", "gpu_sparse", function(x, k = 0, ...) band_of_sparse(x, k, Inf))
-  own("tril", "gpu_sparse", function(x, k = 0, ...) band_of_sparse(x, -Inf, k))
+  own("band", "gpu_sparse", function(x, k1, k2, ...) checked_band(x, k1, k2, environment()))
+  own("triu", "gpu_sparse", function(x, k = 0, ...) checked_band(x, k, x@Dim[2L], environment()))
+  own("tril", "gpu_sparse", function(x, k = 0, ...) checked_band(x, -x@Dim[1L], k, environment()))
+  own("isDiagonal", "gpu_sparse", function(object) is_sparse_diagonal(object))
+  own("isTriangular", "gpu_sparse", function(object, upper = NA, ...) is_sparse_triangle(object, upper))
   if (methods::isGeneric("all.equal", where = matrix))
     own("all.equal", pairs("all.equal"), function(target, current, ...) all.equal.gpu_sparse(target, current, ...))
   for (class in c("Matrix", "matrix", "gpu_array")) methods::setAs(class, "gpu_sparse", as_sparse, where = where)
   own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
+  own("cov2cor", "gpu_sparse", function(V) correlation_of_sparse(V, environment()))
+  own("writeMM", "gpu_sparse", function(obj, file, ...) Matrix::writeMM(collect(obj), file, ...))
   register_sparse_factors(own, matrix)
   register_sparse_coercion(where, matrix)
 }
@@ -53,13 +60,39 @@ nonzeros <- function(S, na.counted = NA) {
   if (n <= .Machine$integer.max) as.integer(n) else n
 }
 
+# By what is stored, as Matrix asks: a stored 0 counts.
+is_sparse_diagonal <- function(S) S@Dim[1L] == S@Dim[2L] && all(strip(S@i) == columns_of(S))
+
+is_sparse_triangle <- function(S, upper = NA) {
+  if (!is.logical(upper) || length(upper) != 1L) stop_as_base("'upper' must be TRUE or FALSE or NA", parent.frame())
+  square <- S@Dim[1L] == S@Dim[2L]
+  off <- columns_of(S) - strip(S@i)
+  if (!is.na(upper)) return(square && all(if (upper) off >= 0L else off <= 0L))
+  for (kind in c("U", "L")) if (square && all(if (kind == "U") off >= 0L else off <= 0L))
+    return(structure(TRUE, kind = kind))
+  FALSE
+}
+
+# Covariances as correlations, on the structure of the matrix.
+correlation_of_sparse <- function(V, frame) {
+  if (V@Dim[1L] != V@Dim[2L]) stop_as_base("'V' is not a square matrix", frame)
+  scale <- sqrt(1 / as_doubles(diag_of_sparse(V, FALSE)))
+  if (!all(is.finite(scale))) warn_as_base(
+    "diag(V) had non-positive or NA entries; the non-finite result may be dubious", frame)
+  names <- symmetric_names(V@Dimnames)
+  out <- with_stored(V, stored_numbers(V) * scale[strip(V@i) + 1L] * scale[columns_of(V) + 1L], names)
+  assign_sparse_diagonal(out, 1, frame)
+}
+
 norm_of_sparse <- function(S, type = "O") {
+  given <- type
   type <- if (is.character(type) && length(type)) toupper(substr(type[1L], 1L, 1L)) else ""
   if (!all(S@Dim > 0L)) return(0)
   switch(type, O = , "1" = max(colSums(abs(S))), I = max(rowSums(abs(S))), M = max(abs(S)),
     F = , E = sqrt(sum(stored_numbers(S)^2)),
     "2" = norm(gpu_dense(S), "2"),
-    stop_as_base(sprintf("argument type[1]='%s' must be one of 'M','1','O','I','F', 'E' or '2'", type)))
+    stop_as_base(sprintf("argument type[1]='%s' must be one of 'M','1','O','I','F', 'E' or '2'",
+      as.character(given)[1L])))
 }
 
 # ---- MatrixGenerics ----------------------------------------------------------------------------------

@@ -9,6 +9,13 @@
 #' elements one by one is slow; make the matrix of all places at once ([gpu_sparse()]). Zeros that are assigned are not
 #' stored.
 #'
+#' `Diagonal(x = v)` of an array is a sparse diagonal matrix on its device, and `drop0(S)` the matrix without stored
+#' zeros. For anything else these two call those of Matrix, which do not take arrays (`Diagonal()`) or, from 1.6 on,
+#' sparse matrices on a device (`drop0()`): attach Matrix before this package, or write `verdigris::Diagonal(x = v)`.
+#'
+#' `c(S)` and `rep(S, n)` give the elements as a dense array; with a Matrix before 1.6 `c()` gives a list, as it does of
+#' its matrices.
+#'
 #' `cbind()` and `rbind()` with a sparse matrix among the arguments give a sparse one, as in Matrix.
 #' @param x A `gpu_sparse`.
 #' @param i,j Subscripts.
@@ -22,6 +29,7 @@
 #' S[2:3, ]
 #' S[, 2]
 #' S[1, 1] <- 5
+#' S %*% Diagonal(x = 1 / colSums(abs(S)))
 #' cbind(S, 1)
 #' @name sparse-shapes
 NULL
@@ -249,10 +257,43 @@ without_zeros <- function(S) {
   kept_elements(S, is.na(x) | x != 0)
 }
 
+#' @rdname sparse-shapes
+#' @param tol Elements of no larger magnitude are dropped.
+#' @param is.Csparse,give.Csparse For objects of Matrix, see [Matrix::drop0()].
+#' @export
+drop0 <- function(x, tol = 0, is.Csparse = NA, give.Csparse = TRUE) {
+  if (is_sparse(x)) {
+    if (!is.numeric(tol) || length(tol) != 1L || is.na(tol)) abort_argument("tol", "a number", tol)
+    values <- stored(x)
+    return(kept_elements(x, is.na(values) | abs(values) > as.double(tol)))
+  }
+  need_matrix("drop0")
+  # earlier versions have no fourth argument
+  if (missing(give.Csparse)) Matrix::drop0(x, tol, is.Csparse) else
+    Matrix::drop0(x, tol, is.Csparse, give.Csparse = give.Csparse)
+}
+
+need_matrix <- function(name, call = parent.frame()) if (!requireNamespace("Matrix", quietly = TRUE))
+  stop_verdigris("library", sprintf("`%s()` of what is not on a device needs package Matrix, which is not installed.",
+    name), call = call)
+
 # The diagonals from the k1-th to the k2-th.
 band_of_sparse <- function(S, k1, k2) {
   off <- columns_of(S) - strip(S@i)
   kept_elements(S, off >= k1 & off <= k2)
+}
+
+# The same of numbers that a person gave.
+checked_band <- function(S, k1, k2, frame) {
+  for (k in c("k1", "k2")) {
+    given <- get(k)
+    if (!is.numeric(given) || length(given) != 1L || is.na(given) || given < -S@Dim[1L] || given > S@Dim[2L])
+      stop_as_base(sprintf("'%s' must be an integer from -Dim[1] to Dim[2]", k), frame)
+  }
+  k1 <- trunc(as.double(k1))
+  k2 <- trunc(as.double(k2))
+  if (k1 > k2) stop_as_base("'k1' must be less than or equal to 'k2'", frame)
+  band_of_sparse(S, k1, k2)
 }
 
 kept_elements <- function(S, stays) {
@@ -341,6 +382,31 @@ bind_columns <- function(parts) {
 
 # ---- diagonals, Kronecker products, places -------------------------------------------------------------
 
+#' @rdname sparse-shapes
+#' @param names Whether the names of `x` are those of rows and columns; or the names, as in [Matrix::Diagonal()].
+#' @export
+Diagonal <- function(n, x = NULL, names = FALSE) {
+  if (!is_gpu(x)) {
+    need_matrix("Diagonal")
+    if (!missing(n)) n <- host_copy(n, told = TRUE)
+    return(if (missing(n)) Matrix::Diagonal(x = x, names = names) else Matrix::Diagonal(n, x, names))
+  }
+  if (is_sparse(x)) abort_argument("x", "a vector", x)
+  given <- names(x)
+  values <- sparse_values(x, NULL, NULL, parent.frame())
+  n <- if (missing(n)) length(values) else host_copy(n, told = TRUE)
+  if (!is.numeric(n) || length(n) != 1L || is.na(n) || n < 0) stop_as_base("'n' must be a non-negative integer")
+  n <- trunc(as.double(n))
+  if (n > .Machine$integer.max) stop_as_base("dimensions cannot exceed 2^31-1")
+  if (n > 0 && !length(values)) stop_as_base("attempt to recycle 'x' of length 0 to length 'n' (n > 0)")
+  names <- if (isTRUE(names)) rep_len(given, if (is.null(given)) 0 else n) else if (is.character(names)) names
+  values <- recycle(values, n)
+  device <- gpu_device(x)
+  at <- gpu_cast(gpu_seq(0, by = 1, length.out = n + 1, device = device), "int32")
+  named <- length(names) == n && n > 0
+  new_sparse(at, at[seq_len(n)], values, c(n, n), if (named) list(names, names) else list(NULL, NULL))
+}
+
 diag_of_sparse <- function(x, names) {
   n <- min(x@Dim)
   values <- stored(x)
@@ -418,7 +484,8 @@ methods::setMethod("which", "gpu_sparse", function(x, arr.ind = FALSE, useNames 
     return(if (prod(x@Dim) <= .Machine$integer.max) as_int32(out) else out)
   }
   out <- base::cbind(row = collect(i) + 1L, col = collect(j) + 1L)
-  if (isTRUE(useNames) && !is.null(x@Dimnames[[1L]])) rownames(out) <- x@Dimnames[[1L]][out[, 1L]]
+  if (!isTRUE(useNames)) return(unname(out))
+  if (!is.null(x@Dimnames[[1L]])) rownames(out) <- x@Dimnames[[1L]][out[, 1L]]
   out
 })
 

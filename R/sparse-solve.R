@@ -6,15 +6,17 @@ DENSE_ORDER <- 1000
 
 #' Solving systems with sparse matrices
 #'
-#' `solve()`, `determinant()` (hence `det()`) and `rcond()` of a sparse matrix, and Matrix's `forceSymmetric()`,
-#' `symmpart()`, `skewpart()`, `expm()`, `Schur()`, `lu()`, `Cholesky()` and `image()` where Matrix is loaded.
+#' `solve()`, `determinant()` (hence `det()`), `rcond()` and `qr()` of a sparse matrix, and Matrix's `forceSymmetric()`,
+#' `symmpart()`, `skewpart()`, `expm()`, `Schur()`, `lu()`, `Cholesky()`, `writeMM()` and `image()` where Matrix is
+#' loaded.
 #'
 #' Matrices of up to 1000 rows are solved as dense ones on the device. Of larger ones package Matrix makes sparse
 #' factors on the host, by which each right side is solved there; without Matrix they are dense, too. [gpu_cg()] and
 #' [gpu_gmres()] need no factors. Right sides that are sparse are made dense, as the solutions are.
 #'
-#' `expm()` is that of the dense matrix. `lu()`, `Schur()` and `Cholesky()` give Matrix's factors of `collect(S)`, on the
-#' host; `image()` draws that.
+#' `expm()` is that of the dense matrix. `lu()`, `Schur()`, `Cholesky()` and, where Matrix is loaded, `qr()` give
+#' Matrix's factors of `collect(S)`, on the host; `image()` draws that, and `writeMM()` writes it. Without Matrix `qr()`
+#' is that of the dense array.
 #' @param a,x A `gpu_sparse`.
 #' @param b Right sides: a vector or a matrix, of R, an array, sparse, or of Matrix. The identity where it is left out.
 #' @param tol,logarithm As in base R.
@@ -122,6 +124,10 @@ image.gpu_sparse <- function(x, ...) {
   if (requireNamespace("Matrix", quietly = TRUE)) Matrix::image(collect(x), ...) else image(as.matrix(x), ...)
 }
 
+#' @rdname sparse-solve
+#' @export
+qr.gpu_sparse <- function(x, ...) qr(gpu_dense(x), ...)
+
 # ---- where Matrix is loaded --------------------------------------------------------------------------------------
 
 register_sparse_factors <- function(own, matrix) {
@@ -141,6 +147,7 @@ register_sparse_factors <- function(own, matrix) {
   own("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
   own("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
   # factors are objects of Matrix
+  own("qr", "gpu_sparse", function(x, ...) Matrix::qr(collect(x), ...))
   own("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
     Matrix::Schur(collect(x), missing(vectors) || vectors, ...))
   for (f in c("lu", "Cholesky")) {
@@ -155,9 +162,9 @@ register_sparse_factors <- function(own, matrix) {
 
 # A triangle and its mirror image.
 mirrored <- function(x, uplo, frame = parent.frame()) {
-  if (x@Dim[1L] != x@Dim[2L]) stop_as_base("matrix is not square", frame)
+  if (x@Dim[1L] != x@Dim[2L]) stop_as_base("attempt to symmetrize a non-square matrix", frame)
   if (!is_choice(uplo, c("U", "L"))) stop_as_base("'uplo' must be \"U\" or \"L\"", frame)
-  names <- symmetric_names(x@Dimnames, if (uplo == "U") 2:1 else 1:2)
+  names <- symmetric_names(x@Dimnames)
   x@Dimnames <- list(NULL, NULL)
   half <- if (uplo == "U") band_of_sparse(x, 1, Inf) else band_of_sparse(x, -Inf, -1)
   out <- band_of_sparse(x, 0, 0) + half + t(half)
@@ -167,16 +174,17 @@ mirrored <- function(x, uplo, frame = parent.frame()) {
 }
 
 half_of_both <- function(x, f, frame = parent.frame()) {
-  if (x@Dim[1L] != x@Dim[2L]) stop_as_base("matrix is not square", frame)
-  names <- symmetric_names(x@Dimnames, 2:1)
+  if (x@Dim[1L] != x@Dim[2L]) stop_as_base(sprintf("attempt to get %s part of non-square matrix",
+    if (identical(f, `+`)) "symmetric" else "skew-symmetric"), frame)
+  names <- symmetric_names(x@Dimnames)
   x@Dimnames <- list(NULL, NULL)
   out <- f(x, t(x)) / 2
   out@Dimnames <- names
   out
 }
 
-symmetric_names <- function(names, first) {
-  one <- names[[first[1L]]] %||% names[[first[2L]]]
+symmetric_names <- function(names) {
+  one <- names[[2L]] %||% names[[1L]]
   list(one, one)
 }
 
@@ -193,6 +201,14 @@ register_sparse_coercion <- function(where, matrix) {
   classes <- setdiff(do.call(paste0, c(names, "Matrix")), c("dgCMatrix"))
   for (class in classes) if (methods::isClass(class, where = matrix)) {
     convert <- eval(bquote(function(from) to_matrix_class(from, .(class))))
+    environment(convert) <- topenv()
+    methods::setAs("gpu_sparse", class, convert, where = where)
+  }
+  # others, where Matrix makes them of a sparse one
+  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "unpackedMatrix", "packedMatrix",
+    "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix", "indMatrix", "pMatrix")
+  for (class in others) if (methods::isClass(class, where = matrix)) {
+    convert <- eval(bquote(function(from) methods::as(collect(from), .(class))))
     environment(convert) <- topenv()
     methods::setAs("gpu_sparse", class, convert, where = where)
   }

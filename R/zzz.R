@@ -41,7 +41,12 @@
   # these pass on calls without arrays, so library() need not report them; it does report others
   others <- setdiff(ls(package), names(MASKED))
   behind <- parent.env(package)
-  if (!any(vapply(others, exists, NA, envir = behind, mode = "function")))
+  # of Matrix these are, for which ours call it
+  of_matrix <- function(name) name %in% c("Diagonal", "drop0") &&
+    identical(topenv(environment(get(name, behind, mode = "function"))), asNamespace("Matrix"))
+  known <- function(name) !exists(name, envir = behind, mode = "function") || isNamespaceLoaded("Matrix") &&
+    of_matrix(name)
+  if (all(vapply(others, known, NA)))
     assign(".conflicts.OK", TRUE, envir = package)
   packageStartupMessage(attach_message())
   for (problem in c(start_problem(), cache_message())) packageStartupMessage(problem)

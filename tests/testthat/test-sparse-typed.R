@@ -166,14 +166,18 @@ typed <- c(
   "nearPD(crossprod(S))$converged", "onenormest(Q)$est", "rowScale(S, w)"
 )
 
+# Base R's where Matrix fails: complex numbers before its 1.6, `na.rm` by its place from 1.6 on.
+beyond_matrix <- c("as.complex(S)", "colSums(S, 1)")
+
 test_that("calls as they are typed give what Matrix gives", {
-  skip_if(utils::packageVersion("Matrix") >= "1.6", "drop0(), c(), colSums() and as() of newer Matrix are not met yet")
   variables <- typed_variables()
   arrays <- lapply(variables, function(x) if (isS4(x)) as_gpu(x, device = test_device) else x)
   # generics of Matrix stand in front of base R's, or behind ours
   front <- rlang::new_environment(as.list(asNamespace("Matrix")), parent = as.environment("package:verdigris"))
   behind <- rlang::new_environment(mget(ls(as.environment("package:verdigris")),
     as.environment("package:verdigris")), parent = asNamespace("Matrix"))
+  # an ordinary function of Matrix, which takes its own classes only
+  if (utils::packageVersion("Matrix") >= "1.6") rm("drop0", envir = front)
   run <- function(text, variables, parent) tryCatch(suppressMessages(suppressWarnings(ordinary(eval(
     parse(text = text, keep.source = FALSE), list2env(variables, parent = parent))))), error = function(e) e)
   calls <- if (emulated) typed[seq(1, length(typed), by = 8)] else typed
@@ -183,7 +187,7 @@ test_that("calls as they are typed give what Matrix gives", {
     for (parent in list(front, behind)) {
       got <- run(text, arrays, parent)
       said <- if (inherits(want, "error")) {
-        if (!inherits(got, "error")) "did not fail"
+        if (!inherits(got, "error") && !text %in% beyond_matrix) "did not fail"
       } else if (inherits(got, "error")) {
         conditionMessage(got)
       } else {
@@ -230,7 +234,6 @@ test_that("systems, determinants and differences of sparse matrices are base R's
 })
 
 test_that("classes and factors of Matrix are reached", {
-  skip_if(utils::packageVersion("Matrix") >= "1.6", "drop0(), c(), colSums() and as() of newer Matrix are not met yet")
   variables <- typed_variables()
   S <- as_gpu(variables$S, device = test_device)
   for (class in c("dgTMatrix", "dgRMatrix", "lgCMatrix", "ngCMatrix", "lgTMatrix", "dgCMatrix")) {
@@ -247,6 +250,6 @@ test_that("classes and factors of Matrix are reached", {
   expect_s4_class(Matrix::Cholesky(Q %*% Q), "CHMfactor")
   expect_s3_class(image(S), "trellis")
   expect_error(Matrix::Matrix(S), "collect\\(S\\)", class = "verdigris_error_argument")
-  expect_error(Matrix::forceSymmetric(S), "not square")
-  expect_error(Matrix::symmpart(S), "not square")
+  expect_error(Matrix::forceSymmetric(S), "non-square")
+  expect_error(Matrix::symmpart(S), "non-square")
 })
