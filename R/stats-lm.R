@@ -17,8 +17,9 @@
 #' @section Model matrix and memory:
 #' Columns are computed in float64 from the variables, of factors from their codes and contrasts, for a block of rows at
 #' a time, each time that they are needed: the matrix is not stored, nor are dummy variables. Cross products of a factor
-#' with 8 columns or more are sums over its levels. Whole matrices are made by `model.matrix()`, for a Householder QR,
-#' and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
+#' with 8 columns or more are sums over its levels; of 256 levels or more a GPU sorts the codes once for all steps of a
+#' fit, and keeps the order meanwhile, in 4 bytes a row. Whole matrices are made by `model.matrix()`, for a Householder
+#' QR, and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
 #' and of the decomposition the triangle. See `docs/models.md` in the sources.
 #'
 #' @section Least squares:

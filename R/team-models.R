@@ -49,8 +49,9 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
 #'
 #' Lloyd's algorithm takes a collective in each iteration: of the sums and sizes of clusters, and of how many rows have
 #' moved, for all starts at once. From the same centers it has base R's clusters. Centers that are not given are rows
-#' that are drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn. Other algorithms of
-#' [stats::kmeans()] move one row after the other, and are refused.
+#' that are drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn.
+#' Other algorithms of [stats::kmeans()] move one row after the other, and are refused. A team of one member computes
+#' and copies what an array does, but for k-means++.
 #' @param x A split of a matrix by rows, of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the rest is ordinary.
