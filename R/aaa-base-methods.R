@@ -20,16 +20,23 @@ on_arrays <- function(names) {
 with_our_functions <- function(f, ...) {
   if (!is.function(f) || is.primitive(f)) return(f)
   home <- environment(f)
-  names <- Filter(function(name) {
-    # those that dispatch in this version of R are not ours
-    if (!exists(name, envir = topenv(), inherits = FALSE)) return(FALSE)
+  # those that dispatch in this version of R are not ours
+  names <- ARITHMETIC_MASKS[ARITHMETIC_MASKS %in% names(topenv())]
+  if (!within_stats(home, names)) names <- Filter(function(name) {
     found <- get0(name, envir = home, mode = "function")
     is.null(found) || environmentName(topenv(environment(found) %||% baseenv())) %in% c("base", "stats")
-  }, ARITHMETIC_MASKS)
+  }, names)
   masks <- c(mget(names, envir = topenv()), list(...))
   masks$.verdigris_original <- f
   environment(f) <- list2env(masks, parent = home)
   f
+}
+
+# Whether these names are base R's in an enclosure: one of stats' own functions made it, and it has none of them.
+within_stats <- function(home, names) {
+  stats <- asNamespace("stats")
+  identical(home, stats) || !identical(home, emptyenv()) && identical(parent.env(home), stats) &&
+    !any(names %in% names(home))
 }
 
 # The function that it was.

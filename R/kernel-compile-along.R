@@ -71,8 +71,8 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   device <- gpu_device(around$x)
   out <- if (planar) {
     each <- made_function(c("i", "j"), body, around)
-    gpu_map(each, rep(gpu_seq(1L, d[[1L]], device = device), times = d[[2L]]),
-      rep(gpu_seq(1L, d[[2L]], device = device), each = d[[1L]]))
+    gpu_map(each, repeated(gpu_seq(1L, d[[1L]], device = device), times = d[[2L]]),
+      repeated(gpu_seq(1L, d[[2L]], device = device), each = d[[1L]]))
   } else {
     gpu_map(made_function("i", body, around), gpu_seq(1L, length(x), device = device))
   }

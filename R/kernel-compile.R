@@ -205,6 +205,8 @@ call_compiled <- function(self, frame) {
 
 # Arguments in the order of the function's parameters, by R's matching.
 match_arguments <- function(self, given, more) {
+  # all are there, by their places
+  if (is.null(more) && is.null(names(given)) && length(given) == length(self$parameters)) return(given)
   if (is.null(self$matcher)) {
     matcher <- code_of(self$f)
     body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
@@ -228,9 +230,8 @@ gathered <- function(parameters, frame) {
 # the types are new, or names in it mean something else.
 call_routine <- function(self, f, arguments, device, call) {
   single <- !self$whole
-  lengths <- vapply(arguments[single], length, 0)
-  given <- !vapply(arguments[single], is.null, NA)
-  lengths <- lengths[given]
+  lengths <- vapply(arguments[single], function(a) if (is.null(a)) NA_real_ else as.double(length(a)), 0)
+  lengths <- lengths[!is.na(lengths)]
   n <- if (!length(lengths)) 1 else if (any(lengths == 0)) 0 else max(lengths)
   if (n > 0 && any(n %% lengths != 0))
     warn_as_base("longer argument not a multiple of length of shorter", parent.frame())

@@ -129,10 +129,19 @@ reduce_sorted <- function(x, codes, name) {
 SPARSE_GROUPS <- 256
 
 # The rows of each group, by which `group_sums()` multiplies a matrix x; NULL where it does not, or a code is missing.
-rows_by_group <- function(x, codes, groups) {
-  if (gpu_device(x) == "cpu" || ncol(x) == 1L || groups < SPARSE_GROUPS || anyNA(codes)) return(NULL)
-  segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1, device = gpu_device(codes)), codes - 1L, groups)
+# `sorted` is an environment that remembers them under a key.
+rows_by_group <- function(x, codes, groups, sorted = NULL, key = NULL) {
+  if (prefers_host(x) || ncol(x) == 1L || groups < SPARSE_GROUPS) return(NULL)
+  if (!is.null(sorted[[key]])) return(sorted[[key]])
+  if (anyNA(codes)) return(NULL)
+  rows <- sorted_rows(codes, groups)
+  if (!is.null(sorted)) sorted[[key]] <- rows
+  rows
 }
+
+# The offsets of groups, and the positions of their rows, from 0.
+sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1, device =
+  gpu_device(codes)), codes - 1L, groups)[c("p", "i")]
 
 #' Grouped aggregation
 #'

@@ -60,14 +60,24 @@ action_of <- function(mf, frame) {
 # The rows in which a variable of the frame has a missing value: a logical vector or array, NULL where none has.
 missing_rows <- function(frame) {
   found <- NULL
-  for (v in frame) {
-    if (!is.atomic(v) || !has_missing(v)) next
+  for (v in with_missing(unclass(frame))) {
     one <- is.na(v)
     if (length(dim(v)) == 2L) one <- rowSums(one) > 0
     attributes(one) <- if (is_gpu(one)) attributes(strip(one))
     found <- if (is.null(found)) one else found | one
   }
   found
+}
+
+# The variables that have missing values. Of arrays in a GPU's memory one kernel and one read tell of all, since most
+# often none has; the cpu device is asked without a kernel.
+with_missing <- function(frame) {
+  frame <- frame[vapply(frame, is.atomic, NA)]
+  arrays <- Filter(function(v) is_gpu(v) && gpu_device(v) != "cpu", frame)
+  alike <- if (length(arrays)) arrays[lengths(arrays) == length(arrays[[1L]])]
+  if (length(alike) > 1L && length(unique(vapply(alike, gpu_device, ""))) == 1L &&
+    !any(Reduce(`|`, lapply(alike, function(v) is.na(strip(v)))))) frame <- frame[!names(frame) %in% names(alike)]
+  frame[vapply(frame, has_missing, NA)]
 }
 
 # Of a factor base R's anyNA() would make a vector of all answers.
@@ -135,10 +145,10 @@ is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 
 # A design: `n` rows; `columns`, recipes, and `groups`, which of them are `alike()`; or `x`, a given matrix; how
 # many columns, `p`, and their `names`; `scale`, by which rows are multiplied; `assign` and `contrasts` as attributes of
-# base R's model matrix.
+# base R's model matrix; `sorted`, what sorted_codes() made.
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
-  frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
+  if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
   told <- stats::model.matrix(terms, one_row(frame, n), contrasts)
   made <- list(n = n, names = colnames(told), assign = attr(told, "assign"), contrasts = attr(told, "contrasts"),
     device = device)
@@ -149,8 +159,12 @@ design_of <- function(terms, frame, contrasts, device) {
     return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
       class = "gpu_design"))
   }
-  structure(c(made, list(p = length(columns), columns = columns, groups = alike(columns))), class = "gpu_design")
+  structure(c(made, list(p = length(columns), columns = columns, groups = alike(columns), sorted = sorted_codes())),
+    class = "gpu_design")
 }
+
+# Where a design keeps the rows of each combination of codes that has been sorted: each step of a fit has the same.
+sorted_codes <- function() new.env(parent = emptyenv())
 
 # The first row of a frame, with zeros for the elements of arrays; without rows none.
 one_row <- function(frame, n) {
@@ -179,16 +193,22 @@ recipes <- function(terms, frame, contrasts, device) {
     first <- base::which(pattern > 0L & coded & rep(!of_response, each = nrow(pattern)))
     if (length(first)) pattern[first[1L]] <- 2L
   }
-  parts <- list()
+  variables <- unclass(frame)
+  parts <- new.env(parent = emptyenv())
   part_of <- function(v, code) {
     key <- paste(code, v)
-    if (is.null(parts[[key]])) parts[[key]] <<- variable_parts(key, frame[[v]], contrasts[[v]], code == 2L, device)
-    parts[[key]]
+    parts[[key]] %||% (parts[[key]] <- variable_parts(key, variables[[v]], contrasts[[v]], code == 2L, device))
   }
+  involved <- lapply(seq_len(ncol(pattern)), function(term) rownames(pattern)[pattern[, term] > 0L])
   for (term in base::which(!of_response)) {
     columns <- list(list())
+    # most terms are a variable
+    if (length(involved[[term]]) == 1L) {
+      out <- c(out, lapply(part_of(involved[[term]], pattern[involved[[term]], term]), list))
+      next
+    }
     # of the first variable's columns the place changes fastest
-    for (v in rownames(pattern)[pattern[, term] > 0L]) {
+    for (v in involved[[term]]) {
       own <- part_of(v, pattern[v, term])
       columns <- do.call(c, lapply(own, function(part) lapply(columns, function(column) c(column, list(part)))))
     }
@@ -201,8 +221,9 @@ recipes <- function(terms, frame, contrasts, device) {
 variable_parts <- function(key, x, contrasts, full, device) {
   if (!is_coded(x)) {
     x <- on_device_of(x, device)
-    n <- NROW(x)
     gpu_compute(x)
+    if (is.null(dim(x))) return(list(list(key = paste(key, 1L), values = strip(x))))
+    n <- NROW(x)
     return(lapply(seq_len(NCOL(x)), function(j) list(key = paste(key, j),
       values = if (length(x) == n) strip(x) else strided(strip(x), length(x), 1, n, start = n * (j - 1)))))
   }
@@ -251,7 +272,10 @@ design_rows <- function(d, from, count, scaled = TRUE) {
 dense_parts <- function(d, from, count) {
   if (!is.null(d$x)) return(columns_in(d$x, from, count))
   piece <- function(v) vector_rows(v, from, count)
-  lapply(d$columns, function(column) if (length(column)) Reduce(`*`, lapply(column, part_values, piece, d$device)))
+  lapply(d$columns, function(column) {
+    if (length(column) == 1L) part_values(column[[1L]], piece, d$device) else if (length(column))
+      Reduce(`*`, lapply(column, part_values, piece, d$device))
+  })
 }
 
 # Columns, NULL for ones, as arrays, each times `by` where that is given.
@@ -314,9 +338,12 @@ design_times <- function(d, b) {
     return(do.call(rbind, by_blocks(d, function(from, count)
       with_rows(d, from, count, function(x) list(x %*% b), scaled = FALSE)[[1L]])))
   }
-  terms <- lapply(split(seq_len(d$p), factor(d$groups, unique(d$groups))), function(j) {
-    column <- d$columns[[j[1L]]]
+  first <- match(d$groups, d$groups)
+  terms <- lapply(unique(first), function(at) {
+    column <- d$columns[[at]]
+    j <- if (is_in_memory(column)) at else base::which(first == at)
     if (!length(column)) return(b[j])
+    if (is_in_memory(column)) return(column[[1L]]$values * b[j])
     coded <- which_coded(column)
     # of a factor's columns one number for each code
     if (length(j) > 1L) column[[coded]]$table <- as.vector(vapply(d$columns[j], function(column) column[[coded]]$table,
@@ -334,6 +361,7 @@ which_coded <- function(column) base::which(vapply(column, function(part) !is.nu
 alike <- function(columns) {
   vapply(seq_along(columns), function(j) {
     column <- columns[[j]]
+    if (is_in_memory(column)) return(paste("column", j))
     if (length(which_coded(column)) != 1L) return(sprintf("column %d", j))
     paste(vapply(column, `[[`, "", "key"), collapse = " : ")
   }, "")
@@ -355,6 +383,7 @@ design_at <- function(d, at) {
   if (!is.null(d$scale)) d$scale <- d$scale[at]
   if (!is.null(d$x)) d$x <- d$x[at, , drop = FALSE]
   if (!is.null(d$columns)) {
+    d$sorted <- sorted_codes()
     # a part is in several columns
     taken <- new.env(parent = emptyenv())
     d$columns <- lapply(d$columns, lapply, function(part) {

@@ -93,7 +93,7 @@ pairs_at_once <- function(x) {
 }
 
 # Frees the memory of a block's products and of what is recorded of them, which holds it: R's collector would come late.
-free_all <- function(...) for (held in list(...)) gpu_free(held)
+free_all <- function(...) for (held in list(...)) if (is_gpu(held)) gpu_free(held)
 
 # From here on float32 products could overflow.
 LARGEST_FLOAT32 <- 1e18
@@ -134,10 +134,8 @@ product_margin <- function(x, p) {
   (p + 16) * 2^-24 + rounded
 }
 
-# The squared distances of each row of x to each row of y, by differences: a matrix, computed.
-squared_differences <- function(x, y) pairs_of(x, y, "euclidean")
-
 # What the differences of each row of x and each row of y add up to: their squares, or absolute values, or the largest.
+# The elements of a matrix, computed, without its extents: a copy that has these could not be freed.
 pairs_of <- function(x, y, metric) {
   n <- as.double(nrow(x))
   m <- as.double(nrow(y))
@@ -145,10 +143,8 @@ pairs_of <- function(x, y, metric) {
   a <- strided(as_float64(x), c(n, p), c(1, 1, 2), c(n, m, p), step = c(1, 0, 1))
   b <- strided(as_float64(y), c(m, p), c(1, 1, 2), c(n, m, p), step = c(0, 1, 1))
   gap <- a - b
-  out <- .Call(C_reduce_groups, if (metric == "maximum") "max" else "sum", if (metric == "euclidean") gap * gap else
-    abs(gap), FALSE, c(1, p, n * m), FALSE)
-  dim(out) <- c(n, m)
-  gpu_compute(out)
+  gpu_compute(.Call(C_reduce_groups, if (metric == "maximum") "max" else "sum", if (metric == "euclidean") gap * gap else
+    abs(gap), FALSE, c(1, p, n * m), FALSE))
 }
 
 # f(from, to) of rows 1 to n, so many at a time: a list.

@@ -119,7 +119,7 @@ gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na
   if (!y) z$y <- NULL
   structure(c(z, list(call = call, formula = formula, terms = terms, data = if (missing(data)) environment(formula) else
     data, offset = offsets, control = control, method = method, contrasts = d$contrasts,
-    xlevels = stats::.getXlevels(terms, frame))), class = c("gpu_glm", "glm", "lm"))
+    xlevels = levels_of(terms, frame))), class = c("gpu_glm", "glm", "lm"))
 }
 
 # The response: an array, or a factor, of which the family makes numbers.

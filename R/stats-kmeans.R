@@ -303,8 +303,10 @@ nearest_centers <- function(x, space, centers) {
     exact <- as_gpu(centers[[s]][known, , drop = FALSE], device = device)
     step <- max(1, pairs_at_once(x) %/% max(length(known), ncol(x)))
     found <- in_blocks(length(doubtful), step, function(from, to) {
-      gap <- squared_differences(strip_names(x[doubtful[from:to], , drop = FALSE]), exact)
-      gpu_compute(gpu_cast(of_rows("which.min", gap, as.double(dim(gap))) + 1, "int32"))
+      gap <- pairs_of(strip_names(x[doubtful[from:to], , drop = FALSE]), exact, "euclidean")
+      out <- gpu_compute(gpu_cast(of_rows("which.min", gap, c(to - from + 1, length(known))) + 1, "int32"))
+      free_all(gap)
+      out
     })
     codes[doubtful] <- as_gpu(known, device = device)[join(found)]
     codes

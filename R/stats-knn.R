@@ -29,7 +29,8 @@
 #' a reader (by default `data` itself). `data` may be an array where only `query` is a reader.
 #' @section Memory:
 #' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
-#' more; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
+#' more, and up to three blocks of differences; each block is freed before the next one. So at most 2 GiB are taken on a
+#' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
 #' are not float64 or float32, if their rows are farther from the origin than from each other, and for `"cosine"`. If
 #' very many pairs are equally near (rows that are all equal), all pairs of a block are compared again, which takes
 #' about eight times its memory.
@@ -137,11 +138,7 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
     pool <- product_space(data, largest)
     asked <- if (own) pool else product_space(query, largest, pool$origin)
   }
-  index <- gpu_zeros(c(m, k), dtype = "int32", device = gpu_device(data))
-  distance <- gpu_zeros(c(m, k), dtype = "float64", device = gpu_device(data))
-  step <- max(1, pairs_at_once(data) %/% n)
-  for (from in seq(1, m, by = step)) {
-    to <- min(from + step - 1, m)
+  found <- in_blocks(m, max(1, pairs_at_once(data) %/% n), function(from, to) {
     rows <- to - from + 1
     if (by_product) {
       # twice the product
@@ -149,13 +146,14 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
       bounds <- function(sign) pool$squares * (1 + sign * pool$margin)
       spread <- 2 * pool$tiny + 2 * pool$margin * strided(asked$squares, m, 1, rows, start = from - 1)
     } else {
-      block <- -pairs_of(rows_of(query, from, to), data, metric)
+      pairs <- pairs_of(rows_of(query, from, to), data, metric)
+      block <- gpu_compute(-pairs)
+      gpu_free(pairs)
       bounds <- function(sign) gpu_full(0, n, device = gpu_device(data))
       spread <- 0
     }
-    gpu_compute(block)
-    made <- block
-    block <- strip(block)
+    made <- gpu_compute(block)
+    block <- strip(made)
     limit <- kth_of_groups(block, bounds(1), rows, n, k + exclude_self) + spread
     least <- along_columns(bounds(-1), rows) - block
     inside <- least <= repeated(limit, times = n)
@@ -168,19 +166,32 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
       row <- row[others]
       column <- column[others]
     }
-    exact <- if (by_product) squared_gaps(rows_of(query, from, to), data, row, column) else -block[near + 1L]
+    exact <- if (by_product) {
+      squared_gaps(rows_of(query, from, to), data, row, column)
+    } else {
+      chosen <- block[near + 1L]
+      gpu_compute(-chosen)
+    }
     at <- .Call(C_order, exact, FALSE)
     at <- at[.Call(C_order, row[at], FALSE)]
     counts <- .Call(C_count_bins, row + 1L, 1, rows)[seq_len(rows)]
     first <- cumsum(counts) - counts
-    picked <- at[repeated(first, times = k) + repeated(gpu_seq(1, by = 1, length.out = k, device = gpu_device(data)),
-      each = rows)]
-    index[from:to, ] <- column[picked] + 1L
-    distance[from:to, ] <- exact[picked]
-    gpu_compute(index, distance)
-    free_all(inside, least, block, made)
+    # a query's neighbours one after the other
+    picked <- at[repeated(first, each = k) + repeated(gpu_seq(1, by = 1, length.out = k, device = gpu_device(data)),
+      times = rows)]
+    out <- computed_arrays(list(index = column[picked] + 1L, distance = exact[picked]))
+    free_all(inside, least, if (!by_product) chosen, exact, at, picked, near, row, column, limit, block, made)
+    out
+  })
+  by_query <- function(name) {
+    parts <- lapply(found, `[[`, name)
+    out <- join(parts)
+    dim(out) <- c(k, m)
+    gpu_compute(t(out))
   }
-  if (raw) return(list(index = index, distance = gpu_compute(distance)))
+  index <- by_query("index")
+  distance <- by_query("distance")
+  if (raw) return(list(index = index, distance = distance))
   if (metric == "euclidean") distance <- sqrt(distance)
   # of rows of length 1 the squared difference is 2 - 2 cos
   if (metric == "cosine") distance <- distance / 2
@@ -193,13 +204,17 @@ kth_of_groups <- function(block, offset, rows, columns, k) {
   groups <- min(columns, max(64, 4 * k))
   each <- columns %/% groups
   whole <- groups * each
-  values <- along_columns(strided(offset, columns, 1, whole), rows) - strided(block, rows * columns, 1, rows * whole)
+  # a view that nobody frees keeps the block
+  view <- strided(block, rows * columns, 1, rows * whole)
+  values <- along_columns(strided(offset, columns, 1, whole), rows) - view
   least <- gpu_compute(.Call(C_reduce_groups, "min", values, FALSE, c(1, each, rows * groups), FALSE))
-  gpu_free(values)
+  free_all(values, view)
   if (k == 1) return(of_rows("min", least, c(rows, groups)))
-  at <- .Call(C_order, least, FALSE)
-  at <- at[.Call(C_order, (at - 1L) %% as.integer(rows), FALSE)]
-  least[strided(at, rows * groups, 1, rows, step = groups, start = k - 1)]
+  by <- .Call(C_order, least, FALSE)
+  at <- by[.Call(C_order, (by - 1L) %% as.integer(rows), FALSE)]
+  out <- gpu_compute(least[strided(at, rows * groups, 1, rows, step = groups, start = k - 1)])
+  free_all(at, by, least)
+  out
 }
 
 # Squared distances of some pairs of rows, given by their places from 0.
@@ -207,7 +222,13 @@ squared_gaps <- function(x, y, row, column) {
   parts <- in_blocks(length(row), max(1, elements_at_once(y) %/% ncol(y)), function(from, to) {
     of <- function(m, at) as_float64(m[strided(at, length(at), 1, to - from + 1, start = from - 1) + 1L, ,
       drop = FALSE])
-    gpu_compute(rowSums((of(x, row) - of(y, column))^2))
+    a <- of(x, row)
+    b <- of(y, column)
+    # rowSums() may store them
+    squares <- (a - b)^2
+    out <- gpu_compute(rowSums(squares))
+    free_all(squares, a, b)
+    out
   })
   join(parts)
 }

@@ -90,13 +90,28 @@ cross_sums <- function(d, y, factors) {
     out <- computed_arrays(c(list(gram_of(rest, y, from, count)), base::unlist(lapply(seq_along(factors), function(k) {
       f <- factors[[k]]
       codes <- vector_rows(f$codes, from, count)
-      pairs <- lapply(factors[seq_len(k - 1L)], function(g) reduce_by(weights, codes +
-        f$levels * (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, "sum", FALSE, 0))
-      c(list(group_sums(others, codes, f$levels), reduce_by(weights, codes, f$levels, "sum", FALSE, 0)), pairs)
+      rows <- rows_by_group(others, codes, f$levels, d$sorted, paste(f$key, from, count))
+      pairs <- lapply(factors[seq_len(k - 1L)], function(g) weight_sums(weights, codes + f$levels *
+        (vector_rows(g$codes, from, count) - 1L), f$levels * g$levels, NULL, d$sorted, paste(f$key, g$key, from, count,
+        sep = "\n")))
+      c(list(group_sums(others, codes, f$levels, rows), weight_sums(weights, codes, f$levels, rows)), pairs)
     }), recursive = FALSE)))
     if (rest$p + NCOL(y) > 1L) gpu_free(others) # a single one may be a variable's own memory
     out
   })
+}
+
+# Sums of weights by codes, of which none is missing. More groups than a device has accumulators for are sorted, once:
+# `sorted` remembers under a key which rows they have.
+weight_sums <- function(weights, codes, groups, rows, sorted = NULL, key = NULL) {
+  rows <- rows %||% sorted[[key]]
+  if (is.null(rows)) {
+    out <- reduce_coded(weights, codes, groups, "sum")
+    if (!is.null(out)) return(out)
+    rows <- sorted_rows(codes, groups)
+    if (!is.null(sorted)) sorted[[key]] <- rows
+  }
+  strip(segment_products(rows$p, rows$i, NULL, weights))
 }
 
 # Columns that one pass multiplies with each other (`MOST_COLUMNS` in backend/gram.rs).
@@ -165,13 +180,16 @@ lengths_of_sums <- function(p, q, factors) {
 
 # The factors of a design that stand alone in many columns: their codes, number of levels, columns and contrasts.
 factor_columns <- function(d) {
-  groups <- if (!is.null(d$columns)) split(seq_len(d$p), factor(d$groups, unique(d$groups)))
+  # most designs have none
+  if (d$p < GROUPED_COLUMNS || is.null(d$columns) || length(unique(d$groups)) > d$p - GROUPED_COLUMNS + 1L)
+    return(list())
+  groups <- split(seq_len(d$p), factor(d$groups, unique(d$groups)))
   # sums over levels would leave out rows without a code
   groups <- Filter(function(j) length(j) >= GROUPED_COLUMNS && length(d$columns[[j[1L]]]) == 1L &&
     !d$columns[[j[1L]]][[1L]]$gaps, groups)
   out <- lapply(unname(groups), function(j) {
     part <- d$columns[[j[1L]]][[1L]]
-    list(codes = part$codes, levels = length(part$table), columns = j, table = vapply(d$columns[j], function(column)
+    list(key = part$key, codes = part$codes, levels = length(part$table), columns = j, table = vapply(d$columns[j], function(column)
       column[[1L]]$table, part$table))
   })
   out <- out[order(-vapply(out, function(f) as.double(f$levels), 0))]

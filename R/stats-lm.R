@@ -17,8 +17,9 @@
 #' @section Model matrix and memory:
 #' Columns are computed in float64 from the variables, of factors from their codes and contrasts, for a block of rows at
 #' a time, each time that they are needed: the matrix is not stored, nor are dummy variables. Cross products of a factor
-#' with 8 columns or more are sums over its levels. Whole matrices are made by `model.matrix()`, for a Householder QR,
-#' and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
+#' with 8 columns or more are sums over its levels; of 256 levels or more a GPU sorts the codes once for all steps of a
+#' fit, and keeps the order meanwhile, in 4 bytes a row. Whole matrices are made by `model.matrix()`, for a Householder
+#' QR, and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
 #' and of the decomposition the triangle. See `docs/models.md` in the sources.
 #'
 #' @section Least squares:
@@ -157,7 +158,7 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   z$na.action <- attr(frame, "na.action")
   z$offset <- offsets
   z$contrasts <- d$contrasts
-  z$xlevels <- stats::.getXlevels(terms, frame)
+  z$xlevels <- levels_of(terms, frame)
   z$call <- call
   z$terms <- terms
   if (model) z$model <- frame
@@ -187,6 +188,13 @@ tolerance_of <- function(w, ...) {
   lm.wfit(x, y, w, offset = offset, singular.ok = singular.ok, ...)$qr$tol
 }
 
+# As stats' .getXlevels(), which writes all variables down first.
+levels_of <- function(terms, frame) {
+  coded <- function(v) is.factor(v) || is.character(v)
+  if (any(vapply(frame, coded, NA))) return(stats::.getXlevels(terms, frame))
+  if (length(attr(terms, "variables")) > 1L + (attr(terms, "response") > 0L)) structure(list(), names = character())
+}
+
 # ---- parts of a frame ------------------------------------------------------------------------------------------
 
 # The response in float64; base R says what is no response.
@@ -209,14 +217,15 @@ weights_of <- function(frame, device) {
 
 # The sum of all offsets: of the formula, and the argument's.
 offset_of <- function(frame, device) {
+  places <- c(attr(attr(frame, "terms"), "offset"), base::which(names(frame) == "(offset)"))
+  if (!length(places)) return(NULL)
   if (!any(vapply(frame, is_gpu, NA))) {
     # what is no number base R says
     out <- stats::model.offset(frame)
     return(if (!is.null(out)) on_device_of(out, device))
   }
   stats::model.offset(one_row(frame, 1L))
-  places <- c(attr(attr(frame, "terms"), "offset"), base::which(names(frame) == "(offset)"))
-  if (length(places)) Reduce(`+`, lapply(frame[places], function(v) {
+  Reduce(`+`, lapply(frame[places], function(v) {
     v <- on_device_of(v, device)
     if (length(dim(v)) == 2L && ncol(v) > 1L) v else strip(v)
   }))

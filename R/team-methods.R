@@ -245,10 +245,25 @@ stat_moments <- function(x, na.rm) {
   if (na.rm) y <- y[!is.na(y)]
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
   n <- nrow(y)
-  means <- if (n > 0L) as.vector(colMeans(y)) else numeric(ncol(y))
-  centred <- y - rep(means, each = n)
-  c(n, means, if (n > 0L) as.vector(crossprod(centred)) else numeric(ncol(y)^2))
+  if (n == 0L) return(numeric(1 + ncol(y) + ncol(y)^2))
+  means <- column_means(y)
+  products <- crossprod(less_means(y, means))
+  c(n, as.vector(collect(means)), as.vector(collect(products)))
 }
+# The same with the sums of squares alone, which need no matrix beside y.
+stat_spread <- function(x) {
+  y <- wide(x)
+  if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
+  n <- nrow(y)
+  if (n == 0L) return(numeric(1 + 2 * ncol(y)))
+  means <- column_means(y)
+  squares <- colSums(less_means(y, means)^2)
+  c(n, as.vector(collect(means)), as.vector(collect(squares)))
+}
+# Means of the columns of a part, where it is, and the part less these: on a device nothing as long as the part comes
+# from the host.
+column_means <- function(y) strip(colMeans(y))
+less_means <- function(y, means) y - if (is_gpu(y)) along_columns(means, nrow(y)) else rep(means, each = nrow(y))
 
 type_of <- function(x) {
   state <- state_of(x)
@@ -357,6 +372,15 @@ merged_moments <- function(x, na.rm, call) {
   off <- means - mean
   products <- products + off %*% (t(off) * parts[1L, ])
   list(n = n, mean = mean, products = products)
+}
+
+# The sum of squares about the means of all rows.
+total_squares <- function(x, call) {
+  parts <- reduced(x, "stat_spread", list(), "gather", call = call)
+  p <- state_of(x)$across %||% 1L
+  means <- parts[1L + seq_len(p), , drop = FALSE]
+  off <- means - as.vector(means %*% parts[1L, ]) / sum(parts[1L, ])
+  sum(parts[-seq_len(1L + p), ]) + sum(colSums(off^2) * parts[1L, ])
 }
 
 setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {

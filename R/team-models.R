@@ -48,9 +48,10 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
 #' array would find them. The rotation's signs are those of [prcomp()][principal] of arrays; the scores are a split.
 #'
 #' Lloyd's algorithm takes a collective in each iteration: of the sums and sizes of clusters, and of how many rows have
-#' moved. From the same centers it has base R's clusters. Centers that are not given are rows that are drawn from the
-#' whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn. Other algorithms of
-#' [stats::kmeans()] move one row after the other, and are refused.
+#' moved, for all starts at once. From the same centers it has base R's clusters. Centers that are not given are rows
+#' that are drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn.
+#' Other algorithms of [stats::kmeans()] move one row after the other, and are refused. A team of one member computes
+#' and copies what an array does, but for k-means++.
 #' @param x A split of a matrix by rows, of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the rest is ordinary.
@@ -93,22 +94,29 @@ prcomp.gpu_split <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
 
 # ---- kmeans() ----------------------------------------------------------------------------------------------------
 
-# What members compute. Codes are the clusters' numbers.
-part_nearest <- function(x, centers, largest) {
+# What members compute. The rows as products take them are made once; codes are the clusters' numbers, an array for
+# each start that has not converged.
+part_space <- function(x, largest) {
   x <- as_gpu(x)
-  if (!length(x)) return(gpu_zeros(0, dtype = "int32", device = gpu_device(x)))
-  nearest_centers(x, product_space(x, largest), list(centers))[[1L]]
+  if (length(x)) product_space(x, largest)
 }
-# How many codes differ from the last, and each cluster's size and sums.
-stat_clusters <- function(codes, x, last, k) {
-  if (!length(x)) return(numeric(1 + k * (1 + ncol(x))))
-  sums <- cluster_sums(as_gpu(x), codes, k)
-  c(if (is.null(last)) length(codes) else sum(codes != last), sums[[1L]], sums[[2L]])
-}
-stat_within <- function(codes, x, centers) {
+part_nearest <- function(x, space, centers) {
   x <- as_gpu(x)
+  if (!length(x)) return(lapply(centers, function(m) gpu_zeros(0, dtype = "int32", device = gpu_device(x))))
+  nearest_centers(x, space, centers)
+}
+# For each start how many codes differ from the last, `before` in the place of each, and the clusters' sizes and sums.
+stat_clusters <- function(codes, x, last, before, k) {
+  if (!length(x)) return(numeric(length(codes) * (1 + k * (1 + ncol(x)))))
+  x <- as_gpu(x)
+  unlist(lapply(seq_along(codes), function(j) {
+    sums <- cluster_sums(x, codes[[j]], k)
+    c(if (is.null(last)) nrow(x) else as.vector(sum(codes[[j]] != last[[before[j]]])), sums[[1L]], sums[[2L]])
+  }))
+}
+stat_within <- function(codes, x, place, centers) {
   if (!length(x)) return(numeric(nrow(centers)))
-  squares_within(x, list(cluster = codes, centers = centers))
+  squares_within(as_gpu(x), list(cluster = codes[[place]], centers = centers))
 }
 part_rows <- function(x, at) as.matrix(x[at, , drop = FALSE])
 
@@ -135,11 +143,12 @@ check_lloyd <- function(algorithm, seeding, iter.max, nstart, refuse, call) {
     get(name), call)
 }
 
-# Centers of each start: rows that are drawn of n, or by k-means++ some of those. `rows` gives rows as an ordinary matrix.
-starts_among <- function(n, k, nstart, seeding, rows, call) {
+# Centers of each start: rows that are drawn of n, or by k-means++, on a device, some of those. `rows` gives rows as an
+# ordinary matrix.
+starts_among <- function(n, k, nstart, seeding, rows, call, device = "cpu") {
   starts <- lapply(seq_len(nstart), function(s) {
     if (is.null(seeding) || seeding == "random") return(rows(sample.int(n, k)))
-    kmeans_plus_plus(as_gpu(rows(sample.int(n, min(n, max(1000, 50 * k)))), device = "cpu"), k, call)
+    kmeans_plus_plus(as_gpu(rows(sample.int(n, min(n, max(1000, 50 * k)))), device = device), k, call)
   })
   if (any(vapply(starts, function(start) any(duplicated(start)), NA)))
     stop_as_base("initial centers are not distinct", call)
@@ -159,29 +168,52 @@ kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, ca
     if (!is_count(centers, 1)) abort_argument("centers", "a number of clusters, or a matrix of centers", centers, call)
     k <- trunc(centers)
     if (n < k) stop_as_base("more cluster centers than data points", call)
-    starts <- starts_among(n, k, nstart, seeding, function(at) rows_of_split(x, at, call), call)
+    team <- state_of(x)$team
+    starts <- starts_among(n, k, nstart, seeding, function(at) rows_of_split(x, at, call), call, if (are_here(team))
+      team$members$device[1L] else "cpu")
   }
-  fits <- lapply(starts, lloyd_of_split, x, iter.max, largest)
+  fits <- lloyd_of_split(x, starts, iter.max, largest)
   fit <- least_within(fits, iter.max)
   dimnames(fit$centers) <- list(as.character(seq_len(nrow(fit$centers))), colnames(x))
-  kmeans_object(fit, sum(diag(merged_moments(x, FALSE, call)$products)), iter.max)
+  fit$cluster <- recorded(x, "part_element", list(fit$codes, fit$place), kind = "vector", across = NULL, names = NULL)
+  kmeans_object(fit, total_squares(x, call), iter.max)
 }
 
-lloyd_of_split <- function(centers, x, iter.max, largest) {
-  k <- nrow(centers)
-  codes <- NULL
-  iter <- iter.max + 1L
+# From each start a list as lloyd() has it, with its codes as an element of those of an iteration.
+lloyd_of_split <- function(x, starts, iter.max, largest) {
+  k <- nrow(starts[[1L]])
+  each <- 1 + k * (1 + ncol(x))
+  of_parts <- function(f, args) recorded(x, f, args, kind = "object", across = NULL, names = NULL)
+  space <- of_parts("part_space", list(x, largest))
+  # R's collector would come late: it may be a copy of the rows
+  on.exit(release(state_of(x)$team, state_of(space)$id))
+  fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
+  active <- seq_along(fits)
+  last <- before <- NULL
   for (turn in seq_len(iter.max)) {
-    last <- codes
-    codes <- recorded(x, "part_nearest", list(x, centers, largest), kind = "vector", across = NULL, names = NULL)
-    sums <- reduced(codes, "stat_clusters", list(x, last, k))
-    if (sums[1L] == 0) {
-      iter <- turn
-      break
+    codes <- of_parts("part_nearest", list(x, space, lapply(fits[active], `[[`, "centers")))
+    told <- base::matrix(reduced(codes, "stat_clusters", list(x, last, before, k)), each)
+    moved <- told[1L, ] > 0
+    for (j in seq_along(active)) {
+      fit <- fits[[active[j]]]
+      fit[c("codes", "place")] <- list(codes, j)
+      if (moved[j]) {
+        fit$size <- as.integer(told[1L + seq_len(k), j])
+        fit$centers <- base::matrix(told[-seq_len(1L + k), j], k) / fit$size
+      } else {
+        fit$iter <- turn
+      }
+      fits[[active[j]]] <- fit
     }
-    size <- sums[1L + seq_len(k)]
-    centers <- base::matrix(sums[-seq_len(1L + k)], k) / size
+    active <- active[moved]
+    if (!length(active)) break
+    last <- codes
+    before <- base::which(moved)
   }
-  list(cluster = codes, centers = centers, size = as.integer(size), iter = if (k == 1L) 1L else as.integer(iter),
-    withinss = as.vector(reduced(codes, "stat_within", list(x, centers))))
+  lapply(fits, function(fit) {
+    # base R has one step less for one cluster
+    fit$iter <- if (k == 1L) 1L else as.integer(fit$iter)
+    fit$withinss <- as.vector(reduced(fit$codes, "stat_within", list(x, fit$place, fit$centers)))
+    fit
+  })
 }

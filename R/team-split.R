@@ -50,7 +50,8 @@ team_runs <- function(n, size) {
 #'
 #' @param x A matrix, vector or data frame; a [gpu_reader()], of which each member opens the source and reads its own
 #'   rows, so that a file must have the same path everywhere; or `function(rows)`, which each member calls with the
-#'   numbers of its rows, and which returns these rows: the data then never pass through this session. For `print()` and
+#'   numbers of its rows, and which returns these rows: the data then never pass through this session. An array is split
+#'   on its device where the members are devices of this process; one member alone shares it. For `print()` and
 #'   `collect()`, a split.
 #' @param team A team, see [gpu_team()].
 #' @param margin 1 to split rows, 2 for columns.
@@ -76,7 +77,8 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
   if (!(is_count(margin, 1) && margin %in% c(1, 2))) abort_argument("margin", "1 (rows) or 2 (columns)", margin)
   if (!is.null(n) && !is_count(n)) abort_argument("n", "a number of rows, or NULL", n)
   call <- environment()
-  if (is_gpu(x)) x <- collect(x)
+  # members of other processes are sent ordinary numbers
+  if (is_gpu(x) && !(are_here(team) && is_number(x))) x <- collect(x)
   read <- if (is_reader(x)) reader_for_split(x, margin, call)
   if (!is.null(read)) {
     n <- rows_of_split_reader(x, margin)
@@ -101,8 +103,13 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
     paste(layout$counts, collapse = " and "), paste(layout$told, collapse = " and ")))
   across <- if (margin == 2) dim(x)[1L] else shape$columns
   names <- if (margin == 2) rownames(x) else shape$names
+  # a team that is never repaired does not need the source again
+  if (are_here(team)) recipe["x"] <- list(NULL)
   new_split(team, recipe, layout, kind, margin, across, names)
 }
+
+# Whether the members that this session asks are in its own process.
+are_here <- function(team) team$engine$kind %in% c("local", "env")
 
 next_id <- function(team) {
   team$made <- team$made + 1
@@ -151,7 +158,10 @@ source_command <- function(team, recipe, layout) {
     rows <- runs[[rank]]
     # what only this session has is sent
     if (is_reader(x)) return(local_rows(x, rows, recipe$margin))
-    if (is.function(x)) rows else if (is.null(dim(x))) x[rows] else if (recipe$margin == 2) x[, rows, drop = FALSE] else
+    if (is.function(x)) return(rows)
+    # an array is read where it is, by one member alone without a copy
+    if (is_gpu(x) && length(rows) == recipe$n) return(x)
+    if (is.null(dim(x))) x[rows] else if (recipe$margin == 2) x[, rows, drop = FALSE] else
       x[rows, , drop = FALSE]
   }
   args <- list(structure(piece, class = "team_each"))
@@ -164,7 +174,7 @@ source_command <- function(team, recipe, layout) {
 # would be computed by each use of the part.
 source_part <- function(rows, read = NULL) {
   x <- if (is.null(read)) rows else read(rows)
-  y <- as_gpu(x)
+  y <- as_gpu(x, device = running_member()$device)
   # base R's columns of a data frame have row names of the whole
   if (is.data.frame(y) && !is.character(attr(x, "row.names"))) attr(y, "row.names") <- .set_row_names(nrow(x))
   arrays <- unname(Filter(is_gpu, if (is.list(y)) as.list(y) else list(y)))

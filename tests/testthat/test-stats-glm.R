@@ -207,3 +207,30 @@ test_that("fits and their methods read no array on the host", {
     if (is.null(fit$offset)) expect_true(is_gpu(predict(fit, new)))
   }
 })
+
+test_that("codes of many levels are sorted once for all steps of a fit", {
+  set.seed(12)
+  n <- 3000
+  # of pairs more than a device has accumulators for; level 300 has rows, some pairs have none
+  d <- data.frame(g = factor(c(1:300, sample(300, n - 300, TRUE))), h = factor(sample(40, n, TRUE)), x = rnorm(n))
+  d$y <- rpois(n, exp(0.2 * d$x + (as.integer(d$g) %% 5) / 10))
+  sorts <- 0L
+  home <- asNamespace("verdigris")
+  suppressMessages(trace("sorted_rows", tracer = function() sorts <<- sorts + 1L, where = home, print = FALSE))
+  withr::defer(suppressMessages(untrace("sorted_rows", where = home)))
+  for (f in list(y ~ x + g, y ~ g + h, y ~ g + x + offset(x / 10))) {
+    want <- glm(f, poisson(), d)
+    sorts <- 0L
+    got <- suppressMessages(composed(gpu_glm(f, poisson(), as_gpu(d, device = test_device), device = test_device)))
+    expect_lte(sorts, 2L)
+    expect_gte(sorts, 1L)
+    expect_identical(got$iter, want$iter)
+    expect_equal(coef(got), coef(want), tolerance = 1e-8)
+    expect_equal(got$deviance, want$deviance, tolerance = 1e-10)
+  }
+  # rows without weight leave other codes, in each step the same
+  w <- rep(c(0, 2, 1), n / 3)
+  want <- lm(y ~ g + x, d, weights = w)
+  got <- composed(gpu_lm(y ~ g + x, as_gpu(d, device = test_device), weights = w, device = test_device))
+  expect_equal(coef(got), coef(want), tolerance = 1e-8)
+})

@@ -112,3 +112,15 @@ test_that("wrong arguments are classed errors", {
   wrong(x, replace(cloud, 7, NaN), says = "`query` has missing or infinite elements")
   wrong(gpu(rbind(cloud, 0)), metric = "cosine", says = "rows of zeros")
 })
+
+test_that("blocks are freed one by one", {
+  x <- gpu_compute(as_gpu(matrix(rnorm(2048 * 4), 2048), device = test_device))
+  # 64 blocks of 32 queries
+  block <- 2048 * 32
+  for (metric in c("euclidean", "cosine", "maximum")) in_parts(block, {
+    gpu_knn(x, x[1:64, ], k = 4, metric = metric)
+    before <- alive()[["device"]]
+    most <- gpu_time(gpu_knn(x, k = 4, metric = metric), test_device)$peak
+    expect_lt((most - before) / (8 * block), 16)
+  })
+})

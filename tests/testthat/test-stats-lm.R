@@ -392,3 +392,21 @@ test_that("bad input has base R's errors and warnings", {
   expect_equal(collect(residuals(gpu_lm(mpg ~ 0, d))), mtcars$mpg)
   expect_equal(coef(gpu_lm(mpg ~ wt, d, subset = 1)), coef(lm(mpg ~ wt, mtcars, subset = 1)))
 })
+
+test_that("missing values of any variable are found, of whatever kind and place", {
+  set.seed(5)
+  host <- data.frame(y = rnorm(40), a = rnorm(40), b = 1:40, l = rep(c(TRUE, FALSE), 20), g = factor(rep(1:4, 10)))
+  for (name in names(host)) for (at in list(1, 40, c(3, 20), integer())) {
+    h <- host
+    h[at, name] <- NA
+    d <- as_gpu(h, device = test_device)
+    want <- lm(y ~ a + b + l + g, h)
+    got <- gpu_lm(y ~ a + b + l + g, d)
+    expect_equal(coef(got), coef(want), tolerance = 1e-8)
+    expect_identical(got$na.action, want$na.action)
+    expect_identical(got$xlevels, want$xlevels)
+    if (length(at)) expect_error(gpu_lm(y ~ a + b + l + g, d, na.action = na.fail), "missing values in object")
+  }
+  for (f in list(y ~ 1, y ~ a, y ~ a + b, y ~ g)) expect_identical(
+    gpu_lm(f, as_gpu(host, device = test_device))$xlevels, lm(f, host)$xlevels)
+})

@@ -77,3 +77,71 @@ test_that("members without rows take part", {
   whole <- prcomp(as_gpu(few, device = "cpu"), rank. = 1)
   expect_equal(numbers(prcomp(s, rank. = 1)), numbers(whole), tolerance = 1e-7)
 })
+
+test_that("a team of one member computes and copies what an array does", {
+  one <- gpu_team(test_device)
+  h <- matrix(rnorm(2000 * 8) + 5, 2000)
+  x <- gpu_compute(as_gpu(h, device = test_device))
+  # the rows stay where they are
+  made <- gpu_time(gpu_split(x, one), test_device)
+  expect_identical(c(made$up, made$down), c(0, 0))
+  s <- made$value
+  starts <- h[c(1, 40, 800, 1999), ]
+  taken <- function(run, x) {
+    run(x)
+    found <- gpu_time(run(x), test_device)
+    c(launches = found$launches, up = found$up, down = found$down)
+  }
+  calls <- list(
+    kmeans = function(x) suppressWarnings(kmeans(x, starts, 5, algorithm = "Lloyd")),
+    several = function(x) {
+      set.seed(4)
+      suppressWarnings(gpu_kmeans(x, 5, nstart = 3, seeding = "random", iter.max = 4))
+    },
+    var = var, cor = cor
+  )
+  for (name in names(calls)) {
+    array <- composed(taken(calls[[name]], x))
+    split <- taken(calls[[name]], s)
+    # nothing as long as the rows is copied, 16 kB for a column
+    expect_lt(split[["up"]], max(array[["up"]], 2000) + 2000)
+    expect_lt(split[["down"]], array[["down"]] + 4000)
+    if (test_device != "cpu") expect_lte(split[["launches"]], array[["launches"]] * 1.2 + 10)
+  }
+  for (name in c("kmeans", "several")) for (part in c("centers", "totss", "withinss", "size", "iter", "ifault"))
+    expect_equal(calls[[name]](s)[[part]], collect(composed(calls[[name]](x)))[[part]], tolerance = 1e-12)
+})
+
+test_that("all starts go through one product, and each has the result of its own", {
+  for (team in teams) {
+    s <- gpu_split(x, team)
+    set.seed(21)
+    several <- suppressWarnings(kmeans(s, 4, 20, nstart = 3, algorithm = "Lloyd"))
+    set.seed(21)
+    alone <- lapply(1:3, function(k) suppressWarnings(kmeans(x, x[sample.int(150, 4), ], 20, algorithm = "Lloyd")))
+    best <- alone[[which.min(vapply(alone, `[[`, 0, "tot.withinss"))]]
+    expect_identical(collect(several$cluster), unname(best$cluster))
+    for (part in c("centers", "totss", "withinss", "size", "iter", "ifault"))
+      expect_equal(several[[part]], best[[part]], tolerance = 1e-10, info = part)
+  }
+})
+
+test_that("splits of arrays have the arrays' elements, types and names", {
+  local <- gpu_team(rep(test_device, 2))
+  m <- matrix(1:12, 6, dimnames = list(NULL, c("a", "b")))
+  for (dtype in c("float64", "float32", "int32")) for (margin in 1:2) {
+    a <- as_gpu(m, dtype = dtype, device = test_device)
+    for (team in list(local, gpu_team(test_device))) {
+      s <- gpu_split(a, team, margin)
+      expect_identical(unique(unlist(gpu_together(team, gpu_dtype, s))), dtype)
+      expect_identical(collect(s), collect(a))
+      expect_identical(dimnames(s), if (margin == 1) dimnames(m))
+      # the array is a value of its own
+      b <- a
+      b[1, 1] <- 100L
+      expect_identical(collect(s), collect(a))
+    }
+  }
+  v <- as_gpu(c(2.5, NA, 1), device = test_device)
+  expect_identical(collect(gpu_split(v, local)), collect(v))
+})
