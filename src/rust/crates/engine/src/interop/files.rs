@@ -86,10 +86,11 @@ enum Step {
     End,
 }
 
-/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for nothing: a disk that
-/// hangs must not keep R.
+/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for that a moment only: a
+/// disk that hangs must not keep R.
 pub(super) struct Writer {
-    steps: SyncSender<Step>,
+    /// None once it is dropped.
+    steps: Option<SyncSender<Step>>,
     outcome: Receiver<io::Result<()>>,
 }
 
@@ -125,7 +126,7 @@ impl Out {
         match std::thread::Builder::new().name("verdigris-file".into()).spawn(write) {
             Ok(_) => {
                 let _ = hand_over.send(part);
-                Out::Thread(Writer { steps, outcome })
+                Out::Thread(Writer { steps: Some(steps), outcome })
             }
             Err(_) => Out::Here(part),
         }
@@ -164,13 +165,22 @@ impl Writer {
     fn send(&self, mut step: Step, watch: &mut Watch) -> Result<bool> {
         loop {
             watch.check()?;
-            match self.steps.try_send(step) {
+            let Some(steps) = &self.steps else { return Ok(false) };
+            match steps.try_send(step) {
                 Ok(()) => return Ok(true),
                 Err(TrySendError::Disconnected(_)) => return Ok(false),
                 Err(TrySendError::Full(again)) => step = again,
             }
             std::thread::sleep(Duration::from_micros(200));
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.steps = None;
+        // the thread removes the file before it lets go of this
+        let _ = self.outcome.recv_timeout(PATIENCE);
     }
 }
 
