@@ -211,9 +211,10 @@ of_all <- function(found, groups, none) {
 #' @rdname gpu_group
 #' @export
 tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default,
-  simplify = simplify))
+  simplify = simplify), class = c("gpu_array", "gpu_reader"))
 
 tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
+  if (is_reader(X)) return(reader_tapply(X, INDEX, FUN, list(...), default, simplify, parent.frame()))
   name <- known_function(FUN, c(GROUPED, "median", "quantile"))
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)
