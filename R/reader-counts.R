@@ -288,7 +288,8 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
     value <- as.vector(reduce_by(wide(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
     all[known] <- value[known]
     list(counts = counts, value = all)
-  }, function(a, b) Map(function(f, a, b) f(a, b), c(list(`+`), list(fold))[seq_along(a)], a, b), 1, call = call)
+  }, function(a, b) list(counts = a$counts + b$counts, value = if (name != "count") fold(a$value, b$value)), 1,
+    call = call)
   out <- if (is.null(found)) rep(NA_integer_, groups) else tapply_found(found, name, typeof(no_elements(X)), na.rm)
   dim(out) <- extent
   dimnames(out) <- levels

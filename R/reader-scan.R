@@ -37,12 +37,12 @@ cumulative_reader <- function(x, name, call) {
     NULL
   }, margin = 1, call = call)
   if (overflow) warning(simpleWarning("integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'", written_call(call)))
-  new_reader(open_cumulated, list(x = described(x), name = name, starts = starts, carries = carries), x$dim,
+  new_reader(open_cumulated, list(x = described(x), name = name, type = type, starts = starts, carries = carries), x$dim,
     x$dimnames, type, 1, x$memory, sprintf("%s() of %s", name, x$label), portable = x$portable, step = x$step)
 }
 
 # A block that begins elsewhere than one of the first pass is read from the beginning of that.
-open_cumulated <- function(x, name, starts, carries) list(
+open_cumulated <- function(x, name, type, starts, carries) list(
   ahead = function(from, count, margin, dtype, device) {
     k <- max(1L, findInterval(from, starts))
     first <- c(starts, 0)[k]
@@ -51,7 +51,7 @@ open_cumulated <- function(x, name, starts, carries) list(
   },
   take = function(coming) {
     block <- block_take(x, coming$inner)
-    if (length(block) == 0L) return(block)
+    if (length(block) == 0L) return(gpu_cast(block, type))
     # said when the reader was made
     out <- withCallingHandlers(cumulated(name, coming$carry, block), warning = function(w)
       tryInvokeRestart("muffleWarning"))
