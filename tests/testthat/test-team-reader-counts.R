@@ -148,7 +148,7 @@ test_that("running values are base R's, wherever they are read", {
   path <- withr::local_tempfile()
   written <- gpu_chunked(cumsum(gpu_reader(1:100 + 0, memory = 3 * 8 * 9)), identity, to = path)
   expect_identical(readBin(path, "double", 200), cumsum(1:100 + 0))
-  float <- gpu_reader(raw_file(rep(0.1, 50), 4L), type = "float32", memory = 3 * 4 * 9)
+  float <- gpu_reader(raw_file(rep(0.1, 50), 4L), dtype = "float32", memory = 3 * 4 * 9)
   expect_equal(collect(cumsum(float)), cumsum(rep(0.1, 50)), tolerance = 1e-6)
   expect_error(cumsum(gpu_reader(matrix(1, 2, 2))), class = "verdigris_error_reader")
   # another process continues at the same places

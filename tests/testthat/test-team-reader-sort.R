@@ -48,11 +48,11 @@ test_that("files, functions, matrices and narrow types are sorted", {
   expect_identical(collect(sort(gpu_reader(m, memory = 3 * 8 * 300))), sort(m))
   expect_identical(collect(sort(gpu_reader(raw_file(t(m)), dim = dim(m), byrow = TRUE,
     memory = blocks_of_rows(70, 3)))), sort(m))
-  float <- gpu_reader(raw_file(v, 4L), type = "float32", memory = 3 * 4 * 100)
+  float <- gpu_reader(raw_file(v, 4L), dtype = "float32", memory = 3 * 4 * 100)
   expect_equal(collect(sort(float)), sort(v), tolerance = 1e-6)
   expect_identical(gpu_dtype(sort(float)), "float32")
   whole <- as.raw(sample(0:200, 500, TRUE))
-  expect_identical(collect(sort(gpu_reader(raw_file(whole), type = "uint8", memory = 3 * 90))),
+  expect_identical(collect(sort(gpu_reader(raw_file(whole), dtype = "uint8", memory = 3 * 90))),
     sort(as.integer(whole)))
   # of what is computed when it is read
   expect_identical(collect(sort(abs(gpu_reader(v, memory = 3 * 8 * 100)))), sort(abs(v)))
