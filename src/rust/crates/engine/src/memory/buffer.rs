@@ -148,13 +148,20 @@ impl Buffer {
             let known = lost.period != 0 && origins / 2 == lost.period;
             lost.device == self.device && if known { origins % 2 == 0 } else { within }
         };
-        lost.iter().skip(self.cleared.load(Ordering::Relaxed)).find(is_lost).map_or(Ok(()), |lost| Err(lost.error.clone()))
+        lost.iter()
+            .skip(self.cleared.load(Ordering::Relaxed))
+            .find(is_lost)
+            .map_or(Ok(()), |lost| Err(lost.error.clone()))
     }
 
     /// Whether its values may depend on those that are awaited.
     pub fn depends(&self, awaited: Awaited) -> bool {
         let origins = self.origins.load(Ordering::Acquire);
-        if origins / 2 == awaited.period { origins % 2 == 0 } else { self.number >= awaited.since }
+        if origins / 2 == awaited.period {
+            origins % 2 == 0
+        } else {
+            self.number >= awaited.since
+        }
     }
 
     /// Notes that work is queued that writes it. What was awaited stays so where a part alone is written.
