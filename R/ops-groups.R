@@ -180,8 +180,7 @@ gpu_group <- function(x, group, f = c("sum", "prod", "mean", "var", "sd", "min",
   if (!is_gpu(x) || is.complex(x)) abort_argument("x", "an array of numbers", x)
   f <- one_of("f", f, c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"))
   if (!is_switch(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm)
-  keys <- if (is.list(group) && !is.object(group) || is.data.frame(group)) as.list(group) else
-    list(group)
+  keys <- if (is.list(group) && !is.object(group) || is.data.frame(group)) as.list(group) else list(group)
   if (!length(keys)) abort_argument("group", "at least one key", group)
   if (!all(vapply(keys, function(k) is.atomic(k) || inherits(k, "POSIXlt"), NA)))
     abort_argument("group", "a vector, or a list of vectors", group)

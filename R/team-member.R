@@ -102,7 +102,13 @@ TASKS <- list(
   },
   # what a reference stands for, also where the team has ended: no other member takes part
   fetch = function(teams, id) {
-    for (team in teams) if (id %in% names(MEMBERS[[team]]$store)) return(list(collect(MEMBERS[[team]]$store[[id]])))
+    for (team in teams) {
+      member <- MEMBERS[[team]]
+      if (!id %in% names(member$store)) next
+      # the device tells once that values of a collective were lost, whatever is waited for
+      tryCatch(gpu_sync(member$device), verdigris_error_member = function(e) NULL)
+      return(list(collect(member$store[[id]])))
+    }
     list()
   },
   # of an engine that reaches all workers at once

@@ -344,8 +344,9 @@ argument_of <- function(x, team, call) {
     if (!all(vapply(x, function(ref) identical(fields_of(ref)$of, team), NA))) stop_verdigris("argument",
       "The references belong to another team.", call = call)
     ranks <- vapply(x, rank_of, 1L)
-    if (anyNA(ranks)) stop_verdigris("member", sprintf("A reference's array was lost: %s.", format(x[is.na(ranks)][[1L]])),
-      "Pass the references to the members that are left, or make the arrays again.", call = call)
+    if (anyNA(ranks)) stop_verdigris("member", sprintf("A reference's array was lost: %s.",
+      format(x[is.na(ranks)][[1L]])), "Pass the references to the members that are left, or make the arrays again.",
+      call = call)
     if (!identical(sort(ranks), seq_len(team$engine$size))) stop_verdigris("argument",
       "A list of references must have one from each member of this team, as `gpu_together()` returns it.", call = call)
     x <- x[order(ranks)]

@@ -102,11 +102,11 @@ test_that("gpu_sparse() is sparseMatrix()", {
   for (call in calls) {
     f <- Matrix::sparseMatrix
     want <- eval(call)
-    f <- function(...) gpu_sparse(..., device = test_device)
+    f <- function(..., dims = NULL) gpu_sparse(..., dim = dims, device = test_device)
     got <- eval(call)
     expect_equal(as.matrix(got), as.matrix(want), info = deparse1(call))
     # the same of arrays
-    f <- function(...) gpu_sparse(...)
+    f <- function(..., dims = NULL) gpu_sparse(..., dim = dims)
     arrays <- as.list(call)
     for (name in intersect(c("i", "j", "x"), names(arrays)))
       arrays[[name]] <- as_gpu(eval(arrays[[name]]), device = test_device)
