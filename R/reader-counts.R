@@ -139,13 +139,12 @@ hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, r
 reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
   if (is_reader(vec) || !is_reader(x)) refuse_reader("findInterval", call,
     "`x` must be the reader, and `vec` an ordinary vector.")
+  one_vector(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
   # base R says what is wrong
   base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
-  each_of_reader(x, "findInterval", block_function(function(block) {
-    out <- intervals_of_array(block, vec, rightmost.closed, all.inside, left.open)
-    if (is.null(dim(block))) out else `dim<-`(out, dim(block))
-  }, list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside, left.open = left.open)), "int32")
+  each_of_reader(x, "findInterval", block_function(function(block) intervals_of_array(block, vec, rightmost.closed,
+    all.inside, left.open), list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside, left.open = left.open)), "int32")
 }
 
 #' @rdname reader-methods

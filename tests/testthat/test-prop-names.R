@@ -81,7 +81,6 @@ test_that("an old name is R's ordinary error", {
   unused(gpu_solve(a = gpu(diag(2)), b = 1:2))
   unused(with_gpu("cpu", code = 1))
   unused(with_gpu_stream(NULL, code = 1))
-  unused(gpu_group(gpu(1:2), g = 1:2))
   unused(gpu_sparse(i = 1, j = 1, dims = c(1, 1)))
   unused(gpu_roll(gpu(1:3), k = 2))
   unused(gpu_writer("a.bin", type = "float32"))
