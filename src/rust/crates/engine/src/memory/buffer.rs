@@ -146,7 +146,7 @@ impl Buffer {
         let is_lost = |lost: &&Lost| {
             let within = (lost.from..=lost.to).contains(&self.number);
             let known = lost.period != 0 && origins / 2 == lost.period;
-            lost.device == self.device && if known { origins % 2 == 0 } else { within }
+            lost.device == self.device && if known { origins.is_multiple_of(2) } else { within }
         };
         lost.iter()
             .skip(self.cleared.load(Ordering::Relaxed))
@@ -158,7 +158,7 @@ impl Buffer {
     pub fn depends(&self, awaited: Awaited) -> bool {
         let origins = self.origins.load(Ordering::Acquire);
         if origins / 2 == awaited.period {
-            origins % 2 == 0
+            origins.is_multiple_of(2)
         } else {
             self.number >= awaited.since
         }
