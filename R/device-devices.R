@@ -11,7 +11,7 @@
 #'
 #' @param device `"cpu"`, `"cuda"` or `"cuda:1"` and so on. `NULL` is the current device; for `gpu_use()` it undoes the
 #'   choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits only for that.
-#' @param code Code to run while `device` is the current one.
+#' @param expr Code to run while `device` is the current one.
 #' @param .local_envir The environment (of a function's call) whose exit restores the previous device.
 #' @returns
 #' - `gpu_devices()`: a data frame with a row for each device: `device`; `name`, the product; `memory` in bytes (`NA`
@@ -22,7 +22,7 @@
 #'   `"cpu"`, and `FALSE` for an argument that does not name a device. It never fails, compiles nothing and does not
 #'   initialise a GPU, so it says nothing about CUDA's libraries; [gpu_sitrep()] does.
 #' - `gpu_use()`, `local_gpu()`: the name of the previously chosen device, or `NULL`, invisibly.
-#' - `with_gpu()`: the value of `code`.
+#' - `with_gpu()`: the value of `expr`.
 #' - `gpu_sync()`: `NULL`, invisibly.
 #'
 #' @section Errors:
@@ -73,10 +73,10 @@ gpu_use <- function(device) {
 
 #' @rdname gpu_devices
 #' @export
-with_gpu <- function(device, code) {
+with_gpu <- function(device, expr) {
   before <- .Call(C_device_use, device)
   on.exit(.Call(C_device_use, before))
-  code
+  expr
 }
 
 #' @rdname gpu_devices
@@ -86,7 +86,7 @@ local_gpu <- function(device, .local_envir = parent.frame()) {
   if (identical(.local_envir, globalenv())) {
     stop_verdigris(
       "argument", "`local_gpu()` must be called in a function.",
-      "Use `gpu_use(device)` for the session, or `with_gpu(device, code)`."
+      "Use `gpu_use(device)` for the session, or `with_gpu(device, expr)`."
     )
   }
   before <- .Call(C_device_use, device)

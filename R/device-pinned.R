@@ -23,7 +23,7 @@
 #' call returns.
 #'
 #' @param n The number of elements.
-#' @param type `"double"`, `"integer"`, `"logical"` or `"complex"`.
+#' @param dtype `"double"`, `"integer"`, `"logical"` or `"complex"`.
 #' @param x A logical, integer, double or complex vector, matrix or array.
 #' @param device A device's name; `NULL` is the current device. Memory locked for one GPU is locked for all of them.
 #' @param from An array, or a host vector; one of `from` and `to` must be an array.
@@ -45,7 +45,7 @@
 #' gpu_sync("cpu")
 #' x
 #' @export
-gpu_pinned <- function(n, type = "double", device = NULL) .Call(C_pinned_new, n, type, device)
+gpu_pinned <- function(n, dtype = "double", device = NULL) .Call(C_pinned_new, n, dtype, device)
 
 #' @rdname gpu_pinned
 #' @export

@@ -26,14 +26,14 @@
 #' @param device A device's name; `NULL` is the current device.
 #' @param stream A stream made by `gpu_stream()`. `NULL` is the stream that exists from the start or, for
 #'   `gpu_event_record()` and `gpu_event_wait()`, the current stream.
-#' @param code Code to run while `stream` is its device's current stream.
+#' @param expr Code to run while `stream` is its device's current stream.
 #' @param event,from,to Events made by `gpu_event()`. `gpu_event_wait()` also takes a stream, and then waits for all
 #'   work queued on it so far.
 #' @param .local_envir The frame whose exit restores the previous stream.
 #' @returns
 #' - `gpu_stream()`: an object of class `gpu_stream`. It is valid in this session; when R collects it, its work
 #'   continues.
-#' - `with_gpu_stream()`: the value of `code`.
+#' - `with_gpu_stream()`: the value of `expr`.
 #' - `local_gpu_stream()`: `stream`, invisibly.
 #' - `gpu_event()`: an object of class `gpu_event`.
 #' - `gpu_event_record()`, `gpu_event_wait()`: `event`, invisibly. Neither waits.
@@ -80,10 +80,10 @@ select_stream <- function(stream, call = parent.frame()) {
 
 #' @rdname gpu_stream
 #' @export
-with_gpu_stream <- function(stream, code) {
+with_gpu_stream <- function(stream, expr) {
   restore <- select_stream(stream)
   on.exit(restore())
-  code
+  expr
 }
 
 #' @rdname gpu_stream
@@ -92,7 +92,7 @@ local_gpu_stream <- function(stream, .local_envir = parent.frame()) {
   if (!is.environment(.local_envir)) abort_argument(".local_envir", "an environment", .local_envir)
   if (identical(.local_envir, globalenv())) {
     stop_verdigris("argument", "`local_gpu_stream()` must be called in a function.",
-      "Use `with_gpu_stream(stream, code)`.")
+      "Use `with_gpu_stream(stream, expr)`.")
   }
   restore <- select_stream(stream)
   do.call(on.exit, list(as.call(list(restore)), add = TRUE, after = FALSE), envir = .local_envir)

@@ -3,12 +3,12 @@
 
 #' Apply R functions to rows, columns and neighbourhoods
 #'
-#' `gpu_apply(x, MARGIN, f)` runs `f` for each row (1) or column (2) of a matrix, which `f` receives as a vector that it
+#' `gpu_apply(x, margin, f)` runs `f` for each row (1) or column (2) of a matrix, which `f` receives as a vector that it
 #' may sum, loop over and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector
 #' of `2 * radius + 1` elements if `x` is a vector, a matrix with as many rows and columns if it is a matrix, with the
 #' element in the middle.
 #' @param x A vector or matrix: an array, or host values, which go to the device.
-#' @param MARGIN 1 for rows, 2 for columns.
+#' @param margin 1 for rows, 2 for columns.
 #' @param f A function that can be compiled (see [gpu_compile()]). `gpu_apply()` calls it with a vector.
 #' @param radius The number of neighbours on each side, from 1 to 5 (matrices: 3).
 #' @param edge The values beyond the border: `NA`, a number, `"wrap"` (the opposite side), `"clamp"` (the nearest
@@ -28,12 +28,13 @@ NULL
 
 #' @rdname gpu_apply
 #' @export
-gpu_apply <- function(x, MARGIN, f, ...) {
+gpu_apply <- function(x, margin, f, ...) {
   if (length(dim(x)) != 2L) stop_verdigris("shape", sprintf("`x` must be a matrix, not %s.", describe(x)))
-  if (!is.numeric(MARGIN) && !is.character(MARGIN) || length(MARGIN) != 1L)
-    abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
-  margin <- margin_axes(x, MARGIN)
-  if (is.null(margin)) abort_argument("MARGIN", "1 (rows) or 2 (columns)", MARGIN)
+  if (!is.numeric(margin) && !is.character(margin) || length(margin) != 1L)
+    abort_argument("margin", "1 (rows) or 2 (columns)", margin)
+  given <- margin
+  margin <- margin_axes(x, given)
+  if (is.null(margin)) abort_argument("margin", "1 (rows) or 2 (columns)", given)
   around <- list2env(list(x = array_of(x), f = plain_function(f)), parent = baseenv())
   more <- named_more(list(...), around)
   piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])

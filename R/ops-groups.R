@@ -162,7 +162,7 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' groups, on the cpu device and on every card. The number of elements and the position of each group are copied to the
 #' host; the call waits to learn which groups exist.
 #' @param x,X An array: a vector, or for `rowsum()` also a matrix.
-#' @param g,group,INDEX The groups: an array, a vector or a factor, as long as `x`; for `gpu_group()` and `tapply()`
+#' @param group,INDEX The groups: an array, a vector or a factor, as long as `x`; for `gpu_group()` and `tapply()`
 #'   also a list of these, whose combinations are the groups.
 #' @param f The statistic: `"sum"`, `"prod"`, `"mean"`, `"var"`, `"sd"`, `"min"`, `"max"`, `"count"`, `"first"` or
 #'   `"last"`; for `split()` the groups.
@@ -184,17 +184,17 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' split(x, c(1, 2, 1, 2))
 #' ave(x, c(1, 1, 2, 2))
 #' @export
-gpu_group <- function(x, g, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"),
+gpu_group <- function(x, group, f = c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"),
   na.rm = FALSE) {
   if (!is_gpu(x) || is.complex(x)) abort_argument("x", "an array of numbers", x)
   f <- one_of("f", f, c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last"))
   if (!is_switch(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm)
-  keys <- if (is.list(g) && !is.object(g) || is.data.frame(g)) as.list(g) else list(g)
-  if (!length(keys)) abort_argument("g", "at least one key", g)
+  keys <- if (is.list(group) && !is.object(group) || is.data.frame(group)) as.list(group) else list(group)
+  if (!length(keys)) abort_argument("group", "at least one key", group)
   if (!all(vapply(keys, function(k) is.atomic(k) || inherits(k, "POSIXlt"), NA)))
-    abort_argument("g", "a vector, or a list of vectors", g)
+    abort_argument("group", "a vector, or a list of vectors", group)
   wrong <- which(lengths(keys) != length(x))
-  if (length(wrong)) abort_argument("g", sprintf("as long as `x` (%s elements)", format_count(length(x))),
+  if (length(wrong)) abort_argument("group", sprintf("as long as `x` (%s elements)", format_count(length(x))),
     keys[[wrong[1L]]])
   grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(as.logical(na.rm)))
 }
@@ -220,9 +220,10 @@ of_all <- function(found, groups, none) {
 #' @rdname gpu_group
 #' @export
 tapply <- interposed("tapply", "X", tapply_array(X, INDEX, if (!is.null(FUN)) match.fun(FUN), ..., default = default,
-  simplify = simplify))
+  simplify = simplify), class = c("gpu_array", "gpu_reader"))
 
 tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRUE) {
+  if (is_reader(X)) return(reader_tapply(X, INDEX, FUN, list(...), default, simplify, parent.frame()))
   name <- known_function(FUN, c(GROUPED, "median", "quantile"))
   more <- list(...)
   keys <- if (is.list(INDEX) && !is.factor(INDEX)) INDEX else list(INDEX)

@@ -186,42 +186,42 @@ gpu_chol <- function(x) {
 
 #' @rdname gpu_solve
 #' @export
-gpu_solve <- function(a, b, tol = .Machine$double.eps) {
-  batch <- batch_of(a, "a")
+gpu_solve <- function(A, b, tol = .Machine$double.eps) {
+  batch <- batch_of(A, "A")
   if (!is.numeric(tol) || length(tol) != 1L || is.na(tol)) abort_argument("tol", "a number", tol)
   if (missing(b)) {
-    if (!is_gpu(a)) abort_argument("a", "an array (or `b`); see `as_gpu()`", a)
-    if (!length(batch$dim)) return(solve(a, tol = tol))
-    return(by_batch("solve", a, batch, list(x = c(batch$n, batch$n)), function(a, b) list(x = solve(a, tol = tol)),
+    if (!is_gpu(A)) abort_argument("A", "an array (or `b`); see `as_gpu()`", A)
+    if (!length(batch$dim)) return(solve(A, tol = tol))
+    return(by_batch("solve", A, batch, list(x = c(batch$n, batch$n)), function(a, b) list(x = solve(a, tol = tol)),
       tol = tol)$x)
   }
   if (!takes_product(b)) abort_argument("b", "a numeric vector, matrix or array of matrices", b)
-  if (!is_gpu(a) && !is_gpu(b)) abort_argument("a", "an array (or `b`); see `as_gpu()`", a)
-  a <- beside(a, b, gpu_device(b))
-  b <- beside(b, a, gpu_device(a))
+  if (!is_gpu(A) && !is_gpu(b)) abort_argument("A", "an array (or `b`); see `as_gpu()`", A)
+  A <- beside(A, b, gpu_device(b))
+  b <- beside(b, A, gpu_device(A))
   d <- as.double(dim(b) %||% length(b))
-  if (!length(batch$dim) && length(d) < 3L) return(solve(a, b, tol = tol))
+  if (!length(batch$dim) && length(d) < 3L) return(solve(A, b, tol = tol))
   sides <- d[-(1:2)]
   own <- length(d) > 2L && prod(sides) != 1
   fits <- d[1L] == batch$n && (!own || batch$count == 1 || identical(sides, batch$dim))
   if (!fits) stop_verdigris("shape",
     sprintf("Right-hand sides of %s do not fit matrices of %s.", paste(d, collapse = " x "),
-      paste(dim(a), collapse = " x ")),
-    "The numbers of rows must be equal, and the further dimensions too, unless `a` or `b` has none.")
+      paste(dim(A), collapse = " x ")),
+    "The numbers of rows must be equal, and the further dimensions too, unless `A` or `b` has none.")
   columns <- if (length(d) == 1L) 1 else d[2L]
   b <- strip(b)
-  if (is.complex(b) && !is.complex(a)) a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
+  if (is.complex(b) && !is.complex(A)) A <- gpu_cast(A, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
   if (batch$count == 1 && length(d) > 2L && all(d > 0)) {
     # the columns of all right sides in one
-    dim(a) <- c(batch$n, batch$n)
+    dim(A) <- c(batch$n, batch$n)
     dim(b) <- c(batch$n, columns * prod(sides))
-    x <- solve(a, b, tol = tol)
+    x <- solve(A, b, tol = tol)
     dim(x) <- d
     return(x)
   }
   if (own) batch$dim <- sides
   shape <- if (length(d) == 1L) batch$n else c(batch$n, columns)
-  by_batch("solve", a, batch, list(x = shape), function(a, b) list(x = solve(a, b, tol = tol)),
+  by_batch("solve", A, batch, list(x = shape), function(a, b) list(x = solve(a, b, tol = tol)),
     list(b = b, columns = columns, own = own), tol)$x
 }
 

@@ -325,9 +325,11 @@ count_below <- function(x, vec, strictly) {
 #' @usage NULL
 #' @export
 findInterval <- interposed("findInterval", c("x", "vec"), intervals_of_array(x, vec, rightmost.closed, all.inside,
-  left.open), class = c("gpu_array", "gpu_split"))
+  left.open), class = c("gpu_array", "gpu_split", "gpu_reader"))
 
 intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) {
+  if (is_reader(x) || is_reader(vec)) return(reader_intervals(x, vec, rightmost.closed, all.inside, left.open,
+    parent.frame()))
   if (is_split(x) || is_split(vec)) return(split_intervals(x, vec, rightmost.closed, all.inside, left.open,
     parent.frame()))
   takes <- function(v) is_real(v) || inherits(v, "integer64")
@@ -467,11 +469,12 @@ counted <- function(x) {
 #' @rdname matching
 #' @export
 tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) list(nbins)),
-  class = c("gpu_array", "gpu_split"))
+  class = c("gpu_array", "gpu_split", "gpu_reader"))
 
 # `given`: nbins in a list, or NULL where it is base R's default.
 tabulate_array <- function(bin, given = NULL) {
   if (is_split(bin)) return(split_tabulate(bin, given[[1L]], parent.frame()))
+  if (is_reader(bin)) return(reader_tabulate(bin, given, parent.frame()))
   nbins <- given[[1L]]
   # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
   if (is.null(given)) {
@@ -497,15 +500,17 @@ tabulate_array <- function(bin, given = NULL) {
 
 #' @rdname matching
 #' @export
-table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor", "gpu_split")) &&
-  .ours$is_counted(list(...))), table_arrays(list(...),
+table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_array", "factor", "gpu_split",
+  "gpu_reader")) && .ours$is_counted(list(...))), table_arrays(list(...),
   as.list(substitute(list(...)))[-1L], if (!missing(dnn)) list(dnn), deparse.level,
-  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))), class = c("gpu_array", "gpu_split"),
-  arguments = "...", is = function(x) is_gpu(x) || is_split(x))
+  c(if (!missing(exclude)) list(exclude = exclude), if (!missing(useNA)) list(useNA = useNA))),
+  class = c("gpu_array", "gpu_split", "gpu_reader"), arguments = "...", is = function(x) is_gpu(x) || is_split(x) ||
+    is_reader(x))
 
 # Whether an array is among some arguments, or a factor that cut() has made of one and nobody has read.
 is_counted <- function(parts) {
-  for (x in parts) if (is.object(x) && (inherits(x, c("gpu_array", "gpu_split")) || is_unread_factor(x))) return(TRUE)
+  for (x in parts) if (is.object(x) && (inherits(x, c("gpu_array", "gpu_split", "gpu_reader")) ||
+    is_unread_factor(x))) return(TRUE)
   FALSE
 }
 is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
@@ -519,6 +524,10 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     return(table_of_split(parts[[1L]], name, parent.frame()))
   }
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
+  if (any(vapply(parts, is_reader, NA))) {
+    if (length(parts) > 1L) refuse_reader("table", parent.frame(), "Only one reader is supported.")
+    return(table_of_reader(parts[[1L]], dnn, options, parent.frame()))
+  }
   if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
   device <- device_of(parts)

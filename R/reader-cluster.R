@@ -81,14 +81,14 @@ knn_of_reader <- function(data, query, k, metric, exclude_self, call) {
   if (is_split(data) || is_split(query)) refuse_reader("gpu_knn", call, "Give a split and an array, or two readers.")
   if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self, call)
   if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE if there is a `query`.",
-    "Without `query`, neighbours of the rows of `data` are searched among the other rows.", call = call)
+    "Without `query`, neighbours of the rows of `x` are searched among the other rows.", call = call)
   columns <- function(x) if (!is_reader(x)) NCOL(x) else if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
   if (!is.null(query) && columns(query) != columns(data)) stop_verdigris("shape",
-    sprintf("`query` has %s columns, `data` has %s.", format_count(columns(query)), format_count(columns(data))),
+    sprintf("`query` has %s columns, `x` has %s.", format_count(columns(query)), format_count(columns(data))),
     "Give both the same columns, in the same order.", call = call)
   if (!is_reader(data)) {
     # as_gpu() of ordinary data once, for all blocks of queries
-    if (!is_gpu(data)) abort_argument("data", "a numeric matrix or vector on a device, or a reader", data, call)
+    if (!is_gpu(data)) abort_argument("x", "a numeric matrix or vector on a device, or a reader", data, call)
     found <- over_blocks(query, function(block) lapply(knn_of_arrays(data, block, k, metric, FALSE), collect), NULL, 1,
       gpu_device(data), call)
     return(below_each_other(found, k))
@@ -96,7 +96,7 @@ knn_of_reader <- function(data, query, k, metric, exclude_self, call) {
   n <- rows_of_reader(data)
   if (!is_count(k, 1)) abort_argument("k", "one number, 1 or more", k, call)
   k <- trunc(as.double(k))
-  if (k > n - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `data` has %s%s.", format_count(k),
+  if (k > n - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `x` has %s%s.", format_count(k),
     format_count(n), if (exclude_self) " rows, one of which is the query" else " rows"), "Give a smaller `k`.",
     call = call)
   if (!is.null(query) && !is_reader(query)) {

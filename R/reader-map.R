@@ -51,7 +51,7 @@ reader_operators <- function(e1, e2) {
 #' @export
 Math.gpu_reader <- function(x, ...) {
   name <- .Generic
-  if (name %in% c("cumsum", "cumprod", "cummax", "cummin")) refuse_reader(name, environment())
+  if (name %in% c("cumsum", "cumprod", "cummax", "cummin")) return(cumulative_reader(x, name, environment()))
   more <- list(...)
   if (!all(vapply(more, function(v) is_number(v) && length(v) == 1L, NA))) refuse_reader(name, environment(),
     "Its other argument must be one number.")

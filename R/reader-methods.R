@@ -12,10 +12,21 @@
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
 #' - Two passes: `median()` and `quantile()` of all elements, exact, of all types. The first pass keeps 2048 values of
 #'   each block in order, the second what is near the quantiles. `scale()`, whose result is a reader.
-#' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`
-#'   (not the cumulative ones), `round()`, `is.na()` and its like. So `colMeans(log1p(x))` is one pass.
+#' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`,
+#'   `round()`, `is.na()` and its like, `findInterval()`, and `cut(labels = FALSE)`. So `colMeans(log1p(x))` is one
+#'   pass. `cumsum()`, `cumprod()`, `cummax()` and `cummin()` of a vector take a pass at once, which finds the running
+#'   values before each block; `gpu_chunked(cumsum(x), identity, to = path)` writes the result.
+#' - Counts, of one pass: `unique()`, `table()` and `tabulate()` of a vector; `rowsum()` by one key, and `tapply()` of a
+#'   vector by one or several keys, with `sum`, `mean`, `min`, `max` or `length`. Keys are vectors, arrays, or readers,
+#'   of which another pass finds the distinct values first. These are in memory, 2^27 at most. `hist()` takes two
+#'   passes. `tabulate(cut(x, breaks, labels = FALSE))` counts by intervals.
+#' - `sort()`, and `order()` of a vector, which returns an array of all places: blocks are sorted, written to a
+#'   temporary file, and merged. Sorting needs the memory of about six blocks, and disk space for all elements (of `order()`
+#'   twice): in the folder of `to`, or in [tempdir()]. Values, ties and missing values are in base R's order; of a
+#'   matrix, equal zeros, `NA` and `NaN` are in the order in which they are read. A process that is killed leaves no
+#'   file behind on Unix once sorting has begun to merge.
 #' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()], a pass for each iteration and three more: the clusters
-#'   are a reader; [gpu_knn()], whose `data` and `query` may be readers.
+#'   are a reader; [gpu_knn()], whose `x` and `query` may be readers.
 #' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
 #'   deviations below 1e-4 of the largest show, a second pass finds them from a QR decomposition, block by block. With
 #'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which
@@ -27,12 +38,21 @@
 #' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @param scale As in [base::scale()].
+#' @param decreasing,na.last As in [base::sort()].
+#' @param to For `sort()`: `NULL`, for an array on the current device, or the path of a file or a [gpu_writer()].
+#' @param incomparables,group,reorder As in [base::unique()] and [base::rowsum()]; other `incomparables` than `FALSE`
+#'   are not supported.
+#' @param breaks,labels,include.lowest,right,dig.lab,ordered_result,plot,fuzz As in [base::cut()], where `labels` must
+#'   be `FALSE`, and [graphics::hist()].
 #' @param probs,names,type,na.rm As in [stats::quantile()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices, or readers where said. Of `prcomp()` an object of class `prcomp`, as
+#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()` and `order()`: arrays, or with `to`
+#'   a reader of the file. Of `prcomp()` an object of class `prcomp`, as
 #'   [principal] describes, whose scores are a reader.
 #' @section Errors:
-#' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method.
+#' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method,
+#' and for arguments that methods do not take; `verdigris_error_memory` for more distinct values, or a longer result,
+#' than fit; `verdigris_error_file` where a temporary file cannot be written. Then nothing is left of it.
 #' @examples
 #' path <- tempfile(fileext = ".bin")
 #' writeBin(as.vector(as.matrix(iris[, 1:4])), path)
@@ -44,6 +64,10 @@
 #' summary(fit)
 #' fit$x
 #' quantile(log(x), c(0.1, 0.9))
+#' sort(x, to = tempfile())
+#' lengths <- gpu_reader(path, dim = nrow(iris))
+#' table(round(lengths))
+#' tapply(lengths, iris$Species, mean)
 #' @name reader-methods
 NULL
 

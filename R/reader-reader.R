@@ -85,7 +85,7 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #' @param x The source.
 #' @param dim The extents: rows and columns, or the length of a vector. For raw files one of them may be `NA`, and is
 #'   found by the file's size; the default is a vector of all elements. For functions the number of rows is enough.
-#' @param type How a raw file stores an element: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int64"`,
+#' @param dtype How a raw file stores an element: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int64"`,
 #'   `"int32"`, `"int16"`, `"int8"`, `"uint8"`, `"bool8"`, `"complex64"`, `"complex128"`; `"uint16"` and `"uint32"`,
 #'   which are read as `int32` and `float64`; or R's names `"double"`, `"integer"`, `"complex"` and `"logical"` (of 4
 #'   bytes, as [writeBin()] writes them). `NA` of signed integers is their smallest number.
@@ -100,7 +100,7 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #' @returns An object of class `gpu_reader`, with methods for `dim()`, `dimnames()`, `length()`, `print()`; `x[i, j]`
 #'   reads rows and columns, and [collect()] all, as ordinary values; [as_gpu()] reads all to a device.
 #' @section Errors:
-#' `verdigris_error_file` for a file that cannot be read, whose size does not agree with `dim`, `type` and `offset`, or
+#' `verdigris_error_file` for a file that cannot be read, whose size does not agree with `dim`, `dtype` and `offset`, or
 #' that becomes shorter while it is read; `verdigris_error_argument` for other arguments, and for functions that do not
 #' return the rows that they are asked for; `verdigris_error_library` where a package is missing.
 #' @examples
@@ -119,7 +119,7 @@ gpu_reader <- function(x, ...) UseMethod("gpu_reader")
 
 #' @rdname gpu_reader
 #' @export
-gpu_reader.character <- function(x, dim = NULL, type = "float64", offset = 0, byrow = FALSE, endian = .Platform$endian,
+gpu_reader.character <- function(x, dim = NULL, dtype = "float64", offset = 0, byrow = FALSE, endian = .Platform$endian,
   name = NULL, dimnames = NULL, memory = NULL, ...) {
   rlang::check_dots_empty()
   call <- environment()
@@ -132,9 +132,10 @@ gpu_reader.character <- function(x, dim = NULL, type = "float64", offset = 0, by
   if (!is_flag(byrow)) abort_argument("byrow", "TRUE or FALSE", byrow)
   endian <- one_of("endian", endian, c("little", "big"))
   if (!is_count(offset)) abort_argument("offset", "a number of bytes, 0 or more", offset)
-  if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("type", "the name of a type", type)
+  type <- dtype
+  if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("dtype", "the name of a dtype", type)
   type <- switch(type, double = "float64", integer = "int32", complex = "complex128", logical = "int32", type)
-  if (!type %in% RAW_TYPES) abort_argument("type", paste("one of", paste0("\"", RAW_TYPES, "\"", collapse = ", ")),
+  if (!type %in% RAW_TYPES) abort_argument("dtype", paste("one of", paste0("\"", RAW_TYPES, "\"", collapse = ", ")),
     type, advice = did_you_mean(type, RAW_TYPES))
   dim <- raw_extents(path, dim, type, offset, call)
   args <- list(path = path, type = type, swap = endian != .Platform$endian, offset = offset, dim = dim,
@@ -163,8 +164,8 @@ raw_extents <- function(path, dim, type, offset, call) {
   row <- RAW_BYTES[[type]] * prod(known)
   left <- size - offset
   if (left < 0 || row == 0 || left %% row != 0) stop_verdigris("file", sprintf(
-    "the file %s has %s bytes from `offset` on, which is not a multiple of %s (`type` and `dim`)", path,
-    format_count(max(left, 0)), format_count(row)), "Check `dim`, `type` and `offset`.", call = call)
+    "the file %s has %s bytes from `offset` on, which is not a multiple of %s (`dtype` and `dim`)", path,
+    format_count(max(left, 0)), format_count(row)), "Check `dim`, `dtype` and `offset`.", call = call)
   dim[is.na(dim)] <- left / row
   dim
 }

@@ -15,7 +15,7 @@
 #' name is as it was. An HDF5 dataset grows with each result; if writing fails the dataset is removed (the file too,
 #' where it did not exist before).
 #' @param path The path of the file.
-#' @param type The dtype that elements are stored as, by default that of the first result, where all later ones must be
+#' @param dtype The dtype that elements are stored as, by default that of the first result, where all later ones must be
 #'   of types that it holds: one of those of [gpu_reader()] but the unsigned types of more than 8 bits. Values that it
 #'   cannot hold become `NA`, or 0 of `"uint8"`, which has no `NA`, with a warning.
 #' @param name The name of a dataset: the file is an HDF5 file, to which hdf5r adds it. The type is then `"float64"`,
@@ -23,7 +23,7 @@
 #' @returns A description of class `gpu_writer`.
 #' @section Errors:
 #' `verdigris_error_argument` for invalid arguments, and a `name` that the file has already; `verdigris_error_file`,
-#' from [gpu_chunked()], where the file cannot be written; `verdigris_error_dtype` where, without `type`, a result is of
+#' from [gpu_chunked()], where the file cannot be written; `verdigris_error_dtype` where, without `dtype`, a result is of
 #' a type that the first one's does not hold.
 #' @seealso [gpu_chunked()], [gpu_reader()].
 #' @examples
@@ -33,17 +33,18 @@
 #' roots
 #' file.size(path)
 #' @export
-gpu_writer <- function(path, type = NULL, name = NULL) {
+gpu_writer <- function(path, dtype = NULL, name = NULL) {
   if (!is_readable(path) || length(path) != 1L || is.na(path) || !nzchar(path))
     abort_argument("path", "the path of a file", path)
   if (!is.null(name) && (!is_readable(name) || length(name) != 1L || is.na(name) || !nzchar(name)))
     abort_argument("name", "NULL or the name of a dataset", name)
+  type <- dtype
   if (!is.null(type)) {
-    if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("type", "NULL or the name of a type",
+    if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("dtype", "NULL or the name of a dtype",
       type)
     type <- switch(type, double = "float64", integer = "int32", complex = "complex128", type)
     may <- if (is.null(name)) setdiff(RAW_TYPES, c("uint16", "uint32")) else names(HDF5_TYPES)
-    if (!type %in% may) abort_argument("type", paste("one of", paste0("\"", may, "\"", collapse = ", ")), type,
+    if (!type %in% may) abort_argument("dtype", paste("one of", paste0("\"", may, "\"", collapse = ", ")), type,
       advice = did_you_mean(type, may))
   }
   structure(list(path = normalizePath(enc2utf8(path.expand(path)), mustWork = FALSE), type = type, name = name),
@@ -90,7 +91,7 @@ new_sink <- function(to, margin, call) {
     }
     if (is.null(to$type) && !type_of_value(value) %in% TYPES_IN[[state$type]]) stop_verdigris("dtype", sprintf(
       "A result of `f` is %s, after others of %s.", type_of_value(value), state$type), sprintf(
-      "Choose a type that holds all results: `to = gpu_writer(path, type = \"%s\")`.", type_of_all(type_of_value(value),
+      "Choose a type that holds all results: `to = gpu_writer(path, dtype = \"%s\")`.", type_of_all(type_of_value(value),
       state$type)), call = call)
     count <- if (vector) length(value) else dim(value)[margin]
     own <- if (vector) names(value) else dimnames(value)[[margin]]
@@ -146,7 +147,7 @@ raw_sink <- function(to, call) {
     vector <- state$shape == "vector"
     dim <- if (vector) state$extent else if (margin == 1) c(state$extent, state$other) else c(state$other, state$extent)
     named <- if (vector) names else if (margin == 1) list(names, state$across) else list(state$across, names)
-    gpu_reader(to$path, dim = dim, type = state$type, byrow = !vector && margin == 1, dimnames = named)
+    gpu_reader(to$path, dim = dim, dtype = state$type, byrow = !vector && margin == 1, dimnames = named)
   }
   # where its end has failed there is no writer any more
   undo <- function() try(.Call(C_raw_drop, writer), silent = TRUE)

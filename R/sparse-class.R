@@ -40,14 +40,15 @@
 #' slots <- lapply(list(S@@p, S@@i, S@@x), torch$from_dlpack)
 #' torch$sparse_csc_tensor(slots[[1]], slots[[2]], slots[[3]], size = extents)
 #'
-#' gpu_sparse(i = as_gpu(M$indices), p = as_gpu(M$indptr), x = as_gpu(M$data), dims = dim(S), index1 = FALSE)
+#' gpu_sparse(i = as_gpu(M$indices), p = as_gpu(M$indptr), x = as_gpu(M$data), dim = dim(S), index1 = FALSE)
 #' ```
 #'
 #' @param i,j Row and column numbers of the elements, from 1: vectors or arrays of one length. Or `i` alone, a matrix:
 #'   dense, sparse, of Matrix, or an array.
 #' @param p Instead of `i` or `j`, the offsets of the columns or rows, as in [Matrix::sparseMatrix()].
-#' @param x The values, recycled: `TRUE` by default. Values of the same place are added, logical ones by `|`.
-#' @param dims,dimnames The extents and names; the extents are by default the largest numbers.
+#' @param x The values, recycled: `TRUE` by default. Values of the same place are added, logical ones by `|`. For
+#'   `gpu_dense()` a sparse matrix; an array or an ordinary matrix is taken too.
+#' @param dim,dimnames The extents and names; the extents are by default the largest numbers.
 #' @param index1 Whether `i` and `j` count from 1 rather than 0.
 #' @param dtype,device As in [as_gpu()]; a float dtype or `"bool8"`.
 #' @param drop0 Whether elements that are 0 are left out.
@@ -65,7 +66,7 @@
 #' @aliases gpu_sparse-class
 #' @exportClass gpu_sparse
 #' @export
-gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 = TRUE, dtype = NULL, device = NULL,
+gpu_sparse <- function(i, j, p, x = TRUE, dim = NULL, dimnames = NULL, index1 = TRUE, dtype = NULL, device = NULL,
   drop0 = FALSE) {
   if (!is_flag(drop0)) abort_argument("drop0", "TRUE or FALSE", drop0)
   if (!missing(i) && missing(j) && missing(p)) {
@@ -90,10 +91,10 @@ gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 =
     p <- checked_offsets(p, n, "p", device)
     if (missing(j)) {
       # the slots themselves
-      dims <- checked_dims(dims, c(if (n) as.double(max(places$i)) + 1 else 0, length(p) - 1))
-      empty <- dims[2L] + 1 - length(p)
+      dim <- checked_dims(dim, c(if (n) as.double(max(places$i)) + 1 else 0, length(p) - 1))
+      empty <- dim[2L] + 1 - length(p)
       if (empty > 0) p <- join(list(p, rep.int(as.double(n), empty)), gpu_dtype(p))
-      out <- from_slots(p, places$i, x, dims, checked_dimnames(dimnames, dims))
+      out <- from_slots(p, places$i, x, dim, checked_dimnames(dimnames, dim))
       return(if (drop0) without_zeros(out) else out)
     }
     places$i <- segment_expand(p)
@@ -103,8 +104,8 @@ gpu_sparse <- function(i, j, p, x = TRUE, dims = NULL, dimnames = NULL, index1 =
       format_count(length(places$j))))
   least <- vapply(places, function(at) if (length(at)) as.double(max(at)) + 1 else 0, 0)
   if (!missing(p)) least[["i"]] <- length(p) - 1
-  dims <- checked_dims(dims, least)
-  out <- from_triplets(places$i, places$j, x, dims, checked_dimnames(dimnames, dims))
+  dim <- checked_dims(dim, least)
+  out <- from_triplets(places$i, places$j, x, dim, checked_dimnames(dimnames, dim))
   if (drop0) without_zeros(out) else out
 }
 
@@ -188,8 +189,8 @@ checked_dims <- function(dims, least, call = parent.frame()) {
   if (is.null(dims)) return(as.integer(unname(least)))
   dims <- host_copy(dims, told = TRUE)
   if (!is.numeric(dims) || length(dims) != 2L || anyNA(dims) || any(dims < 0 | dims > .Machine$integer.max))
-    abort_argument("dims", "two whole numbers, 0 or more", dims, call)
-  if (any(dims < least)) stop_verdigris("argument", sprintf("`dims` must be at least %s, not %s.",
+    abort_argument("dim", "two whole numbers, 0 or more", dims, call)
+  if (any(dims < least)) stop_verdigris("argument", sprintf("`dim` must be at least %s, not %s.",
     paste(format(least, trim = TRUE, scientific = FALSE), collapse = " x "),
     paste(format(dims, trim = TRUE, scientific = FALSE), collapse = " x ")),
     "Some indices are outside of the matrix.", call = call)

@@ -56,19 +56,19 @@ sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame
 is_of_matrix <- function(x, class = "Matrix") isS4(x) && inherits(x, class)
 
 #' @rdname gpu_sparse
-#' @param S A sparse matrix; an array or an ordinary matrix is taken too.
 #' @export
-gpu_dense <- function(S) {
-  if (is_of_matrix(S)) S <- if (is_of_matrix(S, "sparseMatrix")) as_gpu(S) else as.matrix(S)
-  if (!is_sparse(S)) {
-    if (!is_number(S)) abort_argument("S", "a sparse matrix", S)
-    return(as_gpu(S))
+gpu_dense <- function(x) {
+  if (is_of_matrix(x)) x <- if (is_of_matrix(x, "sparseMatrix")) as_gpu(x) else as.matrix(x)
+  if (!is_sparse(x)) {
+    if (!is_number(x)) abort_argument("x", "a sparse matrix", x)
+    return(as_gpu(x))
   }
-  x <- stored(S)
-  out <- gpu_full(if (is.logical(x)) FALSE else 0, prod(S@Dim), dtype = gpu_dtype(x), device = gpu_device(x))
-  if (length(x)) out[element_keys(S@i, columns_of(S), S@Dim) + 1] <- x
-  dim(out) <- S@Dim
-  with_dimnames(out, S@Dimnames)
+  values <- stored(x)
+  out <- gpu_full(if (is.logical(values)) FALSE else 0, prod(x@Dim), dtype = gpu_dtype(values),
+    device = gpu_device(values))
+  if (length(values)) out[element_keys(x@i, columns_of(x), x@Dim) + 1] <- values
+  dim(out) <- x@Dim
+  with_dimnames(out, x@Dimnames)
 }
 
 #' @rdname collect

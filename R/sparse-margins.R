@@ -207,7 +207,7 @@ rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (reorder) kinds <- sort(kinds, na.last = TRUE, method = "quick")
   codes <- base::match(group, kinds)
   # a matrix with a row for each group and a one for each of its rows
-  of_groups <- gpu_sparse(i = codes, j = seq_along(codes), x = 1, dims = c(length(kinds), nrow(x)),
+  of_groups <- gpu_sparse(i = codes, j = seq_along(codes), x = 1, dim = c(length(kinds), nrow(x)),
     dtype = gpu_dtype(stored_numbers(x)), device = gpu_device(x))
   out <- gpu_dense(product_of_sparse(of_groups, x, FALSE, FALSE, environment()))
   dimnames(out) <- list(as.character(kinds), x@Dimnames[[2L]])

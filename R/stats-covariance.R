@@ -160,25 +160,37 @@ hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, ri
     n <- length(values)
     values <- as_float64(values)
     reach <- range(values)
-    if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
-    if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
-    # what base R says of the smallest and the largest element, with the counts of all
-    out <- hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz, plot = FALSE)
-    breaks <- out$breaks
-    # base R's fuzz: what was rounded belongs to the bin where it seems to be
-    bins <- length(breaks) - 1L
-    widths <- diff(breaks)
-    by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
-    moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins),
-      if (include.lowest) by else -by)
-    code <- count_below(values, breaks + moved, right)
-    code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
-    counts <- tabulate(gpu_cast(code, "int32"), bins)
-    out$counts <- counts
-    out$density <- counts / (n * diff(breaks))
+    out <- counted_histogram(n, reach, breaks, include.lowest, right, fuzz, function(limits, bins) bin_counts(values,
+      limits, bins, include.lowest, right))
   }
   out$xname <- name
   if (!plot) return(out)
   plot(out, ...)
   invisible(out)
+}
+
+# The histogram of n finite numbers with this range, of which `count(limits, bins)` gives the number in each bin.
+counted_histogram <- function(n, reach, breaks, include.lowest, right, fuzz, count) {
+  if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
+  if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
+  # what base R says of the smallest and the largest element, with the counts of all
+  out <- graphics::hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
+    plot = FALSE)
+  breaks <- out$breaks
+  # base R's fuzz: what was rounded belongs to the bin where it seems to be
+  bins <- length(breaks) - 1L
+  widths <- diff(breaks)
+  by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
+  moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins),
+    if (include.lowest) by else -by)
+  counts <- count(breaks + moved, bins)
+  out$counts <- as_whole_counts(counts)
+  out$density <- counts / (n * diff(breaks))
+  out
+}
+# Elements in each bin.
+bin_counts <- function(values, limits, bins, include.lowest, right) {
+  code <- count_below(values, limits, right)
+  code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
+  as.double(tabulate(gpu_cast(code, "int32"), bins))
 }

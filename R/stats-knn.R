@@ -7,10 +7,10 @@
 
 #' Nearest neighbours
 #'
-#' The `k` rows of `data` that are nearest to each row of `query`. The search is exact: every pair is compared.
+#' The `k` rows of `x` that are nearest to each row of `query`. The search is exact: every pair is compared.
 #'
 #' @section How it is computed:
-#' For `"euclidean"` and `"cosine"` a matrix product bounds the distances of a block of queries to all rows of `data`;
+#' For `"euclidean"` and `"cosine"` a matrix product bounds the distances of a block of queries to all rows of `x`;
 #' for `"euclidean"` in the precision of the arrays (see [matmult] for float32), for `"cosine"` in float64. The pairs
 #' that the bounds leave, somewhat more than `k` for each query, are compared by their differences in float64. So
 #' distances are as accurate as those of [stats::dist()], even between rows that are nearly equal or far from the
@@ -20,29 +20,30 @@
 #' Neighbours are in the order of their distances as computed in float64. Of equal distances the smaller index comes
 #' first.
 #' @section Splits:
-#' Where `data` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all
+#' Where `x` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all
 #' members' are the result, for queries that are not split as arrays on the current device. Where `query` is a split,
-#' or by default `data`, the results are splits like it; the queries then go through this session, one member's after
-#' the other's. Where only `query` is a split, all members get `data`.
+#' or by default `x`, the results are splits like it; the queries then go through this session, one member's after
+#' the other's. Where only `query` is a split, all members get `x`.
 #'
-#' A [gpu_reader()] as `data` is read once for all queries of an array, and once for each block of `query` where that is
-#' a reader (by default `data` itself). `data` may be an array where only `query` is a reader.
+#' A [gpu_reader()] as `x` is read once for all queries of an array, and once for each block of `query` where that is
+#' a reader (by default `x` itself). `x` may be an array where only `query` is a reader.
 #' @section Memory:
 #' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
 #' more, and up to three blocks of differences; each block is freed before the next one. So at most 2 GiB are taken on a
-#' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of `data` and `query` if they
+#' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy
+#' of `x` and `query` if they
 #' are not float64 or float32, if their rows are farther from the origin than from each other, and for `"cosine"`. If
 #' very many pairs are equally near (rows that are all equal), all pairs of a block are compared again, which takes
 #' about eight times its memory.
-#' @param data A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
+#' @param x A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
 #' @param query The points whose neighbours are searched, with as many columns: an array on the same device, or an
-#'   ordinary matrix, data frame or vector. By default the rows of `data`.
+#'   ordinary matrix, data frame or vector. By default the rows of `x`.
 #' @param k The number of neighbours.
 #' @param metric `"euclidean"`; `"cosine"`, one minus the cosine of the angle between rows; `"manhattan"`, the sum of
 #'   absolute differences; `"maximum"`, the largest.
-#' @param exclude_self Whether a row of `data` is no neighbour of its own. Only without `query`.
-#' @returns A list of two arrays on the device of `data`, or of ordinary matrices where the queries are a reader, each
-#'   with a row for each query and `k` columns: `index`, integers, and `distance`, float64, or the float type of `data`
+#' @param exclude_self Whether a row of `x` is no neighbour of its own. Only without `query`.
+#' @returns A list of two arrays on the device of `x`, or of ordinary matrices where the queries are a reader, each
+#'   with a row for each query and `k` columns: `index`, integers, and `distance`, float64, or the float type of `x`
 #'   and `query` if both are narrower. The call waits for the device, once for each block.
 #' @section Errors:
 #' `verdigris_error_argument` for missing or infinite elements, for rows of zeros with `"cosine"`, which have no
@@ -60,44 +61,44 @@
 #' votes <- gpu_knn(x, new, k = 5)$index
 #' apply(collect(votes), 1, function(at) names(which.max(table(iris$Species[at]))))
 #' @export
-gpu_knn <- function(data, query = NULL, k = 1L, metric = c("euclidean", "cosine", "manhattan", "maximum"),
+gpu_knn <- function(x, query = NULL, k = 1L, metric = c("euclidean", "cosine", "manhattan", "maximum"),
   exclude_self = FALSE) {
   metric <- one_of("metric", metric, c("euclidean", "cosine", "manhattan", "maximum"))
-  if (is_split(data) || is_split(query)) {
+  if (is_split(x) || is_split(query)) {
     if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
     if (exclude_self && !is.null(query)) stop_verdigris("argument",
       "`exclude_self` must be FALSE if there is a `query`.")
-    return(knn_of_split(data, query, k, metric, exclude_self, environment()))
+    return(knn_of_split(x, query, k, metric, exclude_self, environment()))
   }
-  if (is_reader(data) || is_reader(query)) return(knn_of_reader(data, query, k, metric, exclude_self, environment()))
-  knn_of_arrays(data, query, k, metric, exclude_self)
+  if (is_reader(x) || is_reader(query)) return(knn_of_reader(x, query, k, metric, exclude_self, environment()))
+  knn_of_arrays(x, query, k, metric, exclude_self)
 }
 
 # Without the last step, by `raw`, distances are those by which neighbours are ordered: squares for Euclid's.
 knn_of_arrays <- function(data, query, k, metric, exclude_self, raw = FALSE) {
-  if (!is_gpu(data) || !is_rows(data)) abort_argument("data",
+  if (!is_gpu(data) || !is_rows(data)) abort_argument("x",
     "a numeric matrix or vector on a device, of one element or more; see `as_gpu()`", data)
   if (is.data.frame(query)) query <- as.matrix(collect(query))
   if (!is.null(query) && !is_rows(query)) abort_argument("query", "a numeric matrix or vector, or NULL", query)
   if (!is_flag(exclude_self)) abort_argument("exclude_self", "TRUE or FALSE", exclude_self)
   if (exclude_self && !is.null(query)) stop_verdigris("argument", "`exclude_self` must be FALSE if there is a `query`.",
-    "Without `query` the rows of `data` are searched among each other.")
+    "Without `query` the rows of `x` are searched among each other.")
   data <- strip_names(matrix_of_rows(data))
   if (!is.null(query)) {
     query <- if (is_gpu(query)) strip_names(matrix_of_rows(query)) else strip_names(as_gpu(as.matrix(query),
       dtype = host_dtype(query, data), device = gpu_device(data)))
-    if (ncol(query) != ncol(data)) stop_verdigris("shape", sprintf("`query` has %d columns, `data` has %d.",
+    if (ncol(query) != ncol(data)) stop_verdigris("shape", sprintf("`query` has %d columns, `x` has %d.",
       ncol(query), ncol(data)), "Give both the same columns, in the same order.")
-    if (gpu_device(query) != gpu_device(data)) stop_verdigris("device", sprintf("`query` is on %s, `data` on %s.",
+    if (gpu_device(query) != gpu_device(data)) stop_verdigris("device", sprintf("`query` is on %s, `x` on %s.",
       gpu_device(query), gpu_device(data)), "`gpu_copy()` copies an array to another device.")
   }
-  if (nrow(data) > .Machine$integer.max) abort_argument("data", "a matrix of fewer than 2^31 rows", data)
+  if (nrow(data) > .Machine$integer.max) abort_argument("x", "a matrix of fewer than 2^31 rows", data)
   if (!is_count(k, 1)) abort_argument("k", "one number, 1 or more", k)
   k <- trunc(as.double(k))
-  if (k > nrow(data) - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `data` has %s%s.",
+  if (k > nrow(data) - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `x` has %s%s.",
     format_count(k), format_count(nrow(data)), if (exclude_self) " rows, one of which is the query" else " rows"),
     "Give a smaller `k`.")
-  largest <- max(largest_finite(data, "data"), if (!is.null(query)) largest_finite(query, "query"))
+  largest <- max(largest_finite(data, "x"), if (!is.null(query)) largest_finite(query, "query"))
   neighbours_of(data, query %||% data, k, metric, exclude_self, is.null(query), largest, raw)
 }
 
@@ -129,7 +130,7 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
   query <- if (own) data else as_computed(query)
   if (metric == "cosine") {
     # directions in float64, of which the differences are taken
-    data <- unit_rows(as_float64(data), "data", frame)
+    data <- unit_rows(as_float64(data), "x", frame)
     query <- if (own) data else unit_rows(as_float64(query), "query", frame)
     largest <- 1
   }

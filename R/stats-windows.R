@@ -2,45 +2,45 @@
 
 #' Moving windows
 #'
-#' `gpu_roll()` computes the sum, mean, smallest or largest element of each window of `k` neighbours. [stats::embed()]
+#' `gpu_roll()` computes the sum, mean, smallest or largest element of each window of `width` neighbours. [stats::embed()]
 #' of an array returns a view of its windows, which takes no memory.
 #'
-#' A window's sum is the sum of two windows of half its width, so `gpu_roll()` reads the array about `2 * log2(k)`
+#' A window's sum is the sum of two windows of half its width, so `gpu_roll()` reads the array about `2 * log2(width)`
 #' times, and an `NA` or infinite element affects only the windows that contain it, as if each were summed separately.
 #' @param x An array: a vector, or a matrix for `embed()`.
-#' @param k The number of elements in a window.
+#' @param width The number of elements in a window.
 #' @param f The statistic of each window: `"sum"`, `"mean"`, `"min"` or `"max"`.
 #' @param align The position of a window's value: at its last element (`"right"`), its first or its middle one (left of
-#'   the middle if `k` is even).
+#'   the middle if `width` is even).
 #' @param fill The value at positions where a window would extend beyond the array; `NULL` omits these positions.
 #' @param dimension As in [stats::embed()].
-#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or with `length(x) - k + 1` elements if
+#' @returns `gpu_roll()`: an array on the device of `x`, as long as `x`, or with `length(x) - width + 1` elements if
 #'   `fill = NULL`; double, except for `"min"` and `"max"` of integers. `embed()`: base R's result, as an array. The
 #'   call does not wait.
 #' @section Errors:
-#' `verdigris_error_argument` for an invalid `k` or `fill`; those of base R, with its messages.
+#' `verdigris_error_argument` for an invalid `width` or `fill`; those of base R, with its messages.
 #' @examples
 #' x <- as_gpu(c(1, 3, 2, 5, 4), device = "cpu")
 #' gpu_roll(x, 3, "mean")
 #' gpu_roll(x, 2, "max", fill = NULL)
 #' embed(x, 2)
 #' @export
-gpu_roll <- function(x, k, f = c("sum", "mean", "min", "max"), align = c("right", "center", "left"), fill = NA) {
+gpu_roll <- function(x, width, f = c("sum", "mean", "min", "max"), align = c("right", "center", "left"), fill = NA) {
   if (!is_gpu(x)) abort_argument("x", "an array", x)
   f <- one_of("f", f, c("sum", "mean", "min", "max"))
   align <- one_of("align", align, c("right", "center", "left"))
   n <- length(x)
-  if (!is.numeric(k) || is_gpu(k) || length(k) != 1L || !is.finite(k) || k < 1 || k != trunc(k))
-    abort_argument("k", "a whole number, 1 or more", k)
+  if (!is.numeric(width) || is_gpu(width) || length(width) != 1L || !is.finite(width) || width < 1 ||
+    width != trunc(width)) abort_argument("width", "a whole number, 1 or more", width)
   if (!is.null(fill) && !(is_number(fill) && length(fill) == 1L)) abort_argument("fill", "one number or NULL", fill)
   x <- strip(x)
   if (is.logical(x)) x <- gpu_cast(x, "int32")
   if (f %in% c("sum", "mean") && !is.double(x) && !is.complex(x)) x <- gpu_cast(x, "float64")
   join_windows <- switch(f, min = pmin, max = pmax, `+`)
-  out <- if (k > n) recycle(x, 0) else rolled(x, k, join_windows)
-  if (f == "mean") out <- out / k
+  out <- if (width > n) recycle(x, 0) else rolled(x, width, join_windows)
+  if (f == "mean") out <- out / width
   if (is.null(fill)) return(out)
-  before <- min(n, switch(align, right = k - 1, left = 0, center = (k - 1) %/% 2))
+  before <- min(n, switch(align, right = width - 1, left = 0, center = (width - 1) %/% 2))
   after <- n - length(out) - before
   fill <- if (is_gpu(fill)) as.vector(fill) else fill
   join(c(if (before > 0) list(rep(fill, before)), list(out), if (after > 0) list(rep(fill, after))))

@@ -32,11 +32,11 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
   n <- if (is_split(data)) sum(state_of(data)$layout$counts) else NROW(data)
   if (!is_count(k, 1)) abort_argument("k", "one number, 1 or more", k, call)
   k <- trunc(as.double(k))
-  if (k > n - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `data` has %s%s.", format_count(k),
+  if (k > n - exclude_self) stop_verdigris("argument", sprintf("`k` is %s, but `x` has %s%s.", format_count(k),
     format_count(n), if (exclude_self) " rows, one of which is the query" else " rows"), "Give a smaller `k`.",
     call = call)
   asked <- if (is.null(query)) data else query
-  if (NCOL(asked) != NCOL(data)) stop_verdigris("shape", sprintf("`query` has %d columns, `data` has %d.",
+  if (NCOL(asked) != NCOL(data)) stop_verdigris("shape", sprintf("`query` has %d columns, `x` has %d.",
     NCOL(asked), NCOL(data)), "Give both the same columns, in the same order.", call = call)
   if (!is_split(data)) {
     found <- recorded(query, "part_neighbours", list(query, if (is_gpu(data)) collect(data) else data, k, metric),

@@ -69,8 +69,8 @@ TASKS <- list(
     LISTENERS[[team]] <- made$listener
     made[c("port", "token")]
   },
-  # a member that joins again in its place has its parts still
-  join = function(team, address, port, token, rank, size, device, timeout, gpus, beside = 1) {
+  # a member that joins again in its place has its parts still, and one of a repaired team what references stand for
+  join = function(team, address, port, token, rank, size, device, timeout, gpus, beside = 1, earlier = character()) {
     share_cores(beside)
     listener <- LISTENERS[[team]]
     if (!is.null(listener)) rm(list = team, envir = LISTENERS)
@@ -85,6 +85,11 @@ TASKS <- list(
       member$store <- before$store
       member$refs <- before$refs
     }
+    for (name in earlier) if (!is.null(MEMBERS[[name]])) {
+      old <- MEMBERS[[name]]$store
+      for (id in grep("^ref", names(old), value = TRUE)) member$store[[id]] <- old[[id]]
+      rm(list = name, envir = MEMBERS)
+    }
     MEMBERS[[team]] <- member
     finish_at_exit()
     .Call(C_team_carrier, link)
@@ -94,6 +99,17 @@ TASKS <- list(
     if (is.null(member)) stop_verdigris("member", "This process is not a member of the team.",
       "`gpu_repair(team)` makes it one.", call = NULL)
     run_member(member, commands, task)
+  },
+  # what a reference stands for, also where the team has ended: no other member takes part
+  fetch = function(teams, id) {
+    for (team in teams) {
+      member <- MEMBERS[[team]]
+      if (!id %in% names(member$store)) next
+      # the device tells once that values of a collective were lost, whatever is waited for
+      tryCatch(gpu_sync(member$device), verdigris_error_member = function(e) NULL)
+      return(list(collect(member$store[[id]])))
+    }
+    list()
   },
   # of an engine that reaches all workers at once
   introduce = function() this_worker(),
@@ -345,6 +361,9 @@ gpu_team_size <- function() running_member()$size
 #' A function that [gpu_together()] runs returns its value to the caller. `gpu_ref(x)` as the value keeps `x` in the
 #' member's memory, and returns a reference. References of all members, as the list that `gpu_together()` returned them
 #' in, are an argument of `gpu_together()` again: each member receives its own array.
+#'
+#' Where a member ends, what the others keep stays: `collect()` reads it, also before [gpu_repair()]; after that the
+#' references to the members that are left are an argument of `gpu_together()`. `print()` says which are lost.
 #' @param x An array, or any other value.
 #' @returns In a member: a reference of class `gpu_ref`. `collect()` of it returns the value. The member frees the value
 #'   when the reference is garbage.
@@ -359,7 +378,8 @@ gpu_team_size <- function() running_member()$size
 gpu_ref <- function(x) {
   member <- running_member()
   member$refs <- (member$refs %||% 0) + 1
-  id <- sprintf("ref%d.%.0f", member$rank, member$refs)
+  # of a repaired team another member may have this rank
+  id <- sprintf("ref %s %d.%.0f", member$team, member$rank, member$refs)
   member$store[[id]] <- x
   reference_of(list(id = id, rank = member$rank, shape = shape_of(x)))
 }

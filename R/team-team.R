@@ -163,7 +163,8 @@ connect <- function(team, call) {
     list(task = "ping", args = list())
   made <- values_of(ask(engine, only_first, team$timeout), call)[[1L]]
   joins <- function(rank) list(task = "join", args = list(team$id, address, made$port, made$token, rank, size,
-    devices[rank], team$timeout, wants_gpus(team, devices), sum(hosts == hosts[rank])))
+    devices[rank], team$timeout, wants_gpus(team, devices), sum(hosts == hosts[rank]),
+    team$earlier))
   note_carrier(team, values_of(ask(engine, joins, team$timeout + 5), call)[[1L]], call)
   team$members <- data.frame(rank = seq_len(size), device = devices, host = vapply(about, function(m) m$host, ""),
     pid = vapply(about, function(m) m$pid, 1L))
@@ -340,9 +341,13 @@ argument_of <- function(x, team, call) {
   }
   if (inherits(x, "gpu_ref")) x <- list(x)
   if (is.list(x) && !is.object(x) && length(x) && all(vapply(x, inherits, NA, "gpu_ref"))) {
-    ranks <- vapply(x, function(ref) as.double(fields_of(ref)$rank), 1)
-    if (!identical(sort(as.integer(ranks)), seq_len(team$engine$size)) ||
-      !all(vapply(x, function(ref) identical(fields_of(ref)$team, team$id), NA))) stop_verdigris("argument",
+    if (!all(vapply(x, function(ref) identical(fields_of(ref)$of, team), NA))) stop_verdigris("argument",
+      "The references belong to another team.", call = call)
+    ranks <- vapply(x, rank_of, 1L)
+    if (anyNA(ranks)) stop_verdigris("member", sprintf("A reference's array was lost: %s.",
+      format(x[is.na(ranks)][[1L]])), "Pass the references to the members that are left, or make the arrays again.",
+      call = call)
+    if (!identical(sort(ranks), seq_len(team$engine$size))) stop_verdigris("argument",
       "A list of references must have one from each member of this team, as `gpu_together()` returns it.", call = call)
     x <- x[order(ranks)]
     return(structure(function(rank) structure(list(id = fields_of(x[[rank]])$id), class = "team_part"), class = "team_each"))
@@ -362,6 +367,22 @@ arrived <- function(value, team) {
 }
 reference_of <- function(fields) remote_object("gpu_ref", fields = fields)
 
+# The member that a reference's array is on now: a repaired team has other ranks. NA where it was lost with its member.
+rank_of <- function(ref) {
+  fields <- fields_of(ref)
+  team <- fields$of
+  if (is.null(team)) return(as.integer(fields$rank))
+  rank <- as.integer(fields$rank)
+  if (!is.null(team$ranks[[fields$team]])) rank <- team$ranks[[fields$team]][rank]
+  if (!is.na(rank) && is.null(team$before) && isTRUE(team$engine$lost[rank])) NA_integer_ else rank
+}
+# Notes which ranks the members of a repaired team have had.
+note_ranks <- function(team, id, members) {
+  whose <- function(members) paste(members$host, members$pid)
+  now <- match(whose(members), whose(team$members))
+  team$ranks <- c(lapply(team$ranks, function(before) now[before]), stats::setNames(list(now), id))
+}
+
 # Has members free a part with the next thing that they are asked for, after what was recorded. Finalizers call it, also
 # in the middle of an assignment to the queue, which is therefore not theirs.
 release <- function(team, id) assign(id, TRUE, envir = team$freed)
@@ -375,7 +396,9 @@ print.gpu_ref <- function(x, ...) {
 format.gpu_ref <- function(x, ...) {
   shape <- fields_of(x)$shape
   size <- if (shape$kind == "object") shape$type else paste(c(shape$rows, shape$columns), collapse = " x ")
-  sprintf("<gpu_ref to a %s [%s] of member %d>", shape$kind, size, fields_of(x)$rank)
+  rank <- rank_of(x)
+  sprintf("<gpu_ref to a %s [%s] %s>", shape$kind, size, if (is.na(rank)) "that was lost with its member" else sprintf(
+    "of member %d", rank))
 }
 
 #' @export
@@ -384,9 +407,24 @@ collect.gpu_ref <- function(x, ...) {
   ref <- fields_of(x)
   if (is.null(ref$of)) return(part_of(x, running_member()))
   call <- environment()
-  task <- function(rank) if (rank == ref$rank) list(f = "collect", args = list(structure(list(id = ref$id),
+  team <- ref$of
+  at <- rank_of(x)
+  if (is.na(at)) stop_verdigris("member", "The array was lost with its member.", "Make it again.", call = call)
+  if (!is.null(team$broken)) return(kept_array(team, ref$id, call))
+  task <- function(rank) if (rank == at) list(f = "collect", args = list(structure(list(id = ref$id),
     class = "team_part")))
-  together(ref$of, task, "The array could not be collected", call)[[ref$rank]]
+  together(team, task, "The array could not be collected", call)[[at]]
+}
+
+# The array of a reference, of a team that has ended: the members that live are asked who has it.
+kept_array <- function(team, id, call) {
+  lost <- team$engine$lost %||% logical(team$engine$size)
+  rest <- if (any(lost)) team$engine$without(lost) else team$engine
+  answers <- ask(rest, function(rank) list(task = "fetch", args = list(c(team$id, team$earlier), id)), 5, team$timeout)
+  found <- Filter(function(answer) length(answer$value), answers)
+  if (length(found)) return(found[[1L]]$value[[1L]])
+  values_of(answers, call, "The array could not be collected")
+  stop_verdigris("member", "The array was lost with its member.", "Make it again.", call = call)
 }
 
 #' @rdname gpu_team
@@ -405,12 +443,17 @@ gpu_repair <- function(team) {
   gone <- vapply(answers, function(answer) is.null(answer$value), NA)
   if (all(gone)) stop_verdigris("member", "No member of the team is left.", "Make a new cluster and a new team.")
   team$engine <- if (any(gone)) rest$without(gone) else rest
+  # of the last time that it was complete
+  team$before <- team$before %||% list(id = team$id, members = team$members)
+  team$earlier <- c(team$earlier, team$id)
   team$repairs <- team$repairs + 1
   team$id <- sub("(/[0-9]+)?$", sprintf("/%d", team$repairs), team$id)
   team$queue <- list()
   team$bandwidth <- NULL
   team$broken <- "it could not be connected again"
   connect(team, call)
+  note_ranks(team, team$before$id, team$before$members)
+  team$before <- NULL
   make_again(team, call)
   invisible(team)
 }

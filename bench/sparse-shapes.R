@@ -21,7 +21,7 @@ Matrix <- asNamespace("Matrix")
 made <- function(extents, stored) {
   set.seed(1)
   gpu_sparse(i = gpu_sample_int(extents[1L], stored, TRUE), j = gpu_sample_int(extents[2L], stored, TRUE),
-    x = round(gpu_runif(stored, 1, 9)), dims = extents)
+    x = round(gpu_runif(stored, 1, 9)), dim = extents)
 }
 
 operands <- function(extents, stored) {

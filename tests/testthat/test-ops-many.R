@@ -208,7 +208,7 @@ test_that("what fails is named, in base R's words", {
     e <- expect_error(gpu_solve(gpu(a, dtype), 1:3), class = "verdigris_error_matrix")
     expect_identical(unname(e$element), c(1L, 2L))
     expect_match(conditionMessage(e), words(solve(a[, , 1, 2], 1:3)), fixed = TRUE)
-    expect_match(conditionMessage(e), "`a[, , 1, 2]`", fixed = TRUE)
+    expect_match(conditionMessage(e), "`A[, , 1, 2]`", fixed = TRUE)
     e <- expect_error(gpu_chol(gpu(-a, dtype)), class = "verdigris_error_matrix")
     expect_identical(unname(e$element), c(1L, 1L))
     expect_match(conditionMessage(e), words(chol(-a[, , 1, 1])), fixed = TRUE)

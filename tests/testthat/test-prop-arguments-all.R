@@ -12,7 +12,7 @@ wrong_values <- list(
 # Right values, by the names of arguments, where there is no default.
 right_values <- function() {
   x <- gpu(c(3, 1, 2))
-  list(x = x, y = x, n = 3, f = function(a) a + 1, g = c(1, 2, 1), k = 2, prob = 0.5, size = 2, shape = 1, df = 3,
+  list(x = x, y = x, n = 3, f = function(a) a + 1, group = c(1, 2, 1), k = 2, width = 2, margin = 1, prob = 0.5, size = 2, shape = 1, df = 3,
     lambda = 2, m = 2, nn = 2, value = 1, dim = 3, from = 0,
     path = withr::local_tempfile(.local_envir = parent.frame()),
     shape1 = 1, shape2 = 1, stream = NULL, event = gpu_event(), name = "k", address = gpu_pointer(x), strides = 1,

@@ -30,7 +30,7 @@ test_that("words, functions and extents are checked by name", {
     refused(gpu_full(1, odd), "`dim` must be whole numbers")
     if (!identical(odd, -1)) refused(gpu_as_strided(x, 2, 1, odd), "`offset` must be one whole number")
     if (!is.null(odd) && !identical(odd, -1)) refused(gpu_as_strided(x, 2, odd), "`strides` must be")
-    refused(gpu_roll(x, odd), "`k` must be a whole number")
+    refused(gpu_roll(x, odd), "`width` must be a whole number")
   }
   refused(gpu_rgamma(2, 1, rate = "a"), "`rate` must be")
   refused(gpu_rbeta(2, "a", 1, 0), "`shape1` must be")
@@ -49,7 +49,7 @@ test_that("factors, times and language are no counts, extents, addresses or valu
   }
   for (odd in list(y ~ x, quote(f(x)), quote(x))) {
     refused(gpu_rnorm(odd), "`n` must be")
-    refused(gpu_group(gpu(1:3 + 0), if (is.symbol(odd)) list(odd) else odd), "`g` must be")
+    refused(gpu_group(gpu(1:3 + 0), if (is.symbol(odd)) list(odd) else odd), "`group` must be")
   }
   for (odd in list(NA, NA_character_, list(), character(), sum, 1:2, c("int32", "int32"), Sys.time(), "nonsense"))
     refused(gpu_sample_int(5, 2, dtype = odd), "dtype")

@@ -102,11 +102,11 @@ test_that("gpu_sparse() is sparseMatrix()", {
   for (call in calls) {
     f <- Matrix::sparseMatrix
     want <- eval(call)
-    f <- function(...) gpu_sparse(..., device = test_device)
+    f <- function(..., dims = NULL) gpu_sparse(..., dim = dims, device = test_device)
     got <- eval(call)
     expect_equal(as.matrix(got), as.matrix(want), info = deparse1(call))
     # the same of arrays
-    f <- function(...) gpu_sparse(...)
+    f <- function(..., dims = NULL) gpu_sparse(..., dim = dims)
     arrays <- as.list(call)
     for (name in intersect(c("i", "j", "x"), names(arrays)))
       arrays[[name]] <- as_gpu(eval(arrays[[name]]), device = test_device)
@@ -121,8 +121,8 @@ test_that("arguments that mean nothing are refused by name", {
   cases <- list(
     list("`i`", i = c(1, 2.5), j = 1:2), list("`i`", i = c(0, 1), j = 1:2), list("`i`", i = c(1, NA), j = 1:2),
     list("`j`", i = 1:2, j = c(1, Inf)), list("`i`", i = c("a", "b"), j = 1:2), list("`i` and `j`", i = 1:2, j = 1:3),
-    list("`x`", i = 1:3, j = 1:3, x = 1:2), list("`dims`", i = 1:3, j = 1:3, x = 1, dims = c(2, 3)),
-    list("`dims`", i = 1:3, j = 1:3, x = 1, dims = 3), list("`dims`", i = 1, j = 1, x = 1, dims = c(-1, 3)),
+    list("`x`", i = 1:3, j = 1:3, x = 1:2), list("`dim`", i = 1:3, j = 1:3, x = 1, dim = c(2, 3)),
+    list("`dim`", i = 1:3, j = 1:3, x = 1, dim = 3), list("`dim`", i = 1, j = 1, x = 1, dim = c(-1, 3)),
     list("`p`", i = 1:3, p = c(0, 2)), list("`p`", i = 1:3, p = c(0, 4, 3)), list("`i`, `j`", j = 1),
     list("`index1`", i = 1, j = 1, index1 = NA), list("`dtype`", i = 1, j = 1, x = 1, dtype = "int32"),
     list("Values", i = 1, j = 1, x = "a"), list("Values", i = 1, j = 1, x = 1i), list("`i`", i = 1:3),
@@ -175,7 +175,7 @@ test_that("files and other processes carry the matrix, without its structure by 
 })
 
 test_that("printing shows a corner", {
-  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2.5, NA), dims = c(3, 3), device = test_device,
+  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2.5, NA), dim = c(3, 3), device = test_device,
     dimnames = list(c("a", "b", "c"), NULL))
   out <- utils::capture.output(print(S))
   expect_match(out[1L], "<gpu_sparse float64 [3 x 3] on ", fixed = TRUE)
@@ -192,7 +192,7 @@ test_that("printing shows a corner", {
 
 test_that("without Matrix all but collect() works", {
   out <- in_child(c(
-    "S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dims = c(3, 3))",
+    "S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dim = c(3, 3))",
     "T <- S + t(S)", "stopifnot(all.equal(as.matrix(T), as.matrix(S) + t(as.matrix(S))))",
     "v <- S %*% 1:3; w <- crossprod(S, gpu_dense(S)); Q <- crossprod(S)",
     "stopifnot(all.equal(collect(w), crossprod(as.matrix(S))), all.equal(as.matrix(Q), collect(w)))",
@@ -215,7 +215,7 @@ test_that("the slots go to scipy and come back without a copy", {
   M <- reticulate::import("scipy.sparse", convert = FALSE)$csc_matrix(do.call(reticulate::tuple, slots),
     shape = reticulate::tuple(nrow(S), ncol(S)))
   expect_equal(as.matrix(as_gpu(M$toarray())), unname(as.matrix(S)))
-  R <- gpu_sparse(i = as_gpu(M$indices), p = as_gpu(M$indptr), x = as_gpu(M$data), dims = dim(S), index1 = FALSE)
+  R <- gpu_sparse(i = as_gpu(M$indices), p = as_gpu(M$indptr), x = as_gpu(M$data), dim = dim(S), index1 = FALSE)
   expect_identical(as.matrix(R), unname(as.matrix(S)))
   address <- function(x) gpu_pointer(x, writable = FALSE)$address
   for (slot in c("p", "i", "x"))
@@ -243,7 +243,7 @@ test_that("odd arguments give R's errors or this package's, no panics and no fal
     o),
     function(o) gpu_sparse(o, device = test_device), function(o) gpu_sparse(i = o, j = 1, device = test_device),
     function(o) gpu_sparse(i = 1, j = 1, x = o, device = test_device), function(o) gpu_sparse(i = 1, p = o),
-    function(o) gpu_sparse(i = 1, j = 1, dims = o), function(o) gpu_sparse(i = 1, j = 1, dimnames = o),
+    function(o) gpu_sparse(i = 1, j = 1, dim = o), function(o) gpu_sparse(i = 1, j = 1, dimnames = o),
     function(o) gpu_sparse(i = 1, j = 1, index1 = o), function(o) gpu_dense(o), function(o) norm(S, o),
     function(o) isSymmetric(S, tol = o), function(o) all.equal(S, o), function(o) which(S > 0, o), function(o) print(S,
     o),

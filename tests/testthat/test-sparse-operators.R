@@ -36,9 +36,9 @@ test_that("least and greatest of sparse matrices and others are right", {
   # of numbers and logical values Matrix makes logical ones
   expect_same_sparse(calls, of = "base", kind = function(name, call) !grepl("[vd]", call))
   # structures that share all places, some, or none, and one after the other
-  S <- gpu_sparse(i = c(1, 3, 2, 4), j = c(1, 1, 2, 3), x = c(1, -2, 3, NA), dims = c(4, 3), device = test_device)
+  S <- gpu_sparse(i = c(1, 3, 2, 4), j = c(1, 1, 2, 3), x = c(1, -2, 3, NA), dim = c(4, 3), device = test_device)
   for (at in list(1:4, 3:1, 4, integer())) {
-    T <- gpu_sparse(i = c(2, 3, 2, 1)[at], j = c(1, 1, 2, 3)[at], x = c(5, 6, -7, 8)[at], dims = c(4, 3),
+    T <- gpu_sparse(i = c(2, 3, 2, 1)[at], j = c(1, 1, 2, 3)[at], x = c(5, 6, -7, 8)[at], dim = c(4, 3),
       device = test_device)
     for (f in list(`+`, `-`, `!=`, `|`, pmin, pmax)) for (pair in list(list(S, T), list(T, S))) {
       out <- f(pair[[1]], pair[[2]])
@@ -70,7 +70,7 @@ test_that("reductions and margins are Matrix's", {
 })
 
 test_that("results share the structure of an operand, and their values are recorded", {
-  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dims = c(3, 4), device = test_device)
+  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dim = c(3, 4), device = test_device)
   R <- sqrt(abs(S) * 2)
   expect_true(rlang::is_reference(R@i, S@i))
   expect_gt(verdigris:::gpu_info(R@x)$pending, 0)
@@ -100,7 +100,7 @@ test_that("narrow floats stay narrow", {
 })
 
 test_that("operands that do not conform are refused as in base R", {
-  S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), dims = c(3, 4), device = test_device)
+  S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), dim = c(3, 4), device = test_device)
   expect_error(S + S[1:2, ], "non-conformable arrays")
   expect_error(S * matrix(1, 2, 2), "non-conformable arrays")
   expect_error(S + 1:13, "do not match the length of object")

@@ -41,7 +41,7 @@ test_that("factors may be arrays, ordinary matrices or objects of Matrix", {
 })
 
 test_that("what does not conform is refused in base R's words", {
-  S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = 1:3, dims = c(3, 4), device = test_device)
+  S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = 1:3, dim = c(3, 4), device = test_device)
   for (call in expression(S %*% 1:3, S %*% diag(2), S %*% S, crossprod(S, 1:4), tcrossprod(S, 1:5), 1:5 %*% S,
     diag(2) %*% S, crossprod(S, t(S)))) expect_error(eval(call), "non-conformable arguments", info = deparse(call))
   expect_error(S %*% "a", "requires numeric/complex matrix/vector arguments")
@@ -50,7 +50,7 @@ test_that("what does not conform is refused in base R's words", {
 })
 
 test_that("the structure by rows is made once, and again after slots were assigned", {
-  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dims = c(3, 2), device = test_device)
+  S <- gpu_sparse(i = c(1, 3, 2), j = c(1, 1, 2), x = c(1, -2, 3), dim = c(3, 2), device = test_device)
   first <- verdigris:::row_structure(S)
   R <- S * 2
   expect_true(rlang::is_reference(verdigris:::row_structure(R)$order, first$order))

@@ -243,3 +243,64 @@ test_that("a forked child of a member is none, and does not keep its parent aliv
   # the cluster's own connection is open in the child: that the member has ended is known by the team's alone
   expect_match(said_by(out)[[1L]]$members, "member 2 of 2 has ended")
 })
+
+test_that("what living members keep is read, and used, after another has ended", {
+  out <- expect_child_ends(with_workers(3, c(
+    "refs <- gpu_together(team, function() gpu_ref(as_gpu(gpu_team_rank() * c(1, 10))))",
+    "lists <- gpu_together(team, function() gpu_ref(list(a = as.double(gpu_team_rank()))))",
+    "x <- gpu_split(1:6, team); y <- x * 2L",
+    "stopifnot(identical(lapply(refs, function(r) as.vector(collect(r))), lapply(1:3, function(k) k * c(1, 10))))",
+    "ends <- function() { if (gpu_team_rank() == 2) tools::pskill(Sys.getpid(), 9); gpu_barrier() }",
+    "said(gpu_together(team, ends))",
+    # before the repair, and what was lost
+    "kept <- function() { for (k in c(1, 3)) stopifnot(identical(as.vector(collect(refs[[k]])), k * c(1, 10)),",
+    "  identical(collect(lists[[k]])$a, k)) }",
+    "kept()",
+    "said(collect(refs[[2]]))",
+    "print(refs)",
+    "gpu_repair(team)",
+    "kept()",
+    "said(collect(refs[[2]]))",
+    "said(gpu_together(team, function(r) sum(r), refs))",
+    "stopifnot(identical(gpu_together(team, function(r) as.vector(sum(r)), refs[c(1, 3)]), list(11, 33)))",
+    "stopifnot(identical(gpu_together(team, function(r) as.vector(sum(r)), refs[c(3, 1)]), list(11, 33)))",
+    "stopifnot(identical(gpu_together(team, function(r) gpu_team_rank(), refs[c(1, 3)]), list(1L, 2L)))",
+    "stopifnot(identical(collect(y), 1:6 * 2L))",
+    # new ones beside them, which do not share their names
+    "more <- gpu_together(team, function() gpu_ref(as_gpu(gpu_team_rank() + 0.5)))",
+    "rm(more); invisible(gc()); sum(x); kept()",
+    "more <- gpu_together(team, function() gpu_ref(as_gpu(gpu_team_rank() + 0.5)))",
+    # once more, from outside; between two calls nobody knows it yet
+    "tools::pskill(team$members$pid[1], 9); Sys.sleep(0.3)",
+    "said(collect(more[[1]]))",
+    "stopifnot(identical(as.vector(collect(refs[[3]])), c(3, 30)), identical(as.vector(collect(more[[2]])), 2.5))",
+    "gpu_repair(team)",
+    "stopifnot(identical(as.vector(collect(refs[[3]])), c(3, 30)), identical(as.vector(collect(more[[2]])), 2.5))",
+    "stopifnot(identical(gpu_together(team, function(r) as.vector(sum(r)), refs[3]), list(33)))",
+    "stopifnot(identical(collect(y), 1:6 * 2L))",
+    # parts of earlier teams are not kept
+    "held <- function() length(ls(asNamespace('verdigris')$MEMBERS))",
+    "environment(held) <- globalenv()",
+    "stopifnot(identical(gpu_together(team, held), list(1L)))"
+  )), timeout = 90 * stretch())
+  said <- said_by(out)
+  expect_member_error(said[[1L]], "member 2 of 3 has gone")
+  expect_member_error(said[[2L]], "was lost with its member")
+  expect_member_error(said[[3L]], "was lost with its member")
+  expect_member_error(said[[4L]], "array was lost")
+  expect_member_error(said[[5L]], "has gone")
+  expect_match(paste(out, collapse = " "), "of member 1>.*that was lost with its member>.*of member 3>")
+})
+
+test_that("references of a team whose member failed, and of another team, are told apart", {
+  out <- expect_child_ends(with_workers(2, c(
+    "refs <- gpu_together(team, function() gpu_ref(gpu_team_rank()))",
+    "planted <- function() { if (gpu_team_rank() == 2) stop('planted'); gpu_barrier() }",
+    "said(gpu_together(team, planted))",
+    "stopifnot(identical(lapply(refs, collect), list(1L, 2L)))",
+    "stopifnot(identical(gpu_together(team, function(r) r, refs), list(1L, 2L)))",
+    "other <- gpu_team(c('cpu', 'cpu'))",
+    "said(gpu_together(other, function(r) r, refs))"
+  )), timeout = 60 * stretch())
+  expect_identical(said_by(out)[[2L]]$class, "verdigris_error_argument")
+})

@@ -69,7 +69,7 @@ test_that("neighbours are those of the whole, however it is cut", {
     expect_equal(gpu_knn(x, k = 3, metric = metric, exclude_self = TRUE), ordinary(gpu_knn(as_gpu(m), k = 3,
       metric = metric, exclude_self = TRUE)), label = metric)
   }
-  small <- gpu_reader(raw_file(flowers, 4L), dim = dim(flowers), type = "float32", memory = 3 * 4 * 4 * 31)
+  small <- gpu_reader(raw_file(flowers, 4L), dim = dim(flowers), dtype = "float32", memory = 3 * 4 * 4 * 31)
   found <- gpu_knn(small, as_gpu(flowers[1:3, ], "float32"), 2)
   expect_identical(gpu_dtype(found$distance), "float32")
   expect_identical(gpu_dtype(found$index), "int32")

@@ -41,7 +41,7 @@ test_that("missing values, matrices, files and no elements are as in base R", {
   expect_identical(median(gpu_reader(numeric())), NA_real_)
   expect_identical(median(gpu_reader(integer())), NA_integer_)
   expect_equal(quantile(gpu_reader(numeric())), quantile(numeric()))
-  float <- gpu_reader(raw_file(c(0.1, 0.3, 0.2), 4L), type = "float32")
+  float <- gpu_reader(raw_file(c(0.1, 0.3, 0.2), 4L), dtype = "float32")
   expect_equal(median(float), 0.2, tolerance = 1e-7)
 })
 

@@ -41,7 +41,7 @@ test_that("statistics are those of the matrix", {
 
 test_that("types, vectors and no elements are base R's", {
   whole <- matrix(c(NA, 2:40), 10)
-  x <- gpu_reader(raw_file(whole, 4L), dim = dim(whole), type = "int32", memory = 3 * 4 * 10)
+  x <- gpu_reader(raw_file(whole, 4L), dim = dim(whole), dtype = "int32", memory = 3 * 4 * 10)
   expect_identical(sum(x), sum(whole))
   expect_identical(sum(x, na.rm = TRUE), sum(whole, na.rm = TRUE))
   expect_identical(range(x, na.rm = TRUE), range(whole, na.rm = TRUE))
@@ -66,7 +66,7 @@ test_that("types, vectors and no elements are base R's", {
   one <- gpu_reader(matrix(c(1, 2, 3), 1))
   expect_identical(colMeans(one), c(1, 2, 3))
   expect_identical(var(one), var(matrix(c(1, 2, 3), 1)))
-  expect_equal(sum(gpu_reader(raw_file(c(0.1, 0.2), 4L), type = "float32")), 0.3, tolerance = 1e-7)
+  expect_equal(sum(gpu_reader(raw_file(c(0.1, 0.2), 4L), dtype = "float32")), 0.3, tolerance = 1e-7)
 })
 
 test_that("two readers are multiplied by their rows", {
@@ -81,7 +81,8 @@ test_that("two readers are multiplied by their rows", {
 
 test_that("what has no method is an error that says what has", {
   x <- readers_of(doubles)[[1]]
-  for (call in alist(x + x, cumsum(x), t(x), sort(x), summary(x), as.vector(x), unique(x), sd(x), var(x, x),
+  for (call in alist(x + x, cumsum(x), t(x), order(x), summary(x), as.vector(x), unique(x), sd(x), var(x, x), table(x),
+    duplicated(x),
     sum(x, x), mean(x, trim = 0.1), c(x, x))) {
     said <- tryCatch(eval(call), error = identity)
     expect(inherits(said, "verdigris_error_reader") && grepl("gpu_chunked", conditionMessage(said)),
@@ -126,7 +127,7 @@ test_that("functions without a method do not see what a reader is made of", {
   frame <- data.frame(a = c(1, NA, 3), type = c(4, 5, 6))
   for (x in list(gpu_reader(frame), gpu_reader(c(1, NA, 3)))) for (call in alist(anyNA(x), x$a, x$ar,
     x$nothing, x[["a"]], lapply(x, length), vapply(x, length, 1L), unlist(x), base::cbind(x, 1), base::rbind(x, 1),
-    duplicated(x), as.list(x), with(x, a), subset(x, a > 1), order(x)))
+    duplicated(x), as.list(x), with(x, a), subset(x, a > 1), rank(x)))
     expect_error(eval(call), "has no method for readers", class = "verdigris_error_reader", label = deparse1(call))
   outside <- eval(quote(function(x) x$type), globalenv())
   environment(outside) <- globalenv()

@@ -75,7 +75,7 @@ test_that("blocks of rows and columns are those of the matrix", {
 test_that("every type is read as readBin() reads it", {
   x <- c(0, 1, 2, 100, 127, 55, 3, 9)
   check <- function(path, type, want, ...) for (byrow in c(FALSE, TRUE)) {
-    r <- gpu_reader(path, dim = c(4, 2), type = type, byrow = byrow, ...)
+    r <- gpu_reader(path, dim = c(4, 2), dtype = type, byrow = byrow, ...)
     expect_equal(collect(r), matrix(want, 4, byrow = byrow), label = type)
     expect_equal(gpu_chunked(r, function(x) collect(x), rbind, chunk = 3, margin = 1), matrix(want, 4, byrow = byrow))
   }
@@ -96,7 +96,7 @@ test_that("every type is read as readBin() reads it", {
   check(raw_file(as.raw(c(x[-1], 255))), "uint8", as.integer(c(x[-1], 255)))
   check(raw_file(as.raw(c(x[-1], 255))), "int8", as.integer(c(x[-1], -1)))
   check(raw_file(as.raw(c(0, 1, 1, 0, 2, 1, 0, 0))), "bool8", c(FALSE, TRUE, TRUE, FALSE, NA, TRUE, FALSE, FALSE))
-  odd <- gpu_reader(raw_file(as.raw(c(0, 9))), type = "bool8")
+  odd <- gpu_reader(raw_file(as.raw(c(0, 9))), dtype = "bool8")
   expect_error(collect(odd), "the byte 9", class = "verdigris_error_file")
   # behind a header, with missing values
   path <- raw_file(c(NA, NaN, Inf, -0), header = as.raw(1:16))
@@ -105,7 +105,7 @@ test_that("every type is read as readBin() reads it", {
   skip_if_not_installed("bit64")
   long <- bit64::as.integer64(c("9007199254740993", NA, "-7"))
   path <- raw_file(unclass(long))
-  expect_identical(collect(gpu_reader(path, type = "int64")), long)
+  expect_identical(collect(gpu_reader(path, dtype = "int64")), long)
 })
 
 test_that("a chunk has another dtype where it is asked for", {
@@ -172,9 +172,9 @@ test_that("wrong arguments are refused by name", {
   refused <- function(code, pattern) expect_error(code, pattern, class = "verdigris_error_argument")
   for (odd in list(NA_character_, "", c("a", "b"))) refused(gpu_reader(odd), "`x` must be")
   for (odd in list(NULL, list(1), globalenv(), array(1, c(2, 2, 2)), quote(x))) refused(gpu_reader(odd), "`x` must be")
-  for (odd in list("float65", NA, 1, c("float32", "float64"))) refused(gpu_reader(columns, type = odd),
-    "`type` must be")
-  refused(gpu_reader(columns, type = "float46"), "Did you mean")
+  for (odd in list("float65", NA, 1, c("float32", "float64"))) refused(gpu_reader(columns, dtype = odd),
+    "`dtype` must be")
+  refused(gpu_reader(columns, dtype = "float46"), "Did you mean")
   for (odd in list(-1, c(1, 2, 3), c(NA, NA), "a", 1.5)) refused(gpu_reader(columns, dim = odd), "`dim` must be")
   for (odd in list(-1, NA, "a", c(1, 2))) refused(gpu_reader(columns, offset = odd), "`offset` must be")
   for (odd in list(NA, 1, "a")) refused(gpu_reader(columns, byrow = odd), "`byrow` must be")
@@ -192,9 +192,9 @@ test_that("files that are not what was said are errors that name the remedy", {
   file_error(gpu_reader("nowhere.bin", dim = c(2, 2)), "cannot be read")
   file_error(gpu_reader("nowhere.bin"), "cannot be read")
   file_error(gpu_reader(tempdir(), dim = c(2, 2)), "a folder, not a file")
-  file_error(gpu_reader(columns, dim = c(7, 6)), "has 280 bytes, but `dim`, `type` and `offset` say 336")
+  file_error(gpu_reader(columns, dim = c(7, 6)), "has 280 bytes, but `dim`, `dtype` and `offset` say 336")
   file_error(gpu_reader(columns, dim = c(7, 4)), "say 224")
-  file_error(gpu_reader(columns, dim = c(7, 5), type = "float32"), "say 140")
+  file_error(gpu_reader(columns, dim = c(7, 5), dtype = "float32"), "say 140")
   file_error(gpu_reader(columns, dim = c(7, 5), offset = 8), "say 288")
   file_error(gpu_reader(columns, dim = c(6, NA)), "not a multiple of 48")
   file_error(gpu_reader(columns, offset = 3), "not a multiple of 8")
@@ -302,8 +302,8 @@ test_that("what cannot be written leaves nothing", {
     class = "verdigris_error_argument")
   for (odd in list(1, NA, "", TRUE, c("a", "b"))) expect_error(gpu_chunked(m, sum, to = odd), "`to` must be",
     class = "verdigris_error_argument")
-  expect_error(gpu_writer(path, "uint16"), "`type` must be", class = "verdigris_error_argument")
-  expect_error(gpu_writer(path, "float16", name = "x"), "`type` must be", class = "verdigris_error_argument")
+  expect_error(gpu_writer(path, "uint16"), "`dtype` must be", class = "verdigris_error_argument")
+  expect_error(gpu_writer(path, "float16", name = "x"), "`dtype` must be", class = "verdigris_error_argument")
   Sys.sleep(0.2)
   expect_identical(left(), "out")
   expect_identical(readLines(path), "kept")

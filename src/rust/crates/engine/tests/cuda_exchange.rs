@@ -122,15 +122,20 @@ fn cuda_memory_goes_out_and_in() {
 fn cuda_lost_values_are_an_error_at_each_read() {
     start();
     let (before, lost) = (floats(&[1.0]), floats(&[1.0, 2.0]));
+    let received = lost.contiguous().unwrap().buffer;
+    Cuda::of(0).unwrap().await_values(std::iter::once(&received), true);
     let computed = lost.cast(DType::Float64, None).unwrap().contiguous().unwrap();
     let computed = Array::from_view(computed);
-    let number = lost.contiguous().unwrap().buffer.number();
-    Cuda::of(0).unwrap().lose_from(number, Error::new(ErrorKind::Member, "values were lost: a test"));
+    // beside it, of values that do not depend on it
+    let kept = Array::from_view(before.cast(DType::Float64, None).unwrap().contiguous().unwrap());
+    let more = Array::from_view(kept.cast(DType::Float32, None).unwrap().contiguous().unwrap());
+    Cuda::of(0).unwrap().lose_awaited(Error::new(ErrorKind::Member, "values were lost: a test"));
     let after = floats(&[3.0]);
     // the next wait fails, whatever it waits for; then what has values can be read
     _ = before.read(0, HostMut::Double(&mut [0.0]));
     for _ in 0..2 {
         assert_eq!((back(&before), back(&after)), (vec![1.0], vec![3.0]));
+        assert_eq!((back(&kept), back(&more)), (vec![1.0], vec![1.0]));
         for x in [&lost, &computed] {
             let read = x.read(0, HostMut::Double(&mut [0.0; 2])).unwrap_err();
             let sum = x.reduce(Reduction::Sum, false).expect_err("it has no values");

@@ -86,9 +86,9 @@ impl RawFile {
             let wanted = wanted.map_or_else(|| "more bytes than there are".to_string(), |n| format!("{n} bytes"));
             return Err(Error::new(
                 Kind::File,
-                format!("the file {} has {length} bytes, but `dim`, `type` and `offset` say {wanted}", path.display()),
+                format!("the file {} has {length} bytes, but `dim`, `dtype` and `offset` say {wanted}", path.display()),
             )
-            .advise("`dim` says how many rows and columns there are, `type` how an element is stored.")
+            .advise("`dim` says how many rows and columns there are, `dtype` how an element is stored.")
             .advise("`offset` is the number of bytes before the first element."));
         }
         Ok(RawFile { file, path: path.into(), offset, stored, stride, columns })

@@ -58,6 +58,11 @@ pub struct Buffer {
     watch: Option<Watch>,
     /// Which buffer of the process it is, from 1.
     number: u64,
+    /// What its values are computed from while others are awaited that may never come: twice the period's number, and
+    /// one more where that is known to be none of them. 0: not known.
+    origins: AtomicU64,
+    /// How many of the earlier losses are known not to be its own.
+    cleared: AtomicUsize,
     // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -71,21 +76,33 @@ const SEVERAL: u64 = u64::MAX;
 /// How many buffers were made.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Buffers of a device that work has left without values: those of the numbers from the first to the last.
+/// Buffers of a device that work has left without values: those of the numbers from the first to the last but for those
+/// that are known to be computed from others, and older ones that were written since with what is computed from them.
 struct Lost {
     device: Device,
     from: u64,
     to: u64,
+    period: u64,
     error: Error,
+}
+
+/// Values of a device that are on their way, and may never come.
+#[derive(Clone, Copy)]
+pub struct Awaited {
+    /// The number of the first buffer that receives some; the greatest number where there is none.
+    pub since: u64,
+    /// A number for the time from when there is such a buffer to when there is none; 0 where origins are not known.
+    pub period: u64,
 }
 
 static LOST: Mutex<Vec<Lost>> = Mutex::new(Vec::new());
 
-/// Notes that work on a device has ended without values: of the buffer of this number, and of all that were made since,
-/// since what was computed from it was queued behind it.
-pub fn note_lost_from(device: Device, from: u64, error: Error) {
+/// Notes that work on a device has ended without values: of the buffer of this number, and of those made since, which
+/// may be computed from it.
+pub fn note_lost_from(device: Device, awaited: Awaited, error: Error) {
+    let Awaited { since: from, period } = awaited;
     let to = MADE.load(Ordering::Relaxed);
-    LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Lost { device, from, to, error });
+    LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Lost { device, from, to, period, error });
 }
 
 /// Whether any buffer may be shared: one load.
@@ -109,6 +126,8 @@ impl Buffer {
             bools: false,
             watch: None,
             number: MADE.fetch_add(1, Ordering::Relaxed) + 1,
+            origins: AtomicU64::new(0),
+            cleared: AtomicUsize::new(0),
             _owner: owner,
         }
     }
@@ -123,8 +142,39 @@ impl Buffer {
     #[cold]
     pub fn check_lost(&self) -> Result<()> {
         let lost = LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let within = |lost: &&Lost| lost.device == self.device && (lost.from..=lost.to).contains(&self.number);
-        lost.iter().find(within).map_or(Ok(()), |lost| Err(lost.error.clone()))
+        let origins = self.origins.load(Ordering::Acquire);
+        let is_lost = |lost: &&Lost| {
+            let within = (lost.from..=lost.to).contains(&self.number);
+            let known = lost.period != 0 && origins / 2 == lost.period;
+            lost.device == self.device && if known { origins.is_multiple_of(2) } else { within }
+        };
+        lost.iter()
+            .skip(self.cleared.load(Ordering::Relaxed))
+            .find(is_lost)
+            .map_or(Ok(()), |lost| Err(lost.error.clone()))
+    }
+
+    /// Whether its values may depend on those that are awaited.
+    pub fn depends(&self, awaited: Awaited) -> bool {
+        let origins = self.origins.load(Ordering::Acquire);
+        if origins / 2 == awaited.period {
+            origins.is_multiple_of(2)
+        } else {
+            self.number >= awaited.since
+        }
+    }
+
+    /// Notes that work is queued that writes it. What was awaited stays so where a part alone is written.
+    pub fn note_origins(&self, period: u64, depends: bool) {
+        if self.check_lost().is_ok() {
+            // what is noted now says nothing of earlier periods
+            self.cleared.store(LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len(), Ordering::Relaxed);
+        }
+        if depends {
+            self.origins.store(2 * period, Ordering::Release);
+        } else if self.origins.load(Ordering::Acquire) != 2 * period {
+            self.origins.store(2 * period + 1, Ordering::Release);
+        }
     }
 
     /// Whether not even a kernel may write: a foreign library said so.
@@ -371,7 +421,8 @@ mod tests {
         let made = |device| Buffer::new(device, 0, 0, Box::new(()));
         let (before, first) = (made(device), made(device));
         let (elsewhere, second) = (made(Device::Cuda(78)), made(device));
-        note_lost_from(device, first.number(), Error::new(Kind::Member, "values were lost: a test"));
+        let awaited = Awaited { since: first.number(), period: 0 };
+        note_lost_from(device, awaited, Error::new(Kind::Member, "values were lost: a test"));
         let after = made(device);
         for _ in 0..2 {
             for lost in [&first, &second] {
@@ -381,5 +432,31 @@ mod tests {
                 assert!(kept.check_lost().is_ok());
             }
         }
+    }
+
+    #[test]
+    fn buffers_are_lost_with_what_they_are_computed_from() {
+        let device = Device::Cuda(79);
+        let made = || Buffer::new(device, 0, 0, Box::new(()));
+        let (old, updated, awaited) = (made(), made(), made());
+        let now = Awaited { since: awaited.number(), period: 5 };
+        awaited.note_origins(5, true);
+        let (computed, other, unknown) = (made(), made(), made());
+        assert!(awaited.depends(now) && unknown.depends(now) && !old.depends(now));
+        computed.note_origins(5, awaited.depends(now));
+        other.note_origins(5, old.depends(now));
+        updated.note_origins(5, computed.depends(now));
+        // a part of what is awaited is written
+        awaited.note_origins(5, false);
+        note_lost_from(device, now, Error::new(Kind::Member, "values were lost: a test"));
+        for lost in [&awaited, &computed, &updated, &unknown] {
+            assert!(lost.check_lost().is_err());
+        }
+        for kept in [&old, &other, &made()] {
+            assert!(kept.check_lost().is_ok());
+        }
+        // what was known in another period says nothing of this one
+        let later = Awaited { since: other.number(), period: 6 };
+        assert!(other.depends(later) && !updated.depends(later));
     }
 }

@@ -78,12 +78,12 @@ impl Backend for Cuda {
     }
 
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
-        let _ordered = self.ordered(|t| _ = t.address(target.address, true))?;
+        let _ordered = self.ordered(|t| _ = t.uploaded(target))?;
         self.upload(source, target, offset)
     }
 
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
-        let _ordered = self.ordered(|t| _ = t.address(target.address, true))?;
+        let _ordered = self.ordered(|t| _ = t.uploaded(target))?;
         self.upload_as(source, wire, target, dtype)
     }
 

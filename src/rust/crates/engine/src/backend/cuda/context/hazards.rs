@@ -5,17 +5,18 @@
 //! nothing is recorded: a buffer that is not in the table was last used on stream 0, before there was a second.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::capture;
 use super::core::lock;
 use super::device::{Cuda, PerDevice};
-use super::stream_state::{StreamState, CAPTURING, LOST, SEVERAL};
+use super::stream_state::{StreamState, AWAITED, CAPTURING, LOST, SEVERAL};
 use crate::backend::cuda::driver::api::{CUstream_flags, Stream};
 use crate::backend::dense::Task;
 use crate::backend::segments::Sparse;
 use crate::backend::Touching;
-use crate::memory::buffer::{note_lost_from, Buffer, View};
+use crate::memory::buffer::{note_lost_from, Awaited, Buffer, View};
 use crate::plan::Bound;
 use verdigris_ops::error::{Error, Result};
 
@@ -44,18 +45,30 @@ struct Order {
     table: Mutex<Table>,
     /// A stream that frees what several streams have used, after all of them.
     reaper: Mutex<Option<Stream>>,
+    /// Values that other members of a team send, and how many communicators wait for some.
+    awaited: Mutex<(Option<Awaited>, usize)>,
 }
 
 static ORDER: PerDevice<Order> = PerDevice::new();
+
+/// Of awaited values; see `Awaited`.
+static PERIOD: AtomicU64 = AtomicU64::new(1);
 
 /// What an operation touches.
 #[derive(Default)]
 pub(crate) struct Touched<'a> {
     buffers: Vec<(&'a Arc<Buffer>, bool)>,
     addresses: Vec<(u64, bool)>,
+    /// What is written with values of the host's.
+    uploaded: Option<&'a Buffer>,
 }
 
 impl<'a> Touched<'a> {
+    pub fn uploaded(&mut self, buffer: &'a Buffer) -> &mut Self {
+        self.uploaded = Some(buffer);
+        self.address(buffer.address, true)
+    }
+
     pub fn read(&mut self, buffer: &'a Arc<Buffer>) -> &mut Self {
         self.buffers.push((buffer, false));
         self
@@ -170,22 +183,74 @@ impl Table {
 }
 
 impl Cuda {
-    /// Notes that queued work has ended without values: of the buffer of this number and those made since. Each read of
-    /// them fails, and the next wait, whatever it waits for.
-    pub fn lose_from(&self, number: u64, error: Error) {
-        note_lost_from(self.device(), number, error.clone());
-        self.set_mode(LOST, true);
+    /// Notes that buffers wait for values from elsewhere: from here on each operation says of what it writes whether that
+    /// is computed from them. `is_first` is whether who says so waits for no others. False where there are no buffers.
+    pub fn await_values<'a>(&self, received: impl Iterator<Item = &'a Arc<Buffer>> + Clone, is_first: bool) -> bool {
+        let Some(since) = received.clone().map(|buffer| buffer.number()).min() else { return false };
+        let mut awaited = lock(&ORDER.of(self).awaited);
+        let new = || Awaited { since, period: PERIOD.fetch_add(1, Ordering::Relaxed) };
+        let now = awaited.0.get_or_insert_with(new);
+        now.since = now.since.min(since);
+        received.for_each(|buffer| buffer.note_origins(now.period, true));
+        awaited.1 += usize::from(is_first);
+        self.set_mode(AWAITED, true);
+        true
+    }
+
+    /// Notes that all that one has waited for have come.
+    pub fn values_came(&self) {
+        let mut awaited = lock(&ORDER.of(self).awaited);
+        awaited.1 = awaited.1.saturating_sub(1);
+        if awaited.1 == 0 {
+            awaited.0 = None;
+            self.set_mode(AWAITED, false);
+        }
+    }
+
+    /// Notes that values that are awaited will not come. Each read of them, and of what is computed from them, fails, and
+    /// the next wait, whatever it waits for.
+    pub fn lose_awaited(&self, error: Error) {
+        let mut awaited = lock(&ORDER.of(self).awaited);
+        if let Some(now) = std::mem::take(&mut *awaited).0 {
+            note_lost_from(self.device(), now, error.clone());
+            self.set_mode(LOST, true);
+        }
+        self.set_mode(AWAITED, false);
+        drop(awaited);
         self.note_lost(error);
+    }
+
+    /// Notes of what an operation writes whether that is computed from awaited values. Of addresses that is not known:
+    /// then all buffers that were made since are taken for such.
+    #[cold]
+    fn note_origins(&self, touched: &Touched<'_>) {
+        let mut awaited = lock(&ORDER.of(self).awaited);
+        let Some(now) = awaited.0.as_mut().filter(|now| now.period != 0) else { return };
+        if let (Some(buffer), false) = (touched.uploaded, self.is_capturing()) {
+            return buffer.note_origins(now.period, false);
+        }
+        if self.is_capturing() || touched.addresses.iter().any(|&(_, writes)| writes) {
+            now.period = 0;
+            return;
+        }
+        let depends = !touched.addresses.is_empty()
+            || touched.buffers.iter().any(|(buffer, writes)| !writes && buffer.depends(*now));
+        for (buffer, _) in touched.buffers.iter().filter(|(_, writes)| *writes) {
+            buffer.note_origins(now.period, depends);
+        }
     }
 
     /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
     #[inline]
     pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
-        if self.mode() & (SEVERAL | CAPTURING | LOST) == 0 {
+        if self.mode() & (SEVERAL | CAPTURING | LOST | AWAITED) == 0 {
             return Ok(None);
         }
         let mut touched = Touched::default();
         say(&mut touched);
+        if self.mode() & AWAITED != 0 {
+            self.note_origins(&touched);
+        }
         self.order(touched)
     }
 
@@ -194,9 +259,9 @@ impl Cuda {
         if self.mode() & LOST != 0 {
             // so what is computed from a buffer without values is an error, too
             touched.buffers.iter().filter(|(_, writes)| !writes).try_for_each(|(buffer, _)| buffer.check_lost())?;
-            if self.mode() & (SEVERAL | CAPTURING) == 0 {
-                return Ok(None);
-            }
+        }
+        if self.mode() & (SEVERAL | CAPTURING) == 0 {
+            return Ok(None);
         }
         if self.is_capturing() {
             // the graph's launches wait, not what is captured

@@ -236,10 +236,12 @@ pub(crate) const CAPTURING: u32 = 2;
 pub(crate) const PROFILING: u32 = 4;
 /// Some buffers have no values: work was aborted.
 pub(crate) const LOST: u32 = 8;
+/// Some buffers have no values yet, and may never have them.
+pub(crate) const AWAITED: u32 = 16;
 
 /// A device's streams.
 pub struct StreamStates {
-    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`, `LOST`.
+    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`, `LOST`, `AWAITED`.
     pub(super) mode: AtomicU32,
     /// On which R's thread queues work.
     pub(super) current: AtomicPtr<StreamState>,

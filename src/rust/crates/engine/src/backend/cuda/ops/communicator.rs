@@ -5,7 +5,7 @@
 //! kernels end then, without values: the device's next wait has the error.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::backend::cuda::context::hazards::Ordered;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUresult, CUstream_flags, Event, Stream};
 use crate::backend::cuda::driver::functions::functions;
 use crate::backend::cuda::driver::library::{self, Library};
-use crate::memory::buffer::View;
+use crate::memory::buffer::{Buffer, View};
 use crate::memory::Source;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -133,8 +133,8 @@ struct Shared {
     /// A call of NCCL has begun, and the event is not behind it yet.
     is_calling: AtomicBool,
     is_over: AtomicBool,
-    /// The number of the first buffer that receives what may not have come yet; the greatest number where there is none.
-    since: AtomicU64,
+    /// Some buffers may not have the values yet that they receive.
+    receives: AtomicBool,
     /// Held while the communicator is aborted: nobody goes on before its kernels have ended.
     aborting: Mutex<()>,
 }
@@ -227,7 +227,7 @@ impl Communicator {
             behind,
             is_calling: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            since: AtomicU64::new(u64::MAX),
+            receives: AtomicBool::new(false),
             aborting: Mutex::default(),
         });
         let watched = shared.clone();
@@ -263,17 +263,16 @@ impl Communicator {
 
     fn queue(&self, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
         let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
-        let first = receives.iter().map(|moved| moved.view.buffer.number()).min();
-        self.called(stream, bytes, first, |handle| self.group(handle, sends, receives, stream))
+        let received = receives.iter().map(|moved| &moved.view.buffer);
+        self.called(stream, bytes, received, |handle| self.group(handle, sends, receives, stream))
     }
 
-    /// Calls NCCL, and lets the thread that watches know what is queued; `first` is the number of the first buffer that
-    /// is written.
-    fn called(
+    /// Calls NCCL, and lets the thread that watches know what is queued, which writes the buffers `received`.
+    fn called<'a>(
         &self,
         stream: Stream,
         bytes: usize,
-        first: Option<u64>,
+        received: impl Iterator<Item = &'a Arc<Buffer>> + Clone,
         call: impl FnOnce(Handle) -> Result<()>,
     ) -> Result<()> {
         let shared = &*self.shared;
@@ -287,7 +286,10 @@ impl Communicator {
             }
             // under the lock: the thread that watches leaves a communicator alone that is in a call
             shared.is_calling.store(true, Ordering::Release);
-            shared.since.fetch_min(first.unwrap_or(u64::MAX), Ordering::AcqRel);
+            let is_first = !shared.receives.load(Ordering::Acquire);
+            if cuda.await_values(received, is_first) {
+                shared.receives.store(true, Ordering::Release);
+            }
             *handle
         };
         let done = call(handle);
@@ -306,7 +308,7 @@ impl Communicator {
         let op = if product { ncclRedOp_t::ncclProd } else { ncclRedOp_t::ncclSum };
         let (source, target) = (from.address() as *const c_void, to.address() as *mut c_void);
         let (functions, aside) = (&self.shared.functions, self.shared.aside);
-        self.called(aside, bytes_of(from), Some(to.buffer.number()), |handle| {
+        self.called(aside, bytes_of(from), std::iter::once(&to.buffer), |handle| {
             // SAFETY: as many elements in both, in live buffers that the caller keeps longer than its `Aside`.
             let status =
                 unsafe { (functions.all_reduce)(source, target, from.len().min(to.len()), dtype, op, handle.0, aside) };
@@ -412,8 +414,9 @@ impl Shared {
     /// What was received has its values.
     fn forget_received(&self) {
         let _no_call = lock(&self.handle);
-        if self.since.load(Ordering::Acquire) != u64::MAX && self.is_idle() {
-            self.since.store(u64::MAX, Ordering::Release);
+        if self.receives.load(Ordering::Acquire) && self.is_idle() {
+            self.receives.store(false, Ordering::Release);
+            self.cuda.values_came();
         }
     }
 
@@ -446,10 +449,14 @@ impl Shared {
         let _aborting = lock(&self.aborting);
         let is_idle = self.is_idle();
         let Some(handle) = self.take() else { return };
-        if !is_idle {
+        if is_idle {
+            if self.receives.swap(false, Ordering::AcqRel) {
+                self.cuda.values_came();
+            }
+        } else {
             let error = Error::new(Kind::Member, format!("values were lost: {reason}"))
                 .advise("`gpu_repair(team)` continues with the members that are left.");
-            self.cuda.lose_from(self.since.load(Ordering::Acquire), error);
+            self.cuda.lose_awaited(error);
         }
         self.cuda.bind();
         // SAFETY: taken out, so that nobody uses it again. A call of NCCL that waits on another thread returns.

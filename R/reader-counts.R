@@ -1,0 +1,305 @@
+# Distinct values of readers and what is counted or added by them. Blocks are counted on the device, and merged on the
+# host, whose memory holds the distinct values alone.
+
+# Most distinct values, 1 GB of doubles.
+MOST_DISTINCT <- 2^27
+
+check_distinct <- function(n, call) if (n > MOST_DISTINCT) stop_verdigris("memory", sprintf(
+  "The reader has more than %s distinct values.", format_count(MOST_DISTINCT)), c(
+    "`sort(x, to = path)` brings equal values together in a file.",
+    "`round()`, `signif()`, `findInterval()` or `cut(labels = FALSE)` of a reader makes fewer values."), call = call)
+
+one_vector <- function(x, name, call) {
+  if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
+  if (x$type == "int64") refuse_reader(name, call, "64-bit integers are not supported.")
+}
+
+#' @rdname reader-methods
+#' @export
+unique.gpu_reader <- function(x, incomparables = FALSE, ...) {
+  call <- environment()
+  if (...length() || !isFALSE(incomparables)) refuse_reader("unique", call, "Other arguments are not supported.")
+  one_vector(x, "unique", call)
+  distinct_values(x, call)
+}
+
+# In the order in which they come first.
+distinct_values <- function(x, call) {
+  over_blocks(x, function(block) as.vector(collect(unique(strip(block)))), function(a, b) {
+    out <- base::unique(c(a, b))
+    check_distinct(length(out), call)
+    out
+  }, call = call) %||% no_elements(x)
+}
+
+# ---- counts --------------------------------------------------------------------------------------------------
+
+# The distinct values of a block, missing ones included, in order, and how many elements have each.
+block_counts <- function(block) {
+  x <- strip(block)
+  if (is.complex(x)) {
+    x <- as.vector(collect(x))
+    values <- base::unique(x)
+    return(list(values = values, counts = as.double(base::tabulate(base::match(x, values), length(values)))))
+  }
+  n <- length(x)
+  known <- counted(x)
+  values <- known$values
+  counts <- as.double(known$counts)
+  missing <- n - sum(counts)
+  # of NA and NaN the one that comes first stands first
+  parts <- if (missing > 0) missing_parts(x)
+  first <- vapply(parts, function(part) c(first_position(part, FALSE), Inf)[1L], 1)
+  own <- vapply(parts, function(part) as.double(sum(part)), 1)
+  kinds <- if (length(parts)) names(parts)[order(first)][seq_len(sum(own > 0))]
+  for (kind in kinds) {
+    values <- c(values, if (kind == "nan") NaN else values[0L][1L])
+    counts <- c(counts, own[[kind]])
+  }
+  list(values = values, counts = counts)
+}
+
+merged_counts <- function(a, b, call) {
+  values <- base::unique(c(a$values, b$values))
+  check_distinct(length(values), call)
+  counts <- numeric(length(values))
+  at <- base::match(a$values, values)
+  counts[at] <- a$counts
+  at <- base::match(b$values, values)
+  counts[at] <- counts[at] + b$counts
+  list(values = values, counts = counts)
+}
+
+# Counts as table() has them; base R says of the distinct values what the table looks like.
+table_of_reader <- function(x, dnn, options, call) {
+  one_vector(x, "table", call)
+  found <- over_blocks(x, block_counts, function(a, b) merged_counts(a, b, call), call = call) %||%
+    list(values = no_elements(x), counts = numeric())
+  out <- call_base(base::table, c(list(found$values), options, list(dnn = dnn)))
+  at <- base::match(as.character(found$values), dimnames(out)[[1L]])
+  known <- base::which(!is.na(at))
+  counts <- numeric(length(out))
+  # numbers of one text share a cell
+  sums <- base::rowsum(found$counts[known], at[known])
+  counts[as.integer(rownames(sums))] <- sums[, 1L]
+  out[] <- as_whole_counts(counts)
+  out
+}
+
+reader_tabulate <- function(bin, given, call) {
+  one_vector(bin, "tabulate", call)
+  if (bin$type %in% c("bool8", "complex64", "complex128")) stop_as_base("'bin' must be numeric or a factor", call)
+  nbins <- given[[1L]]
+  if (!is.null(given) && !(is_count(nbins) && nbins <= .Machine$integer.max))
+    return(call_base(base::tabulate, list(1L, nbins)))
+  longer <- function(counts, n) c(counts, numeric(n - length(counts)))
+  counts <- over_blocks(bin, function(block) {
+    as.double(if (is.null(given)) tabulate(strip(block)) else tabulate(strip(block), nbins))
+  }, function(a, b) {
+    n <- max(length(a), length(b))
+    check_distinct(n, call)
+    longer(a, n) + longer(b, n)
+  }, call = call) %||% numeric(if (is.null(given)) 1L else nbins)
+  as_whole_counts(counts)
+}
+
+#' @rdname reader-methods
+#' @export
+hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
+  call <- environment()
+  name <- deparse1(substitute(x))
+  if (x$frame) refuse_reader("hist", call, "Only matrices and vectors are supported.")
+  if (!is.numeric(breaks) && !(is.character(breaks) && length(breaks) && tolower(breaks[1L]) %in% "sturges"))
+    refuse_reader("hist", call, "`breaks` must be numbers, or \"Sturges\".")
+  if (!x$type %in% setdiff(RAW_TYPES, c("bool8", "complex64", "complex128"))) stop_as_base("'x' must be numeric", call)
+  finite <- function(block) {
+    y <- strip(block)
+    as_float64(y[is.finite(y)])
+  }
+  reach <- over_blocks(x, function(block) {
+    y <- finite(block)
+    c(length(y), if (length(y)) as.vector(range(y)) else c(Inf, -Inf))
+  }, function(a, b) c(a[1L] + b[1L], min(a[2L], b[2L]), max(a[3L], b[3L])), call = call)
+  if (is.null(reach) || reach[1L] == 0) {
+    out <- graphics::hist(numeric(), breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
+      plot = FALSE)
+  } else {
+    out <- counted_histogram(reach[1L], reach[2:3], breaks, include.lowest, right, fuzz, function(limits, bins) {
+      as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
+        call = call))
+    })
+  }
+  out$xname <- name
+  if (!plot) return(out)
+  plot(out, ...)
+  invisible(out)
+}
+
+# Codes of intervals are computed when they are read.
+reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
+  if (is_reader(vec) || !is_reader(x)) refuse_reader("findInterval", call,
+    "`x` must be the reader, and `vec` an ordinary vector.")
+  one_vector(x, "findInterval", call)
+  if (is_gpu(vec)) vec <- collect(vec)
+  # base R says what is wrong
+  base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
+  each_of_reader(x, "findInterval", block_function(function(block) intervals_of_array(block, vec, rightmost.closed,
+    all.inside, left.open), list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside, left.open = left.open)), "int32")
+}
+
+#' @rdname reader-methods
+#' @export
+cut.gpu_reader <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
+  ordered_result = FALSE, ...) {
+  call <- environment()
+  one_vector(x, "cut", call)
+  if (!isFALSE(labels)) refuse_reader("cut", call,
+    "`cut(x, breaks, labels = FALSE)` is a reader of the intervals' numbers, and `tabulate()` of it counts them.")
+  if (is_gpu(breaks)) breaks <- collect(breaks)
+  if (length(breaks) == 1L && is_real(breaks) && breaks >= 2) {
+    # as base R makes them of the range
+    reach <- range(x, na.rm = TRUE)
+    pieces <- as.integer(breaks + 1)
+    width <- diff(reach)
+    if (width == 0) {
+      width <- if (reach[1L] != 0) abs(reach[1L]) else 1
+      breaks <- seq.int(reach[1L] - width / 1000, reach[2L] + width / 1000, length.out = pieces)
+    } else {
+      breaks <- seq.int(reach[1L], reach[2L], length.out = pieces)
+      breaks[c(1L, pieces)] <- c(reach[1L] - width / 1000, reach[2L] + width / 1000)
+    }
+  }
+  # base R says what is wrong
+  base::cut.default(0, breaks, FALSE, include.lowest, right)
+  each_of_reader(x, "cut", block_function(function(block) gpu_cast(as_gpu(cut(strip(block), breaks, labels = FALSE,
+    include.lowest = include.lowest, right = right), device = gpu_device(block)), "int32"), list(breaks = breaks,
+    include.lowest = include.lowest, right = right)), "int32")
+}
+
+# ---- sums by group -------------------------------------------------------------------------------------------
+
+# A key's groups, and a function of a block's place that gives the codes of its rows. The distinct values of a key that
+# is a reader are found by a pass of their own.
+reader_key <- function(key, n, call, factor = FALSE) {
+  if (is_reader(key)) {
+    one_vector(key, "group", call)
+    if (rows_of_reader(key) != n) return(NULL)
+    values <- distinct_values(key, call)
+    codes <- function(from, count, device) {
+      block <- block_take(key, block_start(key, from, count, 1, NULL, device))
+      base::match(as.vector(collect(strip(block))), values)
+    }
+  } else {
+    if (is_gpu(key)) key <- collect(key)
+    if (length(key) != n) return(NULL)
+    values <- if (is.factor(key)) levels(key) else base::unique(key)
+    own <- if (is.factor(key)) as.integer(key) else base::match(key, values)
+    codes <- function(from, count, device) own[from + seq_len(count)]
+  }
+  if (factor) {
+    # as.factor() has numbers of one text as one level, and missing ones as none
+    f <- if (is.factor(key)) key[0L] else base::as.factor(values)
+    if (is.factor(key)) return(list(levels = levels(f), codes = codes))
+    into <- as.integer(f)
+    return(list(levels = levels(f), codes = function(...) into[codes(...)]))
+  }
+  used <- if (is.factor(key)) base::unique(own) else seq_along(values)
+  list(values = values, codes = codes, used = used, factor = is.factor(key))
+}
+
+#' @rdname reader-methods
+#' @export
+rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
+  call <- environment()
+  key <- reader_key(group, rows_of_reader(x), call)
+  if (is.null(key)) stop_as_base(gettext("incorrect length for 'group'", domain = "R-base"), call)
+  if (isTRUE(x$type == "int64") || identical(x$type, "bool8")) stop_as_base("'x' must be numeric", call)
+  # of a factor the levels that are there, in the order in which they come first
+  values <- key$values
+  used <- key$used
+  known <- values[used]
+  if (anyNA(known)) warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
+  k <- length(values) + key$factor
+  na.rm <- isTRUE(na.rm)
+  kinds <- integer()
+  at <- 0
+  found <- over_blocks(x, function(block) {
+    y <- strip_names(block_numbers(block, call))
+    kinds <<- c(kinds, stat_type(y))
+    n <- NROW(y)
+    device <- gpu_device(y)
+    codes <- key$codes(at, n, device)
+    at <<- at + n
+    if (key$factor) codes[is.na(codes)] <- k
+    y <- wide(y)
+    if (na.rm) y <- ifelse(is.na(y), 0, y)
+    if (is.null(dim(y))) dim(y) <- c(n, 1L)
+    gpu_compute(group_sums(y, as_gpu(codes, device = device), k))
+  }, function(a, b) gpu_compute(a + b), 1, call = call)
+  p <- if (is_vector_reader(x)) 1L else x$dim[2L]
+  sums <- if (is.null(found)) base::matrix(0, k, p) else base::matrix(as.vector(collect(found)), k)
+  if (key$factor) used[is.na(used)] <- k
+  order <- if (!reorder) seq_along(used) else if (key$factor) base::order(used) else base::order(known)
+  out <- sums[used[order], , drop = FALSE]
+  names <- as.character(known)[order]
+  whole <- length(kinds) && all(kinds <= 2L) || !length(kinds) && typeof(no_elements(x)) == "integer"
+  if (whole && all(is.na(out) | abs(out) <= .Machine$integer.max)) storage.mode(out) <- "integer"
+  dimnames(out) <- list(names, if (!is_vector_reader(x)) x$dimnames[[2L]])
+  out
+}
+
+reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
+  keys <- if (is.list(INDEX) && !is.object(INDEX) || is.data.frame(INDEX)) as.list(INDEX) else list(INDEX)
+  if (!is_reader(X)) refuse_reader("tapply", call, "Only `X` may be a reader, and the groups beside it.")
+  one_vector(X, "tapply", call)
+  name <- known_function(FUN, c("sum", "mean", "min", "max", "count"))
+  na.rm <- identical(names(more), "na.rm") && isTRUE(more[[1L]])
+  fits <- !is.na(name) && isTRUE(simplify) && identical(default, NA) && !is.complex(no_elements(X)) &&
+    (!length(more) || identical(names(more), "na.rm") && name != "count")
+  if (!fits) refuse_reader("tapply", call, paste("`FUN` must be `sum`, `mean`, `min`, `max` or `length`, and `na.rm`",
+    "the only other argument."))
+  n <- rows_of_reader(X)
+  coded <- lapply(unname(keys), reader_key, n, call, TRUE)
+  if (!length(coded)) stop_as_base(gettext("'INDEX' is of length zero", domain = "R-base"), call)
+  if (any(vapply(coded, is.null, NA))) stop_as_base(gettext("arguments must have same length", domain = "R-base"), call)
+  levels <- stats::setNames(lapply(coded, `[[`, "levels"), names(keys))
+  extent <- lengths(levels, use.names = FALSE)
+  groups <- prod(extent)
+  check_distinct(groups, call)
+  strides <- cumprod(c(1, extent))
+  at <- 0
+  # sums and counts of each group; the least and the greatest are merged by min and max
+  fold <- switch(name, min = base::pmin, max = base::pmax, `+`)
+  found <- over_blocks(X, function(block) {
+    y <- strip(block)
+    if (!is.double(y)) y <- wide(y)
+    device <- gpu_device(y)
+    m <- length(y)
+    codes <- 1L + Reduce(`+`, Map(function(key, stride) as.integer(stride) * (key$codes(at, m, device) - 1L), coded,
+      strides[seq_along(coded)]))
+    at <<- at + m
+    codes <- as_gpu(codes, device = device)
+    if (na.rm) codes <- ifelse(is.na(y), NA_integer_, codes)
+    counts <- as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
+    if (name == "count") return(list(counts = counts))
+    known <- counts > 0
+    all <- rep(switch(name, min = Inf, max = -Inf, 0), groups)
+    value <- as.vector(reduce_by(wide(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
+    all[known] <- value[known]
+    list(counts = counts, value = all)
+  }, function(a, b) list(counts = a$counts + b$counts, value = if (name != "count") fold(a$value, b$value)), 1,
+    call = call)
+  out <- if (is.null(found)) rep(NA_integer_, groups) else tapply_found(found, name, typeof(no_elements(X)), na.rm)
+  dim(out) <- extent
+  dimnames(out) <- levels
+  out
+}
+tapply_found <- function(found, name, type, na.rm) {
+  counts <- found$counts
+  out <- switch(name, count = as_whole_counts(counts), mean = found$value / counts, found$value)
+  # an NaN that met NA in another block is NA
+  if (name == "count") return(ifelse(counts == 0, NA_integer_, out))
+  out[counts == 0] <- NA
+  whole <- type != "double" && name != "mean"
+  if (whole && all(is.na(out) | abs(out) <= .Machine$integer.max)) as.integer(out) else out
+}

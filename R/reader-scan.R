@@ -1,0 +1,64 @@
+# Cumulative functions of readers. One pass finds the running value before each block; the result is a reader, which
+# continues from there when a block is read.
+
+# The running values of a block that begin after `carry`, whose place they leave.
+cumulated <- function(name, carry, block) {
+  f <- get(name, baseenv())
+  y <- strip(block)
+  # running values of narrow floats are doubles, as R has them
+  if (is.double(y) && gpu_dtype(y) != "int64") y <- as_float64(y)
+  if (is.logical(y)) y <- gpu_cast(y, "int32")
+  if (name == "cumprod" && !is.complex(y)) y <- as_float64(y)
+  if (is.null(carry)) f(y) else f(join(list(carry, y)))[-1L]
+}
+
+cumulative_reader <- function(x, name, call) {
+  if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
+  if (x$type == "int64") refuse_reader(name, call, "64-bit integers are not supported.")
+  kind <- typeof(no_elements(x))
+  # base R's error
+  if (kind == "complex" && name %in% c("cummax", "cummin")) return(get(name, baseenv())(0i))
+  type <- if (kind == "complex") "complex128" else if (kind == "double" || name == "cumprod") "float64" else "int32"
+  starts <- numeric()
+  carries <- list()
+  carry <- NULL
+  at <- 0
+  overflow <- FALSE
+  over_blocks(x, function(block) {
+    starts[length(starts) + 1L] <<- at
+    carries[length(carries) + 1L] <<- list(carry)
+    n <- length(block)
+    last <- withCallingHandlers(as.vector(collect(cumulated(name, carry, block)[n])), warning = function(w) {
+      overflow <<- TRUE
+      tryInvokeRestart("muffleWarning")
+    })
+    carry <<- last
+    at <<- at + n
+    NULL
+  }, margin = 1, call = call)
+  if (overflow) warning(simpleWarning("integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'",
+    written_call(call)))
+  new_reader(open_cumulated, list(x = described(x), name = name, type = type, starts = starts, carries = carries), x$dim,
+    x$dimnames, type, 1, x$memory, sprintf("%s() of %s", name, x$label), portable = x$portable, step = x$step)
+}
+
+# A block that begins elsewhere than one of the first pass is read from the beginning of that.
+open_cumulated <- function(x, name, type, starts, carries) list(
+  ahead = function(from, count, margin, dtype, device) {
+    k <- max(1L, findInterval(from, starts))
+    first <- c(starts, 0)[k]
+    list(inner = block_start(x, first, from - first + count, 1, NULL, device), skip = from - first, length = count,
+      carry = c(carries, list(NULL))[[k]])
+  },
+  take = function(coming) {
+    block <- block_take(x, coming$inner)
+    if (length(block) == 0L) return(gpu_cast(block, type))
+    # said when the reader was made
+    out <- withCallingHandlers(cumulated(name, coming$carry, block), warning = function(w)
+      tryInvokeRestart("muffleWarning"))
+    if (coming$skip > 0) out <- out[coming$skip + seq_len(coming$length)]
+    out <- gpu_compute(strip(out))
+    if (is.null(coming$inner$given) && !rlang::is_reference(out, block)) free_block(block)
+    out
+  }
+)
