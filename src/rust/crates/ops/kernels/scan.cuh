@@ -60,8 +60,10 @@ template <class S> VG_FN S last_lane(const S& a) {
   memcpy(&b, w, sizeof(S));
   return b;
 }
-// How often loops are unrolled, of states that the second kernel has not at all.
+// How often loops are unrolled: not at all where a step is a call, and in the second kernel.
 template <class S> constexpr int UNROLLED = 64;
+template <> constexpr int UNROLLED<CumProd<f32>> = 1;
+template <> constexpr int UNROLLED<CumProd<f64>> = 1;
 #ifdef WIDENS
 template <> constexpr int UNROLLED<RunningSum<T, true>> = 1;
 #endif
