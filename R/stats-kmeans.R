@@ -213,11 +213,17 @@ kmeans_plus_plus <- function(x, k, frame = parent.frame()) {
   while (length(at) < k) {
     center <- y[at[length(at)], , drop = FALSE]
     distance <- rowSums((y - along_columns(strip(center), n))^2)
-    least <- gpu_compute(if (is.null(least)) distance else pmin(least, distance))
+    before <- least
+    least <- gpu_compute(if (is.null(before)) distance else pmin(before, distance))
+    free_all(before, if (!is.null(before)) distance)
     sums <- cumsum(least)
-    total <- as.vector(sums[n])
+    last <- sums[n]
+    total <- as.vector(last)
     if (total == 0) stop_as_base("more cluster centers than distinct data points.", frame)
-    drawn <- min(sum(sums <= stats::runif(1L) * total) + 1, n)
+    below <- sums <= stats::runif(1L) * total
+    drawn <- min(sum(below) + 1, n)
+    # views and what is recorded hold the sums, too
+    free_all(below, last, sums)
     # sums are rounded: a row that has been drawn is at no distance
     at <- c(at, if (as.vector(least[drawn]) > 0) drawn else which.max(least))
   }

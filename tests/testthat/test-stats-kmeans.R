@@ -181,3 +181,13 @@ test_that("base R's methods work on the result, and collect() makes an ordinary 
   expect_equal(collect(gpu(x) - fitted(fit)), x - fitted(plain))
   expect_identical(as.vector(fitted(fit, "classes")), plain$cluster)
 })
+
+test_that("k-means++ frees each center's distances", {
+  n <- 4096
+  x <- gpu_compute(as_gpu(matrix(rnorm(n * 2), n), device = test_device))
+  set.seed(1)
+  verdigris:::kmeans_plus_plus(x, 2)
+  before <- alive()[["device"]]
+  most <- gpu_time(verdigris:::kmeans_plus_plus(x, 100), test_device)$peak
+  expect_lt((most - before) / (8 * n), 30)
+})
