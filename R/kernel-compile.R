@@ -34,7 +34,8 @@
 #' is a double, and R's warning about an empty vector is omitted; a computed subscript below 1 is an error unless it is
 #' written as `-i`, and so is an assignment beyond the end of a vector, which keeps its length; the number of values
 #' assigned must divide the number of elements; `switch()` beyond its alternatives is an error; a variable of two types
-#' has the wider one throughout.
+#' has the wider one throughout. `sum()`, `mean()`, `var()`, `sd()`, `cumsum()`, and `prod()` and `cumprod()` of real
+#' numbers, pass the largest double and come back, as they do in R's 80 bits.
 #'
 #' Code that cannot be compiled raises an error that shows the expression, its line, the reason and what to write
 #' instead. If `f` would stop for an element (an `NA` in a condition, `stop()`), the results of that element are `NA`
