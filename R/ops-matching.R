@@ -349,6 +349,16 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
   gpu_cast(out, "int32")
 }
 
+# The breaks that base R's cut() makes for a number of intervals: over the range, a thousandth of it wider.
+equal_intervals <- function(reach, count) {
+  pieces <- as.integer(count + 1)
+  width <- reach[2L] - reach[1L]
+  more <- (if (width != 0) width else if (reach[1L] != 0) abs(reach[1L]) else 1) / 1000
+  if (width == 0) return(seq.int(reach[1L] - more, reach[2L] + more, length.out = pieces))
+  breaks <- seq.int(reach[1L], reach[2L], length.out = pieces)
+  replace(breaks, c(1L, pieces), c(reach[1L] - more, reach[2L] + more))
+}
+
 #' @rdname matching
 #' @export
 cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
@@ -376,15 +386,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   if (length(breaks) == 1L) {
     # breaks that are found have the digits of float64
     x <- as_float64(x)
-    pieces <- as.integer(breaks + 1)
-    reach <- known[2L] - known[1L]
-    if (reach == 0) {
-      reach <- if (known[1L] != 0) abs(known[1L]) else 1
-      breaks <- seq.int(known[1L] - reach / 1000, known[2L] + reach / 1000, length.out = pieces)
-    } else {
-      breaks <- seq.int(known[1L], known[2L], length.out = pieces)
-      breaks[c(1L, pieces)] <- c(known[1L] - reach / 1000, known[2L] + reach / 1000)
-    }
+    breaks <- equal_intervals(known, breaks)
   } else {
     breaks <- sort.int(as.double(breaks))
   }

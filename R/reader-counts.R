@@ -156,19 +156,8 @@ cut.gpu_reader <- function(x, breaks, labels = NULL, include.lowest = FALSE, rig
   if (!isFALSE(labels)) refuse_reader("cut", call,
     "`cut(x, breaks, labels = FALSE)` is a reader of the intervals' numbers, and `tabulate()` of it counts them.")
   if (is_gpu(breaks)) breaks <- collect(breaks)
-  if (length(breaks) == 1L && is_real(breaks) && breaks >= 2) {
-    # as base R makes them of the range
-    reach <- range(x, na.rm = TRUE)
-    pieces <- as.integer(breaks + 1)
-    width <- diff(reach)
-    if (width == 0) {
-      width <- if (reach[1L] != 0) abs(reach[1L]) else 1
-      breaks <- seq.int(reach[1L] - width / 1000, reach[2L] + width / 1000, length.out = pieces)
-    } else {
-      breaks <- seq.int(reach[1L], reach[2L], length.out = pieces)
-      breaks[c(1L, pieces)] <- c(reach[1L] - width / 1000, reach[2L] + width / 1000)
-    }
-  }
+  if (length(breaks) == 1L && is_real(breaks) && breaks >= 2)
+    breaks <- equal_intervals(range(x, na.rm = TRUE), breaks)
   # base R says what is wrong
   base::cut.default(0, breaks, FALSE, include.lowest, right)
   each_of_reader(x, "cut", block_function(function(block) gpu_cast(as_gpu(cut(strip(block), breaks, labels = FALSE,
