@@ -80,5 +80,5 @@ is_interposed <- function(f) {
   is.environment(home) && exists(INTERPOSED, envir = home, inherits = FALSE)
 }
 
-# Defaults of base R's formals name variables of its bodies.
-utils::globalVariables(c("R", "list.names", "n", "p"))
+# Defaults of base R's formals name variables of its bodies, and functions of blocks what block_function() gives them.
+utils::globalVariables(c("R", "f", "list.names", "n", "p", "reader"))

@@ -142,10 +142,10 @@ in_turn <- function(x, batch, shapes, one, sides) {
 #' column, `q` and `r` equal its `qr.Q()` and `qr.R()`, including signs. `gpu_eigen()` takes symmetric (or Hermitian)
 #' matrices and reads the lower triangle, as `eigen(x, symmetric = TRUE)` does. Vectors of `gpu_eigen()` and `gpu_svd()`
 #' are determined up to a sign (a factor of modulus 1).
-#' @param x,a An array of two dimensions or more. `gpu_chol()` reads the upper triangle of each matrix.
+#' @param x,A An array of two dimensions or more. `gpu_chol()` reads the upper triangle of each matrix.
 #' @param b Right-hand sides: a vector or a matrix is used for all matrices; an array of three dimensions or more, with
-#'   the batch of `a` (or with any batch, if `a` is one matrix), has one for each (a single column: `dim(b)` is
-#'   `c(n, 1, batch)`). Without `b` the inverses are computed. At least one of `a` and `b` is a `gpu_array`.
+#'   the batch of `A` (or with any batch, if `A` is one matrix), has one for each (a single column: `dim(b)` is
+#'   `c(n, 1, batch)`). Without `b` the inverses are computed. At least one of `A` and `b` is a `gpu_array`.
 #' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused; with 0 it is not
 #'   computed, which is faster.
 #' @returns Arrays on the device of `x`, of these dimensions, each followed by those of the batch:

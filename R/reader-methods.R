@@ -65,7 +65,7 @@
 #' fit$x
 #' quantile(log(x), c(0.1, 0.9))
 #' sort(x, to = tempfile())
-#' lengths <- gpu_reader(path, dim = nrow(iris))
+#' lengths <- gpu_reader(iris$Sepal.Length)
 #' table(round(lengths))
 #' tapply(lengths, iris$Species, mean)
 #' @name reader-methods

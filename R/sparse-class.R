@@ -64,6 +64,7 @@
 #' S@@x <- log1p(S@@x)
 #' gpu_dense(S)
 #' @aliases gpu_sparse-class
+#' @aliases which,gpu_sparse-method
 #' @exportClass gpu_sparse
 #' @export
 gpu_sparse <- function(i, j, p, x = TRUE, dim = NULL, dimnames = NULL, index1 = TRUE, dtype = NULL, device = NULL,

@@ -88,7 +88,7 @@ norm_of_sparse <- function(S, type = "O") {
   given <- type
   type <- if (is.character(type) && length(type)) toupper(substr(type[1L], 1L, 1L)) else ""
   if (!all(S@Dim > 0L)) return(0)
-  switch(type, O = , "1" = max(colSums(abs(S))), I = max(rowSums(abs(S))), M = max(abs(S)),
+  switch(EXPR = type, O = , "1" = max(colSums(abs(S))), I = max(rowSums(abs(S))), M = max(abs(S)),
     F = , E = sqrt(sum(stored_numbers(S)^2)),
     "2" = norm(gpu_dense(S), "2"),
     stop_as_base(sprintf("argument type[1]='%s' must be one of 'M','1','O','I','F', 'E' or '2'",

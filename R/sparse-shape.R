@@ -258,7 +258,6 @@ without_zeros <- function(S) {
 }
 
 #' @rdname sparse-shapes
-#' @param tol Elements of no larger magnitude are dropped.
 #' @param is.Csparse,give.Csparse For objects of Matrix, see [Matrix::drop0()].
 #' @export
 drop0 <- function(x, tol = 0, is.Csparse = NA, give.Csparse = TRUE) {
@@ -460,7 +459,8 @@ kronecker_sparse <- function(X, Y, FUN, make.dimnames, ..., frame = parent.frame
 
 #' @rdname sparse-shapes
 #' @param object A `gpu_sparse`.
-#' @param tol,check.attributes As in [base::isSymmetric()]; names count only for the latter.
+#' @param tol For `drop0()`: elements of no larger magnitude are dropped; for `isSymmetric()` as in base R.
+#' @param check.attributes As in [base::isSymmetric()]; names count only for it.
 #' @export
 isSymmetric.gpu_sparse <- function(object, tol = 100 * .Machine$double.eps, check.attributes = TRUE, ...) {
   if (object@Dim[1L] != object@Dim[2L]) return(FALSE)

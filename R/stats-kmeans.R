@@ -222,10 +222,11 @@ kmeans_plus_plus <- function(x, k, frame = parent.frame()) {
     if (total == 0) stop_as_base("more cluster centers than distinct data points.", frame)
     below <- sums <= stats::runif(1L) * total
     drawn <- min(sum(below) + 1, n)
-    # views and what is recorded hold the sums, too
-    free_all(below, last, sums)
     # sums are rounded: a row that has been drawn is at no distance
-    at <- c(at, if (as.vector(least[drawn]) > 0) drawn else which.max(least))
+    its <- least[drawn]
+    at <- c(at, if (as.vector(its) > 0) drawn else which.max(least))
+    # views and what is recorded hold what they are of, too
+    free_all(below, last, sums, its)
   }
   rows_at(x, at)
 }

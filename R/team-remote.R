@@ -93,3 +93,13 @@ for (name in c("atan2", "beta", "choose", "colMeans", "colSums", "dnorm", "ifels
   for (kind in kinds) setMethod(name, kind, method)
 }
 rm(name, generic, looks_at, method, kinds, kind)
+
+# The help topics of all S4 methods of these classes, which R CMD check asks for; called by roxygen2.
+remote_topics <- function() {
+  space <- topenv()
+  topics <- lapply(ls(space, all.names = TRUE, pattern = "^[.]__T__"), function(table) {
+    of <- grep("gpu_(split|reader|remote)", ls(space[[table]]), value = TRUE)
+    sprintf("@aliases %s,%s-method", sub("^[.]__T__(.*):[^:]*$", "\\1", table), gsub("#", ",", of))
+  })
+  unlist(topics)
+}

@@ -71,6 +71,7 @@ team_runs <- function(n, size) {
 #' crossprod(is.na(x) + 1)
 #' collect(x * 2)
 #' gpu_split(function(rows) cbind(rows, rows^2), team, n = 4)
+#' @eval remote_topics()
 #' @export
 gpu_split <- function(x, team, margin = 1, n = NULL) {
   check_team(team)
