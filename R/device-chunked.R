@@ -155,12 +155,9 @@ chunk_size <- function(chunk, width, dtype, device) {
     }
     return(floor(chunk))
   }
-  memory <- gpu_memory(device)
-  free <- memory[["limit"]] - memory[["live"]]
-  if (!is.na(memory[["free"]])) free <- min(free, memory[["free"]] + memory[["cached"]])
   most <- if (device == "cpu") 32e6 else 256e6
   size <- if (is.null(dtype) || dtype %in% c("complex", "complex128")) 8 else dtype_bytes(dtype)
-  max(1, floor(min(most, free / 16) / (size * max(1, width))))
+  max(1, floor(min(most, free_memory(device) / 16) / (size * max(1, width))))
 }
 
 # Bytes of an element of a dtype, as it is computed with.

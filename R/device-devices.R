@@ -150,6 +150,13 @@ gpu_memory <- function(device = NULL, trim = FALSE) {
   structure(bytes, class = "gpu_memory")
 }
 
+# Bytes that new arrays may take: within the limit, and of a GPU what other programs leave.
+free_memory <- function(device) {
+  memory <- gpu_memory(device)
+  free <- memory[["limit"]] - memory[["live"]]
+  if (is.na(memory[["free"]])) free else min(free, memory[["free"]] + memory[["cached"]])
+}
+
 #' @export
 format.gpu_memory <- function(x, ...) {
   vapply(unclass(x), function(n) if (is.na(n)) "unknown" else format_bytes(n), "")

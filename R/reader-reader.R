@@ -346,10 +346,7 @@ bytes_of_row <- function(x, margin, dtype) (if (is_vector_reader(x)) 1 else max(
   if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
 bytes_of_block <- function(x, device) {
   if (!is.null(x$memory)) return(x$memory / 3)
-  memory <- gpu_memory(device)
-  free <- memory[["limit"]] - memory[["live"]]
-  if (!is.na(memory[["free"]])) free <- min(free, memory[["free"]] + memory[["cached"]])
-  min(if (device == "cpu") 64e6 else 1e9, free / 16)
+  min(if (device == "cpu") 64e6 else 1e9, free_memory(device) / 16)
 }
 
 # The margin by which a source is read at least cost; the other one where a single column would be too long for a block.

@@ -202,9 +202,7 @@ merge_runs <- function(runs, most, decreasing, na.last, put, call) {
 # A result in memory has twice its size for a moment.
 check_sorted_fits <- function(n, bytes, advice, call) {
   device <- .Call(C_device_name, NULL)
-  memory <- gpu_memory(device)
-  free <- memory[["limit"]] - memory[["live"]]
-  if (!is.na(memory[["free"]])) free <- min(free, memory[["free"]] + memory[["cached"]])
+  free <- free_memory(device)
   if (2 * n * bytes > free) stop_verdigris("memory", sprintf(
     "The result has %s elements, %s, and %s has %s free, of which half may be used.", format_count(n),
     format_bytes(n * bytes), device, format_bytes(free)), advice, call = call)

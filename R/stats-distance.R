@@ -87,9 +87,7 @@ elements_at_once <- function(x) blocks$elements %||% if (gpu_device(x) == "cpu")
 # The same of a matrix of pairs of rows, on which no result's bits depend: of a GPU's memory an eighth of what is free.
 pairs_at_once <- function(x) {
   if (gpu_device(x) == "cpu") return(elements_at_once(x))
-  memory <- gpu_memory(gpu_device(x))
-  free <- min(memory[["free"]] + memory[["cached"]], memory[["limit"]] - memory[["live"]])
-  min(elements_at_once(x), max(2^16, free %/% 64))
+  min(elements_at_once(x), max(2^16, free_memory(gpu_device(x)) %/% 64))
 }
 
 # Frees the memory of a block's products and of what is recorded of them, which holds it: R's collector would come late.
