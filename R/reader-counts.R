@@ -232,7 +232,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   out <- sums[used[order], , drop = FALSE]
   names <- as.character(known)[order]
   whole <- length(kinds) && all(kinds <= 2L) || !length(kinds) && typeof(no_elements(x)) == "integer"
-  if (whole && all(is.na(out) | abs(out) <= .Machine$integer.max)) storage.mode(out) <- "integer"
+  if (whole) out <- as_whole_sums(out)
   dimnames(out) <- list(names, if (!is_vector_reader(x)) x$dimnames[[2L]])
   out
 }
@@ -289,6 +289,5 @@ tapply_found <- function(found, name, type, na.rm) {
   # an NaN that met NA in another block is NA
   if (name == "count") return(ifelse(counts == 0, NA_integer_, out))
   out[counts == 0] <- NA
-  whole <- type != "double" && name != "mean"
-  if (whole && all(is.na(out) | abs(out) <= .Machine$integer.max)) as.integer(out) else out
+  if (type != "double" && name != "mean") as_whole_sums(out) else out
 }

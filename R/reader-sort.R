@@ -66,8 +66,7 @@ sorted_runs <- function(x, places, folder, name, call) {
     run <- run$value
     files$values$put(run$sorted)
     if (places) files$at$put(run$at)
-    gpu_free(run$sorted)
-    if (places) gpu_free(run$at)
+    free_all(run$sorted, run$at)
     runs[[length(runs) + 1L]] <<- c(list(first = first), run[c("known", "missing", "places", "values")])
     first <<- first + run$known + run$missing
     NULL
@@ -188,8 +187,7 @@ merge_runs <- function(runs, most, decreasing, na.last, put, call) {
     if (pieces$ordered) return(pieces[c("values", "at")])
     found <- .Call(C_sort, pieces$values, decreasing, !is.null(pieces$at))
     out <- list(values = gpu_compute(found[[1L]]), at = if (!is.null(pieces$at)) gpu_compute(pieces$at[found[[2L]]]))
-    gpu_free(pieces$values)
-    if (!is.null(pieces$at)) gpu_free(pieces$at)
+    free_all(pieces$values, pieces$at)
     out
   }
   bytes <- most * if (is.null(runs$at)) 8 else 16
@@ -238,7 +236,7 @@ sort.gpu_reader <- function(x, decreasing = FALSE, na.last = NA, to = NULL, ...)
       sink$put(values)
       gpu_free(values)
     }
-    if (!is.null(at)) gpu_free(at)
+    free_all(at)
   }, call)
   if (!is.null(sink)) {
     if (!length(x)) sink$put(no_elements(x))

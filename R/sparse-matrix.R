@@ -65,12 +65,10 @@ is_sparse_diagonal <- function(S) S@Dim[1L] == S@Dim[2L] && all(strip(S@i) == co
 
 is_sparse_triangle <- function(S, upper = NA) {
   if (!is.logical(upper) || length(upper) != 1L) stop_as_base("'upper' must be TRUE or FALSE or NA", parent.frame())
-  square <- S@Dim[1L] == S@Dim[2L]
   off <- columns_of(S) - strip(S@i)
-  if (!is.na(upper)) return(square && all(if (upper) off >= 0L else off <= 0L))
-  for (kind in c("U", "L")) if (square && all(if (kind == "U") off >= 0L else off <= 0L))
-    return(structure(TRUE, kind = kind))
-  FALSE
+  is_triangle <- function(upper) S@Dim[1L] == S@Dim[2L] && all(if (upper) off >= 0L else off <= 0L)
+  if (!is.na(upper)) return(is_triangle(upper))
+  if (is_triangle(TRUE)) structure(TRUE, kind = "U") else if (is_triangle(FALSE)) structure(TRUE, kind = "L") else FALSE
 }
 
 # Covariances as correlations, on the structure of the matrix.

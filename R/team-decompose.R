@@ -183,6 +183,11 @@ table_of_split <- function(x, name, call) {
   out <- array(as_whole_counts(unname(found)), nlevels(at), stats::setNames(list(levels(at)), name))
   structure(out, class = "table")
 }
+# Sums of whole numbers as integers, where all fit.
+as_whole_sums <- function(x) {
+  if (all(is.na(x) | abs(x) <= .Machine$integer.max)) storage.mode(x) <- "integer"
+  x
+}
 as_whole_counts <- function(n) if (all(n <= .Machine$integer.max)) as.integer(n) else n
 part_counts <- function(x) {
   if (is.factor(x)) return(list(values = levels(x), counts = as.double(base::tabulate(as.integer(x), nlevels(x))),
@@ -214,9 +219,7 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     at <- match(part$groups, all)
     out[at, ] <- out[at, ] + base::matrix(part$sums, ncol = p)
   }
-  if (type_of(x) %in% c("integer", "logical") && all(is.na(out) | abs(out) <= .Machine$integer.max))
-    storage.mode(out) <- "integer"
-  out
+  if (type_of(x) %in% c("integer", "logical")) as_whole_sums(out) else out
 }
 part_rowsum <- function(x, group, na.rm) {
   if (is.factor(group)) group <- as.character(group)

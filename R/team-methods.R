@@ -243,22 +243,18 @@ stat_crossprod <- function(x, y = NULL) {
 stat_moments <- function(x, na.rm) {
   y <- wide(x)
   if (na.rm) y <- y[!is.na(y)]
-  if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
-  n <- nrow(y)
-  if (n == 0L) return(numeric(1 + ncol(y) + ncol(y)^2))
-  means <- column_means(y)
-  products <- crossprod(less_means(y, means))
-  c(n, as.vector(collect(means)), as.vector(collect(products)))
+  about_means(y, crossprod)
 }
 # The same with the sums of squares alone, which need no matrix beside y.
-stat_spread <- function(x) {
-  y <- wide(x)
+stat_spread <- function(x) about_means(wide(x), function(off) colSums(off^2))
+about_means <- function(y, sums) {
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
   n <- nrow(y)
-  if (n == 0L) return(numeric(1 + 2 * ncol(y)))
+  p <- ncol(y)
+  if (n == 0L) return(c(0, numeric(p), as.vector(sums(base::matrix(0, 0L, p)))))
   means <- column_means(y)
-  squares <- colSums(less_means(y, means)^2)
-  c(n, as.vector(collect(means)), as.vector(collect(squares)))
+  found <- sums(less_means(y, means))
+  c(n, as.vector(collect(means)), as.vector(collect(found)))
 }
 # Means of the columns of a part, where it is, and the part less these: on a device nothing as long as the part comes
 # from the host.
