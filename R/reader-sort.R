@@ -42,7 +42,7 @@ sorted_runs <- function(x, places, folder, name, call) {
   on.exit(if (!done) for (file in files) file$undo())
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   source <- reader_blocks(x, NULL, margin, NULL, .Call(C_device_name, NULL), call)
-  # so many that what lies between two of all runs' values fits into a block
+  # enough samples a run that the elements between two neighbouring samples of all runs fit into a block
   kept <- max(PLACES_OF_BLOCK, 4 * source$chunks)
   runs <- list()
   before <- 0

@@ -43,7 +43,8 @@ register_remote_methods <- function() {
     for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE))
       registerS3method(name, REMOTE, refusing_method(name), envir = space)
   }
-  # no functions of these names in the namespace, where R would find them before what lies beside arrays' methods
+  # registered, not defined as `Ops.gpu_split`: R would find that in the namespace, before the active bindings of
+  # ops-dispatch.R in base R's table of methods
   operators <- list(gpu_split = split_operators, gpu_reader = reader_operators, gpu_remote = ref_operators)
   for (class in names(operators)) registerS3method("Ops", class, operators[[class]], baseenv())
   registerS3method("as_gpu", REMOTE, refusing_method("as_gpu"), envir = topenv())

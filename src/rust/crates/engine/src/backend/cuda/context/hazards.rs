@@ -183,8 +183,9 @@ impl Table {
 }
 
 impl Cuda {
-    /// Notes that buffers wait for values from elsewhere: from here on each operation says of what it writes whether that
-    /// is computed from them. `is_first` is whether who says so waits for no others. False where there are no buffers.
+    /// Notes that a communicator receives into these buffers: from here on each operation notes whether what it writes
+    /// is computed from them. `is_first` says that the communicator has no other receive outstanding. Returns false
+    /// where there are no buffers.
     pub fn await_values<'a>(&self, received: impl Iterator<Item = &'a Arc<Buffer>> + Clone, is_first: bool) -> bool {
         let Some(since) = received.clone().map(|buffer| buffer.number()).min() else { return false };
         let mut awaited = lock(&ORDER.of(self).awaited);
