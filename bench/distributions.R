@@ -1,12 +1,13 @@
-# Distributions, Bessel functions and psigamma: elements a second on a device, beside base R on one core.
+# Distributions, Bessel functions and psigamma: elements a second on a device, beside base R on one core or more.
 #
-# usage: Rscript bench/distributions.R [DEVICE] [N]     cuda:0 and 1e8 where there is a GPU, else cpu and 1e6
+# usage: Rscript bench/distributions.R [DEVICE] [N] [CORES]   cuda:0 and 1e8 where there is a GPU, else cpu and 1e6; 1
 # bench/distributions.py has the same by CuPy and PyTorch, where they have the function.
 
 suppressPackageStartupMessages(library(verdigris))
 arguments <- commandArgs(TRUE)
 device <- if (length(arguments)) arguments[[1L]] else if (nrow(gpu_devices()) > 1L) "cuda:0" else "cpu"
 n <- if (length(arguments) > 1L) as.numeric(arguments[[2L]]) else if (device == "cpu") 1e6 else 1e8
+cores <- if (length(arguments) > 2L) as.integer(arguments[[3L]]) else 1L
 few <- 1e6
 
 set.seed(1)
@@ -30,12 +31,19 @@ best <- function(run, times = 5L) min(vapply(seq_len(times), function(k) {
     gpu_sync(device)
   })[["elapsed"]]
 }, 0))
+base_only <- new.env(parent = asNamespace("stats"))
+# Base R's functions themselves, on all cores at once; each computes `few` elements and returns none of them.
+base_r <- function(call) {
+  run <- function(k) is.null(eval(call, host, base_only))
+  if (cores == 1L) run(1L) else stopifnot(unlist(parallel::mclapply(seq_len(cores), run, mc.cores = cores)) %in% FALSE)
+}
+
 rows <- lapply(CALLS, function(call) {
   ours <- best(function() gpu_compute(eval(call, data)))
-  base <- best(function() eval(call, host), 3L)
-  data.frame(call = deparse1(call), ns = 1e9 * ours / n, base_ns = 1e9 * base / length(host$u))
+  base <- best(function() base_r(call), 3L)
+  data.frame(call = deparse1(call), ns = 1e9 * ours / n, base_ns = 1e9 * base / (cores * length(host$u)))
 })
 out <- do.call(rbind, rows)
 out$times <- out$base_ns / out$ns
-cat(sprintf("%s, %g elements; base R on one core, %g elements\n", device, n, few))
+cat(sprintf("%s, %g elements; base R on %d core(s), %g elements each\n", device, n, cores, few))
 print(out, digits = 3, row.names = FALSE)
