@@ -24,20 +24,22 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     call[[1L]] <- call("$", quote(.ours), call[[1L]])
     call
   }
-  is_array <- function(argument, class) {
+  # What a call does not give is left to the function that it reaches. A primitive evaluates an argument in this frame,
+  # which conditions name; inherits() would be named itself.
+  is_object <- function(argument) bquote(!missing(.(as.name(argument))) && is.object(.(as.name(argument))))
+  inherit <- function(argument, class) {
     if (argument == "...") return(bquote(.Call(.ours$C_any_inherit, list(...), .(class))))
-    # a primitive evaluates an argument in this frame, which conditions name; inherits() would be named itself
-    test <- bquote(is.object(.(as.name(argument))) && inherits(.(as.name(argument)), .(class)))
-    if (identical(formals(f)[[argument]], quote(expr = ))) bquote(!missing(.(as.name(argument))) && .(test)) else test
+    bquote(.(is_object(argument)) && inherits(.(as.name(argument)), .(class)))
   }
-  among_any <- function(arguments, class) Reduce(function(a, b) call("||", a, b), lapply(arguments, is_array, class))
+  among_any <- function(arguments, test, ...) Reduce(function(a, b) call("||", a, b), lapply(arguments, test, ...))
   method <- ours(substitute(method))
   # splits, readers and references that it does not take
   refused <- setdiff(REMOTES, class)
   if (length(refused) == length(REMOTES)) refused <- REMOTE
-  remote <- among_any(arguments, refused)
+  remote <- among_any(arguments, inherit, refused)
+  test <- if (is.call(among)) call("||", among, remote) else among_any(among, inherit, c(class, refused))
   # one look at ordinary arguments, which evaluates them in base R's order
-  test <- if (is.call(among)) call("||", among, remote) else among_any(among, c(class, refused))
+  if (!"..." %in% arguments && !is.call(among)) test <- bquote((.(among_any(among, is_object))) && (.(test)))
   refuse <- ours(bquote(refuse_remote(.(name), .(given_of(arguments)))))
   body(f) <- bquote({
     if (.(test)) {

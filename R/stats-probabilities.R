@@ -55,19 +55,14 @@ PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), 
 #' @name probabilities
 NULL
 
-# The masks. The variables of a call are looked at where it has given them, so that defaults are evaluated only by the
-# function that is called.
+# The masks.
 local({
   for (full in PROBABILITIES) {
     letter <- substr(full, 1L, 1L)
     name <- substring(full, 2L)
     numbers <- setdiff(names(formals(get(full, asNamespace("stats")))), c("log", "lower.tail", "log.p"))
-    tests <- lapply(lapply(numbers, as.name), function(x)
-      bquote(!missing(.(x)) && is.object(.(x)) && inherits(.(x), "gpu_array")))
-    among <- Reduce(function(a, b) call("||", a, b), tests)
     method <- bquote(probability(.(letter), .(name), environment()))
-    assign(full, eval(bquote(interposed(.(full), quote(.(among)), .(method), home = "stats", arguments = .(numbers)))),
-      envir = topenv())
+    assign(full, eval(bquote(interposed(.(full), .(numbers), .(method), home = "stats"))), envir = topenv())
   }
 })
 
