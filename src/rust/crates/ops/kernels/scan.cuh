@@ -3,6 +3,7 @@
 //   A       the state, T the class it takes, O the stored type, `put` which stores one
 //   R       packs of a thread, U of them in flight
 //   WIDENS  where A is not wide: a second kernel is
+//   SMALL_CODE  where nothing is to be unrolled
 //
 // A tile gets its prefix from tiles that run concurrently (Merrill and Garland 2016, "Single-pass parallel prefix scan
 // with decoupled look-back"). In their algorithm the order of additions depends on which tile is ready first. Here it
@@ -60,8 +61,13 @@ template <class S> VG_FN S last_lane(const S& a) {
   memcpy(&b, w, sizeof(S));
   return b;
 }
-// How often loops are unrolled: not at all where a step is a call, and in the second kernel.
+// How often loops are unrolled: not at all where a step is a call, in the second kernel, and where the kernel is kept as
+// machine code.
+#ifdef SMALL_CODE
+template <class S> constexpr int UNROLLED = 1;
+#else
 template <class S> constexpr int UNROLLED = 64;
+#endif
 template <> constexpr int UNROLLED<CumProd<f32>> = 1;
 template <> constexpr int UNROLLED<CumProd<f64>> = 1;
 #ifdef WIDENS

@@ -18,9 +18,10 @@ use verdigris_ops::scan::Scan;
 pub fn is_compiled(name: &str) -> bool {
     const USUAL: [Class; 3] = [Class::I32, Class::F32, Class::F64];
     let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
-    let scans =
-        [(Scan::Sum, Class::I32), (Scan::Sum, Class::F32), (Scan::Sum, Class::F64), (Scan::Product, Class::F64)];
-    let scans = scans.map(|(scan, class)| scan_name(scan, class));
+    let scans = [(Scan::Sum, Class::I64), (Scan::Product, Class::F64)]
+        .into_iter()
+        .chain([Scan::Sum, Scan::Max, Scan::Min].into_iter().flat_map(|scan| USUAL.map(|class| (scan, class))))
+        .map(|(scan, class)| scan_name(scan, class));
     let masks = [false, true].map(positions_name);
     let interpreters = [Family::Narrow, Family::Wide].map(|family| family.name().to_string());
     let products = product::CLASSES.map(product::name);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::prebuilt::PLAIN;
 use super::{body, Variant, THREADS};
 use crate::plan::Plan;
 use verdigris_ops::dtype::Class;
@@ -46,13 +47,14 @@ pub fn source(plan: &Plan, variant: Variant, scan: Scan) -> String {
     text += &body::text(plan, variant, pack_size(plan));
     let _ = writeln!(
         text,
-        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {}, U = {};\n{}\
+        "typedef {class} T;\ntypedef {} O;\ntypedef {}<{class}> A;\nconstexpr int R = {}, U = {};\n{}{}\
          VG_FN void put(O* y, int k, T x) {{ store_{dtype}(y, k, x); }}\n#include \"scan.cuh\"",
         dtype.c_type(),
         scan.state(),
         PACKS * widest(plan) / pack_size(plan),
         body::packs_in_flight(plan, 4),
         if widens(plan, scan) { "#define WIDENS\n" } else { "" },
+        if variant == PLAIN { "#define SMALL_CODE\n" } else { "" },
     );
     text
 }
