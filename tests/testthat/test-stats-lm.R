@@ -410,3 +410,21 @@ test_that("missing values of any variable are found, of whatever kind and place"
   for (f in list(y ~ 1, y ~ a, y ~ a + b, y ~ g)) expect_identical(
     gpu_lm(f, as_gpu(host, device = test_device))$xlevels, lm(f, host)$xlevels)
 })
+
+test_that("a variable that is written to after a fit is looked through again", {
+  set.seed(6)
+  d <- list(x = gpu(rnorm(2000)), y = gpu(rnorm(2000)))
+  gpu_compute(d$x, d$y)
+  left_out <- function() length(gpu_lm(y ~ x, d)$na.action)
+  expect_identical(c(left_out(), left_out()), c(0L, 0L))
+  d$x[7] <- NA
+  expect_identical(c(left_out(), left_out()), c(1L, 1L))
+  d$x[7] <- 0
+  expect_identical(c(left_out(), left_out()), c(0L, 0L))
+  gpu_copy(c(NA, NaN, rnorm(1998)), d$y)
+  expect_identical(left_out(), 2L)
+  gpu_copy(rnorm(2000), d$y)
+  expect_identical(left_out(), 0L)
+  gpu_compute(ifelse(d$x > 2.5, NA, d$x), out = d$x)
+  expect_identical(left_out(), sum(is.na(collect(d$x))))
+})

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use verdigris_engine::array::{buffer_from, Array, Operand};
+use verdigris_engine::array::{buffer_from, known, Array, Operand};
 use verdigris_engine::backend::{Deferred, Outcome};
 use verdigris_engine::memory::buffer::{Buffer, Device};
 use verdigris_ops::dtype::DType;
@@ -14,7 +14,7 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::array::handle::{self, Handle};
-use crate::array::{host_copy, lazy};
+use crate::array::{convert, host_copy, lazy};
 use crate::entries::entry::{entries, for_c};
 use crate::r::typed::FromR;
 use crate::r::{call_site, *};
@@ -70,6 +70,11 @@ entries! {
     /// Whether the cpu device defers numbers and short vectors too. Gives what was set before.
     fn defer(value: bool) -> bool {
         DEFER.swap(value, Ordering::Relaxed)
+    }
+
+    /// Whether none of a list of arrays on one device has a missing value. Waits for the device, unless that is known.
+    fn are_complete(arrays: Vec<SEXP>) -> Result<bool> {
+        known::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
     }
 
     /// The square root of a number that is not read yet, on its device; NULL for other numbers.

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::array::known;
 use crate::array::strided::{overlaps, store};
-use crate::array::subscript::forget_ranges;
 use crate::array::Array;
 use crate::backend::{self, cpu, Base};
 use crate::memory::buffer::{Device, View};
@@ -25,7 +25,7 @@ pub enum Assigned {
 }
 
 fn written_in_place() {
-    forget_ranges();
+    known::forget();
     counters::IN_PLACE.add(1);
 }
 

@@ -1,6 +1,6 @@
 //! Orthonormal bases that grow by a column, in memory of their own that is written in place.
 
-use crate::array::subscript::forget_ranges;
+use crate::array::known;
 use crate::array::{common_device, Array, Operand};
 use crate::backend;
 use crate::backend::basis::Growth;
@@ -38,7 +38,7 @@ pub fn extend(basis: &Array, vector: &Array, numbers: &Array, step: Step) -> Res
     }
     let (basis, numbers) = (basis.contiguous()?, numbers.contiguous()?);
     let vector = vector.cast(dtype, None)?.contiguous()?;
-    forget_ranges();
+    known::forget();
     backend::of(device)?.extend_basis(&Growth {
         basis: &basis,
         rows,

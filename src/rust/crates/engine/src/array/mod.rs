@@ -11,6 +11,7 @@ pub mod gram;
 pub mod grouped;
 mod join;
 pub mod kernel_call;
+pub mod known;
 pub mod linear;
 pub mod many;
 mod reduce;

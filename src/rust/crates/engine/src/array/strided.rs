@@ -262,7 +262,7 @@ pub fn refuse_overlap(array: &Array, argument: &str) -> Result<()> {
 pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     let backend = backend::of(view.buffer.device)?;
     let (from, size) = (values.contiguous()?, view.dtype.size());
-    crate::array::subscript::forget_ranges();
+    crate::array::known::forget();
     if view.is_empty() {
         return Ok(());
     }

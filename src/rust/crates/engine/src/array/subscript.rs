@@ -1,9 +1,7 @@
 //! Subscripts by R's rules for positive, negative, zero, NA and logical ones. A regular subscript becomes a range, so
 //! that `x[2:9]` is a view; others become positions.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
-
+use crate::array::known::{self, Range};
 use crate::array::transfer::{Host, HostMut};
 use crate::array::{Array, Operand};
 use crate::backend::{self, cpu};
@@ -308,25 +306,6 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na })))
 }
 
-/// What is known of the positions that a subscript means.
-#[derive(Clone, Copy)]
-struct Range {
-    low: i64,
-    high: i64,
-    any_na: bool,
-}
-
-thread_local! {
-    /// The ranges of subscripts that were used last: `x[i] + y[i]` looks through `i` once, and waits once.
-    static RANGES: RefCell<Vec<(Weak<Node>, Range)>> = const { RefCell::new(Vec::new()) };
-}
-const MOST_RANGES: usize = 4;
-
-/// To be called where computed values are written over, in the memory that they are in.
-pub(crate) fn forget_ranges() {
-    RANGES.with_borrow_mut(Vec::clear);
-}
-
 /// The least and the greatest number that a recorded draw of indices can give: `x[gpu_sample(n, size, TRUE)]` need not
 /// draw twice.
 fn drawn(node: &Node) -> Option<(i64, i64)> {
@@ -353,12 +332,7 @@ fn drawn(node: &Node) -> Option<(i64, i64)> {
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
-    // an entry keeps the node's address from serving another
-    let is_it = |(node, _): &&(Weak<Node>, Range)| node.as_ptr() == Arc::as_ptr(subscript.node());
-    let known = RANGES.with_borrow(|ranges| ranges.iter().find(is_it).map(|(_, range)| *range));
-    // of memory that another library shares nothing is known for long
-    let is_lasting = subscript.is_ready() && !subscript.is_shared();
-    if let Some(range) = known.filter(|_| is_lasting) {
+    if let Some(range) = known::range(subscript) {
         return Ok(range);
     }
     if let Some((low, high)) = drawn(subscript.node()) {
@@ -370,12 +344,7 @@ fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
         (low, high) = range_of(positions, true)?;
     }
     let range = Range { low, high, any_na };
-    if is_lasting {
-        RANGES.with_borrow_mut(|ranges| {
-            ranges.truncate(MOST_RANGES - 1);
-            ranges.insert(0, (Arc::downgrade(subscript.node()), range));
-        });
-    }
+    known::note_range(subscript, range);
     Ok(range)
 }
 

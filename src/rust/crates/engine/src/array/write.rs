@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::array::known;
 use crate::array::strided;
-use crate::array::subscript;
 use crate::array::Array;
 use crate::backend;
 use crate::graph::node::{Args, Node};
@@ -98,7 +98,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     // the node's own, the caller's view, and those that the plan is bound to
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
-        subscript::forget_ranges();
+        known::forget();
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
         value.node().resolve(view.clone());
     }

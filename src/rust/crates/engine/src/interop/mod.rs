@@ -3,10 +3,8 @@
 //!
 //! Only the export and import of arrays belong here. Computing and device functions belong to the backends.
 
-use crate::array::{Array, Operand};
+use crate::array::{known, Array};
 use verdigris_ops::error::Result;
-use verdigris_ops::id;
-use verdigris_ops::reduction::Reduction;
 
 pub mod array_interface;
 pub mod dlpack;
@@ -20,10 +18,5 @@ pub mod safetensors;
 
 /// Whether a value is missing, which other libraries' bool has no byte for. Waits for the device.
 fn any_na(array: &Array) -> Result<bool> {
-    let na = Array::apply(id::IS_NA, &[Operand::Array(array.clone())], None)?;
-    if na.is_empty() {
-        return Ok(false);
-    }
-    let (_, outcome) = na.reduce(Reduction::Any, false)?;
-    Ok(outcome.value[0] != 0)
+    known::are_complete(std::slice::from_ref(array)).map(|complete| !complete)
 }
