@@ -209,3 +209,20 @@ test_that("products of small matrices are base R's around the sizes that kernels
   x <- gpu(matrix(c(NA, 1, Inf, 2), 2L))
   expect_identical(is.na(collect(x %*% diag(2))), is.na(collect(x) %*% diag(2)))
 })
+
+test_that("what is recorded is computed once for all its products", {
+  skip_if(test_device == "cpu")
+  launches <- function(value) {
+    before <- .Call(verdigris:::C_counters)[[1L]]
+    gpu_compute(value)
+    .Call(verdigris:::C_counters)[[1L]] - before
+  }
+  m <- gpu(matrix(runif(600), 200), "float32")
+  gpu_compute(m)
+  of_values <- launches(crossprod(m))
+  recorded <- m * 2
+  expect_identical(launches(crossprod(recorded)), of_values + 1)
+  expect_identical(launches(crossprod(recorded)), of_values)
+  # the product is made symmetric by one kernel, beside the library's
+  expect_lte(of_values, 2)
+})

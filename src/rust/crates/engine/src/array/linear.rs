@@ -144,14 +144,6 @@ pub fn multiply_batched(
 
 // ---- triangles -----------------------------------------------------------------------------------------
 
-/// The index along an axis of a `rows × columns` matrix, for each of its elements, as a view.
-fn index(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Array> {
-    let n = if along_rows { rows } else { columns };
-    let one = [Scalar::I32(0), Scalar::I32(1)];
-    let sequence = Array::source(id::SEQ, Class::I32, DType::Int32, n, x.device(), &one)?;
-    spread(&sequence, rows, columns, along_rows)
-}
-
 /// A vector as a matrix of equal columns, or of equal rows, as a view.
 fn spread(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Array> {
     let step = |of_rows: bool| (of_rows == along_rows) as isize;
@@ -162,11 +154,22 @@ fn spread(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Ar
     x.view(&[x.len()], &axes)
 }
 
-/// Where `row <= column` (or `<`).
+/// Where `row <= column` (or `<`), computed from an element's place: rows and columns as arrays would be two more kernels.
 fn is_upper(x: &Array, rows: usize, columns: usize, diagonal: bool) -> Result<Operand> {
-    let (i, j) = (index(x, rows, columns, true)?, index(x, rows, columns, false)?);
-    let op = if diagonal { id::LE } else { id::LT };
-    Array::apply(op, &[Operand::Array(i), Operand::Array(j)], None).map(Operand::Array)
+    let n = rows * columns;
+    let place = match i32::try_from(n) {
+        Ok(_) => Array::source(id::SEQ, Class::I32, DType::Int32, n, x.device(), &[0, 1].map(Scalar::I32))?,
+        Err(_) => Array::source(id::SEQ, Class::I64, DType::Int64, n, x.device(), &[0, 1].map(Scalar::I64))?,
+    };
+    let by_rows = |op| {
+        let rows = match place.dtype() {
+            DType::Int32 => Operand::Value(Scalar::I32(rows as i32), Kind::Integer),
+            _ => Operand::Value(Scalar::I64(rows as i64), Kind::Integer64),
+        };
+        Array::apply(op, &[Operand::Array(place.clone()), rows], None).map(Operand::Array)
+    };
+    let (i, j) = (by_rows(id::MOD)?, by_rows(id::INTDIV)?);
+    Array::apply(if diagonal { id::LE } else { id::LT }, &[i, j], None).map(Operand::Array)
 }
 
 fn select(condition: Operand, yes: Operand, no: Operand) -> Result<Array> {
