@@ -21,12 +21,13 @@ with_our_functions <- function(f, ...) {
   if (!is.function(f) || is.primitive(f)) return(f)
   home <- environment(f)
   # those that dispatch in this version of R are not ours
-  names <- ARITHMETIC_MASKS[ARITHMETIC_MASKS %in% names(topenv())]
-  if (!within_stats(home, names)) names <- Filter(function(name) {
+  masks <- mget(ARITHMETIC_MASKS, envir = topenv(), ifnotfound = list(NULL))
+  masks <- masks[lengths(masks) > 0L]
+  if (!within_stats(home, names(masks))) masks <- masks[vapply(names(masks), function(name) {
     found <- get0(name, envir = home, mode = "function")
     is.null(found) || environmentName(topenv(environment(found) %||% baseenv())) %in% c("base", "stats")
-  }, names)
-  masks <- c(mget(names, envir = topenv()), list(...))
+  }, NA)]
+  masks <- c(masks, list(...))
   masks$.verdigris_original <- f
   environment(f) <- list2env(masks, parent = home)
   f

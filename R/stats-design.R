@@ -69,14 +69,13 @@ missing_rows <- function(frame) {
   found
 }
 
-# The variables that have missing values. Of arrays in a GPU's memory one kernel and one read tell of all, since most
-# often none has; the cpu device is asked without a kernel.
+# The variables that have missing values. Most often no array has: that is asked of all of them at once, and remembered
+# until one of them is written to.
 with_missing <- function(frame) {
   frame <- frame[vapply(frame, is.atomic, NA)]
-  arrays <- Filter(function(v) is_gpu(v) && gpu_device(v) != "cpu", frame)
-  alike <- if (length(arrays)) arrays[lengths(arrays) == length(arrays[[1L]])]
-  if (length(alike) > 1L && length(unique(vapply(alike, gpu_device, ""))) == 1L &&
-    !any(Reduce(`|`, lapply(alike, function(v) is.na(strip(v)))))) frame <- frame[!names(frame) %in% names(alike)]
+  arrays <- Filter(is_gpu, frame)
+  if (length(unique(vapply(arrays, gpu_device, ""))) == 1L && .Call(C_are_complete, unname(arrays)))
+    frame <- frame[!names(frame) %in% names(arrays)]
   frame[vapply(frame, has_missing, NA)]
 }
 
@@ -338,21 +337,27 @@ design_times <- function(d, b) {
     return(do.call(rbind, by_blocks(d, function(from, count)
       with_rows(d, from, count, function(x) list(x %*% b), scaled = FALSE)[[1L]])))
   }
+  # from the first column to the last, as base R adds them up: those in memory by one call, and those of a factor as one
+  plain <- vapply(d$columns, is_in_memory, NA)
   first <- match(d$groups, d$groups)
-  terms <- lapply(unique(first), function(at) {
-    column <- d$columns[[at]]
-    j <- if (is_in_memory(column)) at else base::which(first == at)
-    if (!length(column)) return(b[j])
-    if (is_in_memory(column)) return(column[[1L]]$values * b[j])
+  runs <- cumsum(c(TRUE, !(plain[-1L] & plain[-d$p])))[first]
+  out <- NULL
+  for (j in split(seq_len(d$p), runs)) {
+    column <- d$columns[[j[1L]]]
+    if (plain[j[1L]]) {
+      values <- lapply(d$columns[j], function(column) if (length(column)) column[[1L]]$values)
+      out <- .Call(C_combination, values, as.double(b[j]), out) %||% sum(b[j])
+      next
+    }
     coded <- which_coded(column)
     # of a factor's columns one number for each code
     if (length(j) > 1L) column[[coded]]$table <- as.vector(vapply(d$columns[j], function(column) column[[coded]]$table,
       column[[coded]]$table) %*% b[j])
-    out <- Reduce(`*`, lapply(column, part_values, identity, d$device))
-    if (length(j) > 1L) out else out * b[j]
-  })
-  out <- Reduce(`+`, terms)
-  if (is_gpu(out)) out else gpu_full(out, d$n, device = d$device)
+    term <- Reduce(`*`, lapply(column, part_values, identity, d$device))
+    if (length(j) == 1L) term <- term * b[j]
+    out <- if (is.null(out)) term else out + term
+  }
+  if (is_gpu(out)) out else gpu_full(out %||% 0, d$n, device = d$device)
 }
 
 which_coded <- function(column) base::which(vapply(column, function(part) !is.null(part$codes), NA))

@@ -96,8 +96,9 @@ fn is_factor(x: SEXP, array: Option<&Array>) -> bool {
     array.is_some() || unsafe { r::Rf_isObject(x) } == r::Rboolean::FALSE && values::kind(x).is_some()
 }
 
-/// The elements of a factor, as a view where it is transposed. Doubles and complex numbers of R take the other factor's
-/// width, as beside an operator.
+/// The elements of a factor, as a view where it is transposed: of values, since a view of what is recorded would be
+/// computed by itself, and so once for each product. Doubles and complex numbers of R take the other factor's width, as
+/// beside an operator.
 fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: bool) -> Result<Array> {
     let array = match array {
         Some(array) => array,
@@ -109,6 +110,7 @@ fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: boo
     };
     match shape {
         Shape::Matrix([rows, columns]) if turned => {
+            array.evaluate()?;
             array.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
         }
         _ => Ok(array),
@@ -119,6 +121,15 @@ fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: boo
 #[no_mangle]
 extern "C" fn vg_register_blas(gemm: blas::Gemm, gemv: blas::Gemv, syrk: blas::Syrk) {
     blas::register(Blas { gemm, gemv, syrk });
+}
+
+/// Columns, NULL for ones.
+fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
+    let mut out = fallible::with_capacity(columns.len())?;
+    for column in columns {
+        out.push(Option::<Array>::from_r(column, "columns")?);
+    }
+    Ok(out)
 }
 
 entries! {
@@ -174,12 +185,15 @@ entries! {
     /// X' X of a list of columns, NULL for ones, of so many rows; the rows of the first `scaled` are multiplied by `scale`.
     /// NULL where the device has no kernel for it.
     fn gram(columns: Vec<SEXP>, rows: usize, scale: Option<Array>, scaled: usize) -> Result<Option<SEXP>> {
-        let mut given = fallible::with_capacity(columns.len())?;
-        for column in columns {
-            given.push(Option::<Array>::from_r(column, "columns")?);
-        }
+        let given = optional(columns)?;
         let out = gram::gram(&given, rows, scale.as_ref(), scaled)?;
         out.map(|out| matrix(out, given.len(), given.len())).transpose()
+    }
+
+    /// What was added up before, or NULL, and a list of columns, NULL for ones, each times its number. NULL without an
+    /// array.
+    fn combination(columns: Vec<SEXP>, by: Vec<f64>, before: Option<Array>) -> Result<Option<Array>> {
+        gram::combination(&optional(columns)?, &by, before)
     }
 
     /// list(lu, pivots, info) of an n x n matrix.

@@ -97,6 +97,18 @@ impl<const N: usize> FromR for [usize; N] {
     }
 }
 
+/// Doubles.
+impl FromR for Vec<f64> {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<Vec<f64>> {
+        if r::kind_of(x) != SEXPTYPE::REALSXP {
+            let message = format!("`{argument}` must be doubles, not {}", values::describe(x));
+            return Err(Error::new(Kind::Argument, message));
+        }
+        // SAFETY: doubles, read within their length.
+        fallible::collected((0..r::len(x)).map(|k| unsafe { *r::REAL(x).add(k) }))
+    }
+}
+
 /// The elements of a list; none for NULL.
 impl FromR for Vec<SEXP> {
     fn from_r(x: SEXP, argument: &'static str) -> Result<Vec<SEXP>> {

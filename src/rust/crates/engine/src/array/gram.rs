@@ -1,12 +1,14 @@
-//! Cross products of columns that lie apart, without a matrix of them.
+//! Products of columns that lie apart, without a matrix of them.
 
 use crate::array::{common_device, Array, Operand};
 use crate::backend;
 use crate::backend::gram::{Gram, MOST_COLUMNS};
 use crate::memory::buffer::View;
 use crate::memory::fallible;
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{self, DType};
 use verdigris_ops::error::{Error, Kind, Result};
+use verdigris_ops::id;
+use verdigris_ops::scalar::Scalar;
 
 /// X' X, a square matrix, of float64 columns of so many rows; `None` is a column of ones. The rows of the first
 /// `scaled` columns are multiplied by `scale`. Columns and scale are read once. An element that is not finite makes its
@@ -33,4 +35,29 @@ pub fn gram(columns: &[Option<Array>], rows: usize, scale: Option<&Array>, scale
     let output = backend.allocate(count * count * DType::Float64.size())?;
     let made = backend.gram(&job, &output)?;
     Ok(made.then(|| Array::from_view(View::contiguous(output, DType::Float64, count * count))))
+}
+
+/// What was added up before and columns of one length, each times its number, from the first to the last; `None` is a
+/// column of ones. Recorded. `None` without an array.
+///
+/// # Errors
+/// Those of `Array::apply`.
+pub fn combination(columns: &[Option<Array>], by: &[f64], before: Option<Array>) -> Result<Option<Array>> {
+    let value = |x: f64| Operand::Value(Scalar::F64(x), dtype::Kind::Double);
+    let mut out = before.map(Operand::Array);
+    for (column, &by) in columns.iter().zip(by) {
+        let term = match column {
+            Some(x) => Operand::Array(Array::apply(id::MUL, &[Operand::Array(x.clone()), value(by)], None)?),
+            None => value(by),
+        };
+        out = Some(match (out, term) {
+            (None, term) => term,
+            (Some(Operand::Value(Scalar::F64(a), _)), Operand::Value(Scalar::F64(b), _)) => value(a + b),
+            (Some(sum), term) => Operand::Array(Array::apply(id::ADD, &[sum, term], None)?),
+        });
+    }
+    Ok(out.and_then(|out| match out {
+        Operand::Array(array) => Some(array),
+        _ => None,
+    }))
 }
