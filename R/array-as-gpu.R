@@ -6,7 +6,8 @@
 #' @param x A double, integer, logical or complex vector, matrix, array or time series; an `integer64` vector; an
 #'   existing array; a data frame; or a matrix of package Matrix: sparse ones become sparse ([gpu_sparse()]), dense ones
 #'   an array. Sparse matrices of Bioconductor are taken too: SparseArray's `SVT_SparseMatrix` and `COO_SparseMatrix`,
-#'   and DelayedArray's `SparseArraySeed`.
+#'   and DelayedArray's `SparseArraySeed`. A `DelayedArray` is computed and read as a whole; [gpu_reader()] takes one for
+#'   which there is no room.
 #' @param dtype The element type: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`, `"uint8"`, `"int16"`,
 #'   `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. R's names (`"double"`, `"integer"`, `"logical"`,
 #'   `"complex"`, `"integer64"`) stand for the type that holds them. The default keeps R's type, or the array's; option

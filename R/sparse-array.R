@@ -78,6 +78,20 @@ of_coordinates <- function(x, places, dtype, device, user, frame) {
   from_triplets(i, j, values, parts$dim, checked_dimnames(parts$dimnames, parts$dim))
 }
 
+# With what it delays, as a whole.
+#' @rdname as_gpu
+#' @export
+as_gpu.DelayedArray <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
+  if (inherits(x, "gpu_sparse_delayed")) return(as_gpu(x@seed, dtype = dtype, device = device))
+  loadNamespace("DelayedArray")
+  is_matrix <- length(dim(x)) == 2L
+  as_gpu(if (is_matrix && DelayedArray::is_sparse(x)) methods::as(x, "sparseMatrix") else as.array(x), dtype = dtype,
+    device = device)
+}
+
+is_delayed <- function(x) isS4(x) && inherits(x, "DelayedArray")
+
 is_of_sparse_array <- function(x) isS4(x) && inherits(x, c("SVT_SparseArray", "COO_SparseArray", "SparseArraySeed"))
 
 # Slots are attributes, of which a NULL is a symbol.

@@ -40,7 +40,8 @@ compressed <- function(x) {
 sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame()) {
   if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x))
     return(as_gpu(x, dtype = dtype, device = device))
-  if (is_of_matrix(x, "denseMatrix")) x <- as.matrix(x)
+  x <- of_other_package(x, device)
+  if (is_sparse(x)) return(as_gpu(x, dtype = dtype))
   if (!is_number(x) || length(dim(x)) != 2L) abort_argument("i", "row indices (with `j` or `p`), or a matrix", x, call)
   dim <- dim(x)
   names <- dimnames(x)
@@ -55,10 +56,17 @@ sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame
 # Whether x is an object of one of Matrix's classes: without Matrix there is none.
 is_of_matrix <- function(x, class = "Matrix") isS4(x) && inherits(x, class)
 
+# A matrix of Matrix or of Bioconductor: a sparse one on the device, any other as an ordinary matrix; else `x` itself.
+of_other_package <- function(x, device = NULL) {
+  if (!isS4(x) || is_sparse(x)) return(x)
+  if (is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x) || is_delayed(x)) return(as_gpu(x, device = device))
+  if (is_of_matrix(x)) as.matrix(x) else x
+}
+
 #' @rdname gpu_sparse
 #' @export
 gpu_dense <- function(x) {
-  if (is_of_matrix(x)) x <- if (is_of_matrix(x, "sparseMatrix")) as_gpu(x) else as.matrix(x)
+  x <- of_other_package(x)
   if (!is_sparse(x)) {
     if (!is_number(x)) abort_argument("x", "a sparse matrix", x)
     return(as_gpu(x))

@@ -46,12 +46,9 @@ sparse_sign <- function(operator, S) {
 `!.gpu_sparse` <- function(x) !gpu_dense(x)
 
 sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(operator, baseenv())) {
-  of_matrix <- function(e, other) {
-    if (is_of_matrix(e, "sparseMatrix")) as_gpu(e, device = gpu_device(other)) else if (is_of_matrix(e))
-      as.matrix(e) else e
-  }
-  e1 <- of_matrix(e1, e2)
-  e2 <- of_matrix(e2, e1)
+  device <- gpu_device(if (is_sparse(e1)) e1 else e2)
+  e1 <- of_other_package(e1, device)
+  e2 <- of_other_package(e2, device)
   for (e in list(e1, e2)) {
     if (is.complex(e)) stop_verdigris("dtype", "Sparse matrices hold real numbers, not complex ones.",
       "Use `gpu_dense()` first.", call = call)

@@ -60,9 +60,8 @@ as_conforming <- function(v, n, by_row) {
 
 # A factor as a sparse matrix, an array that is a matrix, or a plain array.
 as_factor <- function(v, other, device, call) {
+  v <- of_other_package(v, device)
   if (is_sparse(v)) return(v)
-  if (is_of_matrix(v, "sparseMatrix")) return(as_gpu(v, device = device))
-  if (is_of_matrix(v)) v <- as.matrix(v)
   if (is_host_int64(v)) v <- as_gpu(v, device = device)
   if (!is_number(v)) stop_as_base("requires numeric/complex matrix/vector arguments", call)
   if (is.complex(v)) stop_verdigris("dtype", "A sparse matrix cannot be multiplied by complex numbers.",

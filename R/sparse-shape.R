@@ -85,7 +85,7 @@ axis_places <- function(S, axis, at, frame) {
 # Places of S[at], from 1, in the order by columns, as an array of doubles; NA of what is missing.
 linear_places <- function(S, at, frame) {
   device <- gpu_device(S)
-  if (is_of_matrix(at, "sparseMatrix")) at <- as_gpu(at, device = device)
+  if (!is_of_matrix(at) || is_of_matrix(at, "sparseMatrix")) at <- of_other_package(at, device)
   if (is_sparse(at)) {
     if (!is.logical(at@x)) stop_verdigris("argument", "A sparse subscript must be logical.",
       "An example is `S[S > 0]`.", call = frame)
@@ -192,8 +192,7 @@ take_rows <- function(S, at) {
 `[<-.gpu_sparse` <- function(x, i, j, ..., value) {
   frame <- environment()
   if (...length()) stop_as_base("number of subscripts is not that of dimensions")
-  if (is_of_matrix(value)) value <- if (is_of_matrix(value, "sparseMatrix")) as_gpu(value, device = gpu_device(x)) else
-    as.matrix(value)
+  value <- of_other_package(value, gpu_device(x))
   if (!is_sparse(value) && (!is_number(value) || is.complex(value))) stop_verdigris("dtype",
     sprintf("Values of a sparse matrix must be real numbers or logical, not %s.", describe(value)))
   if (nargs() > 3L) {
@@ -331,9 +330,7 @@ bind_sparse <- function(parts, labels, by_row, frame) {
   if (length(odd)) stop_as_base(sprintf("number of %s of matrices must match (see arg %d)",
     if (by_row) "columns" else "rows", odd[1L]), frame)
   sparse <- lapply(which(there), function(k) {
-    x <- parts[[k]]
-    if (is_of_matrix(x) && !is_of_matrix(x, "sparseMatrix")) x <- as.matrix(x)
-    if (is_of_matrix(x)) x <- as_gpu(x, device = device)
+    x <- of_other_package(parts[[k]], device)
     if (!is_sparse(x)) {
       if (!is_number(x)) stop_verdigris("dtype", sprintf("A sparse matrix cannot be joined with %s.", describe(x)),
         call = frame)

@@ -104,6 +104,53 @@ test_that("what is no such matrix is refused", {
   refused(cube, "two extents, not 3", "shape")
 })
 
+test_that("matrices of Bioconductor are operands beside one on a device", {
+  local_classes()
+  set.seed(9)
+  x <- matrix(sample(c(0, 0, 1, -2.5), 48, TRUE), 8)
+  y <- matrix(sample(c(0, 0, 3, 0.5), 48, TRUE), 8)
+  S <- gpu_sparse(x, device = test_device)
+  same <- function(got, want) expect_equal(unname(as.matrix(collect(got))), want, info = deparse1(substitute(got)))
+  for (version in 0:1) {
+    M <- svt_of(y, version)
+    for (f in list(`+`, `-`, `*`, `>`, `!=`)) {
+      same(f(S, M), f(x, y))
+      same(f(M, S), f(y, x))
+    }
+    same(S / M, x / y)
+    same(S %*% svt_of(t(y), version), x %*% t(y))
+    same(svt_of(t(y), version) %*% S, t(y) %*% x)
+    same(crossprod(S, M), crossprod(x, y))
+    same(crossprod(M, S), crossprod(y, x))
+    same(tcrossprod(M, S), tcrossprod(y, x))
+    same(cbind(S, M, S), cbind(x, y, x))
+    same(rbind(S, M), rbind(x, y))
+    same(gpu_dense(M), y)
+    expect_equal(collect(S[svt_of(y > 1, version)]), x[y > 1])
+    changed <- S
+    changed[, 1:6] <- M
+    same(changed, y)
+  }
+})
+
+test_that("a DelayedArray is taken as a whole", {
+  skip_if_not_installed("DelayedArray")
+  set.seed(10)
+  x <- matrix(sample(c(0, 0, 1, -2.5), 48, TRUE), 8, dimnames = list(letters[1:8], NULL))
+  dense <- DelayedArray::DelayedArray(x)
+  expect_equal(collect(as_gpu(dense * 2 + 1, device = test_device)), x * 2 + 1)
+  expect_identical(gpu_dtype(as_gpu(dense, dtype = "float32", device = test_device)), "float32")
+  cube <- array(1:24, 2:4)
+  expect_equal(collect(as_gpu(DelayedArray::DelayedArray(cube), device = test_device)), cube)
+  sparse <- DelayedArray::DelayedArray(methods::as(x, "CsparseMatrix"))
+  S <- as_gpu(sparse * 3, device = test_device)
+  expect_s4_class(S, "gpu_sparse")
+  expect_equal(as.matrix(S), x * 3)
+  expect_equal(as.matrix(S + sparse), x * 4)
+  own <- DelayedArray::DelayedArray(gpu_sparse(x, device = test_device))
+  expect_equal(as.matrix(as_gpu(own)), x)
+})
+
 test_that("a matrix goes back where SparseArray is installed", {
   skip_if_not(real, "SparseArray is not installed")
   for (x in matrices()[c("numbers", "named", "logical")]) {
