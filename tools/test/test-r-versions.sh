@@ -23,6 +23,8 @@ engine_for() { # FOLDER
 status=0
 for suite in "$@"; do
   home=build/$suite
+  # Debian 12 has no SparseArray, and unstable not always one that can be installed
+  [ "$suite" != trixie ] || export R_VERSIONS_PACKAGES="r-bioc-sparsearray r-bioc-delayedarray"
   tools/build/copy-source.sh "$home/verdigris"
   mkdir -p "$home/library"
   engine_for "$home/target"
