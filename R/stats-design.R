@@ -132,6 +132,7 @@ device_for <- function(frame, device = NULL) {
 
 # Numbers of a frame on the device, in float64.
 on_device_of <- function(x, device) {
+  if (is_gpu(x) && !is.complex(x) && gpu_device(x) == device) return(as_float64(x))
   x <- if (is_gpu(x)) x else as_gpu(if (is.null(dim(x))) as.vector(x) else base::matrix(as.vector(x), nrow(x)),
     dtype = if (is.numeric(x) || is.logical(x)) "float64", device = device)
   if (is.complex(x)) return(x)
@@ -142,9 +143,9 @@ on_device_of <- function(x, device) {
 
 is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 
-# A design: `n` rows; `columns`, recipes, and `groups`, which of them are `alike()`; or `x`, a given matrix; how
-# many columns, `p`, and their `names`; `scale`, by which rows are multiplied; `assign` and `contrasts` as attributes of
-# base R's model matrix; `sorted`, what sorted_codes() made.
+# A design: `n` rows; `columns`, recipes, `plain`, their arrays (plain_columns()), and `groups`, which of them are
+# `alike()`; or `x`, a given matrix; how many columns, `p`, and their `names`; `scale`, by which rows are multiplied;
+# `assign` and `contrasts` as attributes of base R's model matrix; `sorted`, what sorted_codes() made.
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
   if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
@@ -158,9 +159,13 @@ design_of <- function(terms, frame, contrasts, device) {
     return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
       class = "gpu_design"))
   }
-  structure(c(made, list(p = length(columns), columns = columns, groups = alike(columns), sorted = sorted_codes())),
-    class = "gpu_design")
+  structure(c(made, list(p = length(columns), columns = columns, plain = plain_columns(columns), groups = alike(columns),
+    sorted = sorted_codes())), class = "gpu_design")
 }
+
+# The arrays of columns that are all in memory, NULL for one of ones; NULL where one is not.
+plain_columns <- function(columns) if (all(vapply(columns, is_in_memory, NA))) lapply(columns, function(column)
+  if (length(column)) column[[1L]]$values)
 
 # Where a design keeps the rows of each combination of codes that has been sorted: each step of a fit has the same.
 sorted_codes <- function() new.env(parent = emptyenv())
@@ -270,6 +275,7 @@ design_rows <- function(d, from, count, scaled = TRUE) {
 # Some rows of the columns, unscaled: for each an array, in memory or recorded, or NULL for one of ones.
 dense_parts <- function(d, from, count) {
   if (!is.null(d$x)) return(columns_in(d$x, from, count))
+  if (!is.null(d$plain) && count == d$n) return(d$plain)
   piece <- function(v) vector_rows(v, from, count)
   lapply(d$columns, function(column) {
     if (length(column) == 1L) part_values(column[[1L]], piece, d$device) else if (length(column))
@@ -337,6 +343,8 @@ design_times <- function(d, b) {
     return(do.call(rbind, by_blocks(d, function(from, count)
       with_rows(d, from, count, function(x) list(x %*% b), scaled = FALSE)[[1L]])))
   }
+  if (!is.null(d$plain))
+    return(.Call(C_combination, d$plain, as.double(b), NULL) %||% gpu_full(sum(b), d$n, device = d$device))
   # from the first column to the last, as base R adds them up: those in memory by one call, and those of a factor as one
   plain <- vapply(d$columns, is_in_memory, NA)
   first <- match(d$groups, d$groups)
@@ -378,6 +386,7 @@ design_columns <- function(d, j) {
   d$p <- length(seq_len(d$p)[j])
   d$names <- d$names[j]
   d$columns <- d$columns[j]
+  d$plain <- d$plain[j]
   d$groups <- d$groups[j]
   if (!is.null(d$x)) d$x <- d$x[, j, drop = FALSE]
   d
@@ -397,6 +406,7 @@ design_at <- function(d, at) {
       part[[name]] <- taken[[part$key]]
       part
     })
+    d$plain <- plain_columns(d$columns)
   }
   d
 }

@@ -120,8 +120,9 @@ GRAM_COLUMNS <- 64
 # Products of a design's scaled columns and right sides y, or of the columns alone, with each other, as one array. Where
 # all columns are arrays in memory, they are read where they are, and all rows at once.
 gram_sums <- function(d, y = NULL) {
-  in_place <- d$p + NCOL(y) * !is.null(y) <= GRAM_COLUMNS && (!is.null(d$x) || all(vapply(d$columns, is_in_memory, NA)))
-  summed_arrays(d, function(from, count) list(gram_of(d, y, from, count)), if (in_place) max(d$n, 1) else block_rows(d))
+  if (d$p + NCOL(y) * !is.null(y) <= GRAM_COLUMNS && !(is.null(d$x) && is.null(d$plain)))
+    return(list(gram_of(d, y, 0, d$n)))
+  summed_arrays(d, function(from, count) list(gram_of(d, y, from, count)))
 }
 
 gram_of <- function(d, y, from, count) {
