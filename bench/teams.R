@@ -54,6 +54,25 @@ for (bytes in 2^c(20, 26, if (on_gpu) 30)) {
     2 * (size - 1) / size * bytes / seconds / 1e9))
 }
 
+# What a small addition costs the host, alone and while sums of large arrays are under way.
+launches <- function(bytes, calls = 500, runs = 5) {
+  x <- gpu_compute(gpu_runif(bytes / 4, dtype = "float32"))
+  a <- gpu_compute(as_gpu(runif(10)))
+  add <- function() system.time(for (k in seq_len(calls)) gpu_compute(a + a))[[3L]] / calls
+  for (k in 1:3) add()
+  under_way <- function(sums) vapply(seq_len(runs), function(run) {
+    gpu_sync()
+    gpu_barrier()
+    kept <- lapply(seq_len(sums), function(k) gpu_all_reduce(x))
+    add()
+  }, 0)
+  rbind(under_way(0), under_way(4))
+}
+if (on_gpu) {
+  seconds <- Reduce(pmax, gpu_together(team, launches, 2^30))
+  cat(sprintf("x + x of ten, beside %s: %.1f us\n", c("nothing", "sums of 1 GiB"), 1e6 * apply(seconds, 1L, min)), sep = "")
+}
+
 # Two cards of this process: a copy between them, and work that is queued on both.
 if (sum(gpu_devices()$device != "cpu") > 1L) {
   best <- function(f, runs = 10) {
