@@ -353,8 +353,7 @@ design_times <- function(d, b) {
   for (j in split(seq_len(d$p), runs)) {
     column <- d$columns[[j[1L]]]
     if (plain[j[1L]]) {
-      values <- lapply(d$columns[j], function(column) if (length(column)) column[[1L]]$values)
-      out <- .Call(C_combination, values, as.double(b[j]), out) %||% sum(b[j])
+      out <- .Call(C_combination, plain_columns(d$columns[j]), as.double(b[j]), out) %||% sum(b[j])
       next
     }
     coded <- which_coded(column)

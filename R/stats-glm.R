@@ -227,6 +227,7 @@ ones_beside <- function(x, times) {
 family_call <- function(.NAME, ...) {
   args <- list(...)
   expression <- if (any(vapply(args, is_gpu, NA))) LOGIT[[.NAME$name]]
+  # of the expressions the link alone refuses values
   if (!is.null(expression) && .NAME$name != "logit_link") return(expression(...))
   call <- sys.call(-1L)
   tryCatch(if (is.null(expression)) call_theirs(.NAME, ...) else expression(...), simpleError = function(e)

@@ -56,8 +56,8 @@ pub fn combination(columns: &[Option<Array>], by: &[f64], before: Option<Array>)
             (Some(sum), term) => Operand::Array(Array::apply(id::ADD, &[sum, term], None)?),
         });
     }
-    Ok(out.and_then(|out| match out {
-        Operand::Array(array) => Some(array),
+    Ok(match out {
+        Some(Operand::Array(array)) => Some(array),
         _ => None,
-    }))
+    })
 }

@@ -62,21 +62,15 @@ pub(crate) fn note_range(x: &Array, range: Range) {
 /// length.
 pub fn are_complete(arrays: &[Array]) -> Result<bool> {
     let is_known = |x: &Array| is_lasting(x) && COMPLETE.with_borrow(|all| all.iter().any(|node| is_of(node, x)));
-    let unread: Vec<&Array> = arrays.iter().filter(|x| !x.is_empty() && !is_known(x)).collect();
-    let mut lengths: Vec<usize> = unread.iter().map(|x| x.len()).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
-    for n in lengths {
-        let alike = unread.iter().filter(|x| x.len() == n);
-        let together = if unread[0].device() == Device::Cpu { 1 } else { usize::MAX };
-        for group in alike.collect::<Vec<_>>().chunks(together) {
-            let mut any = missing(group[0])?;
-            for x in &group[1..] {
-                any = Array::apply(id::OR, &[Operand::Array(any), Operand::Array(missing(x)?)], None)?;
-            }
-            if any.reduce(Reduction::Any, false)?.1.value[0] != 0 {
-                return Ok(false);
-            }
+    let mut unread: Vec<&Array> = arrays.iter().filter(|x| !x.is_empty() && !is_known(x)).collect();
+    unread.sort_unstable_by_key(|x| x.len());
+    for group in unread.chunk_by(|x, y| x.device() != Device::Cpu && x.len() == y.len()) {
+        let mut any = missing(group[0])?;
+        for x in &group[1..] {
+            any = Array::apply(id::OR, &[Operand::Array(any), Operand::Array(missing(x)?)], None)?;
+        }
+        if any.reduce(Reduction::Any, false)?.1.value[0] != 0 {
+            return Ok(false);
         }
     }
     COMPLETE.with_borrow_mut(|all| {

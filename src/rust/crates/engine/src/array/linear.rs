@@ -10,7 +10,7 @@ use crate::array::{common_device, Array, Operand};
 use crate::backend::dense::{real, Batch, Matrix, Method, Multiplied, Precision, Product, Task, Vectors};
 use crate::backend::{self, Backend};
 use crate::memory::buffer::{Buffer, View};
-use verdigris_ops::dtype::{Class, DType, Kind};
+use verdigris_ops::dtype::{natural_dtype, Class, DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::id;
 use verdigris_ops::layout::{Axis, Layout};
@@ -157,16 +157,13 @@ fn spread(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Ar
 /// Where `row <= column` (or `<`), computed from an element's place: rows and columns as arrays would be two more kernels.
 fn is_upper(x: &Array, rows: usize, columns: usize, diagonal: bool) -> Result<Operand> {
     let n = rows * columns;
-    let place = match i32::try_from(n) {
-        Ok(_) => Array::source(id::SEQ, Class::I32, DType::Int32, n, x.device(), &[0, 1].map(Scalar::I32))?,
-        Err(_) => Array::source(id::SEQ, Class::I64, DType::Int64, n, x.device(), &[0, 1].map(Scalar::I64))?,
-    };
+    let is_wide = i32::try_from(n).is_err();
+    let (class, kind) = if is_wide { (Class::I64, Kind::Integer64) } else { (Class::I32, Kind::Integer) };
+    let number = |k: usize| if is_wide { Scalar::I64(k as i64) } else { Scalar::I32(k as i32) };
+    let place = Array::source(id::SEQ, class, natural_dtype(class), n, x.device(), &[0, 1].map(number))?;
     let by_rows = |op| {
-        let rows = match place.dtype() {
-            DType::Int32 => Operand::Value(Scalar::I32(rows as i32), Kind::Integer),
-            _ => Operand::Value(Scalar::I64(rows as i64), Kind::Integer64),
-        };
-        Array::apply(op, &[Operand::Array(place.clone()), rows], None).map(Operand::Array)
+        let operands = [Operand::Array(place.clone()), Operand::Value(number(rows), kind)];
+        Array::apply(op, &operands, None).map(Operand::Array)
     };
     let (i, j) = (by_rows(id::MOD)?, by_rows(id::INTDIV)?);
     Array::apply(if diagonal { id::LE } else { id::LT }, &[i, j], None).map(Operand::Array)
