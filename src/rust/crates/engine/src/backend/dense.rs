@@ -110,6 +110,25 @@ pub enum Task<'a> {
     },
 }
 
+impl<'a> Task<'a> {
+    /// What is read, and what is written.
+    pub(crate) fn operands(&self) -> (Vec<&'a View>, Vec<&'a Buffer>) {
+        match *self {
+            Task::Lu { a, pivots, .. } => (vec![], vec![a, pivots]),
+            Task::LuSolve { lu, pivots, b, .. } => (vec![lu, pivots], vec![b]),
+            Task::Cholesky { a, .. } => (vec![], vec![a]),
+            Task::Triangular { r, b, .. } => (vec![&r.view], vec![b]),
+            Task::Qr { a, tau, .. } => (vec![], vec![a, tau]),
+            Task::QrApply { qr, tau, c, .. } => (vec![qr, tau], vec![c]),
+            Task::Symmetric { a, values, .. } => (vec![], vec![a, values]),
+            Task::General { a, values, vectors, .. } => (vec![], [a, values].into_iter().chain(vectors).collect()),
+            Task::Svd { a, d, vectors, .. } => {
+                (vec![], [a, d].into_iter().chain(vectors.into_iter().flat_map(|v| [v.u, v.v])).collect())
+            }
+        }
+    }
+}
+
 /// Singular vectors: `u` is `m × m` where `full`, else `m × n`.
 #[derive(Clone, Copy)]
 pub struct Vectors<'a> {

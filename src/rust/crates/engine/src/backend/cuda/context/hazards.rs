@@ -107,30 +107,11 @@ impl<'a> Touched<'a> {
     }
 
     pub fn task(&mut self, task: &'a Task<'_>) {
-        let mut written: Vec<&Buffer> = Vec::new();
-        match *task {
-            Task::Lu { a, pivots, .. } => written.extend([a, pivots]),
-            Task::LuSolve { lu, pivots, b, .. } => {
-                self.view(lu).view(pivots);
-                written.push(b);
-            }
-            Task::Cholesky { a, .. } => written.push(a),
-            Task::Triangular { r, b, .. } => {
-                self.view(&r.view);
-                written.push(b);
-            }
-            Task::Qr { a, tau, .. } => written.extend([a, tau]),
-            Task::QrApply { qr, tau, c, .. } => {
-                self.view(qr).view(tau);
-                written.push(c);
-            }
-            Task::Symmetric { a, values, .. } => written.extend([a, values]),
-            Task::General { a, values, vectors, .. } => written.extend([a, values].into_iter().chain(vectors)),
-            Task::Svd { a, d, vectors, .. } => {
-                written.extend([a, d].into_iter().chain(vectors.into_iter().flat_map(|v| [v.u, v.v])));
-            }
+        let (reads, writes) = task.operands();
+        for view in reads {
+            self.view(view);
         }
-        for buffer in written {
+        for buffer in writes {
             self.address(buffer.address, true);
         }
     }
