@@ -12,30 +12,40 @@
 // ---- keys ---------------------------------------------------------------------------------------------
 // A key is unsigned and rises in the wanted order; missing values have the greatest, which no other has. T is the
 // stored type, K the type of the key; `flip` is all ones for a decreasing order, else 0. `last` is an element with the
-// greatest key.
+// greatest key. `key_type` in ops/sort.rs says which one a dtype has.
 template <class K> VG_FN K top_bit() { return (K)((K)1 << (8 * sizeof(K) - 1)); }
-// NA, the smallest, becomes 0, and then the greatest, by wrapping round or by flipping
-template <class K> VG_FN K signed_key(K bits, K flip) { return (K)((K)(bits ^ top_bit<K>() ^ flip) - (K)(1 & ~flip)); }
-template <class K> VG_FN K float_key(K bits, K infinity, K flip) {
-  const K top = top_bit<K>(), size = (K)(bits & (K)~top);
-  K up = (K)(bits & top ? ~bits : bits | top);
-  up = size == 0 ? top : up;
-  return size > infinity ? (K)~(K)0 : (K)(up ^ flip);
-}
-struct Key_bool8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, u8 flip) { return x > 1 ? 255 : (x ^ flip) & 1; } VG_FN u8 last(u8) { return 2; } };
-struct Key_uint8 { typedef u8 T; typedef u8 K; VG_FN u8 of(u8 x, u8 flip) { return x ^ flip; } VG_FN u8 last(u8 flip) { return (u8)~flip; } };
-#define VG_SIGNED(name, bits) \
-  struct Key_##name { typedef bits T; typedef bits K; VG_FN K of(T x, K flip) { return signed_key<K>(x, flip); } VG_FN T last(K) { return top_bit<K>(); } };
-#define VG_FLOAT(name, bits, infinity) \
-  struct Key_##name { typedef bits T; typedef bits K; VG_FN K of(T x, K flip) { return float_key<K>(x, infinity, flip); } VG_FN T last(K) { return (T)~(T)0; } };
-VG_SIGNED(int8, u8)
-VG_SIGNED(int16, u16)
-VG_SIGNED(int32, u32)
-VG_SIGNED(int64, u64)
-VG_FLOAT(float16, u16, 0x7C00)
-VG_FLOAT(bfloat16, u16, 0x7F80)
-VG_FLOAT(float32, u32, 0x7F800000u)
-VG_FLOAT(float64, u64, 0x7FF0000000000000ull)
+
+struct BoolKey {
+  typedef u8 T;
+  typedef u8 K;
+  VG_FN u8 of(u8 x, u8 flip) { return x > 1 ? 255 : (x ^ flip) & 1; }
+  VG_FN u8 last(u8) { return 2; }
+};
+// none is missing
+template <class Bits> struct UIntKey {
+  typedef Bits T;
+  typedef Bits K;
+  VG_FN K of(T x, K flip) { return x ^ flip; }
+  VG_FN T last(K flip) { return (T)~flip; }
+};
+template <class Bits> struct IntKey {
+  typedef Bits T;
+  typedef Bits K;
+  // NA, the smallest, becomes 0, and then the greatest, by wrapping round or by flipping
+  VG_FN K of(T x, K flip) { return (K)((K)(x ^ top_bit<K>() ^ flip) - (K)(1 & ~flip)); }
+  VG_FN T last(K) { return top_bit<K>(); }
+};
+template <class Bits, Bits infinity> struct FloatKey {
+  typedef Bits T;
+  typedef Bits K;
+  VG_FN K of(T x, K flip) {
+    const K top = top_bit<K>(), size = (K)(x & (K)~top);
+    K up = (K)(x & top ? ~x : x | top);
+    up = size == 0 ? top : up;
+    return size > infinity ? (K)~(K)0 : (K)(up ^ flip);
+  }
+  VG_FN T last(K) { return (T)~(T)0; }
+};
 
 template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * pass)) & (DIGITS - 1); }
 

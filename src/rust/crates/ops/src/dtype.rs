@@ -28,8 +28,8 @@ pub enum Number {
 }
 
 macro_rules! dtypes {
-    ($($(#[$doc:meta])* $variant:ident: $name:literal, $bytes:literal, $c_type:literal, $class:ident, $kind:ident,
-       $number:ident, $na:expr, $safetensors:expr;)*) => {
+    ($d:tt $($(#[$doc:meta])* $variant:ident: $name:literal, $bytes:literal, $c_type:literal, $([$real:ty])?, $class:ident,
+       $kind:ident, $number:ident, $na:expr, $safetensors:expr;)*) => {
         /// A stored element type. Of two floats the later is the wider.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[repr(u8)]
@@ -51,6 +51,22 @@ macro_rules! dtypes {
             na: padded($na),
             safetensors: $safetensors,
         }),*];
+
+        /// `Some` of the code with `$T` as the Rust type of a dtype's elements; None for a complex dtype. The crate that
+        /// calls it has `half`.
+        #[macro_export]
+        macro_rules! with_real_type {
+            ($d dtype:expr, $d T:ident => $d code:expr) => {
+                match $d dtype {
+                    $($($crate::dtype::DType::$variant => {
+                        type $d T = $real;
+                        Some($d code)
+                    })?)*
+                    #[allow(unreachable_patterns)]
+                    _ => None,
+                }
+            };
+        }
     };
 }
 
@@ -76,25 +92,25 @@ const fn twice(x: u64, bytes: u32) -> [u8; 16] {
 
 // lint: wide
 #[rustfmt::skip]
-dtypes! {
-//  name in R, bytes, C type in prelude.h, class that computes, kind in R, how it is read, NA, name in safetensors
+dtypes! { $
+//  name in R, bytes, C type in prelude.h, type in Rust where real, class that computes, kind in R, how it is read, NA, name in safetensors
     /// One byte: 0, 1, or 2 for NA.
-    Bool8:      c"bool8",      1,  "u8",   I32,  Logical,   Bool,    [2],                      Some("BOOL");
-    Int8:       c"int8",       1,  "i8",   I32,  Integer,   Int,     i8::MIN.to_ne_bytes(),    Some("I8");
+    Bool8:      c"bool8",      1,  "u8",   [u8],         I32,  Logical,   Bool,    [2],                      Some("BOOL");
+    Int8:       c"int8",       1,  "i8",   [i8],         I32,  Integer,   Int,     i8::MIN.to_ne_bytes(),    Some("I8");
     /// No NA, as R's raw.
-    UInt8:      c"uint8",      1,  "u8",   I32,  Integer,   UInt,    [0],                      Some("U8");
-    Int16:      c"int16",      2,  "i16",  I32,  Integer,   Int,     i16::MIN.to_ne_bytes(),   Some("I16");
+    UInt8:      c"uint8",      1,  "u8",   [u8],         I32,  Integer,   UInt,    [0],                      Some("U8");
+    Int16:      c"int16",      2,  "i16",  [i16],        I32,  Integer,   Int,     i16::MIN.to_ne_bytes(),   Some("I16");
     /// NA is the smallest value, as in R.
-    Int32:      c"int32",      4,  "i32",  I32,  Integer,   Int,     i32::MIN.to_ne_bytes(),   Some("I32");
+    Int32:      c"int32",      4,  "i32",  [i32],        I32,  Integer,   Int,     i32::MIN.to_ne_bytes(),   Some("I32");
     /// NA is the smallest value, as in bit64.
-    Int64:      c"int64",      8,  "i64",  I64,  Integer64, Int,     i64::MIN.to_ne_bytes(),   Some("I64");
-    Float16:    c"float16",    2,  "u16",  F32,  Double,    Float,   0x7FFF_u16.to_ne_bytes(), Some("F16");
-    BFloat16:   c"bfloat16",   2,  "u16",  F32,  Double,    BFloat,  0x7FFF_u16.to_ne_bytes(), Some("BF16");
-    Float32:    c"float32",    4,  "f32",  F32,  Double,    Float,   NAN_BITS.to_ne_bytes(),   Some("F32");
+    Int64:      c"int64",      8,  "i64",  [i64],        I64,  Integer64, Int,     i64::MIN.to_ne_bytes(),   Some("I64");
+    Float16:    c"float16",    2,  "u16",  [half::f16],  F32,  Double,    Float,   0x7FFF_u16.to_ne_bytes(), Some("F16");
+    BFloat16:   c"bfloat16",   2,  "u16",  [half::bf16], F32,  Double,    BFloat,  0x7FFF_u16.to_ne_bytes(), Some("BF16");
+    Float32:    c"float32",    4,  "f32",  [f32],        F32,  Double,    Float,   NAN_BITS.to_ne_bytes(),   Some("F32");
     /// NA is R's NaN payload 1954.
-    Float64:    c"float64",    8,  "f64",  F64,  Double,    Float,   NA_BITS.to_ne_bytes(),    Some("F64");
-    Complex64:  c"complex64",  8,  "c64",  C64,  Complex,   Complex, twice(NAN_BITS as u64, 4), Some("C64");
-    Complex128: c"complex128", 16, "c128", C128, Complex,   Complex, twice(NA_BITS, 8),        None;
+    Float64:    c"float64",    8,  "f64",  [f64],        F64,  Double,    Float,   NA_BITS.to_ne_bytes(),    Some("F64");
+    Complex64:  c"complex64",  8,  "c64",  ,             C64,  Complex,   Complex, twice(NAN_BITS as u64, 4), Some("C64");
+    Complex128: c"complex128", 16, "c128", ,             C128, Complex,   Complex, twice(NA_BITS, 8),        None;
 }
 // lint: end
 

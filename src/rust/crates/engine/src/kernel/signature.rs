@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind as ErrorKind};
 
 /// A `__global__` function, or a function of the host that launches some.
@@ -56,23 +56,29 @@ pub enum Element {
 }
 
 impl Element {
-    /// Dtypes that a pointer to it takes; None for any.
-    pub fn dtypes(&self) -> Option<&'static [DType]> {
+    /// Dtypes that a pointer to it takes, first the one that a host vector is uploaded as; None for any.
+    pub fn dtypes(&self) -> Option<Vec<DType>> {
+        let stored = |bytes: usize, numbers: &[Number]| -> Vec<DType> {
+            let of = |&number| DType::ALL.into_iter().filter(move |d| d.number() == number && d.size() == bytes);
+            numbers.iter().flat_map(of).collect()
+        };
         Some(match self {
-            Element::Bool => &[DType::Bool8],
-            Element::Integer(1, true) => &[DType::Int8],
-            Element::Integer(1, false) => &[DType::UInt8, DType::Bool8],
-            Element::Integer(2, true) => &[DType::Int16],
-            // the bits of the half types, for code that includes no header for them
-            Element::Integer(2, false) => &[DType::Float16, DType::BFloat16, DType::Int16],
-            Element::Integer(4, _) => &[DType::Int32],
-            Element::Integer(..) => &[DType::Int64],
-            Element::Half => &[DType::Float16],
-            Element::BFloat16 => &[DType::BFloat16],
-            Element::Float => &[DType::Float32],
-            Element::Double => &[DType::Float64],
-            Element::FloatComplex => &[DType::Complex64],
-            Element::DoubleComplex => &[DType::Complex128],
+            Element::Bool => stored(1, &[Number::Bool]),
+            Element::Integer(bytes, true) => stored(usize::from(*bytes), &[Number::Int]),
+            Element::Integer(bytes, false) => match stored(usize::from(*bytes), &[Number::UInt, Number::Bool]) {
+                own if !own.is_empty() => own,
+                // bits, as those of the half types for code that includes no header for them
+                _ => stored(
+                    usize::from(*bytes),
+                    if *bytes == 2 { &[Number::Float, Number::BFloat, Number::Int] } else { &[Number::Int] },
+                ),
+            },
+            Element::Half => stored(2, &[Number::Float]),
+            Element::BFloat16 => stored(2, &[Number::BFloat]),
+            Element::Float => stored(4, &[Number::Float]),
+            Element::Double => stored(8, &[Number::Float]),
+            Element::FloatComplex => stored(8, &[Number::Complex]),
+            Element::DoubleComplex => stored(16, &[Number::Complex]),
             Element::Void | Element::Stream | Element::Other(_) | Element::Bytes(..) => return None,
         })
     }

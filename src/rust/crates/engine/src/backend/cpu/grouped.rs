@@ -15,6 +15,7 @@ use verdigris_ops::parallel::{goes_on, parallel, parts_of_task, spread};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 use verdigris_ops::tree;
+use verdigris_ops::with_real_type;
 
 /// Spans of chunks that tasks take at most.
 const SPANS: usize = 16;
@@ -40,7 +41,7 @@ macro_rules! whole {
         }
     })* };
 }
-whole!(u8 i8 i16 i32 i64);
+whole!(u8 u16 u32 i8 i16 i32 i64);
 macro_rules! floats {
     ($($type:ty)*) => { $(impl Whole for $type {
         fn bin(self, low: i64, bins: usize) -> usize {
@@ -52,7 +53,7 @@ macro_rules! floats {
         }
     })* };
 }
-floats!(f32 f64);
+floats!(half::f16 half::bf16 f32 f64);
 
 fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()> {
     let from: &[T] = elements(values);
@@ -78,16 +79,7 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
 
 pub fn count(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()> {
     out.fill(0);
-    match values.dtype {
-        DType::Bool8 | DType::UInt8 => count_as::<u8>(values, low, bins, out),
-        DType::Int8 => count_as::<i8>(values, low, bins, out),
-        DType::Int16 => count_as::<i16>(values, low, bins, out),
-        DType::Int32 => count_as::<i32>(values, low, bins, out),
-        DType::Int64 => count_as::<i64>(values, low, bins, out),
-        DType::Float32 => count_as::<f32>(values, low, bins, out),
-        DType::Float64 => count_as::<f64>(values, low, bins, out),
-        other => unreachable!("{other} is not counted"),
-    }
+    with_real_type!(values.dtype, T => count_as::<T>(values, low, bins, out)).expect("complex values are not counted")
 }
 
 /// Elements of columns that one task takes.

@@ -14,6 +14,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::{parts, Watch};
 use verdigris_ops::parallel::stoppable;
+use verdigris_ops::with_real_type;
 
 /// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that
 /// 256 of them count do too.
@@ -381,19 +382,10 @@ fn of_dtype(
             let back = |view: View| recoded(&view, DType::Bool8, |x| if x == i8::MIN as u8 { 2 } else { x });
             Ok((sorted.map(back).transpose()?, at))
         }
-        DType::Bool8 | DType::UInt8 => sort_as::<u8>(cpu, values, decreasing, wanted),
-        DType::Int8 => sort_as::<i8>(cpu, values, decreasing, wanted),
-        DType::Int16 => sort_as::<i16>(cpu, values, decreasing, wanted),
-        DType::Int32 => sort_as::<i32>(cpu, values, decreasing, wanted),
-        DType::Int64 => sort_as::<i64>(cpu, values, decreasing, wanted),
-        DType::Float16 => sort_as::<half::f16>(cpu, values, decreasing, wanted),
-        DType::BFloat16 => sort_as::<half::bf16>(cpu, values, decreasing, wanted),
-        DType::Float32 => sort_as::<f32>(cpu, values, decreasing, wanted),
-        DType::Float64 => sort_as::<f64>(cpu, values, decreasing, wanted),
-        DType::Complex64 | DType::Complex128 => {
+        dtype => with_real_type!(dtype, T => sort_as::<T>(cpu, values, decreasing, wanted)).unwrap_or_else(|| {
             Err(Error::new(Kind::DType, "complex values are not sorted on the device")
                 .advise("Sort on the host: `sort(as.vector(x))`."))
-        }
+        }),
     }
 }
 

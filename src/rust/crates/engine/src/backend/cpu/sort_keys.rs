@@ -47,6 +47,8 @@ macro_rules! integers {
 }
 integers! {
     u8, 8, |_x| false;
+    u16, 16, |_x| false;
+    u32, 32, |_x| false;
     i8, 8, |x| x == i8::MIN;
     i16, 16, |x| x == i16::MIN;
     i32, 32, |x| x == NA_I32;

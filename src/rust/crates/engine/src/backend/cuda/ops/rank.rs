@@ -19,9 +19,10 @@ const MOST_SLOTS: usize = 24;
 const RADIX_SELECT_FROM: usize = 1 << 16;
 
 pub(crate) fn source(dtype: DType) -> String {
+    let key = sort::key_type(dtype);
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     format!(
-        "#define THREADS {THREADS}\n#include \"rank.cuh\"\ntypedef Key_{dtype} Key;\n\
+        "#define THREADS {THREADS}\n#include \"rank.cuh\"\ntypedef {key} Key;\n\
          {head} rank_first(const Key::T* in, i64 n, u64* out) {{ first_digits<Key>(in, n, out); }}\n\
          {head} rank_second(const Key::T* in, i64 n, const u8* slots, u32 count, u64* out) {{\n  \
            extern __shared__ u32 shared[];\n  \

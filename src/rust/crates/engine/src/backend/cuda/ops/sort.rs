@@ -7,7 +7,7 @@ use crate::backend::cuda::driver::kernel::Args;
 use crate::backend::cuda::driver::kernel::Packed;
 use crate::backend::position_dtype;
 use crate::memory::buffer::{Buffer, View};
-use verdigris_ops::dtype::DType;
+use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind, Result};
 
 /// `DIGITS` in sort.cuh.
@@ -52,14 +52,14 @@ impl Form {
     }
 
     pub(crate) fn source(self) -> String {
-        let name = self.dtype.name();
+        let (name, key) = (self.dtype.name(), key_type(self.dtype));
         let index = if self.wide_positions { "u64" } else { "u32" };
         let offset = if self.wide_counts { "u64" } else { "u32" };
         let (threads, items, blocks) = self.shape();
         let positions = self.positions;
         format!(
             "#define THREADS {threads}\n#include \"sort.cuh\"\n\
-             typedef Key_{name} Key;\ntypedef Buffers<Key::T, {index}> Memory;\n\
+             typedef {key} Key;\ntypedef Buffers<Key::T, {index}> Memory;\n\
              extern \"C\" __global__ void __launch_bounds__({threads}) sort_count_{name}(const Key::T* in, i64 n, u32 down, u64* bins) {{\n  \
                sort_count<Key>(in, n, down, bins);\n}}\n\
              extern \"C\" __global__ void __launch_bounds__({DIGITS}) sort_scan_bins(u64* bins, u64 n) {{ sort_scan(bins, n); }}\n\
@@ -67,6 +67,26 @@ impl Form {
                i64 n, u32 down, u32 pass, const u64* bins, volatile {offset}* words, u32* ticket) {{\n  \
                sort_pass<Key, {items}, {positions}, {index}, {offset}>(memory, n, down, pass, bins, words, ticket);\n}}\n"
         )
+    }
+}
+
+/// The type in `sort.cuh` that gives the keys of a dtype that is not complex.
+pub(super) fn key_type(dtype: DType) -> String {
+    let bits = format!("u{}", 8 * dtype.size());
+    match dtype.number() {
+        Number::Bool => "BoolKey".into(),
+        Number::UInt => format!("UIntKey<{bits}>"),
+        Number::Int => format!("IntKey<{bits}>"),
+        Number::Float | Number::BFloat => {
+            let infinity = match (dtype.number(), dtype.size()) {
+                (Number::BFloat, _) => "0x7F80",
+                (_, 2) => "0x7C00",
+                (_, 4) => "0x7F800000u",
+                _ => "0x7FF0000000000000ull",
+            };
+            format!("FloatKey<{bits}, {infinity}>")
+        }
+        Number::Complex => unreachable!("complex values have no order"),
     }
 }
 

@@ -20,9 +20,10 @@ fn whole(dtype: DType) -> bool {
 }
 
 pub(crate) fn source(dtype: DType) -> String {
+    let key = sort::key_type(dtype);
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
     let mut text = format!(
-        "#include \"unique.cuh\"\ntypedef Key_{dtype} Key;\n\
+        "#include \"unique.cuh\"\ntypedef {key} Key;\n\
          {head} unique_insert(const Key::T* in, i64 n, Slot<Key::K>* slots, u32 mask, u32* full) {{ insert_all<Key>(in, n, slots, mask, full); }}\n\
          {head} unique_collect(const Slot<Key::K>* slots, u32 size, u32* cursor, i32* out) {{ collect_positions(slots, size, cursor, out); }}\n"
     );
