@@ -121,7 +121,7 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
     at <- seq_len(count)
     first <- at[Im(e$values[at]) >= 0]
     complex <- at[Im(e$values[at]) > 0]
-    space <- base::qr(base::cbind(Re(e$vectors[, first, drop = FALSE]), Im(e$vectors[, complex, drop = FALSE])),
+    space <- base::qr.default(base::cbind(Re(e$vectors[, first, drop = FALSE]), Im(e$vectors[, complex, drop = FALSE])),
       tol = 1e-10)
     # of a matrix with too few eigenvectors the space is smaller
     q <- base::qr.Q(space)[, seq_len(space$rank), drop = FALSE]

@@ -445,7 +445,7 @@ least_residual <- function(m, norm, target) {
     solution = function() {
       at <- seq_len(count)
       # of a singular matrix the coefficients that do not matter are 0
-      y <- base::qr.coef(base::qr(r[at, at, drop = FALSE], tol = 1e-14), g[at])
+      y <- base::qr.coef(base::qr.default(r[at, at, drop = FALSE], tol = 1e-14), g[at])
       base::ifelse(is.na(y), 0, y)
     }
   )

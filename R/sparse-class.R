@@ -65,6 +65,17 @@
 #' gpu_dense(S)
 #' @aliases gpu_sparse-class
 #' @aliases which,gpu_sparse-method
+#' @aliases %*%,gpu_sparse,gpu_sparse-method
+#' @aliases %*%,gpu_sparse,ANY-method
+#' @aliases %*%,ANY,gpu_sparse-method
+#' @aliases crossprod,gpu_sparse,gpu_sparse-method
+#' @aliases crossprod,gpu_sparse,ANY-method
+#' @aliases crossprod,ANY,gpu_sparse-method
+#' @aliases crossprod,gpu_sparse,missing-method
+#' @aliases tcrossprod,gpu_sparse,gpu_sparse-method
+#' @aliases tcrossprod,gpu_sparse,ANY-method
+#' @aliases tcrossprod,ANY,gpu_sparse-method
+#' @aliases tcrossprod,gpu_sparse,missing-method
 #' @exportClass gpu_sparse
 #' @export
 gpu_sparse <- function(i, j, p, x = TRUE, dim = NULL, dimnames = NULL, index1 = TRUE, dtype = NULL, device = NULL,

@@ -126,7 +126,7 @@ image.gpu_sparse <- function(x, ...) {
 
 #' @rdname sparse-solve
 #' @export
-qr.gpu_sparse <- function(x, ...) qr(gpu_dense(x), ...)
+qr.gpu_sparse <- function(x, ...) qr.gpu_array(gpu_dense(x), ...)
 
 # ---- where Matrix is loaded --------------------------------------------------------------------------------------
 
