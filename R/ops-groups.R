@@ -13,7 +13,7 @@ grouping <- function(keys, device) {
     key <- if (is_host_int64(key)) as_gpu(key, device = device) else where_it_is(key, device)
     if (!is_gpu(key)) {
       key <- as.factor(key)
-      return(list(codes = as_gpu(as.integer(key), device = device), levels = levels(key)))
+      return(list(codes = factor_codes(key, device), levels = levels(key)))
     }
     values <- counted(key)$values
     # as in a factor NaN is a level, NA is none, and numbers of one text are one level
@@ -32,6 +32,12 @@ grouping <- function(keys, device) {
   codes <- coded[[1L]]$codes
   for (k in seq_along(coded)[-1L]) codes <- codes + as.integer(strides[k]) * (coded[[k]]$codes - 1L)
   list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
+}
+
+# A factor's codes as an array. Base R's as.integer() would copy all of them first.
+factor_codes <- function(x, device) {
+  if (is_unread_factor(x)) return(as_gpu(as.integer(x), device = device))
+  strip(.Call(C_upload, x, "int32", device, NULL))
 }
 
 # Numbers that as.vector() gave and nobody has read, as the array that they are.
@@ -278,7 +284,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (!usable) return(on_base())
   device <- gpu_device(x)
   # those of a factor are in the order of its levels
-  if (is.factor(group)) group <- as_gpu(as.integer(group), device = device) else
+  if (is.factor(group)) group <- factor_codes(group, device) else
     if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
   if (if (is.null(whole)) prefers_host(x) && !is_int64(x) || anyNA(group) else whole$missing > 0) return(on_base())

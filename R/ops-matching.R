@@ -541,7 +541,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   # each argument as the places of its elements among its distinct ones
   coded <- lapply(parts, function(x) {
     if (is_unread_factor(x)) {
-      at <- as_gpu(as.integer(x), device = device)
+      at <- factor_codes(x, device)
       return(list(values = factor(c(levels(x), NA), levels(x), ordered = is.ordered(x)),
         at = ifelse(is.na(at), nlevels(x) + 1L, at)))
     }

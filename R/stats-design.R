@@ -233,14 +233,14 @@ variable_parts <- function(key, x, contrasts, full, device) {
   }
   levels <- if (is.logical(x)) c("FALSE", "TRUE") else levels(x)
   codes <- if (is.logical(x)) gpu_cast(as_gpu(x, device = device), "int32") + 1L else
-    as_gpu(as.integer(x), device = device)
+    factor_codes(x, device)
   gpu_compute(codes)
   table <- if (full) diag(1, length(levels)) else {
     coded <- factor(levels, levels = levels)
     attr(coded, "contrasts") <- contrasts
     as.matrix(stats::contrasts(coded))
   }
-  gaps <- has_missing(x)
+  gaps <- anyNA(codes)
   lapply(seq_len(ncol(table)), function(j) list(key = key, codes = strip(codes), table = as.double(table[, j]),
     gaps = gaps))
 }
