@@ -38,6 +38,12 @@ gpu_info <- function(x) .Call(C_info, x)
 # Whether an array's elements are floats, or complex, narrower than R's.
 is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "complex64")
 
+# Whether elements are floats of two bytes.
+is_half <- function(x) gpu_dtype(x) %in% c("float16", "bfloat16")
+
+# Whether elements are integers shorter than R's.
+is_short_integer <- function(x) is.integer(x) && gpu_dtype(x) != "int32"
+
 # Whether elements are int64, which doubles may not hold.
 is_int64 <- function(x) if (is_gpu(x)) gpu_dtype(x) == "int64" else inherits(x, "integer64")
 

@@ -528,7 +528,7 @@ diag_of_array <- function(x, extents, names, given) {
     p <- trunc(p[[1L]])
     m <- min(n, p)
   }
-  if (n >= LARGE_DIAGONAL && length(x) == n && !gpu_dtype(x) %in% c("int8", "uint8", "int16")) {
+  if (n >= LARGE_DIAGONAL && length(x) == n && !is_short_integer(x)) {
     # recorded: beside a matrix it takes no memory
     y <- ifelse(along_rows(gpu_seq(1L, n, device = gpu_device(x)), p) == along_columns(gpu_seq(1L, p,
       device = gpu_device(x)), n), along_rows(x, p), FALSE)

@@ -59,12 +59,8 @@ takes_product <- function(x) {
 
 # The dtype in which numbers of R meet an array: its width, where that is a float's.
 host_dtype <- function(x, like) {
-  dtype <- gpu_dtype(like)
-  if (is.double(x)) {
-    if (is_narrow(like)) dtype else if (dtype == "complex64") "float32"
-  } else if (is.complex(x) && (is_narrow(like) || dtype == "complex64")) {
-    "complex64"
-  }
+  if (!is_narrow(like)) return(NULL)
+  if (is.complex(x)) "complex64" else if (is.double(x)) if (is.complex(like)) "float32" else gpu_dtype(like)
 }
 
 product_dtype <- function(x, y) {

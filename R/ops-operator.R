@@ -19,7 +19,7 @@ operator_of <- function(A, like = NULL, dim = NULL, transpose = NULL, frame = pa
   a <- if (is_gpu(A)) strip_names(A) else as_gpu(unname(A), dtype = if (!is.null(like)) host_dtype(A, like),
     device = if (!is.null(like)) gpu_device(like))
   # once, not in each product
-  if (gpu_dtype(a) %in% c("float16", "bfloat16")) a <- gpu_cast(a, "float32")
+  if (is_half(a)) a <- gpu_cast(a, "float32")
   if (!gpu_dtype(a) %in% c("float32", "float64")) a <- as_float64(a)
   gpu_compute(a)
   list(dim = extent, names = named, device = gpu_device(a), dtype = gpu_dtype(a), kind = "array", source = a,

@@ -101,8 +101,7 @@ LARGEST_FLOAT32 <- 1e18
 # is off by more than margin (|x|^2 + |y|^2) + tiny.
 product_space <- function(x, largest, origin = NULL) {
   x <- strip_names(x)
-  dtype <- gpu_dtype(x)
-  if (dtype %in% c("float16", "bfloat16")) x <- gpu_cast(x, "float32")
+  if (is_half(x)) x <- gpu_cast(x, "float32")
   if (!is_narrow(x) || largest > LARGEST_FLOAT32) x <- as_float64(x)
   d <- as.double(dim(x))
   if (is.null(origin)) {

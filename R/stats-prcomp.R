@@ -269,7 +269,7 @@ products_of_columns <- function(columns) sum_of_blocks(columns, function(from, t
 # Whether centering the product is as good as centering the factor: unless the means are large beside the deviations, or
 # a product is rounded to a half.
 is_near_origin <- function(columns, squares) {
-  if (gpu_dtype(columns$x) %in% c("float16", "bfloat16")) return(FALSE)
+  if (is_half(columns$x)) return(FALSE)
   if (is.null(columns$center)) return(TRUE)
   away <- sum((columns$center / (columns$scale %||% 1))^2) * nrow(columns$x)
   is.finite(squares) && sqrt(away) <= (if (is_narrow(columns$x)) 4 else 1e5) * sqrt(squares)
