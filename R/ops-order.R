@@ -80,11 +80,12 @@ missing_last <- function(sorted) {
 #' @rdname sorting
 #' @export
 order <- interposed("order", "...", order_arrays(list(...), na.last, decreasing, if (missing(method)) "auto" else
-  method), class = c("gpu_array", "gpu_reader"))
+  method), class = c("gpu_array", "gpu_split", "gpu_reader"))
 
 order_arrays <- function(keys, na.last, decreasing, method) {
   keys <- unname(keys)
-  if (any(vapply(keys, is_reader, NA))) return(reader_order(keys, na.last, decreasing, parent.frame()))
+  if (any(vapply(keys, is_split, NA))) return(order_of_splits(keys, na.last, decreasing, method, parent.frame()))
+  if (any(vapply(keys, is_reader, NA))) return(reader_order(keys, na.last, decreasing, method, parent.frame()))
   usable <- vapply(keys, function(k) (is_number(k) || is.factor(k)) && !is.complex(k), NA)
   n <- length(keys[[1L]])
   plain <- length(na.last) == 1L && is.logical(na.last) && is.logical(decreasing) && !anyNA(decreasing) &&

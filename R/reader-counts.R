@@ -11,7 +11,6 @@ check_distinct <- function(n, call) if (n > MOST_DISTINCT) stop_verdigris("memor
 
 one_vector <- function(x, name, call) {
   if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
-  if (x$type == "int64") refuse_reader(name, call, "64-bit integers are not supported.")
 }
 
 #' @rdname reader-methods
@@ -25,6 +24,11 @@ unique.gpu_reader <- function(x, incomparables = FALSE, ...) {
 
 # In the order in which they come first.
 distinct_values <- function(x, call) {
+  if (is_int64_reader(x)) return(over_blocks(x, function(block) held(unique(strip(block))), function(a, b) {
+    out <- united_int64(a, b)$values
+    check_distinct(length(out), call)
+    out
+  }, call = call) %||% collect(empty_array(x)))
   over_blocks(x, function(block) as.vector(collect(unique(strip(block)))), function(a, b) {
     out <- base::unique(c(a, b))
     check_distinct(length(out), call)
@@ -36,6 +40,7 @@ distinct_values <- function(x, call) {
 
 # The distinct values of a block, missing ones included, in order, and how many elements have each.
 block_counts <- function(block) {
+  if (is_int64(block)) return(int64_counts(block))
   x <- strip(block)
   if (is.complex(x)) {
     x <- as.vector(collect(x))
@@ -60,13 +65,18 @@ block_counts <- function(block) {
 }
 
 merged_counts <- function(a, b, call) {
-  values <- base::unique(c(a$values, b$values))
+  if (is_host_int64(a$values)) {
+    both <- united_int64(a$values, b$values)
+    values <- both$values
+    places <- both$places
+  } else {
+    values <- base::unique(c(a$values, b$values))
+    places <- list(base::match(a$values, values), base::match(b$values, values))
+  }
   check_distinct(length(values), call)
   counts <- numeric(length(values))
-  at <- base::match(a$values, values)
-  counts[at] <- a$counts
-  at <- base::match(b$values, values)
-  counts[at] <- counts[at] + b$counts
+  counts[places[[1L]]] <- a$counts
+  counts[places[[2L]]] <- counts[places[[2L]]] + b$counts
   list(values = values, counts = counts)
 }
 
@@ -74,9 +84,11 @@ merged_counts <- function(a, b, call) {
 table_of_reader <- function(x, dnn, options, call) {
   one_vector(x, "table", call)
   found <- over_blocks(x, block_counts, function(a, b) merged_counts(a, b, call), call = call) %||%
-    list(values = no_elements(x), counts = numeric())
-  out <- call_base(base::table, c(list(found$values), options, list(dnn = dnn)))
-  at <- base::match(as.character(found$values), dimnames(out)[[1L]])
+    list(values = if (is_int64_reader(x)) collect(empty_array(x)) else no_elements(x), counts = numeric())
+  out <- if (is_host_int64(found$values)) do.call(table, c(list(on_cpu(found$values)), options, list(dnn = dnn))) else
+    call_base(base::table, c(list(found$values), options, list(dnn = dnn)))
+  at <- base::match(as.character(if (is_host_int64(found$values)) on_cpu(found$values) else found$values),
+    dimnames(out)[[1L]])
   known <- base::which(!is.na(at))
   counts <- numeric(length(out))
   # numbers of one text share a cell
@@ -142,7 +154,8 @@ reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, ca
   one_vector(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
   # base R says what is wrong
-  base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
+  if (is_host_int64(vec)) intervals_of_array(on_cpu(0), vec, rightmost.closed, all.inside, left.open) else
+    base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
   each_of_reader(x, "findInterval", block_function(function(block) intervals_of_array(block, vec, rightmost.closed,
     all.inside, left.open), list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside, left.open = left.open)), "int32")
 }
@@ -156,14 +169,21 @@ cut.gpu_reader <- function(x, breaks, labels = NULL, include.lowest = FALSE, rig
   if (!isFALSE(labels)) refuse_reader("cut", call,
     "`cut(x, breaks, labels = FALSE)` is a reader of the intervals' numbers, and `tabulate()` of it counts them.")
   if (is_gpu(breaks)) breaks <- collect(breaks)
+  if (is_host_int64(breaks) && length(breaks) == 1L) breaks <- as.vector(on_cpu(breaks))
   if (length(breaks) == 1L && is_real(breaks) && breaks >= 2)
-    breaks <- equal_intervals(range(x, na.rm = TRUE), breaks)
+    breaks <- equal_intervals(reach_of_reader(x), breaks)
   # base R says what is wrong
-  base::cut.default(0, breaks, FALSE, include.lowest, right)
+  if (is_host_int64(breaks)) cut(on_cpu(0), breaks, FALSE, include.lowest, right) else
+    base::cut.default(0, breaks, FALSE, include.lowest, right)
   each_of_reader(x, "cut", block_function(function(block) gpu_cast(as_gpu(cut(strip(block), breaks, labels = FALSE,
     include.lowest = include.lowest, right = right), device = gpu_device(block)), "int32"), list(breaks = breaks,
     include.lowest = include.lowest, right = right)), "int32")
 }
+
+# The range in doubles, to which 64-bit integers are rounded as in cut() of an array.
+reach_of_reader <- function(x) if (is_int64_reader(x)) range(as_doubles_reader(x), na.rm = TRUE) else
+  range(x, na.rm = TRUE)
+as_doubles_reader <- function(x) each_of_reader(x, "cut", block_function(function(block) as_float64(block)))
 
 # ---- sums by group -------------------------------------------------------------------------------------------
 
@@ -176,14 +196,21 @@ reader_key <- function(key, n, call, factor = FALSE) {
     values <- distinct_values(key, call)
     codes <- function(from, count, device) {
       block <- block_take(key, block_start(key, from, count, 1, NULL, device))
+      if (is_int64_reader(key)) return(as.vector(match(strip(block), as_gpu(values, device = device))))
       base::match(as.vector(collect(strip(block))), values)
     }
   } else {
     if (is_gpu(key)) key <- collect(key)
     if (length(key) != n) return(NULL)
-    values <- if (is.factor(key)) levels(key) else base::unique(key)
-    own <- if (is.factor(key)) as.integer(key) else base::match(key, values)
+    values <- if (is.factor(key)) levels(key) else if (is_host_int64(key)) held(unique(on_cpu(key))) else
+      base::unique(key)
+    own <- if (is.factor(key)) as.integer(key) else if (is_host_int64(key)) as.vector(match(on_cpu(key),
+      on_cpu(values))) else base::match(key, values)
     codes <- function(from, count, device) own[from + seq_len(count)]
+  }
+  if (factor && is_host_int64(values)) {
+    known <- levels_of_int64(values)
+    return(list(levels = known$levels, codes = function(...) known$codes[codes(...)]))
   }
   if (factor) {
     # as.factor() has numbers of one text as one level, and missing ones as none
@@ -202,11 +229,11 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   call <- environment()
   key <- reader_key(group, rows_of_reader(x), call)
   if (is.null(key)) stop_as_base(gettext("incorrect length for 'group'", domain = "R-base"), call)
-  if (isTRUE(x$type == "int64") || identical(x$type, "bool8")) stop_as_base("'x' must be numeric", call)
+  if (identical(x$type, "bool8")) stop_as_base("'x' must be numeric", call)
   # of a factor the levels that are there, in the order in which they come first
   values <- key$values
   used <- key$used
-  known <- values[used]
+  known <- if (is_host_int64(values)) on_cpu(values)[used] else values[used]
   if (anyNA(known)) warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
   k <- length(values) + key$factor
   na.rm <- isTRUE(na.rm)
@@ -220,17 +247,30 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     codes <- key$codes(at, n, device)
     at <<- at + n
     if (key$factor) codes[is.na(codes)] <- k
+    codes <- as_gpu(codes, device = device)
+    if (is_int64_reader(x)) {
+      if (na.rm) y <- ifelse(is.na(y), 0L, y)
+      if (is.null(dim(y))) dim(y) <- c(n, 1L)
+      return(grouped_columns_of_int64(y, codes, k))
+    }
     y <- wide(y)
     if (na.rm) y <- ifelse(is.na(y), 0, y)
     if (is.null(dim(y))) dim(y) <- c(n, 1L)
-    gpu_compute(group_sums(y, as_gpu(codes, device = device), k))
-  }, function(a, b) gpu_compute(a + b), 1, call = call)
+    gpu_compute(group_sums(y, codes, k))
+  }, if (is_int64_reader(x)) plus_in_two else function(a, b) gpu_compute(a + b), 1, call = call)
   p <- if (is_vector_reader(x)) 1L else x$dim[2L]
-  sums <- if (is.null(found)) base::matrix(0, k, p) else base::matrix(as.vector(collect(found)), k)
   if (key$factor) used[is.na(used)] <- k
-  order <- if (!reorder) seq_along(used) else if (key$factor) base::order(used) else base::order(known)
-  out <- sums[used[order], , drop = FALSE]
+  order <- if (!reorder) seq_along(used) else if (key$factor) base::order(used) else as.vector(order(known))
   names <- as.character(known)[order]
+  if (is_int64_reader(x)) {
+    sums <- if (is.null(found)) int64_number(numeric(k * p), "cpu") else sums_of_two(found)
+    dim(sums) <- c(k, p)
+    out <- sums[used[order], , drop = FALSE]
+    dimnames(out) <- list(names, if (!is_vector_reader(x)) x$dimnames[[2L]])
+    return(collect(out))
+  }
+  sums <- if (is.null(found)) base::matrix(0, k, p) else base::matrix(as.vector(collect(found)), k)
+  out <- sums[used[order], , drop = FALSE]
   whole <- length(kinds) && all(kinds <= 2L) || !length(kinds) && typeof(no_elements(x)) == "integer"
   if (whole) out <- as_whole_sums(out)
   dimnames(out) <- list(names, if (!is_vector_reader(x)) x$dimnames[[2L]])
@@ -257,11 +297,14 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
   check_distinct(groups, call)
   strides <- cumprod(c(1, extent))
   at <- 0
+  whole <- is_int64_reader(X)
+  # as of an array, `na.rm` makes them doubles
+  exact <- whole && name %in% c("sum", "min", "max") && !length(more)
   # sums and counts of each group; the least and the greatest are merged by min and max
   fold <- switch(name, min = base::pmin, max = base::pmax, `+`)
   found <- over_blocks(X, function(block) {
     y <- strip(block)
-    if (!is.double(y)) y <- wide(y)
+    if (!is.double(y) || whole && !exact && name != "count") y <- wide(y)
     device <- gpu_device(y)
     m <- length(y)
     codes <- 1L + Reduce(`+`, Map(function(key, stride) as.integer(stride) * (key$codes(at, m, device) - 1L), coded,
@@ -271,14 +314,21 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
     if (na.rm) codes <- ifelse(is.na(y), NA_integer_, codes)
     counts <- as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
     if (name == "count") return(list(counts = counts))
+    if (is_int64(y)) return(list(counts = counts, value = grouped_int64(y, codes, groups, name)))
     known <- counts > 0
     all <- rep(switch(name, min = Inf, max = -Inf, 0), groups)
     value <- as.vector(reduce_by(wide(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
     all[known] <- value[known]
     list(counts = counts, value = all)
-  }, function(a, b) list(counts = a$counts + b$counts, value = if (name != "count") fold(a$value, b$value)), 1,
-    call = call)
-  out <- if (is.null(found)) rep(NA_integer_, groups) else tapply_found(found, name, typeof(no_elements(X)), na.rm)
+  }, function(a, b) list(counts = a$counts + b$counts, value = if (name == "count") NULL else if (!exact)
+    fold(a$value, b$value) else if (name == "sum") plus_in_two(a$value, b$value) else
+      extremes_of_both(a$value, b$value, a$counts, b$counts, if (name == "min") pmin else pmax)), 1, call = call)
+  out <- if (is.null(found)) rep(NA_integer_, groups) else if (exact) {
+    value <- if (name == "sum") sums_of_two(found$value) else on_cpu(found$value)
+    held(ifelse(on_cpu(found$counts == 0), NA_integer_, value))
+  } else {
+    tapply_found(found, name, typeof(no_elements(X)), na.rm)
+  }
   dim(out) <- extent
   dimnames(out) <- levels
   out

@@ -27,6 +27,9 @@ block_function <- function(f, values = list()) {
 # A reader of a function of each element.
 each_of_reader <- function(x, name, f, type = "float64") {
   if (x$frame) refuse_reader(name, parent.frame(), "Only matrices and vectors are supported.")
+  # of no elements the result has the type of all; an error shows with the first block
+  none <- tryCatch(suppressWarnings(f(as_gpu(numeric(), dtype = x$type, device = "cpu"))), error = function(e) NULL)
+  if (is_gpu(none)) type <- gpu_dtype(none)
   mapped_reader(x, f, x$dim, x$dimnames, sprintf("%s() of %s", name, x$label), type, TRUE)
 }
 
@@ -41,10 +44,13 @@ reader_operators <- function(e1, e2) {
   first <- is_reader(e1)
   other <- if (first) e2 else e1
   if (is_gpu(other)) other <- collect(other)
-  if (is_reader(other) || !is_number(other) || length(other) != 1L) refuse_reader(name, call,
+  if (is_reader(other) || !is_number(other) && !is_host_int64(other) || length(other) != 1L) refuse_reader(name, call,
     "The other operand must be one number; `gpu_chunked(x, f)` computes with blocks as arrays.")
-  other <- as.vector(other)
-  f <- if (first) function(block) f(block, other) else function(block) f(other, block)
+  if (!is_host_int64(other)) other <- as.vector(other)
+  f <- if (is_host_int64(other)) {
+    if (first) function(block) f(block, as_gpu(other, device = gpu_device(block))) else function(block)
+      f(as_gpu(other, device = gpu_device(block)), block)
+  } else if (first) function(block) f(block, other) else function(block) f(other, block)
   each_of_reader(x, name, block_function(f, list(f = get(name, baseenv()), other = other)), type)
 }
 

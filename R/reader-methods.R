@@ -93,6 +93,7 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   if (is_vector_reader(x) || !identical(as.integer(dims), 1L))
     stop_as_base("'x' must be an array of at least two dimensions", call)
   na.rm <- isTRUE(as.logical(na.rm))
+  if (is_int64_reader(x) && !mean) return(margin_of_int64(x, na.rm, rows, call))
   f <- if (rows) rowSums else colSums
   counts <- mean && na.rm
   block <- function(block) {
@@ -137,6 +138,8 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
   if (length(parts) != 1L) refuse_reader(.Generic, call, "Only one reader is supported.")
   x <- parts[[1L]]
   na.rm <- isTRUE(as.logical(na.rm))
+  if (is_int64_reader(x) && .Generic %in% c("sum", "min", "max", "range"))
+    return(summary_of_int64(x, .Generic, na.rm, call))
   types <- c("logical", "integer", "double", "complex")
   type <- 1L
   stat <- switch(.Generic, sum = stat_sum, prod = stat_prod, any = , all = stat_truth, stat_range)
@@ -159,6 +162,7 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
   }
   if (name == "prod") return(found)
   if (name %in% c("any", "all")) {
+    if (!whole) warn_as_base(sprintf("coercing argument of type '%s' to logical", types[type]), call)
     decided <- if (name == "any") found[1L] > 0 else found[2L] > 0
     return(if (decided) name == "any" else if (found[3L] > 0) NA else name == "all")
   }

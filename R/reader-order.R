@@ -9,13 +9,12 @@ PLACES_OF_BLOCK <- 2048L
 # to be below what comes next.
 sampled_block <- function(block, call) {
   block <- block_numbers(block, call)
-  if (gpu_dtype(block) == "int64" || is.complex(block)) refuse_reader("quantile", call,
-    sprintf("Only real numbers of at most 53 bits are supported, not %s.", gpu_dtype(block)))
+  if (is.complex(block)) refuse_reader("quantile", call, "Only real numbers are supported.")
   sorted <- part_sorted(block)
   n <- length(sorted)
   places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, PLACES_OF_BLOCK)))) else numeric()
-  list(n = n, missing = length(block) - n, type = typeof(block), values = if (n > 0L) stat_at(sorted, places) else
-    numeric(), not_above = diff(c(0, places)), below = if (n > 0L) c(diff(places), 1) else numeric())
+  list(n = n, type = typeof(block), values = order_values(sorted, places),
+    not_above = diff(c(0, places)), below = if (n > 0L) c(diff(places), 1) else numeric())
 }
 
 # Values between which each rank's is, one of them included at least: list(lower, upper).
@@ -43,31 +42,50 @@ reader_at_ranks <- function(x, ranks, name, call) {
   type <- c("logical", "integer", "double")[max(1L, match(types, c("logical", "integer", "double")))]
   if (!length(blocks)) type <- typeof(no_elements(x))
   wanted <- if (known > 0) ranks(known) else numeric()
+  value <- identity
+  if (is_int64_reader(x)) {
+    coded <- coded_int64(lapply(blocks, `[[`, "values"))
+    value <- coded$value
+    blocks <- Map(function(block, codes) replace(block, "values", list(codes)), blocks, coded$codes)
+  }
   bounds <- bounds_of_ranks(blocks, wanted)
-  values <- bounds$lower
+  values <- lapply(bounds$lower, value)
   open <- base::which(bounds$lower < bounds$upper)
   if (length(open)) {
     pairs <- unique(data.frame(lower = bounds$lower[open], upper = bounds$upper[open]))
     counted <- over_blocks(x, function(block) {
       y <- strip(block_numbers(block, call))
       if (is.logical(y)) y <- y + 0L
+      whole <- is_int64(y)
+      limit <- function(code) if (whole) as_gpu(value(code), device = gpu_device(y)) else code
       Map(function(lower, upper) {
-        inside <- y[which(y > lower & y < upper)]
-        list(not_above = as.double(sum(wide(y <= lower), na.rm = TRUE)), inside = as.double(collect(inside)))
+        lower <- limit(lower)
+        inside <- y[which(y > lower & y < limit(upper))]
+        list(not_above = as.double(sum(wide(y <= lower), na.rm = TRUE)), inside = if (whole) held(inside) else
+          as.double(collect(inside)))
       }, pairs$lower, pairs$upper)
     }, call = call)
     for (k in seq_len(nrow(pairs))) {
       of_pair <- lapply(counted, `[[`, k)
       not_above <- sum(vapply(of_pair, `[[`, 1, "not_above"))
-      inside <- sort(unlist(lapply(of_pair, `[[`, "inside")))
+      inside <- lapply(of_pair, `[[`, "inside")
+      inside <- if (is_int64_reader(x)) sort(do.call(joined_on_cpu, inside)) else sort(unlist(inside))
       for (j in open[bounds$lower[open] == pairs$lower[k] & bounds$upper[open] == pairs$upper[k]]) {
         after <- wanted[j] - not_above
-        values[j] <- if (after <= 0) pairs$lower[k] else if (after <= length(inside)) inside[after] else pairs$upper[k]
+        values[[j]] <- if (after <= 0) value(pairs$lower[k]) else if (after <= length(inside)) inside[after] else
+          value(pairs$upper[k])
       }
     }
   }
+  # doubles, which are NA, with a warning, where they do not hold a 64-bit integer
+  values <- if (is_int64_reader(x) && length(values)) as.vector(do.call(joined_on_cpu, values)) else
+    as.numeric(unlist(values))
   list(values = if (type == "double") values else as.integer(values), known = known, type = type)
 }
+
+# Values of a sorted array at places: `integer64` where doubles may not hold them.
+order_values <- function(sorted, places) if (is_int64(sorted)) held(sorted[places]) else if (length(places))
+  stat_at(sorted, places) else numeric()
 
 #' @rdname reader-methods
 #' @export

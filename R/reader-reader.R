@@ -342,8 +342,12 @@ gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, op
   identical(x$open, open_mapped) && (!x$args$each || gives_rows(x$args$x))
 
 # Bytes of a row (or column), and those that a block may have.
-bytes_of_row <- function(x, margin, dtype) (if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))) *
-  if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
+bytes_of_row <- function(x, margin, dtype) {
+  own <- (if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))) *
+    if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
+  # what is read may be wider than what is computed of it
+  if (identical(x$open, open_mapped) && x$args$each) max(own, bytes_of_row(x$args$x, margin, NULL)) else own
+}
 bytes_of_block <- function(x, device) {
   if (!is.null(x$memory)) return(x$memory / 3)
   min(if (device == "cpu") 64e6 else 1e9, free_memory(device) / 16)
@@ -404,7 +408,13 @@ over_blocks <- function(x, f, fold = NULL, margin = NULL, device = NULL, call = 
     if (is.null(fold)) results[[length(results) + 1L]] <<- done$value
     else so_far <<- if (is.null(so_far)) done$value else fold(so_far, done$value)
   }
-  run_chunks(source, f, put, "The computation failed on", call)
+  told <- FALSE
+  # rounded 64-bit integers of all blocks are one warning, as of one array
+  withCallingHandlers(run_chunks(source, f, put, "The computation failed on", call),
+    verdigris_warning_precision = function(w) {
+      if (told) tryInvokeRestart("muffleWarning")
+      told <<- TRUE
+    })
   if (is.null(fold)) results else so_far
 }
 

@@ -9,16 +9,17 @@ cumulated <- function(name, carry, block) {
   if (is.double(y) && gpu_dtype(y) != "int64") y <- as_float64(y)
   if (is.logical(y)) y <- gpu_cast(y, "int32")
   if (name == "cumprod" && !is.complex(y)) y <- as_float64(y)
-  if (is.null(carry)) f(y) else f(join(list(carry, y)))[-1L]
+  if (is.null(carry)) return(f(y))
+  f(join(list(if (is_host_int64(carry)) as_gpu(carry, device = gpu_device(y)) else carry, y)))[-1L]
 }
 
 cumulative_reader <- function(x, name, call) {
   if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
-  if (x$type == "int64") refuse_reader(name, call, "64-bit integers are not supported.")
   kind <- typeof(no_elements(x))
   # base R's error
   if (kind == "complex" && name %in% c("cummax", "cummin")) return(get(name, baseenv())(0i))
-  type <- if (kind == "complex") "complex128" else if (kind == "double" || name == "cumprod") "float64" else "int32"
+  type <- if (kind == "complex") "complex128" else if (name == "cumprod") "float64" else if (x$type == "int64")
+    "int64" else if (kind == "double") "float64" else "int32"
   starts <- numeric()
   carries <- list()
   carry <- NULL
@@ -28,7 +29,9 @@ cumulative_reader <- function(x, name, call) {
     starts[length(starts) + 1L] <<- at
     carries[length(carries) + 1L] <<- list(carry)
     n <- length(block)
-    last <- withCallingHandlers(as.vector(collect(cumulated(name, carry, block)[n])), warning = function(w) {
+    last <- withCallingHandlers(held(cumulated(name, carry, block)[n]), warning = function(w) {
+      # of precision the loop tells
+      if (inherits(w, "verdigris_warning_precision")) return()
       overflow <<- TRUE
       tryInvokeRestart("muffleWarning")
     })
@@ -36,8 +39,8 @@ cumulative_reader <- function(x, name, call) {
     at <<- at + n
     NULL
   }, margin = 1, call = call)
-  if (overflow) warning(simpleWarning("integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'",
-    written_call(call)))
+  if (overflow) warning(simpleWarning(if (type == "int64") "NAs produced by integer64 overflow" else
+    "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'", written_call(call)))
   new_reader(open_cumulated, list(x = described(x), name = name, type = type, starts = starts, carries = carries), x$dim,
     x$dimnames, type, 1, x$memory, sprintf("%s() of %s", name, x$label), portable = x$portable, step = x$step)
 }

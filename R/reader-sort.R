@@ -21,8 +21,8 @@ run_file <- function(folder, call) {
   })
 }
 
-check_sortable <- function(block, name, call) if (gpu_dtype(block) == "int64" || is.complex(block)) refuse_reader(name,
-  call, sprintf("Only real numbers of at most 53 bits are supported, not %s.", gpu_dtype(block)))
+check_sortable <- function(block, name, call) if (is.complex(block)) refuse_reader(name, call,
+  "Only real numbers are supported.")
 
 # In order: the elements, and their places in the block where they are asked for. Missing ones are last.
 sorted_block <- function(block, places, name, call) {
@@ -51,7 +51,7 @@ sorted_runs <- function(x, places, folder, name, call) {
     n <- found$known
     at <- if (n > 0) unique(round(seq(1, n, length.out = min(n, kept)))) else numeric()
     found$places <- at
-    found$values <- stat_at(found$sorted, at)
+    found$values <- order_values(found$sorted, at)
     if (places) {
       size <- length(block)
       # places in the whole, of which there may be more than integers
@@ -75,8 +75,16 @@ sorted_runs <- function(x, places, folder, name, call) {
   readers <- lapply(files, function(file) file$end())
   done <- TRUE
   of_runs <- function(field) vapply(runs, `[[`, 1, field)
+  samples <- lapply(runs, `[`, c("places", "values"))
+  value <- NULL
+  if (is_int64_reader(readers$values)) {
+    # compared by their places among all samples
+    coded <- coded_int64(lapply(runs, `[[`, "values"))
+    value <- coded$value
+    samples <- Map(function(run, codes) replace(run, "values", list(codes)), samples, coded$codes)
+  }
   list(values = readers$values, at = readers$at, first = of_runs("first"), known = of_runs("known"),
-    missing = of_runs("missing"), samples = lapply(runs, `[`, c("places", "values")),
+    missing = of_runs("missing"), samples = samples, value = value,
     undo = function() for (file in files) file$undo())
 }
 
@@ -110,7 +118,11 @@ rank_in_run <- function(runs, k, value) {
     from <- places[i]
     count <- places[i + 1L] - from - 1
     if (count <= 0) return(from)
-    from + findInterval(value, as.double(read_block(runs$values, runs$first[k] + from, count, 1)), left.open = strict)
+    if (is.null(runs$value)) return(from + findInterval(value, as.double(read_block(runs$values, runs$first[k] + from,
+      count, 1)), left.open = strict))
+    y <- block_take(runs$values, block_start(runs$values, runs$first[k] + from, count, 1, NULL, "cpu"))
+    limit <- on_cpu(runs$value(value))
+    from + as.double(sum(if (strict) y < limit else y <= limit))
   }
   c(within(findInterval(value, run$values, left.open = TRUE), TRUE), within(findInterval(value, run$values), FALSE))
 }
@@ -239,12 +251,12 @@ sort.gpu_reader <- function(x, decreasing = FALSE, na.last = NA, to = NULL, ...)
     free_all(at)
   }, call)
   if (!is.null(sink)) {
-    if (!length(x)) sink$put(no_elements(x))
+    if (!length(x)) sink$put(if (is_int64_reader(x)) empty_array(x) else no_elements(x))
     written <- sink$end()
     done <- TRUE
     return(written)
   }
-  if (!length(parts)) return(as_gpu(no_elements(x)))
+  if (!length(parts)) return(empty_array(x))
   out <- if (length(parts) == 1L) parts[[1L]] else join(parts)
   if (length(parts) > 1L && !is.null(names)) names(out) <- unlist(lapply(parts, base::names))
   gpu_compute(out)
@@ -271,20 +283,57 @@ sort_reader <- function(x, decreasing, na.last, places, folder, name, put, call)
   merge_runs(runs, most, decreasing, na.last, put, call)
 }
 
-# order() of one reader: an array of places.
-reader_order <- function(keys, na.last, decreasing, call) {
-  if (length(keys) != 1L) refuse_reader("order", call, "Only one key, a reader, is supported.")
-  x <- keys[[1L]]
-  if (!is_vector_reader(x)) refuse_reader("order", call, "Only vectors are supported.")
-  check_sorting(decreasing, na.last)
-  n <- rows_of_reader(x)
-  check_sorted_fits(n, if (n > .Machine$integer.max) 8 else 4,
+# order() of readers: an array of places. Of several keys each reader is sorted by itself, and stands for its elements'
+# ranks then, which fit where the result does.
+reader_order <- function(keys, na.last, decreasing, method, call) {
+  for (x in Filter(is_reader, keys)) if (!is_vector_reader(x)) refuse_reader("order", call,
+    "Only vectors are supported.")
+  n <- rows_of_reader(Find(is_reader, keys))
+  if (length(keys) > 1L) {
+    same <- vapply(keys, function(key) (if (is_reader(key)) rows_of_reader(key) else length(key)) == n, NA)
+    if (!all(same)) stop_as_base(gettext("argument lengths differ", domain = "R-base"), call)
+    # base R says what is wrong
+    call_base(base::order, c(lapply(keys, function(key) 0L), list(na.last = na.last, decreasing = decreasing,
+      method = method)))
+  } else {
+    check_sorting(decreasing, na.last)
+  }
+  check_sorted_fits(n, length(keys) * (if (n > .Machine$integer.max) 8 else 4),
     "`sort(x, to = path)` sorts the values themselves into a file.", call)
+  if (length(keys) > 1L) {
+    ranks <- lapply(keys, function(key) if (is_reader(key)) reader_ranks(key, call) else key)
+    return(order_arrays(ranks, na.last, rep_len(decreasing, length(keys)), method))
+  }
   parts <- list()
-  sort_reader(x, decreasing, na.last, TRUE, tempdir(check = TRUE), "order", function(values, at) {
+  sort_reader(keys[[1L]], decreasing, na.last, TRUE, tempdir(check = TRUE), "order", function(values, at) {
     gpu_free(values)
     parts[[length(parts) + 1L]] <<- at
   }, call)
   if (!length(parts)) return(as_gpu(integer()))
   gpu_compute(if (length(parts) == 1L) parts[[1L]] else join(parts))
+}
+
+# The place of each element's value among the distinct ones, in order: 1 for the least, NA for missing elements.
+reader_ranks <- function(x, call) {
+  n <- rows_of_reader(x)
+  so_far <- 0
+  last <- NULL
+  ranks <- list()
+  places <- list()
+  sort_reader(x, FALSE, NA, TRUE, tempdir(check = TRUE), "order", function(values, at) {
+    m <- length(values)
+    if (m == 0L) return()
+    device <- gpu_device(values)
+    all <- if (is.null(last)) values else join(list(as_gpu(last, device = device), values))
+    steps <- join(c(if (is.null(last)) list(gpu_full(TRUE, 1L, device = device)), differing(all)))
+    rank <- gpu_compute(cumsum(steps) + if (n > .Machine$integer.max) so_far else as.integer(so_far))
+    so_far <<- as.double(collect(rank[m]))
+    last <<- held(values[m])
+    gpu_free(values)
+    ranks[[length(ranks) + 1L]] <<- rank
+    places[[length(places) + 1L]] <<- at
+  }, call)
+  out <- gpu_full(if (n > .Machine$integer.max) NA_real_ else NA_integer_, n)
+  if (length(ranks)) out[join(places)] <- join(ranks)
+  out
 }

@@ -91,7 +91,7 @@ ordered_split <- function(x, name, call) {
   frames_refused(x, name, call)
   prototype <- prototype_of(x, call)
   if (is.character(prototype)) refuse_split(name, call, "`table(x)` counts strings in sorted order.")
-  if (inherits(prototype, "integer64") && name != "sort") refuse_split(name, call,
+  if (inherits(prototype, "integer64") && !name %in% c("sort", "order")) refuse_split(name, call,
     "64-bit integers have `sort(x)`, `range(x)` and `table(x)`; `x * 1.0` converts them to doubles.")
   if (type_of(x) == "complex") refuse_split(name, call)
 }
@@ -138,8 +138,7 @@ SAMPLES <- 64L
 stat_samples <- function(sorted) {
   n <- length(sorted)
   if (n == 0L) return(rep(NA_real_, SAMPLES))
-  # splitters only, of which rounded ones of 64-bit integers are as good
-  suppressWarnings(as.double(collect(sorted[round(seq(1, n, length.out = SAMPLES))])))
+  sampled(sorted, round(seq(1, n, length.out = SAMPLES)))
 }
 # Values that divide all into runs of nearly one length: of samples of all members.
 splitters_of <- function(samples, size) {
@@ -147,6 +146,8 @@ splitters_of <- function(samples, size) {
   if (!length(known)) return(rep(0, size - 1L))
   known[pmax(1, round(seq_len(size - 1L) * length(known) / size))]
 }
+# Elements that divide others, of which rounded ones of 64-bit integers are as good.
+sampled <- function(x, places) suppressWarnings(as.vector(collect(as_float64(x[places]))))
 # How many elements of a sorted part are not above each.
 stat_not_above <- function(sorted, splitters) vapply(splitters, function(v) as.double(sum(wide(sorted <= v))), 1)
 # The runs between, of which each member gets one.
@@ -198,4 +199,140 @@ sorted_numbers <- function(x, decreasing, call) {
   if (decreasing) runs <- lapply(runs, rev)
   measured(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"), decreasing),
     kind = "vector")
+}
+
+# ---- places of elements in order ------------------------------------------------------------------------
+
+# order() of splits: the places in the whole, a split as that of sort(). Members order their parts by all keys. Rows at
+# regular places divide all into runs, one a member, as for sort(). Runs of the members in the order of their ranks keep
+# equal rows in the order of the whole.
+order_of_splits <- function(keys, na.last, decreasing, method, call) {
+  # base R says what is wrong
+  call_base(base::order, c(rep(list(0L), length(keys)), list(na.last = na.last, decreasing = decreasing,
+    method = method)))
+  x <- Find(is_split, keys)
+  for (key in Filter(is_split, keys)) {
+    ordered_split(key, "order", call)
+    vector_of(key, "order", call)
+    check_alike(x, key, call)
+  }
+  n <- length(x)
+  keys <- lapply(keys, function(key) {
+    if (is_split(key)) return(key)
+    if (is_remote(key)) refuse_split("order", call, "The other keys must be splits, vectors or arrays.")
+    if (length(key) != n) stop_as_base(gettext("argument lengths differ", domain = "R-base"), call)
+    team_operand(ordinary_key(key, method, call), x)
+  })
+  decreasing <- rep_len(decreasing, length(keys))
+  team <- state_of(x)$team
+  # counts change when the team is repaired
+  layout <- state_of(x)$layout
+  before <- structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
+  args <- c(list(na.last, decreasing, before, n > .Machine$integer.max), keys)
+  if (team$engine$kind != "local") return(measured(x, "part_order_exchanged", c(list(x), args), kind = "vector", call = call))
+  parts <- gathered_lists(x, "part_in_order", args, call)
+  splitters <- row_splitters(do.call(rbind, lapply(parts, function(part) sampled_rows(part$keys))), team$engine$size,
+    na.last, decreasing)
+  runs <- lapply(parts, runs_of_rows, splitters, na.last, decreasing)
+  measured(x, "part_order_merged", list(x, structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"),
+    na.last, decreasing), kind = "vector", call = call)
+}
+
+# An ordinary key as numbers in the same order.
+ordinary_key <- function(key, method, call) {
+  if (is_int64(key)) return(as.vector(rank(as_gpu(key, device = "cpu"), na.last = "keep", ties.method = "min")))
+  if (is_gpu(key)) key <- collect(key)
+  if (is.factor(key)) return(as.integer(key))
+  if (is.object(key)) key <- as.vector(xtfrm(key))
+  if (is.character(key)) return(match(key, sort(unique(key), method = if (identical(method, "radix")) "radix" else
+    "shell")))
+  if (!is_number(key) || is.complex(key)) refuse_split("order", call, "Keys must be real numbers, factors or strings.")
+  as.vector(key)
+}
+
+# In a member: its rows in order, `keys` and their places in the whole.
+part_in_order <- function(x, na.last, decreasing, before, large, ...) {
+  device <- running_member()$device
+  keys <- lapply(list(...), function(key) {
+    key <- as_gpu(strip(part_numbers(key)), device = device)
+    if (is.logical(key)) key + 0L else key
+  })
+  rows_in_order(keys, gpu_seq(1L, by = 1L, length.out = length(keys[[1L]]), device = device) + if (large) before else
+    as.integer(before), na.last, decreasing)
+}
+rows_in_order <- function(keys, places, na.last, decreasing) {
+  at <- as_gpu(order_arrays(keys, na.last, decreasing, "radix"), device = gpu_device(places))
+  list(keys = lapply(keys, function(key) gpu_compute(key[at])), at = gpu_compute(places[at]))
+}
+
+# Rows at regular places, a matrix with a column for each key.
+sampled_rows <- function(keys) {
+  n <- length(keys[[1L]])
+  places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, SAMPLES)))) else numeric()
+  base::matrix(unlist(lapply(keys, sampled, places)), length(places), length(keys))
+}
+# Rows of these that divide all into runs of nearly one length.
+row_splitters <- function(rows, size, na.last, decreasing) {
+  if (!nrow(rows)) return(base::matrix(0, size - 1L, ncol(rows)))
+  columns <- lapply(seq_len(ncol(rows)), function(j) rows[, j])
+  at <- do.call(base::order, c(columns, list(na.last = !isFALSE(na.last), decreasing = decreasing, method = "radix")))
+  rows[at[pmax(1, round(seq_len(size - 1L) * length(at) / size))], , drop = FALSE]
+}
+
+# How many rows in order do not come after another row.
+rows_not_after <- function(keys, row, na.last, decreasing) {
+  earlier <- FALSE
+  tied <- TRUE
+  for (j in seq_along(keys)) {
+    key <- keys[[j]]
+    missing <- is.na(key)
+    if (is.na(row[j])) {
+      below <- if (isFALSE(na.last)) FALSE else !missing
+      equal <- missing
+    } else {
+      below <- !missing & (if (decreasing[j]) key > row[j] else key < row[j])
+      if (isFALSE(na.last)) below <- below | missing
+      equal <- !missing & key == row[j]
+    }
+    earlier <- earlier | tied & below
+    tied <- tied & equal
+  }
+  as.double(sum(wide(earlier | tied)))
+}
+runs_of_rows <- function(part, splitters, na.last, decreasing) {
+  n <- length(part$at)
+  ends <- c(0, if (n > 0L) apply(splitters, 1L, function(row) rows_not_after(part$keys, row, na.last, decreasing)) else
+    numeric(nrow(splitters)), n)
+  lapply(seq_len(length(ends) - 1L), function(k) {
+    own <- ends[k] + seq_len(ends[k + 1L] - ends[k])
+    list(keys = lapply(part$keys, function(key) key[own]), at = part$at[own])
+  })
+}
+merged_rows <- function(runs, na.last, decreasing) {
+  keys <- lapply(seq_along(runs[[1L]]$keys), function(j) join(lapply(runs, function(run) run$keys[[j]])))
+  rows_in_order(keys, join(lapply(runs, `[[`, "at")), na.last, decreasing)$at
+}
+
+# In a member of several processes: the places of its run of the whole.
+part_order_exchanged <- function(x, na.last, decreasing, before, large, ...) {
+  part <- part_in_order(x, na.last, decreasing, before, large, ...)
+  member <- running_member()
+  gather <- function(v) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+  rows <- lapply(gather(as.vector(t(sampled_rows(part$keys)))), function(v) base::matrix(collect(v), ncol =
+    length(part$keys), byrow = TRUE))
+  runs <- runs_of_rows(part, row_splitters(do.call(rbind, rows), member$size, na.last, decreasing), na.last, decreasing)
+  own <- NULL
+  for (k in seq_along(runs)) {
+    keys <- lapply(runs[[k]]$keys, gather)
+    at <- gather(runs[[k]]$at)
+    if (k == member$rank) own <- lapply(seq_along(at), function(rank) list(keys = lapply(keys, function(key)
+      as_gpu(key[[rank]], device = member$device)), at = as_gpu(at[[rank]], device = member$device)))
+  }
+  merged_rows(own, na.last, decreasing)
+}
+# Of one process, where the members' runs are at hand.
+part_order_merged <- function(x, runs, na.last, decreasing) {
+  device <- running_member()$device
+  merged_rows(lapply(runs, function(run) list(keys = lapply(run$keys, as_gpu, device = device),
+    at = as_gpu(run$at, device = device))), na.last, decreasing)
 }

@@ -68,6 +68,14 @@ remote_product <- function(x, y, turn_x, turn_y, call) {
 #' @export
 `%*%.gpu_remote` <- function(x, y) remote_product(x, y, FALSE, FALSE, environment())
 
+# An operator of one of these and of an array of 64-bit integers, which has no ordinary form with operators of its own.
+beside_remote <- function(operator, e1, e2) {
+  x <- if (is_remote(e1)) e1 else e2
+  method <- if (is_split(x)) split_operators else if (is_reader(x)) reader_operators else ref_operators
+  environment(method) <- list2env(list(.Generic = operator), parent = environment(method))
+  method(e1, e2)
+}
+
 ref_operators <- function(e1, e2) refuse_remote(.Generic, c(list(e1), if (!missing(e2)) list(e2)), environment())
 #' @export
 Math.gpu_remote <- function(x, ...) refuse_remote(.Generic, list(x), environment())
