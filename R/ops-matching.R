@@ -144,12 +144,13 @@ setMethod("rle", "gpu_array", function(x) {
 #' @rdname matching
 #' @export
 match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, incomparables),
-  class = c("gpu_array", "gpu_split"))
+  class = c("gpu_array", "gpu_split", "gpu_reader"))
 
 #' @rdname matching
 #' @usage x \%in\% table
 #' @export
-`%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table), class = c("gpu_array", "gpu_split"))
+`%in%` <- interposed("%in%", c("x", "table"), in_arrays(x, table), class = c("gpu_array", "gpu_split",
+  "gpu_reader"))
 
 matches_on_device <- function(x, table) is_key_number(x) && is_key_number(table)
 is_key_number <- function(x) (is_number(x) || inherits(x, "integer64")) && !is.complex(x)
@@ -169,6 +170,8 @@ equals <- function(x, value) {
 
 in_arrays <- function(x, table, name = "%in%") {
   if (is_split(x) || is_split(table)) return(split_match(name, x, table, 0L, NULL, parent.frame()))
+  if (is_reader(x)) return(reader_match(name, x, table, 0L, NULL, parent.frame()))
+  if (is_reader(table)) refuse_reader(name, parent.frame(), "`x` must be the reader, and `table` an ordinary vector.")
   if (!matches_on_device(x, table)) return(call_base(base::`%in%`, plain_pair(x, table)))
   if (is_gpu(x) && is_small_table(table, x)) {
     if (length(table) == 0L || length(x) == 0L) return(gpu_full(FALSE, length(x), device = gpu_device(x)))
@@ -188,6 +191,8 @@ meets_alike <- function(table, x) {
 
 match_arrays <- function(x, table, nomatch, incomparables) {
   if (is_split(x) || is_split(table)) return(split_match("match", x, table, nomatch, incomparables, parent.frame()))
+  if (is_reader(x)) return(reader_match("match", x, table, nomatch, incomparables, parent.frame()))
+  if (is_reader(table)) refuse_reader("match", parent.frame(), "`x` must be the reader, and `table` an ordinary vector.")
   usual <- is.atomic(nomatch) && !is.object(nomatch) && (is.numeric(nomatch) || is.logical(nomatch)) &&
     length(nomatch) == 1L
   if (!usual || !matches_on_device(x, table) || !(is.null(incomparables) || isFALSE(incomparables))) {
@@ -257,7 +262,8 @@ setdiff <- interposed("setdiff", c("x", "y"), part_of_array("setdiff", x, y))
 setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
 #' @rdname matching
 #' @export
-is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set, "is.element"), class = c("gpu_array", "gpu_split"))
+is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set, "is.element"), class = c("gpu_array",
+  "gpu_split", "gpu_reader"))
 
 set_on_base <- function(name, x, y) call_base(get(name, baseenv()), plain_pair(x, y))
 

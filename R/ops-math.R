@@ -217,6 +217,7 @@ tail_row <- function(name, lower.tail, log.p) {
 # pmin and pmax: base's own where an argument means more than numbers.
 extreme <- function(row, f, na.rm, args) {
   if (any(vapply(args, is_split, NA))) return(split_extreme(row, args, na.rm, parent.frame()))
+  if (any(vapply(args, is_reader, NA))) return(reader_extreme(row, args, na.rm, parent.frame()))
   if (length(args) > 1L && is_switch(na.rm) && any(vapply(args, is_sparse, NA)))
     return(extreme_of_sparse(row, na.rm, args, parent.frame()))
   # two whose first is as long as the result, whose attributes are then the result's
@@ -254,8 +255,8 @@ strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.v
 #' @rdname elementwise
 #' @export
 pmin <- interposed("pmin", "...", extreme("pmin", base::pmin, na.rm, list(...)),
-  class = c("gpu_array", "gpu_split"))
+  class = c("gpu_array", "gpu_split", "gpu_reader"))
 #' @rdname elementwise
 #' @export
 pmax <- interposed("pmax", "...", extreme("pmax", base::pmax, na.rm, list(...)),
-  class = c("gpu_array", "gpu_split"))
+  class = c("gpu_array", "gpu_split", "gpu_reader"))

@@ -263,19 +263,25 @@ median.gpu_array <- function(x, na.rm = FALSE, ...) {
 
 #' @rdname sorting
 #' @export
-IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats")
+IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats", class = c("gpu_array", "gpu_split",
+  "gpu_reader"))
 
-iqr_array <- function(x, na.rm, type) if (!is_switch(na.rm)) call_base(stats::IQR, list(host_copy(x), na.rm, type)) else
+iqr_array <- function(x, na.rm, type) {
+  if (is_remote(x)) return(remote_iqr(x, na.rm, type))
+  if (!is_switch(na.rm)) return(call_base(stats::IQR, list(host_copy(x), na.rm, type)))
   diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+}
 
 #' @rdname sorting
 #' @usage NULL
 #' @export
 mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = center),
-  list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats")
+  list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats", class = c("gpu_array", "gpu_split",
+    "gpu_reader"))
 
 # Deviations of float32 from its median are float64, which holds both.
 mad_array <- function(x, center, args) {
+  if (is_remote(x)) return(do.call(remote_mad, c(list(x, center[[1L]]), args, list(call = parent.frame()))))
   if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(adopt(center[[1L]], x)) else center[[1L]]
   call_base(stats::mad, c(list(if (is_narrow(x)) as_float64(x) else x), center, args))
 }

@@ -7,23 +7,27 @@
 #' order of sums, which are float64.
 #'
 #' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
-#'   `any()`, `all()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `sd()` of a vector,
+#'   `any()`, `all()`, `anyNA()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `cov()` and
+#'   `cor()` of a matrix, `sd()` of a vector, `which.max()`, `which.min()`, `which()` of a vector,
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is an ordinary matrix or vector, an array or a reader of as many rows,
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
 #' - Two passes: `median()` and `quantile()` of all elements, exact, of all types. The first pass keeps 2048 values of
-#'   each block in order, the second what is near the quantiles. `scale()`, whose result is a reader.
+#'   each block in order, the second what is near the quantiles. `IQR()`, and `mad()` and `summary()`, by four and five
+#'   passes. `scale()`, whose result is a reader.
 #' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`,
-#'   `round()`, `is.na()` and its like, `findInterval()`, and `cut(labels = FALSE)`. So `colMeans(log1p(x))` is one
+#'   `round()`, `is.na()` and its like, `pmin()`, `pmax()` and `ifelse()` with numbers, `match()` and `%in%` of a vector
+#'   and an ordinary table, `findInterval()`, and `cut(labels = FALSE)`. So `colMeans(log1p(x))` is one
 #'   pass. `cumsum()`, `cumprod()`, `cummax()` and `cummin()` of a vector take a pass at once, which finds the running
 #'   values before each block; `gpu_chunked(cumsum(x), identity, to = path)` writes the result.
 #' - Counts, of one pass: `unique()`, `table()` and `tabulate()` of a vector; `rowsum()` by one key, and `tapply()` of a
 #'   vector by one or several keys, with `sum`, `mean`, `min`, `max` or `length`. Keys are vectors, arrays, or readers,
 #'   of which another pass finds the distinct values first. These are in memory, 2^27 at most. `hist()` takes two
 #'   passes. `tabulate(cut(x, breaks, labels = FALSE))` counts by intervals.
-#' - `sort()`, and `order()` of a vector, which returns an array of all places: blocks are sorted, written to a
+#' - `sort()`, and `order()` and `rank()` of a vector, which return an array of all places or ranks: blocks are sorted, written to a
 #'   temporary file, and merged. Sorting needs the memory of about six blocks, and disk space for all elements (of `order()`
 #'   twice): in the folder of `to`, or in [tempdir()]. Values, ties and missing values are in base R's order; of a
-#'   matrix, equal zeros, `NA` and `NaN` are in the order in which they are read. A process that is killed leaves no
+#'   matrix, equal zeros, `NA` and `NaN` are in the order in which they are read. `order()` takes several keys, readers
+#'   beside vectors and arrays: each reader is sorted by itself, and its elements' ranks are kept in memory. A process that is killed leaves no
 #'   file behind on Unix once sorting has begun to merge.
 #' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()], a pass for each iteration and three more: the clusters
 #'   are a reader; [gpu_knn()], whose `x` and `query` may be readers.
@@ -35,10 +39,15 @@
 #' - Models: [gpu_lm()] and [gpu_glm()].
 #'
 #' Blocks of a data frame must be numbers for these functions.
+#'
+#' 64-bit integers have the values, types and warnings of an `int64` array in memory (see "int64 beyond 2^53" of
+#' [elementwise]): sums, running values, sorting, distinct values and groups are exact. Results that are ordinary
+#' vectors here are of class `integer64` where the array's are `int64`.
 #' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @param scale As in [base::scale()].
 #' @param decreasing,na.last As in [base::sort()].
+#' @param object,digits,quantile.type As in [base::summary()].
 #' @param to For `sort()`: `NULL`, for an array on the current device, or the path of a file or a [gpu_writer()].
 #' @param incomparables,group,reorder As in [base::unique()] and [base::rowsum()]; other `incomparables` than `FALSE`
 #'   are not supported.
@@ -46,8 +55,8 @@
 #'   be `FALSE`, and [graphics::hist()].
 #' @param probs,names,type,na.rm As in [stats::quantile()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()` and `order()`: arrays, or with `to`
-#'   a reader of the file. Of `prcomp()` an object of class `prcomp`, as
+#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()`, `order()`, `rank()` and
+#'   `which()`: arrays, `sort()` with `to` a reader of the file. Of `prcomp()` an object of class `prcomp`, as
 #'   [principal] describes, whose scores are a reader.
 #' @section Errors:
 #' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method,

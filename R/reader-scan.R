@@ -39,8 +39,7 @@ cumulative_reader <- function(x, name, call) {
     at <<- at + n
     NULL
   }, margin = 1, call = call)
-  if (overflow) warning(simpleWarning(if (type == "int64") "NAs produced by integer64 overflow" else
-    "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'", written_call(call)))
+  if (overflow) warning(simpleWarning(scan_overflow(type == "int64"), written_call(call)))
   new_reader(open_cumulated, list(x = described(x), name = name, type = type, starts = starts, carries = carries), x$dim,
     x$dimnames, type, 1, x$memory, sprintf("%s() of %s", name, x$label), portable = x$portable, step = x$step)
 }

@@ -302,7 +302,8 @@ reader_order <- function(keys, na.last, decreasing, method, call) {
     "`sort(x, to = path)` sorts the values themselves into a file.", call)
   if (length(keys) > 1L) {
     ranks <- lapply(keys, function(key) if (is_reader(key)) reader_ranks(key, call) else key)
-    return(order_arrays(ranks, na.last, rep_len(decreasing, length(keys)), method))
+    if (length(decreasing) > 1L) decreasing <- rep_len(decreasing, length(keys))
+    return(order_arrays(ranks, na.last, decreasing, method))
   }
   parts <- list()
   sort_reader(keys[[1L]], decreasing, na.last, TRUE, tempdir(check = TRUE), "order", function(values, at) {

@@ -136,15 +136,7 @@ split_covariance <- function(x, y, use, method, scale, call) {
   if (!is.null(y) || !identical(use, "everything") || method != "pearson") refuse_split(name, call,
     "Only one split, with `use = \"everything\"` and Pearson's method, is supported.")
   if (state_of(x)$kind != "matrix") stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
-  out <- var(x)
-  if (!scale) return(out)
-  spread <- sqrt(diag(out))
-  if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
-  known <- !is.na(spread)
-  spread[spread %in% 0] <- NA
-  out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
-  diag(out)[known] <- 1
-  out
+  remote_covariance(x, scale, call)
 }
 
 #' @importFrom stats weighted.mean

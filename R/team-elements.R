@@ -120,6 +120,34 @@ stat_place <- function(x, name) {
 setMethod("which.max", "gpu_split", function(x) split_place(x, "which.max"))
 setMethod("which.min", "gpu_split", function(x) split_place(x, "which.min"))
 
+# The places of TRUE, a split with runs of its own.
+setMethod("which", "gpu_split", function(x, arr.ind = FALSE, useNames = TRUE) {
+  call <- environment()
+  frames_refused(x, "which", call)
+  vector_of(x, "which", call)
+  if (!is.null(prototype_of(x, call)) || type_of(x) != "logical") stop_as_base("argument to 'which' is not logical")
+  layout <- state_of(x)$layout
+  before <- structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
+  measured(x, "part_which", list(x, before, length(x) > .Machine$integer.max), kind = "vector", call = call)
+})
+part_which <- function(x, before, large) which(strip(x)) + if (large) before else as.integer(before)
+
+#' @export
+anyNA.gpu_split <- function(x, recursive = FALSE) {
+  frames_refused(x, "anyNA")
+  any(is.na(x))
+}
+
+#' @export
+summary.gpu_split <- function(object, ..., digits = NULL, quantile.type = 7) {
+  call <- environment()
+  frames_refused(object, "summary", call)
+  vector_of(object, "summary", call)
+  if (!is.null(prototype_of(object, call)) || !type_of(object) %in% c("integer", "double")) refuse_split("summary", call,
+    "Only real numbers are supported.")
+  summary_of_remote(object, digits, quantile.type)
+}
+
 # ---- rows ----------------------------------------------------------------------------------------------
 
 #' @export

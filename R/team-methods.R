@@ -80,7 +80,7 @@ operand_for <- function(x, value, call) {
 #' @export
 Math.gpu_split <- function(x, ...) {
   frames_refused(x, .Generic)
-  if (.Generic %in% c("cumsum", "cumprod", "cummax", "cummin")) refuse_split(.Generic)
+  if (.Generic %in% c("cumsum", "cumprod", "cummax", "cummin")) return(cumulative_split(x, .Generic, environment()))
   more <- lapply(list(...), function(arg) if (is_split(arg)) arg else operand_for(x, arg, environment()))
   recorded(x, .Generic, c(list(x), more))
 }

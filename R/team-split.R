@@ -21,20 +21,22 @@ team_runs <- function(n, size) {
 #' one collective for each. What has no method is an error that names `collect()`, which copies all of it here: nothing
 #' is gathered silently.
 #'
-#' - Recorded, with a split as the result: the operators, functions of the group `Math` (not the cumulative ones),
+#' - Recorded, with a split as the result: the operators, functions of the group `Math` (cumulative ones of vectors),
 #'   `is.na()` and its like, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and their like,
 #'   `dnorm()`, `pnorm()`, `qnorm()`, `match()` and `%in%` of a vector and an ordinary table, `findInterval()`,
 #'   `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
 #'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
-#'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `colSums()`,
+#'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `IQR()`, `mad()`,
+#'   `summary()` of a vector of numbers, `anyNA()`, `colSums()`,
 #'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
 #'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
 #'   (`tcrossprod()` of matrices split by columns).
-#' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements, and `x[i]`
-#'   of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
+#' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements; `order()`
+#'   by one key or several, of which splits are split alike, and others vectors or arrays of as many elements, each with
+#'   its own direction where `method = "radix"`; `which()`; and `x[i]` of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
 #' - Models: [gpu_lm()] and [gpu_glm()], [gpu_knn()], `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()]
 #'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of

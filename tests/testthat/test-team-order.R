@@ -31,6 +31,46 @@ test_that("quantiles and medians are base R's, of all types", {
   expect_error(quantile(gpu_split(1:3, here), 2), "'probs' outside [0,1]", fixed = TRUE)
 })
 
+test_that("order() gives the places of one key or several", {
+  set.seed(9)
+  n <- 900
+  keys <- list(a = sample(c(1:5, NA), n, TRUE), b = sample(c(round(rnorm(300), 1), NA, NaN, 0, -0, Inf), n, TRUE),
+    l = sample(c(TRUE, FALSE, NA), n, TRUE), w = factor(sample(letters, n, TRUE), rev(letters)),
+    d = as.Date("2024-01-01") + sample(9, n, TRUE))
+  for (team in teams) {
+    s <- lapply(keys[1:3], gpu_split, team)
+    for (flags in list(FALSE, TRUE, c(TRUE, FALSE, TRUE))) for (last in c(TRUE, FALSE, NA)) {
+      cases$n <- cases$n + 1L
+      want <- order(keys$a, keys$b, keys$l, decreasing = flags, na.last = last, method = "radix")
+      got <- order(s$a, s$b, s$l, decreasing = flags, na.last = last, method = "radix")
+      expect_s3_class(got, "gpu_split")
+      expect_identical(collect(got), want)
+      expect_identical(length(got), length(want))
+      expect_identical(collect(order(keys$a, s$b, as_gpu(keys$l), decreasing = flags, na.last = last,
+        method = "radix")), want)
+    }
+    d <- gpu_split(data.frame(w = keys$w, d = keys$d), team)
+    expect_identical(collect(order(d$w, d$d)), order(keys$w, keys$d))
+    expect_identical(collect(order(s$a, as.character(keys$w), decreasing = TRUE)), order(keys$a, as.character(keys$w),
+      decreasing = TRUE))
+    expect_identical(collect(order(s$l, keys$d, keys$w)), order(keys$l, keys$d, keys$w))
+    for (name in names(vectors)) for (flag in c(TRUE, FALSE)) {
+      v <- vectors[[name]]
+      expect_identical(collect(order(gpu_split(v, team), decreasing = flag, na.last = flag)), order(v,
+        decreasing = flag, na.last = flag), info = name)
+    }
+    far <- gpu_cast(as_gpu(sample(0:5, n, TRUE)), "int64") + gpu_cast(as_gpu(2^60), "int64")
+    expect_identical(collect(order(gpu_split(collect(far), team), s$b)), collect(order(far, keys$b)))
+    expect_identical(collect(order(s$a, collect(far))), collect(order(keys$a, far)))
+  }
+  s <- gpu_split(c(2, 1, 3), here)
+  expect_error(order(s, 1:2), "argument lengths differ")
+  expect_error(order(s, decreasing = NA), "'decreasing' elements must be TRUE or FALSE")
+  for (call in alist(order(s, gpu_reader(1:3)), order(s, c(1i, 2, 3)), order(gpu_split(matrix(1, 3, 2), here), s),
+    order(gpu_split(c(1i, 2, 3), here)), order(s, list(1, 2, 3)), order(s, gpu_split(1:4, here))))
+    expect_error(eval(call), class = "verdigris_error_split", label = deparse1(call))
+})
+
 test_that("sort() leaves each member a run of the whole in order", {
   for (team in teams) for (name in names(vectors)) for (decreasing in c(FALSE, TRUE)) {
     v <- vectors[[name]]
@@ -90,7 +130,7 @@ test_that("qr() and svd() of tall splits are base R's, up to signs", {
   m <- unname(x[1:5, ])
   expect_equal(tcrossprod(t(gpu_split(x, here))), crossprod(x), ignore_attr = TRUE)
   expect_equal(collect(tcrossprod(gpu_split(x, here), m)), tcrossprod(x, m), ignore_attr = TRUE)
-  for (call in alist(tcrossprod(s), tcrossprod(s, s), s %*% t(s), order(s[, 1]), solve(s)))
+  for (call in alist(tcrossprod(s), tcrossprod(s, s), s %*% t(s), order(s), solve(s)))
     expect_error(eval(call), "collect", class = "verdigris_error_split", info = deparse1(call))
 })
 

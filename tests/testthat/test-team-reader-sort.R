@@ -37,6 +37,27 @@ test_that("values and places are base R's, with blocks of any size", {
   for (v in list(numeric(), integer(), 1, NA_real_, c(NA, NaN))) expect_sorted(v, 1)
 })
 
+test_that("order() takes several keys, each with its own direction", {
+  set.seed(61)
+  n <- 700
+  keys <- list(a = sample(c(1:6, NA), n, TRUE), b = sample(c(round(rnorm(300), 1), NA, NaN, 0, -0), n, TRUE),
+    l = sample(c(TRUE, FALSE, NA), n, TRUE), w = factor(sample(letters, n, TRUE), rev(letters)))
+  for (rows in c(90, 1e4)) {
+    x <- lapply(keys[1:3], function(key) gpu_reader(key, memory = 3 * 8 * rows))
+    for (flags in list(FALSE, TRUE, c(TRUE, FALSE, TRUE))) for (last in c(TRUE, FALSE, NA)) {
+      want <- order(keys$a, keys$b, keys$l, decreasing = flags, na.last = last, method = "radix")
+      expect_identical(collect(order(x$a, x$b, x$l, decreasing = flags, na.last = last, method = "radix")), want)
+      expect_identical(collect(order(x$a, keys$b, x$l, decreasing = flags, na.last = last, method = "radix")), want)
+    }
+    expect_identical(collect(order(keys$w, x$b, as_gpu(keys$a))), order(keys$w, keys$b, keys$a))
+    expect_identical(collect(order(x$a, as.character(keys$w))), order(keys$a, as.character(keys$w)))
+  }
+  expect_identical(collect(order(gpu_reader(integer()), gpu_reader(numeric()))), integer())
+  far <- gpu_cast(as_gpu(sample(0:5, n, TRUE)), "int64") + gpu_cast(as_gpu(2^60), "int64")
+  expect_identical(collect(order(gpu_reader(far, memory = 3 * 8 * 90), gpu_reader(keys$b))), collect(order(far,
+    keys$b)))
+})
+
 test_that("files, functions, matrices and narrow types are sorted", {
   v <- mixed()
   path <- raw_file(v)
@@ -89,12 +110,14 @@ test_that("the result may be a file", {
 
 test_that("what cannot be sorted, and what is wrong, is refused by name", {
   x <- gpu_reader(c(2, 1))
-  for (call in alist(sort(gpu_reader(1i)), sort(gpu_reader(data.frame(a = 1))), order(x, x), order(x, 1:2),
-    order(1:2, x), order(gpu_reader(matrix(1, 2, 2))), sort(x, partial = 1), order(gpu_reader(1i))))
+  for (call in alist(sort(gpu_reader(1i)), sort(gpu_reader(data.frame(a = 1))), order(x, gpu_reader(matrix(1, 2, 2))),
+    order(gpu_reader(c(1i, 2)), x), order(gpu_reader(matrix(1, 2, 2))), sort(x, partial = 1), order(gpu_reader(1i))))
     expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
   for (call in alist(sort(x, decreasing = NA), sort(x, na.last = "a"), sort(x, to = 1), order(x, decreasing = NA)))
     expect_error(eval(call), class = "verdigris_error_argument", label = deparse1(call))
   expect_error(sort(x, to = file.path(tempdir(), "no", "where")), class = "verdigris_error_file")
+  expect_error(order(x, 1:3), "argument lengths differ")
+  expect_error(order(x, x, decreasing = NA), "'decreasing' elements must be TRUE or FALSE")
   # more than fits
   large <- gpu_reader(function(rows) rows + 0, dim = 1e12)
   expect_error(sort(large), "sort(x, to = path)", fixed = TRUE, class = "verdigris_error_memory")

@@ -1,0 +1,159 @@
+# Functions of base R on readers that no group of generics has: places of elements, and what is computed element by
+# element when it is read.
+
+#' @export
+anyNA.gpu_reader <- function(x, recursive = FALSE) {
+  isTRUE(over_blocks(x, function(block) if (is.data.frame(block)) any(vapply(as.list(block), anyNA, NA)) else
+    anyNA(block), `||`, call = environment()))
+}
+
+# ---- places --------------------------------------------------------------------------------------------------
+
+setMethod("which", "gpu_reader", function(x, arr.ind = FALSE, useNames = TRUE) {
+  call <- environment()
+  if (x$frame || !is_vector_reader(x)) refuse_reader("which", call, "Only vectors are supported.")
+  if (typeof(no_elements(x)) != "logical") stop_as_base("argument to 'which' is not logical")
+  large <- rows_of_reader(x) > .Machine$integer.max
+  before <- 0
+  parts <- over_blocks(x, function(block) {
+    at <- which(strip(block))
+    out <- gpu_compute(if (large) as_float64(at) + before else at + as.integer(before))
+    before <<- before + length(block)
+    out
+  }, call = call)
+  out <- if (length(parts)) gpu_compute(join(parts)) else as_gpu(integer())
+  if (!is.null(x$dimnames)) names(out) <- x$dimnames[collect(out)]
+  out
+})
+
+# Where the least or the greatest element is first.
+reader_place <- function(x, name) {
+  call <- parent.frame()
+  if (x$frame) refuse_reader(name, call, "Only matrices and vectors are supported.")
+  if (is.complex(no_elements(x))) refuse_reader(name, call, "Only real numbers are supported.")
+  f <- get(name, topenv())
+  margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
+  rows <- rows_of_reader(x)
+  before <- 0
+  parts <- over_blocks(x, function(block) {
+    y <- strip(block)
+    at <- as.vector(f(y))
+    n <- NROW(block)
+    # a place in a block of columns is one in the whole behind those before
+    place <- if (margin == 2) before * rows + at else before + (at - 1) %/% n * rows + (at - 1) %% n + 1
+    before <<- before + if (margin == 2) ncol(block) else n
+    list(place = as.double(place), value = held(y[at]))
+  }, margin = margin, call = call)
+  places <- unlist(lapply(parts, `[[`, "place"))
+  if (!length(places)) return(integer())
+  values <- do.call(joined_on_cpu, lapply(Filter(function(part) length(part$place) > 0L, parts), `[[`, "value"))
+  place <- min(places[as.vector(values == values[as.vector(f(values))])])
+  if (place <= .Machine$integer.max) place <- as.integer(place)
+  if (is_vector_reader(x) && !is.null(x$dimnames)) names(place) <- x$dimnames[place]
+  place
+}
+setMethod("which.max", "gpu_reader", function(x) reader_place(x, "which.max"))
+setMethod("which.min", "gpu_reader", function(x) reader_place(x, "which.min"))
+
+# The elements' places among the distinct values, which a sort finds, have their ranks.
+setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
+  ties <- match.arg(ties.method)
+  call <- environment()
+  one_vector(x, "rank", call)
+  check_sorted_fits(rows_of_reader(x), 16, "`sort(x, to = path)` sorts the values themselves into a file.", call)
+  codes <- reader_ranks(x, call)
+  if (!is.null(x$dimnames)) names(codes) <- x$dimnames
+  rank_array(codes, na.last, ties)
+})))
+
+# ---- elements ------------------------------------------------------------------------------------------------
+
+# Elements of a vector and an ordinary table.
+reader_match <- function(name, x, table, nomatch, incomparables, call) {
+  if (is_remote(table)) refuse_reader(name, call, "`x` must be the reader, and `table` an ordinary vector.")
+  if (!is.null(incomparables) && !isFALSE(incomparables))
+    refuse_reader(name, call, "`incomparables` is not supported.")
+  one_vector(x, name, call)
+  if (is_gpu(table)) table <- collect(table)
+  if (!matches_on_device(no_elements(x), table)) refuse_reader(name, call, "`table` must be numbers.")
+  x <- reader_with(x, dimnames = NULL)
+  if (name != "match") return(each_of_reader(x, name, block_function(function(block) in_arrays(block, table),
+    list(table = table)), "bool8"))
+  each_of_reader(x, name, block_function(function(block) match_arrays(block, table, nomatch, NULL), list(table = table,
+    nomatch = nomatch)), "int32")
+}
+
+# From pmin() and pmax(): of one reader and numbers.
+reader_extreme <- function(name, args, na.rm, call) {
+  if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
+  at <- base::which(vapply(args, is_reader, NA))
+  x <- args[[at[1L]]]
+  others <- lapply(args[-at], function(v) if (is_gpu(v)) collect(v) else v)
+  fits <- length(at) == 1L && all(vapply(others, function(v) (is_number(v) || is_host_int64(v)) && length(v) == 1L, NA))
+  if (!fits) refuse_reader(name, call, "The other arguments must be numbers.")
+  args[-at] <- others
+  each_of_reader(x, name, block_function(function(block) {
+    args[[at]] <- block
+    do.call(f, c(args, list(na.rm = na.rm)))
+  }, list(f = get(name, topenv()), args = unname(args), at = at, na.rm = na.rm)))
+}
+
+setMethod("ifelse", "gpu_reader", function(test, yes, no) {
+  call <- environment()
+  values <- lapply(list(yes, no), function(v) if (is_gpu(v)) collect(v) else v)
+  if (!all(vapply(values, function(v) is_number(v) && length(v) == 1L, NA))) refuse_reader("ifelse", call,
+    "`yes` and `no` must be numbers.")
+  each_of_reader(test, "ifelse", block_function(function(block) ifelse(block, yes, no), list(yes =
+    as.vector(values[[1L]]), no = as.vector(values[[2L]]))))
+})
+
+# ---- summaries -----------------------------------------------------------------------------------------------
+
+# cov() and cor() of a matrix, of a reader or a split.
+remote_covariance <- function(x, scale, call) {
+  out <- var(x)
+  if (!scale) return(out)
+  spread <- sqrt(diag(out))
+  if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
+  known <- !is.na(spread)
+  spread[spread %in% 0] <- NA
+  out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
+  diag(out)[known] <- 1
+  out
+}
+reader_covariance <- function(x, y, use, method, scale, call) {
+  if (!is_reader(x) || !is.null(y) || !identical(use, "everything") || method != "pearson") refuse_reader(if (scale)
+    "cor" else "cov", call, "Only one reader, with `use = \"everything\"` and Pearson's method, is supported.")
+  if (is_vector_reader(x)) stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
+  remote_covariance(x, scale, call)
+}
+
+# summary() of numbers, by passes: base R's, of what is known, has the form.
+summary_of_remote <- function(object, digits, type) {
+  missing <- sum(is.na(object))
+  found <- stats::quantile(object, names = FALSE, na.rm = TRUE, type = type)
+  found <- c(found[1:3], mean(object, na.rm = TRUE), found[4:5])
+  if (!is.null(digits)) found <- signif(found, digits)
+  out <- base::summary.default(c(0, if (missing > 0) NA))
+  out[] <- c(found, if (missing > 0) missing)
+  out
+}
+#' @rdname reader-methods
+#' @export
+summary.gpu_reader <- function(object, ..., digits = NULL, quantile.type = 7) {
+  call <- environment()
+  one_vector(object, "summary", call)
+  if (!is.numeric(object)) refuse_reader("summary", call, "Only real numbers are supported.")
+  summary_of_remote(object, digits, quantile.type)
+}
+
+# IQR() and mad() of a reader or a split.
+remote_iqr <- function(x, na.rm, type) diff(stats::quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+remote_mad <- function(x, center, constant, na.rm, low, high, call) {
+  if (!isFALSE(low) || !isFALSE(high)) {
+    advice <- "`low` and `high` must be FALSE."
+    if (is_split(x)) refuse_split("mad", call, advice) else refuse_reader("mad", call, advice)
+  }
+  if (is.null(center)) center <- stats::median(x, na.rm = na.rm)
+  constant * stats::median(abs(x - center), na.rm = na.rm)
+}

@@ -1,0 +1,85 @@
+# Cumulative functions of splits. Each member continues from the running value of the members before it. Sums of doubles
+# and extremes are found by all members at once and joined, as the sums of a split are; what may leave its range, or
+# become infinite on the way, one member after the other.
+
+cumulative_split <- function(x, name, call) {
+  vector_of(x, name, call)
+  prototype <- prototype_of(x, call)
+  whole <- inherits(prototype, "integer64")
+  if (!is.null(prototype) && !whole) {
+    # base R says what is wrong
+    get(name, baseenv())(restored(1, prototype))
+    refuse_split(name, call, "Only numbers are supported.")
+  }
+  type <- type_of(x)
+  if (type == "complex" && name %in% c("cummax", "cummin")) return(get(name, baseenv())(0i))
+  narrow <- whole || type %in% c("logical", "integer")
+  apart <- name %in% c("cummax", "cummin") || name == "cumsum" && !narrow
+  team <- state_of(x)$team
+  if (team$engine$kind != "local") {
+    out <- measured(x, "part_cumulated", list(x, name, apart), kind = "vector", call = call)
+  } else {
+    carries <- cumulated_before(x, name, apart, call)
+    out <- recorded(x, "part_continued", list(x, name, structure(function(rank) carries[rank], class = "team_each")))
+  }
+  if (name == "cumsum" && narrow && overflows(x, out)) warning(simpleWarning(scan_overflow(whole), written_call(call)))
+  out
+}
+
+scan_overflow <- function(int64) if (int64) "NAs produced by integer64 overflow" else
+  "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'"
+
+# Whether running sums are missing from an element on that is not.
+overflows <- function(x, sums) {
+  if (!anyNA(sums)) return(FALSE)
+  !anyNA(x) || which.max(is.na(sums)) < which.max(is.na(x))
+}
+
+# In a member: running values behind `carry`, a list of the value or of NULL.
+part_continued <- function(x, name, carry) withCallingHandlers(gpu_compute(strip(cumulated(name, carry[[1L]],
+  as_gpu(strip(x), device = running_member()$device)))), warning = function(w) tryInvokeRestart("muffleWarning"))
+# The last of them, in a list; where there is none, what was before.
+part_last <- function(x, name, carry) {
+  n <- length(x)
+  if (n > 0L) list(value = held(part_continued(x, name, carry)[n])) else list(value = carry[[1L]])
+}
+# The running value behind the parts of some members, of which each has the one of its own part.
+joined_last <- function(name, values) Reduce(function(carry, value) if (is.null(carry)) value else if (is.null(value))
+  carry else held(cumulated(name, carry, on_cpu(value))), values, NULL)
+
+# Of the members of this process what is before each.
+cumulated_before <- function(x, name, apart, call) {
+  team <- state_of(x)$team
+  size <- team$engine$size
+  if (apart) {
+    own <- lapply(gathered_lists(x, "part_last", list(name, list(NULL)), call), `[[`, "value")
+    return(lapply(seq_len(size), function(rank) joined_last(name, own[seq_len(rank - 1L)])))
+  }
+  part <- structure(list(id = state_of(x)$id), class = "team_part")
+  carries <- vector("list", size)
+  for (k in seq_len(size - 1L)) {
+    task <- function(rank) if (rank == k) list(f = "part_last", args = list(part, name, carries[k]))
+    carries[k + 1L] <- list(together(team, task, "The split could not be read", call)[[k]]$value)
+  }
+  carries
+}
+
+# In a member of several processes.
+part_cumulated <- function(x, name, apart) {
+  member <- running_member()
+  gather <- function(v) lapply(unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL)), function(v)
+    if (length(v)) held(v))
+  own <- part_continued(x, name, list(NULL))
+  last <- function(y) y[if (length(y)) length(y) else 0L]
+  if (apart) {
+    carry <- joined_last(name, gather(last(own))[seq_len(member$rank - 1L)])
+    return(part_continued(x, name, list(carry)))
+  }
+  carry <- NULL
+  for (k in seq_len(member$size)) {
+    if (k == member$rank) own <- part_continued(x, name, list(carry))
+    told <- gather(if (k == member$rank) last(own) else own[0L])[[k]]
+    if (k < member$rank && !is.null(told)) carry <- told
+  }
+  own
+}

@@ -1,0 +1,61 @@
+# Running values of splits, and functions of places and summaries, against base R's of the whole.
+
+here <- gpu_team(rep(test_device, 3))
+cl <- worker_cluster(3)
+workers <- within_seconds(60, gpu_team(cl, timeout = 30))
+teams <- list(here, workers)
+set.seed(64)
+vectors <- list(doubles = round(rnorm(100), 2), integers = sample(-50:50, 90, TRUE), logicals = sample(c(TRUE, FALSE),
+  40, TRUE), missing = c(1:20, NA, 3:30), nan = c(rnorm(30), NaN, 1), few = 2:1, none = numeric(), one = 3,
+  high = c(rep(.Machine$integer.max %/% 4L, 6), -5L, 1:9), back = c(.Machine$integer.max, -5L, rep(3L, 4)),
+  large = c(1e-200, 1e-200, rep(1e200, 8)), complex = complex(real = 1:9, imaginary = 9:1))
+caught <- function(expr) {
+  told <- NULL
+  value <- withCallingHandlers(collect(expr), warning = function(w) {
+    told <<- conditionMessage(w)
+    tryInvokeRestart("muffleWarning")
+  })
+  list(value, told)
+}
+
+test_that("running values continue from member to member", {
+  for (team in teams) for (name in names(vectors)) for (f in c("cumsum", "cumprod", "cummax", "cummin")) {
+    v <- vectors[[name]]
+    if (is.complex(v) && f %in% c("cummax", "cummin")) next
+    cases$n <- cases$n + 1L
+    expect_equal(caught(do.call(f, list(gpu_split(v, team)))), caught(get(f)(v)), tolerance = 1e-13,
+      info = paste(f, name))
+  }
+  expect_error(cummax(gpu_split(1i, here)), "'cummax' not defined for complex numbers")
+  expect_error(cumsum(gpu_split(matrix(1, 3, 2), here)), class = "verdigris_error_split")
+  d <- gpu_split(data.frame(d = Sys.Date() + 0:3, f = factor(c("a", "b", "a", "a"))), here)
+  expect_error(cumsum(d$d), "not defined")
+  expect_error(cumsum(d$f), "not meaningful")
+  # more is recorded on them
+  s <- gpu_split(vectors$doubles, workers)
+  expect_equal(sum(cumsum(s) * 2), sum(cumsum(vectors$doubles) * 2))
+})
+
+test_that("64-bit integers are exact", {
+  far <- gpu_cast(as_gpu(c(1:9, NA, 3)), "int64") + gpu_cast(as_gpu(2^60), "int64")
+  for (team in teams) for (v in list(far[1:7], far, gpu_cast(as_gpu(3:1), "int64"))) {
+    s <- gpu_split(collect(v), team)
+    for (f in list(cumsum, cummax, cummin)) expect_identical(caught(f(s)), caught(f(v)))
+  }
+})
+
+test_that("which(), anyNA(), summaries are base R's", {
+  for (team in teams) for (name in c("doubles", "integers", "missing", "few")) {
+    v <- vectors[[name]]
+    s <- gpu_split(v, team)
+    expect_identical(collect(which(s > 1)), which(v > 1))
+    expect_identical(anyNA(s), anyNA(v))
+    expect_equal(summary(s), summary(v))
+    expect_equal(IQR(s, na.rm = TRUE), IQR(v, na.rm = TRUE))
+    expect_equal(mad(s, na.rm = TRUE), mad(v, na.rm = TRUE))
+  }
+  s <- gpu_split(1:3, here)
+  expect_error(which(s), "argument to 'which' is not logical")
+  for (call in alist(summary(gpu_split(TRUE, here)), mad(s, high = TRUE), which(gpu_split(matrix(TRUE, 2, 2), here))))
+    expect_error(eval(call), class = "verdigris_error_split", label = deparse1(call))
+})
