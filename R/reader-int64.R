@@ -37,12 +37,23 @@ sums_of_two <- function(sums, call = NULL) {
   high <- on_cpu(sums$high)
   low <- on_cpu(sums$low)
   more <- low %/% unit
-  high <- high + more
-  # the product must not overflow where the sum does not
-  up <- gpu_cast(high < 0L, "int32")
-  out <- suppressWarnings(gpu_compute((high + up) * unit + (low - more * unit - up * unit)))
+  out <- suppressWarnings(gpu_compute(of_two_parts(high + more, low - more * unit)))
   if (any(is.na(out) & !is.na(high))) warning(simpleWarning("NAs produced by integer64 overflow", call))
   out
+}
+
+# The number of its upper and its lower 32 bits. The product must not overflow where the number does not.
+of_two_parts <- function(high, low) {
+  unit <- int64_number(2^32, "cpu")
+  up <- gpu_cast(high < 0L, "int32")
+  (high + up) * unit + (low - up * unit)
+}
+# The same of numbers that members tell, and what tells them: doubles, which any engine carries.
+of_two_doubles <- function(high, low) gpu_compute(of_two_parts(int64_number(high, "cpu"), int64_number(low, "cpu")))
+in_two_doubles <- function(y) {
+  unit <- int64_number(2^32, gpu_device(y))
+  high <- y %/% unit
+  list(high = as.vector(high), low = as.vector(y - high * unit))
 }
 
 # sum(), min(), max() and range(): the value of the array that has the result as its elements, which warns of what a

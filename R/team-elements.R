@@ -17,8 +17,8 @@ recorded_elements <- function(name, args, call, more = list()) {
 # From pmin() and pmax().
 split_extreme <- function(name, args, na.rm, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
-  for (x in Filter(is_split, args)) if (!is.null(prototype_of(x, call))) refuse_split(name, call,
-    "Only numbers are supported.")
+  for (x in Filter(is_split, args)) if (!is.null(prototype_of(x, call)) && !is_split_int64(x, call))
+    refuse_split(name, call, "Only numbers are supported.")
   # whose first argument has the attributes of the result
   first <- args[[1L]]
   if (!is_split(first) || state_of(first)$kind == "vector") for (x in Filter(is_split, args)) if (state_of(x)$kind ==
@@ -95,10 +95,13 @@ split_place <- function(x, name) {
   frames_refused(x, name, call)
   state <- state_of(x)
   prototype <- prototype_of(x, call)
-  if (!is.null(prototype) && (is.character(prototype) || inherits(prototype, "integer64"))) refuse_split(name, call,
-    "Only numbers are supported.")
+  if (is.character(prototype)) refuse_split(name, call, "Only numbers are supported.")
   if (type_of(x) == "complex") refuse_split(name, call, "Only real numbers are supported.")
-  told <- reduced(x, "stat_place", list(name), fold = "gather", call = call)
+  told <- reduced(x, if (is_split_int64(x, call)) "stat_place64" else "stat_place", list(name), fold = "gather",
+    call = call)
+  # 64-bit integers by their places among the members'
+  if (nrow(told) == 3L) told <- rbind(as.vector(rank(of_two_doubles(told[3L, ], told[1L, ]), ties.method = "min")),
+    told[2L, ])
   found <- !is.na(told[2L, ])
   if (!any(found)) return(integer())
   counts <- state$layout$counts
@@ -116,6 +119,13 @@ stat_place <- function(x, name) {
   x <- part_numbers(x)
   at <- as.double(collect(get(name, topenv())(strip(x))))
   if (length(at)) c(as.double(collect(strip(x)[at])), at) else c(NA_real_, NA_real_)
+}
+stat_place64 <- function(x, name) {
+  y <- strip(x)
+  at <- as.vector(get(name, topenv())(y))
+  if (!length(at)) return(rep(NA_real_, 3L))
+  value <- in_two_doubles(y[at])
+  c(value$low, at, value$high)
 }
 setMethod("which.max", "gpu_split", function(x) split_place(x, "which.max"))
 setMethod("which.min", "gpu_split", function(x) split_place(x, "which.min"))
@@ -198,11 +208,16 @@ unique.gpu_split <- function(x, incomparables = FALSE, ...) {
   if (...length() || !isFALSE(incomparables)) refuse_split("unique", call, "Other arguments are not supported.")
   vector_of(x, "unique", call)
   prototype <- prototype_of(x, call)
-  if (inherits(prototype, "integer64")) refuse_split("unique", call, "`names(table(x))` gives the values.")
+  if (inherits(prototype, "integer64")) {
+    parts <- gathered_lists(x, "part_unique64", list(), call)
+    of_all <- function(name) unlist(lapply(parts, `[[`, name)) %||% numeric()
+    return(held(unique(of_two_doubles(of_all("high"), of_all("low")))))
+  }
   values <- unlist(lapply(gathered_lists(x, "part_unique", list(), call), `[[`, "values"))
   if (is.null(values)) values <- vector(if (is.null(prototype)) type_of(x) else typeof(prototype), 0L)
   unique(if (is.object(prototype)) restored(values, prototype) else values)
 }
+part_unique64 <- function(x) in_two_doubles(unique(strip(x)))
 part_unique <- function(x) list(values = as.vector(collect(unique(strip(part_numbers(x))))))
 
 # ---- what a split is -----------------------------------------------------------------------------------

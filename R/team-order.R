@@ -7,9 +7,10 @@ PLACES <- 64L
 
 # In a member: what is known, in order; and values at places, NA where there is none.
 part_sorted <- function(x) {
+  matrix <- !is.null(dim(x))
   x <- as_gpu(strip(part_numbers(x)))
   if (is.logical(x)) x <- x + 0L
-  sort(x)
+  sort(if (matrix && is_int64(x)) part_rounded(x) else x)
 }
 stat_at <- function(x, places) {
   out <- rep(NA_real_, length(places))
@@ -21,6 +22,7 @@ stat_at <- function(x, places) {
 # Of a split vector or matrix the elements in the places that `ranks`, a function of how many are known, gives:
 # list(values, known), as at_ranks() has it.
 split_at_ranks <- function(x, ranks, call) {
+  if (is_split_int64(x, call)) return(int64_at_ranks(x, ranks, call))
   sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
   counts <- state_of(sorted)$layout$counts
   known <- sum(counts)
@@ -59,6 +61,22 @@ split_at_ranks <- function(x, ranks, call) {
   list(values = if (type == "double") values else as.integer(values), known = known)
 }
 
+# Of 64-bit integers those that they are rounded to, which have their order: NA, with the warning of an array, where the
+# element of a rank is another number.
+int64_at_ranks <- function(x, ranks, call) {
+  found <- split_at_ranks(recorded(x, "part_rounded", list(x)), ranks, call)
+  wanted <- if (found$known > 0) ranks(found$known) else numeric()
+  lost <- vapply(seq_along(wanted), function(k) {
+    value <- found$values[k]
+    if (abs(value) < 2^53) return(FALSE)
+    !(sum(x < value, na.rm = TRUE) < wanted[k] && wanted[k] <= sum(x <= value, na.rm = TRUE))
+  }, NA)
+  # the array's own warning
+  if (any(lost)) found$values[lost] <- as.vector(int64_number(2^53, "cpu") + 1L)
+  found
+}
+part_rounded <- function(x) suppressWarnings(gpu_compute(as_float64(strip(x))))
+
 # A rank's runs after members have told `values` at `places`; its value where that is known.
 narrowed <- function(run, places, values) {
   some <- lapply(places, function(p) !is.na(p))
@@ -91,8 +109,6 @@ ordered_split <- function(x, name, call) {
   frames_refused(x, name, call)
   prototype <- prototype_of(x, call)
   if (is.character(prototype)) refuse_split(name, call, "`table(x)` counts strings in sorted order.")
-  if (inherits(prototype, "integer64") && !name %in% c("sort", "order")) refuse_split(name, call,
-    "64-bit integers have `sort(x)`, `range(x)` and `table(x)`; `x * 1.0` converts them to doubles.")
   if (type_of(x) == "complex") refuse_split(name, call)
 }
 
@@ -100,9 +116,11 @@ ordered_split <- function(x, name, call) {
 median.gpu_split <- function(x, na.rm = FALSE, ...) {
   call <- environment()
   ordered_split(x, "median", call)
+  whole <- is_split_int64(x, call)
   # base R says what is wrong
-  in_class(x, stats::median, c(1, 1), call)
+  if (!whole) in_class(x, stats::median, c(1, 1), call)
   found <- split_at_ranks(x, median_ranks, call)
+  if (whole) return(median_found(found, length(x), "double", na.rm))
   in_class(x, stats::median, median_found(found, length(x), type_of(x), na.rm), call)
 }
 
@@ -116,7 +134,7 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))
   # of a class, and of logical values, base R's of two elements has the attributes, or the error
-  prototype <- prototype_of(x, call)
+  prototype <- if (!is_split_int64(x, call)) prototype_of(x, call)
   few <- if (!is.null(prototype)) restored(c(1, 1), prototype) else if (type_of(x) == "logical") TRUE else 1
   like <- stats::quantile(few, probs, names = names, type = type, ...)
   found <- split_at_ranks(x, function(known) quantile_ranks(known, probs), call)

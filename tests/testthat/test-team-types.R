@@ -81,6 +81,23 @@ test_that("64-bit integers are exact", {
   same(range(gpu_split(host[1:2], team)), whole[2:1])
   expect_identical(names(table(x)), c("-6", "4", "9007199254740993"))
   expect_identical(as.vector(table(x)), c(1L, 1L, 2L))
-  for (call in alist(quantile(x), median(x), unique(x), which.max(x), prod(x)))
-    expect_error(eval(call), "64-bit|no method", class = "verdigris_error_split")
+  expect_error(prod(x), "64-bit", class = "verdigris_error_split")
+  # as those of the array
+  for (call in alist(quantile(x, na.rm = TRUE), quantile(x, c(0.2, 0.5), na.rm = TRUE, type = 1), median(x, na.rm = TRUE),
+    median(x), unique(x), which.max(x), which.min(x), pmin(x, 3L), pmax(x, whole[1]), anyNA(x), IQR(x, na.rm = TRUE),
+    x - whole[1])) {
+    warned <- function(value) {
+      told <- NULL
+      value <- withCallingHandlers(collect(value), warning = function(w) {
+        told <<- unique(c(told, class(w)[1L]))
+        tryInvokeRestart("muffleWarning")
+      })
+      list(value, told)
+    }
+    expect_identical(warned(eval(call, list(x = x, whole = whole))), warned(eval(call, list(x = whole, whole = whole))),
+      label = deparse1(call))
+  }
+  suppressWarnings(expect_error(quantile(x), "missing values and NaN's not allowed"))
+  m <- matrix(c(5, 1, 7, 3), 2)
+  expect_equal(quantile(gpu_split(as_gpu(m, dtype = "int64", device = "cpu"), team)), quantile(m))
 })
