@@ -91,6 +91,9 @@ reader_extreme <- function(name, args, na.rm, call) {
   others <- lapply(args[-at], function(v) if (is_gpu(v)) collect(v) else v)
   fits <- length(at) == 1L && all(vapply(others, function(v) (is_number(v) || is_host_int64(v)) && length(v) == 1L, NA))
   if (!fits) refuse_reader(name, call, "The other arguments must be numbers.")
+  # base R's result has the attributes of the first
+  if (at != 1L && !is_vector_reader(x)) refuse_reader(name, call, "The matrix must be the first argument.")
+  if (at != 1L) x <- reader_with(x, dimnames = NULL)
   args[-at] <- others
   each_of_reader(x, name, block_function(function(block) {
     args[[at]] <- block

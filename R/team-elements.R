@@ -143,12 +143,6 @@ setMethod("which", "gpu_split", function(x, arr.ind = FALSE, useNames = TRUE) {
 part_which <- function(x, before, large) which(strip(x)) + if (large) before else as.integer(before)
 
 #' @export
-anyNA.gpu_split <- function(x, recursive = FALSE) {
-  frames_refused(x, "anyNA")
-  any(is.na(x))
-}
-
-#' @export
 summary.gpu_split <- function(object, ..., digits = NULL, quantile.type = 7) {
   call <- environment()
   frames_refused(object, "summary", call)

@@ -31,8 +31,8 @@ scan_overflow <- function(int64) if (int64) "NAs produced by integer64 overflow"
 
 # Whether running sums are missing from an element on that is not.
 overflows <- function(x, sums) {
-  if (!anyNA(sums)) return(FALSE)
-  !anyNA(x) || which.max(is.na(sums)) < which.max(is.na(x))
+  if (!any(is.na(sums))) return(FALSE)
+  !any(is.na(x)) || which.max(is.na(sums)) < which.max(is.na(x))
 }
 
 # In a member: running values behind `carry`, a list of the value or of NULL.

@@ -44,7 +44,9 @@ test_that("matches, extremes and choices are computed when they are read", {
     pmin(x, 2), pmax(x, 1L), pmax(0, x), pmin(x, 3, na.rm = TRUE), ifelse(x > 2, 1, 0), ifelse(is.na(x), 0L, 1L),
     sum(pmax(x, 0), na.rm = TRUE)), few[names(few) != "missing"])
   x <- gpu_reader(c(1, 2))
-  for (call in alist(match(1, x), match(x, x), x %in% "a", 1 %in% x, pmin(x, x), pmin(x, 1:2), ifelse(x > 1, 1:2, 0),
+  expect_identical(collect(pmin(gpu_reader(diag(2)), 0.5)), pmin(diag(2), 0.5))
+  expect_identical(collect(pmin(2, gpu_reader(c(a = 1, b = 3)))), pmin(2, c(a = 1, b = 3)))
+  for (call in alist(pmin(2, gpu_reader(diag(2))), match(1, x), match(x, x), x %in% "a", 1 %in% x, pmin(x, x), pmin(x, 1:2), ifelse(x > 1, 1:2, 0),
     match(x, 1, incomparables = 1))) expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
 })
 

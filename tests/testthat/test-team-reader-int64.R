@@ -7,21 +7,20 @@ samples <- function() {
   set.seed(57)
   far <- int64(2^60)
   list(
-    small = int64(sample(c(-40:40, NA), 300, TRUE)), known = int64(sample(-3:60, 250, TRUE)), ties = int64(rep(7, 90)),
+    small = int64(sample(c(-40:40, NA), 150, TRUE)), known = int64(sample(-3:60, 130, TRUE)), ties = int64(rep(7, 90)),
     # that differ beyond a double's digits
-    large = int64(sample(c(0:30, NA), 200, TRUE)) + far, signs = (int64(sample(1:90, 200, TRUE)) + far) * rep(c(1L, -1L),
-      100), mixed = c(int64(1:60), int64(3:1) + far, int64(NA_real_)), none = int64(numeric()), one = int64(5),
+    large = int64(sample(c(0:30, NA), 140, TRUE)) + far,
+    signs = (int64(sample(1:90, 120, TRUE)) + far) * rep(c(1L, -1L), 60), mixed = c(int64(1:60), int64(3:1) + far, int64(NA_real_)), none = int64(numeric()), one = int64(5),
     missing = int64(rep(NA_real_, 40))
   )
 }
 on_device <- function(x) as_gpu(x, device = test_device)
-# Arrays, functions and files by blocks of 17 elements, and of all.
+# An array as one block, a file and a function by several.
 readers <- function(v, env = parent.frame()) {
   host <- collect(v)
   path <- raw_file(unclass(host), env = env)
-  c(lapply(c(17, 1e4), function(rows) gpu_reader(v, memory = 3 * 8 * rows)),
-    gpu_reader(path, dtype = "int64", memory = 3 * 8 * 17),
-    if (length(v)) gpu_reader(function(rows) as_gpu(v[rows], device = "cpu"), dim = length(v), memory = 3 * 8 * 50))
+  c(list(gpu_reader(v), gpu_reader(path, dtype = "int64", memory = 3 * 8 * 29)), if (length(v))
+    list(gpu_reader(function(rows) as_gpu(v[rows], device = "cpu"), dim = length(v), memory = 3 * 8 * 60)))
 }
 
 # The value as R has it, and what has been said meanwhile.

@@ -67,7 +67,7 @@ test_that("wrong operands have base R's errors and warnings", {
 test_that("what has no method is an error that names collect()", {
   x <- gpu_split(doubles, team)
   d <- gpu_split(data.frame(a = 1:3), team)
-  refused <- alist(as.vector(x), as.matrix(x), as.numeric(x), sort(x), order(x[, 1]), x[1:2, ], x[3], x[[1]],
+  refused <- alist(as.vector(x), as.matrix(x), as.numeric(x), sort(x), order(x), x[1:2, ], x[3], x[[1]],
     cumsum(x), c(x, x), rbind(x, x), cbind(x, 1), apply(x, 2, sum), tcrossprod(x), lapply(x, sum), rev(x), x %*% x, 1:10 %*% x,
     crossprod(t(x)), summary(x), sd(x), var(x, x), x[1, 1] <- 2, d + 1, sum(d), exp(d), d[1, ], solve(x), x$a,
     sum(x, x), mean(x, trim = 0.1), as.data.frame(x), princomp(x), unique(x), duplicated(x), t(d))
