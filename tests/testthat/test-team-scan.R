@@ -58,3 +58,23 @@ test_that("which() and summaries are base R's", {
   for (call in alist(summary(gpu_split(TRUE, here)), mad(s, high = TRUE), which(gpu_split(matrix(TRUE, 2, 2), here))))
     expect_error(eval(call), class = "verdigris_error_split", label = deparse1(call))
 })
+
+test_that("order() and running values are made again by gpu_repair()", {
+  own <- parallel::makePSOCKcluster(3, outfile = "/dev/null")
+  withr::defer(parallel::stopCluster(own[c(1, 3)]))
+  parallel::clusterCall(own, function(paths, device) {
+    .libPaths(paths)
+    options(verdigris.device = device)
+  }, .libPaths(), test_device)
+  team <- within_seconds(60, gpu_team(own, timeout = 10))
+  v <- c(vectors$integers, NA, 3L)
+  s <- gpu_split(v, team)
+  made <- list(order(s, rev(v)), cumsum(s), cumprod(s), which(s > 0))
+  want <- list(order(v, rev(v)), cumsum(v), cumprod(v), which(v > 0))
+  expect_equal(lapply(made, collect), want)
+  tools::pskill(parallel::clusterCall(own[2], Sys.getpid)[[1L]], tools::SIGKILL)
+  Sys.sleep(0.3)
+  expect_error(sum(s), class = "verdigris_error_member")
+  within_seconds(60, gpu_repair(team))
+  expect_equal(lapply(made, collect), want)
+})
