@@ -339,9 +339,11 @@ array_of_array <- function(data, dim, dimnames) {
 #' @rdname shape
 #' @export
 outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FUN) && FUN == "*") "*" else
-  match.fun(FUN), ...))
+  match.fun(FUN), ...), class = ON_DEVICE)
 
 outer_arrays <- function(X, Y, FUN, ...) {
+  if (is_sparse(X)) X <- gpu_dense(X)
+  if (is_sparse(Y)) Y <- gpu_dense(Y)
   if (is_int64(X) || is_int64(Y)) {
     both <- with_integer64(list(X, Y))
     X <- both[[1L]]
@@ -402,7 +404,7 @@ as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "flo
 #' @rdname shape
 #' @usage X \%o\% Y
 #' @export
-`%o%` <- interposed("%o%", c("X", "Y"), outer_arrays(X, Y, "*"))
+`%o%` <- interposed("%o%", c("X", "Y"), outer_arrays(X, Y, "*"), class = ON_DEVICE)
 
 #' @rdname shape
 #' @export

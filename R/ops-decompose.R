@@ -324,9 +324,10 @@ NULL
 #' @rdname decompositions
 #' @export
 svd <- interposed("svd", "x", svd_of_array(x, nu, nv, missing(nu), missing(nv), !missing(LINPACK)),
-  class = c("gpu_array", "gpu_split"))
+  class = c(ON_DEVICE, "gpu_split"))
 
 svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
+  x <- dense_numbers(x)
   if (is_split(x)) return(svd_of_split(x, if (!all_u) nu, if (!all_v) nv, parent.frame()))
   d <- as.double(dim(x))
   count <- function(n) is.numeric(n) && length(n) == 1L && isTRUE(n >= 0)
@@ -381,10 +382,12 @@ singular_values <- function(x) if (gpu_device(x) == "cpu" || !isTRUE(all(is.fini
 
 #' @rdname decompositions
 #' @export
-eigen <- interposed("eigen", "x", eigen_of_array(x, if (!missing(symmetric)) list(symmetric = symmetric), only.values))
+eigen <- interposed("eigen", "x", eigen_of_array(x, if (!missing(symmetric)) list(symmetric = symmetric), only.values),
+  class = ON_DEVICE)
 
 # `given`: symmetric in a list, or NULL where base R finds out.
 eigen_of_array <- function(x, given, only.values) {
+  x <- dense_numbers(x)
   symmetric <- given$symmetric
   n <- order_of(x)
   flag <- function(v) isTRUE(v) || isFALSE(v)

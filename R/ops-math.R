@@ -255,8 +255,8 @@ strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.v
 #' @rdname elementwise
 #' @export
 pmin <- interposed("pmin", "...", extreme("pmin", base::pmin, na.rm, list(...)),
-  class = c("gpu_array", "gpu_split", "gpu_reader"))
+  class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
 #' @rdname elementwise
 #' @export
 pmax <- interposed("pmax", "...", extreme("pmax", base::pmax, na.rm, list(...)),
-  class = c("gpu_array", "gpu_split", "gpu_reader"))
+  class = c(ON_DEVICE, "gpu_split", "gpu_reader"))

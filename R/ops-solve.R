@@ -266,9 +266,10 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
 
 #' @rdname solve
 #' @export
-chol2inv <- interposed("chol2inv", "x", inverse_of_factor(x, size))
+chol2inv <- interposed("chol2inv", "x", inverse_of_factor(x, size), class = ON_DEVICE)
 
 inverse_of_factor <- function(x, size) {
+  x <- dense_numbers(x)
   d <- dim(x)
   usable <- gpu_device(x) != "cpu" && length(d) == 2L && !is.complex(x) && is.numeric(size) && length(size) == 1L &&
     isTRUE(size >= 1 & size <= min(d))
@@ -288,13 +289,15 @@ inverse_of_factor <- function(x, size) {
 #' @rdname solve
 #' @export
 backsolve <- interposed("backsolve", c("r", "x"), solve_triangle(r, x, if (!missing(k)) list(k = k), upper.tri,
-  transpose, base::backsolve))
+  transpose, base::backsolve), class = ON_DEVICE)
 #' @rdname solve
 #' @export
 forwardsolve <- interposed("forwardsolve", c("l", "x"), solve_triangle(l, x, if (!missing(k)) list(k = k), upper.tri,
-  transpose, base::forwardsolve))
+  transpose, base::forwardsolve), class = ON_DEVICE)
 
 solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
+  r <- dense_numbers(r)
+  x <- dense_numbers(x)
   device <- gpu_device(if (is_gpu(r)) r else x)
   flag <- function(v) isTRUE(v) || isFALSE(v)
   d <- dim(r)

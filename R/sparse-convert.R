@@ -8,7 +8,7 @@ as_gpu.sparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
   x <- compressed(x)
   values <- if (methods::is(x, "nsparseMatrix")) rep.int(TRUE, length(x@i)) else x@x
   values <- sparse_values(values, dtype, device, parent.frame(), environment())
-  from_unchecked(x@p, x@i, values, x@Dim, x@Dimnames, gpu_device(values), environment())
+  from_unchecked(x@p, x@i, values, x@Dim, checked_dimnames(x@Dimnames, x@Dim), gpu_device(values), environment())
 }
 
 #' @rdname as_gpu
@@ -16,6 +16,14 @@ as_gpu.sparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
 as_gpu.denseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
   if (...length()) rlang::check_dots_empty()
   x <- as.matrix(x)
+  as_gpu(x, dtype = dtype %||% default_dtype(x, parent.frame()), device = device)
+}
+
+#' @rdname as_gpu
+#' @export
+as_gpu.sparseVector <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
+  x <- as.vector(x)
   as_gpu(x, dtype = dtype %||% default_dtype(x, parent.frame()), device = device)
 }
 
@@ -56,12 +64,31 @@ sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame
 # Whether x is an object of one of Matrix's classes: without Matrix there is none.
 is_of_matrix <- function(x, class = "Matrix") isS4(x) && inherits(x, class)
 
-# A matrix of Matrix or of Bioconductor: a sparse one on the device, any other as an ordinary matrix; else `x` itself.
+# A matrix of Matrix or of Bioconductor: a sparse one on the device, any other as an ordinary matrix, a sparse vector as
+# an ordinary one; else `x` itself.
 of_other_package <- function(x, device = NULL) {
   if (!isS4(x) || is_sparse(x)) return(x)
   if (is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x) || is_delayed(x)) return(as_gpu(x, device = device))
-  if (is_of_matrix(x)) as.matrix(x) else x
+  if (is_of_matrix(x)) as.matrix(x) else if (is_of_matrix(x, "sparseVector")) as.vector(x) else x
 }
+
+# A sparse vector of Matrix as a sparse matrix, recycled along the columns.
+sparse_of_vector <- function(v, dim, device) {
+  n <- prod(dim)
+  m <- length(v)
+  values <- if (is_of_matrix(v, "nsparseVector")) rep.int(TRUE, length(v@i)) else v@x
+  times <- if (m > 0) ceiling(n / m) else 0
+  at <- rep.int(as.double(v@i) - 1, times) + rep(m * (seq_len(times) - 1), each = length(v@i))
+  inside <- at < n
+  x <- sparse_values(rep.int(values, times)[inside], NULL, device, NULL)
+  at <- at[inside]
+  j <- at %/% dim[1L]
+  on_device <- function(at) as_gpu(as.integer(at), device = gpu_device(x))
+  from_triplets(on_device(at - j * dim[1L]), on_device(j), x, as.integer(dim))
+}
+
+# A sparse matrix as a dense array of numbers; anything else as it is.
+dense_numbers <- function(x) if (is_sparse(x)) as_doubles(gpu_dense(x)) else x
 
 #' @rdname gpu_sparse
 #' @export
@@ -117,12 +144,18 @@ as.array.gpu_sparse <- as.matrix.gpu_sparse
 #' @export
 as.vector.gpu_sparse <- function(x, mode = "any") {
   # Matrix() would make a column of the elements; its as.vector() is a generic, of which this is a method
-  frames <- sys.nframe() - 1L
-  for (k in seq(to = frames, length.out = min(frames, 3L)))
-    if (isNamespaceLoaded("Matrix") && identical(sys.function(k), asNamespace("Matrix")$Matrix))
-    stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
+  if (within_matrix_call("Matrix", 3L)) stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
       "`collect(S)` is one of Matrix.")
   as.vector(as.matrix(x), mode)
+}
+
+# Whether a function of Matrix, which is no generic, is among the last callers of the function that asks.
+within_matrix_call <- function(name, last) {
+  if (!isNamespaceLoaded("Matrix")) return(FALSE)
+  frames <- sys.nframe() - 2L
+  for (k in seq(to = frames, length.out = min(frames, last)))
+    if (identical(sys.function(k), asNamespace("Matrix")[[name]])) return(TRUE)
+  FALSE
 }
 #' @rdname collect
 #' @export
@@ -227,7 +260,8 @@ corner_of_sparse <- function(x, rows, columns) {
 #' @export
 format.gpu_sparse <- function(x, ..., what = c("values", "header")) {
   if (one_of("what", what, c("values", "header")) == "header") return(sparse_header(x))
-  format(as.matrix(x), ...)
+  # as Matrix has it, with points for what is not stored
+  if (requireNamespace("Matrix", quietly = TRUE)) Matrix::format(collect(x), ...) else format(as.matrix(x), ...)
 }
 
 #' @export
@@ -257,6 +291,13 @@ summary.gpu_sparse <- function(object, ...) {
 
 #' @rawNamespace S3method(base::all.equal,gpu_sparse)
 all.equal.gpu_sparse <- function(target, current, ...) {
+  # two sparse ones are compared by what is stored
+  sparse <- function(x) is_sparse(x) || is_of_matrix(x, "sparseMatrix")
+  if (sparse(target) && sparse(current) && requireNamespace("Matrix", quietly = TRUE)) {
+    as_one <- function(x) if (is_sparse(x)) collect(x) else compressed(if (is_of_matrix(x, "nsparseMatrix"))
+      methods::as(x, "lMatrix") else x)
+    return(Matrix::all.equal(as_one(target), as_one(current), ...))
+  }
   plain <- function(x) if (is_sparse(x)) as.matrix(x) else if (is_gpu(x)) collect(x) else if (is_of_matrix(x))
     as.matrix(x) else x
   all.equal(plain(target), plain(current), ...)

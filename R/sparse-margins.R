@@ -33,11 +33,12 @@ NULL
 Summary.gpu_sparse <- function(..., na.rm = FALSE) {
   name <- .Generic
   f <- get(name, baseenv())
+  frame <- environment()
   # each part by itself, then what came of them: missing elements are gone then, and an infinite sum minus another
   # counts
   parts <- lapply(list(...), function(part) {
     if (is_of_matrix(part)) part <- as_gpu(part)
-    if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm))
+    if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm, frame))
     list(if (length(part)) f(part, na.rm = na.rm) else part)
   })
   parts <- do.call(c, parts)
@@ -45,10 +46,13 @@ Summary.gpu_sparse <- function(..., na.rm = FALSE) {
 }
 
 # Values that stand for a matrix in a reduction with others: a list.
-reduced_sparse <- function(name, f, S, na.rm) {
+reduced_sparse <- function(name, f, S, na.rm, call) {
   x <- stored(S)
   zeros <- structural_zeros(S) > 0
-  if (name %in% c("any", "all") && !is.logical(x)) x <- x != 0
+  if (name %in% c("any", "all") && !is.logical(x)) {
+    warn_as_base("coercing argument of type 'double' to logical", call)
+    x <- x != 0
+  }
   # what is left where all are missing is nothing, of which base R would warn here
   none <- !length(x) || name %in% c("min", "max", "range") && isTRUE(na.rm) && all(is.na(x))
   # a sum of logical values is an integer
@@ -58,10 +62,21 @@ reduced_sparse <- function(name, f, S, na.rm) {
 
 #' @rdname sparse-margins
 #' @export
-mean.gpu_sparse <- function(x, na.rm = FALSE, ...) {
+mean.gpu_sparse <- function(x, trim = 0, na.rm = FALSE, ...) {
+  if (!is.numeric(trim) || length(trim) != 1L) stop_as_base("'trim' must be numeric of length one")
   values <- stored_numbers(x)
-  n <- length(x) - if (isTRUE(na.rm)) sum(is.na(values)) else 0
-  sum(values, na.rm = isTRUE(na.rm)) / n
+  absent <- sum(is.na(values))
+  n <- length(x) - if (isTRUE(na.rm)) absent else 0
+  if (is.na(trim) || trim <= 0 || n == 0) return(sum(values, na.rm = isTRUE(na.rm)) / n)
+  if (absent > 0 && !isTRUE(na.rm)) return(NA_real_)
+  if (trim >= 0.5) return(median(x, na.rm = TRUE))
+  # in ascending order the zeros that are not stored lie between negative and other elements
+  values <- sort(values)
+  below <- sum(values < 0)
+  place <- gpu_seq(1, by = 1, length.out = length(values), device = gpu_device(x))
+  place <- ifelse(place > below, place + (n - length(values)), place)
+  first <- floor(n * trim) + 1
+  sum(ifelse(place >= first & place <= n + 1 - first, values, 0)) / (n - 2 * (first - 1))
 }
 
 # ---- margins -----------------------------------------------------------------------------------------
@@ -94,30 +109,34 @@ sparse_margin <- function(name, S, na.rm, rows) {
   named_margin(out, parts$names)
 }
 
-check_margin_dims <- function(dims) if (!identical(as.double(dims), 1)) stop_as_base("invalid 'dims'", parent.frame())
+# `sparseResult` of Matrix is taken: a vector is dense here.
+check_margin_dims <- function(dims, ..., sparseResult = FALSE) {
+  if (...length()) stop_as_base("unused argument", parent.frame())
+  if (!identical(as.double(dims), 1)) stop_as_base("invalid 'dims'", parent.frame())
+}
 
 #' @rdname sparse-margins
 #' @export
-methods::setMethod("rowSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
-  check_margin_dims(dims)
+methods::setMethod("rowSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L, ...) {
+  check_margin_dims(dims, ...)
   sparse_margin("sum", x, na.rm, TRUE)
 })
 #' @rdname sparse-margins
 #' @export
-methods::setMethod("colSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
-  check_margin_dims(dims)
+methods::setMethod("colSums", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L, ...) {
+  check_margin_dims(dims, ...)
   sparse_margin("sum", x, na.rm, FALSE)
 })
 #' @rdname sparse-margins
 #' @export
-methods::setMethod("rowMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
-  check_margin_dims(dims)
+methods::setMethod("rowMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L, ...) {
+  check_margin_dims(dims, ...)
   sparse_margin("mean", x, na.rm, TRUE)
 })
 #' @rdname sparse-margins
 #' @export
-methods::setMethod("colMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L) {
-  check_margin_dims(dims)
+methods::setMethod("colMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L, ...) {
+  check_margin_dims(dims, ...)
   sparse_margin("mean", x, na.rm, FALSE)
 })
 

@@ -24,13 +24,20 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   own("tcrossprod", c(pairs("tcrossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
     sparse_tcrossprod(x, if (missing(y)) NULL else y))
   # beside one of its objects base R's cbind() calls these with two arguments at a time
+  own("cbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
+  own("rbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
   own("cbind2", pairs("cbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), FALSE, environment()))
   own("rbind2", pairs("rbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), TRUE, environment()))
   own("kronecker", pairs("kronecker"), function(X, Y, FUN = "*", make.dimnames = FALSE, ...)
     kronecker_sparse(X, Y, FUN, make.dimnames, ...))
-  for (class in c("Matrix", "diagonalMatrix")) own("Ops", list(c("gpu_sparse", class), c(class, "gpu_sparse")),
+  own("%&%", pairs("%&%"), function(x, y) sparse_pattern_product(x, y))
+  for (class in c("Matrix", "diagonalMatrix", "sparseVector")) own("Ops", list(c("gpu_sparse", class), c(class, "gpu_sparse")),
     function(e1, e2) sparse_operator(.Generic, e1, e2))
-  own("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) diag_of_sparse(x, names))
+  own("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) {
+    out <- diag_of_sparse(x, names)
+    # dimScale() passes it to Diagonal(), which takes ordinary vectors
+    if (within_matrix_call("dimScale", 8L)) collect(out) else out
+  })
   own("drop", "gpu_sparse", function(x) drop_extents(x))
   own("diag<-", "gpu_sparse", function(x, value) assign_sparse_diagonal(x, value, environment()))
   own("norm", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, type, ...)
@@ -51,6 +58,20 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
 }
 
 as_sparse <- function(from) gpu_sparse(from)
+
+# Of what is not 0, TRUE where any pair meets.
+sparse_pattern_product <- function(x, y) {
+  device <- gpu_device(if (is_sparse(x)) x else y)
+  as_pattern <- function(v) {
+    if (is_of_matrix(v, "sparseVector")) return(v)
+    if (!is_sparse(v) && is.null(dim(v))) return(as.double(is.na(v) | v != 0))
+    v <- gpu_sparse(v, device = device, drop0 = TRUE)
+    with_stored(v, gpu_full(1, length(v@i), device = device))
+  }
+  out <- sparse_product(as_pattern(x), as_pattern(y))
+  if (!is_sparse(out)) out <- gpu_sparse(out)
+  with_stored(out, stored(out) != 0)
+}
 
 nonzeros <- function(S, na.counted = NA) {
   x <- stored(S)

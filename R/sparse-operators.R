@@ -47,8 +47,16 @@ sparse_sign <- function(operator, S) {
 
 sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(operator, baseenv())) {
   device <- gpu_device(if (is_sparse(e1)) e1 else e2)
-  e1 <- of_other_package(e1, device)
-  e2 <- of_other_package(e2, device)
+  as_operand <- function(e, S) {
+    if (is.null(e)) return(numeric())
+    # a sparse vector that is recycled is sparse, as in Matrix
+    if (!is_of_matrix(e, "sparseVector") || !length(e) || length(e) > length(S)) return(of_other_package(e, device))
+    if (length(S) %% length(e) != 0)
+      warn_as_base("longer object length is not a multiple of shorter object length", call)
+    sparse_of_vector(e, S@Dim, device)
+  }
+  if (!is_sparse(e1)) e1 <- as_operand(e1, e2)
+  if (!is_sparse(e2)) e2 <- as_operand(e2, e1)
   for (e in list(e1, e2)) {
     if (is.complex(e)) stop_verdigris("dtype", "Sparse matrices hold real numbers, not complex ones.",
       "Use `gpu_dense()` first.", call = call)

@@ -25,6 +25,9 @@ sparse_product <- function(x, y, turn_x = FALSE, turn_y = FALSE, call = parent.f
   device <- gpu_device(if (is_sparse(x)) x else y)
   x <- as_factor(x, y, device, call)
   y <- as_factor(y, x, device, call)
+  # a sparse vector is a sparse row or column
+  if (is_of_matrix(y, "sparseVector")) y <- sparse_conforming(y, x@Dim[if (turn_x) 1L else 2L], turn_y, device)
+  if (is_of_matrix(x, "sparseVector")) x <- sparse_conforming(x, y@Dim[if (turn_y) 2L else 1L], !turn_x, device)
   if (is_sparse(x) && is_sparse(y)) return(product_of_sparse(x, y, turn_x, turn_y, call))
   # a vector is a column, or else a row: what conforms, as in base R
   if (is_sparse(x)) {
@@ -58,8 +61,12 @@ as_conforming <- function(v, n, by_row) {
   v
 }
 
+sparse_conforming <- function(v, n, by_row, device) sparse_of_vector(v, if (by_row == (length(v) == n))
+  c(1L, length(v)) else c(length(v), 1L), device)
+
 # A factor as a sparse matrix, an array that is a matrix, or a plain array.
 as_factor <- function(v, other, device, call) {
+  if (is_of_matrix(v, "sparseVector")) return(v)
   v <- of_other_package(v, device)
   if (is_sparse(v)) return(v)
   if (is_host_int64(v)) v <- as_gpu(v, device = device)

@@ -99,6 +99,8 @@ linear_places <- function(S, at, frame) {
   if (is.matrix(at) && is.character(at)) at <- base::cbind(base::match(at[, 1L], S@Dimnames[[1L]]),
     base::match(at[, 2L], S@Dimnames[[2L]]))
   if (is.null(at)) at <- integer()
+  # elements have no names
+  if (is.character(at)) at <- rep.int(NA_real_, length(at))
   if (!is_number(at)) stop_as_base(sprintf("invalid subscript type '%s'", typeof(at)), frame)
   if (length(dim(at)) == 2L && ncol(at) == 2L && !is.logical(at)) {
     at <- as_gpu(at, device = device)
@@ -106,7 +108,13 @@ linear_places <- function(S, at, frame) {
     j <- trunc(strip(at[, 2L]))
     least <- if (length(i)) min(i, j, na.rm = TRUE) else 1
     if (least < 0) stop_as_base("negative values are not allowed in a matrix subscript", frame)
-    if (length(i) && (least < 1 || max(0, i, na.rm = TRUE) > S@Dim[1L] || max(0, j, na.rm = TRUE) > S@Dim[2L]))
+    # base R leaves out rows with a zero
+    if (least < 1) {
+      kept <- which(is.na(i) | is.na(j) | i != 0 & j != 0)
+      i <- i[kept]
+      j <- j[kept]
+    }
+    if (length(i) && (max(0, i, na.rm = TRUE) > S@Dim[1L] || max(0, j, na.rm = TRUE) > S@Dim[2L]))
       stop_as_base("subscript out of bounds", frame)
     return((gpu_cast(j, "float64") - 1) * S@Dim[1L] + i)
   }
@@ -143,9 +151,15 @@ values_at <- function(S, at) {
   ifelse(is.na(at) | at > prod(S@Dim), vector(typeof(x), 1L)[2L], ifelse(absent, vector(typeof(x), 1L), value))
 }
 
+# Dimnames of a part; an axis without extent has none, as in base R.
+names_chosen <- function(dimnames, axis, at) {
+  names <- dimnames[[axis]][at]
+  dimnames[axis] <- list(if (length(names)) names)
+  dimnames
+}
+
 take_columns <- function(S, at) {
-  names <- list(S@Dimnames[[1L]], S@Dimnames[[2L]][at])
-  names(names) <- names(S@Dimnames)
+  names <- names_chosen(S@Dimnames, 2L, at)
   n <- length(at)
   dim <- c(S@Dim[1L], n)
   if (n && at[n] - at[1L] == n - 1L && !is.unsorted(at, strictly = TRUE)) {
@@ -166,8 +180,7 @@ take_columns <- function(S, at) {
 }
 
 take_rows <- function(S, at) {
-  names <- list(S@Dimnames[[1L]][at], S@Dimnames[[2L]])
-  names(names) <- names(S@Dimnames)
+  names <- names_chosen(S@Dimnames, 1L, at)
   if (is.unsorted(at, strictly = TRUE)) {
     out <- t(take_columns(t(S), at))
     out@Dimnames <- names
@@ -193,6 +206,7 @@ take_rows <- function(S, at) {
   frame <- environment()
   if (...length()) stop_as_base("number of subscripts is not that of dimensions")
   value <- of_other_package(value, gpu_device(x))
+  if (nargs() == 3L && !missing(i) && is.character(i) && !is.matrix(i)) stop_as_base("subscript out of bounds")
   if (!is_sparse(value) && (!is_number(value) || is.complex(value))) stop_verdigris("dtype",
     sprintf("Values of a sparse matrix must be real numbers or logical, not %s.", describe(value)))
   if (nargs() > 3L) {
@@ -331,6 +345,7 @@ bind_sparse <- function(parts, labels, by_row, frame) {
     if (by_row) "columns" else "rows", odd[1L]), frame)
   sparse <- lapply(which(there), function(k) {
     x <- of_other_package(parts[[k]], device)
+    if (is.factor(x)) x <- as.integer(x)
     if (!is_sparse(x)) {
       if (!is_number(x)) stop_verdigris("dtype", sprintf("A sparse matrix cannot be joined with %s.", describe(x)),
         call = frame)

@@ -38,7 +38,8 @@ NULL
 solve.gpu_sparse <- function(a, b, tol = .Machine$double.eps, ...) {
   frame <- environment()
   if (!missing(b)) {
-    if (is_sparse(b) || is_of_matrix(b)) b <- gpu_dense(b)
+    b <- of_other_package(b, gpu_device(a))
+    if (is_sparse(b)) b <- gpu_dense(b)
     if (!is_number(b)) abort_argument("b", "a vector or a matrix of numbers", b)
     if (!is_gpu(b)) b <- `dim<-`(adopt(b, a@x), dim(b)) |> with_names_of(b)
   }
@@ -128,11 +129,24 @@ image.gpu_sparse <- function(x, ...) {
 #' @export
 qr.gpu_sparse <- function(x, ...) qr.gpu_array(gpu_dense(x), ...)
 
+#' @rdname sparse-solve
+#' @export
+chol.gpu_sparse <- function(x, ...) {
+  if (requireNamespace("Matrix", quietly = TRUE)) Matrix::chol(collect(x), ...) else chol(dense_numbers(x), ...)
+}
+
+#' @rdname sparse-solve
+#' @export
+kappa.gpu_sparse <- function(z, ...) kappa(dense_numbers(z), ...)
+
 # ---- where Matrix is loaded --------------------------------------------------------------------------------------
 
 register_sparse_factors <- function(own, matrix) {
   own("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
     function(a, b, ...) solve.gpu_sparse(a, b, ...))
+  # by a factor of Matrix the host solves
+  own("solve", list(c("MatrixFactorization", "gpu_sparse")), function(a, b, ...)
+    as_gpu(Matrix::solve(a, collect(b), ...), device = gpu_device(b)))
   for (class in c("Matrix", "CsparseMatrix", "ddiMatrix"))
     own("solve", list(c(class, "gpu_sparse")), function(a, b, ...) solve(as_gpu(a, device = gpu_device(b)),
       gpu_dense(b), ...))
@@ -146,7 +160,11 @@ register_sparse_factors <- function(own, matrix) {
   own("symmpart", "gpu_sparse", function(x) half_of_both(x, `+`))
   own("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
   own("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
+  own("chol2inv", "gpu_sparse", function(x, ...) chol2inv(gpu_dense(x), ...))
   # factors are objects of Matrix
+  own("chol", "gpu_sparse", function(x, ...) chol.gpu_sparse(x, ...))
+  own("updown", list(c("character", "gpu_sparse", "ANY"), c("logical", "gpu_sparse", "ANY")), function(update, C, L)
+    Matrix::updown(update, collect(C), L))
   own("qr", "gpu_sparse", function(x, ...) Matrix::qr(collect(x), ...))
   own("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
     Matrix::Schur(collect(x), missing(vectors) || vectors, ...))
@@ -154,10 +172,19 @@ register_sparse_factors <- function(own, matrix) {
     generic <- methods::getGeneric(f, where = matrix)
     first <- names(formals(generic))[1L]
     passed <- setdiff(names(formals(generic)), c(first, "..."))
-    call <- c(list(generic, call("collect", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
+    call <- c(list(generic, call("for_factors", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
       if ("..." %in% names(formals(generic))) list(quote(...)))
     own(f, "gpu_sparse", as.function(c(formals(generic), as.call(call))))
   }
+}
+
+# What Matrix takes factors of. Its condest() asks for the slots of dense factors of what is not one of its sparse
+# matrices.
+for_factors <- function(x, frame = parent.frame()) {
+  if (!within_matrix_call("condest", 8L)) return(collect(x))
+  if (max(x@Dim) > DENSE_ORDER) stop_verdigris("argument", "`condest()` of package Matrix would make `A` dense.",
+    "Write `verdigris::condest(A)`.", call = frame)
+  as.matrix(x)
 }
 
 # A triangle and its mirror image.
@@ -205,8 +232,9 @@ register_sparse_coercion <- function(where, matrix) {
     methods::setAs("gpu_sparse", class, convert, where = where)
   }
   # others, where Matrix makes them of a sparse one
-  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "unpackedMatrix", "packedMatrix",
-    "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix", "indMatrix", "pMatrix")
+  others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "dCsparseMatrix", "lCsparseMatrix", "nCsparseMatrix",
+    "compMatrix", "unpackedMatrix", "packedMatrix", "lgeMatrix", "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix",
+    "indMatrix", "pMatrix", "sparseVector")
   for (class in others) if (methods::isClass(class, where = matrix)) {
     convert <- eval(bquote(function(from) methods::as(collect(from), .(class))))
     environment(convert) <- topenv()

@@ -17,12 +17,13 @@ NULL
 
 #' @rdname distance
 #' @export
-dist <- interposed("dist", "x", distances(x, method, diag, upper, p), home = "stats")
+dist <- interposed("dist", "x", distances(x, method, diag, upper, p), home = "stats", class = ON_DEVICE)
 
 # Pairs of rows that one kernel compares.
 PAIRS_AT_ONCE <- 2^26
 
 distances <- function(x, method, diag, upper, p) {
+  x <- dense_numbers(x)
   methods <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
   which <- if (length(method) == 1L) pmatch(method, methods) else NA
   usable <- !is.na(which) && methods[which] != "binary" && (methods[which] != "minkowski" ||

@@ -42,7 +42,7 @@
   others <- setdiff(ls(package), names(MASKED))
   behind <- parent.env(package)
   # of Matrix these are, for which ours call it
-  of_matrix <- function(name) name %in% c("Diagonal", "drop0") &&
+  of_matrix <- function(name) name %in% c("Diagonal", "drop0", "dimScale", "rowScale", "colScale", "condest") &&
     identical(topenv(environment(get(name, behind, mode = "function"))), asNamespace("Matrix"))
   known <- function(name) !exists(name, envir = behind, mode = "function") || isNamespaceLoaded("Matrix") &&
     of_matrix(name)

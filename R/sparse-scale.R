@@ -1,0 +1,84 @@
+# Functions of Matrix that are no generics and cannot take what is on a device: dimScale() and its like, condest().
+
+#' Scaling rows and columns, and condition numbers
+#'
+#' Matrix's `dimScale()`, `rowScale()`, `colScale()` and `condest()` for matrices and vectors on a device. `rowScale(x,
+#' d)` is `Diagonal(x = d) %*% x`, `colScale(x, d)` is `x %*% Diagonal(x = d)`, with the dimnames of `x`; of a sparse
+#' matrix the result has its structure. `dimScale(x)` scales rows and columns by the square roots of the reciprocal
+#' diagonal, which makes correlations of covariances. `condest(A)` estimates the condition number in the 1-norm by
+#' sparse factors on the host; `onenormest()` of Matrix itself takes sparse matrices on a device, and multiplies there.
+#'
+#' These functions are no generics in Matrix. If Matrix is attached after this package, its own are found first:
+#' `dimScale(S)` works there too, and so does `condest(S)` of up to 1000 rows, but vectors on a device need
+#' `verdigris::rowScale(S, v)`. Anything that is not on a device is handed to Matrix.
+#' @param x,A A matrix: `gpu_sparse`, an array, or of Matrix.
+#' @param d,d1,d2 Factors of the rows and columns, recycled: vectors or arrays.
+#' @param ... Further arguments of [Matrix::condest()].
+#' @returns A matrix as `x` is: a `gpu_sparse` or a `gpu_array`. `condest()`: Matrix's list.
+#' @section Errors:
+#' "attempt to recycle 'x' of length 0"; those of [Matrix::condest()]; `verdigris_error_library` without Matrix.
+#' @examples
+#' S <- gpu_sparse(i = c(1, 2, 2), j = c(1, 1, 2), x = c(4, 1, 9), device = "cpu")
+#' dimScale(S)
+#' rowScale(S, 1 / rowSums(S))
+#' @name sparse-scale
+NULL
+
+#' @rdname sparse-scale
+#' @export
+dimScale <- function(x, d1 = sqrt(1 / diag(x, names = FALSE)), d2 = d1) {
+  if (!is_gpu(x) && (missing(d1) || !is_gpu(d1)) && (missing(d2) || !is_gpu(d2))) {
+    need_matrix("dimScale")
+    return(if (missing(d1) && missing(d2)) Matrix::dimScale(x) else if (missing(d2)) Matrix::dimScale(x, d1) else
+      if (missing(d1)) Matrix::dimScale(x, d2 = d2) else Matrix::dimScale(x, d1, d2))
+  }
+  scaled_columns(scaled_rows(x, d1), d2)
+}
+
+#' @rdname sparse-scale
+#' @export
+rowScale <- function(x, d) {
+  if (is_gpu(x) || is_gpu(d)) return(scaled_rows(x, d))
+  need_matrix("rowScale")
+  Matrix::rowScale(x, d)
+}
+
+#' @rdname sparse-scale
+#' @export
+colScale <- function(x, d) {
+  if (is_gpu(x) || is_gpu(d)) return(scaled_columns(x, d))
+  need_matrix("colScale")
+  Matrix::colScale(x, d)
+}
+
+#' @rdname sparse-scale
+#' @export
+condest <- function(A, ...) {
+  need_matrix("condest")
+  Matrix::condest(if (is_sparse(A)) collect(A) else A, ...)
+}
+
+scaled_rows <- function(x, d, call = parent.frame()) {
+  x <- scaled_operand(x, d, call)
+  d <- scaling_factors(d, dim(x)[1L], x, call)
+  if (is_sparse(x)) with_stored(x, stored_numbers(x) * d[strip(x@i) + 1L]) else x * d
+}
+
+scaled_columns <- function(x, d, call = parent.frame()) {
+  x <- scaled_operand(x, d, call)
+  d <- scaling_factors(d, dim(x)[2L], x, call)
+  if (is_sparse(x)) with_stored(x, stored_numbers(x) * d[columns_of(x) + 1L]) else sweep(x, 2L, d, base::`*`, FALSE)
+}
+
+scaled_operand <- function(x, d, call) {
+  x <- of_other_package(x, if (is_gpu(d)) gpu_device(d))
+  if (!is_number(x) && !is_sparse(x) || length(dim(x)) != 2L) abort_argument("x", "a matrix", x, call)
+  if (is_gpu(x)) x else as_gpu(x, device = gpu_device(d))
+}
+
+scaling_factors <- function(d, n, x, call) {
+  d <- of_other_package(d)
+  if (!is_number(d)) abort_argument("d", "a vector of numbers", d, call)
+  if (n > 0L && !length(d)) stop_as_base("attempt to recycle 'x' of length 0 to length 'n' (n > 0)", call)
+  recycle(as_doubles(adopt(d, if (is_sparse(x)) x@x else x)), n)
+}
