@@ -342,8 +342,9 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
   match.fun(FUN), ...), class = ON_DEVICE)
 
 outer_arrays <- function(X, Y, FUN, ...) {
-  if (is_sparse(X)) X <- gpu_dense(X)
-  if (is_sparse(Y)) Y <- gpu_dense(Y)
+  # no arrays for base R, as those of Matrix: their elements
+  if (is_sparse(X)) X <- strip(gpu_dense(X))
+  if (is_sparse(Y)) Y <- strip(gpu_dense(Y))
   if (is_int64(X) || is_int64(Y)) {
     both <- with_integer64(list(X, Y))
     X <- both[[1L]]

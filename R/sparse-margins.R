@@ -69,7 +69,7 @@ mean.gpu_sparse <- function(x, trim = 0, na.rm = FALSE, ...) {
   n <- length(x) - if (isTRUE(na.rm)) absent else 0
   if (is.na(trim) || trim <= 0 || n == 0) return(sum(values, na.rm = isTRUE(na.rm)) / n)
   if (absent > 0 && !isTRUE(na.rm)) return(NA_real_)
-  if (trim >= 0.5) return(median(x, na.rm = TRUE))
+  if (trim >= 0.5) return(as.double(median(x, na.rm = TRUE)))
   # in ascending order the zeros that are not stored lie between negative and other elements
   values <- sort(values)
   below <- sum(values < 0)

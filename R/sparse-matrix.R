@@ -53,7 +53,7 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
   own("cov2cor", "gpu_sparse", function(V) correlation_of_sparse(V, environment()))
   own("writeMM", "gpu_sparse", function(obj, file, ...) Matrix::writeMM(collect(obj), file, ...))
-  register_sparse_factors(own, matrix)
+  register_sparse_factors(own, where, matrix)
   register_sparse_coercion(where, matrix)
 }
 

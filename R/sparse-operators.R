@@ -131,8 +131,10 @@ extreme_of_sparse <- function(name, na.rm, args, call) {
     if (logical) out != 0 else as_doubles(out)
   }
   # those between dense ones may have become dense
-  Reduce(function(x, y) if (is_sparse(x) || is_sparse(y)) sparse_operator(name, x, y, call, of_two) else
+  out <- Reduce(function(x, y) if (is_sparse(x) || is_sparse(y)) sparse_operator(name, x, y, call, of_two) else
     of_two(x, y), args)
+  # extents are those of the first, as in base R
+  if (is.null(dim(args[[1L]]))) strip(if (is_sparse(out)) gpu_dense(out) else out) else out
 }
 
 # How the elements of two matrices lie among each other, by columns: for each of B how many of A come before it

@@ -9,8 +9,8 @@
 #' sparse factors on the host; `onenormest()` of Matrix itself takes sparse matrices on a device, and multiplies there.
 #'
 #' These functions are no generics in Matrix. If Matrix is attached after this package, its own are found first:
-#' `dimScale(S)` works there too, and so does `condest(S)` of up to 1000 rows, but vectors on a device need
-#' `verdigris::rowScale(S, v)`. Anything that is not on a device is handed to Matrix.
+#' `dimScale(S)` and `condest(S)` work there too, but factors on a device need `verdigris::rowScale(S, d)`. Anything
+#' that is not on a device is handed to Matrix.
 #' @param x,A A matrix: `gpu_sparse`, an array, or of Matrix.
 #' @param d,d1,d2 Factors of the rows and columns, recycled: vectors or arrays.
 #' @param ... Further arguments of [Matrix::condest()].
@@ -32,13 +32,13 @@ dimScale <- function(x, d1 = sqrt(1 / diag(x, names = FALSE)), d2 = d1) {
     return(if (missing(d1) && missing(d2)) Matrix::dimScale(x) else if (missing(d2)) Matrix::dimScale(x, d1) else
       if (missing(d1)) Matrix::dimScale(x, d2 = d2) else Matrix::dimScale(x, d1, d2))
   }
-  scaled_columns(scaled_rows(x, d1), d2)
+  columns_times(rows_times(x, d1), d2)
 }
 
 #' @rdname sparse-scale
 #' @export
 rowScale <- function(x, d) {
-  if (is_gpu(x) || is_gpu(d)) return(scaled_rows(x, d))
+  if (is_gpu(x) || is_gpu(d)) return(rows_times(x, d))
   need_matrix("rowScale")
   Matrix::rowScale(x, d)
 }
@@ -46,7 +46,7 @@ rowScale <- function(x, d) {
 #' @rdname sparse-scale
 #' @export
 colScale <- function(x, d) {
-  if (is_gpu(x) || is_gpu(d)) return(scaled_columns(x, d))
+  if (is_gpu(x) || is_gpu(d)) return(columns_times(x, d))
   need_matrix("colScale")
   Matrix::colScale(x, d)
 }
@@ -55,16 +55,18 @@ colScale <- function(x, d) {
 #' @export
 condest <- function(A, ...) {
   need_matrix("condest")
+  # of dense matrices Matrix 1.7 and before takes pivots for a permutation
+  if (is_gpu(A) && !is_sparse(A) && length(dim(A)) == 2L) A <- gpu_sparse(A)
   Matrix::condest(if (is_sparse(A)) collect(A) else A, ...)
 }
 
-scaled_rows <- function(x, d, call = parent.frame()) {
+rows_times <- function(x, d, call = parent.frame()) {
   x <- scaled_operand(x, d, call)
   d <- scaling_factors(d, dim(x)[1L], x, call)
   if (is_sparse(x)) with_stored(x, stored_numbers(x) * d[strip(x@i) + 1L]) else x * d
 }
 
-scaled_columns <- function(x, d, call = parent.frame()) {
+columns_times <- function(x, d, call = parent.frame()) {
   x <- scaled_operand(x, d, call)
   d <- scaling_factors(d, dim(x)[2L], x, call)
   if (is_sparse(x)) with_stored(x, stored_numbers(x) * d[columns_of(x) + 1L]) else sweep(x, 2L, d, base::`*`, FALSE)

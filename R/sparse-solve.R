@@ -141,7 +141,7 @@ kappa.gpu_sparse <- function(z, ...) kappa(dense_numbers(z), ...)
 
 # ---- where Matrix is loaded --------------------------------------------------------------------------------------
 
-register_sparse_factors <- function(own, matrix) {
+register_sparse_factors <- function(own, where, matrix) {
   own("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
     function(a, b, ...) solve.gpu_sparse(a, b, ...))
   # by a factor of Matrix the host solves
@@ -168,23 +168,26 @@ register_sparse_factors <- function(own, matrix) {
   own("qr", "gpu_sparse", function(x, ...) Matrix::qr(collect(x), ...))
   own("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
     Matrix::Schur(collect(x), missing(vectors) || vectors, ...))
+  methods::setClass("gpu_sparse_factors", slots = c(perm = "integer", L = "ANY", U = "ANY"), where = where)
+  own("expand", "gpu_sparse_factors", function(x, ...) list(L = x@L, U = x@U))
   for (f in c("lu", "Cholesky")) {
     generic <- methods::getGeneric(f, where = matrix)
     first <- names(formals(generic))[1L]
     passed <- setdiff(names(formals(generic)), c(first, "..."))
-    call <- c(list(generic, call("for_factors", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
+    call <- c(list(generic, call("collect", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
       if ("..." %in% names(formals(generic))) list(quote(...)))
-    own(f, "gpu_sparse", as.function(c(formals(generic), as.call(call))))
+    body <- as.call(call)
+    if (f == "lu") body <- call("if", quote(within_matrix_call("condest", 8L)), call("row_factors", as.name(first)), body)
+    own(f, "gpu_sparse", as.function(c(formals(generic), body)))
   }
 }
 
-# What Matrix takes factors of. Its condest() asks for the slots of dense factors of what is not one of its sparse
-# matrices.
-for_factors <- function(x, frame = parent.frame()) {
-  if (!within_matrix_call("condest", 8L)) return(collect(x))
-  if (max(x@Dim) > DENSE_ORDER) stop_verdigris("argument", "`condest()` of package Matrix would make `A` dense.",
-    "Write `verdigris::condest(A)`.", call = frame)
-  as.matrix(x)
+# Matrix's condest() asks of what is not one of its own sparse matrices for factors with a permutation of rows alone,
+# A[perm, ] = L U: here U has its columns put back, so that it is no triangle.
+row_factors <- function(x) {
+  f <- Matrix::lu(collect(x))
+  back <- if (length(f@q)) order(f@q) else seq_len(x@Dim[1L])
+  methods::new("gpu_sparse_factors", perm = f@p + 1L, L = f@L, U = f@U[, back, drop = FALSE])
 }
 
 # A triangle and its mirror image.
