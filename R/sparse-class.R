@@ -23,8 +23,11 @@
 #' sparse matrix where they take 0 to 0 and a dense array elsewhere ([sparse-operators]); `sum()` and its like,
 #' `mean()`, `rowSums()`, `colSums()`, `rowMeans()`, `colMeans()`, `rowsum()`, `apply()`, `sweep()`, `scale()`
 #' ([sparse-margins]); `S[i, j]`, `S[i, j] <- v`, `t()`, `cbind()`, `rbind()`, `diag()`, `kronecker()`, `which()`,
-#' `head()`, `tail()`, `Diagonal()`, `drop0()` ([sparse-shapes]). [is_gpu()], [gpu_device()],
-#' [gpu_dtype()], [gpu_cast()] and [gpu_compute()] take sparse matrices too. Other functions do not: give them `gpu_dense(S)` or `collect(S)`.
+#' `head()`, `tail()`, `Diagonal()`, `drop0()` ([sparse-shapes]); `dimScale()`, `rowScale()`, `colScale()`, `condest()`
+#' ([sparse-scale]); systems, factors and decompositions ([sparse-solve]). [is_gpu()], [gpu_device()], [gpu_dtype()],
+#' [gpu_cast()] and [gpu_compute()] take sparse matrices too. Other functions do not: give them `gpu_dense(S)` or
+#' `collect(S)`. These are functions of Matrix that look at its own classes: `Matrix()`, `update()` of a factor,
+#' `dmperm()`, `printSpMatrix()`, `formatSpMatrix()`, and those whose names begin with a point.
 #'
 #' @section In Python:
 #' The three slots are the three arrays of scipy's, CuPy's and PyTorch's sparse matrices by columns. With reticulate

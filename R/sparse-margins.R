@@ -11,8 +11,10 @@
 #' function takes 0 to 0, as `*` and `/` do; so does `scale(center = FALSE)`, while centring gives a dense array.
 #' `rowsum()` gives a dense array with a row for each group. Where package MatrixGenerics is loaded its `colVars()`,
 #' `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and those of rows take sparse matrices, too.
-#' @param x,... A `gpu_sparse`.
-#' @param na.rm,dims,group,reorder,center,scale As in base R.
+#'
+#' `var()`, [cov()] and [cor()], which Matrix refuses, are those of `gpu_dense(x)`. `mean(trim = )` sorts what is stored.
+#' @param x,... A `gpu_sparse`. `sparseResult` of Matrix is taken by `rowSums()` and its like, without effect.
+#' @param na.rm,dims,trim,group,reorder,center,scale,y,use As in base R.
 #' @returns `sum()` and its like: an R number, as in base R. Margins: a `gpu_array` with the names of rows or columns,
 #'   as [margins] give; there is no sparse one (argument `sparseResult` of Matrix), since a vector of as many elements
 #'   as a matrix has rows is small beside it.
@@ -138,6 +140,13 @@ methods::setMethod("rowMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1
 methods::setMethod("colMeans", "gpu_sparse", function(x, na.rm = FALSE, dims = 1L, ...) {
   check_margin_dims(dims, ...)
   sparse_margin("mean", x, na.rm, FALSE)
+})
+
+#' @rdname sparse-margins
+#' @export
+methods::setMethod("var", "gpu_sparse", function(x, y = NULL, na.rm = FALSE, use) {
+  x <- dense_numbers(x)
+  if (missing(use)) var(x, y, na.rm) else var(x, y, na.rm, use)
 })
 
 # Variances: squares of differences from the mean, of what is stored and of the zeros.

@@ -11,7 +11,8 @@
 #' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`,
 #' `pmin()` and `pmax()`. Elsewhere it
 #' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. What is not stored is 0 also beside a missing element
-#' of another sparse matrix in `*` and `&`, as in Matrix.
+#' of another sparse matrix in `*` and `&`, as in Matrix. A sparse vector of Matrix, recycled, counts as a sparse matrix.
+#' `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector, as in base R, which takes the extents of the first.
 #'
 #' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
 #' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
@@ -133,8 +134,12 @@ extreme_of_sparse <- function(name, na.rm, args, call) {
   # those between dense ones may have become dense
   out <- Reduce(function(x, y) if (is_sparse(x) || is_sparse(y)) sparse_operator(name, x, y, call, of_two) else
     of_two(x, y), args)
-  # extents are those of the first, as in base R
-  if (is.null(dim(args[[1L]]))) strip(if (is_sparse(out)) gpu_dense(out) else out) else out
+  # extents and names are those of the first, as in base R
+  if (is.null(dim(args[[1L]]))) return(strip(if (is_sparse(out)) gpu_dense(out) else out))
+  names <- dimnames(args[[1L]]) %||% list(NULL, NULL)
+  if (!is_sparse(out)) return(with_dimnames(`dimnames<-`(out, NULL), names))
+  out@Dimnames <- names
+  out
 }
 
 # How the elements of two matrices lie among each other, by columns: for each of B how many of A come before it

@@ -7,6 +7,8 @@
 #' have the same bits on every run. `crossprod(S, B)` goes by the columns of `S`, as it is stored; `S %*% B` by its
 #' rows, a structure that the first product makes and keeps. What is not stored adds nothing, not even to an infinite or
 #' missing element of the other factor, as in Matrix.
+#' A sparse vector of Matrix is a sparse row or column. Matrix's `S %&% T` is `TRUE` where a product has a term that is
+#' not 0, and sparse.
 #' @param x,y Factors, one of them a `gpu_sparse`. A vector is the row or column that conforms.
 #' @returns A `gpu_array` (a matrix), or of two sparse factors a `gpu_sparse`, with the names of rows and columns.
 #'   Logical values count as 0 and 1. The dtype is that of [matmult].

@@ -6,9 +6,9 @@ DENSE_ORDER <- 1000
 
 #' Solving systems with sparse matrices
 #'
-#' `solve()`, `determinant()` (hence `det()`), `rcond()` and `qr()` of a sparse matrix, and Matrix's `forceSymmetric()`,
-#' `symmpart()`, `skewpart()`, `expm()`, `Schur()`, `lu()`, `Cholesky()`, `writeMM()` and `image()` where Matrix is
-#' loaded.
+#' `solve()`, `determinant()` (hence `det()`), `rcond()`, `kappa()`, `chol()`, `chol2inv()`, `backsolve()`, `qr()`,
+#' `svd()` and `eigen()` of a sparse matrix, and Matrix's `forceSymmetric()`, `symmpart()`, `skewpart()`, `expm()`,
+#' `Schur()`, `lu()`, `Cholesky()`, `updown()`, `writeMM()` and `image()` where Matrix is loaded.
 #'
 #' Matrices of up to 1000 rows are solved as dense ones on the device. Of larger ones package Matrix makes sparse
 #' factors on the host, by which each right side is solved there; without Matrix they are dense, too. [gpu_cg()] and
@@ -16,8 +16,11 @@ DENSE_ORDER <- 1000
 #'
 #' `expm()` is that of the dense matrix. `lu()`, `Schur()`, `Cholesky()` and, where Matrix is loaded, `qr()` give
 #' Matrix's factors of `collect(S)`, on the host; `image()` draws that, and `writeMM()` writes it. Without Matrix `qr()`
-#' is that of the dense array.
-#' @param a,x A `gpu_sparse`.
+#' is that of the dense array. `solve(factor, S)` of a factor of Matrix solves on the host, and gives a `gpu_sparse`
+#' where Matrix gives a sparse matrix. `chol()` is the sparse factor that Matrix finds on the host, as a `gpu_sparse`.
+#' `svd()`, `eigen()`, `kappa()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, [dist()] and `outer()` take
+#' `gpu_dense(S)`. [gpu_svds()] and [gpu_eigs()] find some singular values and eigenvalues without a dense matrix.
+#' @param a,x,z A `gpu_sparse`.
 #' @param b Right sides: a vector or a matrix, of R, an array, sparse, or of Matrix. The identity where it is left out.
 #' @param tol,logarithm As in base R.
 #' @param lag,differences As in [base::diff()]: of rows.
@@ -132,7 +135,12 @@ qr.gpu_sparse <- function(x, ...) qr.gpu_array(gpu_dense(x), ...)
 #' @rdname sparse-solve
 #' @export
 chol.gpu_sparse <- function(x, ...) {
-  if (requireNamespace("Matrix", quietly = TRUE)) Matrix::chol(collect(x), ...) else chol(dense_numbers(x), ...)
+  if (!requireNamespace("Matrix", quietly = TRUE)) return(chol(dense_numbers(x), ...))
+  factor <- Matrix::chol(collect(x), ...)
+  out <- as_gpu(factor, device = gpu_device(x))
+  # of `pivot = TRUE`
+  attr(out, "pivot") <- attr(factor, "pivot")
+  out
 }
 
 #' @rdname sparse-solve

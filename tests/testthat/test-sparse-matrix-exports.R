@@ -126,8 +126,11 @@ test_that("factors of Matrix solve for sparse right sides, and are made and upda
   solved <- Matrix::solve(factor, B)
   expect_s4_class(solved, "gpu_sparse")
   expect_equal(as.matrix(solved), as.matrix(Matrix::solve(factor, Q)))
-  expect_identical(Matrix::chol(S), Matrix::chol(Y))
-  expect_identical(chol(S), Matrix::chol(Y))
+  for (f in list(chol, Matrix::chol)) {
+    expect_s4_class(f(S), "gpu_sparse")
+    expect_equal(as.matrix(f(S)), as.matrix(Matrix::chol(Y)))
+    expect_equal(as.matrix(chol2inv(f(S))), solve(as.matrix(Y)))
+  }
   expect_equal(as.matrix(Matrix::chol2inv(as_gpu(methods::as(Matrix::chol(Y), "generalMatrix"), device = test_device))),
     solve(as.matrix(Y)))
   expect_equal(Matrix::solve(Matrix::updown("+", B, factor), 1:7), Matrix::solve(Matrix::updown("+", Q, factor), 1:7))
@@ -147,6 +150,7 @@ test_that("dense results are made on the device", {
   expect_equal(dist(S), dist(x), ignore_attr = TRUE)
   suppressWarnings({
     expect_equal(collect(cov(S)), cov(x))
+    expect_equal(collect(var(S)), var(x))
     expect_equal(collect(cor(S)), cor(x))
     expect_equal(collect(cor(S, seq_len(nrow(x)))), cor(x, seq_len(nrow(x))))
     expect_equal(collect(cor(S, method = "spearman")), cor(x, method = "spearman"))

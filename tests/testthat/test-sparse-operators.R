@@ -33,8 +33,8 @@ test_that("operators of two sparse matrices are right", {
 test_that("least and greatest of sparse matrices and others are right", {
   calls <- c(outer(c("pmin", "pmax"), c("(S, T)", "(T, S, S)", "(S, T, na.rm = TRUE)", "(S, 2)", "(S, -1, T)",
     "(S, v)", "(S, d)"), paste0))
-  # of numbers and logical values Matrix makes logical ones
-  expect_same_sparse(calls, of = "base", kind = function(name, call) !grepl("[vd]", call))
+  # of numbers and logical values Matrix makes logical ones, and keeps sparse what has no 0
+  expect_same_sparse(calls, of = "base", kind = function(name, call) !grepl("[vd12]", call))
   # structures that share all places, some, or none, and one after the other
   S <- gpu_sparse(i = c(1, 3, 2, 4), j = c(1, 1, 2, 3), x = c(1, -2, 3, NA), dim = c(4, 3), device = test_device)
   for (at in list(1:4, 3:1, 4, integer())) {
@@ -108,7 +108,7 @@ test_that("operands that do not conform are refused as in base R", {
   expect_error(S + "a", "non-numeric argument to binary operator")
   expect_error(S + 1i, class = "verdigris_error_dtype")
   expect_error(S + list(1), "non-numeric argument to binary operator")
-  expect_error(NULL + S, "non-numeric argument")
+  expect_length(NULL + S, 0L)
   expect_identical(length(S * numeric()), 0L)
 })
 
