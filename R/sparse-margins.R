@@ -12,7 +12,8 @@
 #' `rowsum()` gives a dense array with a row for each group. Where package MatrixGenerics is loaded its `colVars()`,
 #' `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and those of rows take sparse matrices, too.
 #'
-#' `var()`, [cov()] and [cor()], which Matrix refuses, are those of `gpu_dense(x)`. `mean(trim = )` sorts what is stored.
+#' `var()`, [cov()] and [cor()], which Matrix refuses, are those of `gpu_dense(x)`. `mean(trim = )` sorts the stored
+#' values.
 #' @param x,... A `gpu_sparse`. `sparseResult` of Matrix is taken by `rowSums()` and its like, without effect.
 #' @param na.rm,dims,trim,group,reorder,center,scale,y,use As in base R.
 #' @returns `sum()` and its like: an R number, as in base R. Margins: a `gpu_array` with the names of rows or columns,

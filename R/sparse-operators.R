@@ -11,8 +11,8 @@
 #' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`,
 #' `pmin()` and `pmax()`. Elsewhere it
 #' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. What is not stored is 0 also beside a missing element
-#' of another sparse matrix in `*` and `&`, as in Matrix. A sparse vector of Matrix, recycled, counts as a sparse matrix.
-#' `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector, as in base R, which takes the extents of the first.
+#' of another sparse matrix in `*` and `&`, as in Matrix. A sparse vector of Matrix, recycled, counts as a sparse
+#' matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector, as in base R, which takes the extents of the first.
 #'
 #' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
 #' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
@@ -137,7 +137,7 @@ extreme_of_sparse <- function(name, na.rm, args, call) {
   # extents and names are those of the first, as in base R
   if (is.null(dim(args[[1L]]))) return(strip(if (is_sparse(out)) gpu_dense(out) else out))
   names <- dimnames(args[[1L]]) %||% list(NULL, NULL)
-  if (!is_sparse(out)) return(with_dimnames(`dimnames<-`(out, NULL), names))
+  if (!is_sparse(out)) return(with_dimnames(`dim<-`(strip(out), dim(args[[1L]])), names))
   out@Dimnames <- names
   out
 }

@@ -185,7 +185,8 @@ register_sparse_factors <- function(own, where, matrix) {
     call <- c(list(generic, call("collect", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
       if ("..." %in% names(formals(generic))) list(quote(...)))
     body <- as.call(call)
-    if (f == "lu") body <- call("if", quote(within_matrix_call("condest", 8L)), call("row_factors", as.name(first)), body)
+    if (f == "lu")
+      body <- call("if", quote(within_matrix_call("condest", 8L)), call("row_factors", as.name(first)), body)
     own(f, "gpu_sparse", as.function(c(formals(generic), body)))
   }
 }
