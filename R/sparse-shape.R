@@ -121,8 +121,8 @@ linear_places <- function(S, at, frame) {
   n <- prod(S@Dim)
   at <- strip(as_gpu(as_elements(at), device = device))
   if (is.logical(at)) {
-    if (length(at) > n) stop_as_base("(subscript) logical subscript too long", frame)
-    if (length(at)) at <- recycle(at, n)
+    # beyond the end there is nothing but NA
+    if (length(at) && length(at) < n) at <- recycle(at, n)
     chosen <- which(is.na(at) | at)
     return(ifelse(at[chosen], gpu_cast(chosen, "float64"), NA_real_))
   }
