@@ -6,7 +6,7 @@ use super::builtin::Matched;
 use super::control::nth;
 use super::join::MOST_LOCAL;
 use super::value::{self, join, Number, Parts, Value, Vector};
-use super::wide::Term;
+use super::wide::{Store, Term};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
 use verdigris_ops::dtype::Kind;
@@ -325,10 +325,11 @@ impl Compiler<'_> {
         };
         let is_double = value::dtype(typed).kind() == Kind::Double;
         if matches!(name, "cumsum" | "cumprod") && is_double {
-            self.cumulate_doubles(name == "cumsum", v, span, &mut |c, index, value| {
+            let store: Store<'_, '_> = &mut |c, index, value| {
                 let value = c.in_dtype_of(value, typed);
                 store(c, index, value)
-            })?;
+            };
+            if name == "cumsum" { self.cumulate_sums(v, span, store) } else { self.cumulate_products(v, span, store) }?;
         } else {
             let (op, start) = match name {
                 "cumsum" => (id::ADD, Number::integer(0)),

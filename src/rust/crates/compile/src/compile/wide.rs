@@ -30,6 +30,9 @@ const BEYOND: f64 = f64::from_bits((1023 + 256) << 52);
 /// So many times at most, until a result is 0 or infinite.
 const TIMES: i32 = 4;
 
+/// Takes a running value at its place.
+pub(super) type Store<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, Operand, Number) -> Compiled<()>;
+
 /// What becomes of a sum before it is scaled back.
 pub(super) type Finish<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, Number) -> Compiled<Number>;
 
@@ -204,44 +207,20 @@ impl<'a> Compiler<'a> {
         self.apply(id::SELECT, &[finite, x, odd], span)
     }
 
-    /// `cumsum()` or `cumprod()` of doubles, of which `store` takes each: again with scaled numbers where one is not as
-    /// usual.
-    pub(super) fn cumulate_doubles(
-        &mut self,
-        is_sum: bool,
-        v: &Vector,
-        span: Span,
-        store: &mut dyn FnMut(&mut Self, Operand, Number) -> Compiled<()>,
-    ) -> Compiled<()> {
+    /// `cumsum()` of doubles, of which `store` takes each: again with scaled sums beside the others where one is not
+    /// finite.
+    pub(super) fn cumulate_sums(&mut self, v: &Vector, span: Span, store: Store<'_, 'a>) -> Compiled<()> {
         let (zero, yes) = (Number::double(0.0), Number::logical(Some(true)));
-        let start = if is_sum { vec![zero, zero, yes] } else { vec![Number::double(1.0), yes] };
-        let states = self.fold(v, &start, span, &mut |c, state, x, index| {
+        let states = self.fold(v, &[zero, zero, yes], span, &mut |c, state, x, index| {
             let x = c.double(x, span)?;
-            let (mut next, value, usual) = if is_sum {
-                let sums = c.two_sum(state, x, span)?;
-                let exact = c.exact_sum(&sums, span)?;
-                let usual = c.apply(id::IS_FINITE, &[sums[0]], span)?;
-                (sums, exact, usual)
-            } else {
-                let product = c.apply(id::MUL, &[state[0], x], span)?;
-                (vec![product], product, c.is_normal(product, span)?)
-            };
-            store(c, index, value)?;
-            let usual = c.apply(id::AND, &[state[next.len()], usual], span)?;
-            next.push(usual);
-            Ok(next)
+            let mut sums = c.two_sum(state, x, span)?;
+            let exact = c.exact_sum(&sums, span)?;
+            store(c, index, exact)?;
+            let finite = c.apply(id::IS_FINITE, &[sums[0]], span)?;
+            sums.push(c.apply(id::AND, &[state[2], finite], span)?);
+            Ok(sums)
         })?;
-        let usual = *states.last().expect("there are some");
-        let (again, ()) = self.within(|c| {
-            if !is_sum {
-                c.fold(v, &scaled_one(), span, &mut |c, state, x, index| {
-                    let next = c.scaled_times(state, x, span)?;
-                    let value = c.scaled_value(&next, span)?;
-                    store(c, index, value)?;
-                    Ok(next)
-                })?;
-                return Ok(());
-            }
+        self.again_unless(states[2], &mut |c| {
             // beside each other, since small sums lose digits where they are scaled
             c.fold(v, &[zero; 4], span, &mut |c, state, x, index| {
                 let mut next = c.two_sum(&state[..2], x, span)?;
@@ -253,9 +232,37 @@ impl<'a> Compiler<'a> {
                 let value = c.apply(id::SELECT, &[finite, exact, scaled], span)?;
                 store(c, index, value)?;
                 Ok(next)
-            })?;
-            Ok(())
+            })
+        })
+    }
+
+    /// `cumprod()` of doubles, of which `store` takes each: again with scaled products where one has lost digits.
+    pub(super) fn cumulate_products(&mut self, v: &Vector, span: Span, store: Store<'_, 'a>) -> Compiled<()> {
+        let start = [Number::double(1.0), Number::logical(Some(true))];
+        let states = self.fold(v, &start, span, &mut |c, state, x, index| {
+            let x = c.double(x, span)?;
+            let product = c.apply(id::MUL, &[state[0], x], span)?;
+            store(c, index, product)?;
+            let normal = c.is_normal(product, span)?;
+            Ok(vec![product, c.apply(id::AND, &[state[1], normal], span)?])
         })?;
+        self.again_unless(states[1], &mut |c| {
+            c.fold(v, &scaled_one(), span, &mut |c, state, x, index| {
+                let next = c.scaled_times(state, x, span)?;
+                let value = c.scaled_value(&next, span)?;
+                store(c, index, value)?;
+                Ok(next)
+            })
+        })
+    }
+
+    /// A second pass where the first has not found all.
+    fn again_unless(
+        &mut self,
+        usual: Number,
+        pass: &mut dyn FnMut(&mut Self) -> Compiled<Vec<Number>>,
+    ) -> Compiled<()> {
+        let (again, _) = self.within(|c| pass(c))?;
         self.emit(Statement::If { value: usual.at, missing: None, then: vec![], otherwise: again });
         Ok(())
     }
