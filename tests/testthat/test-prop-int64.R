@@ -470,3 +470,20 @@ test_that("each R function that reads int64 as NA is warned, once while it runs"
   expect_gte(heard(rowsum(1:3, keys)), 1L)
   expect_gte(heard(rowsum(1:3, keys)), 1L)
 })
+
+test_that("extremes of no 64-bit integers warn as base R's do", {
+  none <- gpu_cast(gpu(integer()), "int64")
+  missing <- gpu_cast(gpu(NA_integer_), "int64")
+  for (x in list(none, missing)) for (name in c("min", "max", "range")) {
+    f <- get(name)
+    said <- function(v) {
+      words <- character()
+      value <- withCallingHandlers(f(v, na.rm = TRUE), warning = function(w) {
+        words <<- c(words, conditionMessage(w))
+        invokeRestart("muffleWarning")
+      })
+      list(value, words)
+    }
+    expect_identical(said(x), said(numeric()))
+  }
+})

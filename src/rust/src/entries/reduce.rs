@@ -10,7 +10,7 @@ use verdigris_engine::memory::buffer::{Buffer, Device};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::id;
-use verdigris_ops::reduction::{Groups, Reduction};
+use verdigris_ops::reduction::{Groups, Reduction, STATUS_EMPTY};
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
 use crate::array::handle::{self, Handle};
@@ -137,7 +137,8 @@ entries! {
                             _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
                         };
                     }
-                    if lost {
+                    // of no elements the extremes are those of the type
+                    if lost && outcome.status & STATUS_EMPTY == 0 {
                         host_copy::warn_lost();
                     }
                     out
