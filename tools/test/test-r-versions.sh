@@ -32,7 +32,7 @@ for suite in "$@"; do
   # shellcheck disable=SC2016
   tools/test/r-versions.sh "$suite" sh -c '
     cd "$1/verdigris" && export R_LIBS="$PWD/../library"
-    R CMD INSTALL --no-multiarch --no-docs --library="$R_LIBS" . >../install.log 2>&1 || { tail -40 ../install.log; exit 1; }
+    R CMD INSTALL --no-multiarch --library="$R_LIBS" . >../install.log 2>&1 || { tail -40 ../install.log; exit 1; }
     export VERDIGRIS_SHARES=3 VERDIGRIS_ALWAYS="^(array-|base-(host|coverage)|ops-matching|prop-(int64|rules|strings)|utils-|fuzz-odd)"
     Rscript --vanilla tools/test/test.R "R-$(Rscript --vanilla -e "cat(as.character(getRversion()))")"' sh "$home" || {
       [ $? != 77 ] || { [ $status != 0 ] || status=77; continue; } # it could not be tried
