@@ -156,8 +156,10 @@ reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, ca
   # base R says what is wrong
   if (is_host_int64(vec)) intervals_of_array(on_cpu(0), vec, rightmost.closed, all.inside, left.open) else
     base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
+  x <- reader_with(x, dimnames = NULL)
   each_of_reader(x, "findInterval", block_function(function(block) intervals_of_array(block, vec, rightmost.closed,
-    all.inside, left.open), list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside, left.open = left.open)), "int32")
+    all.inside, left.open), list(vec = vec, rightmost.closed = rightmost.closed, all.inside = all.inside,
+    left.open = left.open)), "int32")
 }
 
 #' @rdname reader-methods
@@ -229,7 +231,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   call <- environment()
   key <- reader_key(group, rows_of_reader(x), call)
   if (is.null(key)) stop_as_base(gettext("incorrect length for 'group'", domain = "R-base"), call)
-  if (identical(x$type, "bool8")) stop_as_base("'x' must be numeric", call)
+  if (typeof(no_elements(x)) %in% c("logical", "complex")) stop_as_base("'x' must be numeric", call)
   # of a factor the levels that are there, in the order in which they come first
   values <- key$values
   used <- key$used
@@ -311,33 +313,41 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
       strides[seq_along(coded)]))
     at <<- at + m
     codes <- as_gpu(codes, device = device)
+    counted <- function(codes) as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
+    # elements of a group, of which some may be left out
+    all_counts <- counted(codes)
     if (na.rm) codes <- ifelse(is.na(y), NA_integer_, codes)
-    counts <- as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
-    if (name == "count") return(list(counts = counts))
-    if (is_int64(y)) return(list(counts = counts, value = grouped_int64(y, codes, groups, name)))
+    counts <- if (na.rm) counted(codes) else all_counts
+    if (name == "count") return(list(counts = counts, all_counts = all_counts))
+    if (is_int64(y)) return(list(counts = counts, all_counts = all_counts, value = grouped_int64(y, codes, groups,
+      name)))
     known <- counts > 0
     all <- rep(switch(name, min = Inf, max = -Inf, 0), groups)
     value <- as.vector(reduce_by(wide(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
     all[known] <- value[known]
-    list(counts = counts, value = all)
-  }, function(a, b) list(counts = a$counts + b$counts, value = if (name == "count") NULL else if (!exact)
+    list(counts = counts, all_counts = all_counts, value = all)
+  }, function(a, b) list(counts = a$counts + b$counts, all_counts = a$all_counts + b$all_counts,
+    value = if (name == "count") NULL else if (!exact)
     fold(a$value, b$value) else if (name == "sum") plus_in_two(a$value, b$value) else
       extremes_of_both(a$value, b$value, a$counts, b$counts, if (name == "min") pmin else pmax)), 1, call = call)
-  out <- if (is.null(found)) rep(NA_integer_, groups) else if (exact) {
+  out <- if (is.null(found)) rep(NA, groups) else if (exact) {
     value <- if (name == "sum") sums_of_two(found$value) else on_cpu(found$value)
     held(ifelse(on_cpu(found$counts == 0), NA_integer_, value))
   } else {
-    tapply_found(found, name, typeof(no_elements(X)), na.rm)
+    tapply_found(found, name, typeof(no_elements(X)), call)
   }
   dim(out) <- extent
   dimnames(out) <- levels
   out
 }
-tapply_found <- function(found, name, type, na.rm) {
-  counts <- found$counts
-  out <- switch(name, count = as_whole_counts(counts), mean = found$value / counts, found$value)
+tapply_found <- function(found, name, type, call) {
+  counts <- found$all_counts
+  out <- switch(name, count = as_whole_counts(counts), mean = found$value / found$counts, found$value)
   # an NaN that met NA in another block is NA
   if (name == "count") return(ifelse(counts == 0, NA_integer_, out))
+  # of a group without known elements `value` is base R's, with its warning
+  if (name %in% c("min", "max")) for (k in base::which(counts > 0 & found$counts == 0)) warn_as_base(gettext(sprintf(
+    "no non-missing arguments to %s; returning %s", name, if (name == "min") "Inf" else "-Inf"), domain = "R"), call)
   out[counts == 0] <- NA
   if (type != "double" && name != "mean") as_whole_sums(out) else out
 }

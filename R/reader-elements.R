@@ -61,7 +61,7 @@ setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
   call <- environment()
   one_vector(x, "rank", call)
   check_sorted_fits(rows_of_reader(x), 16, "`sort(x, to = path)` sorts the values themselves into a file.", call)
-  codes <- reader_ranks(x, call)
+  codes <- reader_ranks(x, call, "rank")
   if (!is.null(x$dimnames)) names(codes) <- x$dimnames
   rank_array(codes, na.last, ties)
 })))
@@ -75,6 +75,8 @@ reader_match <- function(name, x, table, nomatch, incomparables, call) {
     refuse_reader(name, call, "`incomparables` is not supported.")
   one_vector(x, name, call)
   if (is_gpu(table)) table <- collect(table)
+  if (is.complex(no_elements(x))) refuse_reader(name, call, "Only real numbers are supported.")
+  if (is.null(table)) table <- logical()
   if (!matches_on_device(no_elements(x), table)) refuse_reader(name, call, "`table` must be numbers.")
   x <- reader_with(x, dimnames = NULL)
   if (name != "match") return(each_of_reader(x, name, block_function(function(block) in_arrays(block, table),
@@ -151,7 +153,12 @@ summary.gpu_reader <- function(object, ..., digits = NULL, quantile.type = 7) {
 }
 
 # IQR() and mad() of a reader or a split.
-remote_iqr <- function(x, na.rm, type) diff(stats::quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+remote_iqr <- function(x, na.rm, type) {
+  found <- stats::quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type)
+  # base R's is of doubles
+  if (!is.object(found)) found <- as.double(found)
+  diff(found)
+}
 remote_mad <- function(x, center, constant, na.rm, low, high, call) {
   if (!isFALSE(low) || !isFALSE(high)) {
     advice <- "`low` and `high` must be FALSE."

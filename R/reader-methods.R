@@ -209,9 +209,10 @@ setMethod("var", "gpu_reader", function(x, y = NULL, na.rm = FALSE, use) {
   call <- environment()
   if (!is.null(y) || !missing(use)) refuse_reader("var", call, "Only `var(x)` of one reader is supported.")
   vector <- is_vector_reader(x)
-  if (!vector && isTRUE(na.rm)) refuse_reader("var", call, "Only matrices are supported, without `na.rm`.")
+  if (!vector && isTRUE(na.rm)) refuse_reader("var", call, "Only vectors are supported with `na.rm`.")
+  if (is.complex(no_elements(x))) refuse_reader("var", call, "Only real numbers are supported.")
   moments <- reader_moments(x, isTRUE(na.rm), call)
-  out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
+  out <- if (moments$n < 2) replace(moments$products, TRUE, NA) else moments$products / (moments$n - 1)
   if (vector) return(out[1L])
   names <- x$dimnames[[2L]]
   if (!is.null(names)) dimnames(out) <- list(names, names)
@@ -219,6 +220,7 @@ setMethod("var", "gpu_reader", function(x, y = NULL, na.rm = FALSE, use) {
 })
 setMethod("sd", "gpu_reader", function(x, na.rm = FALSE) {
   if (!is_vector_reader(x)) refuse_reader("sd", environment(), "Only vectors are supported.")
+  if (is.complex(no_elements(x))) refuse_reader("sd", environment(), "Only real numbers are supported.")
   moments <- reader_moments(x, isTRUE(na.rm), environment())
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
 })

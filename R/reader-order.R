@@ -7,9 +7,9 @@ PLACES_OF_BLOCK <- 2048L
 
 # A block's values at places: with them how many elements a value says at least not to be above it, and how many at most
 # to be below what comes next.
-sampled_block <- function(block, call) {
+sampled_block <- function(block, name, call) {
   block <- block_numbers(block, call)
-  if (is.complex(block)) refuse_reader("quantile", call, "Only real numbers are supported.")
+  check_sortable(block, name, call)
   sorted <- part_sorted(block)
   n <- length(sorted)
   places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, PLACES_OF_BLOCK)))) else numeric()
@@ -36,7 +36,8 @@ bounds_of_ranks <- function(blocks, ranks) {
 # The values of all elements at the ranks that a function gives of how many are known: list(values, known, type).
 reader_at_ranks <- function(x, ranks, name, call) {
   if (x$frame) refuse_reader(name, call, "Only matrices and vectors are supported.")
-  blocks <- over_blocks(x, function(block) sampled_block(block, call), call = call)
+  check_sortable(no_elements(x), name, call)
+  blocks <- over_blocks(x, function(block) sampled_block(block, name, call), call = call)
   known <- sum(vapply(blocks, function(block) as.double(block$n), 1))
   types <- vapply(blocks, `[[`, "", "type")
   type <- c("logical", "integer", "double")[max(1L, match(types, c("logical", "integer", "double")))]

@@ -475,6 +475,10 @@ runs_of <- function(at) {
 # Positions of a subscript, by base R's rules and messages.
 positions_of <- function(i, n, names, call) {
   known <- seq_len(n)
+  if (is_remote(i)) stop_verdigris("reader", sprintf("A reader cannot be subscripted by a %s.",
+    if (is_reader(i)) "reader" else if (is_split(i)) "split" else "reference"),
+    if (is_reader(i)) "Subscripts are in memory: `x[collect(i)]`, or `x[which(i)]` with an array of places." else
+      "Subscripts are in memory: `x[collect(i)]`.", call = call)
   if (is.character(i)) {
     at <- match(i, names)
     if (anyNA(at)) stop_as_base("subscript out of bounds", call)

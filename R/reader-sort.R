@@ -264,6 +264,8 @@ sort.gpu_reader <- function(x, decreasing = FALSE, na.last = NA, to = NULL, ...)
 
 # Sorts, and gives the pieces to `put`: of one block without files.
 sort_reader <- function(x, decreasing, na.last, places, folder, name, put, call) {
+  # the type of a function's reader shows with its blocks
+  check_sortable(no_elements(x), name, call)
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   most <- block_extent(x, NULL, margin, NULL, .Call(C_device_name, NULL), call)
   size <- prod(x$dim)
@@ -315,13 +317,13 @@ reader_order <- function(keys, na.last, decreasing, method, call) {
 }
 
 # The place of each element's value among the distinct ones, in order: 1 for the least, NA for missing elements.
-reader_ranks <- function(x, call) {
+reader_ranks <- function(x, call, name = "order") {
   n <- rows_of_reader(x)
   so_far <- 0
   last <- NULL
   ranks <- list()
   places <- list()
-  sort_reader(x, FALSE, NA, TRUE, tempdir(check = TRUE), "order", function(values, at) {
+  sort_reader(x, FALSE, NA, TRUE, tempdir(check = TRUE), name, function(values, at) {
     m <- length(values)
     if (m == 0L) return()
     device <- gpu_device(values)

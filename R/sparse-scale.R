@@ -16,7 +16,8 @@
 #' @param ... Further arguments of [Matrix::condest()].
 #' @returns A matrix as `x` is: a `gpu_sparse` or a `gpu_array`. `condest()`: Matrix's list.
 #' @section Errors:
-#' "attempt to recycle 'x' of length 0"; those of [Matrix::condest()]; `verdigris_error_library` without Matrix.
+#' "attempt to recycle 'x' of length 0"; "non-conformable matrix dimensions in D1 %*% x %*% D2" of `dimScale()` where
+#' `x` is not square and `d2` is not given; those of [Matrix::condest()]; `verdigris_error_library` without Matrix.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 2, 2), j = c(1, 1, 2), x = c(4, 1, 9), device = "cpu")
 #' dimScale(S)
@@ -32,6 +33,9 @@ dimScale <- function(x, d1 = sqrt(1 / diag(x, names = FALSE)), d2 = d1) {
     return(if (missing(d1) && missing(d2)) Matrix::dimScale(x) else if (missing(d2)) Matrix::dimScale(x, d1) else
       if (missing(d1)) Matrix::dimScale(x, d2 = d2) else Matrix::dimScale(x, d1, d2))
   }
+  # as Matrix, which has one diagonal matrix then
+  if (missing(d2) && length(dim(x)) == 2L && dim(x)[1L] != dim(x)[2L])
+    stop_as_base("non-conformable matrix dimensions in D1 %*% x %*% D2")
   columns_times(rows_times(x, d1), d2)
 }
 

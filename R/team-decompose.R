@@ -197,6 +197,7 @@ part_counts <- function(x) {
 rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   call <- environment()
   frames_refused(x, "rowsum", call)
+  if (type_of(x) %in% c("logical", "complex") || is_no_number(x, call)) stop_as_base("'x' must be numeric", call)
   if (!is_split(group)) group <- gpu_split(as.vector(if (is_gpu(group)) collect(group) else group),
     state_of(x)$team)
   check_alike(x, group, call)

@@ -63,8 +63,10 @@ split_tabulate <- function(bin, nbins, call) {
   nbins <- if (!is.null(nbins)) nbins else max(1L, reduced(bin, "stat_highest", fold = "max", call = call))
   as_whole_counts(as.vector(reduced(bin, "stat_tabulate", list(as.integer(nbins)), call = call)))
 }
-stat_highest <- function(bin) max(1, as.double(base::max(1, collect(part_numbers(bin)), na.rm = TRUE)))
-stat_tabulate <- function(bin, nbins) as.double(tabulate(part_numbers(bin), nbins))
+# as base R's, of integers
+part_bin <- function(bin) if (is.double(bin <- part_numbers(bin))) suppressWarnings(as.integer(strip(bin))) else bin
+stat_highest <- function(bin) as.double(base::max(1, collect(part_bin(bin)), na.rm = TRUE))
+stat_tabulate <- function(bin, nbins) as.double(tabulate(part_bin(bin), nbins))
 
 # From the S4 generics of this package.
 for (name in c("atan2", "beta", "choose", "lbeta", "lchoose", "dnorm", "pnorm", "qnorm", "ifelse")) {

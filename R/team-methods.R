@@ -308,6 +308,7 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   }
   if (.Generic == "prod") return(classed(reduced(x, "stat_prod", list(na.rm), "*", call = call)))
   if (.Generic %in% c("any", "all")) {
+    if (!whole) warn_as_base(sprintf("coercing argument of type '%s' to logical", type), call)
     counts <- reduced(x, "stat_truth", list(na.rm), call = call)
     decided <- if (.Generic == "any") counts[1L] > 0 else counts[2L] > 0
     return(if (decided) .Generic == "any" else if (counts[3L] > 0) NA else .Generic == "all")
@@ -387,8 +388,9 @@ setMethod("var", "gpu_split", function(x, y = NULL, na.rm = FALSE, use) {
   if (state$kind == "matrix" && (state$margin == 2 || isTRUE(na.rm))) refuse_split("var", call,
     "Only matrices split by rows are supported, without `na.rm`.")
   if (is_no_number(x, call)) return(stats::var(restored(c(1, 1), prototype_of(x))))
+  if (type_of(x) == "complex") refuse_split("var", call, "Only real numbers are supported.")
   moments <- merged_moments(x, isTRUE(na.rm), call)
-  out <- if (moments$n < 2) moments$products * NA else moments$products / (moments$n - 1)
+  out <- if (moments$n < 2) replace(moments$products, TRUE, NA) else moments$products / (moments$n - 1)
   if (state$kind == "vector") return(out[1L])
   if (!is.null(state$names)) dimnames(out) <- list(state$names, state$names)
   out
@@ -398,6 +400,7 @@ setMethod("sd", "gpu_split", function(x, na.rm = FALSE) {
   frames_refused(x, "sd", call)
   if (state_of(x)$kind == "matrix") refuse_split("sd", call, "Only vectors, such as `x[, 1]`, are supported.")
   if (is_no_number(x, call)) return(stats::sd(restored(c(1, 1), prototype_of(x))))
+  if (type_of(x) == "complex") refuse_split("sd", call, "Only real numbers are supported.")
   moments <- merged_moments(x, isTRUE(na.rm), call)
   if (moments$n < 2) NA_real_ else sqrt(moments$products[1L] / (moments$n - 1))
 })

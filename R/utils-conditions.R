@@ -39,7 +39,13 @@ written_call <- function(frame = parent.frame()) {
   }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]
-  short_call(sys.call(k))
+  call <- short_call(sys.call(k))
+  # a method of a group has the group's name
+  if (identical(call[[1L]], quote(Summary)) || identical(call[[1L]], quote(Math))) {
+    generic <- get0(".Generic", frames[[k]], mode = "character")
+    if (!is.null(generic)) call[[1L]] <- as.name(generic)
+  }
+  call
 }
 
 # A call by the name of its generic, and without the data that do.call() and the Summary group put into it: printing it
@@ -48,8 +54,8 @@ short_call <- function(call) {
   if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {
     call[[1L]] <- as.name(sub("(.)[.](gpu_[a-z]+|verdigris|default|data[.]frame|list)$", "\\1", name))
   }
-  long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is.atomic(a) || is.list(a)) &&
-    (length(a) > 1L || is_gpu(a)), NA)
+  long <- vapply(as.list(call)[-1L], function(a) !missing(a) && (is_remote(a) || (is.atomic(a) || is.list(a)) &&
+    (length(a) > 1L || is_gpu(a))), NA)
   call[1L + which(long)] <- list(quote(...))
   if (any(long)) call$na.rm <- NULL
   call

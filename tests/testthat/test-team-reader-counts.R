@@ -121,6 +121,16 @@ test_that("tapply() of sums, means, counts and extremes is base R's", {
   for (call in alist(tapply(r, keys[[1]], median), tapply(r, keys[[1]], function(x) 1), tapply(1:200, r, sum)))
     expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
   expect_error(tapply(r, 1:3, sum), "arguments must have same length")
+  # a group without known elements, and no elements at all
+  for (v in list(c(NA, NA, 1), c(NA, 3L, 1L, NA))) for (f in list(sum, mean, min, max)) {
+    groups <- c("a", "a", "b", "c")[seq_along(v)]
+    expect_identical(suppressWarnings(tapply(gpu_reader(v, memory = 24), groups, f, na.rm = TRUE)),
+      suppressWarnings(tapply(v, groups, f, na.rm = TRUE)))
+  }
+  expect_warning(tapply(gpu_reader(c(NA, 1)), c("a", "b"), max, na.rm = TRUE),
+    "no non-missing arguments to max; returning -Inf")
+  expect_identical(tapply(gpu_reader(numeric()), factor(character(), "a"), sum), tapply(numeric(), factor(character(),
+    "a"), sum))
 })
 
 test_that("running values are base R's, wherever they are read", {

@@ -68,7 +68,29 @@ test_that("summaries are base R's", {
     summary(gpu_reader(TRUE)))) expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
 })
 
+test_that("complex elements, and readers as subscripts, are refused before anything is read", {
+  z <- gpu_reader(function(rows) if (length(rows) > 1L) stop("read") else rep(1i, length(rows)), dim = 5)
+  for (name in c("rank", "order", "sort", "median", "quantile", "var", "sd")) {
+    f <- get(name)
+    condition <- expect_error(f(z), class = "verdigris_error_reader", label = name)
+    expect_match(conditionMessage(condition), sprintf("`%s()` has no method", name), fixed = TRUE)
+  }
+  expect_error(match(z, 1), "Only real numbers are supported", class = "verdigris_error_reader")
+  expect_error(rowsum(z, 1:5), "'x' must be numeric")
+  x <- gpu_reader(c(5, NA, 2))
+  expect_error(x[is.na(x)], "cannot be subscripted by a reader", class = "verdigris_error_reader")
+})
+
+test_that("types and names are base R's where results are small", {
+  expect_identical(IQR(gpu_reader(1:9), type = 3), IQR(1:9, type = 3))
+  expect_identical(collect(findInterval(gpu_reader(c(a = 1, b = 3)), 2)), findInterval(c(a = 1, b = 3), 2))
+  expect_identical(collect(match(gpu_reader(1:3), NULL)), match(1:3, NULL))
+  expect_identical(var(gpu_reader(NaN)), NA_real_)
+})
+
 test_that("any() and all() of numbers warn as base R's", {
+  told <- expect_warning(any(gpu_reader(c(0, 1))))
+  expect_identical(deparse(conditionCall(told)), "any(...)")
   expect_warning(expect_true(any(gpu_reader(c(0, 1)))), "coercing argument of type 'double' to logical")
   expect_no_warning(all(gpu_reader(c(1L, 0L))))
 })

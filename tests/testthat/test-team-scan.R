@@ -59,6 +59,20 @@ test_that("which() and summaries are base R's", {
     expect_error(eval(call), class = "verdigris_error_split", label = deparse1(call))
 })
 
+test_that("types, warnings and errors of summaries are base R's", {
+  for (team in teams) {
+    told <- expect_warning(expect_true(any(gpu_split(c(0, 1), team))), "coercing argument of type 'double' to logical")
+    expect_identical(deparse(conditionCall(told)), "any(...)")
+    expect_identical(IQR(gpu_split(1:9, team), type = 3), IQR(1:9, type = 3))
+    v <- c(NA, Inf, 2.5, NaN, 1)
+    expect_identical(tabulate(gpu_split(v, team)), suppressWarnings(tabulate(v)))
+    expect_identical(var(gpu_split(NaN, team)), NA_real_)
+  }
+  expect_error(rowsum(gpu_split(c(TRUE, FALSE), here), 1:2), "'x' must be numeric")
+  for (call in alist(var(gpu_split(1i, here)), sd(gpu_split(1i, here)))) expect_error(eval(call),
+    class = "verdigris_error_split", label = deparse1(call))
+})
+
 test_that("order() and running values are made again by gpu_repair()", {
   own <- parallel::makePSOCKcluster(3, outfile = "/dev/null")
   withr::defer(parallel::stopCluster(own[c(1, 3)]))
