@@ -206,12 +206,14 @@ rank_array <- function(x, na.last, ties) {
 
 #' @rdname sorting
 #' @export
-is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly))
+is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly), class = c("gpu_array", "gpu_reader",
+  "gpu_split"))
 
 # Elements that are looked at first.
 SOON <- 256L
 
 unsorted_array <- function(x, na.rm, strictly) {
+  if (is_remote(x)) return(remote_unsorted(x, na.rm, strictly, parent.frame()))
   if (is.complex(x) || !is_switch(na.rm) || !is_flag(strictly))
     return(call_base(base::is.unsorted, list(as.vector(ordinary_copy(x)), na.rm, strictly)))
   x <- strip(x)

@@ -66,6 +66,62 @@ setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
   rank_array(codes, na.last, ties)
 })))
 
+# Elements have equal values where they have equal ranks; of the missing ones NaN is another value than NA.
+reader_codes <- function(x, name, call) {
+  one_vector(x, name, call)
+  check_sorted_fits(rows_of_reader(x), 16, "`table(x)` counts values in less memory where they are few.", call)
+  codes <- reader_ranks(x, call, name)
+  if (!is.null(x$type) && x$type %in% c("float16", "bfloat16", "float32", "float64")) {
+    at <- which(reader_with(is.nan(x), dimnames = NULL))
+    if (length(at)) codes[at] <- 0L
+  }
+  codes
+}
+#' @export
+duplicated.gpu_reader <- function(x, incomparables = FALSE, fromLast = FALSE, ...) {
+  call <- environment()
+  if (!isFALSE(incomparables)) refuse_reader("duplicated", call, "`incomparables` is not supported.")
+  duplicated(reader_codes(x, "duplicated", call), fromLast = fromLast)
+}
+#' @export
+anyDuplicated.gpu_reader <- function(x, incomparables = FALSE, fromLast = FALSE, ...) {
+  call <- environment()
+  if (!isFALSE(incomparables)) refuse_reader("anyDuplicated", call, "`incomparables` is not supported.")
+  anyDuplicated(reader_codes(x, "anyDuplicated", call), fromLast = fromLast)
+}
+
+# From is.unsorted(): of a reader or a split.
+remote_unsorted <- function(x, na.rm, strictly, call) {
+  if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
+  if (!is_flag(strictly)) abort_argument("strictly", "TRUE or FALSE", strictly, call)
+  if (is_split(x)) return(split_unsorted(x, na.rm, strictly, call))
+  one_vector(x, "is.unsorted", call)
+  check_sortable(no_elements(x), "is.unsorted", call)
+  joined_unsorted(over_blocks(x, function(block) ends_in_order(strip(block), na.rm, strictly), call = call), length(x),
+    na.rm, strictly)
+}
+# Whether the known elements of a part are out of order, and its ends.
+ends_in_order <- function(y, na.rm, strictly) {
+  missing <- anyNA(y)
+  if (missing && !na.rm) return(list(missing = TRUE))
+  if (missing) y <- y[!is.na(y)]
+  n <- length(y)
+  unsorted <- n > 1L && is.unsorted(y, strictly = strictly)
+  list(missing = FALSE, unsorted = unsorted, ends = if (n > 0L && !unsorted) held(y[c(1L, n)]))
+}
+joined_unsorted <- function(parts, n, na.rm, strictly) {
+  if (n <= 1) return(FALSE)
+  if (any(vapply(parts, `[[`, NA, "missing"))) return(NA)
+  if (any(vapply(parts, `[[`, NA, "unsorted"))) return(TRUE)
+  ends <- Filter(length, lapply(parts, `[[`, "ends"))
+  if (length(ends) < 2L) return(FALSE)
+  ends <- do.call(joined_on_cpu, ends)
+  # a part of one element has it at both ends
+  last <- ends[2L * seq_len(length(ends) %/% 2L - 1L)]
+  first <- ends[2L * seq_len(length(ends) %/% 2L - 1L) + 1L]
+  !all(if (strictly) first > last else first >= last)
+}
+
 # ---- elements ------------------------------------------------------------------------------------------------
 
 # Elements of a vector and an ordinary table.
@@ -131,6 +187,34 @@ reader_covariance <- function(x, y, use, method, scale, call) {
     "cor" else "cov", call, "Only one reader, with `use = \"everything\"` and Pearson's method, is supported.")
   if (is_vector_reader(x)) stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
   remote_covariance(x, scale, call)
+}
+
+# mean() without the least and the greatest elements: `at_ranks` finds the first and the last that are kept, and `sums`
+# adds what is between.
+remote_trimmed <- function(x, trim, na.rm, at_ranks, sums, call) {
+  if (!is.numeric(trim) || length(trim) != 1L)
+    stop_as_base(gettext("'trim' must be numeric of length one", domain = "R-base"), call)
+  if (is.na(trim)) abort_argument("trim", "a number", trim, call)
+  kept <- function(known) {
+    low <- floor(known * trim) + 1
+    c(low, known + 1 - low)
+  }
+  found <- at_ranks(x, if (trim >= 0.5) median_ranks else kept)
+  if (found$known < length(x) && !na.rm) return(NA_real_)
+  if (found$known == 0) return(NaN)
+  if (trim >= 0.5) return(median_found(found, length(x), found$type %||% type_of(x), TRUE))
+  low <- as.double(found$values[1L])
+  high <- as.double(found$values[2L])
+  if (low == high) return(low)
+  rank <- kept(found$known)
+  told <- sums(low, high)
+  (told[1L] + (told[2L] - rank[1L] + 1) * low + (rank[2L] - told[3L]) * high) / (rank[2L] - rank[1L] + 1)
+}
+# The sum of what is between, how many are not above the one, and how many are below the other.
+stat_between <- function(x, low, high) {
+  y <- wide(strip(part_numbers(x)))
+  c(as.vector(sum(y[which(y > low & y < high)])), as.vector(sum(wide(y <= low), na.rm = TRUE)),
+    as.vector(sum(wide(y < high), na.rm = TRUE)))
 }
 
 # summary() of numbers, by passes: base R's, of what is known, has the form.

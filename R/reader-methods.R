@@ -8,27 +8,29 @@
 #'
 #' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
 #'   `any()`, `all()`, `anyNA()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `cov()` and
-#'   `cor()` of a matrix, `sd()` of a vector, `which.max()`, `which.min()`, `which()` of a vector,
+#'   `cor()` of a matrix, `sd()`, `which()` and `is.unsorted()` of a vector, `which.max()`, `which.min()`,
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is an ordinary matrix or vector, an array or a reader of as many rows,
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
 #' - Two passes: `median()` and `quantile()` of all elements, exact, of all types. The first pass keeps 2048 values of
 #'   each block in order, the second what is near the quantiles. `IQR()`, and `mad()` and `summary()`, by four and five
-#'   passes. `scale()`, whose result is a reader.
+#'   passes; `mean(x, trim)` by three. `scale()`, whose result is a reader.
 #' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`,
-#'   `round()`, `is.na()` and its like, `pmin()`, `pmax()` and `ifelse()` with numbers, `match()` and `%in%` of a vector
-#'   and an ordinary table, `findInterval()`, and `cut(labels = FALSE)`. So `colMeans(log1p(x))` is one
-#'   pass. `cumsum()`, `cumprod()`, `cummax()` and `cummin()` of a vector take a pass at once, which finds the running
-#'   values before each block; `gpu_chunked(cumsum(x), identity, to = path)` writes the result.
+#'   `round()`, `is.na()` and its like, `pmin()`, `pmax()` and `ifelse()` with numbers, `match()` and `%in%` of a
+#'   vector and an ordinary table, `findInterval()`, `cut(labels = FALSE)`, `rev()` of a vector, and `diff()`, which
+#'   reads `lag` rows of a block twice. So `colMeans(log1p(x))` is one pass. `cumsum()`, `cumprod()`, `cummax()` and
+#'   `cummin()` of a vector take a pass at once, which finds the running values before each block;
+#'   `gpu_chunked(cumsum(x), identity, to = path)` writes the result.
 #' - Counts, of one pass: `unique()`, `table()` and `tabulate()` of a vector; `rowsum()` by one key, and `tapply()` of a
 #'   vector by one or several keys, with `sum`, `mean`, `min`, `max` or `length`. Keys are vectors, arrays, or readers,
 #'   of which another pass finds the distinct values first. These are in memory, 2^27 at most. `hist()` takes two
 #'   passes. `tabulate(cut(x, breaks, labels = FALSE))` counts by intervals.
-#' - `sort()`, and `order()` and `rank()` of a vector, which return an array of all places or ranks: blocks are sorted, written to a
-#'   temporary file, and merged. Sorting needs the memory of about six blocks, and disk space for all elements (of `order()`
-#'   twice): in the folder of `to`, or in [tempdir()]. Values, ties and missing values are in base R's order; of a
-#'   matrix, equal zeros, `NA` and `NaN` are in the order in which they are read. `order()` takes several keys, readers
-#'   beside vectors and arrays: each reader is sorted by itself, and its elements' ranks are kept in memory. A process that is killed leaves no
-#'   file behind on Unix once sorting has begun to merge.
+#' - `sort()`, and `order()`, `rank()`, `duplicated()` and `anyDuplicated()` of a vector, of which the first three
+#'   return an array of all places, ranks or flags: blocks are sorted, written to a temporary file, and merged. Sorting
+#'   needs the memory of about six blocks, and disk space for all elements (of `order()` twice): in the folder of `to`,
+#'   or in [tempdir()]. Values, ties and missing values are in base R's order; of a matrix, equal zeros, `NA` and `NaN`
+#'   are in the order in which they are read. `order()` takes several keys, readers beside vectors and arrays: each
+#'   reader is sorted by itself, and its elements' ranks are kept in memory. A process that is killed leaves no file
+#'   behind on Unix once sorting has begun to merge.
 #' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()], a pass for each iteration and three more: the clusters
 #'   are a reader; [gpu_knn()], whose `x` and `query` may be readers.
 #' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
@@ -54,10 +56,11 @@
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result,plot,fuzz As in [base::cut()], where `labels` must
 #'   be `FALSE`, and [graphics::hist()].
 #' @param probs,names,type,na.rm As in [stats::quantile()].
+#' @param lag,differences As in [base::diff()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()`, `order()`, `rank()` and
-#'   `which()`: arrays, `sort()` with `to` a reader of the file. Of `prcomp()` an object of class `prcomp`, as
-#'   [principal] describes, whose scores are a reader.
+#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()`, `order()`, `rank()`,
+#'   `duplicated()` and `which()`: arrays, `sort()` with `to` a reader of the file. Of `prcomp()` an object of class
+#'   `prcomp`, as [principal] describes, whose scores are a reader.
 #' @section Errors:
 #' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method,
 #' and for arguments that methods do not take; `verdigris_error_memory` for more distinct values, or a longer result,
@@ -183,8 +186,14 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
 #' @export
 mean.gpu_reader <- function(x, trim = 0, na.rm = FALSE, ...) {
   call <- environment()
-  if (!identical(trim, 0)) refuse_reader("mean", call, "Trimmed means need all elements in order.")
   if (x$frame) refuse_reader("mean", call)
+  if (!identical(trim, 0) && !(is.numeric(trim) && length(trim) == 1L && isTRUE(trim <= 0))) {
+    if (is.complex(no_elements(x)))
+      stop_as_base(gettext("trimmed means are not defined for complex data", domain = "R-base"), call)
+    if (is_int64_reader(x)) refuse_reader("mean", call, "64-bit integers have no trimmed means.")
+    return(remote_trimmed(x, trim, isTRUE(na.rm), function(x, ranks) reader_at_ranks(x, ranks, "mean", call),
+      function(low, high) over_blocks(x, function(block) stat_between(block, low, high), `+`, call = call), call))
+  }
   sums <- over_blocks(x, function(block) stat_count(block, isTRUE(na.rm)), `+`, call = call) %||% c(0, 0)
   sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
 }

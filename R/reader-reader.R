@@ -339,6 +339,7 @@ free_block <- function(block) {
 }
 
 gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, open_function) ||
+  identical(x$open, open_differences) ||
   identical(x$open, open_mapped) && (!x$args$each || gives_rows(x$args$x))
 
 # Bytes of a row (or column), and those that a block may have.

@@ -91,6 +91,12 @@ split_elements <- function(name, args, call) {
   recorded_elements(name, args, call)
 }
 
+#' @export
+anyNA.gpu_split <- function(x, recursive = FALSE) {
+  frames_refused(x, "anyNA", environment())
+  any(is.na(x))
+}
+
 # Where the least or the greatest element is first.
 split_place <- function(x, name) {
   call <- parent.frame()

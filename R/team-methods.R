@@ -308,7 +308,7 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   }
   if (.Generic == "prod") return(classed(reduced(x, "stat_prod", list(na.rm), "*", call = call)))
   if (.Generic %in% c("any", "all")) {
-    if (!whole) warn_as_base(sprintf("coercing argument of type '%s' to logical", type), call)
+    if (!whole && length(x) > 0) warn_as_base(sprintf("coercing argument of type '%s' to logical", type), call)
     counts <- reduced(x, "stat_truth", list(na.rm), call = call)
     decided <- if (.Generic == "any") counts[1L] > 0 else counts[2L] > 0
     return(if (decided) .Generic == "any" else if (counts[3L] > 0) NA else .Generic == "all")
@@ -322,11 +322,18 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
 
 #' @export
 mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
+  call <- environment()
   frames_refused(x, "mean")
-  if (!identical(trim, 0)) refuse_split("mean", advice = "Trimmed means need all elements in order.")
-  prototype <- prototype_of(x)
   # base R's warning
   if (is_no_number(x)) return(mean(""))
+  if (!identical(trim, 0) && !(is.numeric(trim) && length(trim) == 1L && isTRUE(trim <= 0))) {
+    if (type_of(x) == "complex")
+      stop_as_base(gettext("trimmed means are not defined for complex data", domain = "R-base"), call)
+    if (!is.null(prototype_of(x))) refuse_split("mean", call, "Only numbers have trimmed means.")
+    return(remote_trimmed(x, trim, isTRUE(na.rm), function(x, ranks) split_at_ranks(x, ranks, call),
+      function(low, high) reduced(x, "stat_between", list(low, high), call = call), call))
+  }
+  prototype <- prototype_of(x)
   if (inherits(prototype, "integer64")) return(int64_mean(x, isTRUE(na.rm), environment()))
   sums <- reduced(x, "stat_count", list(isTRUE(na.rm)))
   value <- sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]

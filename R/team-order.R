@@ -147,6 +147,26 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   out
 }
 
+# Each member tells of its part.
+split_unsorted <- function(x, na.rm, strictly, call) {
+  vector_of(x, "is.unsorted", call)
+  whole <- is_split_int64(x, call)
+  if (!is.null(prototype_of(x, call)) && !whole || type_of(x) == "complex") refuse_split("is.unsorted", call,
+    "Only real numbers are supported.")
+  parts <- gathered_lists(x, "part_ends", list(na.rm, strictly), call)
+  if (whole) parts <- lapply(parts, function(part) {
+    if (length(part$ends)) part$ends <- held(of_two_doubles(part$ends$high, part$ends$low))
+    part
+  })
+  joined_unsorted(parts, length(x), na.rm, strictly)
+}
+part_ends <- function(x, na.rm, strictly) {
+  out <- ends_in_order(as_gpu(strip(x)), na.rm, strictly)
+  # as doubles, which any engine carries
+  if (is_host_int64(out$ends)) out$ends <- in_two_doubles(on_cpu(out$ends))
+  out
+}
+
 # ---- sorting -------------------------------------------------------------------------------------------
 
 # Places of a member's sorted part that bound the runs of the whole.

@@ -29,7 +29,7 @@ team_runs <- function(n, size) {
 #'   base R, over the whole matrix; other splits must be split alike.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
 #'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `IQR()`, `mad()`,
-#'   `summary()` of a vector of numbers, `colSums()`,
+#'   `summary()` of a vector of numbers, `anyNA()`, `is.unsorted()`, `mean(x, trim)`, `colSums()`,
 #'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
 #'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows

@@ -17,7 +17,7 @@ test_that("unique() has base R's values in base R's order", {
     expect_identical(unique(x), unique(v))
   expect_identical(unique(gpu_reader(c(a = 1, b = 1))), 1)
   for (odd in alist(unique(gpu_reader(matrix(1, 2, 2))), unique(gpu_reader(data.frame(a = 1))),
-    unique(gpu_reader(1), fromLast = TRUE), unique(gpu_reader(1), incomparables = 1), duplicated(gpu_reader(1))))
+    unique(gpu_reader(1), fromLast = TRUE), unique(gpu_reader(1), incomparables = 1), duplicated(gpu_reader(diag(2)))))
     expect_error(eval(odd), class = "verdigris_error_reader", label = deparse1(odd))
   withr::defer(utils::assignInNamespace("MOST_DISTINCT", 2^27, "verdigris"))
   utils::assignInNamespace("MOST_DISTINCT", 10, "verdigris")

@@ -82,8 +82,7 @@ test_that("two readers are multiplied by their rows", {
 test_that("what has no method is an error that says what has", {
   x <- readers_of(doubles)[[1]]
   for (call in alist(x + x, cumsum(x), t(x), order(x), summary(x), as.vector(x), unique(x), sd(x), var(x, x), table(x),
-    duplicated(x),
-    sum(x, x), mean(x, trim = 0.1), c(x, x))) {
+    duplicated(x), rev(x), is.unsorted(x), sum(x, x), c(x, x))) {
     said <- tryCatch(eval(call), error = identity)
     expect(inherits(said, "verdigris_error_reader") && grepl("gpu_chunked", conditionMessage(said)),
       paste(deparse1(call), "gives", paste(format(said), collapse = " ")))
@@ -127,7 +126,7 @@ test_that("functions without a method do not see what a reader is made of", {
   frame <- data.frame(a = c(1, NA, 3), type = c(4, 5, 6))
   for (x in list(gpu_reader(frame), gpu_reader(c(1, NA, 3)))) for (call in alist(x$a, x$ar,
     x$nothing, x[["a"]], lapply(x, length), vapply(x, length, 1L), unlist(x), base::cbind(x, 1), base::rbind(x, 1),
-    duplicated(x), as.list(x), with(x, a), subset(x, a > 1), rev(x)))
+    as.list(x), with(x, a), subset(x, a > 1)))
     expect_error(eval(call), "has no method for readers", class = "verdigris_error_reader", label = deparse1(call))
   outside <- eval(quote(function(x) x$type), globalenv())
   environment(outside) <- globalenv()

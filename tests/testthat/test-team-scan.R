@@ -59,6 +59,39 @@ test_that("which() and summaries are base R's", {
     expect_error(eval(call), class = "verdigris_error_split", label = deparse1(call))
 })
 
+test_that("anyNA(), is.unsorted() and trimmed means are base R's", {
+  orders <- list(up = sort(vectors$doubles), ties = rep(1:9, each = 3), down = 9:1, one = c(NA, 1:8),
+    gap = c(1, NA, 2, NA),
+    flags = rep(c(FALSE, TRUE), 4), ends = c(-Inf, rnorm(9), Inf, Inf), alone = NA_real_)
+  for (team in teams) for (v in c(vectors[names(vectors) != "complex"], orders)) {
+    cases$n <- cases$n + 1L
+    s <- gpu_split(v, team)
+    expect_identical(anyNA(s), anyNA(v))
+    for (na.rm in c(TRUE, FALSE)) {
+      for (strictly in c(TRUE, FALSE)) expect_identical(is.unsorted(s, na.rm, strictly), is.unsorted(v, na.rm,
+        strictly))
+      for (trim in c(0.05, 0.3, 0.499, 0.5)) expect_equal(mean(s, trim, na.rm = na.rm), mean(v, trim, na.rm = na.rm),
+        tolerance = 1e-14)
+    }
+  }
+  far <- gpu_cast(as_gpu(c(1:6, NA)), "int64") + gpu_cast(as_gpu(2^60), "int64")
+  for (team in teams) {
+    expect_false(is.unsorted(gpu_split(collect(far[1:6]), team), strictly = TRUE))
+    expect_true(is.unsorted(gpu_split(collect(far[c(1:5, 5:1)]), team)))
+    expect_identical(is.unsorted(gpu_split(collect(far), team)), NA)
+  }
+  strings <- gpu_split(data.frame(a = c("b", NA)), here)
+  expect_true(anyNA(strings$a))
+  expect_warning(expect_identical(mean(strings$a, trim = 0.1), NA_real_), "argument is not numeric or logical")
+  expect_error(mean(gpu_split(1:3, here), trim = "a"), "'trim' must be numeric of length one")
+  expect_error(mean(gpu_split(1:3, here), trim = NA_real_), "`trim` must be", class = "verdigris_error_argument")
+  expect_error(mean(gpu_split(1i, here), trim = 0.1), "not defined for complex data")
+  for (call in alist(is.unsorted(strings$a), is.unsorted(gpu_split(diag(3), here)), anyNA(strings),
+    mean(gpu_split(data.frame(d = Sys.Date()), here)$d, trim = 0.1))) expect_error(eval(call),
+      class = "verdigris_error_split", label = deparse1(call))
+  expect_error(is.unsorted(gpu_split(1:3, here), strictly = NA), class = "verdigris_error_argument")
+})
+
 test_that("types, warnings and errors of summaries are base R's", {
   for (team in teams) {
     told <- expect_warning(expect_true(any(gpu_split(c(0, 1), team))), "coercing argument of type 'double' to logical")
