@@ -50,6 +50,13 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
   !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) ||
   length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
+# On the host 64-bit integers have no method for matrices: codes stand for them, the places among `values`.
+coded_elements <- function(x) {
+  values <- unique(strip(x))
+  list(values = values, codes = base::array(as.vector(match(strip(x), values)), dim(x), dimnames(x)))
+}
+host_elements <- function(x) if (is_int64(x) && !is.null(dim(x))) coded_elements(x)$codes else host_copy(x, exact = TRUE)
+
 #' Unique values, matching and tables
 #'
 #' [base::unique()], [base::duplicated()], [base::match()], `%in%`, [base::rle()], [base::findInterval()],
@@ -98,6 +105,11 @@ NULL
 #' @rdname matching
 #' @export
 unique.gpu_array <- function(x, incomparables = FALSE, ...) {
+  if (is_int64(x) && !is.null(dim(x))) {
+    coded <- coded_elements(x)
+    kept <- unique(coded$codes, incomparables, ...)
+    return(with_dimnames(`dim<-`(coded$values[as.vector(kept)], dim(kept)), dimnames(kept)))
+  }
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
   if (length(x) < 2L) return(strip(x))
   x <- strip(x)
@@ -109,7 +121,7 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
 #' @rdname matching
 #' @export
 duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
-  if (by_rows(x, incomparables, ...)) return(duplicated(host_copy(x, exact = TRUE), incomparables, ...))
+  if (by_rows(x, incomparables, ...)) return(duplicated(host_elements(x), incomparables, ...))
   if (length(x) == 0L) return(logical())
   repeated_flags(x, isTRUE(as.logical(list(...)$fromLast)))
 }
@@ -117,9 +129,10 @@ duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
 #' @rdname matching
 #' @export
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
-  if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_copy(x, exact = TRUE), incomparables, ...))
+  if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_elements(x), incomparables, ...))
   if (length(x) < 2L) return(0L)
-  if (prefers_host(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
+  # base R would compare the bits of 64-bit integers as doubles
+  if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
 }

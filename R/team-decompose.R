@@ -164,6 +164,7 @@ table_of_split <- function(x, name, call) {
   levels <- unique(unlist(lapply(told, `[[`, "levels")))
   prototype <- prototype_of(x, call)
   shown <- levels
+  if (inherits(prototype, "integer64") && is.null(values)) values <- character()
   if (is.null(levels)) {
     levels <- if (inherits(prototype, "integer64")) in_order_of_integers(unique(as.character(values))) else
       sort(unique(values))
@@ -198,21 +199,38 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   call <- environment()
   frames_refused(x, "rowsum", call)
   if (type_of(x) %in% c("logical", "complex") || is_no_number(x, call)) stop_as_base("'x' must be numeric", call)
-  if (!is_split(group)) group <- gpu_split(as.vector(if (is_gpu(group)) collect(group) else group),
-    state_of(x)$team)
-  check_alike(x, group, call)
+  if (is_split(group)) check_alike(x, group, call)
   if (state_of(x)$margin == 2) refuse_split("rowsum", call, "Only matrices split by rows are supported.")
-  told <- gathered_lists(x, "part_rowsum", list(group, isTRUE(na.rm)), call)
+  known <- if (!is_split(group)) groups_known(group, dim(x)[1L] %||% length(x), reorder, call)
+  told <- gathered_lists(x, "part_rowsum", list(if (is.null(known)) group else team_operand(known$codes, x),
+    isTRUE(na.rm)), call)
   groups <- unlist(lapply(told, `[[`, "groups"))
-  if (anyNA(groups)) warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
-  all <- if (reorder) sort(unique(groups), na.last = TRUE) else unique(groups)
+  if (anyNA(if (is.null(known)) groups else known$names))
+    warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
+  all <- if (!is.null(known)) seq_along(known$names) else if (!reorder) unique(groups) else {
+    levels <- levels(group)
+    all <- unique(groups)
+    # base R sorts the values of a factor by its levels
+    if (is.null(levels)) sort(all, na.last = TRUE) else all[base::order(match(all, levels))]
+  }
   p <- state_of(x)$across %||% 1L
-  out <- base::matrix(0, length(all), p, dimnames = list(as.character(all), state_of(x)$names))
+  out <- base::matrix(0, length(all), p, dimnames = list(if (is.null(known)) as.character(all) else known$names,
+    state_of(x)$names))
   for (part in told) if (length(part$groups)) {
     at <- match(part$groups, all)
     out[at, ] <- out[at, ] + base::matrix(part$sums, ncol = p)
   }
   if (type_of(x) %in% c("integer", "logical")) as_whole_sums(out) else out
+}
+# Codes of ordinary groups, and what the groups are called.
+groups_known <- function(group, n, reorder, call) {
+  if (is_gpu(group)) group <- if (is_int64(group)) strip(group) else collect(group)
+  if (is_host_int64(group)) group <- on_cpu(group)
+  if (!is.atomic(group) && !is_gpu(group) || length(group) != n)
+    stop_as_base(gettext("incorrect length for 'group'", domain = "R-base"), call)
+  values <- unique(group)
+  if (reorder) values <- values[order(values, na.last = TRUE)]
+  list(codes = as.vector(match(group, values)), names = as.character(values))
 }
 part_rowsum <- function(x, group, na.rm) {
   if (is.factor(group)) group <- as.character(group)

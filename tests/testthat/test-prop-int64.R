@@ -487,3 +487,26 @@ test_that("extremes of no 64-bit integers warn as base R's do", {
     expect_identical(said(x), said(numeric()))
   }
 })
+
+test_that("repeated elements, and rows of matrices, are told by their values", {
+  set.seed(12)
+  int64 <- function(v) gpu_cast(as_gpu(v, device = test_device), "int64")
+  for (k in 1:20) {
+    v <- sample(c(-9:9, NA), 12, TRUE) + 0
+    # as doubles the bits of all negative integers are NaN
+    for (last in c(TRUE, FALSE)) {
+      expect_identical(anyDuplicated(int64(v), fromLast = last), anyDuplicated(v, fromLast = last))
+      expect_identical(as.vector(duplicated(int64(v), fromLast = last)), duplicated(v, fromLast = last))
+    }
+    m <- matrix(sample(c(-1, -2, 5, NA), 16, TRUE), 8, dimnames = list(letters[1:8], NULL))
+    for (margin in 1:2) {
+      expect_equal(duplicated(int64(m), MARGIN = margin), duplicated(m, MARGIN = margin))
+      expect_identical(anyDuplicated(int64(m), MARGIN = margin), anyDuplicated(m, MARGIN = margin))
+      got <- unique(int64(m), MARGIN = margin)
+      want <- unique(m, MARGIN = margin)
+      expect_identical(gpu_dtype(got), "int64")
+      expect_identical(dimnames(got), dimnames(want))
+      expect_identical(as.vector(got), as.vector(want))
+    }
+  }
+})

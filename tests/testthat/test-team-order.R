@@ -180,6 +180,16 @@ test_that("tables, sums by groups, correlations and functions of rows are base R
     expect_equal(rowsum(s, ks), rowsum(x, k))
     expect_equal(rowsum(s, k, reorder = FALSE), rowsum(x, k, reorder = FALSE))
     expect_identical(rowsum(ks, d$s), rowsum(k, as.character(f)))
+    expect_identical(rowsum(ks, d$f), rowsum(k, f))
+    # ordinary groups, also beside runs of any length
+    for (g in list(as.character(f), f, replace(w > 0.5, 3, NA), Sys.Date() - k, replace(round(w, 1), 7, NA)))
+      for (reorder in c(TRUE, FALSE)) expect_equal(suppressWarnings(rowsum(ks, g, reorder)),
+        suppressWarnings(rowsum(k, g, reorder)))
+    expect_equal(rowsum(sort(ks), f), rowsum(sort(k), f))
+    expect_identical(rowsum(ks, gpu_cast(as_gpu(k - 5), "int64")), rowsum(k, k - 5))
+    expect_error(rowsum(ks, 1:2), "incorrect length for 'group'")
+    none <- gpu_split(collect(gpu_cast(as_gpu(numeric()), "int64")), team)
+    expect_identical(unname(table(none)), unname(table(numeric())))
     expect_equal(cor(s), cor(x))
     expect_equal(cov(s), cov(x))
     expect_equal(weighted.mean(s[, 1], gpu_split(w, team)), weighted.mean(x[, 1], w))
