@@ -241,7 +241,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   na.rm <- isTRUE(na.rm)
   kinds <- integer()
   at <- 0
-  found <- over_blocks(x, function(block) {
+  found <- if (!identical(x$dim[2L], 0L)) over_blocks(x, function(block) {
     y <- strip_names(block_numbers(block, call))
     kinds <<- c(kinds, stat_type(y))
     n <- NROW(y)

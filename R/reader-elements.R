@@ -176,10 +176,10 @@ remote_covariance <- function(x, scale, call) {
   if (!scale) return(out)
   spread <- sqrt(diag(out))
   if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
-  known <- !is.na(spread)
   spread[spread %in% 0] <- NA
   out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
-  diag(out)[known] <- 1
+  # also of a column with missing elements
+  if (dim(x)[1L] > 1L) diag(out) <- 1
   out
 }
 reader_covariance <- function(x, y, use, method, scale, call) {

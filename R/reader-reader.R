@@ -564,12 +564,14 @@ as.matrix.gpu_reader <- function(x, ...) as.matrix(collect(x))
 as.data.frame.gpu_reader <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   as.data.frame(collect(x), row.names = row.names, optional = optional, ..., nm = nm)
 }
+# As base R's tail() has them.
+row_labels <- function(at) format(sprintf("[%s,]", format_each(at)), justify = "right")
 #' @export
 tail.gpu_reader <- function(x, n = 6L, keepnums = TRUE, ...) {
   out <- NextMethod()
   # as in base R, rows of a matrix without names have their numbers
   if (is.matrix(out) && is.null(rownames(out)) && keepnums && nrow(out) > 0L)
-    rownames(out) <- sprintf("[%s,]", format_each(nrow(x) - nrow(out) + seq_len(nrow(out))))
+    rownames(out) <- row_labels(nrow(x) - nrow(out) + seq_len(nrow(out)))
   out
 }
 #' @export

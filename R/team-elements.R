@@ -179,7 +179,7 @@ tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
   at <- first + seq_len(NROW(out))
   # as in base R, rows of a matrix without names have their numbers
   if (state_of(x)$kind == "matrix" && keepnums && nrow(out) > 0L)
-    rownames(out) <- sprintf("[%s,]", format_each(at))
+    rownames(out) <- row_labels(at)
   if (is.data.frame(out)) attr(out, "row.names") <- if (is.integer(at) || max(0, at) <= .Machine$integer.max)
     as.integer(at) else format_each(at)
   out

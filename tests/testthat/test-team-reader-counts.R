@@ -121,6 +121,8 @@ test_that("tapply() of sums, means, counts and extremes is base R's", {
   for (call in alist(tapply(r, keys[[1]], median), tapply(r, keys[[1]], function(x) 1), tapply(1:200, r, sum)))
     expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
   expect_error(tapply(r, 1:3, sum), "arguments must have same length")
+  # no columns
+  expect_identical(dim(rowsum(gpu_reader(matrix(numeric(), 3, 0)), c(1, 2, 1))), c(2L, 0L))
   # a group without known elements, and no elements at all
   for (v in list(c(NA, NA, 1), c(NA, 3L, 1L, NA))) for (f in list(sum, mean, min, max)) {
     groups <- c("a", "a", "b", "c")[seq_along(v)]

@@ -63,6 +63,9 @@ test_that("summaries are base R's", {
   expect_equal(cov(x), cov(mtcars))
   expect_equal(cor(x), cor(mtcars))
   expect_warning(cor(gpu_reader(cbind(1:4, 1))), "the standard deviation is zero")
+  gaps <- cbind(c(1, NA, 3), c(4, 6, 5), 3:1)
+  for (y in list(gpu_reader(gaps), gpu_split(gaps, gpu_team(rep(test_device, 2))))) expect_equal(cor(y), cor(gaps))
+  expect_equal(cor(gpu_reader(diag(2)[1, , drop = FALSE])), cor(diag(2)[1, , drop = FALSE]))
   expect_error(cor(gpu_reader(1:4)), "supply both 'x' and 'y'")
   for (call in alist(cor(x, x), cov(x, method = "spearman"), summary(x), mad(gpu_reader(1:3), low = TRUE),
     summary(gpu_reader(TRUE)))) expect_error(eval(call), class = "verdigris_error_reader", label = deparse1(call))
@@ -82,6 +85,8 @@ test_that("complex elements, and readers as subscripts, are refused before anyth
 })
 
 test_that("types and names are base R's where results are small", {
+  m <- matrix(1:40, 10)
+  for (x in list(gpu_reader(m), gpu_split(m, gpu_team(rep(test_device, 2))))) expect_identical(tail(x, 2), tail(m, 2))
   expect_identical(IQR(gpu_reader(1:9), type = 3), IQR(1:9, type = 3))
   expect_identical(collect(findInterval(gpu_reader(c(a = 1, b = 3)), 2)), findInterval(c(a = 1, b = 3), 2))
   expect_identical(collect(match(gpu_reader(1:3), NULL)), match(1:3, NULL))
