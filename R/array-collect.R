@@ -174,7 +174,8 @@ spell_levels <- function(frame) {
 spelled <- function(x) if (is_int64(x)) as.character(as_gpu(x)) else x
 
 #' @rdname collect
-#' @export
+#' @method as.matrix gpu_array
+#' @rawNamespace S3method(base::as.matrix,gpu_array)
 as.matrix.gpu_array <- function(x, ...) {
   report_conversion(x)
   # of int64 doubles, too: base R would compute with the bits of an integer64

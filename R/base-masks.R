@@ -69,8 +69,9 @@ selector_of <- function(name, ours) {
   if (name == "collect") return(list(arguments = "x", is = is_collected))
   if (!methods::is(ours, "standardGeneric")) return(NULL)
   has <- function(signature) exists(signature, envir = environment(ours)$.MTable, inherits = FALSE)
-  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L],
-    class = c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE))
+  class <- c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE)
+  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L], class = class,
+    is = if (has("data.frame")) function(x) inherits(x, class) || is_matrix_frame(x))
 }
 
 # Calls that look for arrays in the frame of a mask.

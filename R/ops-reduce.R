@@ -226,6 +226,25 @@ setMethod("rowMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin(
 #' @export
 setMethod("colMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("mean", x, na.rm, dims, FALSE))
 
+# Margins of data frames. Any other goes to base R's function, the default method.
+frame_margins <- function(name) {
+  f <- get(name, topenv())
+  function(x, na.rm = FALSE, dims = 1L) if (is_matrix_frame(x)) f(matrix_of_frame(x), na.rm, dims) else
+    methods::callNextMethod()
+}
+#' @rdname frames
+#' @export
+setMethod("colSums", "data.frame", frame_margins("colSums"))
+#' @rdname frames
+#' @export
+setMethod("rowSums", "data.frame", frame_margins("rowSums"))
+#' @rdname frames
+#' @export
+setMethod("colMeans", "data.frame", frame_margins("colMeans"))
+#' @rdname frames
+#' @export
+setMethod("rowMeans", "data.frame", frame_margins("rowMeans"))
+
 #' @rdname reductions
 #' @export
 setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {

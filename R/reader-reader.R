@@ -558,7 +558,8 @@ collect.gpu_reader <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
   read_block(x, 0, rows_of_reader(x), 1)
 }
-#' @export
+#' @method as.matrix gpu_reader
+#' @rawNamespace S3method(base::as.matrix,gpu_reader)
 as.matrix.gpu_reader <- function(x, ...) as.matrix(collect(x))
 #' @export
 as.data.frame.gpu_reader <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {

@@ -126,7 +126,8 @@ collect.gpu_sparse <- function(x, ...) {
 host_values <- function(S) collect(if (is.logical(S@x)) stored(S) else stored_numbers(S))
 
 #' @rdname collect
-#' @export
+#' @method as.matrix gpu_sparse
+#' @rawNamespace S3method(base::as.matrix,gpu_sparse)
 as.matrix.gpu_sparse <- function(x, ...) {
   values <- host_values(x)
   out <- rep.int(if (is.logical(values)) FALSE else 0, prod(x@Dim))

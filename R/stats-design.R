@@ -431,7 +431,8 @@ model_matrix_on_device <- function(object, data, contrasts.arg = NULL, ...) {
 dim.gpu_design <- function(x) c(x$n, x$p)
 #' @export
 dimnames.gpu_design <- function(x) list(NULL, x$names)
-#' @export
+#' @method as.matrix gpu_design
+#' @rawNamespace S3method(base::as.matrix,gpu_design)
 as.matrix.gpu_design <- function(x, ...) x
 #' @export
 `[.gpu_design` <- function(x, i, j, drop = FALSE) {

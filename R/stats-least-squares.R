@@ -260,7 +260,8 @@ dimnames.gpu_triangle <- function(x) dimnames(x$r)
   dimnames(x$r) <- list(NULL, value[[2L]])
   x
 }
-#' @export
+#' @method as.matrix gpu_triangle
+#' @rawNamespace S3method(base::as.matrix,gpu_triangle)
 as.matrix.gpu_triangle <- function(x, ...) x
 #' @export
 `[.gpu_triangle` <- function(x, i, j, ..., drop = TRUE) {

@@ -572,7 +572,8 @@ design_facts <- function(d, columns) {
 dim.gpu_split_design <- function(x) c(x$n, x$p)
 #' @export
 dimnames.gpu_split_design <- function(x) list(NULL, x$names)
-#' @export
+#' @method as.matrix gpu_split_design
+#' @rawNamespace S3method(base::as.matrix,gpu_split_design)
 as.matrix.gpu_split_design <- function(x, ...) x
 #' @export
 `[.gpu_split_design` <- function(x, i, j, drop = FALSE) {

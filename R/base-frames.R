@@ -1,0 +1,56 @@
+# Data frames of arrays as matrices. Base R's own functions look at the columns one element after the other.
+
+#' Data frames whose columns are arrays
+#'
+#' A data frame may hold arrays: `as_gpu(frame)` moves its columns, and a column may be given an array. Its columns,
+#' rows and formulas are base R's. Where all columns are arrays of one device, `as.matrix()` and `data.matrix()` are an
+#' array there, and margins are computed there; functions of matrices ([cov()], [prcomp()], `apply()`, products) take
+#' that matrix. Data frames with other columns go to base R.
+#'
+#' The elements are copied once, on the device.
+#' @param x,frame A data frame; for `as.matrix()` any object.
+#' @param rownames.force,... As in base R.
+#' @param na.rm,dims As in [base::colSums()].
+#' @returns `as.matrix()`, `data.matrix()`: an array with base R's dimnames. Margins: an array.
+#' @section Errors:
+#' Those of base R; `verdigris_error_memory`.
+#' @examples
+#' d <- as_gpu(data.frame(a = c(1, 2, 4), b = 3:1), device = "cpu")
+#' m <- as.matrix(d)
+#' cor(m)
+#' colMeans(d)
+#' @name frames
+NULL
+
+# Whether a data frame is a matrix of arrays: plain columns of one device. Classes other than tibbles have methods.
+is_matrix_frame <- function(x) {
+  if (!is.data.frame(x) || !length(x) || .row_names_info(x, 2L) == 0L) return(FALSE)
+  if (!all(class(x) %in% c("data.frame", "tbl_df", "tbl"))) return(FALSE)
+  # 64-bit integers are no doubles
+  all(vapply(x, function(v) inherits(v, "gpu_array") && is.null(dim(v)) && !is_int64(v), NA)) &&
+    length(unique(vapply(x, gpu_device, ""))) == 1L
+}
+
+matrix_of_frame <- function(x, rownames.force = NA, ...) {
+  named <- rownames.force %in% TRUE || !(rownames.force %in% FALSE) && .row_names_info(x) > 0L
+  out <- do.call(c.gpu_array, c(unname(as.list(x)), list(use.names = FALSE)))
+  dim(out) <- base::dim(x)
+  dimnames(out) <- list(if (named) row.names(x), names(x))
+  out
+}
+
+#' @rdname frames
+#' @export
+as.matrix <- interposed("as.matrix", quote(!missing(x) && is.object(x) && .ours$is_matrix_frame(x)),
+  matrix_of_frame(x, ...), class = c("gpu_array", REMOTES), arguments = "x", is = is_matrix_frame)
+
+#' @rdname frames
+#' @export
+data.matrix <- interposed("data.matrix", quote(!missing(frame) && is.object(frame) && .ours$is_matrix_frame(frame)),
+  numbers_of_frame(frame, rownames.force), class = c("gpu_array", REMOTES), arguments = "frame", is = is_matrix_frame)
+# Logical values are integers, and of complex ones the real parts count, with base R's warning.
+numbers_of_frame <- function(frame, rownames.force) {
+  frame[] <- lapply(frame, function(v) if (is.logical(v)) gpu_cast(v, "int32") else if (is.complex(v)) as.double(v) else
+    v)
+  matrix_of_frame(frame, rownames.force)
+}
