@@ -16,8 +16,9 @@ INTERPOSED <- ".verdigris"
 
 # `among` names the arguments that may be arrays, or is a call that finds out, in which `.ours` is this package;
 # `arguments` then names what the call looks at, and `is` tells of a single value whether it counts, for masks of other
-# packages' functions (base-masks.R).
-interposed <- function(name, among, method, home = "base", class = "gpu_array", arguments = among, is = NULL) {
+# packages' functions (base-masks.R). `frames`: the first argument may be a data frame of arrays (base-frames.R).
+interposed <- function(name, among, method, home = "base", class = "gpu_array", arguments = among, is = NULL,
+  frames = FALSE) {
   theirs <- get(name, envir = asNamespace(home))
   f <- theirs
   ours <- function(call) {
@@ -38,6 +39,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
   if (length(refused) == length(REMOTES)) refused <- REMOTE
   remote <- among_any(arguments, inherit, refused)
   test <- if (is.call(among)) call("||", among, remote) else among_any(among, inherit, c(class, refused))
+  if (frames) test <- bquote(.(test) || .(is_object(arguments[1L])) && .ours$is_matrix_frame(.(as.name(arguments[1L]))))
   # one look at ordinary arguments, which evaluates them in base R's order
   if (!"..." %in% arguments && !is.call(among)) test <- bquote((.(among_any(among, is_object))) && (.(test)))
   refuse <- ours(bquote(refuse_remote(.(name), .(given_of(arguments)))))
@@ -51,7 +53,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     standardGeneric(.(name), .(always(theirs)))
   })
   selector <- list(arguments = arguments, class = unique(c(class, REMOTE)),
-    is = if (!is.null(is)) function(x) is(x) || inherits(x, REMOTE))
+    is = if (!is.null(is)) function(x) is(x) || inherits(x, REMOTE), frames = frames)
   environment(f) <- list2env(list(.Generic = name, .Methods = NULL, .ours = .ours, .selector = selector),
     parent = asNamespace(home))
   assign(INTERPOSED, TRUE, envir = environment(f))

@@ -99,7 +99,7 @@ NULL
 #' @rdname apply
 #' @export
 apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify),
-  class = c(ON_DEVICE, "gpu_split"))
+  class = c(ON_DEVICE, "gpu_split"), frames = TRUE)
 
 # Whether base R's apply() gives dimnames without names.
 KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), list(NULL, "a", NULL)), c(3, 1),
@@ -107,6 +107,7 @@ KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), lis
 
 apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   if (is_split(X)) return(split_apply(X, MARGIN, FUN, list(...), simplify, parent.frame()))
+  X <- without_frame(X)
   if (is_sparse(X)) return(apply_sparse(X, MARGIN, FUN, ..., simplify = simplify))
   d <- dim(X)
   more <- list(...)

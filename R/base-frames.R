@@ -4,8 +4,8 @@
 #'
 #' A data frame may hold arrays: `as_gpu(frame)` moves its columns, and a column may be given an array. Its columns,
 #' rows and formulas are base R's. Where all columns are arrays of one device, `as.matrix()` and `data.matrix()` are an
-#' array there, and margins are computed there; functions of matrices ([cov()], [prcomp()], `apply()`, products) take
-#' that matrix. Data frames with other columns go to base R.
+#' array there; margins, [cov()], [cor()], [var()], [dist()] and [apply()] take that matrix, and [prcomp()], products
+#' and others once it is made. Data frames with other columns go to base R.
 #'
 #' The elements are copied once, on the device.
 #' @param x,frame A data frame; for `as.matrix()` any object.
@@ -38,6 +38,9 @@ matrix_of_frame <- function(x, rownames.force = NA, ...) {
   dimnames(out) <- list(if (named) row.names(x), names(x))
   out
 }
+
+# A data frame of arrays as its matrix; anything else as it is.
+without_frame <- function(x) if (is_matrix_frame(x)) matrix_of_frame(x) else x
 
 #' @rdname frames
 #' @export

@@ -69,9 +69,8 @@ selector_of <- function(name, ours) {
   if (name == "collect") return(list(arguments = "x", is = is_collected))
   if (!methods::is(ours, "standardGeneric")) return(NULL)
   has <- function(signature) exists(signature, envir = environment(ours)$.MTable, inherits = FALSE)
-  class <- c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE)
-  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L], class = class,
-    is = if (has("data.frame")) function(x) inherits(x, class) || is_matrix_frame(x))
+  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L],
+    class = c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE), frames = has("data.frame"))
 }
 
 # Calls that look for arrays in the frame of a mask.
@@ -88,7 +87,9 @@ mask_tests <- function(selector, theirs, our_formals) {
       return(bquote((is.object(.(value)) || TRUE) && .(is)(.(value))))
     }
     if (parts) return(as.call(list(quote(.Call), C_any_inherit, value, selector$class)))
-    bquote(is.object(.(value)) && inherits(.(value), .(selector$class)))
+    inherited <- bquote(inherits(.(value), .(selector$class)))
+    if (isTRUE(selector$frames)) inherited <- bquote(.(inherited) || .(is_matrix_frame)(.(value)))
+    bquote(is.object(.(value)) && (.(inherited)))
   }
   known <- function(argument) counts(bquote(.External2(.(C_known), .(argument))), argument == "...")
   test <- function(argument) {

@@ -244,6 +244,14 @@ setMethod("colMeans", "data.frame", frame_margins("colMeans"))
 #' @rdname frames
 #' @export
 setMethod("rowMeans", "data.frame", frame_margins("rowMeans"))
+#' @rdname frames
+#' @usage NULL
+#' @export
+setMethod("var", "data.frame", function(x, y = NULL, na.rm = FALSE, use) {
+  if (!is_matrix_frame(x)) return(methods::callNextMethod())
+  x <- matrix_of_frame(x)
+  if (missing(use)) var(x, y, na.rm) else var(x, y, na.rm, use)
+})
 
 #' @rdname reductions
 #' @export

@@ -21,11 +21,11 @@ NULL
 #' @rdname covariance
 #' @export
 cov <- interposed("cov", c("x", "y"), covariance(x, y, use, match.arg(method), FALSE), home = "stats",
-  class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
+  class = c(ON_DEVICE, "gpu_split", "gpu_reader"), frames = TRUE)
 #' @rdname covariance
 #' @export
 cor <- interposed("cor", c("x", "y"), covariance(x, y, use, match.arg(method), TRUE), home = "stats",
-  class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
+  class = c(ON_DEVICE, "gpu_split", "gpu_reader"), frames = TRUE)
 
 #' @rdname covariance
 #' @usage NULL
@@ -41,8 +41,8 @@ with_float64 <- function(f, frame) {
 covariance <- function(x, y, use, method, correlation) {
   if (is_split(x) || is_split(y)) return(split_covariance(x, y, use, method, correlation, parent.frame()))
   if (is_reader(x) || is_reader(y)) return(reader_covariance(x, y, use, method, correlation, parent.frame()))
-  x <- dense_numbers(x)
-  y <- dense_numbers(y)
+  x <- dense_numbers(without_frame(x))
+  y <- dense_numbers(without_frame(y))
   f <- if (correlation) stats::cor else stats::cov
   on_base <- function() call_base(f, list(host_frame(x), host_frame(y), use = use, method = method))
   x <- if (is.data.frame(x)) as.matrix(collect(x)) else x

@@ -17,13 +17,14 @@ NULL
 
 #' @rdname distance
 #' @export
-dist <- interposed("dist", "x", distances(x, method, diag, upper, p), home = "stats", class = ON_DEVICE)
+dist <- interposed("dist", "x", distances(x, method, diag, upper, p), home = "stats", class = ON_DEVICE,
+  frames = TRUE)
 
 # Pairs of rows that one kernel compares.
 PAIRS_AT_ONCE <- 2^26
 
 distances <- function(x, method, diag, upper, p) {
-  x <- dense_numbers(x)
+  x <- dense_numbers(without_frame(x))
   methods <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
   which <- if (length(method) == 1L) pmatch(method, methods) else NA
   usable <- !is.na(which) && methods[which] != "binary" && (methods[which] != "minkowski" ||

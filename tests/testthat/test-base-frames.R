@@ -13,7 +13,8 @@ frames <- function() {
 }
 calls <- expression(as.matrix(d), as.matrix(d, rownames.force = TRUE), as.matrix(d, rownames.force = FALSE),
   data.matrix(d), data.matrix(d, TRUE), colSums(d), colSums(d, na.rm = TRUE), rowSums(d), rowMeans(d, TRUE), colMeans(d),
-  rowSums(d, dims = 2))
+  rowSums(d, dims = 2), cov(d), cor(d), cor(d, use = "complete.obs"), cor(d, method = "spearman"), var(d),
+  var(d, na.rm = TRUE), cov(d, d[[1L]]), dist(d), apply(d, 2, max), apply(d, 1, function(v) sum(v)), apply(d, 1:2, abs))
 
 test_that("matrices and margins of data frames are base R's", {
   found <- frames()
@@ -27,7 +28,7 @@ test_that("matrices and margins of data frames are base R's", {
       expect_identical(conditionMessage(got), conditionMessage(want), label = label)
       expect_identical(class(got), class(want), label = label)
     } else {
-      expect_equal(collect(got), want, label = label, tolerance = 1e-15)
+      expect_equal(collect(got), want, label = label, tolerance = 1e-14)
       expect_identical(typeof(got), typeof(want), label = label)
     }
   }
@@ -36,6 +37,7 @@ test_that("matrices and margins of data frames are base R's", {
 test_that("they stay on the device", {
   d <- as_gpu(data.frame(a = c(1, 2, 4), b = 3:1), device = test_device)
   for (k in c(1L, 4L, 6L, 8L)) expect_s3_class(eval(calls[[k]], list(d = d), globalenv()), "gpu_array")
+  for (f in list(cov, cor, var)) expect_identical(is_gpu(f(d)), is_gpu(f(as.matrix(d))))
   # a column of each kind of place has no common one
   d$c <- c(1, 2, 3)
   expect_false(is_gpu(as.matrix(d)))
