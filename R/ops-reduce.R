@@ -248,7 +248,8 @@ setMethod("rowMeans", "data.frame", frame_margins("rowMeans"))
 #' @usage NULL
 #' @export
 setMethod("var", "data.frame", function(x, y = NULL, na.rm = FALSE, use) {
-  if (!is_matrix_frame(x)) return(methods::callNextMethod())
+  # base R takes the real parts of complex columns
+  if (!is_matrix_frame(x) || any(vapply(x, is.complex, NA))) return(methods::callNextMethod())
   x <- matrix_of_frame(x)
   if (missing(use)) var(x, y, na.rm) else var(x, y, na.rm, use)
 })
