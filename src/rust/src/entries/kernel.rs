@@ -523,7 +523,7 @@ fn touching<'a>(
 /// The dtype of a variable: as asked for, or as the source declares it.
 fn stored(module: &Module, name: &str, wanted: Option<DType>) -> Result<DType> {
     let declared = module.globals().iter().find(|g| g.name == name).map(|g| &g.element);
-    let natural = declared.and_then(Element::dtypes).map(|d| d[0]);
+    let natural = declared.and_then(|element| element.dtypes()?.next());
     wanted.or(natural).ok_or_else(|| {
         let what = declared.map_or("its type is not known".into(), |element| format!("it is of type `{element}`"));
         Error::new(ErrorKind::DType, format!("variable `{name}`: {what}"))

@@ -249,14 +249,12 @@ fn check_array(signature: &Signature, k: usize, parameter: &Parameter, dtype: DT
         let what = if matches!(parameter.element, Element::Other(_)) { "a raw vector" } else { "one number" };
         return Err(signature.misfit(k, &format!("it takes {what}, not an array")));
     }
-    match parameter.element.dtypes() {
-        Some(fitting) if !fitting.contains(&dtype) => {
-            let names: Vec<&str> = fitting.iter().map(|d| d.name()).collect();
-            let name = if parameter.name.is_empty() { "x" } else { &parameter.name };
-            Err(signature
-                .misfit(k, &format!("it takes {} arrays, not {dtype}", names.join(" or ")))
-                .advise(format!("Cast it with `gpu_cast({name}, \"{}\")`.", names[0])))
-        }
-        _ => Ok(()),
+    if parameter.element.dtypes().is_none_or(|mut fitting| fitting.any(|d| d == dtype)) {
+        return Ok(());
     }
+    let names: Vec<&str> = parameter.element.dtypes().into_iter().flatten().map(|d| d.name()).collect();
+    let name = if parameter.name.is_empty() { "x" } else { &parameter.name };
+    Err(signature
+        .misfit(k, &format!("it takes {} arrays, not {dtype}", names.join(" or ")))
+        .advise(format!("Cast it with `gpu_cast({name}, \"{}\")`.", names[0])))
 }

@@ -57,30 +57,22 @@ pub enum Element {
 
 impl Element {
     /// Dtypes that a pointer to it takes, first the one that a host vector is uploaded as; None for any.
-    pub fn dtypes(&self) -> Option<Vec<DType>> {
-        let stored = |bytes: usize, numbers: &[Number]| -> Vec<DType> {
-            let of = |&number| DType::ALL.into_iter().filter(move |d| d.number() == number && d.size() == bytes);
-            numbers.iter().flat_map(of).collect()
-        };
-        Some(match self {
-            Element::Bool => stored(1, &[Number::Bool]),
-            Element::Integer(bytes, true) => stored(usize::from(*bytes), &[Number::Int]),
-            Element::Integer(bytes, false) => match stored(usize::from(*bytes), &[Number::UInt, Number::Bool]) {
-                own if !own.is_empty() => own,
-                // bits, as those of the half types for code that includes no header for them
-                _ => stored(
-                    usize::from(*bytes),
-                    if *bytes == 2 { &[Number::Float, Number::BFloat, Number::Int] } else { &[Number::Int] },
-                ),
-            },
-            Element::Half => stored(2, &[Number::Float]),
-            Element::BFloat16 => stored(2, &[Number::BFloat]),
-            Element::Float => stored(4, &[Number::Float]),
-            Element::Double => stored(8, &[Number::Float]),
-            Element::FloatComplex => stored(8, &[Number::Complex]),
-            Element::DoubleComplex => stored(16, &[Number::Complex]),
+    pub fn dtypes(&self) -> Option<impl Iterator<Item = DType>> {
+        let is_unsigned = |bytes: u8| DType::ALL.iter().any(|d| d.number() == Number::UInt && d.size() == bytes.into());
+        let numbers: &[Number] = match self {
+            Element::Bool => &[Number::Bool],
+            Element::Integer(bytes, false) if is_unsigned(*bytes) => &[Number::UInt, Number::Bool],
+            // bits, as those of the half types for code that includes no header for them
+            Element::Integer(2, false) => &[Number::Float, Number::BFloat, Number::Int],
+            Element::Integer(..) => &[Number::Int],
+            Element::Half | Element::Float | Element::Double => &[Number::Float],
+            Element::BFloat16 => &[Number::BFloat],
+            Element::FloatComplex | Element::DoubleComplex => &[Number::Complex],
             Element::Void | Element::Stream | Element::Other(_) | Element::Bytes(..) => return None,
-        })
+        };
+        let bytes = self.size()?;
+        let stored = move |&number| DType::ALL.into_iter().filter(move |d| d.number() == number && d.size() == bytes);
+        Some(numbers.iter().flat_map(stored))
     }
 
     /// Bytes that a value has; None where the source does not say, or nothing can be passed so.
@@ -143,7 +135,7 @@ impl Parameter {
 
     /// The dtype that a host vector is uploaded as for it.
     pub fn dtype(&self) -> Option<DType> {
-        self.element.dtypes().map(|d| d[0])
+        self.element.dtypes()?.next()
     }
 
     /// Bytes of an argument, where they are known.
