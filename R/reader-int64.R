@@ -23,21 +23,22 @@ coded_int64 <- function(values) {
 
 # ---- sums ----------------------------------------------------------------------------------------------------
 
-# `f` adds elements. Of an array of 64-bit integers its sums, as two `integer64` vectors.
-sums_in_two <- function(y, f) {
+# The upper and the lower 32 bits of an array's 64-bit integers.
+in_two_parts <- function(y) {
   unit <- int64_number(2^32, gpu_device(y))
   high <- y %/% unit
-  list(high = held(f(high)), low = held(f(y - high * unit)))
+  list(high = high, low = y - high * unit)
 }
+
+# `f` adds elements. Of an array of 64-bit integers its sums, as two `integer64` vectors.
+sums_in_two <- function(y, f) lapply(in_two_parts(y), function(part) held(f(part)))
 plus_in_two <- function(a, b) Map(function(u, v) collect(on_cpu(u) + on_cpu(v)), a, b)
 
 # The sums themselves, an array: NA, with bit64's warning, where one overflows.
 sums_of_two <- function(sums, call = NULL) {
-  unit <- int64_number(2^32, "cpu")
   high <- on_cpu(sums$high)
-  low <- on_cpu(sums$low)
-  more <- low %/% unit
-  out <- suppressWarnings(gpu_compute(of_two_parts(high + more, low - more * unit)))
+  more <- in_two_parts(on_cpu(sums$low))
+  out <- suppressWarnings(gpu_compute(of_two_parts(high + more$high, more$low)))
   if (any(is.na(out) & !is.na(high))) warning(simpleWarning("NAs produced by integer64 overflow", call))
   out
 }
@@ -50,11 +51,7 @@ of_two_parts <- function(high, low) {
 }
 # The same of numbers that members tell, and what tells them: doubles, which any engine carries.
 of_two_doubles <- function(high, low) gpu_compute(of_two_parts(int64_number(high, "cpu"), int64_number(low, "cpu")))
-in_two_doubles <- function(y) {
-  unit <- int64_number(2^32, gpu_device(y))
-  high <- y %/% unit
-  list(high = as.vector(high), low = as.vector(y - high * unit))
-}
+in_two_doubles <- function(y) lapply(in_two_parts(y), as.vector)
 
 # sum(), min(), max() and range(): the value of the array that has the result as its elements, which warns of what a
 # double does not hold.

@@ -144,9 +144,7 @@ setMethod("which", "gpu_split", function(x, arr.ind = FALSE, useNames = TRUE) {
   frames_refused(x, "which", call)
   vector_of(x, "which", call)
   if (!is.null(prototype_of(x, call)) || type_of(x) != "logical") stop_as_base("argument to 'which' is not logical")
-  layout <- state_of(x)$layout
-  before <- structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
-  measured(x, "part_which", list(x, before, length(x) > .Machine$integer.max), kind = "vector", call = call)
+  measured(x, "part_which", list(x, elements_before(x), length(x) > .Machine$integer.max), kind = "vector", call = call)
 })
 part_which <- function(x, before, large) which(strip(x)) + if (large) before else as.integer(before)
 

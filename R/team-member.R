@@ -269,6 +269,9 @@ gpu_all_reduce <- function(x, op = "+", exact = FALSE) {
   like(x, .Call(C_team_all_reduce, link %||% lone_link(), x, op, exact, sys.call()))
 }
 
+# What each member has of a vector, in the order of their ranks.
+gathered_by_members <- function(v, member) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+
 # A team of one folds nothing, but types are the same.
 lone_link <- function() {
   if (is.null(RUNNING$lone)) {

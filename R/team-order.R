@@ -199,7 +199,7 @@ merged_runs <- function(runs, decreasing) sort(join(runs), decreasing = decreasi
 part_exchanged <- function(x, decreasing) {
   sorted <- part_sorted(x)
   member <- running_member()
-  gather <- function(v) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+  gather <- function(v) gathered_by_members(v, member)
   splitters <- splitters_of(unlist(lapply(gather(stat_samples(sorted)), collect)), member$size)
   runs <- runs_of_part(sorted, splitters)
   if (decreasing) runs <- rev(runs)
@@ -263,10 +263,7 @@ order_of_splits <- function(keys, na.last, decreasing, method, call) {
   })
   decreasing <- rep_len(decreasing, length(keys))
   team <- state_of(x)$team
-  # counts change when the team is repaired
-  layout <- state_of(x)$layout
-  before <- structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
-  args <- c(list(na.last, decreasing, before, n > .Machine$integer.max), keys)
+  args <- c(list(na.last, decreasing, elements_before(x), n > .Machine$integer.max), keys)
   if (team$engine$kind != "local") return(measured(x, "part_order_exchanged", c(list(x), args), kind = "vector", call = call))
   parts <- gathered_lists(x, "part_in_order", args, call)
   splitters <- row_splitters(do.call(rbind, lapply(parts, function(part) sampled_rows(part$keys))), team$engine$size,
@@ -355,7 +352,7 @@ merged_rows <- function(runs, na.last, decreasing) {
 part_order_exchanged <- function(x, na.last, decreasing, before, large, ...) {
   part <- part_in_order(x, na.last, decreasing, before, large, ...)
   member <- running_member()
-  gather <- function(v) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
+  gather <- function(v) gathered_by_members(v, member)
   rows <- lapply(gather(as.vector(t(sampled_rows(part$keys)))), function(v) base::matrix(collect(v), ncol =
     length(part$keys), byrow = TRUE))
   runs <- runs_of_rows(part, row_splitters(do.call(rbind, rows), member$size, na.last, decreasing), na.last, decreasing)

@@ -67,8 +67,7 @@ cumulated_before <- function(x, name, apart, call) {
 # In a member of several processes.
 part_cumulated <- function(x, name, apart) {
   member <- running_member()
-  gather <- function(v) lapply(unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL)), function(v)
-    if (length(v)) held(v))
+  gather <- function(v) lapply(gathered_by_members(v, member), function(v) if (length(v)) held(v))
   own <- part_continued(x, name, list(NULL))
   last <- function(y) y[if (length(y)) length(y) else 0L]
   if (apart) {

@@ -308,6 +308,12 @@ team_operand <- function(value, x) {
   structure(list(value = value, margin = state$margin, across = state$across), class = "team_operand")
 }
 
+# Of a vector, for each member: how many elements are before its part. The counts change when the team is repaired.
+elements_before <- function(x) {
+  layout <- state_of(x)$layout
+  structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
+}
+
 operand_of <- function(operand, layout, rank) {
   counts <- layout$counts
   before <- sum(counts[seq_len(rank - 1L)])
