@@ -28,37 +28,53 @@ diff.gpu_reader <- function(x, lag = 1L, differences = 1L, ...) {
     stop_as_base(gettext("'lag' and 'differences' must be integers >= 1", domain = "R-base"), call)
   lag <- trunc(as.double(lag))
   differences <- trunc(as.double(differences))
-  # base R's is of the type of `x` then
-  if (lag * differences >= rows_of_reader(x)) return(reader_of_differences(x, Inf))
+  if (lag * differences >= rows_of_reader(x)) return(reader_of_no_differences(x))
   for (k in seq_len(differences)) x <- reader_of_differences(x, lag)
   x
 }
 
-# With a lag of Inf no elements, a vector as base R's.
-reader_of_differences <- function(x, lag) {
-  if (!is.finite(lag)) return(new_reader(open_differences, list(x = described(x), lag = lag), 0, if (
-    is_vector_reader(x) && !is.null(x$dimnames)) character(), x$type, 1, x$memory, sprintf("diff() of %s", x$label),
-    portable = x$portable))
-  n <- rows_of_reader(x) - lag
+dtype_of_differences <- function(x) {
   none <- as_gpu(numeric(), dtype = x$type, device = "cpu")
+  gpu_dtype(none - none)
+}
+
+reader_of_differences <- function(x, lag) {
+  n <- rows_of_reader(x) - lag
   kept <- function(names) if (!is.null(names)) names[lag + seq_len(n)]
   names <- x$dimnames
   names <- if (is_vector_reader(x)) kept(names) else if (!is.null(names)) list(kept(names[[1L]]), names[[2L]])
   new_reader(open_differences, list(x = described(x), lag = lag), c(n, x$dim[-1L]), names,
-    gpu_dtype(none - none), 1, x$memory, sprintf("diff() of %s", x$label), portable = x$portable)
+    dtype_of_differences(x), 1, x$memory, sprintf("diff() of %s", x$label), portable = x$portable)
 }
+
+# Of a lag that leaves no rows: whether that is still a matrix, and whether logicals are integers by then, depends on
+# the version of R.
+reader_of_no_differences <- function(x) {
+  one <- if (is_vector_reader(x)) FALSE else matrix(FALSE, 1L, x$dim[2L])
+  base <- diff(one)
+  dim <- dim(base) %||% 0
+  names <- if (!is.null(x$dimnames)) {
+    if (is_vector_reader(x)) character() else if (length(dim) == 2L) list(NULL, x$dimnames[[2L]])
+  }
+  type <- if (is.integer(base)) dtype_of_differences(x) else x$type
+  new_reader(open_no_differences, list(x = described(x), type = type), dim, names, type, 1, x$memory,
+    sprintf("diff() of %s", x$label), portable = x$portable)
+}
+
+open_no_differences <- function(x, type) list(
+  ahead = function(from, count, margin, dtype, device) list(inner = block_start(x, 0, 0, 1, NULL, device)),
+  take = function(coming) gpu_cast(strip(block_take(x, coming$inner)), type)
+)
 
 # A block of what is behind the first rows, and one of what is before the last; one of both where they overlap.
 open_differences <- function(x, lag) list(
   ahead = function(from, count, margin, dtype, device) {
     start <- function(from, count) block_start(x, from, count, 1, NULL, device)
-    if (!is.finite(lag)) return(list(inner = list(start(0, 0))))
     list(rows = count, inner = if (lag < count) list(start(from, count + lag)) else list(start(from + lag, count),
       start(from, count)))
   },
   take = function(coming) {
     blocks <- lapply(coming$inner, function(inner) block_take(x, inner))
-    if (!is.finite(lag)) return(strip(blocks[[1L]]))
     out <- if (length(blocks) == 2L) {
       gpu_compute(strip_names(blocks[[1L]]) - strip_names(blocks[[2L]]))
     } else {
