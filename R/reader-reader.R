@@ -18,7 +18,7 @@ new_reader <- function(open, args, dim, dimnames = NULL, type, margin, memory, l
   state <- new.env(parent = emptyenv())
   if (!is.null(source)) {
     state$source <- source
-    state$where <- this_worker()
+    state$where <- place_of(state)
   }
   reader_of(list(open = open, args = args, dim = dim, dimnames = dimnames, type = type, margin = margin,
     memory = memory, label = label, frame = frame, portable = portable, step = step, state = state))
@@ -41,10 +41,13 @@ checked_names <- function(names, dim, call) {
   lapply(names, function(v) if (!is.null(v)) as.character(v))
 }
 
+# Identifies an environment of this process: a copy that was serialized, and read back here or elsewhere, has another.
+place_of <- function(state) c(this_worker(), rlang::obj_address(state))
+
 # What a reader's blocks come from, opened in this process.
 opened <- function(x) {
   state <- x$state
-  here <- this_worker()
+  here <- place_of(state)
   if (is.null(state$source) || !identical(state$where, here)) {
     state$source <- do.call(x$open, x$args)
     state$where <- here
@@ -96,11 +99,15 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #' @param dimnames Names of rows and columns; those of the source by default.
 #' @param memory How many bytes the blocks on the device may take: three of them at a time. The default depends on the
 #'   free memory of the device: a sixteenth for one block, at most 1 GB (64 MB on the cpu).
+#' @param direct Whether a raw file is read by direct I/O, from the disk to page-locked memory without a copy in the
+#'   page cache (Linux). That takes a fraction of the processor time, and leaves the page cache to other files; but each
+#'   pass over the data reads the disk again. By default (`NA`) files are read so that are larger than the memory of the
+#'   machine or container: no block would still be in the cache when it is read again.
 #' @param ... Not used.
 #' @returns An object of class `gpu_reader`, with methods for `dim()`, `dimnames()`, `length()`, `print()`; `x[i, j]`
 #'   reads rows and columns, and [collect()] all, as ordinary values; [as_gpu()] reads all to a device.
 #' @section Errors:
-#' `verdigris_error_file` for a file that cannot be read, whose size does not agree with `dim`, `dtype` and `offset`, or
+#' `verdigris_error_file` for a file that cannot be read, or not by direct I/O though `direct = TRUE`, whose size does not agree with `dim`, `dtype` and `offset`, or
 #' that becomes shorter while it is read; `verdigris_error_argument` for other arguments, and for functions that do not
 #' return the rows that they are asked for; `verdigris_error_library` where a package is missing.
 #' @examples
@@ -120,7 +127,7 @@ gpu_reader <- function(x, ...) UseMethod("gpu_reader")
 #' @rdname gpu_reader
 #' @export
 gpu_reader.character <- function(x, dim = NULL, dtype = "float64", offset = 0, byrow = FALSE, endian = .Platform$endian,
-  name = NULL, dimnames = NULL, memory = NULL, ...) {
+  name = NULL, dimnames = NULL, memory = NULL, direct = NA, ...) {
   rlang::check_dots_empty()
   call <- environment()
   if (!is_readable(x) || length(x) != 1L || is.na(x) || !nzchar(x)) abort_argument("x", "the path of a file", x)
@@ -132,6 +139,7 @@ gpu_reader.character <- function(x, dim = NULL, dtype = "float64", offset = 0, b
   if (!is_flag(byrow)) abort_argument("byrow", "TRUE or FALSE", byrow)
   endian <- one_of("endian", endian, c("little", "big"))
   if (!is_count(offset)) abort_argument("offset", "a number of bytes, 0 or more", offset)
+  if (!is.logical(direct) || length(direct) != 1L) abort_argument("direct", "TRUE, FALSE or NA", direct)
   type <- dtype
   if (!is_readable(type) || length(type) != 1L || is.na(type)) abort_argument("dtype", "the name of a dtype", type)
   type <- switch(type, double = "float64", integer = "int32", complex = "complex128", logical = "int32", type)
@@ -139,7 +147,7 @@ gpu_reader.character <- function(x, dim = NULL, dtype = "float64", offset = 0, b
     type, advice = did_you_mean(type, RAW_TYPES))
   dim <- raw_extents(path, dim, type, offset, call)
   args <- list(path = path, type = type, swap = endian != .Platform$endian, offset = offset, dim = dim,
-    byrow = byrow && length(dim) == 2L)
+    byrow = byrow && length(dim) == 2L, direct = if (!is.na(direct)) direct)
   source <- do.call(open_raw, args)
   new_reader(open_raw, args, dim, dimnames, switch(type, uint16 = "int32", uint32 = "float64", type),
     if (args$byrow || length(dim) == 1L) 1 else 2, memory, sprintf("file %s", path), source = source)
@@ -171,10 +179,10 @@ raw_extents <- function(path, dim, type, offset, call) {
 }
 
 # A raw file. What is fast is the extent along which elements follow each other.
-open_raw <- function(path, type, swap, offset, dim, byrow) {
+open_raw <- function(path, type, swap, offset, dim, byrow, direct = NULL) {
   fast <- if (byrow) dim[2L] else dim[1L]
   slow <- if (byrow) dim[1L] else c(dim, 1)[2L]
-  pointer <- .Call(C_raw_open, path, type, swap, offset, fast, slow)
+  pointer <- .Call(C_raw_open, path, type, swap, offset, fast, slow, direct)
   ahead <- function(from, count, margin, dtype, device) {
     part <- c(from, count)
     along <- (margin == 1) != byrow
@@ -184,7 +192,7 @@ open_raw <- function(path, type, swap, offset, dim, byrow) {
   }
   take <- function(coming) if (byrow) .Call(C_upload_take_turned, coming$pointer, coming$fast, coming$slow) else
     .Call(C_upload_take, coming$pointer)
-  list(ahead = ahead, take = take)
+  list(ahead = ahead, take = take, direct = .Call(C_raw_is_direct, pointer))
 }
 
 #' @rdname gpu_reader
@@ -456,6 +464,7 @@ print.gpu_reader <- function(x, ...) {
     if (n > few) cat(sprintf("... and %s more %s\n", format_count(n - few), if (is_vector_reader(x)) "elements" else
       "rows"))
   }
+  if (isTRUE(opened(x)$direct)) cat("It is read without the page cache.\n")
   if (!is.null(x$memory)) cat(sprintf("Blocks take at most %s of a device's memory.\n", format_bytes(x$memory)))
   invisible(x)
 }

@@ -1,5 +1,6 @@
 # Readers: a raw file of float64 through colSums() and gpu_lm(), in both orders, beside a plain copy of as many bytes
-# from page-locked memory to the device. The file is read from the page cache. Prints a line a figure.
+# from page-locked memory to the device. The file is read from the page cache; in another FOLDER than /dev/shm from the
+# disk too, through the page cache and by direct I/O. Prints a line a figure.
 #
 # usage: Rscript bench/readers.R [GB] [FOLDER] [COLUMNS]
 #   GB defaults to 40 on a GPU and 1 on the cpu, FOLDER to /dev/shm where there is one, COLUMNS to 31
@@ -70,5 +71,13 @@ for (byrow in c(FALSE, TRUE)) {
     sum(block)
   }, combine = "+", margin = 1)
   cat(sprintf("%-44s %6.2f GB\n", paste("device memory in gpu_chunked(),", order), peak / 1e9))
+  # from a disk, after dd has told the system to drop the file from its page cache
+  if (folder != "/dev/shm") for (direct in c(FALSE, TRUE)) {
+    from_disk <- function(run) {
+      system2("dd", c(paste0("if=", shQuote(path)), "iflag=nocache", "count=0"), stderr = FALSE)
+      seconds_of(colSums(gpu_reader(path, dim = c(n, p), byrow = byrow, direct = direct)))
+    }
+    tell(paste0("colSums from the disk, ", if (direct) "direct, " else "", order), vapply(1:3, from_disk, 1), bus)
+  }
   unlink(path)
 }

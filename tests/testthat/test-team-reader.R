@@ -379,3 +379,30 @@ test_that("a file has the first result's type, which must hold the others", {
     "treated as 0")
   expect_equal(as.integer(collect(w)), c(1L, 0L))
 })
+
+test_that("direct I/O reads the same elements", {
+  big <- matrix(as.double(seq_len(3e5)), 1e5, dimnames = list(NULL, c("a", "b", "c")))
+  files <- list(columns = raw_file(big), rows = raw_file(t(big)), behind = raw_file(big, header = as.raw(1:24)),
+    single = raw_file(big, 4L), short = raw_file(c(big[1:3, ])), none = raw_file(numeric()))
+  tryCatch(gpu_reader(files$columns, direct = TRUE), verdigris_error_file = function(e) skip(conditionMessage(e)))
+  for (x in list(gpu_reader(files$columns, c(NA, 3), direct = TRUE), gpu_reader(files$rows, c(NA, 3), byrow = TRUE,
+    direct = TRUE), gpu_reader(files$behind, c(NA, 3), offset = 24, direct = TRUE), gpu_reader(files$single, c(NA, 3),
+    dtype = "float32", direct = TRUE))) {
+    expect_output(print(x), "read without the page cache")
+    expect_identical(collect(x), unname(big))
+    expect_identical(x[c(5, 99999, 50000), 2:3], unname(big[c(5, 99999, 50000), 2:3]))
+    for (chunk in c(1000, 33333)) expect_identical(gpu_chunked(x, function(x) collect(x), rbind, margin = 1,
+      chunk = chunk), unname(big))
+    expect_identical(colSums(x), unname(colSums(big)))
+    # as another process opens it
+    expect_identical(collect(unserialize(serialize(x, NULL))), unname(big))
+  }
+  expect_identical(collect(gpu_reader(files$short, c(3, 3), direct = TRUE)), unname(big[1:3, ]))
+  expect_identical(collect(gpu_reader(files$none, direct = TRUE)), numeric())
+  expect_output(print(gpu_reader(files$columns)), "^(?!.*page cache)", perl = TRUE)
+  x <- gpu_reader(files$columns, direct = TRUE)
+  writeBin(as.vector(big[1:10, ]), files$columns)
+  expect_error(collect(x), "become shorter", class = "verdigris_error_file")
+  for (direct in list(1, "yes", NULL, c(TRUE, FALSE))) expect_error(gpu_reader(files$rows, direct = direct), "`direct`",
+    class = "verdigris_error_argument")
+})

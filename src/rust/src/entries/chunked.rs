@@ -94,8 +94,9 @@ entries! {
         raw_file::turned(&array_under_way(pointer)?, fast, slow)
     }
 
-    /// Opens a file of `fast` elements for each of `slow` columns (rows, where it is in row-major order). NULL for a
-    /// type that no file has.
+    /// Opens a file of `fast` elements for each of `slow` columns (rows, where it is in row-major order). `direct` says
+    /// whether it is read without the page cache; NULL leaves that to the size of the file. Returns NULL for a type that
+    /// no file has.
     fn raw_open(
         path: &str,
         stored as "type": &str,
@@ -103,10 +104,16 @@ entries! {
         offset: usize,
         fast: usize,
         slow: usize,
+        direct: Option<bool>,
     ) -> Result<Option<Reader>> {
         let Some(stored) = Stored::new(stored, swap) else { return Ok(None) };
-        let file = RawFile::open(Path::new(path), stored, offset as u64, fast, slow)?;
+        let file = RawFile::open(Path::new(path), stored, offset as u64, (fast, slow), direct)?;
         Ok(Some(Reader(Arc::new(file))))
+    }
+
+    /// Whether a file is read without the page cache.
+    fn raw_is_direct(reader: &Reader) -> bool {
+        reader.0.is_direct()
     }
 
     /// Starts to read a block: `count` of the fast extent from `first` on, and the same of the slow one. Returns what

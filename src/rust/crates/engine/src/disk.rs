@@ -6,6 +6,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+pub mod direct;
+
+/// Stands in for direct I/O on systems where it is not written.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
+pub mod direct {
+    use std::io;
+    use std::path::Path;
+
+    pub enum Direct {}
+
+    impl Direct {
+        pub fn open(_: &Path) -> io::Result<Direct> {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "direct I/O is written for Linux only"))
+        }
+
+        pub fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+            match *self {}
+        }
+    }
+}
+
 /// Opens a regular file to read it, and tells its size. A FIFO or a device is refused at once: opening it as usual may
 /// wait for ever.
 pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {

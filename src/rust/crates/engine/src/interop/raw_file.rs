@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use crate::array::transfer::Coming;
 use crate::array::Array;
+use crate::disk::direct::Direct;
 use crate::disk::{self, Part};
 use crate::interop::files::{bring, failed_argument, sweep_once, Out};
+use crate::memory;
 use crate::memory::buffer::{Device, View};
 use crate::memory::staging::{Elements, Filling};
 use verdigris_ops::dtype::DType;
@@ -64,6 +66,8 @@ impl Stored {
 /// A matrix in a file: `stride` elements for each of `columns`. Of a file in row-major order these are its rows.
 pub struct RawFile {
     file: File,
+    /// The same file, where it is read without the page cache.
+    direct: Option<Direct>,
     path: PathBuf,
     offset: u64,
     stored: Stored,
@@ -72,11 +76,19 @@ pub struct RawFile {
 }
 
 impl RawFile {
-    /// Opens a file that has these elements from byte `offset` on, and no others.
+    /// Opens a file that has these elements from byte `offset` on, and no others. `direct` says whether it is read
+    /// without the page cache; by default where the file is larger than the machine's memory, so that the cache would
+    /// hold no block until it is read again.
     ///
     /// # Errors
-    /// `File` where it cannot be read, or has another size.
-    pub fn open(path: &Path, stored: Stored, offset: u64, stride: usize, columns: usize) -> Result<RawFile> {
+    /// `File` where it cannot be read, has another size, or cannot be read directly.
+    pub fn open(
+        path: &Path,
+        stored: Stored,
+        offset: u64,
+        (stride, columns): (usize, usize),
+        direct: Option<bool>,
+    ) -> Result<RawFile> {
         let (file, length) = disk::open_regular(path).map_err(|error| failed_argument("x", "read", path, &error))?;
         let wanted = (stride as u64)
             .checked_mul(columns as u64)
@@ -91,7 +103,20 @@ impl RawFile {
             .advise("`dim` says how many rows and columns there are, `dtype` how an element is stored.")
             .advise("`offset` is the number of bytes before the first element."));
         }
-        Ok(RawFile { file, path: path.into(), offset, stored, stride, columns })
+        let direct = match direct {
+            Some(false) => None,
+            None => (length > memory::machine()).then(|| Direct::open(path).ok()).flatten(),
+            Some(true) => Some(Direct::open(path).map_err(|error| {
+                Error::new(Kind::File, format!("the file {} cannot be read directly: {error}", path.display()))
+                    .advise("`direct = FALSE` reads it through the page cache.")
+            })?),
+        };
+        Ok(RawFile { file, direct, path: path.into(), offset, stored, stride, columns })
+    }
+
+    /// Whether it is read without the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// Starts to read `rows` rows from `first` on of `columns` columns from `from` on.
@@ -144,7 +169,12 @@ impl RawFile {
         let at = self.offset + from as u64 * size as u64;
         // what is widened is read to the end, and moved forward
         let start = out.len() - n * size;
-        self.read_at(&mut out[start..], at).map_err(|error| self.failed(&error))?;
+        let room = &mut out[start..];
+        let read = match &self.direct {
+            Some(direct) => direct.read_exact_at(room, at),
+            None => self.read_at(room, at),
+        };
+        read.map_err(|error| self.failed(&error))?;
         if swap {
             out[start..].chunks_exact_mut(self.stored.unit()).for_each(<[u8]>::reverse);
         }
