@@ -62,7 +62,7 @@ joined_names <- function(parts, use.names) {
   })))
 }
 
-# Labels of the arguments of cbind() and rbind(): their names, or else by `deparse.level` their symbols or expressions.
+# Labels of the arguments of cbind() and rbind(): names, or by `deparse.level` symbols or expressions.
 labels_of <- function(expressions, level) {
   labels <- names(expressions) %||% character(length(expressions))
   if (level == 0) return(labels)
@@ -74,9 +74,9 @@ labels_of <- function(expressions, level) {
   labels
 }
 
-# Fast path of cbind() and rbind() for arrays and ordinary numbers without names: matrices of a common extent and
-# vectors of that length, with labels as names. NULL for all other arguments. The checks of `bind()` take longer than
-# joining small arrays.
+# Fast path of cbind() and rbind() for arrays and numbers without names: matrices of a common extent and vectors of that
+# length, with labels as names. NULL for other arguments, whose checks in `bind()` take longer than joining small
+# arrays.
 bind_plain <- function(parts, expressions, level, by_row) {
   if (by_row && settings$compose) return(NULL)
   side <- if (by_row) 2L else 1L
@@ -402,7 +402,7 @@ matrix_like <- function(a, b) {
 
 as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
 
-# Statistics are computed in float64 and rounded at the end: squares of float32 may overflow, and means lose digits.
+# Statistics are computed in float64 and rounded at the end: in float32 squares overflow and means lose digits.
 as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "float64")
 
 #' @rdname shape

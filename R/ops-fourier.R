@@ -108,7 +108,7 @@ gpu_irfft <- function(x, n, margin = NULL) {
   reshaped(out, x, shape, margin)
 }
 
-# A dimension to transform, from 1; the only one where it is not given.
+# The dimension to transform (1-based); for one dimension it may be NULL.
 margin_of <- function(margin, shape, call = parent.frame()) {
   if (is.null(margin) && length(shape) == 1L) return(1)
   if (!is_count(margin, 1) || margin > length(shape) || margin != trunc(margin))

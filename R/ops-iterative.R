@@ -1,7 +1,7 @@
-# Iterative solvers of linear systems: conjugate gradients, GMRES and LSQR, of whatever multiplies (R/ops-operator.R).
+# Iterative solvers of linear systems with a linear operator (R/ops-operator.R): conjugate gradients, GMRES and LSQR.
 #
-# Numbers of a column stay on the device, and the columns that have converged are held still by steps of 0. So what is
-# computed does not depend on how often the device is looked at.
+# The scalars of each right side stay on the device. Right sides that have converged are frozen by steps of 0, so the
+# result does not depend on how often the host checks for convergence.
 
 #' Iterative solvers for linear systems
 #'
@@ -158,8 +158,8 @@ print.gpu_solution <- function(x, ...) {
 
 # ---- problems and solutions --------------------------------------------------------------------------------------
 
-# What all solvers are given: the operator, right sides and start as matrices on its device, and the norms of the right
-# sides.
+# The input of all solvers: the operator, right sides and start as matrices on its device, and the norms of the right
+# sides. Raises the errors of their arguments.
 linear_problem <- function(A, b, x0, tol, max_iter, frame, dim = NULL, transpose = NULL, square = TRUE) {
   if (!takes_product(b) || is.complex(b) || !length(base::dim(b)) %in% c(0L, 2L)) abort_argument("b",
     "a vector or matrix of real numbers", b, frame)
@@ -177,7 +177,7 @@ linear_problem <- function(A, b, x0, tol, max_iter, frame, dim = NULL, transpose
     home = if (is_gpu(b)) gpu_device(b), tol = as.double(tol), most = trunc(max_iter),
     names = list(op$names[[2L]], colnames(b)))
   problem$b <- on_operator(b, "b", c(op$dim[1L], problem$columns), op, frame)
-  # a power of two by which right sides are divided, whose squares would leave the range of numbers
+  # Right sides whose squares would overflow or underflow are divided by a power of two.
   largest <- if (length(problem$b)) max(abs(problem$b)) else 0
   if (!is.finite(largest)) stop_verdigris("argument", "`b` has missing or infinite elements.", call = frame)
   problem$unit <- if (largest > 0 && abs(log2(largest)) > 300) 2^round(log2(largest)) else 1
@@ -213,7 +213,7 @@ zeros_of <- function(problem) {
   gpu_compute(x)
 }
 
-# b - A x, without a product where x is known to be 0.
+# b - A x. Without x, which stands for 0, there is no product.
 residual_of <- function(problem, x = NULL) gpu_compute(if (is.null(x)) problem$b else problem$b - problem$op$forward(x))
 
 solution_of <- function(problem, x, iterations, residual, converged, method, trouble, frame, more = NULL) {
@@ -241,7 +241,7 @@ solution_of <- function(problem, x, iterations, residual, converged, method, tro
 
 # ---- preconditioners ---------------------------------------------------------------------------------------------
 
-# A function of a matrix, or NULL.
+# The preconditioner as a function of a matrix of residuals, or NULL.
 preconditioner_of <- function(preconditioner, op, frame) {
   if (is.null(preconditioner)) return(NULL)
   if (is.function(preconditioner)) {
@@ -263,13 +263,13 @@ preconditioner_of <- function(preconditioner, op, frame) {
 
 # ---- conjugate gradients -----------------------------------------------------------------------------------------
 
-# Passes of a method whose recurrence loses the residual, each from where the one before ended, until the residual of x
-# itself is small, or a pass gains less than a factor of 4. `pass` gives `x`, `counts` (iterations of each right side)
-# and `broken`.
+# Runs passes of a method whose recurrence loses accuracy of the residual. Each pass starts from the last x, until the
+# true residual is small, or a pass reduces it by less than a factor of 4. `pass` returns `x`, `counts` (iterations of
+# each right side) and `broken`.
 restarted <- function(problem, pass, method, frame) {
   size <- problem$size
   x <- problem$x
-  # where b is 0 so is x, whatever it is compared with
+  # Where b is 0 the solution is 0, since no residual above 0 is within a relative tolerance.
   if (!is.null(x) && any(size == 0)) x <- gpu_compute(x * beside_columns(problem$op, (size > 0) + 0, nrow(x)))
   limits <- (problem$tol * size)^2
   counts <- numeric(problem$columns)
@@ -344,7 +344,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
     rz <- if (is.null(precondition)) rr else column_products(op, r, z)
     turn <- ratio(rz, before)
     active <- active & rr > limits
-    # one kernel for all
+    # One kernel computes all four.
     if (is_gpu(active)) gpu_compute(turn, active, counts, broken)
     p <- gpu_compute(z + p * beside_columns(op, turn, n))
   }
@@ -353,7 +353,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
 
 # ---- GMRES -------------------------------------------------------------------------------------------------------
 
-# Numbers of a cycle are looked at after so many iterations on a GPU.
+# Iterations of a cycle between two checks of convergence on a GPU.
 GMRES_LOOKS <- 10L
 
 gmres_column <- function(problem, j, precondition, restart) {
@@ -385,7 +385,8 @@ gmres_column <- function(problem, j, precondition, restart) {
     converged = norm <= problem$tol * size)
 }
 
-# At most m iterations from the residual r of this norm: what is to be added to x, and the number of iterations.
+# One cycle of at most m iterations from the residual r of this norm. Returns the correction of x and the number of
+# iterations.
 gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   op <- problem$op
   numbers <- new_numbers(op, numbers_for(m))
@@ -410,8 +411,8 @@ gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   list(step = if (is.null(precondition)) step else precondition(step), iterations = k)
 }
 
-# The least squares problem of a Hessenberg matrix that grows by a column, by Givens rotations, on the host. It is done
-# where a residual is small enough, or after which there is no further direction.
+# The least squares problem of a Hessenberg matrix that grows by a column, solved by Givens rotations on the host.
+# is_done(): the residual has reached `target`, or the Krylov space cannot grow.
 least_residual <- function(m, norm, target) {
   r <- base::matrix(0, m, m)
   g <- c(norm, numeric(m))
@@ -435,7 +436,7 @@ least_residual <- function(m, norm, target) {
         sines[j] <<- h[j + 1L] / size
         h[j] <- size
       }
-      # of a column of zeros the residual stays
+      # A column of zeros leaves the residual unchanged.
       g[j + 1L] <<- if (size > 0) -sines[j] * g[j] else g[j]
       g[j] <<- cosines[j] * g[j]
       r[seq_len(j), j] <<- h[seq_len(j)]
@@ -444,7 +445,7 @@ least_residual <- function(m, norm, target) {
     },
     solution = function() {
       at <- seq_len(count)
-      # of a singular matrix the coefficients that do not matter are 0
+      # For a singular matrix, coefficients that have no effect are 0.
       y <- base::qr.coef(base::qr.default(r[at, at, drop = FALSE], tol = 1e-14), g[at])
       base::ifelse(is.na(y), 0, y)
     }
@@ -464,7 +465,8 @@ lsqr_pass <- function(problem, damp) {
   x <- problem$x %||% zeros_of(problem)
   dx <- zeros_of(problem)
   u <- residual_of(problem, problem$x)
-  # u and v are not of length 1, but of beta and alpha, so that one pass makes each; w is of length 1
+  # u and v are not normalised: their lengths are beta and alpha, so that one pass over memory computes each. w has
+  # length 1.
   norm <- function(v) root(column_products(op, v))
   beta <- norm(u)
   v <- gpu_compute(op$backward(u) * beside_columns(op, ratio(1, beta), p))
@@ -479,7 +481,7 @@ lsqr_pass <- function(problem, damp) {
   by_alpha <- ratio(1, alpha)
   alpha_beta <- ratio(alpha, beta)
   going <- watching(op)
-  # numbers that are there together are computed by one kernel
+  # Scalars that are available at the same time are computed by one kernel.
   together <- function(...) if (is_gpu(..1)) gpu_compute(...)
   for (k in seq_len(problem$most)) {
     state <- going(active)
@@ -498,7 +500,7 @@ lsqr_pass <- function(problem, damp) {
     by_alpha <- ratio(1, alpha)
     alpha_beta <- ratio(alpha, beta)
     anorm <- anorm + beta * beta + damp^2
-    # rotations that take away the damping, and the element below the diagonal
+    # Rotations that eliminate the damping and the element below the diagonal.
     first <- root(rhobar * rhobar + damp^2)
     psi <- ratio(damp, first) * phibar
     damped <- damped + psi * psi
@@ -525,7 +527,7 @@ lsqr_pass <- function(problem, damp) {
   lsqr_solution(problem, x, dx, sqrt(host_numbers(anorm)), host_numbers(counts), damp, tol)
 }
 
-# The solution x + dx, and what its own residual says of it.
+# The solution x + dx, with its true residual and gradient.
 lsqr_solution <- function(problem, x, dx, anorm, counts, damp, tol) {
   op <- problem$op
   known <- problem$size
@@ -538,7 +540,7 @@ lsqr_solution <- function(problem, x, dx, anorm, counts, damp, tol) {
   if (!all(is.finite(c(rnorm, gradient, steps)))) not_finite(problem$op, problem$frame)
   whole <- sqrt(rnorm^2 + damp^2 * steps^2)
   gradient <- base::ifelse(gradient > 0, gradient / (anorm * whole), 0)
-  # without an iteration nothing is known of the norm of A
+  # Without an iteration the norm of A is unknown.
   gradient[anorm == 0 & gradient > 0] <- Inf
   converged <- rnorm <= 10 * tol * (known + anorm * norms(x)) | gradient <= 10 * tol
   list(x = x, iterations = counts, residual = relative_to(rnorm, known), gradient = gradient, converged = converged,
