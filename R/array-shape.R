@@ -75,8 +75,7 @@ labels_of <- function(expressions, level) {
 }
 
 # Fast path of cbind() and rbind() for arrays and numbers without names: matrices of a common extent and vectors of that
-# length, with labels as names. NULL for other arguments, whose checks in `bind()` take longer than joining small
-# arrays.
+# length, with labels as names. NULL for other arguments. `bind()` spends more time on checks than on joining.
 bind_plain <- function(parts, expressions, level, by_row) {
   if (by_row && settings$compose) return(NULL)
   side <- if (by_row) 2L else 1L
@@ -112,8 +111,7 @@ bind_plain <- function(parts, expressions, level, by_row) {
   out <- if (by_row) .Call(C_join_rows, parts, shared, device) else .Call(C_join, parts, NULL, device)
   if (is.null(out)) return(NULL)
   total <- sum(counts)
-  # Direct assignments: `out` is new, so the copies and checks of the methods for `dim<-` and `dimnames<-` are not
-  # needed.
+  # `out` is new: no copies and checks as in the methods for `dim<-` and `dimnames<-` are needed.
   attr(out, "class") <- NULL
   attr(out, "dim") <- if (by_row) c(total, shared) else c(shared, total)
   if (labelled) {
@@ -290,8 +288,7 @@ level_given <- function(f, level) {
 #' @name shape
 NULL
 
-# Reshapes x where the shape is not plain: `places` is base R's result for the indices of x, and its elements are
-# replaced by those of x.
+# Reshapes x for unusual arguments: `places` is what base R's function returns for the indices of x.
 placed <- function(x, places) {
   # Evaluated first, so that its errors keep base R's call even if `[` dispatches by S4.
   force(places)

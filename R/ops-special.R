@@ -1,5 +1,5 @@
-# Bessel functions and psigamma: rows of the operation table (src/rust/crates/ops/src/table/bessel.rs) by base R's names
-# and arguments.
+# Bessel functions and psigamma under base R's names: rows of the operation table
+# (src/rust/crates/ops/src/table/bessel.rs).
 
 #' Bessel functions and psigamma
 #'
@@ -74,14 +74,14 @@ besselY <- interposed("besselY", c("x", "nu"), bessel("besselY", c("x", "nu"), e
 #' @export
 psigamma <- interposed("psigamma", c("x", "deriv"), bessel("psigamma", c("x", "deriv"), environment()))
 
-# A call of one of them, in whose frame its arguments are.
+# Evaluates a call of one of these functions; `frame` is the frame of the call.
 bessel <- function(name, operands, frame) {
   f <- get(name, baseenv())
   is_given <- function(argument) !eval(call("missing", as.name(argument)), frame)
   if (!is_given("x") || name != "psigamma" && !is_given("nu")) return(hosted_call(f, frame))
   operands <- unname(mget(operands, envir = frame))
   takes <- vapply(operands, function(x) is.numeric(x) || is.logical(x), NA)
-  # base R takes anything that says TRUE or FALSE, also for each element
+  # Base R also accepts other types, and one value per element.
   scaled <- if ("expon.scaled" %in% names(formals(f))) frame$expon.scaled else FALSE
   is_one <- is.atomic(scaled) && length(scaled) == 1L && !is.object(scaled)
   if (is_one) scaled <- as.logical(scaled)

@@ -1,5 +1,5 @@
-# Some singular values and eigenvalues of whatever multiplies (R/ops-operator.R): subspace iteration from random
-# vectors, and Lanczos methods with thick restarts.
+# Some singular values and eigenvalues of a linear operator (R/ops-operator.R): subspace iteration from random vectors,
+# and Lanczos methods with thick restarts.
 
 #' Leading singular values and eigenvalues
 #'
@@ -158,7 +158,7 @@ print.gpu_eigs <- print.gpu_svds
 
 METHOD_NAMES <- c(lanczos = "Lanczos", arnoldi = "Arnoldi")
 
-# The randomised method: vectors beyond those asked for, and how often it iterates at most.
+# The randomised method: the number of vectors in excess of k, and the largest number of iterations.
 OVERSAMPLED <- 10
 MOST_ITERATIONS <- 10
 
@@ -198,8 +198,8 @@ with_columns <- function(op, center, scale, frame) {
   op
 }
 
-# Means and scales of the columns of what is known by products, as standard_columns() gives them; and `total`, the sum
-# of squares of the centered and scaled matrix, where the squares of columns are known.
+# Means and scales of the columns of an operator that is known only by products, in the form of standard_columns().
+# `total`: the sum of squares of the centred and scaled matrix, computed with `squares`.
 column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
   n <- op$dim[1L]
   sums <- as.double(collect(op$backward(gpu_full(1, c(n, 1), dtype = op$dtype, device = op$device))))
@@ -213,14 +213,14 @@ column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
   raw <- as.double(host_numbers(generic_for(op$source, "colSums")(op$source^2)))
   at <- as.double(columns$center %||% numeric(op$dim[2L]))
   squares <- raw - 2 * at * sums + n * at^2
-  # of a constant column rounding is left
+  # For a constant column only rounding errors are left.
   squares[squares <= 2^-48 * raw] <- 0
   if (isTRUE(scale)) columns$scale <- named(sqrt(squares / max(1, n - 1)))
   columns$total <- sum(squares / (columns$scale %||% 1)^2)
   columns
 }
 
-# 1 or -1 for each column of a matrix, such that its largest element becomes positive.
+# For each column 1 or -1, such that its largest element becomes positive.
 signs_of <- function(v) vapply(seq_len(ncol(v)), function(j) {
   x <- if (is_gpu(v)) strip(column_at(v, j)) else v[, j]
   size <- abs(x)
@@ -231,7 +231,7 @@ named_rows <- function(x, names) with_dimnames(x, list(names, NULL))
 
 ended <- function(out, residual, found, method, tol, class, frame) {
   converged <- method == "randomized" || all(residual <= 10 * max(tol, 2^-50))
-  # with those of the residuals
+  # including those for the residuals
   products <- found$products + length(residual)
   out <- structure(c(out, list(iterations = as.integer(found$iterations), products = products,
     residual = residual, converged = converged, method = method, tol = tol)), class = class)
@@ -244,14 +244,15 @@ ended <- function(out, residual, found, method, tol, class, frame) {
 
 # ---- the randomised method ---------------------------------------------------------------------------------------
 
-# Columns of random numbers, the same in each call.
+# Columns of normal random numbers, which depend only on the arguments; R's generator is not used.
 random_vectors <- function(size, count, device, stream = 1, key = 3) {
   out <- .Call(C_random, "rnorm", as.double(size) * count, c(stream, key), 0, 1, "float64", device)
   dim(out) <- c(size, count)
   out
 }
 
-# The first k singular values, and vectors of both sides, of what is centered and so on already.
+# The first k singular values and vectors, by the randomised method. `op` is centred and scaled already. `tol` of -1
+# runs all `most` iterations.
 random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 1, frame = NULL) {
   p <- op$dim[2L]
   size <- min(k + OVERSAMPLED, op$dim)
@@ -267,13 +268,13 @@ random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 
     if (iterations >= most || iterations > 1 && max(abs(d - before)) <= tol * d[1L]) break
     before <- d
     iterations <- iterations + 1
-    # the vectors that are known so far are nearly orthogonal as they come out
+    # The columns are nearly orthogonal already, since they are multiplied by the current vectors.
     w <- typed(orthonormal(matrix_product(as_float64(op$backward(y)), e$vectors)))
   }
   c(in_space(op, w, y, k), list(iterations = iterations, products = size * (2 * iterations + 1)))
 }
 
-# Eigenvalues and -vectors of the cross products, on the host; NULL where these are not finite.
+# Eigenvalues and eigenvectors of crossprod(y), on the host; NULL if it is not finite.
 cross_eigen <- function(y) {
   products <- collect(cross_product(as_float64(y)))
   if (all(is.finite(products))) base::eigen(products, symmetric = TRUE)
@@ -301,15 +302,16 @@ orthonormal <- function(z) {
 
 # ---- Lanczos methods ---------------------------------------------------------------------------------------------
 
-# So many vectors for the k that are wanted, and of these so many stay at a restart.
+# The number of vectors that the method builds for k wanted values, and the number of them that a restart keeps.
 vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
 kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 
-# The restarts of a Lanczos or Arnoldi method. `step(j, kept, careful)` extends the bases by a step and gives the
-# columns that it made; `reduced(steps, kept)` what the numbers of the steps from kept + 1 to m say: a list with
-# `settled`, or NULL where the steps are to be made again; `restart(found)` makes the bases those of the next cycle and
-# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see
-# on a GPU.
+# The main loop of a Lanczos or Arnoldi method with restarts.
+# - `step(j, kept, careful)` extends the bases by a step and returns the columns that it added.
+# - `reduced(steps, kept)` evaluates the scalars of steps kept + 1 to m: a list with `settled` (converged), or NULL if
+# the steps must be repeated.
+# - `restart(found)` makes the bases those of the next cycle, and returns the number of columns kept. If a step lost a
+# vector without noticing, which happens on a GPU, the steps are repeated with `careful`.
 restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
   kept <- 0
   products <- 0
@@ -336,9 +338,9 @@ restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, 
   c(found, list(iterations = restarts, products = products))
 }
 
-# The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
-# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the
-# recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
+# The first k singular values and vectors. The matrix is transposed so that columns are the shorter side, whose basis
+# can be complete. The vectors of that side are orthogonalised against all before them. Those of the other side follow
+# from the recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
 lanczos_values <- function(op, k, tol, most, seed, frame) {
   if (op$dim[1L] < op$dim[2L]) {
     found <- lanczos_values(turned(op), k, tol, most, seed, frame)
@@ -352,15 +354,15 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
   one_sided <- TRUE
   following <- NULL
-  # where the numbers have the length by which a step has come to its next vector, unless that is another's
+  # The index of the scalar by which the new column is coupled to the one before; 0 if that column was replaced.
   known <- function(column) if (column$lost) 0 else column$norm
   step <- function(j, kept, careful) {
-    # what a restart has kept is along all columns, otherwise one is
+    # The first column after a restart is coupled to all kept columns, any other to the one before.
     local <- j > kept + 1
     near <- if (local) j - 1 else 0
     column <- left$extend(j - 1, right$with(j, op$forward), near, if (local && one_sided) near else 0,
       if (local) known(following) else 0, TRUE, careful)
-    # of all columns nothing is left
+    # A complete basis has no next column.
     following <<- if (j < op$dim[2L]) right$extend(j, left$with(j, op$backward), j, 0, known(column), TRUE, careful)
     list(column, following)
   }
@@ -394,16 +396,16 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   d <- found$s$d[at]
   u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
   v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
-  # u d is A v, of which orthonormal vectors are made
+  # One-sided: u is not orthonormal enough, so it is recomputed from u d = A v.
   both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
     v = v)
   c(both, found[c("iterations", "products", "settled")])
 }
 
-# The distance of 1 to the next number.
+# The distance from 1 to the next number of the operator's type.
 unit_of <- function(op) if (op$dtype == "float32") 2^-23 else 2^-52
 
-# k eigenvalues of a symmetric matrix and their vectors. `sizes(values)`: of what a residual may be `tol`.
+# k eigenvalues and eigenvectors of a symmetric matrix. A residual is compared to `tol` times `sizes(values)`.
 lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(abs(values)),
   length(values))) {
   n <- op$dim[1L]
@@ -413,7 +415,7 @@ lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
   column <- NULL
   step <- function(j, kept, careful) {
-    # the last two columns, of which the product with the first is known, or after a restart all
+    # A column is coupled to the last two, whose first product is known; after a restart to all.
     local <- j > kept + 1
     column <<- basis$extend(j, basis$with(j, op$forward), if (local) j - 1 else 0, 0, if (local && !column$lost)
       column$norm else 0, j < n, careful)
@@ -443,15 +445,15 @@ lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
     length(at)
   }, frame)
   e <- found$e
-  # in the order of eigen()
+  # In the order of eigen().
   at <- if (which == "SA") rev(seq_len(k)) else seq_len(k)
   c(list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])),
     largest = max(abs(e$values))), found[c("iterations", "products", "settled")])
 }
 
-# The first k singular values and vectors from eigenvectors of the product of the matrix with its transpose, on the
-# shorter side: half the work, and no basis of the longer side. Squares lose digits of vectors whose values are small
-# beside the largest; the values, found in the space of these vectors, keep theirs.
+# The first k singular values and vectors, from eigenvectors of the matrix times its transpose on the shorter side: half
+# of the work, and no basis of the longer side. Squaring loses digits of vectors whose values are small relative to the
+# largest. The values themselves are computed in the space of these vectors and keep their digits.
 normal_values <- function(op, k, tol, most, seed, frame) {
   wide <- op$dim[1L] < op$dim[2L]
   if (wide) op <- turned(op)
@@ -467,10 +469,10 @@ normal_values <- function(op, k, tol, most, seed, frame) {
   both
 }
 
-# Singular values and vectors of the matrix as it is in the space of orthonormal columns w; `y` is its product with
-# them.
+# Singular values and vectors of the matrix restricted to the space of the orthonormal columns w. `y` is its product
+# with w.
 in_space <- function(op, w, y = gpu_compute(op$forward(w)), k = ncol(w)) {
-  # of orthonormal vectors the small values keep the digits that cross products lose
+  # With orthonormal vectors small values keep digits that cross products would lose.
   q <- orthonormal(as_float64(y))
   s <- base::svd(collect(cross_product(q, as_float64(y))), nu = k, nv = k)
   typed <- function(x, s) as_float(gpu_compute(matrix_product(as_float64(x), s)), op$dtype)
