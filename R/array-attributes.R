@@ -64,7 +64,7 @@ relabelled <- function(x, value, which, frame = parent.frame()) {
 #' @export
 `mode<-` <- interposed("mode<-", "x", retyped(x, value, base::`mode<-`))
 
-# Base R's is a primitive.
+# Base R's function is a primitive, which interposed() does not support.
 #' @rdname host
 #' @usage NULL
 #' @export

@@ -1,10 +1,10 @@
 # Printing arrays. Each method fetches only the elements that it shows; of a large recorded array only those are
 # computed. `str()` and the methods that editors call compute nothing.
 
-# A vector up to this long is shown whole; of a longer one the first SHOWN_FIRST.
+# A vector of at most SHOWN_WHOLE elements is shown completely, of a longer one the first SHOWN_FIRST.
 SHOWN_WHOLE <- 100L
 SHOWN_FIRST <- 20L
-# Rows and columns of a matrix that is not shown whole.
+# Rows and columns shown of a larger matrix.
 SHOWN_ROWS <- 10L
 SHOWN_COLUMNS <- 8L
 # The number of elements passed to a viewer or a document.

@@ -52,7 +52,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
     return(if (all(at >= 0)) gpu_cast(at + 1, "int32"))
   }
   whole <- !is.double(x)
-  # base R's extremes of logicals are integers
+  # As in base R, extremes of logicals are integers.
   if (is.logical(x) && name %in% c("min", "max")) x <- gpu_cast(x, "int32")
   if (whole && name == "prod") x <- gpu_cast(x, "float64")
   # A standard deviation is rounded to the width of x only after the square root.

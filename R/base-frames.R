@@ -2,10 +2,11 @@
 
 #' Data frames whose columns are arrays
 #'
-#' A data frame may hold arrays: `as_gpu(frame)` moves its columns, and a column may be given an array. Its columns,
-#' rows and formulas are base R's. Where all columns are arrays of one device, `as.matrix()` and `data.matrix()` are an
-#' array there; margins, [cov()], [cor()], [var()], [dist()] and [apply()] take that matrix, and [prcomp()], products
-#' and others once it is made. Data frames with other columns go to base R.
+#' A data frame may hold arrays: `as_gpu(frame)` moves its columns to a device, and a column may be assigned an array.
+#' Columns, rows and formulas of such a data frame work as in base R. If all columns are arrays on one device,
+#' `as.matrix()` and `data.matrix()` return an array there. Margins, [cov()], [cor()], [var()], [dist()] and [apply()]
+#' convert the data frame in the same way; for [prcomp()], products and other functions call `as.matrix()` first. Data
+#' frames with other columns are passed to base R.
 #'
 #' The elements are copied once, on the device.
 #' @param x,frame A data frame; for `as.matrix()` any object.

@@ -1,7 +1,7 @@
 # Methods for base R's generics on vectors that are not elementwise. Where there is no device code, they run on the
 # host, and the result is copied back to the array's device.
 
-# The result of f on the host copy, as an array of x's dtype on x's device.
+# Applies f to a host copy. The result is an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
   as_gpu(f(ordinary_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
@@ -86,7 +86,7 @@ rep_len.gpu_array <- function(x, length.out, ...) {
     if (length(x)) return(placed(x, at))
     length.out <- length(at)
   }
-  # base R keeps the attributes of a vector without elements
+  # Base R keeps the attributes of an empty vector.
   if (!length(x)) return(rep.gpu_array(x, length.out = length.out))
   strip(rep.gpu_array(strip(x), length.out = length.out))
 }
@@ -143,7 +143,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   }
   y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
   has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
-  # the names are those of a list of vectors of the same lengths
+  # The names follow from a list of vectors of the same lengths.
   if (use.names && has_names(x))
     names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
   y
@@ -164,7 +164,7 @@ all.equal.gpu_array <- function(target, current, ...) {
 all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...),
   class = ON_DEVICE)
 
-# The columns stay arrays.
+# The columns of the data frame are arrays.
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {

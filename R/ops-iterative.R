@@ -5,71 +5,71 @@
 
 #' Iterative solvers for linear systems
 #'
-#' Solve `A x = b` without a factorisation, by products of `A` with vectors: `gpu_cg()` for symmetric positive definite
-#' matrices, `gpu_gmres()` for other square ones, `gpu_lsqr()` for least squares with matrices of any dimensions.
-#' `A` may be sparse, or a function.
+#' Solve `A x = b` without a factorisation, using only products of `A` with vectors: `gpu_cg()` for symmetric positive
+#' definite matrices, `gpu_gmres()` for other square matrices, and `gpu_lsqr()` for least squares with matrices of any
+#' dimensions. `A` may be sparse, or a function.
 #'
 #' @section Algorithms:
 #' - `gpu_cg()`: conjugate gradients (Hestenes and Stiefel 1952), preconditioned as in Saad (2003), algorithm 9.1. All
-#'   right sides are iterated together, with one product of `A` and a matrix for all; each has its own steps, and is
-#'   held still once it has converged. An iteration is one product, one use of the preconditioner, and about twelve
-#'   reads or writes of a matrix of the size of `b`. It stops at a right side where `A` or the preconditioner proves not
-#'   to be positive definite.
+#'   right-hand sides are iterated together, with one product of `A` and a matrix; each has its own step lengths, and
+#'   does not change after it has converged. An iteration takes one product, one application of the preconditioner, and
+#'   about twelve reads or writes of a matrix of the size of `b`. A right-hand side is given up if `A` or the
+#'   preconditioner proves not to be positive definite.
 #' - `gpu_gmres()`: the generalised minimal residual method (Saad and Schultz 1986), preconditioned from the right, so
-#'   that the residual is that of the system itself. Vectors are made orthogonal by classical Gram-Schmidt, twice
-#'   (Giraud et al. 2005). After `restart` iterations it begins again from where it is. Right sides are solved one after
-#'   the other. Iteration j of a cycle is one product, one use of the preconditioner, and reads 4 j vectors.
+#'   that the residual is that of the original system. Vectors are orthogonalised by classical Gram-Schmidt, twice
+#'   (Giraud et al. 2005). After `restart` iterations the method restarts from the current solution. Right-hand sides
+#'   are solved one after the other. Iteration j of a cycle takes one product, one application of the preconditioner,
+#'   and reads 4 j vectors.
 #' - `gpu_lsqr()`: LSQR (Paige and Saunders 1982), which minimises `|A x - b|^2 + damp^2 |x - x0|^2`. If there are
-#'   several solutions, it finds the one nearest to `x0`. All right sides are iterated together. An iteration is a
-#'   product with `A` and one with `t(A)`.
+#'   several solutions, it finds the one nearest to `x0`. All right-hand sides are iterated together. An iteration takes
+#'   one product with `A` and one with `t(A)`.
 #'
-#' Let r be `b - A x`. `gpu_cg()` and `gpu_gmres()` stop where |r| is at most `tol` |b|. The residual that the
-#' recurrence of `gpu_cg()` keeps is then compared with r itself; if that is larger, iterations begin again from `x`, as
-#' long as this makes |r| at least 4 times smaller. `gpu_lsqr()` stops where |r| is at most `tol (|b| + |A| |x|)` or
-#' where `|t(A) r|` is at most `tol |A| |r|` (with `damp`, of the matrix of `A` above `damp` times the identity), with
-#' the Frobenius norm of the part of `A` that has been seen. It has converged if one of the two holds within a factor of
-#' 10 for the `x` that is returned.
+#' Let r be `b - A x`. `gpu_cg()` and `gpu_gmres()` stop when |r| is at most `tol` |b|. `gpu_cg()` then compares the
+#' residual of its recurrence with r; if r is larger, it restarts from `x`, as long as this reduces |r| at least by a
+#' factor of 4. `gpu_lsqr()` stops when |r| is at most `tol (|b| + |A| |x|)` or `|t(A) r|` is at most `tol |A| |r|`
+#' (with `damp`, of the matrix of `A` above `damp` times the identity), with the Frobenius norm of `A` as estimated by
+#' the iteration. It has converged if one of the two holds within a factor of 10 for the returned `x`.
 #' @section Matrices and functions:
 #' `A` may be
-#' - an array, or an ordinary matrix, which is copied to the device of `b`, or to the current one, once;
+#' - an array, or an ordinary matrix, which is copied once to the device of `b`, or to the current device;
 #' - a sparse matrix on a device;
-#' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. It is multiplied on
-#'   the host, by its package, and everything else is computed on the cpu device;
-#' - a function, which is called with a matrix (an array, a column for each right side) and returns the products as a
-#'   matrix of as many columns, an array or an ordinary one. Of one column (`gpu_gmres()` and the Lanczos methods of
-#'   [gpu_svds()] have no others) it may return the numbers in any shape.
+#' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. Its products are
+#'   computed on the host, by its package, and everything else on the cpu device;
+#' - a function, which is called with a matrix (an array with a column for each right-hand side) and returns the
+#'   products as a matrix with as many columns, either an array or an ordinary matrix. For one column (`gpu_gmres()` and
+#'   the Lanczos methods of [gpu_svds()] use only one) it may return the numbers in any shape.
 #'
-#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type;
-#' for functions the type of `b` decides. Scalar products are added in float64.
+#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type.
+#' For a function the type of `b` decides. Scalar products are accumulated in float64.
 #' @section Waiting:
-#' On a GPU, R runs ahead of the device: the numbers of an iteration stay there, and `gpu_cg()` and `gpu_lsqr()` look
-#' every 4 iterations at what had converged 4 iterations before, `gpu_gmres()` after 10. `x` does not depend on
-#' that. An interrupt ends the call between two operations.
-#' @param A A square matrix (for `gpu_lsqr()` any), or a function that multiplies by it, see below.
-#' @param b Right sides: a vector, or a matrix with a column for each, an array or an ordinary one.
-#' @param x0 Where to start, shaped as the result; by default 0.
+#' On a GPU, R runs ahead of the device: the scalars of an iteration stay there. `gpu_cg()` and `gpu_lsqr()` check every
+#' 4 iterations what had converged 4 iterations before, `gpu_gmres()` every 10 iterations. `x` does not depend on this.
+#' An interrupt ends the call between two operations.
+#' @param A A square matrix (for `gpu_lsqr()` any matrix), or a function that multiplies by it, see below.
+#' @param b Right-hand sides: a vector, or a matrix with a column for each, as an array or an ordinary matrix.
+#' @param x0 The initial solution, in the shape of the result; 0 by default.
 #' @param preconditioner NULL, `"diagonal"` for division by the diagonal of `A` (Jacobi), or a function that is called
-#'   as a function `A` is, with a matrix of residuals, and returns an approximate solution for each. For `gpu_cg()` it
-#'   must be symmetric positive definite, for all it must be linear and the same in each call.
+#'   like a function `A`, with a matrix of residuals, and returns an approximate solution for each. It must be linear
+#'   and the same in each call, and for `gpu_cg()` symmetric positive definite.
 #' @param tol The relative tolerance, see above; by default 1e-8, for float32 1e-5.
 #' @param max_iter The largest number of iterations; by default 10 times the number of columns of `A`, at most 10000.
 #' @param restart The number of iterations, and of vectors kept, in a cycle of `gpu_gmres()`.
 #' @param damp A number, 0 or more.
-#' @param dim For a function `A` of `gpu_lsqr()`: its numbers of rows and of columns.
+#' @param dim For a function `A` of `gpu_lsqr()`: the numbers of rows and columns of its matrix.
 #' @param transpose For a function `A` of `gpu_lsqr()`: a function that multiplies by the transposed matrix.
-#' @returns A list of class `gpu_solution`: `x`, an array, a vector or matrix as `b` is, on the device of `b`, or else
-#'   where it was computed; and for each right side `iterations`, `residual`, |b - A x| / |b| of that `x`, and
-#'   `converged`. `gpu_lsqr()` adds `gradient`, the second quotient that it is to bring below `tol`. `method` and `tol`
-#'   are as used; `problem` says what happened to right sides that did not converge, else it is "". The columns of `A`
-#'   give `x` its names. [collect()] makes ordinary numbers of it.
+#' @returns A list of class `gpu_solution`: `x`, an array with the shape of `b` (vector or matrix), on the device of
+#'   `b`, or if `b` is not an array where it was computed; and for each right-hand side `iterations`, `residual` (|b - A
+#'   x| / |b| for that `x`) and `converged`. `gpu_lsqr()` adds `gradient`, the second quotient, which is to fall below
+#'   `tol`. `method` and `tol` are those used; `problem` explains why right-hand sides did not converge, otherwise it is
+#'   "". The column names of `A` become the names of `x`. [collect()] converts arrays in the list to ordinary ones.
 #' @section Memory:
-#' Beside `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for `gpu_gmres()`
-#' `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until it collects garbage, which
-#' a device without memory makes it do.
+#' In addition to `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for
+#' `gpu_gmres()` `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until R collects
+#' garbage, which happens at the latest when the device runs out of memory.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, for right sides or products that are not finite, and for a diagonal
-#' with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
-#' [matmult]. Where a right side has not converged, a warning of class `verdigris_warning_convergence`.
+#' `verdigris_error_argument` for an invalid argument, for right-hand sides or products that are not finite, and for a
+#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
+#' [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
 #' @references
 #' Giraud, L., Langou, J., Rozloznik, M. and van den Eshof, J. (2005) Rounding error analysis of the classical
 #' Gram-Schmidt orthogonalization process. *Numerische Mathematik* 101, 87-100.
@@ -488,7 +488,7 @@ lsqr_pass <- function(problem, damp) {
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     counts <- counts + active
-    # the next vectors of the bidiagonalisation
+    # The next vectors of the bidiagonalisation.
     u <- gpu_compute(op$forward(v) * beside_columns(op, by_alpha, n) - u * beside_columns(op, alpha_beta, n))
     anorm <- anorm + alpha * alpha
     beta <- norm(u)

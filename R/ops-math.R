@@ -1,10 +1,10 @@
 # Elementwise functions of several arguments: base R's names and formals.
 
-# Rows of the operation table for real numbers only.
+# Rows of the operation table that take real numbers only.
 REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log",
   paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
 
-# Records a row over several operands; base R serves operands that the device does not take.
+# Records an operation on several operands, which are recycled. Base R handles operands that the device does not take.
 recycled <- function(row, f, ...) {
   # For complex numbers base R computes the function, or raises its error.
   if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))

@@ -104,7 +104,7 @@ turned <- function(op) {
   op
 }
 
-# The operator of the centred and scaled matrix, without changing A. `center` and `scale` are ordinary vectors or NULL.
+# The operator of the centered and scaled matrix, without changing A. `center` and `scale` are ordinary vectors or NULL.
 standardised <- function(op, center, scale) {
   if (is.null(center) && is.null(scale)) return(op)
   on_device <- function(v) if (!is.null(v)) as_gpu(as.double(v), device = op$device)
@@ -175,7 +175,7 @@ beside_columns <- function(op, s, rows) {
 # Square roots without warnings: under a warning handler of the user, an operation that may warn is computed at once.
 root <- function(x) if (is_gpu(x)) suppressWarnings(sqrt(x)) else sqrt(x)
 
-# `yes` where the condition holds, else 0; NA where it is NA.
+# `yes` where the condition holds, otherwise 0; NA where the condition is NA.
 only_where <- function(condition, yes) {
   if (is_gpu(condition)) return(.External2(C_recycled, "select", list(condition, yes, 0), NULL))
   # Faster for one column.

@@ -17,7 +17,7 @@ operands_on_host <- function(f, e1, e2) {
   eval(as.call(c(f, lapply(names, as.name))), stats::setNames(list(host_copy(e1), host_copy(e2)), names), baseenv())
 }
 
-# R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
+# R's operators: the row of the operation table, and whether the result keeps all attributes or only the shape.
 OPERATORS <- list(
   "+" = list("add", TRUE), "-" = list("sub", TRUE), "*" = list("mul", TRUE), "/" = list("div", TRUE),
   "^" = list("pow", TRUE), "%%" = list("mod", TRUE), "%/%" = list("intdiv", TRUE),
@@ -88,7 +88,7 @@ elementwise_method <- function(row, keep) {
   function(x, ...) .External2(C_elementwise, row, keep, x)
 }
 
-# Method of `!`: of logicals all attributes are kept, of numbers the shape.
+# Method of `!`. As in base R, logicals keep all attributes, numbers only the shape.
 #' @export
 `!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
 

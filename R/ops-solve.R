@@ -43,7 +43,7 @@ identity_on <- function(n, like) {
   if (is.complex(like)) out + 0i else out
 }
 
-# The first k elements of the diagonal of a matrix of so many rows, as an ordinary vector.
+# The first k elements of the diagonal of a matrix with `rows` rows, as an ordinary vector.
 diagonal_of <- function(x, rows, k = rows) collect(strided(strip(x), length(x), 1, k, step = rows + 1))
 
 # ---- LU ----------------------------------------------------------------------------------------------------

@@ -3,82 +3,85 @@
 
 #' Leading singular values and eigenvalues
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products
-#' with vectors only. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, computed only
+#' from products with vectors. The matrix may be sparse, or a function, and may be centered and scaled without being
+#' changed.
 #'
 #' @section Algorithms:
-#' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in
-#'   turn (subspace iteration; Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, on the side of the columns).
-#'   With `power = q` this is done q times. By default it ends when none of the `k` values has changed by more than
-#'   `tol` (1e-8) of the largest, after at least 2 and at most `max_iter` (10) times. Each time is two products with
-#'   `k + 10` vectors. Let s be the singular values, m the smaller extent. The expected error of the matrix as projected
-#'   on the vectors, in the spectral norm, is at most
-#'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10), to
-#'   which leaving out the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values
-#'   close to the next ones converge slowly.
+#' - `"randomized"`: `k + 10` random vectors are multiplied alternately by the matrix and its transpose, and
+#'   orthonormalised (subspace iteration; Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, on the side of the
+#'   columns). `power = q` does this q times. By default it ends when none of the `k` values has changed by more than
+#'   `tol` (1e-8) times the largest value, after at least 2 and at most `max_iter` (10) iterations. An iteration takes
+#'   two products with `k + 10` vectors. Let s be the singular values, and m the smaller extent. The expected error, in
+#'   the spectral norm, of the matrix projected on the vectors is at most
+#'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10);
+#'   omitting the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values close to
+#'   the next ones converge slowly.
 #' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2). The
-#'   vectors of the shorter side are made orthogonal to all before them. Those of the longer side follow from the
+#'   vectors of the shorter side are orthogonalised against all before them. Those of the longer side follow from the
 #'   recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at least
-#'   1.5e-8 (for float32 3.5e-4) of its largest one: below, steps are made again, from then on with both sides made
-#'   orthogonal. `max(2 k, k + 20)` vectors of each side are kept, at most
-#'   the smaller extent. It ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most
-#'   `tol` (1e-10, for float32 1e-5) of the largest value, or after `max_iter` (300) restarts. A restart is about
-#'   `max(k, 20) / 2` pairs of products with one vector.
-#' - `gpu_eigs()`: of a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), otherwise as the
-#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. Of
-#'   other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted most (the
-#'   Krylov-Schur method, Stewart 2001). Whether `A` is symmetric is seen from two products with random vectors.
-#' - `gpu_eigs(sigma = s)`: the largest values of the inverse of `A - s I`, which are `1 / (value - s)`. Of an array the
-#'   inverse is computed. A sparse matrix is factored by package Matrix on the host: by its Cholesky factors if `A - s I`
-#'   is positive definite, else by LU factors; each product is then a solve there. A function is called with the
-#'   columns of the identity and the matrix inverted up to 1000 rows; beyond, and where factors take too much memory,
-#'   each product solves a system by conjugate gradients, or by GMRES where the matrix is not positive definite, to a
-#'   residual of 1e-12 (float32 1e-6). Of a symmetric matrix the method then looks among all vectors orthogonal to those
-#'   found for further ones, so that repeated values come as often as they are there, and the values are those of `A`
-#'   in the space of the vectors. Where `A - s I` is singular, or its inverse is beyond 1e9 (float32 1e3) over the size
-#'   of `A`, a number is taken that lies `2^-17` (float32 `2^-8`) of that size below `s`.
+#'   1.5e-8 (for float32 3.5e-4) times its largest one. If it is smaller, the steps are repeated, and from then on both
+#'   sides are orthogonalised. `max(2 k, k + 20)` vectors of each side are kept, at most the smaller extent. The method
+#'   ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most `tol` (1e-10, for float32
+#'   1e-5) times the largest value, or after `max_iter` (300) restarts. A restart takes about `max(k, 20) / 2` pairs of
+#'   products with one vector.
+#' - `gpu_eigs()`: for a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), with the settings
+#'   of the method above, and residuals `A v - value v` relative to the largest eigenvalue in magnitude of the projected
+#'   matrix. For other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted
+#'   most (the Krylov-Schur method, Stewart 2001). Two products with random vectors decide whether `A` is symmetric.
+#' - `gpu_eigs(sigma = s)`: the largest eigenvalues of the inverse of `A - s I`, which are `1 / (value - s)`. For an
+#'   array the inverse is computed. A sparse matrix is factored by package Matrix on the host: by Cholesky if `A - s I`
+#'   is positive definite, otherwise by LU; each product is then a solve there. A function with up to 1000 rows is
+#'   called with the columns of the identity, and the resulting matrix is inverted. Above that, and if factors take too
+#'   much memory, each product solves a system by conjugate gradients, or by GMRES if the matrix is not positive
+#'   definite, to a residual of 1e-12 (float32 1e-6). For a symmetric matrix the method then searches the vectors
+#'   orthogonal to those found for further ones, so that repeated eigenvalues occur with their multiplicity; the values
+#'   returned are those of `A` in the space of the vectors. If `A - s I` is singular, or its inverse is larger than 1e9
+#'   (float32 1e3) over the size of `A`, a shift is used that is `2^-17` (float32 `2^-8`) times that size below `s`.
 #'
-#' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
-#' all vectors together, and is exact only as far as the values fall.
+#' `"lanczos"` reaches full precision, and reads the matrix for one vector at a time. `"randomized"` reads it few times,
+#' for all vectors together, and its accuracy depends on how fast the singular values decrease.
 #' @section Centering and scaling:
-#' `center` and `scale` mean what they do in [base::scale()]: with `TRUE` the means of columns are subtracted, and
-#' columns are divided by their standard deviations (or root mean squares). Products are corrected instead of the
-#' matrix. If the means of a dense matrix are so large beside the deviations that this would lose digits, it is centered
-#' block by block, as [prcomp()][principal] does. `scale = TRUE` needs a matrix; of a function pass the numbers.
+#' `center` and `scale` have the meaning of [base::scale()]: with `TRUE` column means are subtracted, and columns are
+#' divided by their standard deviations (or root mean squares). The products are corrected instead of the matrix. If the
+#' means of a dense matrix are so large relative to the deviations that this would lose digits, the matrix is centered
+#' block by block, as by [prcomp()][principal]. `scale = TRUE` needs a matrix; for a function pass the numbers.
 #' @section Signs:
-#' As of [prcomp()][principal], on every device: the element of largest magnitude of each column of `v`, or of
-#' `vectors`, is positive (the first of those within one in a million of it).
+#' As for [prcomp()][principal], on every device: the element of largest magnitude in each column of `v`, or of
+#' `vectors`, is positive (the first one within one in a million of the largest).
 #' @param A A matrix (for `gpu_eigs()` a square one), or a function that multiplies by it: see [gpu_cg()], section
 #'   "Matrices and functions".
-#' @param k How many: 1 to the smaller extent.
+#' @param k The number of values, from 1 to the smaller extent.
 #' @param center,scale `TRUE`, `FALSE`, or a number for each column.
 #' @param method `"randomized"` or `"lanczos"`, see above.
 #' @param power NULL, or the number of iterations of the randomised method.
 #' @param tol,max_iter See above; NULL is the default given there.
-#' @param seed A whole number. Random vectors depend on it alone, and are the same on all devices; R's generator is not
-#'   used.
-#' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
-#'   function that multiplies by the transposed matrix.
+#' @param seed A whole number. The random vectors depend only on it, and are the same on all devices; R's generator is
+#'   not used.
+#' @param dim,transpose For a function `A`: the numbers of rows and columns of its matrix (for `gpu_eigs()` one number
+#'   is enough), and a function that multiplies by the transposed matrix.
 #' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
-#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and
-#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, is `sigma = 0`.
-#' @param sigma NULL, or a number: the eigenvalues nearest to it are sought, `which` left out.
+#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; for a symmetric matrix also `"LA"` and
+#'   `"SA"`, which equal `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, is `sigma = 0`.
+#' @param sigma NULL, or a number: the eigenvalues nearest to it are computed, and `which` must be left out.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
-#'   `products` (how many vectors `A` and its transpose, or the inverse, have multiplied), `residual` (the norms of
-#'   `t(A) u - d v`, over the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs`
-#'   with `values`, ordinary numbers in decreasing order (of what `which` names, magnitudes or parts, or of the distance
-#'   from `sigma`), `vectors`, an array, and the same. Both are complex if a value is, as [base::eigen()]'s: of a pair
-#'   the one of positive imaginary part comes first, and vectors have length 1 and a real largest element. [collect()]
-#'   makes ordinary numbers of it. The call waits for the device, at each restart or iteration.
+#'   `products` (the number of vectors multiplied by `A`, its transpose or the inverse), `residual` (the norms of
+#'   `t(A) u - d v` divided by the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs`
+#'   with `values`, ordinary numbers in decreasing order of the quantity that `which` names, or of the distance from
+#'   `sigma`; `vectors`, an array; and the same other elements. Both are complex if a value is, as in [base::eigen()]:
+#'   of a conjugate pair the one with positive imaginary part comes first, and vectors have length 1 and a real largest
+#'   element. [collect()] converts arrays in the list to ordinary ones. The call waits for the device at each restart or
+#'   iteration.
 #' @section Memory:
-#' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
-#' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
+#' In addition to `A`, in float64, or in float32 if `A` is narrower and not centered: three matrices of rows by `k + 10`
+#' and two of columns by `k + 10`; for `"lanczos"`, one of rows and one of columns by `max(2 k, k + 20)`, and
+#' temporarily by `k`.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
-#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those
-#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos or Arnoldi method has not
-#' converged; `verdigris_error_convergence` where the systems that `sigma` needs cannot be solved by iteration.
+#' `verdigris_error_argument` for an invalid argument, a `which` that does not apply to the matrix, elements that are
+#' not finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape;
+#' those of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
+#' converged; `verdigris_error_convergence` if the systems that `sigma` needs cannot be solved by iteration.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
 #' Scientific Computing* 27, 19-42.
@@ -199,7 +202,7 @@ with_columns <- function(op, center, scale, frame) {
 }
 
 # Means and scales of the columns of an operator that is known only by products, in the form of standard_columns().
-# `total`: the sum of squares of the centred and scaled matrix, computed with `squares`.
+# `total`: the sum of squares of the centered and scaled matrix, computed with `squares`.
 column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
   n <- op$dim[1L]
   sums <- as.double(collect(op$backward(gpu_full(1, c(n, 1), dtype = op$dtype, device = op$device))))
@@ -251,7 +254,7 @@ random_vectors <- function(size, count, device, stream = 1, key = 3) {
   out
 }
 
-# The first k singular values and vectors, by the randomised method. `op` is centred and scaled already. `tol` of -1
+# The first k singular values and vectors, by the randomised method. `op` is centered and scaled already. `tol` of -1
 # runs all `most` iterations.
 random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 1, frame = NULL) {
   p <- op$dim[2L]
@@ -306,12 +309,11 @@ orthonormal <- function(z) {
 vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
 kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 
-# The main loop of a Lanczos or Arnoldi method with restarts.
-# - `step(j, kept, careful)` extends the bases by a step and returns the columns that it added.
-# - `reduced(steps, kept)` evaluates the scalars of steps kept + 1 to m: a list with `settled` (converged), or NULL if
-# the steps must be repeated.
-# - `restart(found)` makes the bases those of the next cycle, and returns the number of columns kept. If a step lost a
-# vector without noticing, which happens on a GPU, the steps are repeated with `careful`.
+# The main loop of a Lanczos or Arnoldi method with restarts. `step(j, kept, careful)` extends the bases by a step and
+# returns the columns that it added. `reduced(steps, kept)` evaluates the scalars of steps kept + 1 to m: a list with
+# `settled` (converged), or NULL if the steps must be repeated. `restart(found)` makes the bases those of the next
+# cycle, and returns the number of columns kept. If a step lost a vector without noticing, which happens on a GPU, the
+# steps are repeated with `careful`.
 restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
   kept <- 0
   products <- 0
@@ -367,7 +369,7 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
     list(column, following)
   }
   reduced <- function(steps, kept) {
-    # t(left) A right
+    # b is t(left) A right.
     b <- base::matrix(0, m, m)
     b[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0

@@ -6,7 +6,7 @@
     x
   })
   .Call(C_attach, topenv(), lapply(classed, unclass))
-  # The functions of R that call these entries also call C code of other packages, which may keep addresses
+  # Records the C functions of R that call entries: they also call C code of other packages, which may keep addresses
   # (src/holders.c).
   .Call(C_learn_call)
   .External2(C_learn_external)
