@@ -2,7 +2,7 @@
 #
 # The stats methods for fits consist of loops and formulas over generics. If the few functions that do not dispatch
 # (`ifelse()`, `%*%`, `lm.fit()` and so on) are replaced by this package's versions, they compute with arrays unchanged.
-# So a method for our fits is the stats function of the running R with another enclosure: its arguments, results,
+# So a method for fits on arrays is the stats function of the running R with another enclosure: its arguments, results,
 # warnings and messages are those of that version of R.
 
 # The enclosure of those functions. zzz.R fills it once all functions are defined.

@@ -25,8 +25,8 @@ mask <- function(name, theirs) {
   tests <- mask_tests(selector, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)
   test <- Reduce(function(a, b) call("||", a, b), tests)
-  # If another dispatch argument is an S4 object, the package of its class decides: R/interop-matrix.R registers methods
-  # for arrays there.
+  # If one of several dispatch arguments is an S4 object, the package of its class decides: R/interop-matrix.R registers
+  # methods for arrays there.
   dispatched <- setdiff(dispatched_by(theirs), "...")
   if (length(dispatched) > 1L) {
     objects <- lapply(lapply(dispatched, as.name), function(argument)

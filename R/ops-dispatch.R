@@ -5,10 +5,10 @@
 # chooseOpsMethod().) Therefore the methods in base R's table are active bindings here: looking one up runs code, which
 # ensures that both operands get the same method.
 #
-# - x + date: our method was looked up last and has not been called yet when theirs is looked up. The lookup returns
-# ours.
-# - date + x: theirs was looked up last when ours is. The lookup returns theirs, which is their function with a test in
-# front that hands a call with an array over to our method.
+# - x + date: the array method was looked up last and has not been called yet when the date's is looked up. The lookup
+# returns the array method.
+# - date + x: the date's method was looked up last when the array method is. The lookup returns the date's method, which
+# is the original function with a test in front that hands a call with an array over to the array method.
 # - x + other, of a class that is not listed here: R uses the data, and the first read of the array's memory while a
 # method was looked up and not called is an error.
 
@@ -70,8 +70,8 @@ of_group <- function(group, methods) {
   function(value) .Call(C_method_beside, if (identical(topenv(sys.frame(-1L)), home)) tested)
 }
 
-# Another class's method with a test in front that hands calls with an array over to ours. The original body is
-# evaluated in the same frame, where R has set `.Generic` and related variables.
+# Another class's method with a test in front that hands calls with an array over to the array method. The original body
+# is evaluated in the same frame, where R has set `.Generic` and related variables.
 with_test <- function(theirs, methods) {
   arguments <- lapply(names(formals(theirs))[1:2], as.name)
   has_array <- function(e1, e2) {

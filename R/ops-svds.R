@@ -67,12 +67,12 @@
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
 #'   `products` (the number of vectors multiplied by `A`, its transpose or the inverse), `residual` (the norms of
-#'   `t(A) u - d v` divided by the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs`
-#'   with `values`, ordinary numbers in decreasing order of the quantity that `which` names, or of the distance from
-#'   `sigma`; `vectors`, an array; and the same other elements. Both are complex if a value is, as in [base::eigen()]:
-#'   of a conjugate pair the one with positive imaginary part comes first, and vectors have length 1 and a real largest
-#'   element. [collect()] converts arrays in the list to ordinary ones. The call waits for the device at each restart or
-#'   iteration.
+#'   `t(A) u - d v` divided by the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class
+#'   `gpu_eigs` with `values`, ordinary numbers in decreasing order of the quantity that `which` names, or of the
+#'   distance from `sigma`; `vectors`, an array; and the same other elements. Both are complex if a value is, as in
+#'   [base::eigen()]: of a conjugate pair the one with positive imaginary part comes first, and vectors have length 1
+#'   and a real largest element. [collect()] converts arrays in the list to ordinary ones. The call waits for the device
+#'   at each restart or iteration.
 #' @section Memory:
 #' In addition to `A`, in float64, or in float32 if `A` is narrower and not centered: three matrices of rows by `k + 10`
 #' and two of columns by `k + 10`; for `"lanczos"`, one of rows and one of columns by `max(2 k, k + 20)`, and
