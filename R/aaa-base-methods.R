@@ -1,24 +1,25 @@
-# Base R's functions for models, run on arrays.
+# Functions of stats for models, evaluated on arrays.
 #
-# The methods of stats for fits are loops and formulas over generics: given this package's versions of the few functions
-# that do not dispatch (`ifelse()`, `%*%`, `lm.fit()` and so on), they compute with arrays as they are. So a method for
-# our fits is base R's function of the running R with another enclosure: its arguments, results, warnings and messages
-# are base R's own, in each version.
+# The stats methods for fits consist of loops and formulas over generics. If the few functions that do not dispatch
+# (`ifelse()`, `%*%`, `lm.fit()` and so on) are replaced by this package's versions, they compute with arrays unchanged.
+# So a method for fits on arrays is the stats function of the running R with another enclosure: its arguments, results,
+# warnings and messages are those of that version of R.
 
-# The enclosure, filled in zzz.R when all functions are defined.
+# The enclosure of those functions. zzz.R fills it once all functions are defined.
 MODEL_MASKS <- new.env(parent = asNamespace("stats"))
 
-# Base R's function of the first of these names that this version of R has, which calls ours where there are some.
+# The first of these functions that this version of stats has, with MODEL_MASKS as its enclosure.
 on_arrays <- function(names) {
   there <- vapply(names, exists, NA, envir = asNamespace("stats"), inherits = FALSE)
   f <- get(names[there][1L], envir = asNamespace("stats"))
   environment(f) <- MODEL_MASKS
-  # some call the generic, where R CMD check takes qr.Q() and its like for its methods
+  # Some stats functions call qr(). The mask has the name qr.lm: if this package defined qr(), R CMD check would take
+  # qr.Q() and similar functions for its methods.
   body(f) <- with_other_heads(body(f), "qr", "qr.lm")
   f
 }
 
-# Code in which calls of a function are those of another one.
+# A copy of the code in which calls of `from` are calls of `to`.
 with_other_heads <- function(code, from, to) {
   if (!is.call(code)) return(code)
   for (k in seq_along(code)) if (is.call(code[[k]])) code[[k]] <- with_other_heads(code[[k]], from, to)
@@ -26,11 +27,12 @@ with_other_heads <- function(code, from, to) {
   code
 }
 
-# A function of any package, or the user's, that calls ours in place of those of base and stats that it would find.
+# A copy of `f`, a function of a user or of any package, that calls this package's versions of the base and stats
+# functions that it would find by name. A name that resolves to another function, such as the user's own, is left alone.
 with_our_functions <- function(f, ...) {
   if (!is.function(f) || is.primitive(f)) return(f)
   home <- environment(f)
-  # those that dispatch in this version of R are not ours
+  # Functions that are generic in this version of R are not defined here.
   masks <- mget(ARITHMETIC_MASKS, envir = topenv(), ifnotfound = list(NULL))
   masks <- masks[lengths(masks) > 0L]
   if (!within_stats(home, names(masks))) masks <- masks[vapply(names(masks), function(name) {
@@ -43,19 +45,20 @@ with_our_functions <- function(f, ...) {
   f
 }
 
-# Whether these names are base R's in an enclosure: one of stats' own functions made it, and it has none of them.
+# Whether a function with enclosure `home` sees the base and stats functions of these names: `home` is the namespace of
+# stats or a frame directly inside it, and defines none of them.
 within_stats <- function(home, names) {
   stats <- asNamespace("stats")
   identical(home, stats) || !identical(home, emptyenv()) && identical(parent.env(home), stats) &&
     !any(names %in% names(home))
 }
 
-# The function that it was.
+# Undoes with_our_functions().
 without_our_functions <- function(f) {
   if (!is.function(f) || is.primitive(f)) return(f)
   get0(".verdigris_original", envir = environment(f), inherits = FALSE, ifnotfound = f)
 }
 
-# What formulas over arrays call that does not dispatch on them.
+# Functions that formulas over arrays call and that do not dispatch on arrays.
 ARITHMETIC_MASKS <- c("ifelse", "pmax", "pmin", "%*%", "%o%", "crossprod", "drop", "sweep", "var", "dbinom", "dpois",
   "dgamma", "dnorm", "dcauchy", "pnorm", "qnorm", "pcauchy", "qcauchy")

@@ -67,7 +67,7 @@ as_gpu.data.frame <- function(x, dtype = NULL, device = NULL, ...) {
   x
 }
 
-# Objects whose data are what they say: anything else would lose its meaning.
+# Classes whose elements are plain numbers. The data of other objects would lose their meaning.
 is_array_like <- function(x) inherits(x, c("integer64", "ts", "gpu_array", "AsIs"))
 
 refuse <- function(x, call = parent.frame(), argument = "x") {
@@ -109,8 +109,8 @@ describe <- function(x) {
   sprintf("%s %s vector of length %s", if (grepl("^[aeiou]", type)) "an" else "a", type, format_count(length(x)))
 }
 
-# A new array of x's elements with these attributes (`dim` before `dimnames`), checked by R, and the class that goes
-# with them.
+# A new array of x's elements with these attributes (`dim` must precede `dimnames`). R checks them, and the class
+# follows from them.
 with_attributes <- function(x, attributes) {
   y <- .Call(C_bare, x)
   attributes$class <- NULL

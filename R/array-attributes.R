@@ -1,10 +1,11 @@
-# Attributes are R's own: `dim`, `names` and so on are read as from any vector. Setting one makes a new array on the
-# same memory: base R would wrap the shared one, and the class would not follow the dimensions.
+# Attributes are stored by R: `dim`, `names` and so on are read as from any vector. Setting one creates a new array on
+# the same memory. Base R's setters would wrap a shared array in an ALTREP wrapper instead, and the class would not
+# follow the dimensions.
 
 #' @export
 `dim<-.gpu_array` <- function(x, value) {
   keep <- attributes(x)
-  # most have a class alone
+  # Most arrays have no attribute but the class.
   keep <- if (length(keep) > 1L)
     keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
   x <- .Call(C_bare, x)
@@ -12,7 +13,7 @@
   if (!is.null(keep$tsp)) {
     keep <- in_settable_order(c(attributes(x), keep), length(x))
     dim(x) <- NULL
-    # here, since a function would share x
+    # In this frame: passing `x` to with_each() would add a reference, and R would copy the vector.
     for (k in seq_along(keep)) attr(x, names(keep)[k]) <- keep[[k]]
   } else if (length(keep)) {
     attributes(x) <- c(attributes(x), keep)
@@ -20,8 +21,9 @@
   .Call(C_classed, x)
 }
 
-# Attributes in an order in which they can be given one by one. The times of a series whose dim was set since may be
-# those of other rows, which R refuses to set once there are these.
+# The attributes in an order in which R accepts them one by one. If `dim` was set after `tsp`, `tsp` may describe
+# another number of rows than `dim` has, and R would refuse it. A `dim` that matches `tsp` is then set first and
+# replaced by the real one.
 in_settable_order <- function(keep, n) {
   times <- times_of(keep$tsp)
   rest <- keep[!names(keep) %in% c("dim", "tsp")]
@@ -56,13 +58,13 @@ relabelled <- function(x, value, which, frame = parent.frame()) {
   .Call(C_classed, x)
 }
 
-# What base R's functions would make an ordinary vector of another type with the class of an array.
+# Base R's functions would return an ordinary vector of another type that still has the class of an array.
 #' @rdname host
 #' @usage NULL
 #' @export
 `mode<-` <- interposed("mode<-", "x", retyped(x, value, base::`mode<-`))
 
-# Base R's is a primitive.
+# Base R's function is a primitive, which interposed() does not support.
 #' @rdname host
 #' @usage NULL
 #' @export

@@ -43,17 +43,17 @@ collect.gpu_array <- function(x, ...) {
 }
 
 collected <- function(x, exact) {
-  if (exact) requireNamespace("bit64", quietly = TRUE) # so that R shows it and computes with it rightly
+  if (exact) requireNamespace("bit64", quietly = TRUE) # registers the methods of integer64
   y <- if (exact) .Call(C_collect_integer64, x) else .Call(C_collect, x)
   with_each(y, host_attributes(x, exact))
 }
 
-# The array's attributes, as an ordinary vector has them, in an order in which they can be given one by one. R makes a
-# wrapper around a large vector that gets all at once, or that somebody else holds; base R's loops take longer through
-# that.
+# The attributes that the host copy of an array gets, in an order in which R accepts them one by one. Setting all
+# attributes at once on a large vector, or on one with other references, makes R put an ALTREP wrapper around it, which
+# slows base R's loops.
 host_attributes <- function(x, exact = FALSE) {
   keep <- attributes(x)
-  # most have a class alone
+  # Most arrays have no attribute but the class.
   if (length(keep) == 1L && !exact) return(NULL)
   keep$class <- keep$gpu_dtype <- NULL
   if (length(keep) < 2L && is.null(keep$tsp) && !exact) return(keep)
@@ -65,38 +65,40 @@ host_attributes <- function(x, exact = FALSE) {
   c(keep, if (length(class)) list(class = class))
 }
 
-# What base R's functions are given for an argument: of an array an ordinary vector. An int64 array comes as doubles, and
-# an integer64 beside it too, since most of base R would compute with the bits of an integer64; `exact` where bit64 has a
-# method.
-# A read, by the rule on access, unless the copy is made on purpose, or is the cpu device's own way.
+# An argument for a base R function: an array becomes an ordinary vector, anything else stays as it is. int64 arrays and
+# integer64 vectors become doubles, because most of base R would compute with the bits of an integer64; with `exact`,
+# for functions that have methods of bit64, they become integer64. The copy counts as a read under option
+# verdigris.host_access unless `told` is TRUE: for intended copies, and for computations that the cpu device leaves to
+# base R.
 host_copy <- function(x, exact = FALSE, told = FALSE) {
   if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else cpu_copy(as_gpu(x, device = "cpu")))
   if (is_sparse(x)) return(collect(x))
   if (!told) report_read(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
-  # without bit64 the doubles are those of as.vector(), which warns of what they do not hold
+  # Without bit64 the doubles are those of as.vector(), which warns about values that doubles do not represent.
   if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
   collected(gpu_cast(x, "float64"), FALSE)
 }
 
-# Of all arguments. Beside an object of a package such as Matrix arrays are copied on purpose.
+# host_copy() of all arguments. If one is an S4 object of another package, such as a Matrix, the copies are intended.
 host_copies <- function(args) lapply(args, host_copy, told = is_beside_s4(args))
 is_beside_s4 <- function(args) any(vapply(args, function(x) isS4(x) && !is_gpu(x), NA))
 
-# The same for what base R computes for the cpu device, whose own way that is: a read for arrays on a GPU alone.
+# host_copy() for computations that the cpu device leaves to base R: only arrays on a GPU count as read.
 cpu_copy <- function(x) host_copy(x, told = is_gpu(x) && gpu_device(x) == "cpu")
 
-# For functions of base R that read their argument and let it go: on the cpu device the array's own memory, elsewhere a
-# copy.
+# For base R functions that keep no reference to their argument: the memory of an array on the cpu device without a
+# copy, otherwise a host copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(host_copy(x))
   (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% cpu_copy(x)
 }
 
-# An array's own memory, with its shape and names alone; NULL where it is not as R has it, or not on the cpu device.
+# An ordinary vector on the array's own memory, with its shape but no other attributes. NULL if the array is not on the
+# cpu device or its elements are not in R's representation. Its users must not modify or keep it.
 lent <- function(x) if (!settings$compose) .Call(C_lend, x)
 
-# For bit64's generic: whole numbers of any array, exactly.
+# Method for bit64's generic: the whole numbers of any array, exactly.
 as_integer64 <- function(x) {
   y <- .Call(C_collect_integer64, .Call(C_cast, x, "int64", sys.call(-1L)))
   class(y) <- "integer64"
@@ -118,11 +120,11 @@ collect.data.frame <- collect.list
 as.vector.gpu_array <- function(x, mode = "any") {
   report_conversion(x)
   y <- .Call(C_as_vector, x, NULL, NULL)
-  if (identical(mode, "list")) names(y) <- names(x) # as base does
+  if (identical(mode, "list")) names(y) <- names(x) # as base R does
   as.vector(y, mode)
 }
 
-# The elements as an ordinary vector of another type: the device converts them.
+# The elements as an ordinary vector of `type`; the device converts them to `dtype`.
 collected_as <- function(x, type, dtype, call) .Call(C_as_vector, x, if (typeof(x) != type) dtype, call)
 
 #' @rdname collect
@@ -163,14 +165,15 @@ as.character.gpu_array <- function(x, ...) {
   y
 }
 
-# factor() looks for the strings of an array among its levels by match(), which before R 4.3 reads the bits of an
-# integer64 as doubles, and finds nothing: there, in this frame, they become strings.
+# factor() converts an array's elements to strings and matches them against its levels. Before R 4.3 match() reads the
+# bits of an integer64 as doubles and finds nothing, so the variables `levels` and `exclude` of that frame are converted
+# to strings.
 spell_levels <- function(frame) {
   for (name in c("levels", "exclude"))
     if (!eval(call("missing", as.name(name)), frame)) frame[[name]] <- spelled(frame[[name]])
 }
 
-# An integer64, or an int64 array, as digits; anything else as it is.
+# An integer64 vector or int64 array as strings of digits; anything else unchanged.
 spelled <- function(x) if (is_int64(x)) as.character(as_gpu(x)) else x
 
 #' @rdname collect
@@ -178,7 +181,7 @@ spelled <- function(x) if (is_int64(x)) as.character(as_gpu(x)) else x
 #' @rawNamespace S3method(base::as.matrix,gpu_array)
 as.matrix.gpu_array <- function(x, ...) {
   report_conversion(x)
-  # of int64 doubles, too: base R would compute with the bits of an integer64
+  # int64 also becomes double: base R would compute with the bits of an integer64.
   as.matrix(collected(x, FALSE))
 }
 

@@ -37,7 +37,7 @@
 #' @export
 gpu_compute <- function(..., out = NULL) invisible(.External2(C_evaluate))
 
-# What is not one array without `out`.
+# The calls of gpu_compute() that C_evaluate does not handle: several arguments, sparse matrices, or `out`.
 compute_several <- function(..., out, call) {
   arrays <- list(...)
   if (!length(arrays)) abort_argument("...", "at least one array", NULL)

@@ -65,7 +65,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
     if (by == 0 && from != to || (to - from) * by < 0) stop_verdigris("argument", "`by` has the wrong sign.")
     n <- if (by == 0) 1 else floor((to - from) / by + 1e-10) + 1 # the fuzz is that of base::seq.default()
   }
-  # integers where base R gives them: from:to, and steps of integers
+  # As in base R, from:to and steps of integers are integer.
   by_step <- missing_by && (is.null(length.out) || is.null(to) && (missing(from) || is.integer(from) &&
     is.integer(length.out)))
   whole <- from == trunc(from) && abs(from) < 2^31 && abs(from + by * max(n - 1, 0)) < 2^31

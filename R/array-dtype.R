@@ -29,13 +29,13 @@ gpu_device <- function(x) .Call(C_device, elements_of(x))
 #' @export
 gpu_cast <- function(x, dtype) if (is_sparse(x)) as_gpu(x, dtype = dtype) else .Call(C_cast, x, dtype, sys.call())
 
-# The array that holds the elements: of a sparse matrix those that are stored.
+# The array that holds the elements; for a sparse matrix that of its stored elements.
 elements_of <- function(x) if (isS4(x) && inherits(x, "gpu_sparse")) x@x else x
 
-# list(dtype, device, length, pending, host, dirty, address), computing nothing
+# list(dtype, device, length, pending, host, dirty, address); computes nothing.
 gpu_info <- function(x) .Call(C_info, x)
 
-# Whether an array's elements are floats, or complex, narrower than R's.
+# Whether the elements are floats or complex numbers narrower than R's.
 is_narrow <- function(x) gpu_dtype(x) %in% c("float32", "float16", "bfloat16", "complex64")
 
 # Whether elements are floats of two bytes.
@@ -44,14 +44,14 @@ is_half <- function(x) gpu_dtype(x) %in% c("float16", "bfloat16")
 # Whether elements are integers shorter than R's.
 is_short_integer <- function(x) is.integer(x) && gpu_dtype(x) != "int32"
 
-# Whether elements are int64, which doubles may not hold.
+# Whether elements are int64, whose values a double may not represent.
 is_int64 <- function(x) if (is_gpu(x)) gpu_dtype(x) == "int64" else inherits(x, "integer64")
 
-# An ordinary vector of bit64's class, which meets an array as int64.
+# Whether x is an ordinary integer64 vector, which is converted to int64 when combined with an array.
 is_host_int64 <- function(x) inherits(x, "integer64") && !is_gpu(x)
 
-# Of what the user makes without naming a dtype, where R's type would be double: option verdigris.dtype; NULL for R's
-# own. `frame` is the one that asks: what the package makes for itself keeps R's type.
+# The dtype of arrays that the user creates without naming one and that R would hold as doubles: option verdigris.dtype,
+# or NULL for R's own type. `frame` is the calling frame: arrays that this package creates for itself keep R's type.
 float_dtype <- function(frame) {
   option <- getOption("verdigris.dtype")
   if (is.null(option) || identical(topenv(frame), topenv())) return(NULL)
@@ -59,7 +59,7 @@ float_dtype <- function(frame) {
   if (option == "float32") option
 }
 
-# The same of an ordinary vector.
+# The default dtype for an ordinary vector x: NULL keeps its R type.
 default_dtype <- function(x, frame) {
   if (!is.double(x) && !is.complex(x) || is_gpu(x) || inherits(x, "integer64")) return(NULL)
   option <- float_dtype(frame)

@@ -1,7 +1,7 @@
-# Subsetting and assignment: base R's rules on dimensions and names; the values move on the device.
+# Subsetting and assignment. Names and dimensions follow base R's rules here; the elements are moved on the device.
 
-# Subscripts in the form that the device takes: names become positions, factors their codes. Subscripts that base R
-# refuses are errors.
+# A subscript in the form that the device takes: names become 1-based positions, factors their codes. With `bounded`,
+# unknown names are a fault. A subscript that base R would refuse is a fault().
 positional <- function(i, names, bounded) {
   if (is_gpu(i)) return(if (is.complex(i)) fault() else i)
   if (is.character(i)) {
@@ -15,11 +15,12 @@ positional <- function(i, names, bounded) {
   fault()
 }
 
-# A subscript that cannot be taken: caught by `in_base_words`, which has base R say why.
+# Signals an invalid subscript. `in_base_words()` catches it and lets base R word the error.
 fault <- function() stop(structure(class = c("verdigris_fault", "error", "condition"),
   list(message = "subscript", call = NULL)))
 
-# Runs the body; where a subscript is at fault base R runs in its place, on the host, and words the error.
+# Evaluates the body. If a subscript is invalid, calls base R's `f` on host copies instead, which words the error (or
+# accepts a rare form that this package does not handle).
 in_base_words <- function(body, f, x, subscripts, ...) {
   out <- tryCatch(body, verdigris_fault = identity)
   if (inherits(out, "verdigris_fault")) on_host_words(f, x, subscripts, ...) else out
@@ -32,7 +33,7 @@ on_host_words <- function(f, x, subscripts, ...) {
   .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
 
-# The places (from 1) that the rows of an index matrix name.
+# The positions (from 1) of the elements that the rows of an index matrix select.
 matrix_positions <- function(i, d, names) {
   if (is.character(i)) {
     i <- vapply(seq_along(d), function(k) match(i[, k], names[[k]]), integer(nrow(i)))
@@ -41,7 +42,7 @@ matrix_positions <- function(i, d, names) {
   }
   if (is.double(i)) i <- trunc(i)
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
-  # the first of a row that is 0 or NA decides: a 0 leaves the row out
+  # As in base R, the first 0 or NA in a row decides: a 0 drops the row.
   first <- rowSums(i == 0, na.rm = TRUE) > 0
   if (any(first) && anyNA(i))
     first[first] <- apply(i[first, , drop = FALSE], 1L, function(row) row[is.na(row) | row == 0][1L] %in% 0)
@@ -96,11 +97,11 @@ NULL
 #' @export
 `[.gpu_array` <- function(x, ..., drop = TRUE) {
   out <- .External2(C_part)
-  # a list of subscripts is for R code: names, index matrices, and what is at fault
+  # C returns a list of subscripts for R code to handle: names, index matrices and invalid subscripts.
   if (is.list(out)) in_base_words(select(x, out, drop), `[`, x, out, drop = drop) else out
 }
 
-# Base R's method asks for the extents of an array, and takes twice as long.
+# Base R's method queries the extents of an array, and takes twice as long.
 #' @rdname subsetting
 #' @usage NULL
 #' @importFrom utils head
@@ -115,7 +116,7 @@ select <- function(x, given, drop) {
   if (is.character(out)) fault()
   time <- attr(x, "tsp")
   if (is.null(time) || length(given) != 2L || !is.null(given[[1L]]) || !length(out)) return(out)
-  # columns of a time series
+  # Columns of a time series remain a time series.
   names <- if (!is.null(dim(out))) list(NULL, colnames(out) %||% paste("Series", seq_len(ncol(out))))
   with_attributes(out, c(attributes(out)["dim"], list(dimnames = names)[!is.null(names)], list(tsp = time)))
 }
@@ -129,7 +130,7 @@ on_axes <- function(x, given) {
 on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(host_copy(i), dim(x), dimnames(x)) else
   positional(i, names(x), FALSE)
 
-# The place of one element, counted from 0 on each axis, where the subscripts are plain: one name or one number.
+# The position (from 1) of one element on each axis. Each subscript must be one name or one number.
 single <- function(given, d, names) {
   if (length(given) != length(d)) fault()
   Map(function(i, extent, names) {
@@ -159,11 +160,11 @@ single <- function(given, d, names) {
   given <- .External2(C_replace)
   if (!is.list(given)) return(given)
   if (missing(value)) {
-    # as a function, with the value unnamed: it is the last argument
+    # Called as a function with the value unnamed: it is the last argument.
     value <- given[[length(given)]][[1L]]
     given <- given[-length(given)]
   }
-  # what is not a number becomes a host vector, as base R decides
+  # With a value that is not numeric the result is a host vector, whose type base R decides.
   if (!(is.numeric(value) || is.logical(value) || is.complex(value)) || (is.object(value) && !is_gpu(value) &&
     !inherits(value, "integer64"))) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
@@ -273,7 +274,7 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   out
 }
 
-# The array as a plain vector, still on its device.
+# The array as a plain vector, on its device.
 as_flat <- function(x) {
   if (is.null(dim(x)) && is.null(names(x))) return(x)
   .Call(C_permute, x, length(x), 1L)

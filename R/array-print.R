@@ -1,13 +1,13 @@
 # Printing arrays. Each method fetches only the elements that it shows; of a large recorded array only those are
 # computed. `str()` and the methods that editors call compute nothing.
 
-# A vector up to this long is shown whole; of a longer one the first SHOWN_FIRST.
+# A vector of at most SHOWN_WHOLE elements is shown completely, of a longer one the first SHOWN_FIRST.
 SHOWN_WHOLE <- 100L
 SHOWN_FIRST <- 20L
-# Rows and columns of a matrix that is not shown whole.
+# Rows and columns shown of a larger matrix.
 SHOWN_ROWS <- 10L
 SHOWN_COLUMNS <- 8L
-# Elements that a viewer or a document gets.
+# The number of elements passed to a viewer or a document.
 VIEWED <- 1000L
 
 #' Print arrays
@@ -102,7 +102,7 @@ first <- function(x, n) {
   y
 }
 
-# All elements with shape, names and time.
+# All elements as an ordinary vector with shape, names and time; int64 as strings of digits.
 whole <- function(x) {
   if (gpu_dtype(x) != "int64") return(collect(x))
   y <- fetched(x, 0, length(x))
@@ -110,8 +110,8 @@ whole <- function(x) {
   y
 }
 
-# `n` elements from `from` (0 is the first) on, to be shown. Those of an int64 array come as digits, since doubles do
-# not hold them and bit64 may not be there.
+# `n` elements for printing, starting at `from` (0-based). Elements of an int64 array are fetched as digits, since
+# doubles may not represent them and bit64 may not be installed.
 fetched <- function(x, from, n) {
   if (gpu_dtype(x) != "int64") return(.Call(C_fetch, x, from, n))
   format(.Call(C_digits, x, from, n), justify = "right")
@@ -123,7 +123,7 @@ print_values <- function(y, ...) if (is.character(y)) print(y, ..., quote = FALS
 #' @export
 format.gpu_array <- function(x, ..., what = c("values", "header")) {
   if (one_of("what", what, c("values", "header")) == "header") return(header(x))
-  # a column of a data frame in a viewer, which formats all of it
+  # A viewer formats a whole column of a data frame.
   above <- sys.parent()
   if (length(x) > VIEWED && identical(sys.function(above), base::format.data.frame) &&
     is_viewer(sys.function(sys.parents()[above]))) {
@@ -166,7 +166,7 @@ summary.gpu_array <- function(object, ..., digits) {
   quartiles <- stats::quantile(object, names = FALSE, type = list(...)$quantile.type %||% 7)
   value <- c(quartiles[1:3], mean(object), quartiles[4:5])
   if (!missing(digits)) value <- signif(value, digits)
-  # base R's own object for this many values, so that it prints as the running R prints one
+  # The class and names come from base R's own summary, so that the result prints as in the running R.
   out <- summary(c(0, if (count > 0) NA))
   out[] <- c(value, if (count > 0) count)
   out
@@ -178,17 +178,18 @@ summary.gpu_array <- function(object, ..., digits) {
 
 # ---- viewers and documents -----------------------------------------------------------------------
 
-# Whether a function is utils::View() or one of RStudio's own. They make a data frame of what they show and format all
-# of it; View() is no generic, and a generic of that name would stand before the View() that RStudio puts in its place.
+# Whether a function is utils::View() or one of RStudio's own functions. They convert the object to a data frame and
+# format all of it. View() is not generic, and a generic of that name in this package would hide the View() that RStudio
+# installs.
 is_viewer <- function(f) {
   identical(f, utils::View) || "tools:rstudio" %in% search() && identical(environment(f),
     as.environment("tools:rstudio"))
 }
 
-# What a viewer gets in place of an array: its first elements, on the host.
+# The first elements of an array, on the host, for a viewer.
 viewed <- function(x) {
   d <- dim(x)
-  if (length(d) > 2L) d <- c(d[1L], prod(d[-1L])) # as as.data.frame() lays it out
+  if (length(d) > 2L) d <- c(d[1L], prod(d[-1L])) # the layout of as.data.frame()
   columns <- if (length(d) < 2L) 1L else min(d[2L], 50L)
   rows <- if (length(d) < 2L) min(length(x), VIEWED) else min(d[1L], VIEWED %/% max(columns, 1L))
   if (rows * columns < length(x)) {
@@ -199,7 +200,7 @@ viewed <- function(x) {
     corner(x, d, rows, columns)
 }
 
-# For knitr's generic. Inline code formats every element that it is given.
+# Method for knitr's generic. Inline code formats every element of its value.
 knit_print_array <- function(x, ..., inline = FALSE) {
   if (!inline) return(knitr::normal_print(x))
   if (length(x) <= VIEWED) return(as.vector(x))

@@ -1,18 +1,18 @@
-# Shapes: joining, repeating, diagonals. Repeating and windows are views, which take no memory.
+# Joining, repeating and reshaping arrays, and diagonals. Repetitions and windows are views, which take no memory.
 
-# A view of x as an array of shape `dim`: each of its axes, fastest first, follows axis `of` from index `start` (from 0)
-# on.
+# A view of x, taken as an array of shape `dim`. Axis k of the view has `extent[k]` elements and moves along axis
+# `of[k]` of x (fastest axis first) by `step[k]` from index `start[k]` (0-based).
 strided <- function(x, dim, of, extent, step = rep(1, length(of)), start = rep(0, length(of))) {
   .Call(C_strided, x, as.double(dim), as.double(of), as.double(start), as.double(step), as.double(extent))
 }
 
-# Every element `each` times, all of that `times` times, without attributes: a view.
+# A view that repeats every element `each` times and all of that `times` times, without attributes.
 repeated <- function(x, each = 1, times = 1) {
   if (each == 1 && times == 1) return(strip(x))
   strided(x, length(x), c(1, 1, 1), c(each, length(x), times), step = c(0, 1, 0))
 }
 
-# The elements recycled to n.
+# The elements recycled or cut to length n, without attributes.
 recycle <- function(x, n) {
   size <- length(x)
   if (size == n) return(strip(x))
@@ -25,7 +25,7 @@ recycle <- function(x, n) {
 
 is_number <- function(x) inherits(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
-# integer64 vectors beside arrays are arrays: base R would take their bits for doubles.
+# Converts integer64 vectors to arrays if one of the parts is an array: base R would take their bits for doubles.
 with_integer64 <- function(parts) {
   wide <- vapply(parts, function(x) inherits(x, "integer64") && !is_gpu(x), NA)
   if (any(wide) && !is.null(device <- device_of(parts))) parts[wide] <- lapply(parts[wide], as_gpu, device = device)
@@ -35,16 +35,16 @@ with_integer64 <- function(parts) {
 # The device of the first array of a list.
 device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_device(part))
 
-# One after the other, in the dtype that all meet in.
+# Concatenates the parts, in their common dtype.
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
 
-# Whether base R's own function on the host serves an array of the cpu device better than several passes on it. Tests
-# switch that off, so that what runs on a GPU is compared with base R where there is none.
+# Whether base R's function on the host is faster for an array on the cpu device than several device passes. Tests set
+# `settings$compose` to disable this, so that the code paths of a GPU are compared with base R on machines without one.
 settings <- new.env(parent = emptyenv())
 settings$compose <- FALSE
 prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
 
-# dimnames, where some axis has names.
+# Sets dimnames if some axis has names.
 with_dimnames <- function(x, names) {
   if (any(lengths(names) > 0L)) dimnames(x) <- names
   x
@@ -52,7 +52,7 @@ with_dimnames <- function(x, names) {
 
 # ---- joining -----------------------------------------------------------------------------------------
 
-# What the result's names would be: base R's, from vectors of the same lengths.
+# The names of the concatenated parts, computed by base R from vectors of the same lengths; NULL if there are none.
 joined_names <- function(parts, use.names) {
   named <- !is.null(names(parts)) || any(vapply(parts, function(x) !is.null(names(x)), NA))
   if (!use.names || !named) return(NULL)
@@ -62,7 +62,7 @@ joined_names <- function(parts, use.names) {
   })))
 }
 
-# Labels of the arguments of cbind() and rbind(): their names, else by `deparse.level` the symbols or the expressions.
+# Labels of the arguments of cbind() and rbind(): names, or by `deparse.level` symbols or expressions.
 labels_of <- function(expressions, level) {
   labels <- names(expressions) %||% character(length(expressions))
   if (level == 0) return(labels)
@@ -74,8 +74,8 @@ labels_of <- function(expressions, level) {
   labels
 }
 
-# Arrays and ordinary numbers without names, matrices of one extent and vectors as long: beside or below each other, with
-# the labels of vectors as names. NULL of all else: what `bind()` looks at takes longer than small arrays do.
+# Fast path of cbind() and rbind() for arrays and numbers without names: matrices of a common extent and vectors of that
+# length, with labels as names. NULL for other arguments. `bind()` spends more time on checks than on joining.
 bind_plain <- function(parts, expressions, level, by_row) {
   if (by_row && settings$compose) return(NULL)
   side <- if (by_row) 2L else 1L
@@ -111,7 +111,7 @@ bind_plain <- function(parts, expressions, level, by_row) {
   out <- if (by_row) .Call(C_join_rows, parts, shared, device) else .Call(C_join, parts, NULL, device)
   if (is.null(out)) return(NULL)
   total <- sum(counts)
-  # of what is new here, without the copies and checks of methods for `dim<-` and `dimnames<-`
+  # `out` is new: no copies and checks as in the methods for `dim<-` and `dimnames<-` are needed.
   attr(out, "class") <- NULL
   attr(out, "dim") <- if (by_row) c(total, shared) else c(shared, total)
   if (labelled) {
@@ -126,7 +126,7 @@ bind_plain <- function(parts, expressions, level, by_row) {
 }
 
 bind <- function(parts, labels, given, level, by_row) {
-  # this package's own stand in front of them, and look for arrays
+  # Base R's functions: this package's masks of them would inspect their arguments for arrays.
   ifelse <- base::ifelse
   which <- base::which
   unlist <- base::unlist
@@ -136,7 +136,7 @@ bind <- function(parts, labels, given, level, by_row) {
   f <- if (by_row) base::rbind else base::cbind
   plain <- vapply(parts, function(x) is.null(x) || is_number(x) && !inherits(x, "ts"), NA)
   if (!all(plain) || !any(vapply(parts, is_gpu, NA))) {
-    # a frame takes the names of its columns from the arguments' names
+    # rbind() and cbind() of data frames take column names from the names of the arguments.
     frame <- any(vapply(parts, is.data.frame, NA))
     vectors <- vapply(parts, function(x) length(dim(x)) != 2L, NA)
     names(parts) <- ifelse(vectors | given != "", labels, "")
@@ -153,7 +153,7 @@ bind <- function(parts, labels, given, level, by_row) {
       which(matrices)[which(inner != inner[1L])[1L]]))
   }
   n <- if (any(matrices)) inner[1L] else max(lengths(parts))
-  # what is empty counts only where all is
+  # As in base R, empty arguments are ignored unless all are empty.
   long <- lengths(parts)
   counts <- matrices | long > 0L | !any(ifelse(matrices, vapply(extents, function(d) (d %||% c(0L, 0L))[side], 1L),
     long) > 0L)
@@ -163,7 +163,7 @@ bind <- function(parts, labels, given, level, by_row) {
 
   device <- device_of(parts)
   present <- which(counts)
-  # rows below each other in one pass, or as columns of which the result is a view
+  # rbind() either joins the rows in one pass (cpu), or joins columns and returns a transposed view of them.
   below <- by_row && n > 0L && device == "cpu" && !settings$compose
   turned <- by_row && !below
   columns <- lapply(present, function(k) {
@@ -172,13 +172,13 @@ bind <- function(parts, labels, given, level, by_row) {
     if (turned && is_gpu(x)) strip(t(x)) else as_elements(if (turned) t(x) else x)
   })
   size <- vapply(present, function(k) if (matrices[k]) extents[[k]][3L - side] else 1L, 1L)
-  # of all arguments the type, also of those that are empty
+  # All arguments determine the type, including empty ones.
   types <- lapply(parts[!vapply(parts, is.null, NA)], function(x) if (is_gpu(x)) recycle(x, 0) else as.vector(x)[0L])
   out <- if (below) .Call(C_join_rows, c(columns, types), n, device) else .Call(C_join, c(columns, types), NULL, device)
   if (turned) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
-  # the first names that come
+  # The shared axis takes the first names found.
   shared <- Filter(Negate(is.null), lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else
     if (long[k] == n) names(parts[[k]])))
   own <- lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[3L - side]] else if (labels[k] != "")
@@ -188,7 +188,7 @@ bind <- function(parts, labels, given, level, by_row) {
   with_dimnames(out, if (by_row) rev(names) else names)
 }
 
-# What is joined: of arrays and integer64 the elements alone count.
+# The elements to be joined. Arrays and integer64 vectors are passed unchanged: C_join ignores their attributes.
 as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.vector(x)
 
 #' Bind arrays by columns or rows
@@ -218,7 +218,7 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
   out <- bind_plain(parts, expressions, level_given(base::cbind, deparse.level), FALSE)
   if (!is.null(out)) return(out)
   if (any(vapply(parts, function(x) !is.null(attr(x, "tsp")), NA)) && !any(vapply(parts, is.data.frame, NA))) {
-    # base R's method for time series names columns by the expressions, at any level
+    # Base R's method for time series names columns by the expressions at any deparse.level.
     texts <- vapply(expressions, function(e) deparse(e)[1L], "")
     given <- names(expressions) %||% character(length(expressions))
     y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
@@ -245,13 +245,13 @@ rbind.gpu_array <- function(..., deparse.level = 1) {
     deparse.level, TRUE)
 }
 
-# Of long expressions cbind() and rbind() take the beginning.
+# With deparse.level 2, cbind() and rbind() truncate long expressions.
 shortened <- function(labels) ifelse(nchar(labels) > 10L, paste0(substr(labels, 1L, 10L), "..."), labels)
 
-# What base R's function was called with: it does not tell its methods.
+# The deparse.level of the call of base R's function, which it does not pass on to its methods.
 level_given <- function(f, level) {
   if (identical(sys.function(sys.parent(2L)), f)) level <- get("deparse.level", envir = sys.frame(sys.parent(2L)))
-  # base R's C code takes the first element as an integer, and labels nothing where it is none of 0, 1 and 2
+  # Base R's C code coerces the first element to integer, and labels nothing unless it is 0, 1 or 2.
   if (!is.atomic(level) || !length(level)) return(0)
   level <- level[1L]
   if (is.object(level) || !is.numeric(level)) level <- suppressWarnings(as.integer(unclass(level)))
@@ -288,9 +288,9 @@ level_given <- function(f, level) {
 #' @name shape
 NULL
 
-# The elements in the places that base R's function has given their numbers: for shapes that are not plain.
+# Reshapes x for unusual arguments: `places` is what base R's function returns for the indices of x.
 placed <- function(x, places) {
-  # its errors are base R's alone, also where `[` dispatches by S4
+  # Evaluated first, so that its errors keep base R's call even if `[` dispatches by S4.
   force(places)
   out <- strip(x)[as.vector(places)]
   with_attributes(out, attributes(places))
@@ -342,7 +342,7 @@ outer <- interposed("outer", c("X", "Y"), outer_arrays(X, Y, if (is.character(FU
   match.fun(FUN), ...), class = ON_DEVICE)
 
 outer_arrays <- function(X, Y, FUN, ...) {
-  # no arrays for base R, as those of Matrix: their elements
+  # Base R does not treat sparse matrices (like those of Matrix) as arrays here: their elements are used.
   if (is_sparse(X)) X <- strip(gpu_dense(X))
   if (is_sparse(Y)) Y <- strip(gpu_dense(Y))
   if (is_int64(X) || is_int64(Y)) {
@@ -351,7 +351,7 @@ outer_arrays <- function(X, Y, FUN, ...) {
     Y <- both[[2L]]
   } else if (is.character(FUN) && is_plain(X) && is_plain(Y) && is.double(X) && is.double(Y) && !...length() &&
     gpu_device(X) == gpu_device(Y)) {
-    # of plain vectors of doubles base R's product goes through memory once
+    # For plain double vectors on the cpu device, base R's product makes a single pass over memory.
     if (prefers_host(X)) {
       a <- lent(X)
       b <- lent(Y)
@@ -388,7 +388,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
 # An array without dimensions and names.
 is_plain <- function(x) is_gpu(x) && is.null(attr(x, "dim")) && is.null(attr(x, "names")) && is.null(attr(x, "tsp"))
 
-# Base R multiplies matrices: in doubles, each product added to 0. Products of int64 are int64.
+# outer() and kronecker() follow base R's matrix product: computed in doubles, each product added to 0. Products of
+# int64 remain int64.
 matrix_like <- function(a, b) {
   floats <- function(x) is.complex(x) || is.double(x) && !is_int64(x)
   if (floats(a) || floats(b)) return(a * b + 0)
@@ -398,8 +399,7 @@ matrix_like <- function(a, b) {
 
 as_doubles <- function(x) if (is.double(x)) x else gpu_cast(x, "float64")
 
-# For statistics, which are computed in float64 and rounded at the end: squares of float32 leave its range, means its
-# digits.
+# Statistics are computed in float64 and rounded at the end: in float32 squares overflow and means lose digits.
 as_float64 <- function(x) if (gpu_dtype(x) == "float64") x else gpu_cast(x, "float64")
 
 #' @rdname shape
@@ -430,7 +430,7 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
   rank <- max(length(dx), length(dy))
   dx <- c(dx, rep.int(1L, rank - length(dx)))
   dy <- c(dy, rep.int(1L, rank - length(dy)))
-  # axis k of the result walks Y's axis k within each element of X's
+  # Axis k of the result runs through Y's axis k within each element of X's axis k.
   ours <- rep.int(c(FALSE, TRUE), rank)
   extent <- numeric(2L * rank)
   extent[ours] <- dx
@@ -456,16 +456,16 @@ diagonal <- function(x, extents, names, given) {
   if (is_gpu(x)) diag_of_array(x, extents, names, given) else diagonal_matrix(x, extents$nrow)
 }
 
-# Whether `diag()` makes a large square matrix of a number, beside arrays that there are; `nrow` is in a list. That is
-# an ordinary matrix, whose elements are not written before R asks for one. An operation on arrays makes them as it
-# goes.
+# Whether `diag()` creates a large square matrix from a number while arrays exist; `nrow` is in a list. The result is
+# then an ordinary matrix whose elements are written only when R reads them: an operation with an array generates them
+# on the device.
 is_large_diagonal <- function(x, nrow) {
   n <- if (length(nrow)) nrow[[1L]] else x
   is.null(attributes(x)) && (!length(nrow) || is.double(x)) && is.numeric(n) && !is.object(n) && length(n) == 1L &&
     isTRUE(n >= LARGE_DIAGONAL & n <= 2^15) && !is.na(x) && .Call(C_live)[1L] > 0
 }
 
-# Rows from which on a square matrix takes longer to write than an operation takes without it.
+# Number of rows from which writing a square matrix takes longer than an operation that generates it.
 LARGE_DIAGONAL <- 256
 
 diagonal_matrix <- function(x, nrow) {
@@ -480,7 +480,7 @@ diagonal_matrix <- function(x, nrow) {
 #' @export
 `diag<-` <- interposed("diag<-", "x", assign_diagonal(x, value, environment()), class = ON_DEVICE)
 
-# `frame` is that of `diag<-`, whose first argument R may allow to be written in place.
+# `frame` is the frame of `diag<-`: if R permits it, its first argument is modified in place.
 assign_diagonal <- function(x, value, frame) {
   if (is_sparse(x)) return(assign_sparse_diagonal(x, value, frame))
   d <- attr(x, "dim")
@@ -496,7 +496,7 @@ assign_diagonal <- function(x, value, frame) {
   } else out
 }
 
-# `extents` are the ones that were given.
+# `extents`: the arguments nrow and ncol that were given; `given`: the number of arguments of the call.
 diag_of_array <- function(x, extents, names, given) {
   d <- attr(x, "dim")
   if (!is_switch(names) || !all(vapply(extents, is_count, NA)))
@@ -516,7 +516,7 @@ diag_of_array <- function(x, extents, names, given) {
     return(y)
   }
   if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
-  # of one number without extents the number is the extent
+  # A single number without extents is the extent.
   if (length(x) == 1L && given == 1L)
     return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
   n <- p <- m <- length(x)
@@ -532,7 +532,7 @@ diag_of_array <- function(x, extents, names, given) {
     m <- min(n, p)
   }
   if (n >= LARGE_DIAGONAL && length(x) == n && !is_short_integer(x)) {
-    # recorded: beside a matrix it takes no memory
+    # Recorded rather than written: fused with an operation on a matrix it takes no memory.
     y <- ifelse(along_rows(gpu_seq(1L, n, device = gpu_device(x)), p) == along_columns(gpu_seq(1L, p,
       device = gpu_device(x)), n), along_rows(x, p), FALSE)
     dim(y) <- c(n, p)
@@ -544,7 +544,7 @@ diag_of_array <- function(x, extents, names, given) {
   y
 }
 
-# A vector as each of so many columns, and as each of so many rows: views.
+# Views that repeat a vector as each of `columns` columns, or as each of `rows` rows.
 along_rows <- function(x, columns) repeated(x, times = columns)
 along_columns <- function(x, rows) repeated(x, each = rows)
 
@@ -578,7 +578,7 @@ index_matrix <- function(x, margin, f, as.factor) {
   index_of(x, margin)
 }
 
-# An ordinary array of this shape, to be asked about that.
+# An ordinary logical array with the shape and dimnames of x, for base R functions that only look at these.
 blank <- function(x) {
   y <- logical(length(x))
   if (!is.null(dim(x))) dim(y) <- dim(x)

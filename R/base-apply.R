@@ -1,7 +1,6 @@
-# Functions along the margins of arrays. Reducing and sweeping run on the device.
+# apply(), sweep(), scale() and functions that call a function on elements. Reductions and sweeps run on the device.
 
-# The name of the base R function that FUN is, among these names ("count" is length()), which the device computes; else
-# NA.
+# The name among `names` of the base R function that FUN is ("count" for length()); NA for other functions.
 known_function <- function(FUN, names) {
   known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod,
     any = base::any, all = base::all, range = base::range, which.min = base::which.min, which.max = base::which.max,
@@ -9,14 +8,14 @@ known_function <- function(FUN, names) {
     rank = base::rank, rank = rank, count = base::length, var = stats::var, sd = stats::sd, var = var,
     sd = sd)
   known <- known[names(known) %in% names]
-  # in package:verdigris these are masks
+  # In package:verdigris some of these are masks.
   if (is_interposed(FUN)) return(base::intersect(environment(FUN)$.Generic, names)[1L])
   names(known)[vapply(known, identical, NA, FUN)][1L]
 }
 
 REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "range", "which.min", "which.max")
 
-# The axes that a `MARGIN` names; NULL where base R is to say what is wrong with it.
+# The axes that a `MARGIN` names; NULL if it is invalid and base R is to raise the error.
 margin_axes <- function(x, MARGIN) {
   MARGIN <- host_copy(MARGIN, told = TRUE)
   if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
@@ -25,7 +24,7 @@ margin_axes <- function(x, MARGIN) {
   if (!anyNA(axes) && all(axes %in% seq_along(dim(x))) && !anyDuplicated(axes)) axes
 }
 
-# A reduction of x along its other dimensions than `kept`, flat; NULL where base R's answer is another than the
+# Reduces x over all dimensions but `kept`; the result has no dimensions. NULL if base R's result may differ from the
 # device's.
 reduce_margin <- function(name, x, kept, na.rm) {
   d <- dim(x)
@@ -33,7 +32,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   long <- prod(d[rest])
   if (length(x) == 0L || is.complex(x)) return(NULL)
   if (name %in% c("any", "all") && !is.logical(x)) return(NULL)
-  # nothing may be left in a group, of which base R warns
+  # Removing NA may leave a group empty, which base R warns about.
   if (na.rm && name %in% c("min", "max", "var", "sd")) return(NULL)
   if (name %in% c("var", "sd") && long < 2) return(NULL)
   if (name == "range") {
@@ -49,14 +48,14 @@ reduce_margin <- function(name, x, kept, na.rm) {
   }
   if (name %in% c("which.min", "which.max")) {
     at <- .Call(C_reduce_groups, name, strip(x), FALSE, groups, TRUE)
-    # of nothing that is known base R gives no place
+    # For a group without known elements base R returns no position.
     return(if (all(at >= 0)) gpu_cast(at + 1, "int32"))
   }
   whole <- !is.double(x)
-  # base R's extremes of logicals are integers
+  # As in base R, extremes of logicals are integers.
   if (is.logical(x) && name %in% c("min", "max")) x <- gpu_cast(x, "int32")
   if (whole && name == "prod") x <- gpu_cast(x, "float64")
-  # a standard deviation is rounded to x's width after the root
+  # A standard deviation is rounded to the width of x only after the square root.
   out <- .Call(C_reduce_groups, if (name == "sd") "var" else name, strip(x), na.rm, groups, name != "sd")
   if (name == "sd") return(if (is_narrow(x)) gpu_cast(sqrt(out), "float32") else sqrt(out))
   if (name %in% c("any", "all")) return(gpu_cast(out, "bool8"))
@@ -101,7 +100,7 @@ NULL
 apply <- interposed("apply", "X", apply_array(X, MARGIN, match.fun(FUN), ..., simplify = simplify),
   class = c(ON_DEVICE, "gpu_split"), frames = TRUE)
 
-# Whether base R's apply() gives dimnames without names.
+# Whether base R's apply() keeps a list of dimnames that are all NULL (it depends on the version of R).
 KEEPS_NO_NAMES <- !is.null(attributes(base::apply(base::array(0, c(1, 1, 1), list(NULL, "a", NULL)), c(3, 1),
   base::sum))$dimnames)
 
@@ -138,7 +137,7 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   }
   out <- if (is.na(name) && isTRUE(simplify)) apply_pure(X, kept, FUN, more)
   if (!is.null(out)) return(out)
-  # base R puts the elements in another order first, one by one
+  # Base R first permutes the elements one by one, which is slow on an array.
   call_base(base::apply, list(ordinary_copy(X), MARGIN, FUN, ..., simplify = simplify), parent.frame())
 }
 
@@ -157,14 +156,14 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
     return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
   }
   if (check.margin && !identical(if (is.null(dim(STATS))) length(STATS) else dim(STATS), d[kept])) {
-    # base R has the say on what does not fit, of an array of one element along all other dimensions
+    # Base R raises the warning about extents that do not match, for an array with extent 1 in all other dimensions.
     call_base(base::sweep, list(base::array(0, replace(d, -kept, 1L)), kept, blank(STATS), `+`, TRUE))
   }
   size <- prod(d[kept])
   whole <- length(STATS) == size
   stats <- if (is_gpu(STATS)) STATS else as_gpu(as.vector(STATS), dtype = host_dtype(STATS, x), device = gpu_device(x))
   if (!whole && size %% length(STATS) != 0) {
-    # the statistics run on over the other dimensions, as base R has it
+    # As in base R, the statistics are recycled over the other dimensions.
     rest <- setdiff(seq_along(d), kept)
     spread <- .Call(C_permute, recycle(stats, prod(d)), d[c(kept, rest)], order(c(kept, rest)))
   } else {
@@ -208,7 +207,7 @@ shares_of_margin <- function(x, margin) {
   if (length(margin)) sweep(x, margin, sums_of_margin(x, margin), `/`, check.margin = FALSE) else x / sum(x)
 }
 
-# From R 4.5 on it has an argument `drop`.
+# From R 4.5 on asplit() has an argument `drop`.
 #' @rdname apply
 #' @usage NULL
 #' @export
@@ -237,7 +236,8 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   takes <- function(v) (isTRUE(v) || isFALSE(v)) || is.numeric(v) && length(v) == p
   if (is.complex(x) || !length(x) || !takes(center) || !takes(scale))
     return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
-  # what is given meets x as numbers do; what is found here has all digits of float64, as has x until the end
+  # Given statistics are rounded to the type of x as R numbers are. Computed ones are kept in float64, as is x until the
+  # end.
   given <- x
   if (is_narrow(x)) x <- gpu_cast(x, "float64")
   along <- function(v, known) if (known || !is_narrow(given)) v else gpu_cast(adopt(v, given), "float64")
@@ -301,7 +301,7 @@ Map <- interposed("Map", quote(.ours$is_mapped(f, list(...))), mapply_arrays(mat
   class = c("gpu_array", "gpu_function"), arguments = c("f", "...")
 )
 
-# Whether a function made by gpu_compile() is called, or an array is among what is walked over.
+# Whether f was made by gpu_compile(), or an array is among the arguments that are iterated over.
 is_mapped <- function(f, parts) is_compiled(f) || any(vapply(parts, is_gpu, NA))
 is_compiled <- function(f) !missing(f) && is.object(f) && inherits(f, "gpu_function")
 
@@ -315,7 +315,7 @@ sapply_array <- function(X, FUN, more, simplify, USE.NAMES) {
   if (is_compiled(FUN)) return(map_compiled(FUN, X, more))
   out <- if (isTRUE(simplify) && is_switch(USE.NAMES)) map_pure(FUN, list(X), more)
   if (!is.null(out)) return(with_part_names(out, names(X)))
-  # base R's lapply() asks for as.vector(X)
+  # Base R's lapply() calls as.vector(X), which reads the array once.
   call_base(base::sapply, c(list(X, FUN), more, list(simplify = simplify, USE.NAMES = USE.NAMES)), parent.frame())
 }
 
@@ -332,13 +332,13 @@ vapply_array <- function(X, FUN, FUN.VALUE, more, USE.NAMES) {
   call_base(base::vapply, c(list(X, FUN, FUN.VALUE), more, list(USE.NAMES = USE.NAMES)), parent.frame())
 }
 
-# Base R's function, whose results find this package's `mapply()`.
+# Base R's function in this namespace, so that its results call this package's `mapply()`.
 #' @rdname mapply
 #' @export
 Vectorize <- base::Vectorize
 environment(Vectorize) <- topenv()
 
-# Further arguments of one element are numbers, others are taken whole.
+# Further arguments of one element are passed as numbers, longer ones as whole vectors (MoreArgs).
 map_compiled <- function(f, x, more) {
   single <- lengths(more) == 1L
   do.call(gpu_map, c(list(f, x), more[single], if (!all(single)) list(MoreArgs = more[!single])), quote = TRUE)
@@ -349,7 +349,7 @@ map_compiled <- function(f, x, more) {
 Position <- interposed("Position", "x", position_in_array(match.fun(f), x, right, nomatch))
 
 position_in_array <- function(f, x, right, nomatch) {
-  # most are found soon: the first elements come first, then the others
+  # Most searches succeed early: the first elements are read first, the others only if needed.
   near <- min(length(x), SEARCHED)
   start <- if (right) length(x) - near else 0L
   at <- base::Position(f, as.vector(x[start + seq_len(near)]), right)
@@ -360,7 +360,7 @@ position_in_array <- function(f, x, right, nomatch) {
   if (is.na(at)) nomatch else as.integer(if (right) at else near + at)
 }
 
-# Elements that are looked at before all are read.
+# Number of elements that are searched before all are read.
 SEARCHED <- 4096L
 
 #' @rdname mapply
@@ -387,7 +387,7 @@ complete_in_arrays <- function(parts) {
   as.vector(collect(Reduce(`&`, complete)))
 }
 
-# What base R asks of numbers that may be missing: NA where they are, FALSE elsewhere.
+# A host vector with NA where x is missing and FALSE elsewhere, which is all that complete.cases() inspects.
 missing_alone <- function(x) {
   if (is.list(x)) x[] <- lapply(x, missing_alone)
   if (!is_gpu(x)) return(x)

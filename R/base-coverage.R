@@ -32,7 +32,7 @@
 #' @name verdigris-coverage
 NULL
 
-# The lists of the page, from the table that tools/test/coverage.R writes.
+# The sections of the help page, generated from the table that tools/test/coverage.R writes.
 coverage_sections <- function(file) {
   table <- utils::read.csv(file, na.strings = character())
   kinds <- list(

@@ -1,6 +1,6 @@
-# The place of the largest element of each row: max.col().
+# The column of the largest element of each row: max.col().
 
-# Columns that are compared one after the other to find rows that base R would draw for.
+# Largest number of columns that are compared one after the other to find the rows with ties, for which base R draws.
 MOST_TIED <- 64L
 
 TIES <- c("random", "first", "last")
@@ -29,7 +29,8 @@ TIES <- c("random", "first", "last")
 #' @export max.col
 max.col <- local({
   f <- interposed("max.col", "m", places_in_rows(m, ties.method))
-  # R CMD check takes the name for a method of max(), which has dots; those that are used are base R's error
+  # R CMD check takes max.col() for a method of max(), whose formals include dots. Arguments in the dots are an error,
+  # raised by base R.
   formals(f) <- c(formals(f), alist(... = ))
   body(f) <- bquote({
     if (...length()) return(eval(`[[<-`(sys.call(), 1L, quote(base::max.col)), parent.frame()))
@@ -43,7 +44,7 @@ places_in_rows <- function(m, ties.method) {
   ties <- if (identical(ties.method, TIES)) 1L else
     if (is.character(ties.method) && length(ties.method) == 1L) pmatch(ties.method, TIES) else NA
   usable <- !is.na(ties) && length(d) == 2L && length(m) && !is.complex(m) && (ties > 1L || d[2L] <= MOST_TIED)
-  # base R draws in less time, and takes doubles from where they lie
+  # On the cpu device base R is faster with random ties, and reads doubles from the array's memory without a copy.
   if (!usable || prefers_host(m) && (ties == 1L || gpu_dtype(m) == "float64")) {
     y <- call_base(base::max.col, list(if (length(d) == 2L) host_view(m) else host_copy(m), ties.method))
     return(.Call(C_result, y, NULL, gpu_device(m)))
@@ -53,7 +54,7 @@ places_in_rows <- function(m, ties.method) {
   last <- d[2L] - 1L
   backwards <- if (ties == 3L) strided(x, d, c(1, 2), d, step = c(1, -1), start = c(0, last)) else x
   at <- of_rows("which.max", backwards, d)
-  # of a row in which something is missing there is no largest element
+  # A row with a missing element has no largest element.
   at <- ifelse(is.na(of_rows("max", x, d)), NA_integer_, if (ties == 3L) d[2L] - at else at + 1)
   at <- gpu_cast(at, "int32")
   drawn <- if (ties == 1L) rows_with_draws(x, d)
@@ -66,8 +67,8 @@ places_in_rows <- function(m, ties.method) {
 
 of_rows <- function(name, x, d) .Call(C_reduce_groups, name, x, FALSE, c(1, d[2L], d[1L]), TRUE)
 
-# The rows for which base R may draw: those where an element comes next to the largest of those before it, within 1e-5
-# of the row's largest magnitude. For others that are among them nothing is drawn.
+# The rows for which base R may draw a random number: an element is within 1e-5 of the row's largest magnitude of the
+# largest element before it. A row that is listed without need costs a copy, but no draw.
 rows_with_draws <- function(x, d) {
   if (d[2L] == 1L) return(NULL)
   x <- as_float64(x)

@@ -1,11 +1,12 @@
-# Data frames of arrays as matrices. Base R's own functions look at the columns one element after the other.
+# Conversion of data frames of arrays to matrices. Base R's functions would read the columns element by element.
 
 #' Data frames whose columns are arrays
 #'
-#' A data frame may hold arrays: `as_gpu(frame)` moves its columns, and a column may be given an array. Its columns,
-#' rows and formulas are base R's. Where all columns are arrays of one device, `as.matrix()` and `data.matrix()` are an
-#' array there; margins, [cov()], [cor()], [var()], [dist()] and [apply()] take that matrix, and [prcomp()], products
-#' and others once it is made. Data frames with other columns go to base R.
+#' A data frame may hold arrays: `as_gpu(frame)` moves its columns to a device, and a column may be assigned an array.
+#' Columns, rows and formulas of such a data frame work as in base R. If all columns are arrays on one device,
+#' `as.matrix()` and `data.matrix()` return an array there. Margins, [cov()], [cor()], [var()], [dist()] and [apply()]
+#' convert the data frame in the same way; for [prcomp()], products and other functions call `as.matrix()` first. Data
+#' frames with other columns are passed to base R.
 #'
 #' The elements are copied once, on the device.
 #' @param x,frame A data frame; for `as.matrix()` any object.
@@ -22,11 +23,12 @@
 #' @name frames
 NULL
 
-# Whether a data frame is a matrix of arrays: plain columns of one device. Classes other than tibbles have methods.
+# Whether a data frame can be converted to an array: its columns are arrays without dimensions, on one device. Classes
+# other than tibbles may have their own methods.
 is_matrix_frame <- function(x) {
   if (!is.data.frame(x) || !length(x) || .row_names_info(x, 2L) == 0L) return(FALSE)
   if (!all(class(x) %in% c("data.frame", "tbl_df", "tbl"))) return(FALSE)
-  # 64-bit integers are no doubles
+  # int64 columns would lose digits as doubles
   all(vapply(x, function(v) inherits(v, "gpu_array") && is.null(dim(v)) && !is_int64(v), NA)) &&
     length(unique(vapply(x, gpu_device, ""))) == 1L
 }
@@ -39,7 +41,7 @@ matrix_of_frame <- function(x, rownames.force = NA, ...) {
   out
 }
 
-# A data frame of arrays as its matrix; anything else as it is.
+# A data frame of arrays as a matrix; anything else unchanged.
 without_frame <- function(x) if (is_matrix_frame(x)) matrix_of_frame(x) else x
 
 #' @rdname frames
@@ -51,7 +53,7 @@ as.matrix <- interposed("as.matrix", quote(!missing(x) && is.object(x) && .ours$
 #' @export
 data.matrix <- interposed("data.matrix", quote(!missing(frame) && is.object(frame) && .ours$is_matrix_frame(frame)),
   numbers_of_frame(frame, rownames.force), class = c("gpu_array", REMOTES), arguments = "frame", is = is_matrix_frame)
-# Logical values are integers, and of complex ones the real parts count, with base R's warning.
+# As in base R, logicals become integers, and complex numbers their real parts, with a warning.
 numbers_of_frame <- function(frame, rownames.force) {
   frame[] <- lapply(frame, function(v) if (is.logical(v)) gpu_cast(v, "int32") else if (is.complex(v)) as.double(v) else
     v)

@@ -1,7 +1,8 @@
-# Calls of base R's functions on host copies of arrays, where a function must not read an array as a plain vector: its C
-# code copies the class to an ordinary result, asks for a vector without attributes, or compares elements in pairs.
+# Calls of base R functions on host copies of arrays. They are needed where a function must not see the array itself,
+# because its C code copies the class to an ordinary result, requires a vector without attributes, or compares elements
+# in pairs.
 
-# f on the host copies of its arguments; a result that is numbers goes back to where the first array is.
+# Calls f with host copies of its arguments. A numeric result becomes an array on the device of the first array.
 hosted <- function(f, args, exact = FALSE) {
   like <- NULL
   told <- is_beside_s4(args)
@@ -14,7 +15,8 @@ hosted <- function(f, args, exact = FALSE) {
   .Call(C_result, y, width_beside(y, gpu_dtype(like)), gpu_device(like))
 }
 
-# An ordinary result of numbers as an array where x is, with all its attributes. What no variable holds is not copied.
+# An ordinary numeric vector y as an array on the device of x, with all its attributes. On the cpu device the memory of
+# a vector without other references is not copied.
 back_beside <- function(y, x) {
   keep <- attributes(y)
   out <- .Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x))
@@ -22,7 +24,8 @@ back_beside <- function(y, x) {
     keep)
 }
 
-# The dtype of an ordinary result of an array of this dtype: floats are as narrow as the array's.
+# The dtype for an ordinary result computed from an array of this dtype: floats and complex numbers become as narrow as
+# the array's. NULL keeps the type of y.
 width_beside <- function(y, dtype) {
   if (dtype == "float64") return(NULL)
   narrow <- c("float32", "float16", "bfloat16")
@@ -31,7 +34,8 @@ width_beside <- function(y, dtype) {
   if (is.double(y) && dtype == "complex64") "float32"
 }
 
-# f on the host with the arguments of an interposed function's call, whose frame this is.
+# Calls f on the host with the arguments that were given in the call of an interposed function. `frame` is the frame of
+# that call.
 hosted_call <- function(f, frame) {
   given <- Filter(function(name) !eval(call("missing", as.name(name)), frame), names(formals(f)))
   hosted(f, mget(given, envir = frame))
@@ -59,18 +63,19 @@ hosted_call <- function(f, frame) {
 #' @name host
 NULL
 
-# order() and sort.list() call xtfrm() for a class: numbers in the same order. These functions read them on the host, by
-# the rule on access.
+# order() and sort.list() call xtfrm() for objects, to get numbers in the same order. They read these on the host, which
+# counts as a read under option verdigris.host_access.
 #' @rdname host
 #' @export
 xtfrm.gpu_array <- function(x) {
   if (gpu_dtype(x) != "int64") {
     y <- .Call(C_bare, x)
-    # as unclass() leaves them
+    # the attributes that unclass() keeps
     for (kept in c("dim", "dimnames", "names")) if (!is.null(attr(x, kept))) attr(y, kept) <- attr(x, kept)
     return(y)
   }
-  # doubles do not hold an int64: its place among the distinct ones, from the device
+  # Doubles may not represent int64 values: the ranks among the distinct values, from a sort on the device, replace
+  # them.
   sorted <- .Call(C_sort, x, FALSE, TRUE)
   n <- length(x)
   y <- numeric(n)
@@ -79,16 +84,16 @@ xtfrm.gpu_array <- function(x) {
   y
 }
 
-# A host copy in R's own memory, for functions of base R whose loops ask for one element after the other: they take up
-# to four times as long on a large vector in memory of ours, each of whose elements is a call.
+# A host copy in memory that R allocated, for base R functions that access one element after the other. On a large
+# ALTREP vector of this package each access is a function call, which takes up to four times as long.
 ordinary_copy <- function(x, exact = FALSE, told = FALSE) {
   if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, told = told))
   if (!told) report_read(x)
   with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }
 
-# Dates are on the host. Base R's methods for numbers add an origin to them, where base R before 4.3 finds its own method
-# of `+` alone.
+# Dates are computed on the host. Base R's methods for numbers add an origin to them; before R 4.3 base R's code finds
+# only its own method of `+` there.
 #' @export
 as.Date.gpu_array <- function(x, ...) as.Date(host_copy(x), ...)
 #' @export

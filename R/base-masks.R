@@ -1,42 +1,43 @@
-# Masks: the functions that package:verdigris has under names of other functions. A call without an array reaches the
-# function that it would have reached without this package: the next one of that name on the search path, whatever is
-# attached there, before or later.
+# Masks: the functions that package:verdigris exports under the names of functions of base R and other packages. A call
+# without an array reaches the function that it would have reached without this package: the next one of that name on
+# the search path, whether attached before or later.
 #
-# Each name is an active binding, which searches the path as R does for a function. If the next function is base R's,
-# the value is this package's own (aaa-interpose.R); otherwise, and for S4 generics, it is a mask of the next function,
-# with its formals. So the choice is made when the function is looked up, as always. Calls of the namespace's functions,
-# imported or by `verdigris::`, have base R's function behind them.
+# Each name is an active binding that searches the path as R does for a function. If the next function is base R's, the
+# value is this package's interposed function (aaa-interpose.R). Otherwise, and for S4 generics, it is a mask: a
+# function with the formals of the next function that passes calls on to it. So the choice is made at each lookup. Calls
+# through the namespace, imported or by `verdigris::`, always fall back to base R's function.
 #
 # A mask passes a call on as an interposed function does. Its test must have no side effects: an argument may be an
 # expression that is evaluated elsewhere (`filter(mtcars, mpg > 25)` of dplyr) or never. Of the arguments that may be
-# arrays, the test evaluates the first, and those by which an S4 generic dispatches; of the others it only sees values
-# that are known already (`C_known`).
+# arrays, the test evaluates the first, and those by which an S4 generic dispatches. Of the others it inspects only
+# values that are known without evaluation (`C_known`).
 
 mask <- function(name, theirs) {
   ours <- get(name, envir = topenv())
-  # what is not evaluated in a frame of its own, or has no arguments to look at, is what it is
+  # A primitive, or a function without arguments to inspect, is not masked.
   selector <- selector_of(name, ours)
   if (typeof(theirs) != "closure" || is.null(selector)) return(theirs)
   f <- function() NULL
   formals(f) <- formals(theirs)
-  # generics that dispatch on `...` have a standardGeneric() of their own in their environment
+  # Generics that dispatch on `...` define their own standardGeneric() in their environment.
   generic <- methods::is(theirs, "standardGeneric") && !exists("standardGeneric", envir = environment(theirs),
     inherits = FALSE)
   tests <- mask_tests(selector, theirs, names(formals(ours)))
   if (!length(tests)) return(theirs)
   test <- Reduce(function(a, b) call("||", a, b), tests)
-  # beside an object of a class with methods its package decides; R/interop-matrix.R gives it methods for arrays
+  # If one of several dispatch arguments is an S4 object, the package of its class decides: R/interop-matrix.R registers
+  # methods for arrays there.
   dispatched <- setdiff(dispatched_by(theirs), "...")
   if (length(dispatched) > 1L) {
     objects <- lapply(lapply(dispatched, as.name), function(argument)
       bquote(!missing(.(argument)) && isS4(.(argument))))
     test <- bquote((.(test)) && !(.(Reduce(function(a, b) call("||", a, b), objects))))
   }
-  # UseMethod() matches the call's promises to the formals of this package's function. In parentheses: utils and tools
-  # take a function for an S3 generic where the value of its body is a call of UseMethod(), and then `which.max()` for a
-  # method of `which()`
+  # UseMethod() passes the promises of the call to this package's function. It is in parentheses because utils and tools
+  # take a function for an S3 generic if its body's value is a call of UseMethod(), and would then take `which.max()`
+  # for a method of `which()`.
   to_ours <- call("(", call("UseMethod", name, structure(list(), class = "verdigris")))
-  # a generic dispatches in this frame, as in its own
+  # standardGeneric() dispatches on the promises of the calling frame: this frame replaces the generic's own.
   to_theirs <- if (generic) {
     bquote(standardGeneric(.(name), .(theirs)))
   } else {
@@ -52,7 +53,7 @@ mask <- function(name, theirs) {
   })
   methods <- list2env(stats::setNames(list(ours), paste0(name, ".verdigris")), parent = emptyenv())
   home <- topenv(environment(theirs))
-  # as of a package: UseMethod() looks for methods in its table
+  # UseMethod() finds the method in .__S3MethodsTable__. of this environment, as in a package's namespace.
   package <- methods::getPackageName(home)
   around <- list(.packageName = package, .__S3MethodsTable__. = methods, .Generic = name, .Methods = NULL,
     .selector = selector)
@@ -62,8 +63,8 @@ mask <- function(name, theirs) {
   f
 }
 
-# The arguments of this package's function in which it takes arrays, and what counts as one; NULL for a function that
-# is as good as any other.
+# How to recognise a call with an array: list(arguments, class, is, frames), the arguments of this package's function
+# that may be arrays and what counts as one. NULL for a function that needs no mask.
 selector_of <- function(name, ours) {
   if (is_interposed(ours)) return(environment(ours)$.selector)
   if (name == "collect") return(list(arguments = "x", is = is_collected))
@@ -73,14 +74,15 @@ selector_of <- function(name, ours) {
     class = c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE), frames = has("data.frame"))
 }
 
-# Calls that look for arrays in the frame of a mask.
+# Calls, to be evaluated in the frame of a mask, that test whether an argument is an array.
 mask_tests <- function(selector, theirs, our_formals) {
   their_formals <- names(formals(theirs))
-  # what is first here is first there, by another name
+  # The first formal may have another name in the other function.
   arguments <- selector$arguments
   arguments[arguments == our_formals[1L] & !arguments %in% their_formals] <- their_formals[1L]
   dispatched <- dispatched_by(theirs)
-  # whether a value counts, or one of a list; a primitive evaluates an argument in this frame, which conditions name
+  # A call that tests a value, or the values of a list (`parts`). is.object() comes first: a primitive evaluates the
+  # argument in this frame, so that conditions name the user's call.
   counts <- function(value, parts = FALSE) {
     if (!is.null(selector$is)) {
       is <- if (parts) function(x) any(base::vapply(x, selector$is, NA)) else selector$is
@@ -110,7 +112,7 @@ dispatched_by <- function(f) {
 
 is_collected <- function(x) is_gpu(x) || inherits(x, c("gpu_qr", REMOTE)) || holds_array(x)
 
-# Makes the bindings in package:verdigris.
+# Replaces the functions in package:verdigris by active bindings, when it is attached.
 bind_masks <- function(package) {
   here <- topenv()
   names <- names(MASKED)[vapply(names(MASKED), exists, NA, envir = package, inherits = FALSE)]
@@ -123,8 +125,8 @@ bind_masks <- function(package) {
   }
 }
 
-# The function of an active binding. attach() of a copy of package:verdigris makes an ordinary variable of it, which
-# is then called.
+# The function of an active binding. attach() of a copy of package:verdigris turns the binding into an ordinary variable
+# with this function as its value; a call of it is then forwarded to the function that the binding would return.
 mask_binding <- function(state) {
   force(state)
   assign(INTERPOSED, TRUE)

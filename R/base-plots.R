@@ -1,23 +1,24 @@
-# Plots of arrays: points that would be drawn on the same pixel are left out before anything is fetched.
+# Plots of arrays. Points that would be drawn on the same pixel are dropped on the device, before anything is copied to
+# the host.
 #
 # A plot has far fewer pixels than a large array has elements. Points are assigned to cells of one pixel on the array's
-# device; the last point of each cell is fetched, which base R would draw on top. The first, last, least and greatest
-# value in each column of pixels draw the same line as all values (Jugel, Jerzak, Hackenbroich and Markl, M4: A
+# device, and only the last point of each cell is fetched, which base R would draw on top. The first, last, least and
+# greatest value in each column of pixels draw the same line as all values (Jugel, Jerzak, Hackenbroich and Markl, M4: A
 # Visualization-Oriented Time Series Data Aggregation, VLDB 2014).
 
-# Arrays up to this size are fetched as they are.
+# Arrays up to this size are fetched completely.
 DRAWN_WHOLE <- 10000L
 
-# Columns and rows of dots in the region that is drawn in; of a device without dots (pdf) such as paper shows. Symbols
-# as small as a dot need smaller cells: the point that is left of a cell may lie on the next dot.
+# The number of columns and rows of dots in the plot region; for a device without dots (pdf) at the resolution of a
+# printer. Small symbols need smaller cells, since the one point kept in a cell may fall on the neighbouring dot.
 dots <- function(panels = 1, pch = NULL, cex = NULL) {
   small <- "." %in% pch || is.numeric(cex) && any(cex < 0.4)
   resolution <- max(96, grDevices::dev.size("px") / grDevices::dev.size("in")) * (if (small) 2.5 else 1)
   pmax(16, ceiling(graphics::par("pin") * resolution / panels))
 }
 
-# In which of n cells between two limits each element lies, from 0; outside of them below 0 or from n on. There is more
-# to see than the limits: base R adds 4% on both sides, and symbols reach into the picture from outside.
+# The cell of each element, from 0 to n - 1, between two limits; below 0 or at least n for elements outside. The cells
+# extend beyond the limits by `margin`: base R adds 4% on both sides, and symbols reach into the plot from outside.
 cells <- function(x, limits, n, logarithmic = FALSE, margin = 0.08) {
   if (logarithmic) {
     x <- log10(x)
@@ -26,27 +27,28 @@ cells <- function(x, limits, n, logarithmic = FALSE, margin = 0.08) {
   limits <- sort(limits) + c(-margin, margin) * abs(limits[2L] - limits[1L])
   width <- limits[2L] - limits[1L]
   if (!is.finite(width) || width == 0) return(0 * x)
-  # the greatest element is in the last cell
+  # so that the greatest element falls into the last cell
   floor((x - limits[1L]) * ((n - 1e-6) / width))
 }
 
-# The places of the points that are seen, in order: an ordinary vector.
+# The positions of the visible points in increasing order, as an ordinary vector.
 seen <- function(x, y, xlim, ylim, grid, log = "") {
   across <- cells(x, xlim, grid[1L], grepl("x", log))
   up <- cells(y, ylim, grid[2L], grepl("y", log))
-  inside <- across >= 0 & across < grid[1L] & up >= 0 & up < grid[2L] # what is missing is not inside
+  inside <- across >= 0 & across < grid[1L] & up >= 0 & up < grid[2L] # missing points are not inside
   cell <- ifelse(inside & !is.na(inside), across + grid[1L] * up + 2, 1)
   n <- length(x)
   device <- gpu_device(x)
   zero <- if (n <= .Machine$integer.max) 0L else 0
   last <- gpu_full(zero, prod(grid) + 1, device = device)
-  # of equal subscripts the last one wins
+  # Of equal subscripts the last assignment wins.
   last[cell] <- gpu_seq(zero + 1L, by = 1L, length.out = n, device = device)
   last[1L] <- zero
   sort(as.vector(last[last > 0L]))
 }
 
-# Of a line along increasing x: what draws the same line. NULL where it is not increasing, or something is missing.
+# For a line along increasing x, the points that draw the same line. NULL if x is not increasing or elements are
+# missing.
 outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
   if (anyNA(x) || anyNA(y) || unsorted_on_device(x)) return(NULL)
   column <- gpu_cast(cells(x, xlim, columns, logarithmic), "int32")
@@ -58,7 +60,7 @@ outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
     y = as.vector(do.call(base::rbind, parts)))
 }
 
-# What is drawn as it is. Of an array that nobody would have drawn point by point it is a read like any other.
+# A host copy of an array that is drawn completely. For an array too large for that it counts as a read.
 drawn <- function(x) host_copy(x, told = is_drawn_whole(x))
 is_drawn_whole <- function(x) length(x) <= 1e6
 
@@ -67,8 +69,8 @@ unsorted_on_device <- function(x) {
   n > 1L && any(x[-1L] < x[-n])
 }
 
-# The coordinates of a plot of x, or of x and y: arrays of one length, and the names of the axes. NULL for what base R
-# is to sort out.
+# The coordinates of a plot of x, or of x and y: arrays of one length, and axis labels. NULL for arguments that base R
+# handles.
 coordinates <- function(x, y, xname, yname) {
   if (is.complex(x) || !is.null(attr(x, "tsp")) || is.null(y) && length(dim(x)) == 2L && ncol(x) != 2L ||
     length(dim(x)) > 2L) return(NULL)
@@ -84,7 +86,7 @@ coordinates <- function(x, y, xname, yname) {
   list(x = on_device(x), y = on_device(y), xlab = xname, ylab = yname)
 }
 
-# Colours and symbols, one for each point, of the points that are left.
+# Graphical parameters with one value for each point, for the points that are kept.
 of_points <- function(arguments, kept) {
   for (name in intersect(names(arguments), c("col", "bg", "pch", "cex", "lwd"))) {
     v <- arguments[[name]]
@@ -93,7 +95,7 @@ of_points <- function(arguments, kept) {
   arguments
 }
 
-# What is drawn of these coordinates, as ordinary vectors, with the arguments that go with it.
+# The points to draw as ordinary vectors, with the matching graphical parameters.
 thinned <- function(at, type, xlim, ylim, log, arguments) {
   grid <- dots(pch = arguments$pch, cex = arguments$cex)
   if (length(at$x) <= DRAWN_WHOLE)
@@ -102,7 +104,7 @@ thinned <- function(at, type, xlim, ylim, log, arguments) {
     kept <- seen(at$x, at$y, xlim, ylim, grid, log)
     return(c(list(x = as.vector(at$x[kept]), y = as.vector(at$y[kept])), of_points(arguments, kept)))
   }
-  # half a dot wide, so that a line never jumps a column
+  # Columns are half a dot wide, so that a line never skips a column of dots.
   line <- if (type == "l") outline(at$x, at$y, xlim, 2 * grid[1L], grepl("x", log))
   c(line %||% list(x = as.vector(at$x), y = as.vector(at$y)), lapply(arguments, drawn))
 }
@@ -159,7 +161,7 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
   at <- coordinates(x, y, xname, yname)
   given <- list(xlim = drawn(xlim), ylim = drawn(ylim), log = log, ...)
   if (is.null(at)) {
-    # of a series base R's own plot, with the axis that it gives it
+    # A time series is plotted by base R, with the axis of a series.
     series <- !is.null(attr(x, "tsp")) && is.null(y)
     given$xlab <- xlab %||% (if (series) "Time" else if (!is.null(y)) xname)
     given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
@@ -174,7 +176,7 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
   call_by_place(graphics::plot.default, thinned(at, type, given$xlim, given$ylim, log, c(list(type = type), given)))
 }
 
-# What is added to a picture takes its limits from there.
+# Adds points or lines to a plot, whose limits are those of the current plot region.
 added <- function(draw, x, y, type, ...) {
   at <- coordinates(x, y, "x", "y")
   if (is.null(at)) {
@@ -203,14 +205,14 @@ lines.gpu_array <- function(x, y = NULL, type = "l", ...) added(graphics::lines.
 #' @importFrom graphics image
 #' @export
 image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
-  # of image(z = m) the generic finds the method too
+  # image(z = m) dispatches on z, with x missing.
   if (missing(x) && missing(y)) return(image.gpu_array(z, zlim = zlim, ...))
   if (missing(z) && missing(y) && length(dim(x)) == 2L && !is.complex(x)) {
     z <- x
     x <- base::seq.int(0, 1, length.out = nrow(z))
     y <- base::seq.int(0, 1, length.out = ncol(z))
     if (is.null(zlim)) zlim <- limits_of(strip(z))
-    # the cell under the middle of each dot, where there are more cells than dots
+    # Where there are more cells than dots, the cell under the centre of each dot is drawn.
     grid <- dots()
     size <- dim(z)
     spread <- function(n, k) if (n <= k) seq_len(n) else floor((seq_len(k) - 0.5) * n / k) + 1
@@ -226,7 +228,7 @@ image.gpu_array <- function(x, y, z, zlim = NULL, ...) {
   invisible(call_by_place(graphics::image.default, c(given, list(...))))
 }
 
-# The edges of k cells on the range that base R gives n of them.
+# The edges of k cells over the range that base R uses for n cells.
 edges <- function(n, k) {
   half <- 0.5 / (n - 1)
   base::seq.int(-half, 1 + half, length.out = k + 1)
@@ -277,7 +279,7 @@ boxplot.gpu_array <- function(x, ..., range = 1.5, names = NULL, plot = TRUE, ou
   invisible(out)
 }
 
-# As grDevices::boxplot.stats() has it. All outliers come to the host: the result tells them.
+# Equals grDevices::boxplot.stats(). All outliers are copied to the host, since they are part of the result.
 box_statistics <- function(x, range) {
   if (!is_gpu(x)) return(grDevices::boxplot.stats(x, coef = range))
   x <- as_doubles(strip(x))
@@ -327,7 +329,7 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     is_count(n, 1) && n <= 2^24 && is_count(adjust) && is_count(cut) && is_switch(na.rm)
   usable <- usable && all(is.finite(range(x)))
   if (!usable) {
-    # a width counts where no bandwidth is given
+    # Pass bw only if given: base R uses `width` if bw is missing.
     given <- c(if (!missing(bw)) list(bw = drawn(bw)), if (!missing(from)) list(from = from), if (!missing(to))
       list(to = to))
     out <- call_by_place(stats::density.default, c(list(as.vector(drawn(x)), adjust = adjust, n = n, cut = cut,
@@ -340,7 +342,7 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     reach <- as.double(range(x))
     if (missing(from)) from <- reach[1L] - cut * bw
     if (missing(to)) to <- reach[2L] + cut * bw
-    # base R's grid, four bandwidths wider on both sides, of a power of 2
+    # Base R's grid: four bandwidths wider on both sides, with a power of 2 of points.
     points <- if (n > 512) 2^ceiling(log2(n)) else 512
     grid <- base::seq.int(from - 4 * bw, to + 4 * bw, length.out = points)
     weights <- spread_over(x, grid)
@@ -350,13 +352,13 @@ density.gpu_array <- function(x, bw = "nrd0", adjust = 1, n = 512, from, to, cut
     out$n <- length(x)
     out$bw <- bw
   }
-  call[[1L]] <- quote(density.default) # which base R's picture has as its title
+  call[[1L]] <- quote(density.default) # base R's plot method shows it as the title
   out$call <- call
   out$data.name <- name
   out
 }
 
-# Silverman (1986) and Scott (1992), as stats::bw.nrd0() and bw.nrd() have them.
+# The rules of Silverman (1986) and Scott (1992), as in stats::bw.nrd0() and bw.nrd().
 bandwidth <- function(x, rule) {
   deviation <- as.double(sd(x))
   quartile <- diff(quantile(x, c(0.25, 0.75), names = FALSE)) / 1.34
@@ -366,8 +368,8 @@ bandwidth <- function(x, rule) {
   0.9 * least * length(x)^-0.2
 }
 
-# Each element's share, 1 / length(x), divided between the two points of a regular grid around it: the sums at the
-# points. Of elements beyond an end of the grid, less than one step, that point has its part.
+# Linear binning: the weight of each element, 1 / length(x), is divided between the two neighbouring points of a regular
+# grid, and summed at each point. For elements less than one step beyond an end of the grid, that end gets its part.
 spread_over <- function(x, grid) {
   m <- length(grid)
   place <- (x - grid[1L]) * ((m - 1) / (grid[m] - grid[1L]))

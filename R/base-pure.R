@@ -1,36 +1,38 @@
-# Functions of R that base R's apply(), sapply(), tapply() and their like would call for each part, run by one kernel:
-# where they can be compiled (gpu_compile()), give one number or several, and do nothing but compute. All others, and
-# few elements, are base R's, on the host.
+# Runs an R function that base R's apply(), sapply(), tapply() and similar functions would call for each part as one
+# kernel. The function must be accepted by gpu_compile(), return one or several numbers, and have no side effects. Other
+# functions, and small arrays, are left to base R on the host.
 
-# Elements from which on a kernel is worth the time that it takes to make one, by the kind of device.
+# Number of elements from which a kernel is worth its compilation, by kind of device.
 WORTH_COMPILING <- c(cpu = 2^13, cuda = 2^17)
 
 is_worth_compiling <- function(x) settings$compose || length(x) >= WORTH_COMPILING[[if (gpu_device(x) == "cpu")
   "cpu" else "cuda"]]
 
-# Code that does more than compute, among what can be compiled; draws are found by the compiler.
+# Functions with side effects among those that can be compiled. The compiler detects random draws itself.
 IMPURE <- c("stop", "stopifnot", "<<-")
 
-# Functions that give nothing of nothing in base R, and NA or an infinite number on a device.
+# Functions whose result for an empty vector has length 0 or raises a warning in base R, and is NA or infinite on a
+# device.
 EXTREMES <- list(is.na = c("which.max", "which.min", "which"), is.infinite = c("max", "min", "range"))
 
-# What was found of the last functions: environments with `code`, `way` (how it is called), and either `self`, the
-# compiled function around it, with `around`, its variables, or nothing where base R is to call it. Nothing that the
-# functions are in is kept alive here.
+# Cache of recent functions: environments with `code`, `way` (how the function is called), and, if it can be compiled,
+# `self`, the compiled wrapper, and `around`, the environment of its variables. Without `self` base R calls the
+# function. The cache keeps no environment of a user's function alive.
 known_pure <- new.env(parent = emptyenv())
 known_pure$found <- list()
 
-# What `f` gives of each part, as an ordinary vector or matrix, or NULL where base R is to find it. A function of these
-# parameters and this body calls `f`, beside these variables.
+# The result of `f` for each part as an ordinary vector or matrix, or NULL if base R must compute it. The kernel is
+# compiled from a function with these parameters and this body, which calls `f` and refers to these variables.
 run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   entry <- pure_entry(f, way, parameters, body, variables)
   if (is.null(entry$self)) return(NULL)
   variables$f <- f
   for (name in names(variables)) assign(name, variables[[name]], envir = entry$around)
-  # the kernel that is recorded has them now
+  # The recorded kernel holds the values from here on.
   on.exit(for (name in names(variables)) assign(name, NULL, envir = entry$around))
   seed <- get0(".Random.seed", globalenv(), inherits = FALSE)
-  # what fails, base R is to say; what cannot be compiled, it is to call from now on
+  # After an error base R runs the call and raises its own condition. After a compile error base R runs all further
+  # calls of this function too.
   out <- tryCatch(
     {
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
@@ -49,7 +51,7 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   y
 }
 
-# The array, with its values, or FALSE where base R has something to say of nothing.
+# The array after evaluation, or FALSE if an extreme of an empty part may be in it, which base R handles.
 computed <- function(out, entry, device) {
   gpu_compute(out)
   if (device != "cpu") gpu_sync(device)
@@ -59,12 +61,13 @@ computed <- function(out, entry, device) {
   out
 }
 
-# Base R is to draw from where a call began.
+# Restores the state of the generator: base R repeats the call and draws from there.
 restore_seed <- function(seed) {
   if (is.null(seed)) rm(".Random.seed", envir = globalenv()) else assign(".Random.seed", seed, envir = globalenv())
 }
 
-# Whether an extreme of integers is a double, as it is on a device where there may be none of them.
+# Whether the result is double because it is an extreme of integers: on a device an extreme of an empty part is
+# infinite.
 is_widened <- function(out, entry, arguments, variables) {
   of <- if (is.null(variables$x)) if (is.null(variables$y)) arguments else variables["y"] else variables["x"]
   any(EXTREMES$is.infinite %in% entry$names) && is.double(if (is.list(out)) out[[1L]] else out) &&
@@ -89,10 +92,10 @@ pure_entry <- function(f, way, parameters, body, variables) {
   entry
 }
 
-# Further arguments that a kernel can take: numbers and arrays.
+# Whether further arguments can be passed to a kernel: non-empty numbers and arrays.
 are_numbers <- function(more) all(vapply(more, function(x) is_number(x) && length(x) > 0L, NA))
 
-# A function of R's own, written in R, that is not one of base R's.
+# Whether f is a closure without a class, and not compiled already.
 is_written <- function(f) is.function(f) && !is.primitive(f) && !is_compiled(f) && !is.object(f)
 
 # apply() of a matrix along one of its margins.
@@ -106,16 +109,16 @@ apply_pure <- function(x, margin, f, more) {
   inside <- if (margin == 1L) quote(k >= 1L && k <= nrow(x)) else quote(k >= 1L && k <= ncol(x))
   called <- as.call(c(list(quote(f), piece), stats::setNames(lapply(names, as.name), labels)))
   variables <- c(list(x = `dim<-`(strip(x), d)), stats::setNames(unname(more), names))
-  # the test is for the compiler: a row that is there needs none for each of its elements
+  # The condition is always true. It tells the compiler that the row exists, which saves bounds checks of its elements.
   body <- bquote(if (.(inside)) .(called) else stop("no such part"))
   out <- run_pure(f, list(margin, labels, gpu_dtype(x)), "k", body, variables, list(gpu_seq(1L, d[[margin]],
     device = gpu_device(x))), gpu_device(x))
-  # several numbers of a row with names may have names
+  # If the elements have names, base R's result may have row names.
   if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
   with_part_names(out, dimnames(x)[[margin]])
 }
 
-# sapply(), mapply() and their like: `parts` are walked over together.
+# sapply(), mapply() and similar functions. `parts` are iterated over together; their lengths are equal.
 map_pure <- function(f, parts, more = NULL) {
   sizes <- lengths(parts)
   usable <- is_written(f) && length(parts) && all(vapply(parts, function(x) is_number(x) && !is.complex(x) &&
@@ -132,11 +135,11 @@ map_pure <- function(f, parts, more = NULL) {
     stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first))
 }
 
-# A GPU needs so many groups, of which a thread each walks over so many elements at most.
+# On a GPU each group is a thread: at least this many groups, with at most this many elements each.
 MANY_GROUPS <- 512
 LONG_GROUP <- 4096
 
-# tapply(): `keys` are all as long as x.
+# tapply(). All `keys` have the length of x.
 tapply_pure <- function(x, keys, f, more) {
   if (!is_written(f) || is_int64(x) || is.complex(x) || !is_worth_compiling(x) || !are_numbers(more)) return(NULL)
   by <- grouping(keys, gpu_device(x))
@@ -161,7 +164,7 @@ tapply_pure <- function(x, keys, f, more) {
 
 of_type <- function(x) if (is_gpu(x)) gpu_dtype(x) else typeof(x)
 
-# What apply(), sapply() and mapply() make of the names of rows and elements.
+# Sets the names that apply(), sapply() and mapply() derive from the names of rows or elements.
 with_part_names <- function(out, names) {
   if (is.null(out) || is.null(names)) return(out)
   if (is.null(dim(out))) names(out) <- names else dimnames(out) <- list(NULL, names)

@@ -1,7 +1,7 @@
-# Base R's generics on vectors that are not elementwise. Those without device code run on the host, and the result goes
-# back to the array's device.
+# Methods for base R's generics on vectors that are not elementwise. Where there is no device code, they run on the
+# host, and the result is copied back to the array's device.
 
-# The result of f on the host copy, as an array of x's dtype on x's device.
+# Applies f to a host copy. The result is an array of x's dtype on x's device.
 through_host <- function(x, f, ...) {
   info <- gpu_info(x)
   as_gpu(f(ordinary_copy(x, exact = TRUE), ...), dtype = info$dtype, device = info$device)
@@ -54,7 +54,7 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
     at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
     if (length(x) == 0L && length(at) == 0L) return(x)
     y <- strip(x)[at]
-    # base R has empty strings where a vector without elements is made longer
+    # Base R sets empty names when it lengthens an empty vector.
     if (!is.null(names(x))) names(y) <- if (length(x)) names(x)[at] else character(length(y))
     return(y)
   }
@@ -64,7 +64,7 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
   y
 }
 
-# Base R asks each element for its length.
+# Base R would query the length of each element.
 #' @rawNamespace S3method(lengths,gpu_array)
 lengths.gpu_array <- function(x, use.names = TRUE) {
   like <- blank(x)
@@ -72,8 +72,8 @@ lengths.gpu_array <- function(x, use.names = TRUE) {
   base::lengths(like)
 }
 
-# These give no names, as base R's, with one exception. (By their names R CMD check takes them for methods of rep(),
-# hence the dots.)
+# As in base R, the results have no names, with one exception below. The dots are needed because R CMD check takes these
+# functions for methods of rep().
 #' @rawNamespace S3method(rep.int,gpu_array)
 rep.int.gpu_array <- function(x, times, ...) {
   if (!is_count(times)) return(placed(x, call_base(base::rep.int, list(seq_along(x), host_copy(times)))))
@@ -86,12 +86,12 @@ rep_len.gpu_array <- function(x, length.out, ...) {
     if (length(x)) return(placed(x, at))
     length.out <- length(at)
   }
-  # base R keeps the attributes of a vector without elements
+  # Base R keeps the attributes of an empty vector.
   if (!length(x)) return(rep.gpu_array(x, length.out = length.out))
   strip(rep.gpu_array(strip(x), length.out = length.out))
 }
 
-# What means more than numbers decides the result's class on the host, as for base vectors.
+# A non-numeric argument decides the class of the result on the host, as for base vectors.
 #' @rdname vectors
 #' @export
 c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
@@ -102,7 +102,7 @@ c.gpu_array <- function(..., recursive = FALSE, use.names = TRUE) {
   }
   if (!is_switch(use.names) || !is_switch(recursive))
     return(hosted(c, c(parts, list(recursive = recursive, use.names = use.names))))
-  # most are numbers without names
+  # Most calls combine numbers without names.
   bare <- !use.names || is.null(names(parts))
   for (x in parts) if (!is_number(x) || use.names && !is.null(names(x))) bare <- FALSE
   if (isTRUE(bare)) return(join(parts))
@@ -134,7 +134,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   within <- function(x, f) if (is.list(x)) `attributes<-`(lapply(x, within, f), attributes(x)) else
     if (is.null(x)) NULL else f(x)
   leaves <- function(x) if (is.list(x)) base::unlist(lapply(unname(x), leaves), FALSE, FALSE) else list(x)
-  # a list of a class may have a method, and of lists that are not taken apart the result is a list
+  # A list with a class may have a method. Without `recursive`, a list of lists remains a list.
   usable <- is_switch(use.names) && is_switch(recursive) && (!is.object(x) || is.data.frame(x)) &&
     (recursive || !any(vapply(x, is.list, NA)))
   flat <- if (usable) with_integer64(leaves(x))
@@ -143,7 +143,7 @@ unlist_arrays <- function(x, recursive, use.names) {
   }
   y <- join(lapply(flat[!vapply(flat, is.null, NA)], as_elements))
   has_names <- function(x) !is.null(names(x)) || is.list(x) && any(vapply(x, has_names, NA))
-  # the names are those of a list of vectors of the same lengths
+  # The names follow from a list of vectors of the same lengths.
   if (use.names && has_names(x))
     names(y) <- names(base::unlist(unclass(within(x, function(v) `names<-`(logical(length(v)), names(v))))))
   y
@@ -157,14 +157,14 @@ all.equal.gpu_array <- function(target, current, ...) {
   base::all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
 }
 
-# Base R looks for a method of the target alone, and says of an ordinary vector and an array that their classes differ.
+# Base R dispatches on the target only, and would report different classes for an ordinary vector and an array.
 #' @rdname vectors
 #' @usage NULL
 #' @rawNamespace export(all.equal)
 all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array(target, current, ...),
   class = ON_DEVICE)
 
-# The columns stay arrays.
+# The columns of the data frame are arrays.
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
@@ -172,7 +172,7 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
     return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
   if (length(dim(x)) > 2L)
     return(as.data.frame(host_copy(x, told = TRUE), row.names = row.names, optional = optional, ...))
-  # what row names may be, and what is said of others, is base R's
+  # Base R checks the row names and words the errors.
   if (!is.null(row.names))
     row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)),
     "row.names")

@@ -1,7 +1,7 @@
-# Orthonormal bases that grow by a column, which GMRES, Lanczos and Arnoldi methods build.
+# Orthonormal bases that grow by one column per step, for GMRES and for the Lanczos and Arnoldi methods.
 
-# Numbers of the steps of a cycle: float64 on the device of the bases, whose kernels write them. The first is the
-# device's own. They are read together.
+# The scalars of a cycle's steps: a float64 array on the device of the bases, written by their kernels and read in one
+# transfer. Element 0 is reserved for the device, and 0.
 new_numbers <- function(op, size) {
   memory <- gpu_zeros(size + 1, dtype = "float64", device = op$device)
   gpu_compute(memory)
@@ -9,15 +9,15 @@ new_numbers <- function(op, size) {
   seen <- numeric()
   list(
     memory = memory,
-    # Where the next ones go, counted from 0.
+    # Reserves `count` elements; the index (0-based) of the first.
     take = function(count) {
       at <- used
       used <<- used + count
       at
     },
-    # Some of them, as ordinary numbers.
+    # Reads `count` elements from index `from` (0-based).
     at = function(from, count) as.vector(collect(strided(memory, size + 1, 1, count, start = from))),
-    # All that have been taken, so that they are found where they are; those read before are not copied again.
+    # All reserved elements as a vector, of which [k + 1] is element k. Those read before are not copied again.
     read = function() {
       known <- max(length(seen), 1)
       if (used > known) seen <<- c(if (length(seen)) seen else 0, as.vector(collect(strided(memory, size + 1, 1,
@@ -31,14 +31,14 @@ new_numbers <- function(op, size) {
   )
 }
 
-# So many numbers are enough for columns from `kept` on to m.
+# Upper bound of the scalars that columns `kept` to m need.
 numbers_for <- function(m) (m + 3) * (m + 4)
 
-# Columns of a matrix in memory, which are written in place. What R's own functions read of it is freed before they
-# write, since their writes copy memory that another array shares, and R frees arrays late; the kernel of a new column
-# (C_basis_extend) writes whatever shares it.
+# The basis: columns of a matrix that are written in place. Views that R code reads are freed before the next write,
+# since a write copies memory that another array shares, and R frees arrays late. The kernel that adds a column
+# (C_basis_extend) writes regardless of sharing.
 new_basis <- function(op, rows, columns, numbers) {
-  memory <- gpu_zeros(c(rows, columns + 1), dtype = op$dtype, device = op$device) # a part is never all of it
+  memory <- gpu_zeros(c(rows, columns + 1), dtype = op$dtype, device = op$device) # so that a part is never the whole
   gpu_compute(memory)
   extent <- c(rows, columns + 1)
   reading <- function(from, count, f) {
@@ -55,24 +55,26 @@ new_basis <- function(op, rows, columns, numbers) {
   draws <- 0
   grow <- function(k, w, near, again, known, at) .Call(C_basis_extend, memory, w, numbers$memory,
     c(rows, k, near, again, at, known))
-  # somebody's function may keep what it is given
+  # A user's function may keep its argument, so it gets a copy.
   shared <- op$kind == "function" || isTRUE(op$preconditioned)
   list(
     put = put, product = product,
-    # f of a column.
+    # Calls f with column j (1-based).
     with = function(j, f) reading(j - 1, 1, if (shared) function(part) f(gpu_compute(part + 0)) else f),
-    # Linear combinations of the first m columns replace the first ones; column m + 1 (`following`) comes next.
+    # Replaces the first columns by linear combinations (the columns of s) of the first m. With `following`, column m +
+    # 1 is moved behind them.
     restart = function(m, s, following = FALSE) {
       behind <- if (following) reading(m, 1, function(part) part + 0)
       put(seq_len(ncol(s)), product(m, as_gpu(s, device = op$device)))
       if (following) put(ncol(s) + 1L, behind)
     },
-    # Makes w orthogonal to the columns before the new one, k of them, and of length 1, and writes it behind them, by
-    # classical Gram-Schmidt: to all but the first `near`, and once more to all but the first `again`. `known` is where
-    # the numbers have its product with the last of the first ones. Its own numbers begin `at`: products with all but
-    # the first `near`, its length without them, and how much of that the second time has left. If that is less than a
-    # half, w has no part of its own: with `replace` an independent vector is written instead, `lost`, whose length
-    # counts as 0. On a GPU looking whether that is needed is a wait: only with `careful`.
+    # Orthogonalises w against the k columns, normalises it and writes it as column k + 1 (classical Gram-Schmidt). The
+    # first pass skips the first `near` columns, the second pass the first `again`. If the product of w with column
+    # `near` is known, `known` is its index among the scalars, otherwise 0. The scalars written begin at `at`: the
+    # products with columns `near` + 1 to k, the remaining length, and the fraction of that length which the second pass
+    # left. A fraction of at most a half means that w depends on the columns: with `replace` a random independent vector
+    # is written instead (`lost`), and its length counts as 0. On a GPU checking this waits for the device, so it is
+    # done there only if `careful`.
     extend = function(k, w, near = 0, again = 0, known = 0, replace = FALSE, careful = FALSE) {
       at <- numbers$take(k - near + 2)
       grow(k, w, near, again, known, at)
@@ -87,8 +89,8 @@ new_basis <- function(op, rows, columns, numbers) {
   )
 }
 
-# What steps have written, each a list of the columns that it made: their numbers are `products` and `norm`. NULL where
-# these are not finite. Attribute `lost`: whether a vector was lost that no one has looked at.
+# The scalars of steps, each a list of the columns that it added: `products` and `norm` of each column. NULL if one is
+# not finite. Attribute `lost`: whether a column turned out to be dependent without having been checked and replaced.
 numbers_of <- function(steps, numbers) {
   read <- numbers$read()
   if (!all(is.finite(read))) return(NULL)

@@ -5,7 +5,7 @@
 setOldClass(c("gpu_qr", "qr"))
 setOldClass(c("gpu_split_qr", "qr"))
 
-# Of arrays and of splits.
+# Decompositions of arrays and of splits.
 QR_CLASSES <- c("gpu_qr", "gpu_split_qr")
 
 #' QR decompositions
@@ -56,7 +56,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
     k <- min(d)
     norms <- f$parts[seq_len(d[2L])]
     left <- abs(f$parts[d[2L] + seq_len(k)])
-    # beyond this a column stands, in whichever way its norm is rounded
+    # Above this limit base R moves no column, however the norms are rounded.
     limit <- max(2 * tol, if (is_narrow(x)) 1e-5 else 0)
     own <- all(is.finite(norms)) && all(left >= limit * norms[seq_len(k)] & left > 0)
   }
@@ -70,7 +70,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
   form <- f$qr
   dim(form) <- d
   aux <- f$parts[d[2L] + k + seq_len(d[2L])]
-  # of a column that has zeros below its diagonal LINPACK turns the sign, and LAPACK nothing
+  # For a column with zeros below its diagonal LINPACK flips the sign, whereas LAPACK applies no reflection.
   idle <- which(aux == 0 & seq_along(aux) < d[1L])
   if (length(idle)) {
     aux[idle] <- 2
@@ -87,11 +87,11 @@ collect.gpu_qr <- function(x, ...) {
   structure(x, class = "qr")
 }
 
-# Whether LINPACK's form lies on a GPU.
+# Whether the decomposition is in LINPACK's form and on a GPU.
 on_device <- function(qr) is_gpu(qr$qr) && gpu_device(qr$qr) != "cpu" && length(qr$qr) > 0L && !is.complex(qr$qr) &&
   is.null(attr(qr, "useLAPACK"))
 
-# One of base R's functions on host copies; its result is an array.
+# Calls a base R function with host copies; its result becomes an array.
 qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
   numbers_back(call_base(f, c(list(collect(qr)), lapply(list(...), host_copy)), frame), list(qr$qr))
 }
@@ -107,7 +107,7 @@ reflected <- function(qr, y, transpose, k = qr$rank) {
   shaped_as(as_wide_as_both(out, qr$qr, y), y)
 }
 
-# As narrow as both are.
+# Casts to the dtype of a product of x and y.
 as_wide_as_both <- function(out, x, y) {
   dtype <- product_dtype(x, y)
   if (is.null(dtype)) out else gpu_cast(out, dtype)
@@ -194,7 +194,7 @@ coefficients_of_qr <- function(qr, y) {
   coef <- as_wide_as_both(coef, qr$qr, beside(y, qr$qr, gpu_device(qr$qr)))
   dim(coef) <- c(k, columns)
   if (k < d[2L]) {
-    # the columns that base R has set aside have no coefficient
+    # Columns beyond the rank have no coefficient (NA).
     at <- rep(d[2L], d[2L])
     at[qr$pivot[seq_len(k)]] <- seq_len(k)
     coef <- rbind(coef, gpu_full(NA_real_, c(d[2L] - k, columns), dtype = gpu_dtype(coef), device = gpu_device(coef)))[
@@ -207,7 +207,7 @@ coefficients_of_qr <- function(qr, y) {
   }
   if (length(dim(y)) == 2L) return(with_dimnames(coef, list(rows, dimnames(y)[[2L]])))
   out <- strip(coef)
-  # drop() of one row has no names
+  # As in base R, a single coefficient has no names: drop() removes them.
   if (!is.null(rows) && length(rows) > 1L) names(out) <- rows
   out
 }
@@ -221,7 +221,7 @@ qr.fitted <- interposed("qr.fitted", "qr", projection(qr, y, k, TRUE, base::qr.f
 #' @export qr.resid
 qr.resid <- interposed("qr.resid", "qr", projection(qr, y, qr$rank, FALSE, base::qr.resid), class = QR_CLASSES)
 
-# y's part in the space of the first k columns, or what is left of it.
+# The projection of y onto the space of the first k columns (`fitted`), or the residual.
 projection <- function(qr, y, k, fitted, f) {
   if (inherits(qr, "gpu_split_qr")) {
     if (!identical(as.double(k), as.double(qr$rank))) refuse_split("qr.fitted",
@@ -233,7 +233,7 @@ projection <- function(qr, y, k, fitted, f) {
   if (!usable) return(if (fitted) qr_by_base(f, qr, y, k) else qr_by_base(f, qr, y))
   k <- trunc(as.double(k))
   z <- reflected(qr, y, TRUE, k)
-  # the row of each element; of a vector its place
+  # The row of each element.
   row <- if (is.null(dim(z))) gpu_seq(1, length(z), device = gpu_device(z)) else index_of(z, 1L)
   kept <- if (fitted) row <= k else row > k
   shaped_as(reflected(qr, ifelse(kept, z, 0), FALSE, k), z)
@@ -247,7 +247,7 @@ qr.X <- interposed("qr.X", "qr", matrix_of_qr(qr, complete, if (missing(ncol)) N
 matrix_of_qr <- function(qr, complete, ncol) {
   pivoted <- !identical(qr$pivot, seq_along(qr$pivot))
   d <- dim(qr$qr)
-  # of full columns the product of the factors; columns that were moved or added are base R's
+  # The product of the factors, if no column was moved or is to be added; otherwise base R's.
   if (!on_device(qr) || pivoted || !(is.null(ncol) || isTRUE(ncol <= d[2L])))
     return(do.call(qr_by_base, c(list(base::qr.X, qr, complete), if (!is.null(ncol)) list(ncol))))
   r <- qr.R(qr, complete = TRUE)
@@ -269,9 +269,10 @@ solve_by_qr <- function(a, b, tol, f) {
     if (a$rank < ncol(a$x)) stop_as_base("singular matrix 'a' in solve")
     return(coefficients_of_split(a, b, parent.frame())$coefficients)
   }
-  # of a matrix or decomposition of another package
+  # A matrix or decomposition of another package.
   if (isS4(a) && !is_gpu(a)) return(call_base(f, list(a, host_copy(b), tol = tol)))
-  # not by the generic: where a package calls qr(), R CMD check takes functions called qr.Q() and so on for its methods
+  # Not through the generic qr(): if a package calls it, R CMD check takes functions named qr.Q() and so on for its
+  # methods.
   if (!inherits(a, "qr")) {
     a <- qr.gpu_array(if (is_gpu(a)) a else as_gpu(a, dtype = host_dtype(a, b), device = gpu_device(b)), tol = tol)
   }
@@ -284,7 +285,7 @@ solve_by_qr <- function(a, b, tol, f) {
     b <- identity_on(as.double(d[2L]), a$qr)
   }
   x <- qr.coef(a, b)
-  # base R leaves no NA, whether of columns set aside or of the right side
+  # As in base R, NA becomes 0, whether of columns beyond the rank or of the right-hand side.
   if (anyNA(x)) x[is.na(x)] <- 0
   x
 }
@@ -349,7 +350,7 @@ svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
     if (nv > 0) list(v = columns(f$v, trunc(nv))))
 }
 
-# d, and u and v as matrices where asked for.
+# The singular values `d`, and with `vectors` the matrices `u` and `v`. x must be on a GPU.
 
 singular_decomposition <- function(x, vectors, full = FALSE) {
   d <- as.double(dim(x))
@@ -358,10 +359,11 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   y <- strip_names(x)
   if (wide) y <- conjugated(y)
   d <- if (wide) rev(d) else d
-  # without vectors the polar decomposition fails on the GPU, and breaks the context (cuSOLVER 12.0, seen at 1 x 1)
+  # Without vectors the polar decomposition fails on the GPU, and breaks the context (cuSOLVER 12.0, seen at 1 x 1).
   polar <- products$polar && vectors
   f <- .Call(C_svd, y, d, vectors, full, polar)
-  # what the polar decomposition gives beside a singular matrix is good as long as it is rounding
+  # For a nearly singular matrix the polar decomposition perturbs it. The result is used if the perturbation of the
+  # singular values (`moved`) is within rounding.
   unit <- if (is_narrow(f$d)) 2^-23 else 2^-52
   if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L]))))
     f <- .Call(C_svd, y, d, vectors, full, FALSE)
@@ -385,7 +387,7 @@ singular_values <- function(x) if (gpu_device(x) == "cpu" || !isTRUE(all(is.fini
 eigen <- interposed("eigen", "x", eigen_of_array(x, if (!missing(symmetric)) list(symmetric = symmetric), only.values),
   class = ON_DEVICE)
 
-# `given`: symmetric in a list, or NULL where base R finds out.
+# `given`: list(symmetric = ), or NULL if the argument is missing and symmetry must be tested.
 eigen_of_array <- function(x, given, only.values) {
   x <- dense_numbers(x)
   symmetric <- given$symmetric
@@ -407,7 +409,7 @@ eigen_of_array <- function(x, given, only.values) {
   if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else
     "dgeev"))
   if (symmetric) {
-    # ascending, of which base R gives the reverse: views
+    # The device returns ascending values, base R descending ones: reversed views.
     f$values <- f$values[n:1]
     if (!only.values) {
       dim(f$vectors) <- c(n, n)
@@ -419,7 +421,7 @@ eigen_of_array <- function(x, given, only.values) {
   structure(class = "eigen", list(values = values, vectors = as_wide_as(f$vectors, x)))
 }
 
-# Of a matrix that is not symmetric, in base R's order; NULL where this cuSOLVER has no such function.
+# Eigenvalues of a real matrix that is not symmetric, in base R's order. NULL if this cuSOLVER lacks the function.
 general_eigen <- function(x, n, vectors) {
   f <- tryCatch(.Call(C_eigen_general, x, n, vectors), verdigris_error_library = function(e) NULL)
   if (is.null(f) || f$info != 0) return(f)
@@ -433,7 +435,7 @@ general_eigen <- function(x, n, vectors) {
   v <- f$vectors
   dim(v) <- c(n, n)
   if (!real) {
-    # a pair of conjugates has its real and its imaginary part in two columns
+    # For a pair of conjugates, two columns hold the real and the imaginary part of a vector.
     side <- sign(parts[, 2L])
     first <- seq_len(n) - (side < 0)
     v <- v[, first[at], drop = FALSE] + v[, pmin(first + 1, n)[at], drop = FALSE] *

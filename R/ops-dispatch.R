@@ -1,15 +1,16 @@
-# Operators beside another class, in R before 4.3.
+# Dispatch of operators between an array and an object of another class, for R before 4.3.
 #
-# R looks up a method for each operand. Where both have one and they differ, R before 4.3 warns of "incompatible
-# methods" and computes with the numbers that it finds, such as the codes of a factor. (From R 4.3 on it asks
-# chooseOpsMethod().) So here the methods stand in base R's table as active bindings: to look one up runs code, which
-# sees to it that both operands have the same method.
+# R looks up a method for each operand. If both operands have one and they differ, R before 4.3 warns of "incompatible
+# methods" and uses the internal operator on the data, such as the codes of a factor. (From R 4.3 on it calls
+# chooseOpsMethod().) Therefore the methods in base R's table are active bindings here: looking one up runs code, which
+# ensures that both operands get the same method.
 #
-# - x + date: our method was looked up last, and is not called yet, when theirs is looked up. They get ours.
-# - date + x: theirs was looked up last when ours is. We get theirs, which is their function with a test in front: with
-#   an array it hands over to our method.
-# - x + other, of a class that is not listed here: R computes with the numbers, and the first read of the array's memory
-#   with a method looked up and not called is an error.
+# - x + date: the array method was looked up last and has not been called yet when the date's is looked up. The lookup
+# returns the array method.
+# - date + x: the date's method was looked up last when the array method is. The lookup returns the date's method, which
+# is the original function with a test in front that hands a call with an array over to the array method.
+# - x + other, of a class that is not listed here: R uses the data, and the first read of the array's memory while a
+# method was looked up and not called is an error.
 
 # Classes with methods of operators, by package.
 BESIDE <- list(base = c("Date", "POSIXt", "difftime", "factor", "ordered", "data.frame", "numeric_version", "ts"),
@@ -20,7 +21,7 @@ register_operators <- function(methods) {
     binding <- of_arrays(methods[[operator]])
     for (class in c(names(KINDS), ON_DEVICE)) bind_method(paste0(operator, ".", class), binding)
   }
-  # splits, readers and references have methods for the group
+  # Splits, readers and references have methods for the Ops group.
   bind_classes(c(setdiff(REMOTES, "gpu_ref"), REMOTE), methods)
   lapply(names(BESIDE), function(package) when_loaded(package, function() bind_classes(BESIDE[[package]], methods)))
 }
@@ -59,8 +60,9 @@ of_others <- function(theirs, methods) {
   }
 }
 
-# Where another class has a method for the group alone, R finds that method in the class's own namespace before it looks
-# into the table, but not before it has looked for one of the operator. Here is none, but in these two cases.
+# If another class has only a method for the Ops group, R finds it in the namespace of that class before it looks into
+# the table, but after looking for a method of the operator. The binding for the operator is NULL except in the two
+# cases above.
 of_group <- function(group, methods) {
   if (typeof(group) != "closure") return(function(value) NULL)
   tested <- with_test(group, methods)
@@ -68,8 +70,8 @@ of_group <- function(group, methods) {
   function(value) .Call(C_method_beside, if (identical(topenv(sys.frame(-1L)), home)) tested)
 }
 
-# Another class's method that hands over to ours. What it was lies in the same frame, where R has put `.Generic` and
-# the rest for it.
+# Another class's method with a test in front that hands calls with an array over to the array method. The original body
+# is evaluated in the same frame, where R has set `.Generic` and related variables.
 with_test <- function(theirs, methods) {
   arguments <- lapply(names(formals(theirs))[1:2], as.name)
   has_array <- function(e1, e2) {
@@ -87,7 +89,7 @@ with_test <- function(theirs, methods) {
   theirs
 }
 
-# R reads an array with a method looked up and not called.
+# Raised if R reads an array while a method was looked up and not called.
 refuse_operator <- function(...) {
   stop_verdigris("argument", "R before 4.3 finds no common method for the operands of an operator.",
     "Use `collect()` on the array first.", call = sys.call(-1L))

@@ -1,7 +1,7 @@
-# The eigenvalues that are nearest to a number, sigma: 1 / (value - sigma) are the largest ones of the inverse of
-# A - sigma I. A is factored where it can be, and otherwise systems are solved by iteration.
+# The eigenvalues nearest to a number sigma (shift and invert): 1 / (value - sigma) are the largest eigenvalues of the
+# inverse of A - sigma I. A is factored if possible; otherwise systems are solved by iteration.
 
-# Where to look from, NULL if at an end of the spectrum.
+# The shift, or NULL if values at an end of the spectrum are wanted. `which = "SM"` means a shift of 0.
 nearest_wanted <- function(sigma, which, frame) {
   if (is.null(sigma)) return(if (which == "SM") 0)
   if (is_gpu(sigma)) sigma <- collect(sigma)
@@ -13,14 +13,15 @@ nearest_wanted <- function(sigma, which, frame) {
   as.double(sigma)
 }
 
-# Where A - sigma I is singular, or so nearly that the other values would be lost beside the largest of the inverse,
-# its neighbours are asked: so far below, in units of the size of A, so that what is positive semidefinite becomes
-# definite. Some more values are sought there, of which those nearest to sigma itself are kept.
+# If A - sigma I is singular, or so nearly that the other eigenvalues would be lost beside the largest one of the
+# inverse, other shifts are tried. NEIGHBOURS are their distances below sigma, relative to the size of A; the first
+# makes a positive semidefinite A definite. MOST_GAIN limits the size of the inverse. MORE_VALUES additional eigenvalues
+# are computed at such a shift, and those nearest to sigma itself are kept.
 NEIGHBOURS <- list(float64 = c(2^-17, -2^-14), float32 = c(2^-8, -2^-7))
 MOST_GAIN <- list(float64 = 1e9, float32 = 1e3)
 MORE_VALUES <- 2
 
-# As eigenvectors() gives them, with the numbers of the iteration.
+# The k eigenvalues nearest to sigma: the list of eigenvectors(), with the counts of the iteration.
 nearest_eigenvalues <- function(op, k, sigma, symmetric, limits, frame) {
   size <- size_of(op, limits$seed)
   best <- unsolved <- NULL
@@ -36,7 +37,7 @@ nearest_eigenvalues <- function(op, k, sigma, symmetric, limits, frame) {
     count <- min(op$dim[1L], k + if (away == 0) 0 else MORE_VALUES)
     found <- if (symmetric) nearest_symmetric(op, inverse, count, limits, frame) else
       nearest_general(op, inverse, shift, count, limits, frame)
-    # from far to near; of a pair, the one of positive imaginary part first
+    # Decreasing distance from sigma; of a pair, the value with positive imaginary part comes first.
     far <- Mod(found$d - sigma)
     nearest <- order(far, -Im(found$d))[seq_len(k)]
     at <- nearest[order(-far[nearest], -Im(found$d[nearest]))]
@@ -57,15 +58,15 @@ nearest_eigenvalues <- function(op, k, sigma, symmetric, limits, frame) {
     format(sigma)), "Another `sigma`, near to it, may do.", call = frame)
 }
 
-# How much longer the inverse makes a random vector; Inf where the result is not finite.
+# The factor by which the inverse lengthens a random vector; Inf if the result is not finite.
 gain_of <- function(op, inverse, seed) {
   v <- as_float(random_vectors(op$dim[1L], 1, op$device, seed, 5), op$dtype)
   gain <- sqrt(host_numbers(column_products(op, inverse(v))) / host_numbers(column_products(op, v)))
   if (is.finite(gain)) gain else Inf
 }
 
-# To which size residuals of values of the inverse are compared: to each one's own, since a residual of A is by as much
-# smaller as the value is larger, but not below what rounding leaves of the largest.
+# The sizes to which residuals of the inverse's eigenvalues are compared. Each is compared to its own value, since the
+# residual of A is smaller by the factor by which the value is larger, but not below the rounding error of the largest.
 sizes_of_inverse <- function(op, tol) function(values) base::pmax(Mod(values), max(Mod(values)) *
   min(1, 16 * unit_of(op) / max(tol, unit_of(op))))
 
@@ -76,7 +77,8 @@ nearest_symmetric <- function(op, inverse, k, limits, frame) {
   look <- function(op, k, seed) lanczos_eigenvalues(op, k, "LM", limits$tol, limits$most, seed, frame,
     sizes_of_inverse(op, limits$tol))
   found <- look(iterated, k, limits$seed)
-  # a vector knows one direction of each eigenspace: what else is there shows among what is orthogonal to all found
+  # A Krylov space contains one direction of each eigenspace. Further vectors of repeated eigenvalues are sought in the
+  # orthogonal complement of all vectors found.
   for (round in seq_len(k)) {
     if (k == n) break
     v <- found$v
@@ -86,12 +88,12 @@ nearest_symmetric <- function(op, inverse, k, limits, frame) {
     more <- look(beside, 1, limits$seed + round)
     found[c("iterations", "products")] <- list(found$iterations + more$iterations, found$products + more$products)
     if (!(abs(more$d) > min(abs(found$d)) * (1 + 1e-8))) break
-    # in place of the least one
+    # The new value replaces the least one.
     least <- which.min(abs(found$d))
     found$v <- gpu_compute(cbind(v[, -least, drop = FALSE], clear(more$v)))
     found$d <- c(found$d[-least], more$d)
   }
-  # the values of A in their space
+  # The eigenvalues of A in the space of the vectors (Rayleigh-Ritz).
   q <- orthonormal(as_float64(found$v))
   typed <- as_float(q, op$dtype)
   e <- base::eigen(symmetric_part(collect(cross_product(q, as_float64(each_column(op, op$forward, typed))))),
@@ -114,10 +116,10 @@ nearest_general <- function(op, inverse, shift, k, limits, frame) {
 
 # ---- inverses ----------------------------------------------------------------------------------------------------
 
-# Functions are asked for all columns of a matrix of so many rows, which is then inverted.
+# A function is evaluated at all columns of the identity, and the matrix inverted, up to this many rows.
 MOST_COLUMNS <- 1000
 
-# A function that multiplies by the inverse of A - shift I; NULL where that is singular.
+# A function that multiplies by the inverse of A - shift I; NULL if that is singular.
 inverse_of <- function(op, shift, symmetric, frame) {
   if (op$kind == "array") return(inverse_of_dense(op$source, shift))
   if (op$kind == "sparse" || is_of_matrix(op$source, "sparseMatrix")) {
@@ -135,18 +137,18 @@ inverse_of <- function(op, shift, symmetric, frame) {
 
 inverse_of_dense <- function(a, shift) {
   if (shift != 0) a <- a - shift * as_float(identity_on(nrow(a), a), gpu_dtype(a))
-  # base R's error for a singular matrix has no class; what is nearly singular shows by its gain
+  # Base R's error for a singular matrix has no class of this package. A nearly singular matrix is detected by its gain.
   inverse <- tryCatch(gpu_compute(solve(a, tol = 0)), error = function(e) if (inherits(e, "verdigris_error")) stop(e))
   if (!is.null(inverse)) function(x) matrix_product(inverse, x)
 }
 
-# By conjugate gradients as long as the matrix is found to be positive definite, and by GMRES.
+# Solves by conjugate gradients until the matrix proves not to be positive definite, and by GMRES from then on.
 inverse_by_iteration <- function(op, shift, symmetric, frame) {
   n <- op$dim[1L]
   shifted <- function(x) op$forward(x) - shift * x
   tol <- if (op$dtype == "float32") 1e-6 else 1e-12
   definite <- symmetric
-  # numbers of a system without a solution may overflow
+  # A system without a solution may overflow, which the solvers report as an error.
   quietly <- function(expr) tryCatch(withCallingHandlers(expr, verdigris_warning_convergence = function(w)
     invokeRestart("muffleWarning")), verdigris_error_argument = function(e) list(residual = Inf, iterations = 0))
   function(x) {

@@ -1,5 +1,5 @@
-# Some eigenvalues of whatever multiplies (R/ops-operator.R): of symmetric matrices by the Lanczos method
-# (R/ops-svds.R), of others by the Arnoldi method. Those nearest to a number are in R/ops-eigs-nearest.R.
+# Some eigenvalues of a linear operator (R/ops-operator.R): by the Lanczos method if it is symmetric (R/ops-svds.R),
+# otherwise by the Arnoldi method. Eigenvalues nearest to a number are in R/ops-eigs-nearest.R.
 
 EIGENVALUES <- c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "SI")
 
@@ -38,13 +38,15 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
     frame)
 }
 
-# A size to which residuals are compared: the length of the image of a vector of length 1.
+# An estimate of the size of the operator, to which residuals are compared: the length of the image of a random unit
+# vector.
 size_of <- function(op, seed) {
   v <- as_float(random_vectors(op$dim[1L], 1, op$device, seed), op$dtype)
   sqrt(host_numbers(column_products(op, op$forward(v))) / host_numbers(column_products(op, v)))
 }
 
-# The vectors with this package's signs, or a real largest element, and the lengths of A v - value v.
+# The eigenvectors, normalised in sign (real), or to length 1 with a real largest element (complex), and `apart`, the
+# lengths of A v - value v.
 eigenvectors <- function(op, found) {
   n <- op$dim[1L]
   beside <- function(x, by) x * beside_columns(op, by, n)
@@ -70,8 +72,8 @@ eigenvectors <- function(op, found) {
   list(vectors = gpu_compute(re + 1i * im), apart = sqrt(apart))
 }
 
-# Whether it is symmetric. u' A v is v' A u, for random u and v: an error that is not symmetric changes it by its own
-# size, unless chance has it orthogonal to both.
+# Whether the operator is symmetric: u' A v equals v' A u for random vectors u and v. An asymmetric part of A shows in
+# the difference with its own size, unless it is orthogonal to both by chance.
 acts_symmetric <- function(op, seed, frame) {
   pair <- as_float(random_vectors(op$dim[1L], 2, op$device, seed), op$dtype)
   images <- each_column(op, op$forward, gpu_compute(pair))
@@ -81,12 +83,13 @@ acts_symmetric <- function(op, seed, frame) {
   abs(products[1L, 2L] - products[2L, 1L]) <= 1000 * unit_of(op) * max(size)
 }
 
-# How much a value is wanted.
+# The sort key of values by preference, largest first.
 wanted_by <- function(which, values) switch(which, LM = Mod(values), LR = Re(values), SR = -Re(values),
   LI = abs(Im(values)), SI = -abs(Im(values)))
 
-# k eigenvalues and vectors of a matrix that is not symmetric. Restarts keep the space of the eigenvectors of the
-# projected matrix that are wanted most, in which that is a matrix again; what the columns leave is along one vector.
+# k eigenvalues and vectors of a matrix that is not symmetric (Krylov-Schur). A restart keeps an orthonormal basis of
+# the wanted eigenvectors of the projected matrix, in which that is a smaller matrix; the remainder of all kept columns
+# is along one vector.
 arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(Mod(values)),
   length(values))) {
   n <- op$dim[1L]
@@ -96,7 +99,7 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
   step <- function(j, kept, careful) list(basis$extend(j, basis$with(j, op$forward), replace = j < n,
     careful = careful))
-  # A times the columns in terms of all and the next one
+  # A times the kept columns, in coordinates of the basis and its next column.
   known <- base::matrix(0, m + 1, m)
   reduced <- function(steps, kept) {
     projected <- known
@@ -105,7 +108,7 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
       projected[seq_len(j), j] <- last$products
       projected[j + 1, j] <- if (j < n) last$norm else 0
     }
-    # what is rounding alone would be made large by the scaling of rows and columns in eigen()
+    # Rounding errors are set to 0: the balancing of rows and columns in eigen() would enlarge them.
     projected[abs(projected) <= 8 * unit_of(op) * max(abs(projected))] <- 0
     e <- base::eigen(projected[seq_len(m), , drop = FALSE], symmetric = FALSE)
     at <- order(-wanted_by(which, e$values), -Im(e$values))
@@ -116,14 +119,14 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   found <- restarted_steps(op, m, most, numbers, 1, step, reduced, function(found) {
     e <- found$e
     count <- kept_of(k, m)
-    # pairs stay together
+    # Keep conjugate pairs together.
     if (Im(e$values[count]) > 0) count <- if (count < m - 1) count + 1 else count - 1
     at <- seq_len(count)
     first <- at[Im(e$values[at]) >= 0]
     complex <- at[Im(e$values[at]) > 0]
     space <- base::qr.default(base::cbind(Re(e$vectors[, first, drop = FALSE]), Im(e$vectors[, complex, drop = FALSE])),
       tol = 1e-10)
-    # of a matrix with too few eigenvectors the space is smaller
+    # The eigenvectors of a defective matrix span a smaller space.
     q <- base::qr.Q(space)[, seq_len(space$rank), drop = FALSE]
     at <- seq_len(space$rank)
     known[] <<- 0

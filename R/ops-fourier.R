@@ -2,18 +2,18 @@
 
 #' Fourier transforms
 #'
-#' Base R's `fft()` and `mvfft()` of arrays, and transforms along one dimension, of real elements to half of their
-#' spectrum, and back.
+#' Base R's `fft()` and `mvfft()` for arrays, transforms along one dimension, and transforms of real elements to half of
+#' their spectrum and back.
 #'
-#' As in base R nothing is divided by the length, in either direction: `fft(fft(x), inverse = TRUE) / length(x)` is
+#' As in base R results are not divided by the length, in either direction: `fft(fft(x), inverse = TRUE) / length(x)` is
 #' `x`.
 #'
 #' * `fft()` transforms all dimensions, `mvfft()` each column; both keep the attributes of their argument.
 #' * `gpu_fft()` transforms all lines along the dimension `margin`, or all dimensions.
-#' * `gpu_rfft()` computes the first `n %/% 2 + 1` elements of the transforms of real lines of length `n`. The others
-#'   are their conjugates, so this takes half of the time and memory.
-#' * `gpu_irfft()` takes such halves to the real lines whose transforms they are, times `n`. Of the first element, and
-#'   of the last where `n` is even, the real part counts.
+#' * `gpu_rfft()` computes the first `n %/% 2 + 1` elements of the transforms of real lines of length `n`. The other
+#'   elements are conjugates of these, so this takes half of the time and memory.
+#' * `gpu_irfft()` is the inverse of `gpu_rfft()`: it returns the real lines, multiplied by `n`. The imaginary part of
+#'   the first element, and for even `n` of the last one, is ignored.
 #'
 #' @section Precision and cost:
 #' Results are complex128, or complex64 if `x` is float32, float16, bfloat16 or complex64. The error is about
@@ -24,8 +24,9 @@
 #' `mvfft()` are base R's on the host, and the other functions an error.
 #' @param z,inverse As in [stats::fft()].
 #' @param x An array; of real elements for `gpu_rfft()`.
-#' @param margin The dimension to transform, from 1. `NULL` are all dimensions, or the only one.
-#' @param n Elements of a real line, as many as `gpu_rfft()` was given.
+#' @param margin The dimension to transform, from 1. `NULL` means all dimensions (or, for `gpu_rfft()` and
+#'   `gpu_irfft()`, the only one).
+#' @param n The number of elements of a real line, as given to `gpu_rfft()`.
 #' @returns Arrays on the device of the argument: complex, and real from `gpu_irfft()`. `fft()` and `mvfft()` keep all
 #'   attributes, the other functions `dim`, with `margin`'s extent as computed, and the names of what was not
 #'   transformed.
@@ -108,7 +109,7 @@ gpu_irfft <- function(x, n, margin = NULL) {
   reshaped(out, x, shape, margin)
 }
 
-# A dimension to transform, from 1; the only one where it is not given.
+# The dimension to transform (1-based); for one dimension it may be NULL.
 margin_of <- function(margin, shape, call = parent.frame()) {
   if (is.null(margin) && length(shape) == 1L) return(1)
   if (!is_count(margin, 1) || margin > length(shape) || margin != trunc(margin))
@@ -116,7 +117,7 @@ margin_of <- function(margin, shape, call = parent.frame()) {
   as.double(margin)
 }
 
-# Transformed elements in their shape, with the names that x has along other dimensions than the margin.
+# Sets the shape of a transform, and the names of x along the dimensions that were not transformed.
 reshaped <- function(out, x, shape, margin) {
   if (is.null(dim(x))) return(out)
   names <- dimnames(x)

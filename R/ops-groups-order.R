@@ -1,21 +1,20 @@
-# Medians, quantiles and ranks of groups: one sort brings the elements into the order of their groups and, within each,
-# of their values.
+# Medians, quantiles and ranks of groups. One sort orders the elements by group and, within each group, by value.
 
-# How many elements each group of grouping() has, on the host.
+# The number of elements in each group of grouping(), on the host.
 group_sizes <- function(by) {
   groups <- prod(by$extent)
   .Call(C_collect, .Call(C_count_bins, by$codes, 1, groups))[seq_len(groups)]
 }
 
-# The places of the elements in that order, those of no group last; how many each group has, and how many stand before
-# its first one.
+# `at`: the positions of the elements by group and value, elements without a group last. `counts`: the sizes of the
+# groups. `before`: the number of elements before each group.
 ordered_groups <- function(x, by) {
   counts <- group_sizes(by)
   at <- order_arrays(list(by$codes, x), TRUE, FALSE, "radix")
   list(at = at, counts = counts, before = cumsum(c(0, counts))[seq_along(counts)])
 }
 
-# One number of each group, NA where there are no elements.
+# The median of each group, NA for empty groups.
 median_by <- function(x, by) {
   groups <- ordered_groups(x, by)
   n <- groups$counts
@@ -32,8 +31,8 @@ median_by <- function(x, by) {
   out
 }
 
-# The quantiles of each group, an ordinary vector for each: a list, as tapply() has it. Only the order statistics that
-# base R's formula reads come to the host.
+# A list of the quantiles of each group as ordinary vectors, like tapply(). Only the order statistics that base R's
+# formula uses are copied to the host.
 quantiles_by <- function(x, by, probs = seq(0, 1, 0.25)) {
   groups <- ordered_groups(x, by)
   n <- groups$counts
@@ -55,7 +54,7 @@ quantiles_by <- function(x, by, probs = seq(0, 1, 0.25)) {
   out
 }
 
-# The rank of each element in its group, the mean of those of equal ones.
+# The rank of each element in its group; ties get their mean rank.
 rank_by <- function(x, by) {
   groups <- ordered_groups(x, by)
   device <- gpu_device(x)

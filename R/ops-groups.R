@@ -1,13 +1,13 @@
-# Grouped computations on the elements that share a key.
+# Grouped computations: reductions and splits of the elements that share a key.
 #
-# Keys become codes, and each code has an accumulator to which its elements are added in a fixed order
-# (`C_reduce_coded`). A GPU has memory for accumulators of some ten thousand groups. Beyond that, one sort of the codes
-# brings the elements into the order of their groups, which are then reduced as segments (`C_segment_reduce`).
+# Keys become integer codes, and each code has an accumulator to which its elements are added in a fixed order
+# (`C_reduce_coded`). A GPU has memory for accumulators of some ten thousand groups. Beyond that, one sort by code makes
+# the elements of each group adjacent, and the groups are reduced as segments (`C_segment_reduce`).
 
 GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first", "last")
 
-# The keys as places among their levels: `codes`, an array (NA where a key is missing); `levels`, names of each key's
-# levels.
+# Converts keys to a combined code. `codes`: an array of positions (1-based) among all combinations of levels, NA if a
+# key is missing; `levels`: the levels of each key as strings; `extent`: their numbers.
 grouping <- function(keys, device) {
   coded <- lapply(keys, function(key) {
     key <- if (is_host_int64(key)) as_gpu(key, device = device) else where_it_is(key, device)
@@ -16,7 +16,7 @@ grouping <- function(keys, device) {
       return(list(codes = factor_codes(key, device), levels = levels(key)))
     }
     values <- counted(key)$values
-    # as in a factor NaN is a level, NA is none, and numbers of one text are one level
+    # As in factor(), NaN is a level, NA is not, and numbers with the same string are one level.
     nan <- if (is.double(key)) is.nan(strip(key))
     texts <- c(as.character(values), if (!is.null(nan) && any(nan)) "NaN")
     levels <- unique(texts)
@@ -34,18 +34,18 @@ grouping <- function(keys, device) {
   list(codes = codes, levels = stats::setNames(levels, names(keys)), extent = extent)
 }
 
-# A factor's codes as an array. Base R's as.integer() would copy all of them first.
+# The codes of a factor as an array. Base R's as.integer() would copy them on the host first.
 factor_codes <- function(x, device) {
   if (is_unread_factor(x)) return(as_gpu(as.integer(x), device = device))
   strip(.Call(C_upload, x, "int32", device, NULL))
 }
 
-# Numbers that as.vector() gave and nobody has read, as the array that they are.
+# If key is a vector from as.vector() whose elements are still on the device, the array; otherwise the key unchanged.
 where_it_is <- function(key, device) {
   if (!is.object(key) && is.numeric(key) && .Call(C_is_unread, key)) as_gpu(key, device = device) else key
 }
 
-# Which of some distinct values in order each element is, of those that are known: all are among them.
+# The position (1-based) of each element among distinct sorted values, which include all known elements.
 codes_among <- function(x, values) {
   x <- strip(x)
   m <- length(values)
@@ -54,7 +54,8 @@ codes_among <- function(x, values) {
   .Call(C_search, x, as_gpu(values, dtype = gpu_dtype(x), device = gpu_device(x)), FALSE)
 }
 
-# One number of each of `groups` groups, `none` of those without elements.
+# Reduces each of `groups` groups to one number. `none` is the value for empty groups; NULL leaves that of an empty
+# accumulator.
 reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
   x <- strip(x)
   if (na.rm && anyNA(x)) codes <- ifelse(is.na(x), NA_integer_, codes)
@@ -66,18 +67,18 @@ reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
   as_base_sum(out, x, name)
 }
 
-# A sum of whole numbers is an integer where all fit.
+# A sum of integers or logicals is an integer if all results fit.
 as_base_sum <- function(out, x, name) {
   if (name == "sum" && typeof(x) %in% c("integer", "logical") && !any(abs(out) > .Machine$integer.max, na.rm = TRUE))
     gpu_cast(out, "int32") else out
 }
 
-# As `reduce_by()`, where the device has room for an accumulator of each group; NULL elsewhere.
+# `reduce_by()` with an accumulator for each group; NULL if the device has no memory for as many.
 reduce_coded <- function(x, codes, groups, name) {
   if (name %in% c("first", "last")) {
     place <- gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x))
     at <- .Call(C_reduce_coded, if (name == "first") "min" else "max", place, codes, groups, FALSE)
-    # of no elements the extreme is infinite
+    # The extreme of an empty group is infinite.
     return(if (!is.null(at)) x[ifelse(is.finite(at), at, NA_real_)])
   }
   if (is.logical(x)) x <- gpu_cast(x, "int32")
@@ -85,7 +86,7 @@ reduce_coded <- function(x, codes, groups, name) {
   if (name == "sd" && !is.null(out)) sqrt(out) else out
 }
 
-# One number of each group that has elements, by a sort: `values`, an array, and `present`, which groups these are.
+# Reduces each non-empty group by a sort: `values`, an array, and `present`, the numbers of these groups.
 reduce_sorted <- function(x, codes, name) {
   device <- gpu_device(x)
   known <- !is.na(codes)
@@ -121,7 +122,7 @@ reduce_sorted <- function(x, codes, name) {
         wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
         deviation <- y - (of_groups(y, "sum") / counts)[wide]
         spread <- of_groups(deviation * deviation, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
-        # of a group in which something is missing base R's is NA, also of NaN
+        # As in base R, the result is NA, not NaN, if any element is missing.
         if (anyNA(y)) spread <- ifelse(of_groups(gpu_cast(is.na(y), "float64"), "sum") > 0, NA_real_, spread)
         if (name == "sd") sqrt(spread) else spread
       },
@@ -130,12 +131,12 @@ reduce_sorted <- function(x, codes, name) {
   list(values = as_base_sum(out, x, name), present = present)
 }
 
-# Groups from which on sums of several columns are a product with a sparse matrix: sums by code take a pass for each
-# column, and their tables no longer lie in a GPU's fast memory.
+# Number of groups from which sums of several columns are computed as a sparse matrix product. Sums by code take a pass
+# for each column, and from there their accumulators no longer fit into a GPU's fast memory.
 SPARSE_GROUPS <- 256
 
-# The rows of each group, by which `group_sums()` multiplies a matrix x; NULL where it does not, or a code is missing.
-# `sorted` is an environment that remembers them under a key.
+# The rows of each group as a sparse matrix (p, i), for the product in `group_sums()`. NULL if sums by code are better,
+# or a code is missing. `sorted` is an environment that caches the result under `key`.
 rows_by_group <- function(x, codes, groups, sorted = NULL, key = NULL) {
   if (prefers_host(x) || ncol(x) == 1L || groups < SPARSE_GROUPS) return(NULL)
   if (!is.null(sorted[[key]])) return(sorted[[key]])
@@ -145,7 +146,7 @@ rows_by_group <- function(x, codes, groups, sorted = NULL, key = NULL) {
   rows
 }
 
-# The offsets of groups, and the positions of their rows, from 0.
+# The offsets of the groups (`p`), and the positions of their rows (`i`), 0-based.
 sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, length.out = length(codes) + 1, device =
   gpu_device(codes)), codes - 1L, groups)[c("p", "i")]
 
@@ -205,7 +206,7 @@ gpu_group <- function(x, group, f = c("sum", "prod", "mean", "var", "sd", "min",
   grouped(x, grouping(keys, gpu_device(x)), f, isTRUE(as.logical(na.rm)))
 }
 
-# As tapply() has it: an array with a dimension for each key.
+# The result in the shape of tapply(): a dimension for each key.
 grouped <- function(x, by, name, na.rm) {
   out <- reduce_by(x, by$codes, prod(by$extent), name, na.rm)
   dim(out) <- by$extent
@@ -213,7 +214,7 @@ grouped <- function(x, by, name, na.rm) {
   out
 }
 
-# What `reduce_sorted()` found, of all groups: `none`, 0 or NA, of those without elements.
+# Expands the result of `reduce_sorted()` to all groups; `none`, 0 or NA, is the value for empty groups.
 of_all <- function(found, groups, none) {
   values <- found$values
   if (length(found$present) == groups) return(values)
@@ -244,17 +245,17 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
   }
   if (takes) {
     by <- grouping(keys, gpu_device(X))
-    # of no groups base R's result has another type
+    # Without groups base R's result has another type.
     if (prod(by$extent) == 0)
       return(call_base(base::tapply, list(ordinary_copy(X), lapply(keys, plain_key), FUN, ..., default = default,
       simplify = simplify)))
     if (name %in% c("median", "quantile")) {
-      # of integers base R's type depends on the elements, and it has the say on what is missing
+      # For integers base R's type depends on the values, and base R handles missing elements.
       if (!is.double(X) || is_int64(X) || length(more) || anyNA(X)) return(on_base())
       return(if (name == "median") median_by(X, by) else quantiles_by(X, by))
     }
     out <- grouped(X, by, name, FALSE)
-    # sums that do not fit are base R's matter
+    # Base R handles integer sums that overflow.
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
       if (name == "count" && any(out == 0L)) out <- ifelse(out == 0L, NA_integer_, out)
       return(out)
@@ -273,7 +274,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   given <- group <-
     if (is_host_int64(group)) as_gpu(group, device = gpu_device(x)) else where_it_is(group, gpu_device(x))
   on_base <- function() {
-    # of int64 the places among the distinct ones, which doubles may not hold
+    # int64 groups are replaced by their positions among the distinct ones, since doubles may not represent them.
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
     codes <- if (length(distinct)) codes_among(given, distinct) else given
     elements <- ordinary_copy(x, told = prefers_host(x))
@@ -283,7 +284,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   }
   if (!usable) return(on_base())
   device <- gpu_device(x)
-  # those of a factor are in the order of its levels
+  # The groups of a factor are in the order of its levels.
   if (is.factor(group)) group <- factor_codes(group, device) else
     if (is.integer(group) && !is.object(group)) group <- as_gpu(group, device = device)
   whole <- if (is_gpu(group)) counted_whole(group)
@@ -317,7 +318,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
 #' @export
 split.gpu_array <- function(x, f, drop = FALSE, ...) {
   if (!is.null(dim(x))) {
-    # base R's parts have no dimensions
+    # As in base R, the parts have no dimensions.
     names <- names(x)
     x <- strip(x)
     if (!is.null(names)) names(x) <- names
@@ -326,18 +327,19 @@ split.gpu_array <- function(x, f, drop = FALSE, ...) {
   if (!is.null(names(x)) || ...length() || !is_key(f, length(x))) return(NextMethod())
   places <- places_by(f, gpu_device(x))
   counts <- places$counts
-  # the elements in the order of their groups: each group is a view of them
+  # After sorting by group, each group is a view.
   parts <- .Call(C_pieces, strip(x)[places$at], counts)
   names(parts) <- places$levels
-  # as.factor() has no levels to spare, and base R does not look at `drop` then
+  # as.factor() makes no unused levels, and base R ignores `drop` for keys that are not factors.
   if (is.factor(f) && drop) parts[counts > 0] else parts
 }
 
-# Whether f is one key of n elements, as `grouping()` takes it.
+# Whether f is a single key of n elements that `grouping()` accepts.
 is_key <- function(f, n) n > 0L && length(f) == n && !is.list(f) && !is.complex(f) && (is_gpu(f) || is.factor(f) ||
   !is.object(f))
 
-# The places of all elements by their groups, those without one last; how many each group has, and its name.
+# `at`: the positions of all elements sorted by group, those without a group last; `counts` and `levels`: the size and
+# the name of each group.
 places_by <- function(f, device) {
   by <- grouping(list(f), device)
   levels <- by$levels[[1L]]
@@ -357,7 +359,7 @@ ave_array <- function(x, keys, FUN) {
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
   by <- grouping(unname(keys), gpu_device(x))
   if (name == "rank") {
-    # base R keeps the type of integers' ranks in no version, and ranks of what is missing in none alike
+    # int64, and ranks of missing elements, which differ between versions of R, are left to base R.
     if (is_int64(x) || anyNA(x)) {
       host <- call_base(stats::ave, c(list(ordinary_copy(x)), unname(lapply(keys, plain_key)), list(FUN = base::rank)))
       return(back_beside(host, x))
@@ -369,8 +371,8 @@ ave_array <- function(x, keys, FUN) {
   x
 }
 
-# Assigns all groups at once, for unsplit(): base R's method makes one assignment for each group, each of which copies
-# the array.
+# Assigns all groups at once, for unsplit(). Base R's method makes one assignment per group, each of which copies the
+# array.
 #' @rdname gpu_group
 #' @usage NULL
 #' @export
@@ -391,7 +393,7 @@ ave_array <- function(x, keys, FUN) {
 
 is_frame_of_arrays <- function(x) is.data.frame(x) && any(vapply(x, is_gpu, NA))
 
-# Groups of a frame's rows. Base R makes a string of each element of a key that is an object.
+# aggregate() of a data frame of arrays. Base R would format each element of a key that is an object as a string.
 #' @rdname gpu_group
 #' @usage NULL
 #' @export
@@ -404,7 +406,7 @@ aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
   read <- function(v) ordinary_copy(v, exact = TRUE)
   if (is.list(args$by)) args$by[] <- lapply(args$by, read)
-  # what is a number of each group is one of ordinary parts, too
+  # These functions return one number for ordinary parts too, so base R may call them on host copies.
   if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)
   call_base(stats::aggregate, args, parent.frame())
 }

@@ -1,75 +1,75 @@
-# Iterative solvers of linear systems: conjugate gradients, GMRES and LSQR, of whatever multiplies (R/ops-operator.R).
+# Iterative solvers of linear systems with a linear operator (R/ops-operator.R): conjugate gradients, GMRES and LSQR.
 #
-# Numbers of a column stay on the device, and the columns that have converged are held still by steps of 0. So what is
-# computed does not depend on how often the device is looked at.
+# The scalars of each right side stay on the device. Right sides that have converged are frozen by steps of 0, so the
+# result does not depend on how often the host checks for convergence.
 
 #' Iterative solvers for linear systems
 #'
-#' Solve `A x = b` without a factorisation, by products of `A` with vectors: `gpu_cg()` for symmetric positive definite
-#' matrices, `gpu_gmres()` for other square ones, `gpu_lsqr()` for least squares with matrices of any dimensions.
-#' `A` may be sparse, or a function.
+#' Solve `A x = b` without a factorisation, using only products of `A` with vectors: `gpu_cg()` for symmetric positive
+#' definite matrices, `gpu_gmres()` for other square matrices, and `gpu_lsqr()` for least squares with matrices of any
+#' dimensions. `A` may be sparse, or a function.
 #'
 #' @section Algorithms:
 #' - `gpu_cg()`: conjugate gradients (Hestenes and Stiefel 1952), preconditioned as in Saad (2003), algorithm 9.1. All
-#'   right sides are iterated together, with one product of `A` and a matrix for all; each has its own steps, and is
-#'   held still once it has converged. An iteration is one product, one use of the preconditioner, and about twelve
-#'   reads or writes of a matrix of the size of `b`. It stops at a right side where `A` or the preconditioner proves not
-#'   to be positive definite.
+#'   right-hand sides are iterated together, with one product of `A` and a matrix; each has its own step lengths, and
+#'   does not change after it has converged. An iteration takes one product, one application of the preconditioner, and
+#'   about twelve reads or writes of a matrix of the size of `b`. A right-hand side is given up if `A` or the
+#'   preconditioner proves not to be positive definite.
 #' - `gpu_gmres()`: the generalised minimal residual method (Saad and Schultz 1986), preconditioned from the right, so
-#'   that the residual is that of the system itself. Vectors are made orthogonal by classical Gram-Schmidt, twice
-#'   (Giraud et al. 2005). After `restart` iterations it begins again from where it is. Right sides are solved one after
-#'   the other. Iteration j of a cycle is one product, one use of the preconditioner, and reads 4 j vectors.
+#'   that the residual is that of the original system. Vectors are orthogonalised by classical Gram-Schmidt, twice
+#'   (Giraud et al. 2005). After `restart` iterations the method restarts from the current solution. Right-hand sides
+#'   are solved one after the other. Iteration j of a cycle takes one product, one application of the preconditioner,
+#'   and reads 4 j vectors.
 #' - `gpu_lsqr()`: LSQR (Paige and Saunders 1982), which minimises `|A x - b|^2 + damp^2 |x - x0|^2`. If there are
-#'   several solutions, it finds the one nearest to `x0`. All right sides are iterated together. An iteration is a
-#'   product with `A` and one with `t(A)`.
+#'   several solutions, it finds the one nearest to `x0`. All right-hand sides are iterated together. An iteration takes
+#'   one product with `A` and one with `t(A)`.
 #'
-#' Let r be `b - A x`. `gpu_cg()` and `gpu_gmres()` stop where |r| is at most `tol` |b|. The residual that the
-#' recurrence of `gpu_cg()` keeps is then compared with r itself; if that is larger, iterations begin again from `x`, as
-#' long as this makes |r| at least 4 times smaller. `gpu_lsqr()` stops where |r| is at most `tol (|b| + |A| |x|)` or
-#' where `|t(A) r|` is at most `tol |A| |r|` (with `damp`, of the matrix of `A` above `damp` times the identity), with
-#' the Frobenius norm of the part of `A` that has been seen. It has converged if one of the two holds within a factor of
-#' 10 for the `x` that is returned.
+#' Let r be `b - A x`. `gpu_cg()` and `gpu_gmres()` stop when |r| is at most `tol` |b|. `gpu_cg()` then compares the
+#' residual of its recurrence with r; if r is larger, it restarts from `x`, as long as this reduces |r| at least by a
+#' factor of 4. `gpu_lsqr()` stops when |r| is at most `tol (|b| + |A| |x|)` or `|t(A) r|` is at most `tol |A| |r|`
+#' (with `damp`, of the matrix of `A` above `damp` times the identity), with the Frobenius norm of `A` as estimated by
+#' the iteration. It has converged if one of the two holds within a factor of 10 for the returned `x`.
 #' @section Matrices and functions:
 #' `A` may be
-#' - an array, or an ordinary matrix, which is copied to the device of `b`, or to the current one, once;
+#' - an array, or an ordinary matrix, which is copied once to the device of `b`, or to the current device;
 #' - a sparse matrix on a device;
-#' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. It is multiplied on
-#'   the host, by its package, and everything else is computed on the cpu device;
-#' - a function, which is called with a matrix (an array, a column for each right side) and returns the products as a
-#'   matrix of as many columns, an array or an ordinary one. Of one column (`gpu_gmres()` and the Lanczos methods of
-#'   [gpu_svds()] have no others) it may return the numbers in any shape.
+#' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. Its products are
+#'   computed on the host, by its package, and everything else on the cpu device;
+#' - a function, which is called with a matrix (an array with a column for each right-hand side) and returns the
+#'   products as a matrix with as many columns, either an array or an ordinary matrix. For one column (`gpu_gmres()` and
+#'   the Lanczos methods of [gpu_svds()] use only one) it may return the numbers in any shape.
 #'
-#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type;
-#' for functions the type of `b` decides. Scalar products are added in float64.
+#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type.
+#' For a function the type of `b` decides. Scalar products are accumulated in float64.
 #' @section Waiting:
-#' On a GPU, R runs ahead of the device: the numbers of an iteration stay there, and `gpu_cg()` and `gpu_lsqr()` look
-#' every 4 iterations at what had converged 4 iterations before, `gpu_gmres()` after 10. `x` does not depend on
-#' that. An interrupt ends the call between two operations.
-#' @param A A square matrix (for `gpu_lsqr()` any), or a function that multiplies by it, see below.
-#' @param b Right sides: a vector, or a matrix with a column for each, an array or an ordinary one.
-#' @param x0 Where to start, shaped as the result; by default 0.
+#' On a GPU, R runs ahead of the device: the scalars of an iteration stay there. `gpu_cg()` and `gpu_lsqr()` check every
+#' 4 iterations what had converged 4 iterations before, `gpu_gmres()` every 10 iterations. `x` does not depend on this.
+#' An interrupt ends the call between two operations.
+#' @param A A square matrix (for `gpu_lsqr()` any matrix), or a function that multiplies by it, see below.
+#' @param b Right-hand sides: a vector, or a matrix with a column for each, as an array or an ordinary matrix.
+#' @param x0 The initial solution, in the shape of the result; 0 by default.
 #' @param preconditioner NULL, `"diagonal"` for division by the diagonal of `A` (Jacobi), or a function that is called
-#'   as a function `A` is, with a matrix of residuals, and returns an approximate solution for each. For `gpu_cg()` it
-#'   must be symmetric positive definite, for all it must be linear and the same in each call.
+#'   like a function `A`, with a matrix of residuals, and returns an approximate solution for each. It must be linear
+#'   and the same in each call, and for `gpu_cg()` symmetric positive definite.
 #' @param tol The relative tolerance, see above; by default 1e-8, for float32 1e-5.
 #' @param max_iter The largest number of iterations; by default 10 times the number of columns of `A`, at most 10000.
 #' @param restart The number of iterations, and of vectors kept, in a cycle of `gpu_gmres()`.
 #' @param damp A number, 0 or more.
-#' @param dim For a function `A` of `gpu_lsqr()`: its numbers of rows and of columns.
+#' @param dim For a function `A` of `gpu_lsqr()`: the numbers of rows and columns of its matrix.
 #' @param transpose For a function `A` of `gpu_lsqr()`: a function that multiplies by the transposed matrix.
-#' @returns A list of class `gpu_solution`: `x`, an array, a vector or matrix as `b` is, on the device of `b`, or else
-#'   where it was computed; and for each right side `iterations`, `residual`, |b - A x| / |b| of that `x`, and
-#'   `converged`. `gpu_lsqr()` adds `gradient`, the second quotient that it is to bring below `tol`. `method` and `tol`
-#'   are as used; `problem` says what happened to right sides that did not converge, else it is "". The columns of `A`
-#'   give `x` its names. [collect()] makes ordinary numbers of it.
+#' @returns A list of class `gpu_solution`: `x`, an array with the shape of `b` (vector or matrix), on the device of
+#'   `b`, or if `b` is not an array where it was computed; and for each right-hand side `iterations`, `residual` (|b - A
+#'   x| / |b| for that `x`) and `converged`. `gpu_lsqr()` adds `gradient`, the second quotient, which is to fall below
+#'   `tol`. `method` and `tol` are those used; `problem` explains why right-hand sides did not converge, otherwise it is
+#'   "". The column names of `A` become the names of `x`. [collect()] converts arrays in the list to ordinary ones.
 #' @section Memory:
-#' Beside `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for `gpu_gmres()`
-#' `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until it collects garbage, which
-#' a device without memory makes it do.
+#' In addition to `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for
+#' `gpu_gmres()` `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until R collects
+#' garbage, which happens at the latest when the device runs out of memory.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, for right sides or products that are not finite, and for a diagonal
-#' with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
-#' [matmult]. Where a right side has not converged, a warning of class `verdigris_warning_convergence`.
+#' `verdigris_error_argument` for an invalid argument, for right-hand sides or products that are not finite, and for a
+#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
+#' [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
 #' @references
 #' Giraud, L., Langou, J., Rozloznik, M. and van den Eshof, J. (2005) Rounding error analysis of the classical
 #' Gram-Schmidt orthogonalization process. *Numerische Mathematik* 101, 87-100.
@@ -158,8 +158,8 @@ print.gpu_solution <- function(x, ...) {
 
 # ---- problems and solutions --------------------------------------------------------------------------------------
 
-# What all solvers are given: the operator, right sides and start as matrices on its device, and the norms of the right
-# sides.
+# The input of all solvers: the operator, right sides and start as matrices on its device, and the norms of the right
+# sides. Raises the errors of their arguments.
 linear_problem <- function(A, b, x0, tol, max_iter, frame, dim = NULL, transpose = NULL, square = TRUE) {
   if (!takes_product(b) || is.complex(b) || !length(base::dim(b)) %in% c(0L, 2L)) abort_argument("b",
     "a vector or matrix of real numbers", b, frame)
@@ -177,7 +177,7 @@ linear_problem <- function(A, b, x0, tol, max_iter, frame, dim = NULL, transpose
     home = if (is_gpu(b)) gpu_device(b), tol = as.double(tol), most = trunc(max_iter),
     names = list(op$names[[2L]], colnames(b)))
   problem$b <- on_operator(b, "b", c(op$dim[1L], problem$columns), op, frame)
-  # a power of two by which right sides are divided, whose squares would leave the range of numbers
+  # Right sides whose squares would overflow or underflow are divided by a power of two.
   largest <- if (length(problem$b)) max(abs(problem$b)) else 0
   if (!is.finite(largest)) stop_verdigris("argument", "`b` has missing or infinite elements.", call = frame)
   problem$unit <- if (largest > 0 && abs(log2(largest)) > 300) 2^round(log2(largest)) else 1
@@ -213,7 +213,7 @@ zeros_of <- function(problem) {
   gpu_compute(x)
 }
 
-# b - A x, without a product where x is known to be 0.
+# b - A x. Without x, which stands for 0, there is no product.
 residual_of <- function(problem, x = NULL) gpu_compute(if (is.null(x)) problem$b else problem$b - problem$op$forward(x))
 
 solution_of <- function(problem, x, iterations, residual, converged, method, trouble, frame, more = NULL) {
@@ -241,7 +241,7 @@ solution_of <- function(problem, x, iterations, residual, converged, method, tro
 
 # ---- preconditioners ---------------------------------------------------------------------------------------------
 
-# A function of a matrix, or NULL.
+# The preconditioner as a function of a matrix of residuals, or NULL.
 preconditioner_of <- function(preconditioner, op, frame) {
   if (is.null(preconditioner)) return(NULL)
   if (is.function(preconditioner)) {
@@ -263,13 +263,13 @@ preconditioner_of <- function(preconditioner, op, frame) {
 
 # ---- conjugate gradients -----------------------------------------------------------------------------------------
 
-# Passes of a method whose recurrence loses the residual, each from where the one before ended, until the residual of x
-# itself is small, or a pass gains less than a factor of 4. `pass` gives `x`, `counts` (iterations of each right side)
-# and `broken`.
+# Runs passes of a method whose recurrence loses accuracy of the residual. Each pass starts from the last x, until the
+# true residual is small, or a pass reduces it by less than a factor of 4. `pass` returns `x`, `counts` (iterations of
+# each right side) and `broken`.
 restarted <- function(problem, pass, method, frame) {
   size <- problem$size
   x <- problem$x
-  # where b is 0 so is x, whatever it is compared with
+  # Where b is 0 the solution is 0, since no residual above 0 is within a relative tolerance.
   if (!is.null(x) && any(size == 0)) x <- gpu_compute(x * beside_columns(problem$op, (size > 0) + 0, nrow(x)))
   limits <- (problem$tol * size)^2
   counts <- numeric(problem$columns)
@@ -344,7 +344,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
     rz <- if (is.null(precondition)) rr else column_products(op, r, z)
     turn <- ratio(rz, before)
     active <- active & rr > limits
-    # one kernel for all
+    # One kernel computes all four.
     if (is_gpu(active)) gpu_compute(turn, active, counts, broken)
     p <- gpu_compute(z + p * beside_columns(op, turn, n))
   }
@@ -353,7 +353,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
 
 # ---- GMRES -------------------------------------------------------------------------------------------------------
 
-# Numbers of a cycle are looked at after so many iterations on a GPU.
+# Iterations of a cycle between two checks of convergence on a GPU.
 GMRES_LOOKS <- 10L
 
 gmres_column <- function(problem, j, precondition, restart) {
@@ -385,7 +385,8 @@ gmres_column <- function(problem, j, precondition, restart) {
     converged = norm <= problem$tol * size)
 }
 
-# At most m iterations from the residual r of this norm: what is to be added to x, and the number of iterations.
+# One cycle of at most m iterations from the residual r of this norm. Returns the correction of x and the number of
+# iterations.
 gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   op <- problem$op
   numbers <- new_numbers(op, numbers_for(m))
@@ -410,8 +411,8 @@ gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   list(step = if (is.null(precondition)) step else precondition(step), iterations = k)
 }
 
-# The least squares problem of a Hessenberg matrix that grows by a column, by Givens rotations, on the host. It is done
-# where a residual is small enough, or after which there is no further direction.
+# The least squares problem of a Hessenberg matrix that grows by a column, solved by Givens rotations on the host.
+# is_done(): the residual has reached `target`, or the Krylov space cannot grow.
 least_residual <- function(m, norm, target) {
   r <- base::matrix(0, m, m)
   g <- c(norm, numeric(m))
@@ -435,7 +436,7 @@ least_residual <- function(m, norm, target) {
         sines[j] <<- h[j + 1L] / size
         h[j] <- size
       }
-      # of a column of zeros the residual stays
+      # A column of zeros leaves the residual unchanged.
       g[j + 1L] <<- if (size > 0) -sines[j] * g[j] else g[j]
       g[j] <<- cosines[j] * g[j]
       r[seq_len(j), j] <<- h[seq_len(j)]
@@ -444,7 +445,7 @@ least_residual <- function(m, norm, target) {
     },
     solution = function() {
       at <- seq_len(count)
-      # of a singular matrix the coefficients that do not matter are 0
+      # For a singular matrix, coefficients that have no effect are 0.
       y <- base::qr.coef(base::qr.default(r[at, at, drop = FALSE], tol = 1e-14), g[at])
       base::ifelse(is.na(y), 0, y)
     }
@@ -464,7 +465,8 @@ lsqr_pass <- function(problem, damp) {
   x <- problem$x %||% zeros_of(problem)
   dx <- zeros_of(problem)
   u <- residual_of(problem, problem$x)
-  # u and v are not of length 1, but of beta and alpha, so that one pass makes each; w is of length 1
+  # u and v are not normalised: their lengths are beta and alpha, so that one pass over memory computes each. w has
+  # length 1.
   norm <- function(v) root(column_products(op, v))
   beta <- norm(u)
   v <- gpu_compute(op$backward(u) * beside_columns(op, ratio(1, beta), p))
@@ -479,14 +481,14 @@ lsqr_pass <- function(problem, damp) {
   by_alpha <- ratio(1, alpha)
   alpha_beta <- ratio(alpha, beta)
   going <- watching(op)
-  # numbers that are there together are computed by one kernel
+  # Scalars that are available at the same time are computed by one kernel.
   together <- function(...) if (is_gpu(..1)) gpu_compute(...)
   for (k in seq_len(problem$most)) {
     state <- going(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     counts <- counts + active
-    # the next vectors of the bidiagonalisation
+    # The next vectors of the bidiagonalisation.
     u <- gpu_compute(op$forward(v) * beside_columns(op, by_alpha, n) - u * beside_columns(op, alpha_beta, n))
     anorm <- anorm + alpha * alpha
     beta <- norm(u)
@@ -498,7 +500,7 @@ lsqr_pass <- function(problem, damp) {
     by_alpha <- ratio(1, alpha)
     alpha_beta <- ratio(alpha, beta)
     anorm <- anorm + beta * beta + damp^2
-    # rotations that take away the damping, and the element below the diagonal
+    # Rotations that eliminate the damping and the element below the diagonal.
     first <- root(rhobar * rhobar + damp^2)
     psi <- ratio(damp, first) * phibar
     damped <- damped + psi * psi
@@ -525,7 +527,7 @@ lsqr_pass <- function(problem, damp) {
   lsqr_solution(problem, x, dx, sqrt(host_numbers(anorm)), host_numbers(counts), damp, tol)
 }
 
-# The solution x + dx, and what its own residual says of it.
+# The solution x + dx, with its true residual and gradient.
 lsqr_solution <- function(problem, x, dx, anorm, counts, damp, tol) {
   op <- problem$op
   known <- problem$size
@@ -538,7 +540,7 @@ lsqr_solution <- function(problem, x, dx, anorm, counts, damp, tol) {
   if (!all(is.finite(c(rnorm, gradient, steps)))) not_finite(problem$op, problem$frame)
   whole <- sqrt(rnorm^2 + damp^2 * steps^2)
   gradient <- base::ifelse(gradient > 0, gradient / (anorm * whole), 0)
-  # without an iteration nothing is known of the norm of A
+  # Without an iteration the norm of A is unknown.
   gradient[anorm == 0 & gradient > 0] <- Inf
   converged <- rnorm <= 10 * tol * (known + anorm * norms(x)) | gradient <= 10 * tol
   list(x = x, iterations = counts, residual = relative_to(rnorm, known), gradient = gradient, converged = converged,

@@ -1,6 +1,6 @@
 # Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a long vector the engine.
 
-# The three products: how each factor is read, and base R's function.
+# The three products. product_of() takes base R's function, and whether each factor is transposed.
 matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
 cross_product <- function(x, y = NULL) {
   if (is_sparse(x) || is_sparse(y)) return(sparse_crossprod(x, y))
@@ -16,14 +16,15 @@ tcross_product <- function(x, y = NULL) {
 
 product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out <- .Call(C_product, x, y, turn_x + 2 * turn_y, products$halves)
-  # base R has the say where shapes are odd, elements are not finite, and of what is no number
+  # C returns NULL for factors that base R handles: unusual shapes, elements that are not finite, and non-numeric
+  # factors.
   if (is.null(out)) {
     if (is_remote(x) || is_remote(y)) return(remote_product(x, y, turn_x, turn_y, parent.frame(2L)))
     value <- call_base(f, lapply(if (own) list(x) else list(x, y), host_view))
     if (!takes_product(x) || !takes_product(y)) return(value)
     return(.Call(C_result, value, product_dtype(x, y), gpu_device(if (is_gpu(x)) x else y)))
   }
-  # most have no names: attr() calls no methods
+  # Most factors have no names, and attr() does not dispatch.
   if (is.null(attr(x, "dimnames")) && is.null(attr(y, "dimnames"))) return(out)
   left <- if (length(dim(x)) == 2L) dimnames(x)
   right <- if (length(dim(y)) == 2L) dimnames(y)
@@ -32,11 +33,11 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
   out
 }
 
-# A factor as an array on the device of the other.
+# x as an array on `device`, converted as a number is when combined with the array `like`. An array is unchanged.
 beside <- function(x, like, device) if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
 
-# Numbers of R as they meet an array: rounded to its float type first, as by an operator (section "Numbers beside an
-# array" of `?elementwise`). An array is as it is.
+# R numbers as an array on the device of `like`, rounded to its float type as by an operator (section "Numbers beside an
+# array" of `?elementwise`). For an array its elements.
 adopt <- function(x, like) {
   if (is_gpu(x)) return(strip(x))
   if (!inherits(x, "integer64")) return(as_gpu(as.vector(x), dtype = host_dtype(x, like), device = gpu_device(like)))
@@ -44,7 +45,8 @@ adopt <- function(x, like) {
   strip(if (is_narrow(like)) gpu_cast(y, gpu_dtype(like)) else y)
 }
 
-# The rows' names of the left factor and the columns' of the right, with the names that these have.
+# The dimnames of a product: the row names of the left factor and the column names of the right one, with the names of
+# these dimnames.
 product_dimnames <- function(left, right) {
   names <- list(left[[1L]], right[[2L]])
   if (all(vapply(names, is.null, NA))) return(NULL)
@@ -57,7 +59,8 @@ takes_product <- function(x) {
   inherits(x, "gpu_array") || (!is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x)))
 }
 
-# The dtype in which numbers of R meet an array: its width, where that is a float's.
+# The dtype to which R numbers are converted when combined with an array: its width if it is a narrow float; NULL for
+# the default of x.
 host_dtype <- function(x, like) {
   if (!is_narrow(like)) return(NULL)
   if (is.complex(x)) "complex64" else if (is.double(x)) if (is.complex(like)) "float32" else gpu_dtype(like)
@@ -73,8 +76,8 @@ product_dtype <- function(x, y) {
   if (length(unique(floats)) == 1L) floats[1L] else "float32"
 }
 
-# Which way is taken, for tests and benchmarks: whether a product of a matrix and its own transpose is computed by
-# halves (0 no, 1 yes, 2 as the extents say), and whether singular values come by the polar decomposition.
+# Switches for tests and benchmarks: `halves`, whether a product of a matrix and its own transpose computes only half of
+# the result (0 no, 1 yes, 2 depending on the extents); `polar`, whether singular values use the polar decomposition.
 products <- new.env(parent = emptyenv())
 products$halves <- 2
 products$polar <- TRUE
@@ -117,7 +120,7 @@ NULL
 #' @export
 `%*%.gpu_array` <- matrix_product
 
-# Generic from R 4.4 on; before, base R's functions with a branch for arrays.
+# crossprod() is generic from R 4.4 on. Before, base R's functions are interposed.
 #' @rawNamespace if (getRversion() >= "4.4.0") {
 #'   S3method(crossprod, gpu_array)
 #'   S3method(crossprod, gpu_remote)
@@ -140,7 +143,7 @@ if (getRversion() >= "4.4.0") {
     class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
 }
 
-# R before 4.3 looks for S4 methods alone, and only beside an S4 object.
+# R before 4.3 dispatches `%*%` only to S4 methods, and only if an operand is an S4 object.
 #' @rawNamespace if (getRversion() < "4.3.0") export("%*%")
 NULL
 if (getRversion() < "4.3.0") {

@@ -1,16 +1,17 @@
-# Batches of matrices: systems, factors, eigenvalues and singular values of each. Small ones by this package's own code
-# (kernels/dense.h), larger ones one after the other as by the functions for one matrix.
+# Batches of matrices: linear systems, factorisations, eigenvalues and singular values of each matrix. Small matrices
+# use this package's own kernels (kernels/dense.h); larger ones are computed one after the other by the functions for
+# one matrix.
 
-# What C_many computes, in its order.
+# The factorisations of C_many, in its order.
 FACTORINGS <- c("chol", "solve", "qr", "eigen", "svd")
 
-# One of them for each of `count` m x n matrices in x, by the package's own code: list(x, y, z, status), of which
-# `status` is there only where a matrix has failed. Of right sides their columns, and whether each matrix has its own.
-# NULL where the device has libraries for this size.
+# Computes one of these for each of `count` m x n matrices in x, by the package's own kernels: list(x, y, z, status).
+# `status` is present only if a matrix has failed. `columns`: the number of columns of the right sides b; `own`: whether
+# each matrix has its own right sides. NULL for a size that the device leaves to libraries.
 small_factors <- function(which, x, m, n, count = 1, b = NULL, columns = 0, own = FALSE, tol = 0)
   .Call(C_many, strip(x), b, c(base::match(which, FACTORINGS) - 1, m, n, count, columns, own), tol)
 
-# Rows, columns and the further extents of an array of matrices, whose number is their product.
+# The rows and columns of an array of matrices, its further extents, and their product, the number of matrices.
 batch_of <- function(x, name, square = TRUE, frame = parent.frame()) {
   if (!takes_product(x) || length(dim(x)) < 2L)
     abort_argument(name, "a numeric matrix or array of matrices", x, call = frame)
@@ -24,9 +25,9 @@ want_array <- function(x, frame = parent.frame()) {
   if (!is_gpu(x)) abort_argument("x", "an array; see `as_gpu()`", x, call = frame)
 }
 
-# One of the factorings for each matrix of x, or with right sides list(b, columns, own): a list of arrays of the extents
-# `shapes`, each before the batch's. `one` is base R's function for a matrix, and right sides: a list of the same
-# results.
+# Computes one of FACTORINGS for each matrix of x, or with right sides list(b, columns, own). Returns a list of arrays
+# whose extents are those in `shapes`, followed by the batch's. `one` is base R's function of a matrix (and right
+# sides), which returns a list with the same names.
 by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own = FALSE), tol = 0) {
   b <- sides$b
   computed <- function(x) {
@@ -37,7 +38,7 @@ by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own
     list(out = stats::setNames(f[seq_along(shapes)], names(shapes)), failed = failed)
   }
   f <- computed(x)
-  # what float32 is too narrow for is not failed yet
+  # A failure in float32 may be due to its precision: repeat in float64.
   if (length(f$failed) > 16L && is_narrow(x)) f <- computed(widened(x))
   out <- if (is.null(f)) in_turn(x, batch, shapes, one, sides) else with_failed(f, x, batch, one, sides)
   Map(function(y, shape) {
@@ -47,12 +48,12 @@ by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own
   }, out, shapes)
 }
 
-# A matrix of a batch, or right sides of so many columns, as an ordinary one.
+# Matrix k (1-based) of a batch, or its right sides, as an ordinary m x n matrix.
 matrix_of <- function(x, k, m, n) {
   base::matrix(read_for(strided(strip(x), length(x), 1, m * n, start = (k - 1) * m * n)), m, n)
 }
 
-# Base R's function of the k-th matrix. Its errors name the matrix.
+# Calls base R's function for the k-th matrix. An error names the matrix.
 matrix_by_base <- function(x, k, batch, one, sides) {
   a <- matrix_of(x, k, batch$m, batch$n)
   b <- if (!is.null(sides$b)) matrix_of(sides$b, if (sides$own) k else 1, batch$n, sides$columns)
@@ -66,7 +67,7 @@ stop_at_matrix <- function(e, k, batch) {
     paste(at, collapse = ", ")), element = at, call = batch$frame)
 }
 
-# Puts what base R computes of the matrices that have failed in their places (of a matrix with NaN), or raises its error.
+# Replaces the results of failed matrices by those of base R (for a matrix with NaN), or raises base R's error.
 with_failed <- function(f, x, batch, one, sides) {
   if (!length(f$failed)) return(f$out)
   parts <- lapply(f$failed, function(k) matrix_by_base(x, k, batch, one, sides))
@@ -80,8 +81,8 @@ with_failed <- function(f, x, batch, one, sides) {
   f$out
 }
 
-# Matrices beyond the package's own sizes, or without elements, one after the other by base R's functions; on a GPU by
-# their methods for arrays.
+# Computes matrices that are too large for the package's own kernels, or have no elements, one after the other: on a GPU
+# by the methods for arrays, otherwise by base R's functions.
 in_turn <- function(x, batch, shapes, one, sides) {
   on_host <- gpu_device(x) == "cpu" || batch$m * batch$n == 0
   float <- if (is.complex(x)) "complex128" else "float64"
@@ -105,7 +106,7 @@ in_turn <- function(x, batch, shapes, one, sides) {
     a <- shaped(xs, k, batch$m, batch$n)
     if (is.null(sides$b)) one(a) else one(a, shaped(bs, if (sides$own) k else 1L, batch$n, sides$columns))
   }
-  # where a method for arrays fails, base R computes the matrix on the host, or raises its error
+  # If a method for arrays fails, base R computes the matrix on the host, or raises its error.
   each_of <- seq_len(batch$count)
   parts <- if (on_host) {
     tryCatch(lapply(each_of, compute), error = function(e) stop_at_matrix(e, at, batch))
@@ -212,7 +213,7 @@ gpu_solve <- function(A, b, tol = .Machine$double.eps) {
   b <- strip(b)
   if (is.complex(b) && !is.complex(A)) A <- gpu_cast(A, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
   if (batch$count == 1 && length(d) > 2L && all(d > 0)) {
-    # the columns of all right sides in one
+    # One matrix: the right sides of the whole batch are solved as columns of one matrix.
     dim(A) <- c(batch$n, batch$n)
     dim(b) <- c(batch$n, columns * prod(sides))
     x <- solve(A, b, tol = tol)
@@ -233,22 +234,22 @@ gpu_qr <- function(x) {
   k <- min(batch$m, batch$n)
   by_batch("qr", x, batch, list(q = c(batch$m, k), r = c(k, batch$n)), function(a) {
     if (!is_gpu(a)) {
-      # base R's qr.R() fails where there are no rows
+      # Base R's qr.R() fails without rows.
       if (k == 0) return(list(q = a[, 0L] + 0, r = a[0L, ] + 0))
       q <- qr.default(a)
       return(list(q = qr.Q(q), r = qr.R(q)[, order(q$pivot), drop = FALSE]))
     }
     if (!is.complex(a)) return(unpivoted_qr(a, k))
-    # base R moves columns of complex matrices; the cpu device's own code takes all sizes
+    # Base R's qr() of complex matrices pivots; the cpu device's kernel takes all sizes.
     lapply(gpu_qr(as_gpu(read_for(a), device = "cpu")), as_gpu, device = gpu_device(a))
   })
 }
 
-# By cuSOLVER, whatever the rank.
+# QR without pivoting by cuSOLVER, for any rank.
 unpivoted_qr <- function(x, k) {
   d <- as.double(dim(x))
   f <- .Call(C_qr, x, d)
-  if (!all(is.finite(f$parts))) stop("not finite") # base R says what it says
+  if (!all(is.finite(f$parts))) stop("not finite") # caught by in_turn(), which calls base R
   form <- f$qr
   dim(form) <- d
   aux <- as.vector(f$parts)[d[2L] + k + seq_len(d[2L])]
@@ -271,7 +272,7 @@ gpu_svd <- function(x) {
   want_array(x)
   batch <- batch_of(x, "x", square = FALSE)
   if (batch$m < batch$n) {
-    # the other way round
+    # Decompose the (conjugate) transpose.
     y <- aperm(x, c(2L, 1L, 2L + seq_along(batch$dim)))
     batch[c("m", "n")] <- batch[c("n", "m")]
     f <- svd_of_batch(if (is.complex(y)) Conj(y) else y, batch)

@@ -1,17 +1,18 @@
-# Arrays in base R's own match(), on which merge() and the set functions rest: it knows numbers and strings, and no
-# int64.
+# Support for arrays in base R's own match(), on which merge() and the set functions are based. It compares numbers and
+# strings, and does not know int64.
 
-# Two arguments of base R's functions of equal elements, as ordinary vectors: int64 meets words by its digits.
+# Two arguments of base R's matching and set functions as ordinary vectors. int64 is compared with strings by its
+# decimal digits.
 plain_pair <- function(x, y) list(plain_beside(x, y), plain_beside(y, x))
 
 plain_beside <- function(x, other) {
   if (is_gpu(x) && is_int64(x) && is_words(other)) as.character(x) else plain_vector(x)
 }
 
-# An array as an ordinary vector for base R's match(), which takes objects for strings.
+# An array as an ordinary vector for base R's match(), which treats objects as strings.
 plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else host_copy(x)
 
-# The same of a key: of int64, which doubles may not hold, the factor that base R would make of it.
+# plain_vector() of a key. int64, which doubles may not represent, becomes the factor that base R would create.
 plain_key <- function(x) {
   if (!is_gpu(x) || !is_int64(x)) return(plain_vector(x))
   by <- grouping(list(x), gpu_device(x))
@@ -20,9 +21,9 @@ plain_key <- function(x) {
 
 is_words <- function(x) is.character(x) || is.factor(x)
 
-# base::match() calls mtfrm() for each argument that is an object, from R 4.2 on, and compares what it gets as numbers
-# or, where one of the two is words, as strings. So int64 becomes what it can be told apart in beside the other
-# argument.
+# From R 4.2 on base::match() calls mtfrm() for each argument that is an object, and compares the results as numbers or,
+# if one argument is character or factor, as strings. So int64 is converted to a type in which it can be distinguished
+# from the elements of the other argument.
 mtfrm.gpu_array <- function(x) {
   if (!is_int64(x)) return(as.vector(host_copy(x)))
   other <- matched_arguments(parent.frame())
@@ -36,8 +37,8 @@ mtfrm.gpu_array <- function(x) {
   as_words_of_doubles(x)
 }
 
-# The two arguments of match() in the frame that calls it, which is its own or, since compiled code has its body in
-# place of the call, that of `%in%`, is.element(), merge() or a set function; NULL in others.
+# The two arguments of match(), from the frame that calls it. This is the frame of match() itself or, since the byte
+# compiler inlines it, of `%in%`, is.element(), merge() or a set function. NULL in other frames.
 matched_arguments <- function(frame) {
   for (names in list(c("x", "table"), c("el", "table"), c("bx", "by"), c("x", "y"))) {
     if (all(vapply(names, exists, NA, envir = frame, inherits = FALSE))) {
@@ -47,18 +48,19 @@ matched_arguments <- function(frame) {
   }
 }
 
-# As doubles; what is none becomes a number that the other argument does not hold.
+# As doubles. An element that no double represents becomes a number that `other` does not contain.
 as_doubles_apart <- function(x, other) {
   y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
   lost <- !as.vector(is.na(x) | x == y)
   if (!any(lost)) return(y)
-  # of one fraction more than it has elements
+  # one candidate more than `other` has elements
   fractions <- 1 / (1 + seq_len(length(other) + 1))
   y[lost] <- fractions[is.na(base::match(fractions, as.vector(other)))][1L]
   y
 }
 
-# As base R transforms an integer64: into strings by bit64's method or, before R 4.3, into doubles of the same bits.
+# Converts x as base R converts an integer64: to strings by bit64's method or, before R 4.3, to doubles with the same
+# bits.
 as_transformed_integer64 <- function(x, other) {
   refuse <- function(why) stop_verdigris("argument",
     paste0("base::match() cannot distinguish these elements of an int64 array and an integer64: ", why, "."),
@@ -68,7 +70,7 @@ as_transformed_integer64 <- function(x, other) {
   if (!isNamespaceLoaded("bit64")) refuse("bit64 is not installed")
   y <- mtfrm(y)
   if (!is.double(y)) return(y)
-  # such doubles are NaN for negative numbers and large ones, and -0 for NA
+  # These doubles are NaN for negative and very large numbers, and -0 for NA.
   if (any(x < 0 & x > -2^52 | x > 2^63 - 2^52, na.rm = TRUE)) refuse("it treats negative and very large ones as NaN")
   zero <- function(v) any(as_gpu(v, device = gpu_device(x)) == 0L, na.rm = TRUE)
   if (anyNA(x) && zero(other) || zero(x) && anyNA(as_gpu(other, device = gpu_device(x))))
@@ -76,7 +78,7 @@ as_transformed_integer64 <- function(x, other) {
   y
 }
 
-# As strings that base R makes of doubles, and digits where those are none of the number.
+# As the strings that base R makes of doubles, or as decimal digits where a double does not represent the element.
 as_words_of_doubles <- function(x) {
   y <- suppressWarnings(as.vector(gpu_cast(x, "float64")))
   exact <- as.vector(is.na(x) | x == y)

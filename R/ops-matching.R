@@ -1,11 +1,11 @@
-# Equal elements: distinct ones, matches, bins. Beyond a few elements they use a stable sort: in a run of equal
-# elements it shows the first one, and which of two vectors each comes from.
+# Functions of equal elements: unique values, matches and bins. Beyond a few elements they use a stable sort: the first
+# element of a run of equal elements is the first in the array, or comes from the first of two joined vectors.
 
-# Tables of so many numbers are compared one by one, in one kernel.
+# Tables with at most this many numbers are compared one by one, in one kernel.
 MOST_COMPARED <- 8L
 
-# Where x is missing: NA and NaN are different elements for these functions, as in base R. Each is a logical array or
-# NULL.
+# Masks of the missing elements. NA and NaN are different elements for these functions, as in base R. Each part is a
+# logical array; NULL if nothing is missing.
 missing_parts <- function(x) {
   if (!length(x) || !anyNA(x)) return(NULL)
   if (!is.double(x)) return(list(na = is.na(x)))
@@ -13,13 +13,14 @@ missing_parts <- function(x) {
   list(na = is.na(x) & !nan, nan = nan)
 }
 
-# The first (or last) place where a logical array is TRUE; none where it never is.
+# The position (1-based) of the first (or last) TRUE of a logical array; numeric() if there is none.
 first_position <- function(mask, from_last) {
   if (!any(mask)) return(numeric())
   if (from_last) length(mask) + 1 - which.max(rev(mask)) else which.max(mask)
 }
 
-# The first places of distinct elements, NA and NaN among them, in order; NULL where they are not found without a sort.
+# The positions of the first occurrences of distinct elements, including NA and NaN, in increasing order; NULL if that
+# takes a sort.
 first_positions <- function(x) {
   at <- .Call(C_firsts, x)
   if (is.null(at)) return(NULL)
@@ -50,7 +51,7 @@ by_rows <- function(x, incomparables, ..., fromLast = FALSE)
   !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) ||
   length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
-# On the host 64-bit integers have no method for matrices: codes stand for them, the places among `values`.
+# base R has no methods for integer64 matrices: int64 elements are replaced by codes, their positions among `values`.
 coded_elements <- function(x) {
   values <- unique(strip(x))
   list(values = values, codes = base::array(as.vector(match(strip(x), values)), dim(x), dimnames(x)))
@@ -131,7 +132,7 @@ duplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
 anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_elements(x), incomparables, ...))
   if (length(x) < 2L) return(0L)
-  # base R would compare the bits of 64-bit integers as doubles
+  # base R would compare the bits of an integer64 as doubles.
   if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
@@ -168,13 +169,13 @@ match <- interposed("match", c("x", "table"), match_arrays(x, table, nomatch, in
 matches_on_device <- function(x, table) is_key_number(x) && is_key_number(table)
 is_key_number <- function(x) (is_number(x) || inherits(x, "integer64")) && !is.complex(x)
 
-# An array of numbers as int64, to be compared with such: what is none of them is NA.
+# Numbers as int64, for comparison with int64. A number that is not an int64 becomes NA.
 as_int64 <- function(x) {
   if (is_int64(x)) return(x)
   gpu_cast(if (is.double(x)) ifelse(abs(x) < 2^63 & x == floor(x), x, NA_real_) else x, "int64")
 }
 
-# Where x equals one number, missing ones included; never NA.
+# Whether each element equals one value, which may be NA or NaN; never NA.
 equals <- function(x, value) {
   if (is.nan(value)) return(is.nan(x))
   if (is.na(value)) return(if (is.double(x)) is.na(x) & !is.nan(x) else is.na(x))
@@ -194,10 +195,11 @@ in_arrays <- function(x, table, name = "%in%") {
   match_arrays(x, table, 0L, NULL) > 0L
 }
 
-# Few enough to be compared one by one.
+# Whether the table is short enough to be compared element by element.
 is_small_table <- function(table, x) length(table) <= MOST_COMPARED && meets_alike(table, x)
 
-# Whether R can hold the elements of a table, and they meet x as numbers as they do in it.
+# Whether comparing x with the table's elements as R numbers gives the result of comparing arrays: neither is int64, and
+# a table that is an array has the dtype of x, or x is float64.
 meets_alike <- function(table, x) {
   !is_int64(x) && !is_int64(table) && (!is_gpu(table) || gpu_dtype(x) == "float64" || gpu_dtype(x) == gpu_dtype(table))
 }
@@ -246,16 +248,16 @@ match_on_device <- function(x, table, nomatch) {
   out
 }
 
-# As `match_on_device()`, of what is not missing.
+# match_on_device() for elements that are not missing, by a sort of the table and a binary search.
 match_by_search <- function(x, table, nomatch) {
-  # the sort is stable: of equal elements of the table the first stands first
+  # The sort is stable: the first of equal elements is the first in the table.
   sorted <- .Call(C_sort, table, FALSE, TRUE)
   known <- length(table) - missing_last(sorted[[1L]])
   if (known == 0L) return(gpu_full(nomatch, length(x), device = gpu_device(x)))
   values <- sorted[[1L]][seq_len(known)]
   place <- .Call(C_search, x, values, TRUE) + 1L
   out <- ifelse(values[place] == x, sorted[[2L]][place], nomatch)
-  # NA where x is missing, or greater than all
+  # NA here means that x is missing, or greater than all.
   ifelse(is.na(out), nomatch, out)
 }
 
@@ -284,7 +286,7 @@ union_of_arrays <- function(x, y) {
   if (!matches_on_device(x, y)) return(set_on_base("union", x, y))
   both <- list(adopt(x, if (is_gpu(x)) x else y), adopt(y, if (is_gpu(y)) y else x))
   wide <- vapply(both, is_int64, NA)
-  # of int64 and doubles the union is int64 where that holds all, else double
+  # The union of int64 and doubles is int64 if all doubles are whole numbers in its range, otherwise double.
   if (any(wide) && !all(wide)) {
     whole <- as_int64(both[[which(!wide)]])
     if (sum(is.na(whole)) == sum(is.na(both[[which(!wide)]]))) both[[which(!wide)]] <- whole else
@@ -298,20 +300,20 @@ equal_sets <- function(x, y) {
   all(in_arrays(x, y)) && all(in_arrays(y, x))
 }
 
-# The distinct elements of x that are in y, or are not: an array where x is one.
+# intersect() or setdiff(): the distinct elements of x that are in y, or not in y. An array if x is one.
 part_of_array <- function(name, x, y) {
   if (!matches_on_device(x, y)) return(set_on_base(name, x, y))
   x <- if (inherits(x, "integer64") && !is_gpu(x)) as_gpu(x, device = gpu_device(y)) else strip(x)
   found <- match_arrays(x, y, 0L, NULL)
   out <- unique(x[if (name == "setdiff") found == 0L else found > 0L])
-  # base R's type, which depends on its version
+  # The type is base R's, which depends on the version of R.
   type <- typeof(get(name, baseenv())(vector(typeof(x), 0L), vector(typeof(y), 0L)))
   if (type == typeof(x)) out else if (is_gpu(out)) gpu_cast(out, type) else as.vector(out, type)
 }
 
 # ---- bins --------------------------------------------------------------------------------------------
 
-# How many of `vec`, in order, are at most x (less than x, if `strictly`); NA where x is.
+# The number of elements of the sorted `vec` that are at most x (less than x, if `strictly`); NA where x is.
 count_below <- function(x, vec, strictly) {
   n <- length(x)
   m <- length(vec)
@@ -326,7 +328,8 @@ count_below <- function(x, vec, strictly) {
   x <- strip(x)
   vec <- adopt(vec, x)
   if (is_int64(x) == is_int64(vec)) return(.Call(C_search, x, vec, strictly))
-  # a whole number is above a bound where it is above the next whole one, and all int64 lie within 2^63
+  # A comparison with a whole number does not change if the bound is rounded to the next whole number, and all int64 are
+  # within 2^63. So bounds are rounded and compared as int64.
   nearest <- if (is_int64(x) == strictly) floor else ceiling
   if (is_int64(x)) {
     bounds <- nearest(vec)
@@ -339,7 +342,7 @@ count_below <- function(x, vec, strictly) {
   ifelse(is.na(x) | abs(bounds) < 2^63, .Call(C_search, as_int64(bounds), vec, strictly), ifelse(bounds > 0, m, 0L))
 }
 
-# From R 4.5 on it has more arguments.
+# From R 4.5 on findInterval() has more arguments.
 #' @rdname matching
 #' @usage NULL
 #' @export
@@ -368,7 +371,8 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
   gpu_cast(out, "int32")
 }
 
-# The breaks that base R's cut() makes for a number of intervals: over the range, a thousandth of it wider.
+# The breaks of base R's cut() for a number of intervals: equally spaced over the range, extended by a thousandth at
+# both ends.
 equal_intervals <- function(reach, count) {
   pieces <- as.integer(count + 1)
   width <- reach[2L] - reach[1L]
@@ -382,7 +386,7 @@ equal_intervals <- function(reach, count) {
 #' @export
 cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
   ordered_result = FALSE, ...) {
-  # of int64 beyond 2^53 no doubles; as the number of intervals it is one
+  # Breaks of int64 beyond 2^53 are compared exactly, not as doubles. A single number is the number of intervals.
   whole <- if (is_int64(breaks)) strip(as_gpu(breaks, device = gpu_device(x)))
   exact <- length(whole) > 1L && !anyNA(whole) && !all(abs(whole) <= 2^53)
   breaks <- if (exact) seq_along(whole) + 0 else if (is.null(whole)) host_copy(breaks) else as.vector(whole)
@@ -395,7 +399,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
     ordered_result = ordered_result, ...)
   usable <- is_switch(include.lowest) && is_switch(right) && is.numeric(breaks) && length(breaks) && !anyNA(breaks) &&
     !is.complex(x) && !is.logical(x) && length(x)
-  # of one number breaks are made, of x's range
+  # A single number: breaks are computed from the range of x.
   known <- if (usable && length(breaks) == 1L && breaks >= 2 && !all(is.na(x)))
     as.double(range(if (is_int64(x)) as_float64(x) else x, na.rm = TRUE))
   if (!usable || length(breaks) == 1L && !(length(known) && all(is.finite(known))))
@@ -403,7 +407,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   shape <- call_base(base::cut.default, c(list(known %||% 0), args))
   x <- as_doubles(strip(x))
   if (length(breaks) == 1L) {
-    # breaks that are found have the digits of float64
+    # Computed breaks have float64 precision.
     x <- as_float64(x)
     breaks <- equal_intervals(known, breaks)
   } else {
@@ -421,7 +425,7 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   out
 }
 
-# The names of intervals between bounds of these digits, as base R writes them.
+# The labels of intervals between bounds with these digits, as in base R.
 interval_labels <- function(digits, include.lowest, right) {
   n <- length(digits)
   closed <- is_switch(include.lowest) && include.lowest

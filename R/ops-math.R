@@ -1,16 +1,16 @@
 # Elementwise functions of several arguments: base R's names and formals.
 
-# Rows of the operation table for real numbers only.
+# Rows of the operation table that take real numbers only.
 REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_log",
   paste0(rep(c("pnorm", "qnorm"), each = 4L), c("", "_upper", "_log", "_upper_log")))
 
-# Records a row over several operands; base R serves operands that the device does not take.
+# Records an operation on several operands, which are recycled. Base R handles operands that the device does not take.
 recycled <- function(row, f, ...) {
-  # of complex numbers base R alone has this one, and refuses others in its own words
+  # For complex numbers base R computes the function, or raises its error.
   if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .External2(C_recycled, row, list(...), -1L)
   if (is.null(out)) return(on_host(f, ...))
-  # where nothing is left base R has the attributes of the first argument alone
+  # For a result without elements base R keeps only the attributes of the first argument.
   if (length(out) == 0L && length(..1)) strip(out) else out
 }
 
@@ -59,7 +59,6 @@ recycled <- function(row, f, ...) {
 #' * `asinh`, `acosh` and `atanh` of complex infinities (and `atanh` of 1 and -1) are those of the C standard (C99,
 #'   Annex G); base R returns NaN, since it multiplies them by i. Complex quotients and powers that overflow are
 #'   infinite; in base R their parts may be NaN.
-#'   overflow are infinite where base R may give NaN parts.
 #' * `sinpi` and `cospi` are accurate to the last digit; base R with a C library that lacks them has an error of 4e-16.
 #' * `lgamma`, `digamma`, `lbeta`, `lchoose` and `qnorm` near their zeros, and `gamma`, `lgamma`, `digamma` and
 #'   `trigamma` near their negative poles, where base R loses up to seven digits.
@@ -122,12 +121,12 @@ NULL
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
   if (missing(base)) return(.External2(C_elementwise, "log", 2L, x))
-  # of complex numbers without elements base R drops the attributes
+  # Base R drops the attributes of complex vectors without elements.
   if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base)))
     return(hosted(base::log, list(x, base)))
   if (!is_number(base)) return(on_host(log, x, base))
   if (!is_gpu(base) && length(base) == 1L && !is.complex(x) && !is.complex(base)) {
-    # base R computes these two without a division
+    # Base R computes these two bases without a division.
     if (base %in% 10) return(.Call(C_unary, "log10", 2L, x, sys.call()))
     if (base %in% 2) return(.Call(C_unary, "log2", 2L, x, sys.call()))
   }
@@ -139,7 +138,7 @@ log.gpu_array <- function(x, base = exp(1)) {
 round.gpu_array <- function(x, digits = 0, ...) {
   if (length(digits) == 0L) stop("invalid second argument of length 0")
   if (!is_real(digits) || length(x) == 0L && is.complex(x)) return(on_host(round, x, digits))
-  # int64 has no digits after the point
+  # int64 has no decimal places.
   if (is_int64(x) && !is_gpu(digits) && all(digits >= 0) %in% TRUE && length(digits) == 1L) digits <- 0
   if (!is_gpu(digits) && length(digits) == 1L && digits %in% 0) return(.Call(C_unary, "round", 2L, x, sys.call()))
   recycled("round_digits", round, x, digits)
@@ -153,7 +152,7 @@ signif.gpu_array <- function(x, digits = 6) {
   recycled("signif", signif, x, digits)
 }
 
-# Generics made from base R's own functions: attaching masks nothing, and Matrix shares them.
+# S4 generics made from base R's functions: attaching this package masks nothing of them, and Matrix shares them.
 setGeneric("atan2")
 setGeneric("beta")
 setGeneric("lbeta")
@@ -174,7 +173,7 @@ for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
   setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
   setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
-  # of numbers that are not whole base R warns
+  # Base R warns about k that is not a whole number.
   setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE))
     recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
   setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
@@ -188,7 +187,7 @@ setMethod("ifelse", "gpu_array", function(test, yes, no) {
   if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
 })
 
-# An operand no longer than the test: base R's ifelse() takes its first elements.
+# Cuts an operand to the length of the test, as base R's ifelse() does.
 fit <- function(x, test) if (length(x) > length(test)) x[seq_along(test)] else x
 
 #' @rdname elementwise
@@ -214,13 +213,13 @@ tail_row <- function(name, lower.tail, log.p) {
   paste0(name, if (!lower.tail) "_upper", if (log.p) "_log")
 }
 
-# pmin and pmax: base's own where an argument means more than numbers.
+# pmin() and pmax(). Base R computes them if an argument is not a plain number.
 extreme <- function(row, f, na.rm, args) {
   if (any(vapply(args, is_split, NA))) return(split_extreme(row, args, na.rm, parent.frame()))
   if (any(vapply(args, is_reader, NA))) return(reader_extreme(row, args, na.rm, parent.frame()))
   if (length(args) > 1L && is_switch(na.rm) && any(vapply(args, is_sparse, NA)))
     return(extreme_of_sparse(row, na.rm, args, parent.frame()))
-  # two whose first is as long as the result, whose attributes are then the result's
+  # Fast path: two arguments, of which the first has the length and attributes of the result.
   if (length(args) == 2L && isFALSE(na.rm)) {
     a <- args[[1L]]
     b <- args[[2L]]
@@ -249,7 +248,7 @@ extreme <- function(row, f, na.rm, args) {
   with_attributes(out, kept)
 }
 
-# The elements alone, recorded work and all.
+# The elements without attributes. Recorded operations stay recorded.
 strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.vector(x)
 
 #' @rdname elementwise

@@ -1,9 +1,9 @@
-# Linear operators: what iterative methods (R/ops-iterative.R, R/ops-svds.R) multiply by. An operator is a list:
+# Linear operators, by which the iterative methods (R/ops-iterative.R, R/ops-svds.R) multiply. An operator is a list:
 #   dim, names        its extents, and the names of its rows and columns
-#   device, dtype     of the vectors that it multiplies: an array of so many rows and any number of columns
+#   device, dtype     of the vectors that it multiplies: columns of an array
 #   forward(x)        A x
 #   backward(y)       t(A) y
-#   called            what messages call A; NULL for "A"
+#   called            the name of A in messages; NULL for "A"
 #   source            A itself; `kind`: "array", "function", "sparse" (on a device), "other" (a class with products)
 
 operator_of <- function(A, like = NULL, dim = NULL, transpose = NULL, frame = parent.frame()) {
@@ -18,7 +18,7 @@ operator_of <- function(A, like = NULL, dim = NULL, transpose = NULL, frame = pa
   if (products) return(operator_of_object(A, extent, named, frame))
   a <- if (is_gpu(A)) strip_names(A) else as_gpu(unname(A), dtype = if (!is.null(like)) host_dtype(A, like),
     device = if (!is.null(like)) gpu_device(like))
-  # once, not in each product
+  # Cast once, not in each product.
   if (is_half(a)) a <- gpu_cast(a, "float32")
   if (!gpu_dtype(a) %in% c("float32", "float64")) a <- as_float64(a)
   gpu_compute(a)
@@ -26,7 +26,7 @@ operator_of <- function(A, like = NULL, dim = NULL, transpose = NULL, frame = pa
     forward = function(x) matrix_product(a, x), backward = function(y) cross_product(a, y))
 }
 
-# What other classes multiply are ordinary matrices.
+# Matrices of other packages are multiplied with ordinary matrices, on the host.
 operator_of_object <- function(A, extent, named, frame) {
   if (inherits(A, "gpu_sparse")) return(operator_of_sparse(A, extent, named))
   by <- function(product, rows) function(x) columns_from(product(A, collect(x)), c(rows, ncol(x)), "cpu", "float64",
@@ -35,8 +35,8 @@ operator_of_object <- function(A, extent, named, frame) {
     forward = by(`%*%`, extent[1L]), backward = by(generic_for(A, "crossprod"), extent[2L]))
 }
 
-# A sparse matrix on a device multiplies arrays there. Its values by rows are put in order once, where there is room for
-# them beside those by columns.
+# The operator of a sparse matrix on a device. Its values are reordered by rows once, if there is memory for a second
+# copy.
 operator_of_sparse <- function(S, extent, named) {
   x <- stored(S)
   dtype <- if (gpu_dtype(x) %in% c("float16", "bfloat16", "float32")) "float32" else "float64"
@@ -53,7 +53,7 @@ operator_of_sparse <- function(S, extent, named) {
     forward = forward, backward = function(b) segment_products(S@p, S@i, x, b))
 }
 
-# A function as the package of A's class knows it: before R 4.4 base R's has no S4 methods.
+# The version of function f that dispatches on the class of A: before R 4.4 base R's functions have no S4 methods.
 generic_for <- function(A, f) {
   home <- attr(class(A), "package")
   if (inherits(A, "gpu_sparse") || is.null(home)) return(get(f, topenv()))
@@ -76,7 +76,7 @@ operator_of_function <- function(A, like, dim, transpose, frame) {
       abort_argument("transpose", "a function that multiplies by the transposed matrix", NULL, frame))
 }
 
-# What somebody's function or method returned, as a matrix on the device.
+# Checks the result of a user's function or method, and returns it as a matrix on the device.
 columns_from <- function(y, extent, device, dtype, name, frame) {
   if (isS4(y) && !is_gpu(y)) y <- as.matrix(y)
   if (!is_number(y) || is.complex(y)) stop_verdigris("argument", sprintf("`%s` must return real numbers, not %s.", name,
@@ -92,7 +92,7 @@ columns_from <- function(y, extent, device, dtype, name, frame) {
   y <- if (is_gpu(y) && gpu_device(y) == device) strip(y) else as_gpu(as.vector(y), device = device)
   y <- as_float(y, dtype)
   dim(y) <- extent
-  # it is used more than once
+  # The result is used more than once.
   gpu_compute(y)
 }
 
@@ -104,8 +104,7 @@ turned <- function(op) {
   op
 }
 
-# A less the mean of each column, over its scale: A itself is not changed. `center` and `scale` are ordinary vectors or
-# NULL.
+# The operator of the centered and scaled matrix, without changing A. `center` and `scale` are ordinary vectors or NULL.
 standardised <- function(op, center, scale) {
   if (is.null(center) && is.null(scale)) return(op)
   on_device <- function(v) if (!is.null(v)) as_gpu(as.double(v), device = op$device)
@@ -133,7 +132,7 @@ standardised <- function(op, center, scale) {
 
 as_float <- function(x, dtype) if (gpu_dtype(x) == dtype) x else gpu_cast(x, dtype)
 
-# A product with several vectors, one after the other for a function, which may know one alone.
+# A product with several vectors. A function is called with one column at a time, since it may only support one.
 each_column <- function(op, product, x) {
   if (op$kind != "function" || ncol(x) == 1L) return(product(x))
   do.call(cbind, lapply(seq_len(ncol(x)), function(j) product(gpu_compute(column_at(x, j)))))
@@ -148,22 +147,22 @@ column_at <- function(x, j) {
 
 # ---- numbers of columns ------------------------------------------------------------------------------------------
 
-# Methods need a few numbers for each column: ordinary ones on the cpu device, where reading costs nothing, else arrays,
-# for which nothing waits. The functions below, and R's arithmetic, take both.
+# The methods need a few scalars per column: ordinary numbers on the cpu device, where reading is free, otherwise
+# arrays, so that the host does not wait. The functions below, and R's arithmetic, accept both.
 reads_at_once <- function(op) op$device == "cpu" && !settings$compose
 
-# Products of the columns of two matrices.
+# Scalar products of corresponding columns of two matrices.
 column_products <- function(op, x, y = x) {
   extent <- base::dim(x)
-  # what colSums() does, without looking at its arguments
+  # colSums() without its checks of arguments
   out <- .Call(C_reduce_groups, "sum", as_float64(x) * as_float64(y), FALSE, c(extent[2L], extent[1L], 1), TRUE)
   if (reads_at_once(op)) collect(out) else gpu_compute(out)
 }
 
-# These as ordinary ones, which waits for the device.
+# Scalars as ordinary numbers. Waits for the device.
 host_numbers <- function(x) if (is_gpu(x)) collect(x) else x
 
-# A number for each column beside the elements of a matrix.
+# Scalars per column, repeated so that they combine with the elements of a matrix.
 beside_columns <- function(op, s, rows) {
   if (!is_gpu(s)) {
     if (length(s) == 1L) return(s)
@@ -173,21 +172,21 @@ beside_columns <- function(op, s, rows) {
   if (length(s) == 1L) s else along_columns(s, rows)
 }
 
-# Square roots that give no warning: under a handler of the user's, what may warn is computed at once.
+# Square roots without warnings: under a warning handler of the user, an operation that may warn is computed at once.
 root <- function(x) if (is_gpu(x)) suppressWarnings(sqrt(x)) else sqrt(x)
 
-# `yes` where the condition holds, else 0; NA where it is NA.
+# `yes` where the condition holds, otherwise 0; NA where the condition is NA.
 only_where <- function(condition, yes) {
   if (is_gpu(condition)) return(.External2(C_recycled, "select", list(condition, yes, 0), NULL))
-  # one column is no loop
+  # Faster for one column.
   if (length(condition) == 1L) return(if (is.na(condition)) condition + 0 else if (condition) yes else 0)
   base::ifelse(condition, yes, 0)
 }
 ratio <- function(a, b) only_where(b != 0, a / b)
 
-# Whether a condition holds for any column, looked at in each call or, where the device computes, every so many calls: a
-# call records the condition and reads the one that an earlier call recorded, so that the device has work meanwhile. NA
-# where a number is not finite.
+# Makes a function that tells whether a condition holds for any column. On the cpu device every call checks it. On other
+# devices every STEPS_AHEAD-th call records the condition and reads the one recorded by the check before, so that the
+# device stays busy. NA if a number is not finite.
 STEPS_AHEAD <- 4L
 watching <- function(op) {
   recorded <- NULL

@@ -1,11 +1,12 @@
-# Operators and elementwise functions of one array: methods that record an operation.
+# Methods of operators and elementwise functions of one argument, which record an operation.
 
-# Base R on host copies, for operands that mean more than numbers (Date, factor, Matrix, character).
+# Calls base R's function with host copies, for operands that are not plain numbers (Date, factor, Matrix, character).
 on_host <- function(f, ...) call_base(f, host_copies(list(...)))
 
-# The same for an operator's operands, called from C. Of time series base R names columns by the expressions.
+# Called from C for the operands of an operator that the device does not take. For two time series base R names columns
+# by the expressions.
 operands_on_host <- function(f, e1, e2) {
-  # those have methods for ordinary operands
+  # Remote objects have methods for ordinary operands.
   if (is_remote(e1) || is_remote(e2)) return(if (is_int64(e1) || is_int64(e2)) beside_remote(get("operator",
     envir = parent.frame()), e1, e2) else f(host_copy(e1), host_copy(e2)))
   if (is_sparse(e1) || is_sparse(e2))
@@ -16,7 +17,7 @@ operands_on_host <- function(f, e1, e2) {
   eval(as.call(c(f, lapply(names, as.name))), stats::setNames(list(host_copy(e1), host_copy(e2)), names), baseenv())
 }
 
-# R's operators: the row of the operation table, and whether all attributes are kept or only the shape.
+# R's operators: the row of the operation table, and whether the result keeps all attributes or only the shape.
 OPERATORS <- list(
   "+" = list("add", TRUE), "-" = list("sub", TRUE), "*" = list("mul", TRUE), "/" = list("div", TRUE),
   "^" = list("pow", TRUE), "%%" = list("mod", TRUE), "%/%" = list("intdiv", TRUE),
@@ -24,8 +25,8 @@ OPERATORS <- list(
   ">" = list("gt", FALSE), ">=" = list("ge", FALSE), "&" = list("and", FALSE), "|" = list("or", FALSE)
 )
 
-# C takes the operands from the method's frame, records, and asks for the call only where the operation may warn; what
-# is not for the device it hands to operands_on_host(f, e1, e2).
+# C takes the operands from the method's frame, records the operation, and queries the call only if the operation may
+# warn. Operands that the device does not take go to operands_on_host(f, e1, e2).
 binary_operator <- function(operator) {
   force(operator)
   row <- OPERATORS[[operator]][[1L]]
@@ -44,13 +45,13 @@ binary_operator <- function(operator) {
   )
 }
 
-# Methods of one argument, made from the operation table when the package is loaded.
-# `is.na` and its like keep the shape; the others all attributes.
+# Registers methods of one argument, created from the operation table when the package is loaded. `is.na` and similar
+# functions keep the shape; the others keep all attributes.
 register_methods <- function() {
   table <- operation_table()
   one <- table$r != "" & !startsWith(table$rule, "To") & table$arity == 1L & table$group %in% c("Math", "Complex",
     "Generic")
-  # `log` and `round` take a second argument and have methods of their own, which these would take the place of
+  # `log` and `round` have a second argument and their own methods, which must not be replaced.
   one <- one & !vapply(paste0(table$r, ".gpu_array"), exists, NA, envir = topenv(), inherits = FALSE)
   for (k in which(one)) {
     method <- elementwise_method(table$name[k], if (table$rule[k] == "Test") 1L else 2L)
@@ -68,13 +69,13 @@ register_methods <- function() {
   register_by_kind()
 }
 
-# The methods of R's own generics, and of this package's, under the first string of the class too. There R finds them at
-# once, and else looks through the search path first, which takes longer than most methods.
+# Registers the methods for R's generics, and this package's, also for the first string of the class. R finds them there
+# at once; otherwise it searches the search path first, which takes longer than most methods.
 register_by_kind <- function() {
   for (home in list(baseenv(), topenv(), asNamespace("stats"), asNamespace("utils"), asNamespace("graphics"))) {
     table <- get(".__S3MethodsTable__.", envir = home)
     names <- grep("[.]gpu_array$", names(table), value = TRUE)
-    # these have bindings of their own
+    # Operators are registered by register_operators().
     if (getRversion() < "4.3.0") names <- setdiff(names, paste0(names(OPERATORS), ".gpu_array"))
     methods <- mget(names, envir = table)
     for (kind in names(KINDS)) list2env(stats::setNames(methods, sub("gpu_array$", kind, names)), table)
@@ -87,11 +88,11 @@ elementwise_method <- function(row, keep) {
   function(x, ...) .External2(C_elementwise, row, keep, x)
 }
 
-# Method of `!`: of logicals all attributes are kept, of numbers the shape.
+# Method of `!`. As in base R, logicals keep all attributes, numbers only the shape.
 #' @export
 `!.gpu_array` <- function(x) .External2(C_elementwise, "not", if (is.logical(x)) 2L else 1L, x)
 
-# From R 4.3 on this decides which method serves operands of two classes: that of arrays, except beside a split, a
+# From R 4.3 on this decides which method is called for operands of two classes: that of arrays, except for a split, a
 # reader or a reference.
 chooseOpsMethod.gpu_array <- function(x, y, mx, my, cl, reverse) !is_remote(y)
 chooseOpsMethod.gpu_remote <- function(x, y, mx, my, cl, reverse) TRUE

@@ -1,4 +1,4 @@
-# Order: sorting, ranks, quantiles, positions of TRUE.
+# Sorting, ranks, quantiles and positions of TRUE.
 
 #' Sorting, ranking and quantiles
 #'
@@ -44,7 +44,7 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
   out <- .Call(C_which, x)
   if (isTRUE(arr.ind) && !is.null(dim(x)))
     return(base::arrayInd(collect(out), dim(x), dimnames(x), useNames = useNames))
-  # as in base R, `useNames` is about `arr.ind` alone
+  # As in base R, `useNames` only affects `arr.ind`.
   if (!is.null(names(x))) names(out) <- names(x)[collect(out)]
   out
 })
@@ -65,13 +65,14 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   out <- found[[1L]]
   missing <- missing_last(out)
   if (named) names(out) <- names(x)[collect(found[[2L]])]
-  # missing values come last from the device
+  # The device puts missing values last.
   if (missing == 0L || isTRUE(na.last)) return(out)
   if (is.na(na.last)) return(out[seq_len(n - missing)])
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
 }
 
-# How many elements are missing of some in order, which come last from the device: one element tells whether any is.
+# The number of missing elements of a sorted array. The device puts them last, so the last element tells whether there
+# are any.
 missing_last <- function(sorted) {
   n <- length(sorted)
   if (n > 0L && anyNA(sorted[n])) sum(is.na(sorted)) else 0L
@@ -97,7 +98,8 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     return(call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))))
   }
   device <- device_of(keys)
-  # the cpu device sorts one key, and whole numbers, in less time than base R, which takes several doubles together
+  # Base R is faster than the cpu device for several keys of which one is double; for a single key, and for integers,
+  # the device is faster.
   if (length(keys) > 1L && prefers_host(Find(is_gpu, keys)) && any(vapply(keys, is.double, NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else
       if (is.integer(k)) collect(k) else
@@ -108,7 +110,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   keys <- lapply(keys, function(k) if (is_gpu(k)) strip(k) else as_gpu(if (is.factor(k)) as.integer(k) else
     as.vector(k), device = device))
   decreasing <- rep_len(decreasing, length(keys))
-  # by the last key first: each pass keeps what the ones before it made of equal elements
+  # Sorts by the last key first: each pass is stable, so it keeps the order of earlier passes for equal elements.
   at <- NULL
   for (k in rev(seq_along(keys))) {
     found <- .Call(C_order, if (is.null(at)) keys[[k]] else keys[[k]][at], decreasing[k])
@@ -121,19 +123,19 @@ order_arrays <- function(keys, na.last, decreasing, method) {
     k <- sum(missing)
     return(if (k == n) at else join(list(at[(n - k + 1L):n], at[seq_len(n - k)])))
   }
-  # of several keys each has its own missing elements first: numbered so, they sort as they are
+  # With several keys each has its own missing elements first. Ranks with 0 for missing elements sort accordingly.
   first <- lapply(Map(order_first, keys, decreasing), strip)
   order_arrays(first, TRUE, FALSE, method)
 }
 
-# Ranks of the elements, equal where the elements are equal; missing ones come before all others.
+# Ranks of the elements, equal for equal elements. Missing elements get 0.
 order_first <- function(key, decreasing) {
   y <- ranked(key, "min", TRUE)
   ifelse(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
 }
 
-# An array's elements in order, those that are not missing: `at`, their places; `first`, whether each is the first of a
-# run of equal ones.
+# The known elements of an array, sorted: `at`, their positions; `first` and `last`, whether each is the first or last
+# of a run of equal elements; `missing`, the positions of missing elements.
 runs <- function(x) {
   x <- strip(x)
   n <- length(x)
@@ -147,13 +149,14 @@ runs <- function(x) {
     first = if (m > 0L) join(c(end, differs)), last = if (m > 0L) join(c(differs, end)))
 }
 
-# Where an element is another than the one before it, from the second on: a list of one array, or of none.
+# Whether each element, from the second on, differs from the one before it: a list of one array, or an empty list
+# (NULL).
 differing <- function(sorted) {
   n <- length(sorted)
   if (n > 1L) list(sorted[-1L] != sorted[-n])
 }
 
-# Ranks of what is known; missing elements come last, in their order, or stay missing.
+# Ranks of known elements. Missing elements are ranked last, in their order, or with `keep` stay missing.
 ranked <- function(x, ties, keep) {
   r <- runs(x)
   m <- r$known
@@ -209,7 +212,7 @@ rank_array <- function(x, na.last, ties) {
 is.unsorted <- interposed("is.unsorted", "x", unsorted_array(x, na.rm, strictly), class = c("gpu_array", "gpu_reader",
   "gpu_split"))
 
-# Elements that are looked at first.
+# Number of elements that are checked first.
 SOON <- 256L
 
 unsorted_array <- function(x, na.rm, strictly) {
@@ -220,7 +223,7 @@ unsorted_array <- function(x, na.rm, strictly) {
   n <- length(x)
   if (n <= 1L) return(FALSE)
   in_order <- function(x, n) isTRUE(all(if (strictly) x[-1L] > x[-n] else x[-1L] >= x[-n]))
-  # what is not in order mostly shows that soon; what is has nothing missing
+  # Most unsorted vectors are unsorted within the first elements. A vector in order has no missing elements.
   soon <- n > 2 * SOON && !isFALSE(base::is.unsorted(as.vector(x[seq_len(SOON)]), strictly = strictly))
   if (!soon && in_order(x, n)) return(FALSE)
   if (!anyNA(x)) return(TRUE)
@@ -230,12 +233,12 @@ unsorted_array <- function(x, na.rm, strictly) {
   n > 1L && !in_order(x, n)
 }
 
-# The elements at some ranks, a function of how many are known, and that number. The device finds a few without sorting
-# all.
+# The elements at some ranks, and `known`, the number of known elements. `ranks` is a function of that number. The
+# device finds a few elements without sorting all.
 at_ranks <- function(x, ranks) {
   n <- length(x)
   found <- if (n > 0L) .Call(C_ranks, x, ranks(n))
-  # how many are missing is known now
+  # The number of missing elements is known now: repeat with the right ranks.
   if (length(found) && found[[2L]] > 0 && found[[2L]] < n) found <- .Call(C_ranks, x, ranks(n - found[[2L]]))
   if (length(found)) return(list(values = as.vector(found[[1L]]), known = n - found[[2L]]))
   sorted <- .Call(C_sort, x, FALSE, FALSE)[[1L]]
@@ -243,7 +246,8 @@ at_ranks <- function(x, ranks) {
   list(values = if (known > 0) as.vector(sorted[ranks(known)]), known = known)
 }
 
-# The order statistics whose mean is the median, and the median of splits and readers from them.
+# The ranks whose mean is the median. median_found() computes the median of splits and readers from the elements at
+# them.
 median_ranks <- function(known) unique(c((known + 1) %/% 2, known %/% 2 + 1))
 median_found <- function(found, n, type, na.rm) {
   if (found$known == 0 || found$known < n && !isTRUE(as.logical(na.rm))) return(vector(type, 1L)[NA_integer_])
@@ -281,7 +285,7 @@ mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = c
   list(constant = constant, na.rm = na.rm, low = low, high = high)), home = "stats", class = c("gpu_array", "gpu_split",
     "gpu_reader"))
 
-# Deviations of float32 from its median are float64, which holds both.
+# The deviations of float32 from its median are computed in float64, which represents both.
 mad_array <- function(x, center, args) {
   if (is_remote(x)) return(do.call(remote_mad, c(list(x, center[[1L]]), args, list(call = parent.frame()))))
   if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(adopt(center[[1L]], x)) else center[[1L]]
@@ -300,21 +304,21 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
     if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
     return(stats::quantile(as.vector(host_copy(x)), probs, na.rm = na.rm, names = names, type = type))
   }
-  # only the order statistics that base R's formula reads are fetched; it is then asked about those alone
+  # Only the order statistics that base R's formula uses are fetched.
   found <- at_ranks(x, function(n) quantile_ranks(n, probs))
   if (!na.rm && found$known < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
   if (found$known == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
   quantiles_found(found, probs, names, type)
 }
 
-# The order statistics of n elements that the formulas of all types read.
+# The ranks among n elements that the formulas of all types use.
 quantile_ranks <- function(n, probs) {
   around <- 1 + (n - 1) * probs
   sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
     floor(around) + 2, 1, n), 1), n)))
 }
 
-# Quantiles of these order statistics, as `at_ranks()` has found them.
+# Quantiles from the order statistics that `at_ranks()` has found.
 quantiles_found <- function(found, probs, names, type) {
   n <- found$known
   known <- found$values
@@ -322,13 +326,14 @@ quantiles_found <- function(found, probs, names, type) {
   reach <- quantile_ranks(n, probs)
   at <- function(k) known[match(k, reach)]
   value <- quantile_formula(at, n, probs, type)
-  # R before 4.6 keeps integers in some types
+  # R before 4.6 returns integers for some types.
   if (is.double(stats::quantile(vector(typeof(known), 1L), 0.5, names = FALSE, type = type))) value <- as.double(value)
   if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
   value
 }
 
-# Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order statistics.
+# Quantiles by Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order
+# statistics. `at` is a function that returns the elements at ranks.
 quantile_formula <- function(at, n, probs, type) {
   if (type == 7) {
     index <- 1 + (n - 1) * probs

@@ -1,42 +1,42 @@
-# Reductions under base R's names; results are ordinary R numbers.
+# Reductions. The results are ordinary R numbers.
 
 STATUS_EMPTY <- 1L
 STATUS_OVERFLOW <- 2L
 
-# One array reduced by the device; base R words the warnings.
+# Reduces one array on the device. Base R words the warnings.
 reduce_one <- function(name, x, na.rm, call = NULL) {
   out <- .Call(C_reduce, name, x, na.rm)
   if (is.list(out)) explain_status(name, out, x, call) else out
 }
 
-# A value that comes in a list with its status.
+# Raises the warnings for a result of C_reduce that comes as list(value, status).
 explain_status <- function(name, out, x, call) {
   value <- out[[1L]]
   status <- out[[2L]]
   if (bitwAnd(status, STATUS_OVERFLOW)) {
-    # of int64 alone: in bit64's words
+    # Only int64 overflows: bit64's message.
     warning(simpleWarning("NAs produced by integer64 overflow", short_call(call)))
   }
   if (bitwAnd(status, STATUS_EMPTY)) {
-    # nothing was left: base R answers, and warns, for an empty vector
+    # No element was left: base R determines the result, and warns, for an empty vector.
     value <- eval(call(name, vector(typeof(x), 0L)))
   }
   value
 }
 
-# A method of the Summary group.
+# A method of the Summary group. C_whole takes the arguments from the frame of the method.
 summary_method <- function(name) {
   force(name)
   function(..., na.rm = FALSE) .External2(C_whole)
 }
 
-# Whether missing elements are left out, where `na.rm` is not TRUE or FALSE: what else means depends on the version of
-# R, which is asked.
+# Whether missing elements are removed for an `na.rm` that is not TRUE or FALSE. It depends on the version of R, so base
+# R's function is called to find out.
 leaves_out <- function(name, na.rm, frame = parent.frame()) {
   !is.na(call_base(get(name, baseenv()), list(c(NA, name == "all"), na.rm = na.rm), frame)[1L])
 }
 
-# Of several: the parts are reduced where they live, then base R reduces the results.
+# Reduces several arguments: each array on its device, then base R reduces the results.
 reduce_parts <- function(name, x, na.rm) {
   frame <- environment()
   if (any(vapply(x, is.character, NA)))
@@ -44,7 +44,7 @@ reduce_parts <- function(name, x, na.rm) {
   decided <- FALSE
   if (!is_flag(na.rm)) na.rm <- leaves_out(name, na.rm, frame)
   parts <- lapply(x, function(x) {
-    # what stands behind the first that decides any() or all() is not looked at
+    # As in base R, arguments after the one that decides any() or all() are not evaluated further.
     if (decided) return(logical())
     if (!is_gpu(x)) {
       decided <<- name %in% c("any", "all") && is.logical(x) && (name == "any") %in% x
@@ -151,14 +151,14 @@ mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
 #' @importFrom stats weighted.mean
 #' @export
 weighted.mean.gpu_array <- function(x, w, ..., na.rm = FALSE) {
-  # stats' own has products of the elements and the weights; these are float64
+  # The method of stats multiplies elements and weights; they are converted to float64 first.
   wide <- function(v) if (is_gpu(v) && (is_narrow(v) || is_int64(v))) as_float64(v) else v
   call_base(weighted_mean, c(list(wide(x)), if (!missing(w)) list(wide(w)), list(..., na.rm = na.rm)))
 }
 weighted_mean <- utils::getS3method("weighted.mean", "default", envir = asNamespace("stats"))
 
-# Sums and means along margins: `dims` splits the dimensions into rows and columns, as in base R. They are added in
-# float64; of arrays that are no wider than float32 they are float32, so that what is made of both is, too.
+# Sums and means along margins. As in base R, `dims` splits the dimensions into rows and columns. Sums are accumulated
+# in float64. For arrays no wider than float32 the results are float32, so that operations on both remain float32.
 margin <- function(name, x, na.rm, dims, rows) {
   d <- attr(x, "dim")
   if (is.null(d) || length(d) < 2L) stop_as_base("'x' must be an array of at least two dimensions")
@@ -166,7 +166,7 @@ margin <- function(name, x, na.rm, dims, rows) {
     return(hosted(get(paste0(if (rows) "row" else "col", if (name == "sum") "Sums" else "Means"), baseenv()),
     list(x, na.rm, dims)))
   if (dims < 1L || dims > length(d) - 1L) stop_as_base("invalid 'dims'")
-  # R before 4.6 takes the parts one by one, which shows where only one is missing
+  # R before 4.6 sums real and imaginary parts separately, which matters if only one part is missing.
   if (is.complex(x) && getRversion() < "4.6.0")
     return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
   first <- seq_len(dims)
@@ -226,7 +226,7 @@ setMethod("rowMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin(
 #' @export
 setMethod("colMeans", "gpu_array", function(x, na.rm = FALSE, dims = 1L) margin("mean", x, na.rm, dims, FALSE))
 
-# Margins of data frames. Any other goes to base R's function, the default method.
+# Margins of data frames of arrays. Other data frames go to base R's function, the default method.
 frame_margins <- function(name) {
   f <- get(name, topenv())
   function(x, na.rm = FALSE, dims = 1L) if (is_matrix_frame(x)) f(matrix_of_frame(x), na.rm, dims) else
@@ -248,7 +248,7 @@ setMethod("rowMeans", "data.frame", frame_margins("rowMeans"))
 #' @usage NULL
 #' @export
 setMethod("var", "data.frame", function(x, y = NULL, na.rm = FALSE, use) {
-  # base R takes the real parts of complex columns
+  # Base R uses the real parts of complex columns.
   if (!is_matrix_frame(x) || any(vapply(x, is.complex, NA))) return(methods::callNextMethod())
   x <- matrix_of_frame(x)
   if (missing(use)) var(x, y, na.rm) else var(x, y, na.rm, use)
@@ -258,7 +258,7 @@ setMethod("var", "data.frame", function(x, y = NULL, na.rm = FALSE, use) {
 #' @export
 setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
   if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
-    # as stats::var() has it
+    # the default of stats::var()
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
     if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x))
       return(call_base(stats::var, list(host_view(x), host_view(y), na.rm = na.rm, use = use)))

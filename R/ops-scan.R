@@ -6,7 +6,7 @@ scan_method <- function(name) {
     out <- .Call(C_scan, name, x)
     y <- out[[1L]]
     if (out[[2L]]) {
-      # in base R's words, and of int64 in bit64's
+      # Base R's message, or for int64 bit64's.
       text <- if (gpu_dtype(x) == "int64") "NAs produced by integer64 overflow" else
         "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'"
       warning(simpleWarning(text, sys.call()))

@@ -3,26 +3,27 @@
 
 # ---- devices -------------------------------------------------------------------------------------------------
 
-# The order of a square matrix that a CUDA device factors; NULL for what base R has the say of, or its errors.
+# The order of a square matrix that a CUDA device can factor; NULL for matrices that base R handles or refuses.
 order_of <- function(x) {
   d <- dim(x)
   if (is_gpu(x) && gpu_device(x) != "cpu" && length(d) == 2L && d[1L] == d[2L] && d[1L] > 0L) as.double(d[1L])
 }
 
-# f on host copies, for what the device cannot do: of arrays on a GPU by the rule on access, as any reader. Numbers go
-# back to the device.
+# Calls f with host copies, for cases that the device does not support. Copying an array from a GPU counts as a read
+# under option verdigris.host_access. Numeric results go back to the device.
 hosted_by <- function(f, args, frame = parent.frame()) {
   numbers_back(call_base(f, lapply(args, read_for), frame), args)
 }
 
 read_for <- function(x) if (is_gpu(x) && gpu_device(x) != "cpu") ordinary_copy(x) else cpu_copy(x)
 
-# f where base R is asked first, since it computes (on the cpu), or refuses.
+# Calls f where base R is the implementation (cpu device) or raises the error. Copies for S4 arguments of other packages
+# are intended and not reported.
 by_base <- function(f, args, frame = parent.frame()) {
   numbers_back(call_base(f, if (is_beside_s4(args)) host_copies(args) else lapply(args, cpu_copy), frame), args)
 }
 
-# What base R has computed: numbers go to where the first array among the arguments is.
+# A numeric result of base R as an array on the device of the first array among the arguments.
 numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) back_beside(y, Find(is_gpu, args)) else y
 
 # Base R's message, translated as base R does.
@@ -31,7 +32,7 @@ words <- function(template, ...) gettextf(template, ..., domain = "R")
 # An array of the same values in double precision.
 widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
 
-# A result as narrow as the array that it comes from; halves are computed in float32.
+# Casts a result to the precision of the array that it was computed from; float16 and bfloat16 are computed in float32.
 as_wide_as <- function(y, x) {
   dtype <- width_beside(y, gpu_dtype(x))
   if (is.null(dtype) || dtype == gpu_dtype(y)) y else gpu_cast(y, dtype)
@@ -42,12 +43,13 @@ identity_on <- function(n, like) {
   if (is.complex(like)) out + 0i else out
 }
 
-# The first k elements of the diagonal of a matrix of so many rows, as an ordinary vector.
+# The first k elements of the diagonal of a matrix with `rows` rows, as an ordinary vector.
 diagonal_of <- function(x, rows, k = rows) collect(strided(strip(x), length(x), 1, k, step = rows + 1))
 
 # ---- LU ----------------------------------------------------------------------------------------------------
 
-# L and U, the rows exchanged, where U has a zero (`info`), and the order.
+# list(lu, pivots, info, n): the LU factors, the row exchanges, the index of a zero of U (0 if there is none), and the
+# order.
 lu_of <- function(x, n) {
   f <- .Call(C_lu, x, n)
   f$n <- n
@@ -57,7 +59,7 @@ lu_of <- function(x, n) {
 lu_solve <- function(f, b, columns, transpose = FALSE) .Call(C_lu_solve, f$lu, f$pivots, b, c(f$n, columns), transpose)
 
 # LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988): `solve(b, transpose)` takes and
-# gives an ordinary vector.
+# returns an ordinary vector.
 inverse_norm <- function(solve, n) {
   v <- solve(rep(1 / n, n), FALSE)
   if (n == 1 || anyNA(v)) return(sum(abs(v)))
@@ -94,33 +96,34 @@ strip_names <- function(x) {
   x
 }
 
-# How much larger than what some random vectors say of it the norm of an inverse may be: of four normal vectors in any
-# direction the largest component is below a thousandth with probability 4e-13 (Kenney and Laub, SIAM J. Sci. Comput.
-# 15, 1994).
+# Random right sides give a lower bound of the norm of an inverse, which is assumed to be within a factor of SLACK: of
+# four normal vectors in any direction the largest component is below a thousandth with probability 4e-13 (Kenney and
+# Laub, SIAM J. Sci. Comput. 15, 1994).
 PROBES <- 4
 SLACK <- 1000
 
-# Draws that do not touch R's generator.
+# PROBES random right sides, drawn without changing the state of R's generator.
 probes_for <- function(n, like)
   gpu_cast(.Call(C_random, "rnorm", n * PROBES, c(1, 2), 0, 1, "float64", gpu_device(like)), gpu_dtype(like))
 
-# More right sides than one block should solve for.
+# Largest number of right sides that the single-block kernel solves for.
 SMALL_COLUMNS <- 512
 
-# Solves a x = b, with the columns of b (the identity's where it is NULL), as solve.default() does. NULL where the
-# precision is too small to tell that the matrix is not singular, unless it is `final`; NA where the matrix is not
-# finite. What takes LAPACK's estimate several solves is certain in most cases from a few more right sides.
+# Solves a x = b like solve.default(); b NULL is the identity. NULL if the precision is too small to tell whether the
+# matrix is singular, unless `final`; NA if the matrix is not finite. LAPACK's estimate of the condition number takes
+# several solves; in most cases a few random right sides, solved together with b, prove that the matrix is not singular.
 solve_lu <- function(a, b, n, columns, tol, frame, final) {
-  # base R does not ask of complex matrices
+  # Base R does not check the condition number of complex matrices.
   asks <- !is.complex(a) && isTRUE(tol > 0)
-  # of a small matrix one kernel does it all; where it fails, what follows tells why. Of complex ones it is not prebuilt
+  # A small real matrix is solved by one kernel. If it fails, the code below finds the reason. The kernel for complex
+  # matrices is not prebuilt.
   if (columns <= SMALL_COLUMNS && !is.complex(a)) {
     f <- small_factors("solve", a, n, n, b = b, columns = columns, tol = if (asks) tol else 0)
     if (!is.null(f) && is.null(f$status)) return(f$x)
   }
   b <- b %||% identity_on(n, a)
   anorm <- one_norm(a)
-  # what is not finite is left to base R: cuSOLVER may lose it
+  # Base R handles matrices that are not finite: cuSOLVER may lose such values.
   if (!is.finite(anorm)) return(NA)
   f <- lu_of(a, n)
   if (f$info > 0) {
@@ -196,7 +199,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   d <- if (inverse) c(n, n) else dim(b)
   fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L &&
     d[1L] == n && d[2L] > 0L))
-  # base R says what is wrong, in its words
+  # Base R raises its error.
   on_base <- function() by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame)
   if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
   columns <- if (is.null(d)) 1 else as.double(d[2L])
@@ -217,7 +220,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
     return(x)
   }
   dim(x) <- c(n, columns)
-  # of complex matrices base R asks a alone whether there are names
+  # For complex matrices base R sets names only if `a` has some.
   if (is.complex(x) && is.null(dimnames(a))) return(x)
   with_dimnames(x, list(rows, if (inverse) dimnames(a)[[1L]] else dimnames(b)[[2L]]))
 }
@@ -255,7 +258,7 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
   f <- if (is.null(f) || !is.null(f$status)) .Call(C_cholesky, x, n) else list(factor = f$x, info = 0)
   if (f$info > 0 && is_narrow(x)) f <- .Call(C_cholesky, widened(x), n)
   if (f$info > 0) {
-    # R 4.3 says this in other words
+    # The message differs between versions of R.
     said <- tryCatch(chol.default(base::matrix(-1)), error = conditionMessage)
     stop_as_base(sub("1", format(f$info), said, fixed = TRUE))
   }
@@ -346,7 +349,7 @@ norm_of <- function(x, type) {
     {
       plain <- sqrt(sum(y^2)) + 0
       largest <- if (is.na(plain) || plain > 1e-140 && plain < 1e150) 1 else max(abs(y)) + 0
-      # as LAPACK does, where squares leave the range of numbers
+      # Scale as LAPACK does if squares overflow or underflow.
       if (largest == 1 || largest == 0 || is.infinite(largest)) plain else largest * sqrt(sum((y / largest)^2))
     }
   )
@@ -358,7 +361,7 @@ norm_of <- function(x, type) {
 rcond <- if (is.null(formals(base::rcond)$uplo)) {
   interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, ...), class = ON_DEVICE)
 } else {
-  # from R 4.4 on: which triangle; the lower one is base R's
+  # From R 4.4 on `uplo` selects the triangle; the lower one is left to base R.
   interposed("rcond", "x", reciprocal_condition(x, match.arg(norm), triangular, if (!identical(uplo, "U"))
     list(uplo = uplo), ...), class = ON_DEVICE)
 }
@@ -405,7 +408,7 @@ kappa.gpu_array <- function(z, exact = FALSE, norm = NULL, ...) {
     d <- collect(singular_values(z))
     return(max(d) / min(d[d > 0]))
   }
-  # what base R looks at is the triangle, which is small
+  # Base R only uses the triangle, which is small.
   d <- dim(z)
   decomposition <- qr.gpu_array(if (d[1L] < d[2L]) t(z) else z)
   decomposition$qr <- collect(qr.R(decomposition))
@@ -420,7 +423,8 @@ isSymmetric.gpu_array <- function(object, ...) {
   is_symmetric(object)
 }
 
-# As isSymmetric.matrix(), which compares means of differences: exactly where the array is, else by its rule.
+# The test of isSymmetric.matrix(): a matrix that is not exactly symmetric is judged by mean differences, as in
+# all.equal().
 is_symmetric <- function(x) {
   x <- strip_names(x)
   if (isTRUE(all(x == t(x)))) return(TRUE)

@@ -1,40 +1,41 @@
-# Bessel functions and psigamma: rows of the operation table (src/rust/crates/ops/src/table/bessel.rs) by base R's names
-# and arguments.
+# Bessel functions and psigamma under base R's names: rows of the operation table
+# (src/rust/crates/ops/src/table/bessel.rs).
 
 #' Bessel functions and psigamma
 #'
-#' Base R's functions for arrays, with base R's arguments: recorded, fused with what surrounds them, and computed on the
-#' device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]), and
-#' have derivatives by `x` for [gpu_grad()]. Arguments are recycled, and attributes kept, as in base R. A call with an
-#' array among `x`, `nu` and `deriv` is computed on the device of the array; any other is base R's.
+#' Base R's functions for arrays, with base R's arguments: recorded, fused with surrounding operations, and computed on
+#' the device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]),
+#' and [gpu_grad()] can differentiate them with respect to `x`. Arguments are recycled, and attributes kept, as in base
+#' R. A call with an array among `x`, `nu` and `deriv` is computed on the device of the array; any other call reaches
+#' base R.
 #'
 #' @section Accuracy:
-#' Float64 values are within a relative error of 1e-13, for orders from 0 to 1e4 and `x` from 1e-10 to 1e6, whole and
-#' half orders and those next to them included; `besselJ()` and `besselY()` at `x` above the order relative to
-#' `sqrt(besselJ()^2 + besselY()^2)`, since next to a zero no relative limit holds. Larger orders and `x` have the same
-#' algorithms. Of negative orders the error is relative to the larger of the two terms of the reflection formula, and of
+#' Float64 values have a relative error of at most 1e-13 for orders from 0 to 1e4 and `x` from 1e-10 to 1e6, including
+#' whole and half orders and those next to them. For `besselJ()` and `besselY()` at `x` above the order the error is
+#' relative to `sqrt(besselJ()^2 + besselY()^2)`, since no relative limit holds near a zero. Larger orders and `x` use
+#' the same algorithms. For negative orders the error is relative to the larger term of the reflection formula, and for
 #' `psigamma()` at negative `x` to the larger of its terms. Float32 arrays are computed in float64 and rounded.
 #'
-#' No element takes longer than some 20 microseconds of a core; far from `x = nu` the time does not depend on the order
-#' (base R's grows in proportion to it).
+#' No element takes longer than about 20 microseconds of a core. Away from `x = nu` the time does not depend on the
+#' order (base R's grows in proportion to it).
 #' @section Algorithms:
 #' Debye's uniform expansions away from `x = nu`, in double-double arithmetic where exponents and phases are large; near
-#' it the recurrence of smaller orders. Power series and Temme's series for small `x`; continued fractions (Temme's,
-#' Steed's) for the rest. `psigamma()`: recurrence and asymptotic series. The page `docs/special.md` of the sources says
-#' where each holds, and what is tested.
-#' @section Where base R's answer is another:
-#' * `besselJ()` of `x` above 1e5, and scaled `besselI()`, have values; base R gives 0, with a warning or without.
-#' * `besselI()` up to the largest number (`x` from 709 to 713), and subnormal values of `besselK()`.
-#' * Base R's warning "precision lost in result" is not given: values, infinities and zeros are right.
+#' it a recurrence from smaller orders. Power series and Temme's series for small `x`; continued fractions (Temme's,
+#' Steed's) for the rest. `psigamma()`: recurrence and asymptotic series. The page `docs/special.md` of the sources
+#' describes the region of each, and the tests.
+#' @section Where results differ from base R:
+#' * `besselJ()` for `x` above 1e5, and scaled `besselI()`, return values; base R returns 0, with or without a warning.
+#' * `besselI()` is finite up to the largest double (`x` from 709 to 713), and `besselK()` returns subnormal values.
+#' * Base R's warning "precision lost in result" is not raised: values, infinities and zeros are correct.
 #' * `besselJ()` and `besselY()` of orders above 1e7 are NaN as in base R, with the warning "NaNs produced" alone.
 #'   An infinite order of `besselI()` and `besselK()` has its limit, where base R may crash.
-#' * `psigamma()` of negative `x` has values for `deriv` above 5, and next to 0, where base R gives NaN.
+#' * `psigamma()` for negative `x` returns values for `deriv` above 5, and near 0, where base R returns NaN.
 #' @param x Numbers or an array; 0 or larger for Bessel functions, else NaN with base R's warnings.
 #' @param nu The order: numbers or an array, of any sign.
-#' @param expon.scaled Whether `besselI()` is multiplied by `exp(-x)`, `besselK()` by `exp(x)`.
+#' @param expon.scaled Whether `besselI()` is multiplied by `exp(-x)`, and `besselK()` by `exp(x)`.
 #' @param deriv Which derivative of [digamma()]: 0 to 100, rounded; numbers or an array.
-#' @returns An array on the device of the arguments, among the float types the widest of the arrays'. Nothing is
-#'   computed or waited for. Warnings ("NaNs produced", "value out of range in 'bessel_j'") come when the values are computed.
+#' @returns An array on the device of the arguments; its float type is the widest of the arrays'. Nothing is computed or
+#'   waited for. Warnings ("NaNs produced", "value out of range in 'bessel_j'") are raised when the values are computed.
 #' @section Errors:
 #' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
 #' @references
@@ -74,14 +75,14 @@ besselY <- interposed("besselY", c("x", "nu"), bessel("besselY", c("x", "nu"), e
 #' @export
 psigamma <- interposed("psigamma", c("x", "deriv"), bessel("psigamma", c("x", "deriv"), environment()))
 
-# A call of one of them, in whose frame its arguments are.
+# Evaluates a call of one of these functions; `frame` is the frame of the call.
 bessel <- function(name, operands, frame) {
   f <- get(name, baseenv())
   is_given <- function(argument) !eval(call("missing", as.name(argument)), frame)
   if (!is_given("x") || name != "psigamma" && !is_given("nu")) return(hosted_call(f, frame))
   operands <- unname(mget(operands, envir = frame))
   takes <- vapply(operands, function(x) is.numeric(x) || is.logical(x), NA)
-  # base R takes anything that says TRUE or FALSE, also for each element
+  # Base R also accepts other types, and one value per element.
   scaled <- if ("expon.scaled" %in% names(formals(f))) frame$expon.scaled else FALSE
   is_one <- is.atomic(scaled) && length(scaled) == 1L && !is.object(scaled)
   if (is_one) scaled <- as.logical(scaled)

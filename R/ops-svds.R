@@ -1,84 +1,87 @@
-# Some singular values and eigenvalues of whatever multiplies (R/ops-operator.R): subspace iteration from random
-# vectors, and Lanczos methods with thick restarts.
+# Some singular values and eigenvalues of a linear operator (R/ops-operator.R): subspace iteration from random vectors,
+# and Lanczos methods with thick restarts.
 
 #' Leading singular values and eigenvalues
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, by products
-#' with vectors only. The matrix may be sparse, or a function, and may be centered and scaled without being changed.
+#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, computed only
+#' from products with vectors. The matrix may be sparse, or a function, and may be centered and scaled without being
+#' changed.
 #'
 #' @section Algorithms:
-#' - `"randomized"`: `k + 10` random vectors are multiplied by the matrix and its transpose, and made orthonormal, in
-#'   turn (subspace iteration; Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, on the side of the columns).
-#'   With `power = q` this is done q times. By default it ends when none of the `k` values has changed by more than
-#'   `tol` (1e-8) of the largest, after at least 2 and at most `max_iter` (10) times. Each time is two products with
-#'   `k + 10` vectors. Let s be the singular values, m the smaller extent. The expected error of the matrix as projected
-#'   on the vectors, in the spectral norm, is at most
-#'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10), to
-#'   which leaving out the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values
-#'   close to the next ones converge slowly.
+#' - `"randomized"`: `k + 10` random vectors are multiplied alternately by the matrix and its transpose, and
+#'   orthonormalised (subspace iteration; Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, on the side of the
+#'   columns). `power = q` does this q times. By default it ends when none of the `k` values has changed by more than
+#'   `tol` (1e-8) times the largest value, after at least 2 and at most `max_iter` (10) iterations. An iteration takes
+#'   two products with `k + 10` vectors. Let s be the singular values, and m the smaller extent. The expected error, in
+#'   the spectral norm, of the matrix projected on the vectors is at most
+#'   `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (their corollary 10.10);
+#'   omitting the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values close to
+#'   the next ones converge slowly.
 #' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2). The
-#'   vectors of the shorter side are made orthogonal to all before them. Those of the longer side follow from the
+#'   vectors of the shorter side are orthogonalised against all before them. Those of the longer side follow from the
 #'   recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at least
-#'   1.5e-8 (for float32 3.5e-4) of its largest one: below, steps are made again, from then on with both sides made
-#'   orthogonal. `max(2 k, k + 20)` vectors of each side are kept, at most
-#'   the smaller extent. It ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most
-#'   `tol` (1e-10, for float32 1e-5) of the largest value, or after `max_iter` (300) restarts. A restart is about
-#'   `max(k, 20) / 2` pairs of products with one vector.
-#' - `gpu_eigs()`: of a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), otherwise as the
-#'   one before, with residuals `A v - value v`, over the largest magnitude that any vector of the basis has shown. Of
-#'   other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted most (the
-#'   Krylov-Schur method, Stewart 2001). Whether `A` is symmetric is seen from two products with random vectors.
-#' - `gpu_eigs(sigma = s)`: the largest values of the inverse of `A - s I`, which are `1 / (value - s)`. Of an array the
-#'   inverse is computed. A sparse matrix is factored by package Matrix on the host: by its Cholesky factors if `A - s I`
-#'   is positive definite, else by LU factors; each product is then a solve there. A function is called with the
-#'   columns of the identity and the matrix inverted up to 1000 rows; beyond, and where factors take too much memory,
-#'   each product solves a system by conjugate gradients, or by GMRES where the matrix is not positive definite, to a
-#'   residual of 1e-12 (float32 1e-6). Of a symmetric matrix the method then looks among all vectors orthogonal to those
-#'   found for further ones, so that repeated values come as often as they are there, and the values are those of `A`
-#'   in the space of the vectors. Where `A - s I` is singular, or its inverse is beyond 1e9 (float32 1e3) over the size
-#'   of `A`, a number is taken that lies `2^-17` (float32 `2^-8`) of that size below `s`.
+#'   1.5e-8 (for float32 3.5e-4) times its largest one. If it is smaller, the steps are repeated, and from then on both
+#'   sides are orthogonalised. `max(2 k, k + 20)` vectors of each side are kept, at most the smaller extent. The method
+#'   ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most `tol` (1e-10, for float32
+#'   1e-5) times the largest value, or after `max_iter` (300) restarts. A restart takes about `max(k, 20) / 2` pairs of
+#'   products with one vector.
+#' - `gpu_eigs()`: for a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), with the settings
+#'   of the method above, and residuals `A v - value v` relative to the largest eigenvalue in magnitude of the projected
+#'   matrix. For other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted
+#'   most (the Krylov-Schur method, Stewart 2001). Two products with random vectors decide whether `A` is symmetric.
+#' - `gpu_eigs(sigma = s)`: the largest eigenvalues of the inverse of `A - s I`, which are `1 / (value - s)`. For an
+#'   array the inverse is computed. A sparse matrix is factored by package Matrix on the host: by Cholesky if `A - s I`
+#'   is positive definite, otherwise by LU; each product is then a solve there. A function with up to 1000 rows is
+#'   called with the columns of the identity, and the resulting matrix is inverted. Above that, and if factors take too
+#'   much memory, each product solves a system by conjugate gradients, or by GMRES if the matrix is not positive
+#'   definite, to a residual of 1e-12 (float32 1e-6). For a symmetric matrix the method then searches the vectors
+#'   orthogonal to those found for further ones, so that repeated eigenvalues occur with their multiplicity; the values
+#'   returned are those of `A` in the space of the vectors. If `A - s I` is singular, or its inverse is larger than 1e9
+#'   (float32 1e3) over the size of `A`, a shift is used that is `2^-17` (float32 `2^-8`) times that size below `s`.
 #'
-#' `"lanczos"` reaches all digits, and reads the matrix for one vector at a time. `"randomized"` reads it few times, for
-#' all vectors together, and is exact only as far as the values fall.
+#' `"lanczos"` reaches full precision, and reads the matrix for one vector at a time. `"randomized"` reads it few times,
+#' for all vectors together, and its accuracy depends on how fast the singular values decrease.
 #' @section Centering and scaling:
-#' `center` and `scale` mean what they do in [base::scale()]: with `TRUE` the means of columns are subtracted, and
-#' columns are divided by their standard deviations (or root mean squares). Products are corrected instead of the
-#' matrix. If the means of a dense matrix are so large beside the deviations that this would lose digits, it is centered
-#' block by block, as [prcomp()][principal] does. `scale = TRUE` needs a matrix; of a function pass the numbers.
+#' `center` and `scale` have the meaning of [base::scale()]: with `TRUE` column means are subtracted, and columns are
+#' divided by their standard deviations (or root mean squares). The products are corrected instead of the matrix. If the
+#' means of a dense matrix are so large relative to the deviations that this would lose digits, the matrix is centered
+#' block by block, as by [prcomp()][principal]. `scale = TRUE` needs a matrix; for a function pass the numbers.
 #' @section Signs:
-#' As of [prcomp()][principal], on every device: the element of largest magnitude of each column of `v`, or of
-#' `vectors`, is positive (the first of those within one in a million of it).
+#' As for [prcomp()][principal], on every device: the element of largest magnitude in each column of `v`, or of
+#' `vectors`, is positive (the first one within one in a million of the largest).
 #' @param A A matrix (for `gpu_eigs()` a square one), or a function that multiplies by it: see [gpu_cg()], section
 #'   "Matrices and functions".
-#' @param k How many: 1 to the smaller extent.
+#' @param k The number of values, from 1 to the smaller extent.
 #' @param center,scale `TRUE`, `FALSE`, or a number for each column.
 #' @param method `"randomized"` or `"lanczos"`, see above.
 #' @param power NULL, or the number of iterations of the randomised method.
 #' @param tol,max_iter See above; NULL is the default given there.
-#' @param seed A whole number. Random vectors depend on it alone, and are the same on all devices; R's generator is not
-#'   used.
-#' @param dim,transpose For a function `A`: its numbers of rows and columns (for `gpu_eigs()` one number will do), and a
-#'   function that multiplies by the transposed matrix.
+#' @param seed A whole number. The random vectors depend only on it, and are the same on all devices; R's generator is
+#'   not used.
+#' @param dim,transpose For a function `A`: the numbers of rows and columns of its matrix (for `gpu_eigs()` one number
+#'   is enough), and a function that multiplies by the transposed matrix.
 #' @param which Which eigenvalues: of largest magnitude (`"LM"`), of largest (`"LR"`) or smallest (`"SR"`) real part, of
-#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; of a symmetric matrix also `"LA"` and
-#'   `"SA"`, as `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, is `sigma = 0`.
-#' @param sigma NULL, or a number: the eigenvalues nearest to it are sought, `which` left out.
+#'   largest (`"LI"`) or smallest (`"SI"`) magnitude of the imaginary part; for a symmetric matrix also `"LA"` and
+#'   `"SA"`, which equal `"LR"` and `"SR"`, but not `"LI"` and `"SI"`. `"SM"`, of smallest magnitude, is `sigma = 0`.
+#' @param sigma NULL, or a number: the eigenvalues nearest to it are computed, and `which` must be left out.
 #' @returns `gpu_svds()`: a list of class `gpu_svds` with `d`, ordinary numbers in decreasing order; `u` and `v`, arrays
 #'   of `k` orthonormal columns on the device of `A`; and `iterations` (of the randomised method, or restarts),
-#'   `products` (how many vectors `A` and its transpose, or the inverse, have multiplied), `residual` (the norms of
-#'   `t(A) u - d v`, over the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class `gpu_eigs`
-#'   with `values`, ordinary numbers in decreasing order (of what `which` names, magnitudes or parts, or of the distance
-#'   from `sigma`), `vectors`, an array, and the same. Both are complex if a value is, as [base::eigen()]'s: of a pair
-#'   the one of positive imaginary part comes first, and vectors have length 1 and a real largest element. [collect()]
-#'   makes ordinary numbers of it. The call waits for the device, at each restart or iteration.
+#'   `products` (the number of vectors multiplied by `A`, its transpose or the inverse), `residual` (the norms of
+#'   `t(A) u - d v` divided by the largest `d`), `converged`, `method` and `tol`. `gpu_eigs()`: a list of class
+#'   `gpu_eigs` with `values`, ordinary numbers in decreasing order of the quantity that `which` names, or of the
+#'   distance from `sigma`; `vectors`, an array; and the same other elements. Both are complex if a value is, as in
+#'   [base::eigen()]: of a conjugate pair the one with positive imaginary part comes first, and vectors have length 1
+#'   and a real largest element. [collect()] converts arrays in the list to ordinary ones. The call waits for the device
+#'   at each restart or iteration.
 #' @section Memory:
-#' Beside `A`, in float64, or in float32 if `A` is narrower and not centered: matrices of rows by `k + 10` (three) and
-#' of columns by `k + 10` (two); for `"lanczos"`, of rows and of columns by `max(2 k, k + 20)`, and for a moment by `k`.
+#' In addition to `A`, in float64, or in float32 if `A` is narrower and not centered: three matrices of rows by `k + 10`
+#' and two of columns by `k + 10`; for `"lanczos"`, one of rows and one of columns by `max(2 k, k + 20)`, and
+#' temporarily by `k`.
 #' @section Errors:
-#' `verdigris_error_argument` for a wrong argument, a `which` that the matrix does not have, elements that are not
-#' finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape; those
-#' of [matmult]. A warning of class `verdigris_warning_convergence` where the Lanczos or Arnoldi method has not
-#' converged; `verdigris_error_convergence` where the systems that `sigma` needs cannot be solved by iteration.
+#' `verdigris_error_argument` for an invalid argument, a `which` that does not apply to the matrix, elements that are
+#' not finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape;
+#' those of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
+#' converged; `verdigris_error_convergence` if the systems that `sigma` needs cannot be solved by iteration.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
 #' Scientific Computing* 27, 19-42.
@@ -158,7 +161,7 @@ print.gpu_eigs <- print.gpu_svds
 
 METHOD_NAMES <- c(lanczos = "Lanczos", arnoldi = "Arnoldi")
 
-# The randomised method: vectors beyond those asked for, and how often it iterates at most.
+# The randomised method: the number of vectors in excess of k, and the largest number of iterations.
 OVERSAMPLED <- 10
 MOST_ITERATIONS <- 10
 
@@ -198,8 +201,8 @@ with_columns <- function(op, center, scale, frame) {
   op
 }
 
-# Means and scales of the columns of what is known by products, as standard_columns() gives them; and `total`, the sum
-# of squares of the centered and scaled matrix, where the squares of columns are known.
+# Means and scales of the columns of an operator that is known only by products, in the form of standard_columns().
+# `total`: the sum of squares of the centered and scaled matrix, computed with `squares`.
 column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
   n <- op$dim[1L]
   sums <- as.double(collect(op$backward(gpu_full(1, c(n, 1), dtype = op$dtype, device = op$device))))
@@ -213,14 +216,14 @@ column_moments <- function(op, center, scale, frame, squares = isTRUE(scale)) {
   raw <- as.double(host_numbers(generic_for(op$source, "colSums")(op$source^2)))
   at <- as.double(columns$center %||% numeric(op$dim[2L]))
   squares <- raw - 2 * at * sums + n * at^2
-  # of a constant column rounding is left
+  # For a constant column only rounding errors are left.
   squares[squares <= 2^-48 * raw] <- 0
   if (isTRUE(scale)) columns$scale <- named(sqrt(squares / max(1, n - 1)))
   columns$total <- sum(squares / (columns$scale %||% 1)^2)
   columns
 }
 
-# 1 or -1 for each column of a matrix, such that its largest element becomes positive.
+# For each column 1 or -1, such that its largest element becomes positive.
 signs_of <- function(v) vapply(seq_len(ncol(v)), function(j) {
   x <- if (is_gpu(v)) strip(column_at(v, j)) else v[, j]
   size <- abs(x)
@@ -231,7 +234,7 @@ named_rows <- function(x, names) with_dimnames(x, list(names, NULL))
 
 ended <- function(out, residual, found, method, tol, class, frame) {
   converged <- method == "randomized" || all(residual <= 10 * max(tol, 2^-50))
-  # with those of the residuals
+  # including those for the residuals
   products <- found$products + length(residual)
   out <- structure(c(out, list(iterations = as.integer(found$iterations), products = products,
     residual = residual, converged = converged, method = method, tol = tol)), class = class)
@@ -244,14 +247,15 @@ ended <- function(out, residual, found, method, tol, class, frame) {
 
 # ---- the randomised method ---------------------------------------------------------------------------------------
 
-# Columns of random numbers, the same in each call.
+# Columns of normal random numbers, which depend only on the arguments; R's generator is not used.
 random_vectors <- function(size, count, device, stream = 1, key = 3) {
   out <- .Call(C_random, "rnorm", as.double(size) * count, c(stream, key), 0, 1, "float64", device)
   dim(out) <- c(size, count)
   out
 }
 
-# The first k singular values, and vectors of both sides, of what is centered and so on already.
+# The first k singular values and vectors, by the randomised method. `op` is centered and scaled already. `tol` of -1
+# runs all `most` iterations.
 random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 1, frame = NULL) {
   p <- op$dim[2L]
   size <- min(k + OVERSAMPLED, op$dim)
@@ -267,13 +271,13 @@ random_components <- function(op, k, tol = 1e-8, most = MOST_ITERATIONS, seed = 
     if (iterations >= most || iterations > 1 && max(abs(d - before)) <= tol * d[1L]) break
     before <- d
     iterations <- iterations + 1
-    # the vectors that are known so far are nearly orthogonal as they come out
+    # The columns are nearly orthogonal already, since they are multiplied by the current vectors.
     w <- typed(orthonormal(matrix_product(as_float64(op$backward(y)), e$vectors)))
   }
   c(in_space(op, w, y, k), list(iterations = iterations, products = size * (2 * iterations + 1)))
 }
 
-# Eigenvalues and -vectors of the cross products, on the host; NULL where these are not finite.
+# Eigenvalues and eigenvectors of crossprod(y), on the host; NULL if it is not finite.
 cross_eigen <- function(y) {
   products <- collect(cross_product(as_float64(y)))
   if (all(is.finite(products))) base::eigen(products, symmetric = TRUE)
@@ -301,15 +305,15 @@ orthonormal <- function(z) {
 
 # ---- Lanczos methods ---------------------------------------------------------------------------------------------
 
-# So many vectors for the k that are wanted, and of these so many stay at a restart.
+# The number of vectors that the method builds for k wanted values, and the number of them that a restart keeps.
 vectors_for <- function(k, all) min(all, max(2 * k, k + 20))
 kept_of <- function(k, m) min(m - 1, k + (m - k) %/% 2)
 
-# The restarts of a Lanczos or Arnoldi method. `step(j, kept, careful)` extends the bases by a step and gives the
-# columns that it made; `reduced(steps, kept)` what the numbers of the steps from kept + 1 to m say: a list with
-# `settled`, or NULL where the steps are to be made again; `restart(found)` makes the bases those of the next cycle and
-# gives how many of their columns stay. Steps are made once more with care if a vector was lost that a step cannot see
-# on a GPU.
+# The main loop of a Lanczos or Arnoldi method with restarts. `step(j, kept, careful)` extends the bases by a step and
+# returns the columns that it added. `reduced(steps, kept)` evaluates the scalars of steps kept + 1 to m: a list with
+# `settled` (converged), or NULL if the steps must be repeated. `restart(found)` makes the bases those of the next
+# cycle, and returns the number of columns kept. If a step lost a vector without noticing, which happens on a GPU, the
+# steps are repeated with `careful`.
 restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, frame) {
   kept <- 0
   products <- 0
@@ -336,9 +340,9 @@ restarted_steps <- function(op, m, most, numbers, each, step, reduced, restart, 
   c(found, list(iterations = restarts, products = products))
 }
 
-# The first k singular values and vectors. The columns are the shorter side, so that a basis of all of them is possible.
-# The vectors of that side are made orthogonal to all before them, and those of the other side follow from the
-# recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
+# The first k singular values and vectors. The matrix is transposed so that columns are the shorter side, whose basis
+# can be complete. The vectors of that side are orthogonalised against all before them. Those of the other side follow
+# from the recurrence alone, as long as the projected matrix is well conditioned (Simon and Zha 2000).
 lanczos_values <- function(op, k, tol, most, seed, frame) {
   if (op$dim[1L] < op$dim[2L]) {
     found <- lanczos_values(turned(op), k, tol, most, seed, frame)
@@ -352,20 +356,20 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
   one_sided <- TRUE
   following <- NULL
-  # where the numbers have the length by which a step has come to its next vector, unless that is another's
+  # The index of the scalar by which the new column is coupled to the one before; 0 if that column was replaced.
   known <- function(column) if (column$lost) 0 else column$norm
   step <- function(j, kept, careful) {
-    # what a restart has kept is along all columns, otherwise one is
+    # The first column after a restart is coupled to all kept columns, any other to the one before.
     local <- j > kept + 1
     near <- if (local) j - 1 else 0
     column <- left$extend(j - 1, right$with(j, op$forward), near, if (local && one_sided) near else 0,
       if (local) known(following) else 0, TRUE, careful)
-    # of all columns nothing is left
+    # A complete basis has no next column.
     following <<- if (j < op$dim[2L]) right$extend(j, left$with(j, op$backward), j, 0, known(column), TRUE, careful)
     list(column, following)
   }
   reduced <- function(steps, kept) {
-    # t(left) A right
+    # b is t(left) A right.
     b <- base::matrix(0, m, m)
     b[cbind(seq_len(kept), seq_len(kept))] <- values[seq_len(kept)]
     beta <- 0
@@ -394,16 +398,16 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   d <- found$s$d[at]
   u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
   v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
-  # u d is A v, of which orthonormal vectors are made
+  # One-sided: u is not orthonormal enough, so it is recomputed from u d = A v.
   both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
     v = v)
   c(both, found[c("iterations", "products", "settled")])
 }
 
-# The distance of 1 to the next number.
+# The distance from 1 to the next number of the operator's type.
 unit_of <- function(op) if (op$dtype == "float32") 2^-23 else 2^-52
 
-# k eigenvalues of a symmetric matrix and their vectors. `sizes(values)`: of what a residual may be `tol`.
+# k eigenvalues and eigenvectors of a symmetric matrix. A residual is compared to `tol` times `sizes(values)`.
 lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = function(values) rep(max(abs(values)),
   length(values))) {
   n <- op$dim[1L]
@@ -413,7 +417,7 @@ lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
   column <- NULL
   step <- function(j, kept, careful) {
-    # the last two columns, of which the product with the first is known, or after a restart all
+    # A column is coupled to the last two, whose first product is known; after a restart to all.
     local <- j > kept + 1
     column <<- basis$extend(j, basis$with(j, op$forward), if (local) j - 1 else 0, 0, if (local && !column$lost)
       column$norm else 0, j < n, careful)
@@ -443,15 +447,15 @@ lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
     length(at)
   }, frame)
   e <- found$e
-  # in the order of eigen()
+  # In the order of eigen().
   at <- if (which == "SA") rev(seq_len(k)) else seq_len(k)
   c(list(d = e$values[at], v = basis$product(m, as_operand(op, e$vectors[, at, drop = FALSE])),
     largest = max(abs(e$values))), found[c("iterations", "products", "settled")])
 }
 
-# The first k singular values and vectors from eigenvectors of the product of the matrix with its transpose, on the
-# shorter side: half the work, and no basis of the longer side. Squares lose digits of vectors whose values are small
-# beside the largest; the values, found in the space of these vectors, keep theirs.
+# The first k singular values and vectors, from eigenvectors of the matrix times its transpose on the shorter side: half
+# of the work, and no basis of the longer side. Squaring loses digits of vectors whose values are small relative to the
+# largest. The values themselves are computed in the space of these vectors and keep their digits.
 normal_values <- function(op, k, tol, most, seed, frame) {
   wide <- op$dim[1L] < op$dim[2L]
   if (wide) op <- turned(op)
@@ -467,10 +471,10 @@ normal_values <- function(op, k, tol, most, seed, frame) {
   both
 }
 
-# Singular values and vectors of the matrix as it is in the space of orthonormal columns w; `y` is its product with
-# them.
+# Singular values and vectors of the matrix restricted to the space of the orthonormal columns w. `y` is its product
+# with w.
 in_space <- function(op, w, y = gpu_compute(op$forward(w)), k = ncol(w)) {
-  # of orthonormal vectors the small values keep the digits that cross products lose
+  # With orthonormal vectors small values keep digits that cross products would lose.
   q <- orthonormal(as_float64(y))
   s <- base::svd(collect(cross_product(q, as_float64(y))), nu = k, nv = k)
   typed <- function(x, s) as_float(gpu_compute(matrix_product(as_float64(x), s)), op$dtype)

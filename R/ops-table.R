@@ -1,20 +1,21 @@
-# Counts of distinct elements: tabulate() and table(), and what grouping and matching ask of keys.
+# Counts of distinct elements: tabulate(), table(), and the distinct values of keys for grouping and matching.
 
-# Most bins in which whole numbers are counted.
+# Largest number of bins for counting whole numbers.
 MOST_BINS <- 2^20
 
-# Most integers are codes from 1 on: they are counted at once, where their range would be another wait before.
+# Integers are mostly codes from 1 on: counts of 0 to MOST_GUESSED - 1 are tried first, because finding the range would
+# wait once more.
 MOST_GUESSED <- 1024
 
-# How many elements are 0, 1, 2 ..., where all are so small; NULL of others.
+# The counts of 0, 1, 2 ... in an integer array; NULL if an element is outside this range or missing.
 counted_codes <- function(x) {
   if (!is.integer(x) || !length(x)) return(NULL)
   counts <- .Call(C_collect, .Call(C_count_bins, x, 0, MOST_GUESSED))
   if (counts[MOST_GUESSED + 1] == 0) counts[seq_len(MOST_GUESSED)]
 }
 
-# The distinct known elements, in order, how many there are of each, and how many elements are missing, of whole numbers
-# that lie near each other; NULL of others.
+# The sorted distinct values, their counts, and the number of missing elements, for whole numbers in a narrow range;
+# NULL for other arrays.
 counted_whole <- function(x) {
   x <- strip(x)
   n <- length(x)
@@ -22,7 +23,7 @@ counted_whole <- function(x) {
   counts <- counted_codes(x)
   if (!is.null(counts)) return(as_counted(x, 0, counts, 0))
   reach <- if (is_int64(x)) suppressWarnings(.Call(C_reduce, "range", x, TRUE)) else .Call(C_reduce, "range", x, TRUE)
-  # a list: there is none; NA: int64 that no double holds
+  # A list means that there is no known element, NA an int64 that no double represents.
   if (is.list(reach) || !all(is.finite(reach))) return(NULL)
   low <- as.double(reach[1L])
   bins <- as.double(reach[2L]) - low + 1
@@ -33,15 +34,14 @@ counted_whole <- function(x) {
   as_counted(x, low, counts[seq_len(bins)], others)
 }
 
-# Counts of the numbers from `low` on.
+# Drops values that do not occur from the counts of `low`, `low` + 1 ...
 as_counted <- function(x, low, counts, missing) {
   at <- base::which(counts > 0)
   list(values = as.vector(low + at - 1, typeof(x)), counts = if (length(x) <= .Machine$integer.max)
     as.integer(counts[at]) else counts[at], missing = missing)
 }
 
-# The distinct known elements, in order, and how many there are of each: ordinary vectors, but of int64 that lie far
-# from each other an array.
+# The sorted distinct values and their counts as ordinary vectors; int64 values in a wide range as an array.
 counted <- function(x) {
   whole <- counted_whole(x)
   if (!is.null(whole)) return(whole)
@@ -57,22 +57,22 @@ counted <- function(x) {
 tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins)) list(nbins)),
   class = c("gpu_array", "gpu_split", "gpu_reader"))
 
-# `given`: nbins in a list, or NULL where it is base R's default.
+# `given`: list(nbins), or NULL if the argument is missing.
 tabulate_array <- function(bin, given = NULL) {
   if (is_split(bin)) return(split_tabulate(bin, given[[1L]], parent.frame()))
   if (is_reader(bin)) return(reader_tabulate(bin, given, parent.frame()))
   nbins <- given[[1L]]
-  # base R's default, max(1L, bin), asks its first argument for a method, and so reads the array
+  # Evaluating base R's default, max(1L, bin), would dispatch on `bin` and copy the array to the host.
   if (is.null(given)) {
     counts <- counted_codes(strip(bin))
-    # what is below 1 is in no bin
+    # tabulate() ignores values below 1.
     if (!is.null(counts)) return(as.integer(counts[1L + seq_len(max(1L, base::which(counts[-1L] > 0)))]))
     nbins <- if (is.numeric(bin)) {
       max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE)))
     } else {
       max(1L, host_copy(bin), na.rm = TRUE)
     }
-    # base R has made integers of the elements by then
+    # Base R converts the elements to integer before it counts.
     if (is.infinite(nbins)) return(call_base(base::tabulate, list(ordinary_copy(bin))))
   }
   usual <- is_count(nbins) && nbins <= .Machine$integer.max
@@ -93,7 +93,7 @@ table <- interposed("table", quote(.Call(.ours$C_any_inherit, list(...), c("gpu_
   class = c("gpu_array", "gpu_split", "gpu_reader"), arguments = "...", is = function(x) is_gpu(x) || is_split(x) ||
     is_reader(x))
 
-# Whether an array is among some arguments, or a factor that cut() has made of one and nobody has read.
+# Whether an argument is an array, a split or a reader, or a factor from cut() whose codes are still on the device.
 is_counted <- function(parts) {
   for (x in parts) if (is.object(x) && (inherits(x, c("gpu_array", "gpu_split", "gpu_reader")) ||
     is_unread_factor(x))) return(TRUE)
@@ -122,7 +122,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     is.character(x), NA)
   n <- length(parts[[1L]])
   if (!all(usable) || n == 0L || any(lengths(parts) != n)) return(on_base(lapply(parts, plain_key)))
-  # each argument as the places of its elements among its distinct ones
+  # Each argument as its distinct values, and the positions of its elements among them.
   coded <- lapply(parts, function(x) {
     if (is_unread_factor(x)) {
       at <- factor_codes(x, device)
@@ -139,7 +139,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     known <- counted_whole(x)
     missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
     if (sum(missing) > 1L) return(NULL)
-    # of others base R's table() costs less on the host
+    # Otherwise base R's table() is faster on the host.
     if (is.null(known) && prefers_host(x) && !is_int64(x)) return(NULL)
     known <- known %||% counted(x)
     values <- if (is_gpu(known$values)) factor(as.character(known$values), as.character(known$values)) else known$values
@@ -150,7 +150,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     at <- if (length(known$values)) codes_among(x, known$values) else gpu_full(NA_integer_, n, device = device)
     list(values = values, at = if (any(missing)) ifelse(is.na(at), length(values), at) else at)
   })
-  # of NA and NaN base R has first what comes first
+  # If NA and NaN both occur, base R orders them by first occurrence.
   if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_key)))
   sizes <- vapply(coded, function(p) length(p$values), 1L)
   strides <- cumprod(c(1, sizes))[seq_along(sizes)]
@@ -159,7 +159,8 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       strides)))
   }
   rows <- lapply(seq_along(coded), function(k) coded[[k]]$values[found$values %/% strides[k] %% sizes[k] + 1])
-  # base R says of one element of each kind what the table looks like; each row's cell is where its words stand
+  # Base R's table() of one element for each combination defines the shape and names. The counts are then placed by the
+  # dimnames.
   out <- on_base(rows)
   at <- Map(function(row, names) base::match(as.character(row), names), rows, unname(dimnames(out)))
   cells <- do.call(cbind, at)
@@ -167,7 +168,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   out[] <- 0L
   flat <- as.vector(1 + (cells[kept, , drop = FALSE] - 1) %*% cumprod(c(1, dim(out)))[seq_along(dim(out))])
   counts <- found$counts[kept]
-  # cells that two kinds fall on, as NA and NaN may
+  # Two combinations may share a cell, such as NA and NaN: add their counts.
   twice <- duplicated(flat)
   out[flat[!twice]] <- counts[!twice]
   for (k in which(twice)) out[flat[k]] <- out[flat[k]] + counts[k]

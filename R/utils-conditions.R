@@ -1,6 +1,6 @@
-# Raises the condition that the library left pending: list(kind, message, detail, source, advice). Called from C.
+# Raises the condition that Rust code left pending: list(kind, message, detail, source, advice). Called from C.
 raise <- function(condition, unused) {
-  if (condition$kind == "interrupt") rlang::interrupt() # jumps, as Ctrl-C does
+  if (condition$kind == "interrupt") rlang::interrupt() # jumps like Ctrl-C
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)
   if (is.null(condition$source)) {
     stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
@@ -11,10 +11,10 @@ raise <- function(condition, unused) {
   )
 }
 
-# An error of class verdigris_error_<kind>, and of `also`; the texts are taken literally.
+# Raises an error of classes verdigris_error_<kind>, `also` and verdigris_error. The texts are not formatted.
 stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame(), also = character()) {
   frame <- if (is.environment(call)) call else environment()
-  if (is.environment(call)) call <- written_call(call) # now: abort() would look from within itself
+  if (is.environment(call)) call <- written_call(call) # before abort(), whose frames would be searched too
   rlang::abort(
     c(message, stats::setNames(advice, rep("i", length(advice)))),
     class = unique(c(paste0("verdigris_error_", kind), "verdigris_error", setdiff(also, c("rlang_error", "error",
@@ -23,8 +23,8 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
   )
 }
 
-# The call as the user wrote it that led to one of the package's frames: of the package's functions that are running,
-# the outermost, by the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
+# The user's call that led to `frame`, a frame of this package: that of the outermost of the package's running
+# functions, with the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
 written_call <- function(frame = parent.frame()) {
   frames <- sys.frames()
   k <- 1L
@@ -40,7 +40,7 @@ written_call <- function(frame = parent.frame()) {
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]
   call <- short_call(sys.call(k))
-  # a method of a group has the group's name
+  # A method of a group generic is called by the name of the group.
   if (identical(call[[1L]], quote(Summary)) || identical(call[[1L]], quote(Math))) {
     generic <- get0(".Generic", frames[[k]], mode = "character")
     if (!is.null(generic)) call[[1L]] <- as.name(generic)
@@ -48,8 +48,8 @@ written_call <- function(frame = parent.frame()) {
   call
 }
 
-# A call by the name of its generic, and without the data that do.call() and the Summary group put into it: printing it
-# would read them.
+# A call with the name of the generic instead of the method, and without the data that do.call() and the Summary group
+# insert into calls: printing these would read arrays.
 short_call <- function(call) {
   if (is.symbol(call[[1L]]) && grepl(".", name <- as.character(call[[1L]]), fixed = TRUE)) {
     call[[1L]] <- as.name(sub("(.)[.](gpu_[a-z]+|verdigris|default|data[.]frame|list)$", "\\1", name))
@@ -61,23 +61,24 @@ short_call <- function(call) {
   call
 }
 
-# A warning of class verdigris_warning_<kind>; the same.
+# Raises a warning of classes verdigris_warning_<kind> and verdigris_warning.
 warn_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame()) {
   call <- written_call(call)
   rlang::warn(c(message, stats::setNames(advice, rep("i", length(advice)))),
     class = c(paste0("verdigris_warning_", kind), "verdigris_warning"), kind = kind, ..., call = call)
 }
 
-# Errors and warnings in base R's words, with the call that the user wrote.
+# Raise an error or a warning with base R's message and the user's call.
 stop_as_base <- function(message, frame = parent.frame()) stop(simpleError(message, written_call(frame)))
 warn_as_base <- function(message, frame = parent.frame()) warning(simpleWarning(message, written_call(frame)))
 
-# An expression whose errors are base R's and would show this package's code: they get the call that the user wrote.
+# Evaluates an expression. Errors of base R in it get the user's call instead of this package's.
 with_user_call <- function(expr, frame = parent.frame()) {
   withCallingHandlers(expr, error = function(e) stop_as_base(conditionMessage(e), frame))
 }
 
-# Has R say, in the words of its version, that an array of one element, the first operand or the second, is recycled.
+# Raises the error or warning of the running R about an array of one element, the first or the second operand, that is
+# recycled.
 recycled_array <- function(place, frame) {
   one <- base::array(0L, 1L)
   withCallingHandlers(
@@ -90,34 +91,35 @@ recycled_array <- function(place, frame) {
   )
 }
 
-# The same from C, for the function that called it.
+# Called from C: raises `message` by the function named `how`, for the R function that called C.
 say <- function(how, message) get(how)(message, if (sys.nframe() > 1L) sys.frame(-1L) else globalenv())
 
 # ---- handlers of warnings, from C (handlers.c) ----------------------------------------------------
 
-# Packages that run code of others within handlers of their own: what these hear of may come later, from the same code.
+# Packages that run the user's code inside warning handlers of their own. A warning may reach these handlers later,
+# while the same code runs.
 FRONTENDS <- c("evaluate", "knitr", "rmarkdown", "shiny", "promises", "later", "IRkernel", "testthat", "tools:rstudio")
 
-# Which handler a warning would meet that the operation being recorded gave now: 0 none but frontends', so it may come
-# later; 1 suppressWarnings(); 2 another.
+# The handler that a warning raised now by the operation being recorded would reach: 0 none, or only a frontend's, so it
+# may be raised later; 1 suppressWarnings(); 2 another.
 warning_fate <- function(unused, unused_too) .External2(C_warning_fate)
 
-# What frame k says of it, of eval(), or of tryCatch() or withCallingHandlers() with handlers of warnings that are not
-# suppressWarnings()'s; 3: look further out.
+# The same codes for frame k, which is a frame of eval(), or of tryCatch() or withCallingHandlers() with warning
+# handlers other than those of suppressWarnings(). 3: continue with the next outer frame.
 frame_verdict <- function(k, unused) {
   parent <- sys.parents()[k]
   caller <- if (parent > 0L) sys.function(parent)
   package <- if (is.function(caller) && !is.primitive(caller)) environmentName(topenv(environment(caller))) else ""
-  # code that a frontend was given
+  # Code that a frontend evaluates for the user.
   if (identical(sys.function(k), base::eval)) return(if (package %in% FRONTENDS) 0L else 3L)
-  if (identical(caller, call_base)) return(3L) # rewrites calls
-  # testthat has expectations, too
+  if (identical(caller, call_base)) return(3L) # it only rewrites calls
+  # Handlers of testthat may be expectations of a warning.
   if (package %in% setdiff(FRONTENDS, "testthat")) 0L else 2L
 }
 
-# Calls f on values by a call in which `.values[[1L]]` and so on stand for them. do.call() would put the values there,
-# and functions that deparse their arguments, or keep their call, then take 20 times as long as their work does. These
-# are no symbols, so that cbind() and its like take no names from them.
+# Calls f with arguments written as `.values[[1L]]` and so on. do.call() would put the values themselves into the call,
+# and functions that deparse their arguments, or keep their call, would take 20 times as long. The arguments are not
+# symbols, from which cbind() and similar functions would take names.
 VALUES <- as.name(".values")
 call_by_place <- function(f, .values) {
   places <- lapply(seq_along(.values), function(k) call("[[", VALUES, k))
@@ -125,14 +127,14 @@ call_by_place <- function(f, .values) {
   do.call(f, places)
 }
 
-# The same of a function that may signal conditions: what it signals itself gets the call that the user wrote.
+# call_by_place() for a function that may signal conditions: a condition that f itself signals gets the user's call.
 call_base <- function(f, args, frame = parent.frame()) {
-  # a method that f has called has the places in its call
+  # The call of a method that f has called contains the arguments `.values[[k]]`.
   placed <- function(call) any(vapply(as.list(call)[-1L], function(a) !missing(a) && is.call(a) && length(a) == 3L &&
     identical(a[[2L]], VALUES), NA))
   rewritten <- function(condition) {
     call <- conditionCall(condition)
-    # errors of primitives have the call of do.call()
+    # The condition of a primitive has the call of do.call() above.
     if (identical(call, quote(do.call(f, places)))) call[[1L]] <- base::do.call
     if (!is.call(call) || is.symbol(call[[1L]]) && !placed(call)) return(NULL)
     condition$call <- written_call(frame)
@@ -149,7 +151,8 @@ call_base <- function(f, args, frame = parent.frame()) {
   )
 }
 
-# What a word is likely to stand for, as a sentence; none where nothing is near. Names of operators are known, too.
+# A sentence that suggests the choice closest to a word; character() if none is close. Names of operators are also
+# known.
 did_you_mean <- function(word, among) {
   named <- c(plus = "+", add = "+", minus = "-", times = "*", multiply = "*", max = "pmax", min = "pmin",
     concat = "c", append = "c", avg = "mean", average = "mean", std = "sd", stdev = "sd", n = "count")
@@ -160,14 +163,14 @@ did_you_mean <- function(word, among) {
   if (length(near) && near %in% among) sprintf("Did you mean \"%s\"?", near) else character()
 }
 
-# An argument that is not what it should be.
+# Raises the error for an invalid argument.
 abort_argument <- function(argument, expected, got, call = parent.frame(), advice = character()) {
   message <- sprintf("`%s` must be %s, not %s.", argument, expected, describe(got))
   stop_verdigris("argument", message, advice, call = call)
 }
 
-# One of several words for an argument of the package's own functions; the vector of all, which is its default, means
-# the first.
+# match.arg() for this package's functions, without abbreviations. The vector of all choices, which is the default
+# value, selects the first.
 one_of <- function(argument, value, choices, call = parent.frame()) {
   if (identical(value, choices)) return(choices[1L])
   if (is_choice(value, choices)) return(value)
@@ -175,7 +178,8 @@ one_of <- function(argument, value, choices, call = parent.frame()) {
   abort_argument(argument, paste0("one of ", paste0("\"", choices, "\"", collapse = ", ")), value, call, near)
 }
 
-# A function, or the name of one that the caller of `call` sees. `such` advises on usual ones.
+# A function, or the function of this name that is visible to the caller of `call`. `such`: usual names, for the advice
+# of the error.
 function_of <- function(argument, value, call = parent.frame(), such = character()) {
   if (is.function(value)) return(value)
   if (!is_readable(value) || length(value) != 1L || is.na(value) || !nzchar(value))
@@ -188,7 +192,7 @@ function_of <- function(argument, value, call = parent.frame(), such = character
   found
 }
 
-# An option that has a value which means nothing.
+# Raises the error for an option with an invalid value.
 abort_option <- function(name, expected, call = NULL) {
   stop_verdigris(
     "argument", sprintf("Option `%s` must be %s, not %s.", name, expected, paste(deparse(getOption(name), nlines = 1L),
@@ -197,7 +201,7 @@ abort_option <- function(name, expected, call = NULL) {
   )
 }
 
-# The rule on implicit reads, option verdigris.host_access.
+# The value of option verdigris.host_access, which says what happens on an implicit read.
 access_rule <- function() {
   rule <- getOption("verdigris.host_access", "inform")
   if (!is_choice(rule, c("inform", "allow", "error")))
@@ -205,7 +209,7 @@ access_rule <- function() {
   rule
 }
 
-# From C, where that option has another value.
+# Called from C if that option is invalid: raises the error.
 refuse_access_rule <- function(unused, unused_too) access_rule()
 
 # ---- implicit reads --------------------------------------------------------------------------------
@@ -213,24 +217,24 @@ refuse_access_rule <- function(unused, unused_too) access_rule()
 # Whether a function is a package's, not the user's.
 in_package <- function(f) !is.primitive(f) && isNamespace(topenv(environment(f)))
 
-# What a frame's function was called as.
+# The name by which the function of frame k was called.
 called_as <- function(k) {
   fun <- sys.call(k)[[1L]]
   if (is.call(fun)) return(deparse(fun, nlines = 1L)[[1L]])
   if (is.symbol(fun)) sub("(.)[.](gpu_array|verdigris)$", "\\1", as.character(fun)) else "a function"
 }
 
-# The function that the user called for which frame k reads an array: the outermost of packages' functions that have
-# called each other.
+# The name of the function in the user's code for which frame k reads an array: the outermost in the chain of package
+# functions that called each other.
 user_called <- function(k) {
   if (k < 1L) return("R")
   parents <- sys.parents()
   repeat {
     while (parents[k] > 0L && parents[k] < k && in_package(sys.function(parents[k]))) k <- parents[k]
-    # a method's generic was called in the same place, with the same arguments
+    # The generic of a method is called from the same frame, with the same arguments.
     if (k > 1L && parents[k - 1L] == parents[k] && identical(as.list(sys.call(k - 1L))[-1L], as.list(sys.call(k))[-1L]))
       k <- k - 1L
-    # lm() and its like evaluate calls of their own where they were called
+    # lm() and similar functions evaluate calls that they construct in the frame of their caller.
     if (k < 4L || !is.primitive(sys.function(k - 1L)) || (by <- parents[k - 2L]) < 1L) break
     f <- sys.function(by)
     there <- identical(sys.frame(k - 1L), sys.frame(parents[by]))
@@ -240,12 +244,12 @@ user_called <- function(k) {
   called_as(k)
 }
 
-# Its environment.
+# Called from C: the environment of the R function that reads an array.
 reading_frame <- function(unused, unused_too) if (sys.nframe() > 1L) sys.frame(-1L) else globalenv()
 
-# From C, as the next one.
+# Called from C, like inform_host_access().
 refuse_host_access <- function(length, bytes) {
-  # try() and traceback() deparse calls, in which an array may stand: an error of theirs would not be caught
+  # try() and traceback() deparse calls, which may contain an array. An error raised there would not be caught.
   if (sys.nframe() > 1L && called_as(sys.nframe() - 1L) %in% c("deparse", "dput")) return()
   stop_verdigris(
     "host_access",
@@ -274,7 +278,8 @@ inform_host_access <- function(length, bytes) {
   )
 }
 
-# The same from R code that copies an array for a function which knows nothing of arrays.
+# Called from R code that copies an array for a function that does not support arrays: applies option
+# verdigris.host_access.
 report_read <- function(x) {
   if (length(x) < 2L) return()
   rule <- access_rule()
@@ -283,8 +288,8 @@ report_read <- function(x) {
   if (rule == "inform" && length(x) > 1e6) inform_host_access(length(x), bytes)
 }
 
-# The same for as.vector() and its like, called by a method of theirs. Where the user's code calls them, or has them
-# applied, it is on purpose; where a package's function does, it reads the array as any other.
+# Called from methods of as.vector() and similar functions. A conversion called, or applied to a list, by the user's
+# code is explicit and not reported. Called by a function of another package it is an implicit read.
 report_conversion <- function(x) {
   if (length(x) <= 1e6 && !identical(getOption("verdigris.host_access"), "error")) return()
   parents <- sys.parents()
@@ -305,7 +310,7 @@ format_bytes <- function(n) {
   paste(format(n / 1000^(k - 1), digits = 3), units[[k]])
 }
 
-# A recorded call as it was written: of methods base R makes `*.gpu_array`(x, 2).
+# A recorded call as the user wrote it: base R's dispatch turns `*` into `*.gpu_array`(x, 2).
 call_text <- function(call, unused) {
   plain <- function(call) {
     if (!is.call(call)) return(call)

@@ -81,5 +81,6 @@
 #' @importFrom stats dnorm pnorm qnorm quantile sd var
 "_PACKAGE"
 
-# Base R's from R 4.4 on. rlang's would load rlang, which takes as long as all the rest; errors load it.
+# In base R from R 4.4 on. Importing rlang's would load rlang, which takes as long as everything else; it is loaded when
+# an error is raised.
 `%||%` <- function(x, y) if (is.null(x)) y else x
