@@ -48,7 +48,7 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
   d <- if (split) fit$design else if (is.null(fit$fe)) design_of_fit(fit) else within_of_fit(fit)
   score <- fit$residuals
   if (!is.null(fit$weights)) score <- score * fit$weights
-  # rows that do not count may have residuals that are no numbers
+  # rows without weight may have residuals that are not finite
   used <- if (is.null(fit$weights)) d$n else sum(fit$weights != 0)
   if (used < d$n) score <- split_aware("ifelse")(fit$weights == 0, 0, score)
   if (type %in% c("HC2", "HC3")) {
@@ -75,7 +75,7 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
   out
 }
 
-# Clusters of the observations that were fitted: codes without gaps, and their number.
+# Clusters of the observations that were fitted: codes from 1 without gaps, and `extent`, the number of clusters.
 clusters_of <- function(fit, cluster, frame = parent.frame()) {
   n <- length(fit$residuals)
   omitted <- as.integer(fit$na.action)
@@ -89,7 +89,7 @@ clusters_of <- function(fit, cluster, frame = parent.frame()) {
   by
 }
 
-# The columns of a fit with absorbed effects, less their group means.
+# The design of a fit with absorbed effects: its columns less their group means.
 within_of_fit <- function(fit) {
   device <- device_of_fit(fit)
   frame <- stats::model.frame(fit)
