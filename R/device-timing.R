@@ -120,7 +120,7 @@ print.gpu_profile <- function(x, ...) {
 plot.gpu_profile <- function(x, ...) {
   timeline <- attr(x, "timeline")
   if (is.null(timeline) || !nrow(timeline)) stop_verdigris("argument", "nothing ran, so there is nothing to draw.")
-  # copies in either direction have lanes of their own: they run beside kernels, of the same stream even
+  # uploads and downloads have lanes of their own: they overlap with kernels, even of the same stream
   up <- timeline$kind == "upload"
   down <- timeline$kind == "download"
   lane <- ifelse(up, "up",
