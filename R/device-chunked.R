@@ -1,20 +1,19 @@
 #' Work on data larger than the device
 #'
-#' Passes a host vector, a matrix, a reader's data, or data returned by a function, to `f` chunk by chunk. The next chunk
-#' is copied to the device, or read from a file by threads, while `f` works on the current one. The host waits for a
-#' result only after the next chunk has been started.
+#' Passes a host vector, a matrix, a reader's data, or data returned by a function, to `f` chunk by chunk. The next
+#' chunk is copied to the device, or read from a file by threads, while `f` works on the current one. The host waits for
+#' a result only after the next chunk has been started.
 #'
 #' At most three chunks are on the device at a time. A chunk is freed once its result has been computed, so `f` must not
 #' keep it. A result that is an array is copied to the host; with `combine = "+"` and other functions of two values it
 #' stays on the device. A progress bar of cli with the size of a chunk appears after two seconds. If the namespace of
-#' progressr is loaded and the
-#' number of chunks is known, progress is signalled to progressr instead. An interrupt stops the work between two
-#' chunks, or while the host waits.
+#' progressr is loaded and the number of chunks is known, progress is signalled to progressr instead. An interrupt stops
+#' the work between two chunks, or while the host waits.
 #'
 #' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
 #'   argument `n` that returns the next `n` elements at most (or a matrix of at most `n` rows or columns, depending on
 #'   `margin`), and `NULL` or a zero-length vector at the end. It may return an array that it has created on the device.
-#'   Or a [gpu_reader()], of which a data frame's chunks are data frames of arrays.
+#'   Or a [gpu_reader()]; chunks of data frames are data frames of arrays.
 #' @param f A function that is called with a chunk: an array, which is a matrix if `x` is one. Further arguments are
 #'   passed by `...`.
 #' @param combine How the results are combined: `c`, `rbind`, `cbind` or `list` of all of them; any other function of
@@ -33,8 +32,8 @@
 #' @section Errors:
 #' `verdigris_error_argument` and `verdigris_error_dtype` for invalid data, functions or numbers;
 #' `verdigris_error_memory` if not even one chunk fits; `verdigris_error_file` if a file cannot be read or written: then
-#' what was written is removed. If `f`, `combine` or a function `x` fails, a
-#' `verdigris_error_chunk` names the chunk: it also has the classes of the original error, which is its `parent`.
+#' the output is removed. If `f`, `combine` or a function `x` fails, a `verdigris_error_chunk` names the chunk: it also
+#' has the classes of the original error, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)
 #' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")

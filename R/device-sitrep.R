@@ -71,7 +71,7 @@ OPTIONS <- paste0("verdigris.", c(
     "pinned_limit", "preload", "threads", "tier", "transfer_threads"
 ))
 
-# Libraries whose absence is not reported as a problem. cuSOLVER loads cuSPARSE.
+# Libraries whose absence is not reported as a problem. cuSPARSE is not among them, as cuSOLVER loads it.
 FOR_LATER <- "NCCL"
 
 # Facts about the machine: whether its PCI buses have an NVIDIA GPU, whatever the driver reports, and whether this is a

@@ -288,7 +288,7 @@ captured_value <- function(env, path) {
 }
 
 compile_variant <- function(self, around, arguments) {
-  # leaves half of the stack to the compiler's recursion over the code
+  # the compiler may use half of the free stack for its recursion over the code
   out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
     floor(free_stack() / 2))
   out$names_in_scopes <- around$names

@@ -105,7 +105,7 @@ gpu_sparse <- function(i, j, p, x = TRUE, dim = NULL, dimnames = NULL, index1 = 
   if (!missing(p)) {
     p <- checked_offsets(p, n, "p", device)
     if (missing(j)) {
-      # the slots themselves
+      # `p` and `i` are the slots already; empty columns at the end may lack offsets
       dim <- checked_dims(dim, c(if (n) as.double(max(places$i)) + 1 else 0, length(p) - 1))
       empty <- dim[2L] + 1 - length(p)
       if (empty > 0) p <- join(list(p, rep.int(as.double(n), empty)), gpu_dtype(p))

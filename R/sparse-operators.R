@@ -8,11 +8,11 @@
 #' Arithmetic, comparison and logic of sparse matrices among themselves, with numbers, vectors (recycled along the
 #' columns) and dense matrices, and R's functions of one argument. The result is sparse where a 0 that is not stored
 #' gives 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` of a dense matrix
-#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`,
-#' `pmin()` and `pmax()`. Otherwise it
-#' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. In `*` and `&` of two sparse matrices, an element that
-#' is not stored is 0 even where the other one is missing, as in Matrix. A recycled sparse vector of Matrix counts as
-#' a sparse matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector: base R takes the extents of the first argument.
+#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`, `pmin()` and
+#' `pmax()`. Otherwise it is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. In `*` and `&` of two sparse
+#' matrices, an element that is not stored is 0 even where the other one is missing, as in Matrix. A recycled sparse
+#' vector of Matrix counts as a sparse matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector: base R takes the
+#' extents of the first argument.
 #'
 #' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
 #' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.

@@ -20,7 +20,7 @@
 #' @param i,j Subscripts.
 #' @param value Numbers, an array or a sparse matrix.
 #' @param ...,drop,deparse.level,n As in base R.
-#' @returns A `gpu_sparse`, or a `gpu_array` of what is dense (`drop`, `S[k]`, `diag()`, `which()`).
+#' @returns A `gpu_sparse`, or a `gpu_array` where the result is dense (`drop`, `S[k]`, `diag()`, `which()`).
 #' @section Errors:
 #' "subscript out of bounds"; `verdigris_error_argument` for missing subscripts, which Matrix does not take either.
 #' @examples

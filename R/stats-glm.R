@@ -20,10 +20,10 @@
 #' do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`, they call this package's; expressions replace the C
 #' code of `binomial()` and the loops of `poisson()`. A function of a family that calls compiled code of its own reads
 #' arrays on the host.
-#' As for [gpu_lm()], `data` or variables may be [readers][gpu_reader]. Each iteration is one pass
-#' over the blocks (two where the working matrix is badly conditioned), with base R's steps, convergence, step halving
-#' and messages. The fit has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and
-#' dispersions are those of the last coefficients' working weights.
+#' As for [gpu_lm()], `data` or variables may be [readers][gpu_reader]. Each iteration is one pass over the blocks (two
+#' where the working matrix is badly conditioned), with base R's steps, convergence, step halving and messages. The fit
+#' has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and dispersions are those
+#' of the last coefficients' working weights.
 #' @param formula,data,weights,subset,na.action,start,etastart,mustart,offset,control,model,x,y As in [stats::glm()].
 #' @param singular.ok,contrasts,... As in [stats::glm()].
 #' @param family,method As in [stats::glm()]; `method` is `"glm.fit"` or `"model.frame"`.

@@ -39,9 +39,9 @@
 #'   device of `x` (`centers` in its float type), the others ordinary numbers. [collect()] makes an ordinary object of
 #'   it. The call waits for the device, once in each iteration and start.
 #' @section Memory:
-#' Beside `x`: a block of products (on a GPU 0.5 GiB, or an eighth of what is free), 8 bytes for each row, and 9 more
-#' for each start. If the rows are farther from the origin than from each other, a copy of `x` with its columns
-#' centered. `x` is read in place if it is float64 or float32, and converted otherwise.
+#' In addition to `x`: a block of products (on a GPU 0.5 GiB, or an eighth of the free memory), 8 bytes for each row,
+#' and 9 more for each start. If the rows are farther from the origin than from each other, a copy of `x` with its
+#' columns centered. `x` is read in place if it is float64 or float32, and converted otherwise.
 #' @section Errors:
 #' Those of base R, with its messages, which are "more cluster centers than distinct data points." and the like;
 #' warnings as well ("did not converge in 10 iterations"). Of `gpu_kmeans()`: `verdigris_error_argument`.

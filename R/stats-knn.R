@@ -28,13 +28,12 @@
 #' A [gpu_reader()] as `x` is read once for all queries of an array, and once for each block of `query` where that is
 #' a reader (by default `x` itself). `x` may be an array where only `query` is a reader.
 #' @section Memory:
-#' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
+#' A block of distances (on a GPU 0.5 GiB, or an eighth of the free memory), or the distances of one query if these are
 #' more, and up to three blocks of differences; each block is freed before the next one. So at most 2 GiB are taken on a
 #' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy
-#' of `x` and `query` if they
-#' are not float64 or float32, if their rows are farther from the origin than from each other, and for `"cosine"`. If
-#' very many pairs are equally near (rows that are all equal), all pairs of a block are compared again, which takes
-#' about eight times its memory.
+#' of `x` and `query` if they are not float64 or float32, if their rows are farther from the origin than from each
+#' other, and for `"cosine"`. If very many pairs are equally near (rows that are all equal), all pairs of a block are
+#' compared again, which takes about eight times its memory.
 #' @param x A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
 #' @param query The points whose neighbours are searched, with as many columns: an array on the same device, or an
 #'   ordinary matrix, data frame or vector. By default the rows of `x`.

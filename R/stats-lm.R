@@ -39,24 +39,23 @@
 #' `fe.control$maxit` (10000) rounds, with a warning. Columns of which at most 1e-7 is left are aliased. The residual
 #' degrees of freedom count the effects: the number of levels, less one for each part into which observations connect
 #' the first two factors, less one for each further factor. This is what lfe counts; fixest counts one part. The
-#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and what uses it, and `collect()` are not
+#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and its users, and `collect()` are not
 #' available, since the effects are not kept.
 #' @section Splits:
-#' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: the
-#' members of the team compute the model's columns of their own rows, and cross products are added over them. Results
-#' with an element for each observation are splits; the rest is as without. Where the cross products are not well
-#' conditioned
-#' the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the triangle of
-#' these.
+#' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: each
+#' member of the team computes the model's columns of its own rows, and cross products are added over the members.
+#' Results with an element for each observation are splits; the others are as for arrays. If the cross products are not
+#' well conditioned, the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the
+#' triangle of these.
 #'
-#' The formula's functions must give each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
+#' The formula's functions must compute each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
 #' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()`
 #' take their levels, coefficients and knots from all rows; factors have the levels that any member has. Other
-#' functions, also the user's, are refused: compute their columns before. Ordinary variables of as many rows are split; constants have
-#' one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the generics below `summary()`,
-#' `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models,
-#' `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`,
-#' `model.matrix()`, `update()` and [collect()] have methods.
+#' functions, also the user's, are refused: compute their columns before. Ordinary variables with as many rows are
+#' split; constants have one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the
+#' generics below `summary()`, `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`,
+#' `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`,
+#' `cooks.distance()`, `model.matrix()`, `update()` and [collect()] have methods.
 #' @section Readers:
 #' `data` may be a [gpu_reader()] of a matrix, whose columns are the variables (`V1`, `V2`, ... where they have no names),
 #' or of data frames; and variables may be readers of a vector or a matrix. The rows are read block by block: one pass
@@ -81,14 +80,14 @@
 #'   `summary()`, `anova()`, `predict()`, `residuals()`, `fitted()`, `vcov()`, `confint()`, `influence()`,
 #'   `hatvalues()`, `cooks.distance()`, `rstandard()`, `rstudent()`, `dfbeta()`, `dfbetas()`, `update()`, `step()`,
 #'   `add1()`, `drop1()`, `model.matrix()`, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `simulate()` and
-#'   `plot()` are base R's methods on arrays; what has an element for each observation is an array. `predict()` of terms
+#'   `plot()` are base R's methods on arrays; results with an element a row are arrays. `predict()` of terms
 #'   returns ordinary matrices, and `plot()` reads the fit on the host. Functions that are not generic, such as
 #'   [stats::lm.influence()], need `collect(fit)`, or `influence(fit)` as an argument. For a matrix of responses
 #'   coefficients, residuals, fitted values, `predict()`, `summary()`, `vcov()` (from residuals on the host),
 #'   `deviance()` and [collect()] are supported.
 #' @section Errors:
 #' Those of base R, with its messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses,
-#' and for what needs rows of the decomposition, which the fit does not hold; `verdigris_error_device`;
+#' and for functions that need rows of the decomposition, which is not kept; `verdigris_error_device`;
 #' `verdigris_error_memory`: use fewer columns, or `fe` in place of factors of many levels.
 #' @references Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya (2015): Roundoff error analysis of the CholeskyQR2
 #'   algorithm. ETNA 44, 306-326. S. Gaure (2013): OLS with multiple high dimensional category variables. Computational

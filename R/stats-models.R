@@ -33,7 +33,7 @@ fit_on_host <- function(name, y, args) {
     parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
     values <- out[[part]]
-    out[part] <- list(NULL) # nobody else holds them now
+    out[part] <- list(NULL) # drops the list's reference, so that back_beside() need not copy
     out[[part]] <- back_beside(values, y)
   }
   out

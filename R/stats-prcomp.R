@@ -48,13 +48,13 @@
 #'   `c("gpu_prcomp", "prcomp")`. `princomp()`: a list of class `princomp`, `scores` an array. [collect()] makes an
 #'   ordinary object. The calls wait for the device.
 #' @section Memory:
-#' Beside `x` and the scores: the matrix of cross products, and a block of 0.5 GiB of centered rows on a GPU. The
+#' In addition to `x` and the scores: the cross products, and a block of 0.5 GiB of centered rows on a GPU. The
 #' randomised method: matrices of rows (three) and of columns (two) by `rank. + 10`; where the means are more than 1e5
 #' times the standard deviations (for float32, 4 times) products are taken block by block too. Singular values on the
 #' cpu device, and of matrices that do not have more rows than columns: two matrices of the size of `x` in float64.
 #' @section Errors:
 #' Those of base R, with its messages, such as "cannot rescale a constant/zero column to unit variance";
-#' `verdigris_error_argument` for `exact`, and for arguments beside a sparse matrix; those of [matmult],
+#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; those of [matmult],
 #' [svd()][decompositions] and [gpu_svds()].
 #' @references
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
@@ -368,13 +368,13 @@ has_small_values <- function(products) {
 #'
 #' [stats::cmdscale()] of an array: the matrix of squared distances is centered, and its eigenvectors are found, on the
 #' device. With `add = TRUE`, and on the cpu device, base R computes. A `dist` of an array is an ordinary vector
-#' ([dist()][distance]), of which base R's function takes care.
+#' ([dist()][distance]), which goes to base R's function.
 #'
 #' The signs of the coordinates are those of the eigenvectors, see [eigen()][decompositions].
 #' @param d A symmetric matrix of distances, an array.
 #' @param k,eig,add,x.ret,list. As in [stats::cmdscale()].
 #' @returns Base R's result: a matrix of `k` columns, or a list. Matrices are arrays on the device of `d`. The call
-#'   waits for the device. In memory are three matrices of the size of `d`, and what [eigen()][decompositions] takes.
+#'   waits for the device. It takes three matrices of the size of `d`, and the memory of [eigen()][decompositions].
 #' @section Errors:
 #' Those of base R, with its messages and warnings; those of [eigen()][decompositions].
 #' @examples

@@ -9,27 +9,28 @@ DISTRIBUTIONS <- list(
   nbinom = c("size", "prob"), pois = "lambda", geom = "prob", hyper = c("m", "n", "k"), signrank = "n",
   wilcox = c("m", "n"), tukey = c("nmeans", "df", "nranges")
 )
-# Their functions; base R has no density of the studentized range.
+# The names of the masks. Base R has no density of the studentized range.
 PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), "dtukey")
 
 #' Densities, distribution functions and quantiles
 #'
-#' Base R's functions for arrays, with base R's arguments: recorded, fused with what surrounds them, and computed on the
-#' device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]), and the
-#' densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the
-#' [elementwise functions][elementwise].
+#' Base R's functions for arrays, with base R's arguments: recorded, fused with operations around them, and computed on
+#' the device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]),
+#' and the densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the [elementwise
+#' functions][elementwise].
 #'
-#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`, `chisq`,
-#' `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and (`p` and
-#' `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is base R's.
+#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`,
+#' `chisq`, `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and
+#' (`p` and `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is
+#' base R's.
 #'
 #' @section Accuracy:
 #' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of
 #' probabilities go on below. Of `tukey`, and of `signrank` and `wilcox` for hundreds of values, it is 1e-12. Float32
-#' arrays are computed in float64 and rounded. The algorithms, their sources and what is tested are on the page
-#' `docs/distributions.md` of the sources.
+#' arrays are computed in float64 and rounded. The page `docs/distributions.md` of the sources describes the algorithms,
+#' where they come from, and their tests.
 #' @section Differences from base R:
-#' * Of counts that are not whole base R warns for each, with its value ("non-integer x = 1.500000"); here there is one
+#' * For counts that are not whole base R warns of each, with its value ("non-integer x = 1.500000"); here there is one
 #'   warning, "non-integer x", when the values are computed.
 #' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits; so have its distribution
 #'   functions with `ncp`, which warn where they notice, and `ptukey()` and `qtukey()`.

@@ -69,7 +69,7 @@ gpu_rexp <- function(n, rate = 1, dtype = NULL, device = NULL) {
   draws("exponential_draw", "rexp", n, list(rate = rate), dtype, device)
 }
 
-# A number that R holds, so that it can be looked at without waiting for a device.
+# Whether x is a single number on the host, which can be tested without waiting for a device.
 is_single_number <- function(x) is.numeric(x) && length(x) == 1L && !is_gpu(x) && !is.object(x) && !is.na(x)
 
 # shift + scale * draw, of finite scale.

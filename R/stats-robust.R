@@ -22,7 +22,7 @@ VCOV_TYPES <- c("const", "HC0", "HC1", "HC2", "HC3")
 #'   Fits of splits take no clusters.
 #' @returns An ordinary matrix with the names of the coefficients; `NA` for aliased ones. The call waits for the device.
 #' @section Errors:
-#' `verdigris_error_argument` if `fit` or `cluster` is not what it should be, for `"HC2"` and `"HC3"` with clusters or
+#' `verdigris_error_argument` if `fit` or `cluster` is invalid, for `"HC2"` and `"HC3"` with clusters or
 #' absorbed effects, and for `"const"` with clusters.
 #' @references J. G. MacKinnon, H. White (1985): Some heteroskedasticity-consistent covariance matrix estimators with
 #'   improved finite sample properties. Journal of Econometrics 29, 305-325. K.-Y. Liang, S. L. Zeger (1986):
