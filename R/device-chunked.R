@@ -1,19 +1,19 @@
 #' Work on data larger than the device
 #'
-#' Passes a host vector, a matrix, a reader's data, or data returned by a function, to `f` chunk by chunk. The next chunk
-#' is copied to the device, or read from a file by threads, while `f` works on the current one. The host waits for a
-#' result only after the next chunk has been started.
+#' Passes a host vector, a matrix, a reader's data, or data returned by a function, to `f` chunk by chunk. The next
+#' chunk is copied to the device, or read from a file by threads, while `f` works on the current one. The host waits for
+#' a result only after the next chunk has been started.
 #'
 #' At most three chunks are on the device at a time. A chunk is freed once its result has been computed, so `f` must not
 #' keep it. A result that is an array is copied to the host; with `combine = "+"` and other functions of two values it
-#' stays on the device. A progress bar of cli, which says how large a chunk is, appears after two seconds. If the namespace of progressr is loaded and the
-#' number of chunks is known, progress is signalled to progressr instead. An interrupt stops the work between two
-#' chunks, or while the host waits.
+#' stays on the device. A progress bar of cli with the size of a chunk appears after two seconds. If the namespace of
+#' progressr is loaded and the number of chunks is known, progress is signalled to progressr instead. An interrupt stops
+#' the work between two chunks, or while the host waits.
 #'
 #' @param x A double, integer, logical, complex or `integer64` vector or matrix on the host; or a function of one
 #'   argument `n` that returns the next `n` elements at most (or a matrix of at most `n` rows or columns, depending on
 #'   `margin`), and `NULL` or a zero-length vector at the end. It may return an array that it has created on the device.
-#'   Or a [gpu_reader()], of which a data frame's chunks are data frames of arrays.
+#'   Or a [gpu_reader()]; chunks of data frames are data frames of arrays.
 #' @param f A function that is called with a chunk: an array, which is a matrix if `x` is one. Further arguments are
 #'   passed by `...`.
 #' @param combine How the results are combined: `c`, `rbind`, `cbind` or `list` of all of them; any other function of
@@ -32,8 +32,8 @@
 #' @section Errors:
 #' `verdigris_error_argument` and `verdigris_error_dtype` for invalid data, functions or numbers;
 #' `verdigris_error_memory` if not even one chunk fits; `verdigris_error_file` if a file cannot be read or written: then
-#' what was written is removed. If `f`, `combine` or a function `x` fails, a
-#' `verdigris_error_chunk` names the chunk: it also has the classes of the original error, which is its `parent`.
+#' the output is removed. If `f`, `combine` or a function `x` fails, a `verdigris_error_chunk` names the chunk: it also
+#' has the classes of the original error, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)
 #' gpu_chunked(x, function(x) sum(x^2), combine = "+", chunk = 3e4, device = "cpu")
@@ -92,19 +92,18 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   if (gathers) do.call(combine, results) else so_far
 }
 
-# The loop of gpu_chunked(): `put` gets each result, with its number and `told(expr, what)`, which evaluates what may
-# fail of the user's own; it returns what must be kept.
+# The loop of gpu_chunked(). `put` gets a list for each result: `value`, `number`, and `told(expr, what)`, which
+# evaluates the user's code and names the chunk in its errors. `put` returns the object whose memory must be kept.
 run_chunks <- function(source, f, put, what, frame) {
   progress <- chunk_progress(source$chunks, source$bytes, environment())
   on.exit(progress$end(), add = TRUE)
-  # an error of the user's function, with the chunk that it was about: its own classes stay
+  # an error of the user's function names the chunk, and keeps its own classes
   of_chunk <- function(expr, what, number) withCallingHandlers(expr, error = function(e) {
     stop_verdigris("chunk", sprintf("%s chunk %s%s.", what, format_count(number),
       if (is.na(source$chunks)) "" else paste(" of", format_count(source$chunks))), parent = e, also = class(e),
       call = frame)
   })
-  # takes a result, and releases its chunk
-  # an array that a reader returned is the reader's
+  # hands a result to `put` and frees its chunk, except for an array that a function `x` returned
   finish <- function(done) {
     done$told <- function(expr, what) of_chunk(expr, what, done$number)
     kept <- put(done)
@@ -125,7 +124,7 @@ run_chunks <- function(source, f, put, what, frame) {
       }, what, done + 1
     )
     if (!is.null(last)) finish(last)
-    # what f has recorded holds the chunk until R collects it; the quick collection finds it while it is young
+    # operations that f recorded keep the chunk until R collects them; a quick collection finds young objects
     done <- done + 1
     if (done %% 4 == 0 && length(current) >= 2e6) gc(verbose = FALSE, full = FALSE)
     last <- list(value = value, chunk = current, own = own, number = done)
@@ -134,10 +133,10 @@ run_chunks <- function(source, f, put, what, frame) {
   if (!is.null(last)) finish(last)
 }
 
-# The ordinary value of a result that may be an array, or a list of them.
+# Copies arrays in a result, which may be nested lists, to the host.
 plain <- function(value) if (is_gpu(value)) collect(value) else if (is.list(value)) lapply(value, plain) else value
 
-# Tells progressr of each chunk where that is loaded and the number of chunks is known; else cli's bar shows it.
+# Signals progress to progressr if that is loaded and the number of chunks is known; otherwise shows cli's progress bar.
 chunk_progress <- function(chunks, bytes, frame) {
   if (!is.na(chunks) && chunks > 0 && isNamespaceLoaded("progressr")) {
     return(list(step = progressr::progressor(chunks, envir = frame), end = function() NULL))
@@ -147,7 +146,7 @@ chunk_progress <- function(chunks, bytes, frame) {
   list(step = function() cli::cli_progress_update(id = bar), end = function() cli::cli_progress_done(id = bar))
 }
 
-# Elements, or rows or columns of `width` elements, that make a chunk.
+# The number of elements, or of rows or columns of `width` elements, in a chunk.
 chunk_size <- function(chunk, width, dtype, device) {
   if (!is.null(chunk)) {
     if (!(is.numeric(chunk) && length(chunk) == 1L && is.finite(chunk) && chunk >= 1)) {
@@ -160,10 +159,10 @@ chunk_size <- function(chunk, width, dtype, device) {
   max(1, floor(min(most, free_memory(device) / 16) / (size * max(1, width))))
 }
 
-# Bytes of an element of a dtype, as it is computed with.
+# Bytes of an element of a dtype as it is computed with; of complex numbers those of one part.
 dtype_bytes <- function(dtype) if (dtype %in% c("float32", "single", "int32", "integer", "complex64")) 4 else 8
 
-# A host vector or matrix: start() begins the copy of the next chunk, take() makes the array of it.
+# The source of a host vector or matrix: start() begins the upload of the next chunk, take() returns its array.
 host_source <- function(x, chunk, margin, dtype, device) {
   if (is.object(x) && !is_array_like(x)) refuse(x, call = parent.frame())
   if (is_gpu(x)) x <- collect(x)
@@ -200,14 +199,14 @@ host_source <- function(x, chunk, margin, dtype, device) {
   list(start = start, take = take, chunks = ceiling(extent / chunk))
 }
 
-# The array as a matrix; the one without a shape releases the chunk, so that freeing the other frees it.
+# The array as a matrix. Frees the original object, so that freeing the matrix releases the memory.
 as_chunk <- function(y, dim, dimnames) {
   z <- with_attributes(y, c(list(dim = dim), if (!is.null(dimnames)) list(dimnames = dimnames)))
   gpu_free(y)
   z
 }
 
-# A function that reads: what it returns is kept alive until it has been copied.
+# The source of a function that returns data. C_upload_ahead keeps the data alive until they have been copied.
 reader_source <- function(read, chunk, margin, dtype, device) {
   chunk <- chunk_size(chunk, 1L, dtype, device)
   start <- function() {

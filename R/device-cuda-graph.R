@@ -52,8 +52,8 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   if (!isTRUE(copy) && !isFALSE(copy)) abort_argument("copy", "TRUE or FALSE", copy)
   code <- substitute(expr)
   caller <- parent.frame()
-  # looked at one by one: R counts a reference to each element of a list for good, and a pinned vector with two is
-  # copied when it is written
+  # variables are looked at one by one: an element of a list keeps one more reference for good, and R copies a pinned
+  # vector with two references when it is written
   named <- Filter(function(name) is_gpu(get0(name, envir = caller)), all.vars(code))
   inputs <- mget(named, envir = caller, inherits = TRUE)
   if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
@@ -61,7 +61,7 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   if (device == "cpu") evaluated_graph(code, caller, inputs) else recorded_graph(code, caller, inputs, copy, device)
 }
 
-# An input as the graph takes it, or an error that names it.
+# Checks an input and uploads host values; errors name the input.
 checked_input <- function(name, x, like) {
   if (!is_gpu(x)) {
     if (!(is.numeric(x) || is.logical(x) || is.complex(x)))
@@ -91,7 +91,7 @@ described_inputs <- function(inputs) {
   lapply(inputs, function(x) list(dtype = gpu_dtype(x), device = gpu_device(x), dim = dim(x), length = length(x)))
 }
 
-# A function with an argument for each input; `run` gets those that were given, by name.
+# The R function of a graph, with an argument for each input. `run` gets a list of those given, by name.
 graph_function <- function(inputs, run, info) {
   likes <- described_inputs(inputs)
   call <- function(...) {
@@ -110,8 +110,7 @@ graph_function <- function(inputs, run, info) {
   structure(call, class = "gpu_graph")
 }
 
-# An array of its own with the values of `x`, which keeps them when `x` is written to or freed, and the attributes of
-# `like`.
+# A new array with the values of `x`, which it keeps when `x` is written to or freed, and with the attributes of `like`.
 own_values <- function(x, like = x) {
   y <- .Call(C_frozen, x)
   attributes(y) <- attributes(like)
@@ -127,7 +126,7 @@ evaluated_graph <- function(code, caller, inputs) {
   }
   run <- function(given) {
     list2env(lapply(given, own_values), last)
-    # what the block writes to is its own
+    # the block gets copies of the inputs, since it may write to them
     compute(eval(code, list2env(Map(own_values, mget(names(inputs), last), inputs), parent = last)))
   }
   run(list())
@@ -158,7 +157,7 @@ recorded_graph <- function(code, caller, inputs, copy, device) {
   graph_function(inputs, run, function() c(list(device = device), .Call(C_graph_info, pointer)))
 }
 
-# Where arrays stand in a value: index vectors for `[[`, an empty one for the value itself.
+# The paths of arrays in a value: index vectors for `[[`, an empty one for the value itself.
 array_places <- function(value, at = integer()) {
   if (is_gpu(value) || .Call(C_is_pending_number, value)) return(list(at))
   if (!is.list(value)) return(list())

@@ -150,7 +150,7 @@ gpu_memory <- function(device = NULL, trim = FALSE) {
   structure(bytes, class = "gpu_memory")
 }
 
-# Bytes that new arrays may take: within the limit, and of a GPU what other programs leave.
+# Bytes that new arrays may take: within the limit, and on a GPU at most what other programs leave.
 free_memory <- function(device) {
   memory <- gpu_memory(device)
   free <- memory[["limit"]] - memory[["live"]]

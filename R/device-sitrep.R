@@ -34,7 +34,7 @@ gpu_sitrep <- function() {
     },
     verdigris_error = function(e) conditionMessage(e)
   )
-  # none are listed where an option is wrong
+  # an invalid option makes the list of devices fail
   devices <- tryCatch(device_table(), verdigris_error = function(e) {
     if (is.null(problem)) problem <<- conditionMessage(e)
     data.frame()
@@ -65,17 +65,17 @@ gpu_sitrep <- function() {
   invisible(found)
 }
 
-# The package's options: another of these names is a slip.
+# The package's options. Any other option named `verdigris.*` is reported as a mistake.
 OPTIONS <- paste0("verdigris.", c(
   "cache_dir", "cache_size", "cuda_path", "debug", "device", "dtype", "host_access", "matmul_precision", "memory_limit",
     "pinned_limit", "preload", "threads", "tier", "transfer_threads"
 ))
 
-# Libraries that are looked for and that nothing in the package calls yet; cuSOLVER loads cuSPARSE.
+# Libraries whose absence is not reported as a problem. cuSPARSE is not among them, as cuSOLVER loads it.
 FOR_LATER <- "NCCL"
 
-# Where R runs: whether the machine's buses have an NVIDIA GPU, whatever the driver says, and whether this is a
-# container, which shows those of its host.
+# Facts about the machine: whether its PCI buses have an NVIDIA GPU, whatever the driver reports, and whether this is a
+# container, where /sys shows the buses of its host.
 machine_facts <- function() {
   read <- function(path) tryCatch(suppressWarnings(readLines(path, warn = FALSE)), error = function(e) character())
   folders <- list.files("/sys/bus/pci/devices", full.names = TRUE)
@@ -88,7 +88,7 @@ machine_facts <- function() {
   )
 }
 
-# What there is to do, in one sentence.
+# The report's first sentence: what to do.
 to_do <- function(driver, devices, libraries, problem, around) {
   remedies <- unique(unlist(lapply(libraries[setdiff(names(libraries), FOR_LATER)], function(l)
     if (!is.null(l$error)) l$remedy)))
@@ -150,7 +150,7 @@ print.gpu_sitrep <- function(x, ...) {
     )
     good(cli::style_bold(d$device), ": ", d$name, " (", paste(facts, collapse = ", "), ")")
   }
-  # the driver's own troubles are said above
+  # errors of the driver have been printed above
   if (!is.null(x$problem) && is.null(x$driver$error)) bad("No GPU is used by default: ", x$problem)
 
   cli::cat_rule("CUDA libraries")
@@ -158,7 +158,7 @@ print.gpu_sitrep <- function(x, ...) {
   for (name in names(x$libraries)) {
     found <- x$libraries[[name]]
     if (name %in% FOR_LATER) {
-      # neither here nor missing means anything yet
+      # a missing library is no problem here
       cli::cat_line("- ", if (is.null(found$error)) paste0(name, " ", found$version, ": ", found$purpose) else
         found$error, "; not used yet")
       if (is.null(found$error)) aside(found$path, " (", found$origin, ")") else if (nzchar(found$detail))
@@ -198,17 +198,18 @@ print.gpu_sitrep <- function(x, ...) {
   invisible(x)
 }
 
-# What is wrong with an option or an environment variable that is read once, or NULL. Reads them unless that has been
-# done.
+# Reads the options and environment variables that are read once in a process, unless that has been done. Returns the
+# message about an invalid one, or NULL.
 start_problem <- function() tryCatch(.Call(C_start_options), verdigris_error = conditionMessage)
 
-# Where compiled kernels are kept between sessions, or NULL where option verdigris.cache_dir is NA or FALSE, or no path.
+# The folder of compiled kernels, or NULL if option verdigris.cache_dir is NA, FALSE or no path.
 cache_folder <- function() {
   folder <- getOption("verdigris.cache_dir", tools::R_user_dir("verdigris", "cache"))
   if (is_readable(folder) && length(folder) == 1L && !is.na(folder)) path.expand(folder)
 }
 
-# The message about a folder that is not used, or NULL. Kernels are code that runs in the user's name.
+# The message about a cache folder that is not used, or NULL. A folder must be private: kernels are code that runs with
+# the user's rights.
 cache_message <- function() {
   why <- .Call(C_cache_problem)
   if (!is.null(why)) sprintf("The folder of compiled kernels, %s, is not used: %s.\n%s", cache_folder(), why,
@@ -220,19 +221,19 @@ cache_remedy <- function(path) {
     deparse(path))
 }
 
-# Packages such as cuda12.8, which hold NVIDIA's libraries; the newest first.
+# R packages such as cuda12.8, which contain NVIDIA's libraries; the newest first.
 cuda_packages <- function() {
   found <- list.files(.libPaths(), "^cuda1[2-9][.][0-9]+$", full.names = TRUE)
   found[order(numeric_version(sub("^cuda", "", basename(found))), decreasing = TRUE)]
 }
 
-# Where torch for R keeps its libraries, without loading it.
+# The folders where torch for R may keep its libraries. Does not load torch.
 torch_folders <- function() {
   folders <- c(Sys.getenv("TORCH_HOME"), system.file(package = "torch"))
   folders[nzchar(folders)]
 }
 
-# One line for .onAttach. Nothing of CUDA is loaded for it, so that a fork later on still can.
+# The message of .onAttach(), in one line. Loads no CUDA library, so that a process forked later can still use CUDA.
 attach_message <- function() {
   version <- utils::packageVersion("verdigris")
   driver <- .Call(C_device_hint)

@@ -61,11 +61,11 @@ gpu_stream <- function(priority = 0, device = NULL) {
   structure(.Call(C_stream_new, device, as.double(priority)), class = "gpu_stream")
 }
 
-# The current stream of each device, by its name; absent where it is the one from the start. Held here, so that R does
-# not collect it meanwhile.
+# The current stream of each device, by the device's name; none for the default stream. The reference keeps R from
+# collecting the stream.
 current_streams <- new.env(parent = emptyenv())
 
-# Makes a stream the current one of its device. Returns what brings the one before back.
+# Makes a stream the current one of its device. Returns a function that restores the previous one.
 select_stream <- function(stream, call = parent.frame()) {
   if (!is.null(stream) && !inherits(stream, "gpu_stream"))
     abort_argument("stream", "a stream made by gpu_stream(), or NULL", stream, call)

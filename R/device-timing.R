@@ -24,7 +24,7 @@
 #' - `gpu_profile()`: a data frame of class `gpu_profile`, sorted by decreasing time, with a row for each `name`; `kind`
 #'   (`kernel`, `library`, `graph`, `upload`, `download`, `copy`, `fill`); `calls`; `total`, `mean`, `least` and `most`
 #'   seconds; `share` of the total time; and the `bytes` that were copied. Attribute `timeline` is a data frame with a
-#'   row for each call: `name`, `kind`, `stream` (0 is the default one, -1 stands for copies beside it), `bytes`,
+#'   row for each call: `name`, `kind`, `stream` (0 is the default one, -1 marks copies outside of streams), `bytes`,
 #'   `start` and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
 #' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
@@ -120,7 +120,7 @@ print.gpu_profile <- function(x, ...) {
 plot.gpu_profile <- function(x, ...) {
   timeline <- attr(x, "timeline")
   if (is.null(timeline) || !nrow(timeline)) stop_verdigris("argument", "nothing ran, so there is nothing to draw.")
-  # copies in either direction have lanes of their own: they run beside kernels, of the same stream even
+  # uploads and downloads have lanes of their own: they overlap with kernels, even of the same stream
   up <- timeline$kind == "upload"
   down <- timeline$kind == "download"
   lane <- ifelse(up, "up",

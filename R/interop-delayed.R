@@ -10,7 +10,7 @@ extract_part <- function(x, index) {
 }
 
 register_delayed_methods <- function(delayed = asNamespace("DelayedArray")) {
-  # our namespace is sealed when DelayedArray is loaded
+  # the package's namespace is sealed when DelayedArray is loaded
   where <- new.env(parent = delayed)
   method <- extract_part
   methods::setMethod("extract_array", "gpu_array", method, where = where)

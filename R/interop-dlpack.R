@@ -76,7 +76,7 @@
 #' @export
 as_dlpack <- function(x, versioned = TRUE, stream = NULL, writable = FALSE) .External2(C_as_dlpack)
 
-# What is neither an array nor a vector whose elements lie as a dtype has them.
+# as_dlpack() of what C cannot export directly: torch tensors and logical vectors; errors for anything else.
 as_dlpack_other <- function(x, versioned, stream, writable) {
   if (inherits(x, "torch_tensor")) return(.Call(C_dlpack_export, as_gpu(x), versioned, stream, writable))
   if (is.logical(x) && !is.object(x)) {
@@ -95,7 +95,7 @@ as_dlpack_other <- function(x, versioned, stream, writable) {
 #' @export
 from_dlpack <- function(capsule, copy = NULL) .External2(C_from_dlpack)
 
-# What is no external pointer.
+# from_dlpack() of Python objects; errors for anything else that is not an external pointer.
 from_dlpack_other <- function(capsule, copy) {
   if (!inherits(capsule, "python.builtin.object")) {
     stop_verdigris(

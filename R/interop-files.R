@@ -1,7 +1,7 @@
 #' Save arrays to a file, and load them
 #'
-#' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data go
-#' data are written from and read to the device in pieces: no complete copy is made on the host.
+#' Files are in the safetensors format, which Python's safetensors and many other programs read and write. The data are
+#' written from and read to the device in pieces: no complete copy is made on the host.
 #'
 #' An element has the same index in every program: an array with `dim` `c(2, 3)` is a tensor of shape (2, 3) in Python.
 #' The format is row-major, so arrays with two or more dimensions are transposed on their device while they are written.
@@ -90,8 +90,8 @@ gpu_load <- function(path, names = NULL, device = NULL) {
   out
 }
 
-# The array with the attributes that a file has for it; those that do not fit it, which another program may have left,
-# are dropped.
+# The array with the attributes that the file has for it. Attributes that do not fit, which another program may have
+# left, are dropped with a warning.
 with_saved <- function(array, saved) {
   strings <- function(x) if (is.character(x)) x
   kept <- list(dim = dim(array))

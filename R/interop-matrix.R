@@ -1,11 +1,12 @@
-# The Matrix package's generics for a Matrix and an array: the array is read on the host, and Matrix computes.
+# Methods for generics of package Matrix with one of its objects and an array: the array is copied to the host, and
+# Matrix computes.
 #
-# Matrix's own methods for (CsparseMatrix, ANY) and the like call themselves with the result of as.matrix(), which is an
-# array again: solve(Matrix, x) would recurse for ever.
+# Without them Matrix's methods for (CsparseMatrix, ANY) and the like would call the generic again with the result of
+# as.matrix(), which is still an array: solve(Matrix, x) would recurse without end.
 
 MATRIX_GENERICS <- c("%*%", "crossprod", "tcrossprod", "solve", "cbind2", "rbind2", "kronecker")
 
-# Classes that a matrix becomes by as(); without these methods as() takes an array for a vector without dimensions.
+# Classes to which as() converts a matrix. Without these methods as() takes an array for a vector without dimensions.
 MATRIX_CLASSES <- c("Matrix", "sparseMatrix", "CsparseMatrix", "RsparseMatrix", "TsparseMatrix", "denseMatrix",
   "generalMatrix", "symmetricMatrix", "triangularMatrix", "diagonalMatrix",
   "dMatrix", "lMatrix", "nMatrix", "dgeMatrix", "dgCMatrix", "dsyMatrix", "dtrMatrix")
@@ -19,8 +20,8 @@ register_matrix_methods <- function() {
   register_sparse_for_matrix()
 }
 
-# Functions of which Matrix makes generics that stand before ours where it is attached later: arrays alone come to ours
-# by these methods.
+# Matrix makes generics of these functions, which mask ours if Matrix is attached later. These methods send calls with
+# arrays alone to our functions.
 register_own_methods <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   own <- function(f, signatures, method) {
@@ -40,7 +41,7 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     own(f, "gpu_qr", as.function(c(arguments,
       as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
   }
-  # of a sparse decomposition and an array
+  # a sparse decomposition of Matrix, and an array
   for (f in c("qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid")) {
     arguments <- formals(methods::getGeneric(f, where = matrix))
     passed <- lapply(setdiff(names(arguments), "..."), as.name)
@@ -48,7 +49,7 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     passed$y <- quote(host_copy(y, told = TRUE))
     own(f, list(c("sparseQR", "gpu_array")), as.function(c(arguments, as.call(c(get(f, matrix), passed)))))
   }
-  # from R 4.4 on they are base R's own generics
+  # from R 4.4 on crossprod() and tcrossprod() are base R's own generics
   if (getRversion() >= "4.4.0") return(invisible())
   pairs <- list(c("gpu_array", "missing"), c("gpu_array", "gpu_array"), c("gpu_array", "ANY"), c("ANY", "gpu_array"))
   own("crossprod", pairs, function(x, y = NULL, ...) cross_product(x, if (missing(y)) NULL else y))
@@ -65,8 +66,8 @@ register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
   }
 }
 
-# Methods for (C, gpu_array) and (gpu_array, C) with each class C that Matrix serves beside ANY, so that ours are
-# nearer.
+# Methods for (C, gpu_array) and (gpu_array, C), for each class C that Matrix has methods for with ANY as the other
+# class: ours match more closely.
 register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   generic <- methods::getGeneric(f, where = matrix)
   taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
@@ -75,13 +76,13 @@ register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name),
     if ("..." %in% names(arguments)) quote(...)))
   method <- as.function(c(arguments, body), envir = topenv())
-  # our namespace is sealed when Matrix comes later; what is set here is found through the generic's table
+  # our namespace is sealed if Matrix is loaded later; the generic's table finds methods set in another environment
   where <- new.env(parent = matrix)
   for (class in beside(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
   for (class in beside(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
 }
 
-# Subscripts and new values that are arrays. How many subscripts were given, x[i] or x[i, ], only nargs() tells.
+# Subscripts and new values that are arrays. Only nargs() tells x[i] from x[i, ].
 register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   part <- function(x, i, j, ..., drop = TRUE) {

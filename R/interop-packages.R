@@ -1,24 +1,24 @@
-# Methods for generics of other packages, registered when these are loaded. The packages with many are in files of their
-# own: Matrix, vctrs, DelayedArray. Most packages need none: their methods for numbers and matrices take arrays, whose
-# class attribute names what they are. What no method reaches is in docs/packages.md.
+# Methods for generics of other packages, registered when these are loaded. Matrix, vctrs and DelayedArray have files of
+# their own. Most packages need no methods: theirs for numbers and matrices take arrays, since the class attribute of an
+# array includes its implicit class. docs/packages.md lists functions that no method can reach.
 
 register_package_methods <- function() {
-  # where dplyr is attached later its generics are in front
+  # if dplyr is attached later, its generics mask ours
   register_late("compute", "dplyr", function(x, ...) gpu_compute(x))
   register_late("filter", "dplyr", function(.data, ...) filter(.data, ...))
   register_late("collect", "dplyr", function(x, ...) collect(x))
   when_loaded("dplyr", function() collect_first("collect", "data.frame", "dplyr"))
-  # these leave out what is no vector to is.vector()
+  # these methods drop elements that are no vectors by is.vector()
   collect_first("stack", "default", "utils")
   collect_first("stack", "data.frame", "utils")
-  # what it makes of numbers it compares with the class of ordinary ones
+  # recode() compares the class of its results with that of ordinary vectors
   register_late("recode", "dplyr", function(.x, ...) numbers_back(dplyr::recode(host_copy(.x), ...), list(.x)))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
   register_late("knit_print", "knitr", knit_print_array)
   register_vctrs()
 }
 
-# A package's method for lists or data frames, which begins with bringing back the arrays in them.
+# Extends a package's method for lists or data frames: it first copies the arrays in its first argument to the host.
 collect_first <- function(generic, class, package) {
   method <- utils::getS3method(generic, class, envir = asNamespace(package))
   x <- as.name(names(formals(method))[[1L]])
@@ -29,7 +29,7 @@ collect_first <- function(generic, class, package) {
   registerS3method(generic, class, method, envir = asNamespace(package))
 }
 
-# raster's methods for numbers ask is.vector().
+# raster's methods for numbers call is.vector(), which is FALSE for an array.
 register_raster_methods <- function(raster = asNamespace("raster")) {
   where <- new.env(parent = raster)
   own <- function(f, signature, method) {

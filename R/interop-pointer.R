@@ -110,13 +110,13 @@ print.gpu_pointer <- function(x, ...) {
   invisible(x)
 }
 
-# In hexadecimal digits: a double holds an address, an R integer does not.
+# An address in hexadecimal digits, in two parts: a double holds an address, but not an R integer, which %x takes.
 format_address <- function(address) {
   high <- address %/% 2^24
   paste0("0x", if (high > 0) sprintf("%x%06x", high, address %% 2^24) else sprintf("%x", address))
 }
 
-# Called by preserve.rs when memory is released.
+# Called by preserve.rs when the memory is no longer used.
 call_on_free <- function(on_free, unused) {
   tryCatch(on_free(), error = function(e) {
     warning("`on_free` failed: ", conditionMessage(e), call. = FALSE)
@@ -204,7 +204,7 @@ gpu_from_array_interface <- function(interface, device = NULL, owner = interface
         "Copy the data before they are exported.")
     }
   } else {
-    # row after row, as these interfaces have it
+    # row-major, the default of these interfaces
     strides <- rev(column_major(rev(shape)))
   }
   if (scalar) strides <- 1

@@ -1,5 +1,5 @@
-# Python's arrays, by reticulate, if it is installed: `__dlpack__` in both directions. inst/python/verdigris_dlpack.py
-# is the other side.
+# Exchange with Python by reticulate, if that is installed: `__dlpack__` in both directions. The Python side is
+# inst/python/verdigris_dlpack.py.
 
 #' Share memory with Python
 #'
@@ -50,7 +50,7 @@ as_gpu.python.builtin.object <- function(x, dtype = NULL, device = NULL, ...) {
 r_to_py.gpu_array <- function(x, convert = FALSE) {
   force(x)
   info <- .Call(C_info, x)
-  # called from Python, on R's thread; the address of a tensor that is Python's from then on
+  # called from Python, on R's thread; returns the address of a tensor, which Python owns from then on
   export <- function(versioned, stream, copy) {
     if (copy) x <- from_dlpack(as_dlpack(x), copy = TRUE)
     .Call(C_dlpack_take, as_dlpack(x, versioned = versioned, stream = stream))
@@ -63,12 +63,12 @@ r_to_py.gpu_array <- function(x, convert = FALSE) {
 #' @exportS3Method reticulate::r_to_py
 r_to_py.dlpack_capsule <- function(x, convert = FALSE) {
   info <- .Call(C_dlpack_describe, x)
-  # a used one gives the error here
+  # raises the error for a capsule that was used
   address <- .Call(C_dlpack_take, x)
   python_helpers()$Tensor(address, info$tag == "dltensor_versioned", python_device(info$device))
 }
 
-# DLPack's number of a kind of device, and which one.
+# DLPack's device type (1 for the cpu, 2 for CUDA) and the number of the device.
 python_device <- function(device) {
   cuda <- grepl("^cuda:", device)
   list(if (cuda) 2L else 1L, if (cuda) as.integer(sub("cuda:", "", device)) else 0L)
@@ -86,7 +86,7 @@ python_helpers <- function() {
   python$helpers
 }
 
-# A capsule of R's with the tensor of a Python object.
+# An R capsule with the tensor of a Python object.
 take_from_python <- function(x, call = parent.frame()) {
   refuse <- function(message, ...) stop_verdigris("argument", message, as.character(c(...)), call = call)
   taken <- tryCatch(python_helpers()$take(x), error = function(e) {

@@ -64,7 +64,7 @@ as_torch <- function(x) .External2(C_as_torch)
 #' @export
 as_gpu.torch_tensor <- function(x, dtype = NULL, device = NULL, detach = FALSE, ...) .External2(C_from_torch)
 
-# With arguments that exceed the tensor's memory.
+# as_gpu() of a tensor with `dtype`, `device` or `detach`. Called from C.
 take_tensor <- function(x, dtype, device, detach) {
   if (!identical(detach, FALSE)) {
     if (!isTRUE(detach)) abort_argument("detach", "TRUE or FALSE", detach)
@@ -74,7 +74,7 @@ take_tensor <- function(x, dtype, device, detach) {
   if (is.null(dtype) && is.null(device)) y else as_gpu(y, dtype = dtype, device = device)
 }
 
-# Finds the libtorch that torch for R has loaded, and checks on a tensor that it is what torch_bridge.cpp takes it for.
+# Finds the libtorch that torch for R has loaded, and checks with a tensor that layouts are as torch_bridge.cpp expects.
 start_torch <- function(call = parent.frame()) {
   fail <- function(message, ...) stop_verdigris("library", message, c(...), call = call)
   if (!nzchar(system.file(package = "torch"))) {
@@ -93,7 +93,7 @@ start_torch <- function(call = parent.frame()) {
         sprintf("has no liblantern under %s", folder)
       }
     },
-    # torch's first sentence; what it advises is said below
+    # the first sentence of torch's error; the advice is given below
     error = function(e) paste("was not started:", sub("[.]?\n.*|[.] .*", "", conditionMessage(e)))
   )
   if (!is.null(problem)) {

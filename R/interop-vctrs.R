@@ -2,25 +2,25 @@
 # methods are registered when vctrs is loaded (.onLoad). There is no vec_proxy(): vctrs then slices by `[`, which stays
 # on the device.
 
-# A vector (or rows of an array) of length 0 of x's R type and shape, for vctrs' own rules.
+# A vector (or an array with no rows) of length 0 with x's R type and shape, so that vctrs' own rules apply.
 prototype <- function(x) {
   if (!is_gpu(x)) return(x)
   d <- dim(x)
   if (is.null(d)) vector(typeof(x), 0L) else array(vector(typeof(x), 0L), c(0L, d[-1L]))
 }
 
-# vctrs decides on type and shape; the arrays on the dtype, as they do in c().
+# The common type of two operands: vctrs decides on type and shape, and the arrays on the dtype, as in c().
 common_prototype <- function(x, y, ...) {
   to <- vctrs::vec_ptype2(prototype(x), prototype(y), ...)
   arrays <- Filter(is_gpu, list(x, y))
   as_gpu(to, dtype = common_dtype(arrays, typeof(to)), device = gpu_device(arrays[[1L]]))
 }
 
-# The dtype of arrays that become one of this R type; NULL where that is the type's own.
+# The dtype of a combination of arrays that has this R type; NULL for the type's default dtype.
 common_dtype <- function(arrays, type) {
   dtypes <- unique(vapply(arrays, gpu_dtype, ""))
   if (length(dtypes) == 1L && type == typeof(arrays[[1L]])) return(dtypes)
-  # of several, what arithmetic makes of them
+  # of several dtypes, that of their sum
   empty <- lapply(arrays, function(x) as_gpu(vector(typeof(x), 0L), dtype = gpu_dtype(x), device = "cpu"))
   sum <- if (type != "logical") gpu_dtype(Reduce(`+`, empty))
   if (!is.null(sum) && typeof(as_gpu(double(), dtype = sum, device = "cpu")) == type) sum
@@ -35,7 +35,7 @@ cast_to_array <- function(x, to, ...) {
 
 cast_from_array <- function(x, to, ...) vctrs::vec_cast(host_copy(x, told = TRUE), to, ...)
 
-# What vctrs has put together on the host goes back to the device.
+# Uploads a vector that vctrs has combined on the host.
 restore_array <- function(x, to, ...) {
   x <- with_plain_attributes(x)
   as_gpu(x, dtype = if (typeof(x) == typeof(to)) gpu_dtype(to), device = gpu_device(to))
@@ -49,7 +49,7 @@ with_plain_attributes <- function(x) {
 
 abbreviation <- function(x, ...) paste0("gpu:", gpu_dtype(x))
 
-# vctrs looks at the first string of the class attribute alone.
+# vctrs looks only at the first string of the class attribute, so each kind of array needs methods.
 register_vctrs <- function() when_loaded("vctrs", function() {
   method <- function(generic, class, f) registerS3method(generic, class, f, envir = asNamespace("vctrs"))
   kinds <- c("gpu_array", names(KINDS))

@@ -1,5 +1,5 @@
-# Functions composed of compiled functions: margins, neighbourhoods, reductions, scans and sorts by R functions. Each is
-# an R function around the user's, compiled together with it.
+# gpu_apply(), gpu_stencil(), gpu_reduce(), gpu_scan() and gpu_sort_by(). Each makes an R function that calls the
+# user's, and compiles both together.
 
 #' Apply R functions to rows, columns and neighbourhoods
 #'
@@ -38,7 +38,7 @@ gpu_apply <- function(x, margin, f, ...) {
   around <- list2env(list(x = array_of(x), f = plain_function(f)), parent = baseenv())
   more <- named_more(list(...), around)
   piece <- if (margin == 1L) quote(x[k, ]) else quote(x[, k])
-  # the test is for the compiler: a row that is there needs none for each of its elements
+  # with this test the compiler needs no bounds check for each element of the row
   inside <- if (margin == 1L) quote(k >= 1L && k <= nrow(x)) else quote(k >= 1L && k <= ncol(x))
   each <- made_function("k", bquote(if (.(inside)) .(as.call(c(list(quote(f), piece), more))) else
     stop("no such row or column")), around)
@@ -86,12 +86,12 @@ gpu_stencil <- function(x, f, radius = 1, edge = NA, ...) {
   out
 }
 
-# What gpu_stencil() compiles around `f`, made once for each kind: `edge` is the rule, or "given" for a number.
+# The code that gpu_stencil() compiles around `f`, cached. `edge` is the rule for the border, or "given" for a number.
 STENCILS <- new.env(parent = emptyenv())
 stencil_code <- function(planar, radius, edge, zero, more) {
   key <- paste(c(planar, radius, edge, typeof(zero), length(more), names(more)), collapse = "\n")
   if (!is.null(STENCILS[[key]])) return(STENCILS[[key]])
-  # where neighbour k of 1 ... n is: `at`, and whether it is there
+  # the position of neighbour k on an axis of length n; with "given" it may lie outside
   beyond <- function(k, n) {
     if (identical(edge, "wrap")) return(bquote((.(k) - 1L) %% .(n) + 1L))
     if (identical(edge, "clamp")) return(bquote(pmin(pmax(.(k), 1L), .(n))))
@@ -212,7 +212,7 @@ gpu_sort_by <- function(x, before) {
   device <- gpu_device(x)
   at <- gpu_seq(1L, n, device = device)
   places <- gpu_seq(0L, 2^ceiling(log2(n)) - 1, device = device)
-  # the positions, sorted by what stands there: Batcher's bitonic sort (1968). Positions beyond the end stand last.
+  # sorts the positions by their elements: Batcher's bitonic sort (1968). Positions beyond the end sort last.
   order <- gpu_compute(places + 1L)
   size <- 2
   while (size <= length(order)) {
@@ -228,7 +228,7 @@ gpu_sort_by <- function(x, before) {
         first <- if (a > n || b > n) a < b else if (before(x[a], x[b])) TRUE else if (before(x[b], x[a])) FALSE else
           a < b
         ascending <- p %/% size %% 2 == 0
-        # the lower place of an ascending pair takes what stands first
+        # the lower place of an ascending pair takes the position that sorts first
         if (first == (ascending != upper)) a else b
       }), around)
       order <- gpu_compute(gpu_map(each, places))
@@ -248,14 +248,14 @@ array_of <- function(x, call = parent.frame()) {
   as_gpu(x)
 }
 
-# A function whose names are those of an environment.
+# A function with these parameters and body, whose enclosure is `env`.
 made_function <- function(parameters, body, env) {
   formals <- rep(list(quote(expr = )), length(parameters))
   names(formals) <- parameters
   as.function(c(formals, list(body)), envir = env)
 }
 
-# Further arguments of the person's function: variables beside it, and how a call hands them over.
+# Makes further arguments of the user's function variables in `around`, and returns the arguments of a call with them.
 named_more <- function(more, around) {
   if (!length(more)) return(list())
   labels <- names(more) %||% character(length(more))
@@ -264,10 +264,10 @@ named_more <- function(more, around) {
   stats::setNames(lapply(variables, as.name), labels)
 }
 
-# 0 of an array's type.
+# The zero of an array's R type.
 zero_like <- function(x) if (is.logical(x)) FALSE else if (is.integer(x)) 0L else if (is.complex(x)) 0i else 0
 
-# An array in the type that f gives of two of its elements, so that a tree of calls has one type.
+# Casts an array to the type of f's result for two of its elements, so that all levels of a tree have the same type.
 fixed_type <- function(x, f) {
   of <- gpu_map(f, x[1L], x[1L])
   if (!is_gpu(of) || length(of) != 1L)

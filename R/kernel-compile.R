@@ -1,5 +1,5 @@
-# R functions compiled to kernels: gpu_compile(), and the scopes and calls of compiled functions. The compiler is the
-# crate `compile`; this file looks names up in R and makes calls.
+# R functions compiled to kernels: gpu_compile(), and the scopes and calls of compiled functions. This file looks up in
+# R what the names in a function mean, and makes calls; the compiler is the crate `compile`.
 
 #' Compile R functions to kernels
 #'
@@ -105,7 +105,7 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
   structure(compiled, class = c("gpu_function", "function"))
 }
 
-# What messages call a function.
+# The name of a function in messages.
 function_name <- function(expression) if (is.symbol(expression)) as.character(expression) else "f"
 
 #' @rdname gpu_compile
@@ -150,9 +150,9 @@ print.gpu_function <- function(x, ...) {
   invisible(x)
 }
 
-# The environment of a compiled function. One that is not compiled is looked up by its code among the last ones, so that
-# gpu_map() in a loop compiles once, also where each turn makes the function anew. Of such a function no environment is
-# kept, which may hold arrays.
+# The environment of a compiled function. Any other function is looked up by its code in a cache of recent ones, so that
+# gpu_map() in a loop compiles once, even if each iteration creates the function anew. The cache does not keep the
+# environments of functions, which may hold arrays.
 compiled_self <- function(f, whole = character(), name = "f") {
   wrt <- NULL
   bounds <- "R"
@@ -165,7 +165,7 @@ compiled_self <- function(f, whole = character(), name = "f") {
     bounds <- self$bounds
   }
   f <- plain_function(f, parent.frame())
-  # identical() walks over both by recursion
+  # identical() compares code by recursion
   check_depth(f, name)
   for (self in recent$selves) if (has_code(f, self$f) && setequal(self$parameters[self$whole], whole) &&
     identical(self$wrt, wrt) && self$bounds == bounds) return(self)
@@ -186,27 +186,27 @@ plain_function <- function(f, call = parent.frame()) {
 recent <- new.env(parent = emptyenv())
 recent$selves <- list()
 
-# A function without what it is in.
+# A function without its environment and attributes.
 code_of <- function(f) {
   attributes(f) <- NULL
   environment(f) <- baseenv()
   f
 }
 
-# Whether a function written in R has this code.
+# Whether f is a function, written in R, with this code.
 has_code <- function(f, code) {
   same <- function(f) identical(f, code, num.eq = FALSE, ignore.environment = TRUE)
   is.function(f) && (same(f) || !is.null(attributes(f)) && same(code_of(f)))
 }
 
-# Called by a compiled function, whose frame has the arguments.
+# The body of the function that gpu_compile() returns. `frame` has its arguments.
 call_compiled <- function(self, frame) {
   call_routine(self, self$f, gathered(self$parameters, frame), NULL, sys.call(-1L))
 }
 
 # Arguments in the order of the function's parameters, by R's matching.
 match_arguments <- function(self, given, more) {
-  # all are there, by their places
+  # all are given, by position
   if (is.null(more) && is.null(names(given)) && length(given) == length(self$parameters)) return(given)
   if (is.null(self$matcher)) {
     matcher <- code_of(self$f)
@@ -221,14 +221,14 @@ match_arguments <- function(self, given, more) {
   })
 }
 
-# What the frame of a call has for these parameters; NULL where one is not given.
+# The arguments in a call's frame; NULL for a missing one.
 gathered <- function(parameters, frame) {
   lapply(parameters, function(name) if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame,
     inherits = FALSE))
 }
 
-# Calls a function, which has the code of `self`, on arguments (NULL where one is not given), compiling it first where
-# the types are new, or names in it mean something else.
+# Calls f, a function with the code of `self`, on arguments (NULL for a missing one). Compiles it first if the types are
+# new, or if names in it have got another meaning.
 call_routine <- function(self, f, arguments, device, call) {
   single <- !self$whole
   lengths <- vapply(arguments[single], function(a) if (is.null(a)) NA_real_ else as.double(length(a)), 0)
@@ -237,7 +237,7 @@ call_routine <- function(self, f, arguments, device, call) {
   if (n > 0 && any(n %% lengths != 0))
     warn_as_base("longer argument not a multiple of length of shorter", parent.frame())
   for (variant in rev(self$variants)) {
-    # nothing may have been read from a file
+    # a routine does not survive being saved to a file
     if (is_stale(variant$pointer)) next
     envs <- scopes_for(variant$names_in_scopes, f)
     if (is.null(envs)) next
@@ -261,7 +261,7 @@ run_variant <- function(self, variant, envs, arguments, n, device, call) {
     call)
 }
 
-# The environments of a function's scopes, where the names in its code mean what they did when `names` were noted; else
+# The environments of a function's scopes, if the functions named in its code are still those noted in `names`; else
 # NULL.
 scopes_for <- function(names, f) tryCatch({
   envs <- list(environment(f))
@@ -288,14 +288,14 @@ captured_value <- function(env, path) {
 }
 
 compile_variant <- function(self, around, arguments) {
-  # half of the stack is for walks over the code
+  # the compiler may use half of the free stack for its recursion over the code
   out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
     floor(free_stack() / 2))
   out$names_in_scopes <- around$names
   out
 }
 
-# Arrays with the shape of the first argument of their length.
+# Gives arrays the shape of the first argument of length n.
 shaped_results <- function(arrays, variant, arguments, n) {
   like <- NULL
   for (x in arguments) if (length(x) == n && !is.null(attributes(x))) {
@@ -321,10 +321,11 @@ shaped_results <- function(arrays, variant, arguments, n) {
 
 # ---- scopes of a function ------------------------------------------------------------------------------------------
 
-# Everything that the names in a function, and in the functions that it calls, mean: `functions` (formals, body, the
-# number of their scope), and for each scope its variables and functions (the number of one that is written in R; the
-# name of base R's; list(what it is) of another). `names` are those that mean a function, for `scopes_for()`: the scope
-# that they are in, and what they mean: of a function that is compiled along its code, and the scope that it has.
+# Resolves the names in a function and in the functions that it calls. `functions`: formals, body, name, line and number
+# of the scope of each. `scopes`: for each environment of `envs` the variables and functions that code there names. A
+# function is the number of one in `functions`, the name of one of base R, or list(what it is) for one that cannot be
+# compiled. `names`, for scopes_for(): each name of a function, its scope, and its value. For a function that is
+# compiled the value is its code, and `home` its own scope.
 surroundings <- function(f, name, stack) {
   functions <- list()
   values <- list()
@@ -360,7 +361,7 @@ surroundings <- function(f, name, stack) {
     every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
     scope <- scopes[[one$scope]]
     for (name in setdiff(every, names(scope$functions))) {
-      # a promise that fails, or an active binding: no meaning
+      # a promise or an active binding that fails has no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
       if (is.null(value)) next
       is_gradient <- is_compiled(value) && !is.null(environment(value)$wrt)
@@ -392,7 +393,7 @@ surroundings <- function(f, name, stack) {
 
 given_defaults <- function(formals) Filter(function(default) !identical(default, quote(expr = )), as.list(formals))
 
-# Defaults of functions that stand in code: all.names() passes over them.
+# The defaults of functions within code, which all.names() does not visit.
 inner_defaults <- function(code) {
   found <- list()
   pending <- list(code)
@@ -411,8 +412,8 @@ inner_defaults <- function(code) {
   found
 }
 
-# Bytes of R's stack that are not in use, and how many R, and the compiler, take for one call within another when they
-# walk over code.
+# Unused bytes of R's stack. STACK_OF_LEVEL: bytes that R and the compiler use for each level of nested calls in their
+# recursion over code.
 free_stack <- function() {
   stack <- Cstack_info()
   free <- stack[["size"]] - stack[["current"]]
@@ -420,7 +421,7 @@ free_stack <- function() {
 }
 STACK_OF_LEVEL <- 1600
 
-# Stops where there is no room to walk over a function's code.
+# Raises an error if the stack does not suffice for recursion over a function's code.
 check_depth <- function(f, name, stack = free_stack()) {
   if (.Call(C_routine_depth, formals(f), body(f)) <= stack / STACK_OF_LEVEL) return(invisible())
   stop_verdigris("compile",
@@ -428,11 +429,11 @@ check_depth <- function(f, name, stack = free_stack()) {
     "Assign parts of it to variables; write repeated code as a loop.")
 }
 
-# What the compiler knows by itself.
+# Syntax that the compiler knows without looking a name up.
 KEYWORDS <- c("{", "(", "if", "for", "while", "repeat", "break", "next", "return", "function", "<-", "=", "<<-", "&&",
   "||", "[", "[[", "$")
 
-# The name of a function of base R or stats, or of this package in its place; NULL for another.
+# The name of a function of base R or stats, or of this package's mask of one; NULL for any other function.
 builtin_name <- function(name, value) {
   if (is.primitive(value)) {
     known <- get0(name, envir = baseenv(), mode = "function")
@@ -440,13 +441,13 @@ builtin_name <- function(name, value) {
     for (other in ls(baseenv(), all.names = TRUE)) if (identical(get(other, envir = baseenv()), value)) return(other)
     return(NULL)
   }
-  # whatever the user calls it
+  # a mask knows its name, whatever the user has called it
   if (is_interposed(value)) return(get0(".Generic", environment(value), inherits = FALSE, ifnotfound = name))
-  # one that the user has made may have methods for numbers
+  # a generic that the user has made may have methods for numbers
   if (methods::is(value, "standardGeneric") && !identical(attr(value, "package"), ".GlobalEnv"))
     return(as.character(value@generic))
   home <- environment(value)
-  # pmin() and its like stand here in front of base R's
+  # functions of this package that mask base R's, such as pmin()
   if (is.environment(home) && identical(topenv(home), topenv()) && exists(name, envir = baseenv(), mode = "function",
     inherits = FALSE) && identical(get0(name, envir = topenv(), inherits = FALSE), value)) return(name)
   if (is.environment(home) && environmentName(topenv(home)) %in% c("base", "stats", "methods", "utils")) {

@@ -89,14 +89,14 @@ gpu_kernel <- function(code, name = NULL, returns = NULL, ..., cooperative = FAL
     instance <- if (is.character(name) && length(name) == 1L && !is.na(name) && grepl("<", name, fixed = TRUE)) name
     module <- make_module(code, names = as.character(instance), ...)
   }
-  # what the source says itself comes before what a compiler says
+  # errors found in the source's declarations come before those of the compiler
   kernel <- new_kernel(module, name, returns, cooperative, cluster)
   .Call(C_module_check, module_pointer(module))
   kernel
 }
 
-# The function of a kernel. What it needs to be made again, in another session, is in its environment; C reads `pointer`
-# there (src/kernel.c).
+# The R function of a kernel. Its environment has what is needed to make it again in another session; src/kernel.c reads
+# `pointer` there.
 new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE, cluster = NULL) {
   made <- .Call(C_kernel_new, module_pointer(module), name, returns, cooperative, cluster)
   self <- environment()
@@ -111,8 +111,8 @@ new_kernel <- function(module, name = NULL, returns = NULL, cooperative = FALSE,
   structure(kernel, class = c("gpu_kernel", "function"), signature = made$signature)
 }
 
-# A call that C does not know how to arrange: arguments that do not fit, a kernel of another session, a binary whose
-# parameters the driver has to tell. Called from C.
+# Completes a call that C cannot match: wrong arguments, a kernel from another session, or a binary whose parameters
+# only the driver knows. Called from C.
 launch_matched <- function(self, arguments, grid, block, shared, n, stream, call = parent.frame()) {
   if (is_stale(self$pointer)) {
     made <- .Call(C_kernel_new, module_pointer(self$module), self$name, self$returns, self$cooperative, self$cluster)
@@ -123,7 +123,7 @@ launch_matched <- function(self, arguments, grid, block, shared, n, stream, call
   .Call(C_kernel_call, self$pointer, arguments, grid, block, shared, n, stream)
 }
 
-# Whether a pointer came from a file or another process, which leaves the address out.
+# Whether a pointer was restored in this process from a file or another process: serialisation drops the address.
 is_stale <- function(pointer) identical(pointer, stale_pointer)
 stale_pointer <- methods::new("externalptr")
 
@@ -136,7 +136,7 @@ print.gpu_kernel <- function(x, ...) {
   invisible(x)
 }
 
-# Arguments in the order of the parameters: named ones in their places, the others in the gaps.
+# Orders arguments by parameter: named ones in their places, the others in the places that are left.
 match_parameters <- function(arguments, parameters, kernel, n, call = parent.frame()) {
   given <- names(arguments)
   if (is.null(given)) given <- character(length(arguments))
@@ -153,7 +153,7 @@ match_parameters <- function(arguments, parameters, kernel, n, call = parent.fra
   }
   twice <- anyDuplicated(named)
   if (twice) stop_verdigris("argument", sprintf("parameter `%s` is given twice.", named[[twice]]), call = call)
-  # every argument is at least passed on, so that a wrong number of them is seen where the signature is known
+  # pass on every argument: C knows the signature, and raises the error for a wrong number of them
   open <- setdiff(seq_along(parameters), match(named, parameters))
   free <- arguments[!nzchar(given)]
   if (!is.null(n) && length(free) < length(open)) {

@@ -46,6 +46,7 @@ gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")
   structure(gradient, class = c("gpu_function", "function"))
 }
 
+# Sums the parts of a gradient's call: the first is the value of f, the others are its derivatives.
 summed_gradient <- function(self, frame) {
   parts <- call_compiled(self, frame)
   sums <- vapply(parts, function(x) as.numeric(sum(x)), 0)

@@ -70,7 +70,7 @@ gpu_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, i
   module
 }
 
-# As `gpu_module()`, not compiled yet.
+# gpu_module() without compiling.
 make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, include = NULL, signatures = NULL,
   link = NULL, call = parent.frame()) {
   if (is.null(code) == is.null(path)) stop_verdigris("argument", "give one of `code` and `path`.", call = call)
@@ -116,10 +116,10 @@ make_module <- function(code = NULL, path = NULL, names = NULL, options = NULL, 
   module
 }
 
-# An instance of a template without the blanks that C++ allows.
+# The name of a template's instance without the blanks that C++ allows.
 instance_name <- function(name) gsub("\\s*([<>,])\\s*", "\\1", name)
 
-# Paths of files that are there.
+# Checks that files exist, and returns their full paths.
 existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
   if (!is_readable(path) || anyNA(path) || !length(path) || length(path) > most) {
     abort_argument(argument, if (most == 1L) "the path of a file" else "paths of files", path, call = call)
@@ -130,7 +130,7 @@ existing_files <- function(path, argument, most = Inf, call = parent.frame()) {
   normalizePath(path)
 }
 
-# Whether a file is a source: by what it is not.
+# Whether a file is source text: it has neither the extension nor the first bytes of compiled code.
 is_text <- function(bytes, label) {
   if (grepl("[.](cubin|fatbin|so|dll|o|obj|a|ptx|ltoir)$", label)) return(FALSE)
   starts <- function(...) length(bytes) >= ...length() && identical(bytes[seq_len(...length())], as.raw(c(...)))
@@ -146,7 +146,7 @@ bytes_text <- function(bytes, label, call = parent.frame()) {
   text
 }
 
-# The module's pointer, made at first use, and again in another session. `.subset2()`, since a kernel may have any name.
+# The module's pointer, made at first use, and again in another session. `.subset2()`, since `$` looks for kernels.
 module_pointer <- function(module) {
   pointer <- .subset2(module, "pointer")
   if (is.null(pointer) || is_stale(pointer)) {

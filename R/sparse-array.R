@@ -1,15 +1,15 @@
-# Sparse matrices of Bioconductor: SparseArray's two classes, and DelayedArray's before there was SparseArray. Their
-# slots are read, so that an object from a file needs no package.
+# as_gpu() methods for sparse matrices of Bioconductor: the two classes of SparseArray, and SparseArraySeed, which
+# DelayedArray had before. They read slots only, so that an object from a file needs neither package.
 
-# A list of columns (a "sparse vector tree"): each is NULL, or a list of the numbers of its rows, from 0 and ascending,
-# and of their values.
+# `SVT` ("sparse vector tree") is a list of columns. Each is NULL, or a list of the row numbers of its elements
+# (0-based, ascending) and of their values.
 #' @rdname as_gpu
 #' @export
 as_gpu.SVT_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
   if (...length()) rlang::check_dots_empty()
   frame <- environment()
   parts <- slots_of(x, c("dim", "dimnames", "type", "SVT"), frame)
-  # of which layout a column is follows from this number alone: both may be of integers
+  # The version alone tells which component holds the row numbers: values may be integers too.
   version <- attr(x, ".svt_version", exact = TRUE) %||% 0L
   if (!version %in% 0:1) stop_verdigris("argument",
     sprintf("`x` has version %s of the layout of SVT_SparseMatrix; versions 0 and 1 are known.", format(version)),
@@ -22,7 +22,7 @@ as_gpu.SVT_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
   rows <- lapply(filled, `[[`, if (version == 0L) 1L else 2L)
   values <- lapply(filled, `[[`, if (version == 0L) 2L else 1L)
   counts <- lengths(rows)
-  # from version 1 on, NULL stands for ones
+  # from version 1 on, NULL values mean that all of them are 1
   ones <- version == 1L & vapply(values, is.null, NA)
   type <- values_type(parts$type, x, frame)
   if (!all(vapply(rows, is.integer, NA)) || any(counts != lengths(values) & !ones) ||
@@ -35,7 +35,7 @@ as_gpu.SVT_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
     checked_dimnames(parts$dimnames, parts$dim), gpu_device(values), frame)
 }
 
-# A matrix of row and column numbers, from 1 and in any order, beside their values.
+# A matrix of coordinates: 1-based row and column numbers in any order, and a vector of values.
 #' @rdname as_gpu
 #' @export
 as_gpu.COO_SparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
@@ -78,7 +78,7 @@ of_coordinates <- function(x, places, dtype, device, user, frame) {
   from_triplets(i, j, values, parts$dim, checked_dimnames(parts$dimnames, parts$dim))
 }
 
-# With what it delays, as a whole.
+# Carries out the delayed operations on the host first, for the whole matrix.
 #' @rdname as_gpu
 #' @export
 as_gpu.DelayedArray <- function(x, dtype = NULL, device = NULL, ...) {
@@ -94,7 +94,7 @@ is_delayed <- function(x) isS4(x) && inherits(x, "DelayedArray")
 
 is_of_sparse_array <- function(x) isS4(x) && inherits(x, c("SVT_SparseArray", "COO_SparseArray", "SparseArraySeed"))
 
-# Slots are attributes, of which a NULL is a symbol.
+# slot() rather than attr(): S4 stores a NULL slot as a symbol. A slot that `x` does not have is NULL.
 slots_of <- function(x, names, frame) {
   out <- lapply(names, function(name) if (methods::.hasSlot(x, name)) methods::slot(x, name))
   names(out) <- names
@@ -106,7 +106,7 @@ malformed <- function(x, slot, frame) stop_verdigris("argument",
   sprintf("Slot `%s` of `x`, an object of class <%s>, is not what the class has.", slot, class(x)[1L]),
   "`validObject(x)` of its package may tell more.", call = frame)
 
-# The type of values that a sparse matrix on a device can have.
+# Checks that a sparse matrix on a device can have values of this type, and returns it.
 values_type <- function(type, x, frame) {
   if (is_choice(type, c("logical", "integer", "double"))) return(type)
   stop_verdigris("dtype", sprintf("Values of a sparse matrix must be real numbers or logical, not %s.",
@@ -115,13 +115,13 @@ values_type <- function(type, x, frame) {
     raw = "`type(x) <- \"integer\"` makes numbers of them.", character()), call = frame)
 }
 
-# Integers are numbers of a float dtype on a device, the same as doubles.
+# Sparse matrices on a device have no integer values: integers become doubles.
 as_stored <- function(values, type) {
   if (is.null(values)) values <- vector(type, 0L)
   if (type == "integer") as.double(values) else values
 }
 
-# ---- where SparseArray is loaded -----------------------------------------------------------------------
+# ---- registration when SparseArray is loaded -------------------------------------------------------------
 
 register_sparse_array <- function(package = asNamespace("SparseArray")) {
   where <- new.env(parent = package)

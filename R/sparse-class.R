@@ -1,21 +1,21 @@
-# Sparse matrices on a device: class `gpu_sparse`, compressed columns with the slot names of package Matrix.
+# Class `gpu_sparse`: sparse matrices on a device in compressed columns, with the slot names of package Matrix.
 #
-# `p`, `i` and `x` are arrays. `rows` is an environment that keeps the same structure by rows once it was needed, behind
-# a weak reference, so that saveRDS() and workers get the matrix alone. Matrices with the same elements in the same
-# places share it: new values need no new structure.
+# `p`, `i` and `x` are arrays. `rows` is an environment that caches the structure by rows (row_structure()). It holds a
+# weak reference, so that saveRDS() and workers get the matrix without the cache. Matrices with elements in the same
+# places share the environment: assigning new values does not rebuild the structure.
 
 #' Sparse matrices on a device
 #'
-#' Matrices of which only some elements are stored, by columns, with the slots of package Matrix. [as_gpu()] makes one
-#' of a sparse matrix of Matrix or of Bioconductor (`SVT_SparseMatrix`, `COO_SparseMatrix`, `SparseArraySeed`),
-#' `gpu_sparse()` of the places and values of its elements or of a dense matrix; [collect()] gives a `dgCMatrix`
-#' (`lgCMatrix` of logical values) back, `as(S, "SVT_SparseMatrix")` one of SparseArray where that is loaded,
-#' [as.matrix()] an ordinary matrix, and `gpu_dense()` a dense array on the device.
+#' Matrices that store only some of their elements, by columns, with the slots of package Matrix. [as_gpu()] converts a
+#' sparse matrix of Matrix or of Bioconductor (`SVT_SparseMatrix`, `COO_SparseMatrix`, `SparseArraySeed`).
+#' `gpu_sparse()` makes one from the places and values of its elements or from a dense matrix. [collect()] gives a
+#' `dgCMatrix` (`lgCMatrix` for logical values), `as(S, "SVT_SparseMatrix")` a matrix of SparseArray where that is
+#' loaded, [as.matrix()] an ordinary matrix, and `gpu_dense()` a dense array on the device.
 #'
 #' `S@@x` is an array, so that work on the stored values (`S@@x <- log1p(S@@x)`) is recorded and fused as with any
-#' array. `S@@i` are the row numbers, from 0, ascending in a column; `S@@p` the offsets of the columns. They are to be
-#' read, not assigned. Values are of a float dtype or logical; operators other than comparisons take logical values for
-#' 0 and 1 and give doubles, as in Matrix.
+#' array. `S@@i` has the row numbers, from 0 and ascending within a column; `S@@p` the offsets of the columns. Read
+#' these two, but do not assign them. Values have a float dtype or are logical; operators other than comparisons treat
+#' logical values as 0 and 1 and give doubles, as in Matrix.
 #'
 #' @section Operations:
 #' These have methods, with the results of package Matrix:
@@ -26,8 +26,8 @@
 #' `head()`, `tail()`, `Diagonal()`, `drop0()` ([sparse-shapes]); `dimScale()`, `rowScale()`, `colScale()`, `condest()`
 #' ([sparse-scale]); systems, factors and decompositions ([sparse-solve]). [is_gpu()], [gpu_device()], [gpu_dtype()],
 #' [gpu_cast()] and [gpu_compute()] take sparse matrices too. Other functions do not: give them `gpu_dense(S)` or
-#' `collect(S)`. These are functions of Matrix that look at its own classes: `Matrix()`, `update()` of a factor,
-#' `dmperm()`, `printSpMatrix()`, `formatSpMatrix()`, and those whose names begin with a point.
+#' `collect(S)`. Among these are functions of Matrix that accept only its own classes: `Matrix()`, `update()` of a
+#' factor, `dmperm()`, `printSpMatrix()`, `formatSpMatrix()`, and functions whose names begin with a point.
 #'
 #' @section In Python:
 #' The three slots are the three arrays of scipy's, CuPy's and PyTorch's sparse matrices by columns. With reticulate
@@ -51,7 +51,7 @@
 #' @param p Instead of `i` or `j`, the offsets of the columns or rows, as in [Matrix::sparseMatrix()].
 #' @param x The values, recycled: `TRUE` by default. Values of the same place are added, logical ones by `|`. For
 #'   `gpu_dense()` a sparse matrix; an array or an ordinary matrix is taken too.
-#' @param dim,dimnames The extents and names; the extents are by default the largest numbers.
+#' @param dim,dimnames The extents and names. By default the extents are the largest row and column numbers.
 #' @param index1 Whether `i` and `j` count from 1 rather than 0.
 #' @param dtype,device As in [as_gpu()]; a float dtype or `"bool8"`.
 #' @param drop0 Whether elements that are 0 are left out.
@@ -105,7 +105,7 @@ gpu_sparse <- function(i, j, p, x = TRUE, dim = NULL, dimnames = NULL, index1 = 
   if (!missing(p)) {
     p <- checked_offsets(p, n, "p", device)
     if (missing(j)) {
-      # the slots themselves
+      # `p` and `i` are the slots already; empty columns at the end may lack offsets
       dim <- checked_dims(dim, c(if (n) as.double(max(places$i)) + 1 else 0, length(p) - 1))
       empty <- dim[2L] + 1 - length(p)
       if (empty > 0) p <- join(list(p, rep.int(as.double(n), empty)), gpu_dtype(p))
@@ -129,8 +129,8 @@ methods::setClass("gpu_sparse", slots = c(p = "gpu_array", i = "gpu_array", x = 
 
 is_sparse <- function(x) isS4(x) && inherits(x, "gpu_sparse")
 
-# A matrix of these slots; `rows` is that of another one with the same structure. new() takes 220 us, most of it to ask
-# of what classes the slots are.
+# Makes a matrix of these slots. To share the cache of a matrix with the same structure, pass its `rows`. new() takes
+# 220 us, most of it to check the classes of the slots.
 new_sparse <- function(p, i, x, dim, dimnames = list(NULL, NULL), rows = new.env(parent = emptyenv())) {
   out <- NO_SLOTS
   attr(out, "p") <- p
@@ -143,10 +143,10 @@ new_sparse <- function(p, i, x, dim, dimnames = list(NULL, NULL), rows = new.env
 }
 NO_SLOTS <- methods::new("gpu_sparse")
 
-# The same structure with other values, and names.
+# A matrix with the structure of `S`, but other values and names.
 with_stored <- function(S, x, dimnames = S@Dimnames) new_sparse(S@p, S@i, x, S@Dim, dimnames, S@rows)
 
-# The stored values, as many as there are places: anybody can assign to the slot.
+# The stored values. Checks that there is one for each place: users can assign to the slot.
 stored <- function(S, call = parent.frame()) {
   if (length(S@x) != length(S@i)) stop_verdigris("argument",
     sprintf("Slot `x` of a sparse matrix must have %s values, not %s.", format_count(length(S@i)),
@@ -155,7 +155,7 @@ stored <- function(S, call = parent.frame()) {
   strip(S@x)
 }
 
-# As numbers: logical values are 0 and 1 in arithmetic, and integers doubles.
+# The stored values as numbers: logical values as 0 and 1, integers as doubles.
 stored_numbers <- function(S, call = parent.frame()) as_doubles(stored(S, call))
 
 # ---- checks ------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ sparse_values <- function(x, dtype, device, frame, call = parent.frame()) {
   if (is.double(x) || is.logical(x)) x else gpu_cast(x, "float64")
 }
 
-# Places as an array of integers from 0.
+# Checks row or column numbers, and returns them 0-based as an int32 array.
 positions_from_0 <- function(at, argument, index1, device, call = parent.frame()) {
   if (!is_number(at) || !(is.numeric(at) || is_gpu(at) && !is.complex(at))) abort_argument(argument, "whole numbers",
     at, call)
@@ -189,7 +189,7 @@ positions_from_0 <- function(at, argument, index1, device, call = parent.frame()
   gpu_cast(if (index1) at - 1L else at, "int32")
 }
 
-# Offsets as an array of integers.
+# Checks offsets, and returns them as an array: int32 where the number of elements fits, else int64.
 checked_offsets <- function(p, n, argument, device, call = parent.frame()) {
   host <- host_copy(p, told = TRUE)
   odd <- !is.numeric(host) || !length(host) || anyNA(host)
@@ -200,6 +200,7 @@ checked_offsets <- function(p, n, argument, device, call = parent.frame()) {
     "int32")
 }
 
+# Checks extents, and returns them as integers. `least`: the smallest that hold all elements, and the default.
 checked_dims <- function(dims, least, call = parent.frame()) {
   if (is.null(dims)) return(as.integer(unname(least)))
   dims <- host_copy(dims, told = TRUE)
@@ -212,7 +213,7 @@ checked_dims <- function(dims, least, call = parent.frame()) {
   as.integer(dims)
 }
 
-# A list of two as Matrix has it. Names that do not fit are refused in base R's words.
+# Dimnames as a list of two, as in Matrix. Names that do not fit raise base R's errors.
 checked_dimnames <- function(dimnames, dims, call = parent.frame()) {
   if (is.null(dimnames) || identical(dimnames, list())) return(list(NULL, NULL))
   if (!is.list(dimnames)) stop_as_base("'dimnames' must be a list", call)
@@ -232,27 +233,27 @@ checked_dimnames <- function(dimnames, dims, call = parent.frame()) {
   dimnames
 }
 
-# ---- making them -------------------------------------------------------------------------------------
+# ---- construction ------------------------------------------------------------------------------------
 
-# A number for each place, in the order by columns, exact.
+# A unique number for each element that ascends in column-major order: a double where that is exact, else an int64.
 element_keys <- function(i, j, dim) {
   if (prod(dim) <= 2^53) return(gpu_cast(j, "float64") * dim[1L] + i)
   gpu_cast(j, "int64") * dim[1L] + i
 }
 
-# Offsets of the columns whose numbers, from 0, are in `j`.
+# Offsets of `n` columns, from the 0-based column numbers `j` of the elements.
 offsets_of <- function(j, n) {
   counts <- if (n > 0L) tabulate(j + 1L, n) else integer()
   running_total(as_gpu(counts, device = gpu_device(j)), length(j))
 }
 
-# 0 and the sums of counts, `total` in all.
+# Offsets from counts: 0 and the cumulative sums. `total` is the sum of all counts.
 running_total <- function(counts, total) {
   if (total > .Machine$integer.max) counts <- gpu_cast(counts, "int64")
   join(list(0L, cumsum(counts)), if (total > .Machine$integer.max) "int64" else "int32")
 }
 
-# Of places in any order, from 0: sorted by columns, and the values of equal places together.
+# A matrix from 0-based places in any order: sorts them by columns, and adds the values of equal places (logical: `|`).
 from_triplets <- function(i, j, x, dim, dimnames = list(NULL, NULL)) {
   n <- length(i)
   if (n > 1L) {
@@ -276,7 +277,7 @@ from_triplets <- function(i, j, x, dim, dimnames = list(NULL, NULL)) {
   new_sparse(offsets_of(j, dim[2L]), gpu_cast(i, "int32"), x, dim, dimnames)
 }
 
-# Of slots that others made, offsets and places checked: put right where rows do not ascend in a column, or come twice.
+# A matrix from checked slots of another origin. Sorts and merges elements if rows do not ascend strictly in a column.
 from_slots <- function(p, i, x, dim, dimnames) {
   n <- length(i)
   if (n > 1L && !all(i[-1L] > i[-n])) {
@@ -286,7 +287,7 @@ from_slots <- function(p, i, x, dim, dimnames) {
   new_sparse(p, i, x, dim, dimnames)
 }
 
-# The same of an object of Matrix, whose slots may be anything.
+# The same from slots that are not checked yet, such as those of an object of Matrix.
 from_unchecked <- function(p, i, x, dim, dimnames, device, call = parent.frame()) {
   p <- checked_offsets(p, length(i), "p", device, call)
   if (length(p) != dim[2L] + 1) stop_verdigris("argument", sprintf("`p` must have %s offsets, not %s.",
@@ -301,8 +302,8 @@ from_unchecked <- function(p, i, x, dim, dimnames, device, call = parent.frame()
 
 # ---- by rows -----------------------------------------------------------------------------------------
 
-# The structure by rows: an environment with `p`, `i` and `order`, where `order` are the places of its elements in `x`,
-# from 0. It is kept, beside the slots it was made of, since the user may have assigned to these.
+# The structure by rows: an environment with `p`, `i`, and `order`, the 0-based positions in `x` of the elements in row
+# order. `of` keeps the slots that it was made from: the user may have assigned others since.
 row_structure <- function(S) {
   kept <- S@rows$kept
   kept <- if (!is.null(kept)) rlang::wref_value(kept)
@@ -315,13 +316,13 @@ row_structure <- function(S) {
   made
 }
 
-# Values in the order by rows.
+# The values in row order.
 stored_by_rows <- function(S, x = stored(S)) x[row_structure(S)$order + 1L]
 
 # Column numbers of the elements, from 0.
 columns_of <- function(S) segment_expand(S@p)
 
-# Whether two matrices have their elements in the same arrays.
+# Whether two matrices share the arrays of their structure.
 same_structure <- function(A, B) identical(A@Dim, B@Dim) && rlang::is_reference(A@i, B@i) &&
   rlang::is_reference(A@p, B@p)
 

@@ -1,6 +1,6 @@
 # Sparse matrices to and from others: package Matrix's classes, dense matrices, ordinary vectors.
 
-# A method for each of Matrix's classes; those of SparseArray are in sparse-array.R.
+# There is a method for each class of Matrix; those for SparseArray are in sparse-array.R.
 #' @rdname as_gpu
 #' @export
 as_gpu.sparseMatrix <- function(x, dtype = NULL, device = NULL, ...) {
@@ -37,14 +37,14 @@ as_gpu.gpu_sparse <- function(x, dtype = NULL, device = NULL, ...) {
   new_sparse(as_gpu(x@p, device = moved), as_gpu(x@i, device = moved), values, x@Dim, x@Dimnames)
 }
 
-# One of Matrix's, general and by columns. Symmetric and triangular ones store a half, or no diagonal.
+# A sparse matrix of Matrix as a general one by columns: symmetric ones store a half, triangular ones maybe no diagonal.
 compressed <- function(x) {
   if (!methods::is(x, "generalMatrix")) x <- methods::as(x, "generalMatrix")
   if (!methods::is(x, "CsparseMatrix")) x <- methods::as(x, "CsparseMatrix")
   x
 }
 
-# A dense or a sparse matrix as a sparse one: for gpu_sparse(x).
+# A dense or sparse matrix as a sparse one on the device, for gpu_sparse(x).
 sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame()) {
   if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x))
     return(as_gpu(x, dtype = dtype, device = device))
@@ -61,11 +61,11 @@ sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame
   new_sparse(offsets_of(j, dim[2L]), i, values[at + 1], dim, checked_dimnames(names, dim))
 }
 
-# Whether x is an object of one of Matrix's classes: without Matrix there is none.
+# Whether x has this class of Matrix. Does not load Matrix.
 is_of_matrix <- function(x, class = "Matrix") isS4(x) && inherits(x, class)
 
-# A matrix of Matrix or of Bioconductor: a sparse one on the device, any other as an ordinary matrix, a sparse vector as
-# an ordinary one; else `x` itself.
+# Converts objects of Matrix or of Bioconductor: sparse and delayed matrices by as_gpu(), other matrices to ordinary
+# ones, sparse vectors to ordinary vectors. Anything else is returned as it is.
 of_other_package <- function(x, device = NULL) {
   if (!isS4(x) || is_sparse(x)) return(x)
   if (is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x) || is_delayed(x)) return(as_gpu(x, device = device))
@@ -122,7 +122,7 @@ collect.gpu_sparse <- function(x, ...) {
     Dimnames = x@Dimnames)
 }
 
-# The values as R's: of integers, which somebody assigned, doubles.
+# The stored values on the host. Integers, which a user may have assigned, become doubles.
 host_values <- function(S) collect(if (is.logical(S@x)) stored(S) else stored_numbers(S))
 
 #' @rdname collect
@@ -144,13 +144,14 @@ as.array.gpu_sparse <- as.matrix.gpu_sparse
 #' @rdname collect
 #' @export
 as.vector.gpu_sparse <- function(x, mode = "any") {
-  # Matrix() would make a column of the elements; its as.vector() is a generic, of which this is a method
+  # Matrix() would make one column of the elements: it calls Matrix's generic as.vector(), which dispatches here
   if (within_matrix_call("Matrix", 3L)) stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
       "`collect(S)` is one of Matrix.")
   as.vector(as.matrix(x), mode)
 }
 
-# Whether a function of Matrix, which is no generic, is among the last callers of the function that asks.
+# Whether function `name` of Matrix is in one of the `last` frames above the caller. A method uses this to recognise
+# calls from functions of Matrix that are not generic.
 within_matrix_call <- function(name, last) {
   if (!isNamespaceLoaded("Matrix")) return(FALSE)
   frames <- sys.nframe() - 2L
@@ -171,7 +172,7 @@ as.complex.gpu_sparse <- function(x, ...) as.complex(as.matrix(x))
 #' @export
 as.logical.gpu_sparse <- function(x, ...) as.logical(as.matrix(x))
 
-# All elements as a vector, as c() of Matrix gives them from 1.6 on; before, a list of its arguments.
+# All elements as a dense vector, as c() of Matrix from 1.6 on; with an older Matrix a list of the arguments, as there.
 #' @export
 c.gpu_sparse <- function(...) {
   parts <- list(...)
@@ -194,7 +195,7 @@ rep.gpu_sparse <- function(x, ...) rep(strip(gpu_dense(x)), ...)
 dim.gpu_sparse <- function(x) x@Dim
 #' @export
 length.gpu_sparse <- function(x) if ((n <- prod(x@Dim)) <= .Machine$integer.max) as.integer(n) else n
-# As Matrix, a list in any case.
+# Always a list, as in Matrix.
 #' @export
 dimnames.gpu_sparse <- function(x) x@Dimnames
 #' @export
@@ -202,7 +203,7 @@ dimnames.gpu_sparse <- function(x) x@Dimnames
   x@Dimnames <- checked_dimnames(value, x@Dim)
   x
 }
-# Another shape with the same elements, in the order by columns.
+# Changes the extents. Elements keep their column-major order.
 #' @export
 `dim<-.gpu_sparse` <- function(x, value) {
   value <- host_copy(value, told = TRUE)
@@ -243,7 +244,7 @@ print.gpu_sparse <- function(x, ...) {
 
 methods::setMethod("show", "gpu_sparse", function(object) print(object))
 
-# The upper left corner on the host: values, and which are stored. Only the elements of its columns are read.
+# The upper left corner on the host: values, and which of them are stored. Downloads only elements of these columns.
 corner_of_sparse <- function(x, rows, columns) {
   p <- as.double(x@p[seq_len(columns + 1L)])
   places <- if (p[columns + 1L] > 0) seq_len(p[columns + 1L]) else integer()
@@ -261,7 +262,7 @@ corner_of_sparse <- function(x, rows, columns) {
 #' @export
 format.gpu_sparse <- function(x, ..., what = c("values", "header")) {
   if (one_of("what", what, c("values", "header")) == "header") return(sparse_header(x))
-  # as Matrix has it, with points for what is not stored
+  # as in Matrix, with points for elements that are not stored
   if (requireNamespace("Matrix", quietly = TRUE)) Matrix::format(collect(x), ...) else format(as.matrix(x), ...)
 }
 
@@ -280,7 +281,7 @@ str.gpu_sparse <- function(object, ...) {
   invisible()
 }
 
-# Places (from 1) and values of the stored elements, a data frame on the host, as in Matrix.
+# The 1-based places and the values of the stored elements, a data frame on the host, as in Matrix.
 #' @export
 summary.gpu_sparse <- function(object, ...) {
   columns <- rep.int(seq_len(object@Dim[2L]), base::diff(as.double(object@p)))
@@ -292,7 +293,7 @@ summary.gpu_sparse <- function(object, ...) {
 
 #' @rawNamespace S3method(base::all.equal,gpu_sparse)
 all.equal.gpu_sparse <- function(target, current, ...) {
-  # two sparse ones are compared by what is stored
+  # two sparse matrices are compared by their stored elements
   sparse <- function(x) is_sparse(x) || is_of_matrix(x, "sparseMatrix")
   if (sparse(target) && sparse(current) && requireNamespace("Matrix", quietly = TRUE)) {
     as_one <- function(x) if (is_sparse(x)) collect(x) else compressed(if (is_of_matrix(x, "nsparseMatrix"))

@@ -3,11 +3,11 @@
 #' Sums, means and margins of sparse matrices
 #'
 #' `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`, `rowSums()`, `colSums()`, `rowMeans()`,
-#' `colMeans()`, `rowsum()`, `apply()`, `sweep()` and `scale()` take sparse matrices and count what is not stored as 0.
+#' `colMeans()`, `rowsum()`, `apply()`, `sweep()` and `scale()` of sparse matrices. Elements that are not stored are 0.
 #'
-#' Sums along columns read the matrix once; those along rows take its structure by rows, which is made once and kept.
-#' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var` or `sd` is computed from what is
-#' stored; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` gives a sparse matrix where the
+#' Column sums read the matrix once. Row sums use the structure by rows, which is made once and kept.
+#' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var` or `sd` uses the stored elements
+#' only; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` gives a sparse matrix where the
 #' function takes 0 to 0, as `*` and `/` do; so does `scale(center = FALSE)`, while centring gives a dense array.
 #' `rowsum()` gives a dense array with a row for each group. Where package MatrixGenerics is loaded its `colVars()`,
 #' `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and those of rows take sparse matrices, too.
@@ -16,9 +16,9 @@
 #' values.
 #' @param x,... A `gpu_sparse`. `sparseResult` of Matrix is taken by `rowSums()` and its like, without effect.
 #' @param na.rm,dims,trim,group,reorder,center,scale,y,use As in base R.
-#' @returns `sum()` and its like: an R number, as in base R. Margins: a `gpu_array` with the names of rows or columns,
-#'   as [margins] give; there is no sparse one (argument `sparseResult` of Matrix), since a vector of as many elements
-#'   as a matrix has rows is small beside it.
+#' @returns `sum()` and its like: an R number, as in base R. Margins: a dense `gpu_array` with the names of rows or
+#'   columns, as [margins] gives. There is no sparse result (argument `sparseResult` of Matrix): one value for each row
+#'   or column takes little memory compared with the matrix.
 #' @section Errors:
 #' Those of base R; `verdigris_error_memory`.
 #' @examples
@@ -37,8 +37,8 @@ Summary.gpu_sparse <- function(..., na.rm = FALSE) {
   name <- .Generic
   f <- get(name, baseenv())
   frame <- environment()
-  # each part by itself, then what came of them: missing elements are gone then, and an infinite sum minus another
-  # counts
+  # Reduces each argument, then the results. The second step goes without `na.rm`: missing elements are gone by then,
+  # and the NaN of an infinite sum minus another must stay.
   parts <- lapply(list(...), function(part) {
     if (is_of_matrix(part)) part <- as_gpu(part)
     if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm, frame))
@@ -48,7 +48,7 @@ Summary.gpu_sparse <- function(..., na.rm = FALSE) {
   if (length(parts) == 1L && length(parts[[1L]])) parts[[1L]] else do.call(f, parts)
 }
 
-# Values that stand for a matrix in a reduction with others: a list.
+# The values that represent a matrix in a reduction, a list: its stored elements reduced, and a 0 if any is not stored.
 reduced_sparse <- function(name, f, S, na.rm, call) {
   x <- stored(S)
   zeros <- structural_zeros(S) > 0
@@ -56,9 +56,9 @@ reduced_sparse <- function(name, f, S, na.rm, call) {
     warn_as_base("coercing argument of type 'double' to logical", call)
     x <- x != 0
   }
-  # what is left where all are missing is nothing, of which base R would warn here
+  # no elements: pass an empty vector on, since base R warns only if all arguments are empty
   none <- !length(x) || name %in% c("min", "max", "range") && isTRUE(na.rm) && all(is.na(x))
-  # a sum of logical values is an integer
+  # a sum needs no zero, and stays an integer for logical values
   c(list(if (none) vector(typeof(x), 0L) else f(x, na.rm = na.rm)),
     if (zeros && name != "sum") list(vector(typeof(x), 1L)))
 }
@@ -73,7 +73,7 @@ mean.gpu_sparse <- function(x, trim = 0, na.rm = FALSE, ...) {
   if (is.na(trim) || trim <= 0 || n == 0) return(sum(values, na.rm = isTRUE(na.rm)) / n)
   if (absent > 0 && !isTRUE(na.rm)) return(NA_real_)
   if (trim >= 0.5) return(as.double(median(x, na.rm = TRUE)))
-  # in ascending order the zeros that are not stored lie between negative and other elements
+  # in ascending order, zeros that are not stored come between the negative and the other elements
   values <- sort(values)
   below <- sum(values < 0)
   place <- gpu_seq(1, by = 1, length.out = length(values), device = gpu_device(x))
@@ -84,7 +84,7 @@ mean.gpu_sparse <- function(x, trim = 0, na.rm = FALSE, ...) {
 
 # ---- margins -----------------------------------------------------------------------------------------
 
-# The segments of a margin: offsets and values, the name and the extent of the other margin.
+# The elements by rows or columns: offsets `p`, values `x`, the other extent `n`, and the names of the margin.
 segments_of <- function(S, rows, x = stored(S)) {
   if (rows) list(p = row_structure(S)$p, x = stored_by_rows(S, x), n = S@Dim[2L], names = S@Dimnames[[1L]]) else
     list(p = S@p, x = x, n = S@Dim[1L], names = S@Dimnames[[2L]])
@@ -112,7 +112,7 @@ sparse_margin <- function(name, S, na.rm, rows) {
   named_margin(out, parts$names)
 }
 
-# `sparseResult` of Matrix is taken: a vector is dense here.
+# Checks `dims`. `sparseResult` of Matrix is accepted, but results are always dense.
 check_margin_dims <- function(dims, ..., sparseResult = FALSE) {
   if (...length()) stop_as_base("unused argument", parent.frame())
   if (!identical(as.double(dims), 1)) stop_as_base("invalid 'dims'", parent.frame())
@@ -150,7 +150,7 @@ methods::setMethod("var", "gpu_sparse", function(x, y = NULL, na.rm = FALSE, use
   if (missing(use)) var(x, y, na.rm) else var(x, y, na.rm, use)
 })
 
-# Variances: squares of differences from the mean, of what is stored and of the zeros.
+# Variances: squared differences from the mean, of the stored elements and of the zeros.
 sparse_variance <- function(S, rows, na.rm = FALSE) {
   x <- stored_numbers(S)
   narrow <- is_narrow(x)
@@ -166,12 +166,12 @@ sparse_variance <- function(S, rows, na.rm = FALSE) {
     n <- n - segment_reduce(parts$p, as_doubles(absent), "sum")
   }
   out <- (segment_reduce(parts$p, off, "sum") + (parts$n - counts) * mean^2) / (n - 1)
-  # of fewer than two elements there is none
+  # the variance of fewer than two elements is missing
   if (is_gpu(n)) out <- ifelse(n < 2, NA_real_, out) else if (n < 2) out <- out * NA_real_
   named_margin(if (narrow) gpu_cast(out, gpu_dtype(x)) else out, parts$names)
 }
 
-# Extremes: of what is stored, and 0 where something is not.
+# Minima or maxima of the stored elements, and of 0 where some element is not stored.
 sparse_extreme <- function(name, S, rows, na.rm = FALSE) {
   x <- stored_numbers(S)
   if (na.rm) x <- ifelse(is.na(x), if (name == "max") -Inf else Inf, x)
@@ -182,7 +182,7 @@ sparse_extreme <- function(name, S, rows, na.rm = FALSE) {
   named_margin(ifelse(some, beside_zero, out), parts$names)
 }
 
-# Whether any element, or all of them, is not 0.
+# any() or all() of each row or column.
 sparse_decision <- function(name, S, rows, na.rm = FALSE) {
   x <- stored(S)
   if (!is.logical(x)) x <- x != 0
@@ -193,7 +193,7 @@ sparse_decision <- function(name, S, rows, na.rm = FALSE) {
   named_margin(out, parts$names)
 }
 
-# Functions that apply() computes from what is stored.
+# Functions that apply() computes from the stored elements.
 SPARSE_APPLIED <- list(
   sum = function(S, rows, na.rm) sparse_margin("sum", S, na.rm, rows),
   mean = function(S, rows, na.rm) sparse_margin("mean", S, na.rm, rows),
@@ -213,7 +213,7 @@ apply_sparse <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   rows <- if (is.character(MARGIN)) match(MARGIN, names(X@Dimnames)) else MARGIN
   usable <- !is.na(name) && isTRUE(simplify) && (identical(as.double(rows), 1) || identical(as.double(rows), 2)) &&
     all(X@Dim > 0L) && (!length(more) || identical(names(more), "na.rm") && is_flag(more[[1L]]))
-  # base R counts logical values in integers
+  # base R gives integers for logical values
   if (!usable || is.logical(X@x) && name %in% c("sum", "max", "min", "range"))
     return(apply(gpu_dense(X), MARGIN, FUN, ..., simplify = simplify))
   out <- SPARSE_APPLIED[[name]](X, rows == 1, isTRUE(more$na.rm))
@@ -235,7 +235,7 @@ rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   kinds <- unique(group)
   if (reorder) kinds <- sort(kinds, na.last = TRUE, method = "quick")
   codes <- base::match(group, kinds)
-  # a matrix with a row for each group and a one for each of its rows
+  # a matrix with a row for each group and a column for each row of `x`: 1 where the row is in the group
   of_groups <- gpu_sparse(i = codes, j = seq_along(codes), x = 1, dim = c(length(kinds), nrow(x)),
     dtype = gpu_dtype(stored_numbers(x)), device = gpu_device(x))
   out <- gpu_dense(product_of_sparse(of_groups, x, FALSE, FALSE, environment()))
@@ -243,7 +243,7 @@ rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   out
 }
 
-# f(S, v) where v has a number for each row or column.
+# sweep() of a sparse matrix. `STATS` has a value for each row or column.
 sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent.frame()) {
   rows <- if (is.character(MARGIN)) match(MARGIN, names(x@Dimnames)) else MARGIN
   operator <- operator_named(FUN)
@@ -252,7 +252,7 @@ sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent
     return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
   n <- x@Dim[rows]
   STATS <- adopt(STATS, x@x)
-  # what runs on over the other margin is base R's to say
+  # sweep() of the dense matrix checks other lengths and recycles as base R does
   if (length(STATS) != n && length(STATS) != 1L) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin))
   STATS <- recycle(STATS, n)
   f <- get(operator, baseenv())
@@ -264,7 +264,7 @@ sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent
   with_stored(x, f(values, STATS[columns_of(x) + 1L]))
 }
 
-# The operator that a function is, or NULL.
+# The name of the operator that a function is, or NULL.
 operator_named <- function(f) {
   for (name in names(OPERATORS)) if (identical(f, get(name, baseenv()))) return(name)
   NULL

@@ -1,16 +1,16 @@
-# Generics of other packages for sparse matrices: Matrix, MatrixGenerics, DelayedArray.
+# Methods of sparse matrices for generics of other packages: Matrix, MatrixGenerics, DelayedArray.
 
-# Where Matrix is loaded its generics come first, and an object of its classes may be the other operand.
+# Once Matrix is loaded, its S4 generics dispatch first, and the other operand may be an object of its classes.
 register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   own <- function(f, signatures, method) {
     environment(method) <- topenv()
-    # from Matrix 1.6 on generics dispatch on fewer arguments
+    # from Matrix 1.6 on some generics dispatch on fewer arguments
     n <- length(methods::getGeneric(f, where = matrix)@signature)
     for (signature in unique(lapply(signatures, utils::head, n)))
       methods::setMethod(f, signature, method, where = where)
   }
-  # a class of Matrix that a method serves beside ANY would be as near as ours
+  # Matrix's own methods for (class, ANY) match as closely as ours for (ANY, gpu_sparse): name these classes explicitly
   beside <- function(f) {
     taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
     classes <- unique(c("Matrix", taken[taken[, 2L] == "ANY", 1L], taken[taken[, 1L] == "ANY", 2L]))
@@ -23,7 +23,7 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
     sparse_crossprod(x, if (missing(y)) NULL else y))
   own("tcrossprod", c(pairs("tcrossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
     sparse_tcrossprod(x, if (missing(y)) NULL else y))
-  # beside one of its objects base R's cbind() calls these with two arguments at a time
+  # if an argument is an S4 object, base R's cbind() calls these with two arguments at a time
   own("cbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
   own("rbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
   own("cbind2", pairs("cbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), FALSE, environment()))
@@ -35,7 +35,7 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
     function(e1, e2) sparse_operator(.Generic, e1, e2))
   own("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) {
     out <- diag_of_sparse(x, names)
-    # dimScale() passes it to Diagonal(), which takes ordinary vectors
+    # Matrix's dimScale() passes the diagonal to its Diagonal(), which takes only ordinary vectors
     if (within_matrix_call("dimScale", 8L)) collect(out) else out
   })
   own("drop", "gpu_sparse", function(x) drop_extents(x))
@@ -59,7 +59,7 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
 
 as_sparse <- function(from) gpu_sparse(from)
 
-# Of what is not 0, TRUE where any pair meets.
+# Matrix's `%&%`: TRUE where any pair of elements that are not 0 meets.
 sparse_pattern_product <- function(x, y) {
   device <- gpu_device(if (is_sparse(x)) x else y)
   as_pattern <- function(v) {
@@ -81,7 +81,7 @@ nonzeros <- function(S, na.counted = NA) {
   if (n <= .Machine$integer.max) as.integer(n) else n
 }
 
-# By what is stored, as Matrix asks: a stored 0 counts.
+# As in Matrix the stored elements decide: a stored 0 counts as an element.
 is_sparse_diagonal <- function(S) S@Dim[1L] == S@Dim[2L] && all(strip(S@i) == columns_of(S))
 
 is_sparse_triangle <- function(S, upper = NA) {
@@ -92,7 +92,7 @@ is_sparse_triangle <- function(S, upper = NA) {
   if (is_triangle(TRUE)) structure(TRUE, kind = "U") else if (is_triangle(FALSE)) structure(TRUE, kind = "L") else FALSE
 }
 
-# Covariances as correlations, on the structure of the matrix.
+# cov2cor() of a sparse matrix. Keeps its structure.
 correlation_of_sparse <- function(V, frame) {
   if (V@Dim[1L] != V@Dim[2L]) stop_as_base("'V' is not a square matrix", frame)
   scale <- sqrt(1 / as_doubles(diag_of_sparse(V, FALSE)))
@@ -131,7 +131,7 @@ register_sparse_statistics <- function(generics = asNamespace("MatrixGenerics"))
   }
 }
 
-# Dense arrays, as package matrixStats takes them. The methods are those of ordinary matrices, which S4 does not find.
+# Dense arrays get the methods for ordinary matrices, which S4 does not find by itself. These call matrixStats.
 register_array_statistics <- function(generics, where) {
   all <- methods::getGenerics(generics)
   for (name in all@.Data[all@package == "MatrixGenerics"]) {
@@ -141,7 +141,7 @@ register_array_statistics <- function(generics, where) {
   }
 }
 
-# Of the rows and columns that were asked for. Ordinary numbers, as MatrixGenerics gives for all its classes.
+# A statistic of the selected rows and columns. Ordinary numbers, as MatrixGenerics gives for all its classes.
 sparse_statistic <- function(x, name, by_rows, na.rm, rows, cols, center, value, useNames) {
   if (!is.null(center)) stop_verdigris("argument", "`center` is computed and cannot be given.")
   if (!is.null(value) && !isTRUE(value)) stop_verdigris("argument", "`value` must be TRUE.",
@@ -154,7 +154,8 @@ sparse_statistic <- function(x, name, by_rows, na.rm, rows, cols, center, value,
 
 # ---- DelayedArray ------------------------------------------------------------------------------------
 
-# The interface of a seed: `extract_array()` gives a part as an ordinary array, `extract_sparse_array()` its elements.
+# The interface of a seed: `extract_array()` gives a part as an ordinary array, `extract_sparse_array()` its stored
+# elements.
 register_sparse_seed <- function(delayed = asNamespace("DelayedArray")) {
   where <- new.env(parent = delayed)
   part <- function(x, index) {
@@ -170,7 +171,7 @@ register_sparse_seed <- function(delayed = asNamespace("DelayedArray")) {
   if (!methods::isGeneric("is_sparse", where = delayed)) return(invisible())
   methods::setMethod("is_sparse", "gpu_sparse", function(x) TRUE, where = where)
   if (!methods::isGeneric("extract_sparse_array", where = delayed)) return(invisible())
-  # before SparseArray (Bioconductor 3.18) DelayedArray had a class for it
+  # before SparseArray (Bioconductor 3.18), DelayedArray's own class SparseArraySeed held such parts
   methods::setMethod("extract_sparse_array", "gpu_sparse", function(x, index) {
     x <- part(x, index)
     if (methods::isClass("SparseArraySeed", where = delayed)) {
@@ -181,8 +182,8 @@ register_sparse_seed <- function(delayed = asNamespace("DelayedArray")) {
   }, where = where)
 }
 
-# A DelayedMatrix that is a sparse matrix on a device and nothing else: products and margins take the whole of it, not
-# block after block. What delays an operation is a DelayedMatrix as any other.
+# A DelayedMatrix whose seed is a sparse matrix on a device and that delays nothing. Products and margins use the whole
+# seed instead of block after block. Delaying an operation gives an ordinary DelayedMatrix.
 register_sparse_delayed <- function(delayed = asNamespace("DelayedArray")) {
   where <- new.env(parent = delayed)
   own <- methods::setClass("gpu_sparse_delayed", contains = methods::getClass("DelayedMatrix", where = delayed),

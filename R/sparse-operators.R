@@ -1,18 +1,18 @@
 # Operators and functions of one argument on sparse matrices.
 #
-# The rule is Matrix's: where 0 is taken to 0 whatever it meets, the result is sparse, with the structure of the
-# operand, and computed from its values; anywhere else it is a dense array. Values that become 0 stay stored.
+# As in Matrix: if an operation takes 0 to 0 for every other operand, its result is sparse, shares the structure of the
+# operand, and is computed from the stored values. Otherwise it is a dense array. Values that become 0 stay stored.
 
 #' Operators on sparse matrices
 #'
 #' Arithmetic, comparison and logic of sparse matrices among themselves, with numbers, vectors (recycled along the
 #' columns) and dense matrices, and R's functions of one argument. The result is sparse where a 0 that is not stored
 #' gives 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` of a dense matrix
-#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`,
-#' `pmin()` and `pmax()`. Elsewhere it
-#' is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. What is not stored is 0 also beside a missing element
-#' of another sparse matrix in `*` and `&`, as in Matrix. A sparse vector of Matrix, recycled, counts as a sparse
-#' matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector, as in base R, which takes the extents of the first.
+#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`, `pmin()` and
+#' `pmax()`. Otherwise it is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. In `*` and `&` of two sparse
+#' matrices, an element that is not stored is 0 even where the other one is missing, as in Matrix. A recycled sparse
+#' vector of Matrix counts as a sparse matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector: base R takes the
+#' extents of the first argument.
 #'
 #' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
 #' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
@@ -31,11 +31,11 @@
 NULL
 
 SPARSE_ARITHMETIC <- c("+", "-", "*", "/", "^", "%%", "%/%")
-# Of two sparse matrices these take 0 and 0 to 0.
+# Operators that give 0 for two zeros, so that two sparse matrices give a sparse one.
 SPARSE_PAIRED <- c("+", "-", "*", "<", ">", "!=", "&", "|", "pmin", "pmax")
 
-# The methods are those of arrays (register_methods()): so R finds one method for both operands where the other is an
-# array. They hand over to these.
+# Sparse matrices and arrays have the same methods for operators (register_methods()), so that R finds one method for
+# both operands. The methods call the functions below for sparse operands.
 
 sparse_sign <- function(operator, S) {
   x <- stored(S)
@@ -50,7 +50,7 @@ sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(ope
   device <- gpu_device(if (is_sparse(e1)) e1 else e2)
   as_operand <- function(e, S) {
     if (is.null(e)) return(numeric())
-    # a sparse vector that is recycled is sparse, as in Matrix
+    # a recycled sparse vector stays sparse, as in Matrix
     if (!is_of_matrix(e, "sparseVector") || !length(e) || length(e) > length(S)) return(of_other_package(e, device))
     if (length(S) %% length(e) != 0)
       warn_as_base("longer object length is not a multiple of shorter object length", call)
@@ -71,7 +71,7 @@ sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(ope
     operate_beside(operator, f, e2, e1, TRUE, call)
 }
 
-# A sparse matrix and a number, a vector or a dense matrix v, which is the first operand if `turned`.
+# f(S, v), or f(v, S) if `turned`, of a sparse matrix and a number, a vector or a dense matrix `v`.
 operate_beside <- function(operator, f, S, v, turned, call) {
   apply_to <- if (turned) function(x, v) f(v, x) else f
   as_operand <- if (operator %in% SPARSE_ARITHMETIC) as_doubles else identity
@@ -95,7 +95,7 @@ operate_beside <- function(operator, f, S, v, turned, call) {
   if (!isTRUE(all(zero == 0))) {
     dense <- as_operand(gpu_dense(S))
     dimnames(dense) <- NULL
-    # numbers that run on over the columns
+    # recycle `v` along the columns
     out <- if (length(v) == 1L) apply_to(dense, v) else apply_to(dense, `dim<-`(recycle(v, n), S@Dim))
     return(with_dimnames(out, names))
   }
@@ -123,7 +123,7 @@ operate_on_pair <- function(operator, f, A, B, call) {
   new_sparse(both$p, both$i, f(both$a, both$b), A@Dim, names)
 }
 
-# The least or greatest of each place, of two or more; of logical values alone logical, as in Matrix.
+# pmin() or pmax() of two or more arguments. Logical if all arguments are, as in Matrix.
 extreme_of_sparse <- function(name, na.rm, args, call) {
   logical <- all(vapply(args, function(x) is.logical(if (is_sparse(x)) x@x else x), NA))
   f <- if (name == "pmin") pmin else pmax
@@ -131,7 +131,7 @@ extreme_of_sparse <- function(name, na.rm, args, call) {
     out <- f(a, b, na.rm = na.rm)
     if (logical) out != 0 else as_doubles(out)
   }
-  # those between dense ones may have become dense
+  # results of two dense arguments are dense
   out <- Reduce(function(x, y) if (is_sparse(x) || is_sparse(y)) sparse_operator(name, x, y, call, of_two) else
     of_two(x, y), args)
   # extents and names are those of the first, as in base R
@@ -142,9 +142,9 @@ extreme_of_sparse <- function(name, na.rm, args, call) {
   out
 }
 
-# How the elements of two matrices lie among each other, by columns: for each of B how many of A come before it
-# (`below`) and whether one is in the same place (`common`); `before(k)`, how many of the first k of B are such; and the
-# keys of both, which are in order.
+# Merges the element keys of two matrices, both in column-major order. `below`: for each element of B the number of
+# elements of A before it. `common`: whether A has an element in the same place. `before(k)`: how many of the first k
+# elements of B are common. `a`, `b`: the keys.
 merged_order <- function(A, B) {
   keys <- function(S) strip(element_keys(strip(S@i), columns_of(S), S@Dim))
   a <- keys(A)
@@ -157,14 +157,14 @@ merged_order <- function(A, B) {
   list(a = a, b = b, below = below, common = common, before = function(k) sums[strip(k) + 1L])
 }
 
-# Elements stored in both.
+# The elements stored in both matrices.
 common_structure <- function(A, B, a, b) {
   merged <- merged_order(A, B)
   second <- which(merged$common)
   list(p = merged$before(B@p), i = B@i[second], a = a[merged$below[second] + 1L], b = b[second])
 }
 
-# Elements stored in one or both: 0 stands for those of the other.
+# The elements stored in one matrix or both. Where a matrix does not store one, its value is 0.
 joint_structure <- function(A, B, a, b) {
   merged <- merged_order(A, B)
   wide <- length(a) + length(b) > .Machine$integer.max
@@ -176,7 +176,7 @@ joint_structure <- function(A, B, a, b) {
     if (length(x)) out[slots] <- x
     out
   }
-  # elements of A come behind those of B before them that are not in both
+  # the position of an element: its own index, plus how many elements of the other matrix alone come before it
   places <- function(S) gpu_seq(0, length(S@i) - 1, length.out = length(S@i), device = gpu_device(S))
   above <- if (length(a)) count_below(merged$a, merged$b, TRUE) else strip(A@i)
   of_a <- if (length(a)) places(A) + above - merged$before(above) + 1

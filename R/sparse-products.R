@@ -1,12 +1,12 @@
-# Products of sparse matrices. A product by rows takes the structure by rows, which is made once (row_structure()).
+# Products of sparse matrices. A product by rows uses row_structure(), which is computed once.
 
 #' Products of sparse matrices
 #'
 #' `%*%`, `crossprod()` and `tcrossprod()` of a sparse matrix and a dense one or a vector (of R, an array, or of Matrix)
-#' give a dense array; of two sparse ones a sparse matrix. Each sum is added in the order of its places, so that results
-#' have the same bits on every run. `crossprod(S, B)` goes by the columns of `S`, as it is stored; `S %*% B` by its
-#' rows, a structure that the first product makes and keeps. What is not stored adds nothing, not even to an infinite or
-#' missing element of the other factor, as in Matrix.
+#' give a dense array; of two sparse ones a sparse matrix. Sums are added in the order of the elements, so that results
+#' have the same bits on every run. `crossprod(S, B)` uses the columns of `S`, as it is stored; `S %*% B` uses its
+#' rows, a structure that the first product makes and keeps. Elements that are not stored add nothing, not even where
+#' the other factor is infinite or missing, as in Matrix.
 #' A sparse vector of Matrix is a sparse row or column. Matrix's `S %&% T` is `TRUE` where a product has a term that is
 #' not 0, and sparse.
 #' @param x,y Factors, one of them a `gpu_sparse`. A vector is the row or column that conforms.
@@ -54,10 +54,11 @@ names_of <- function(x, turn) {
 }
 check_conform <- function(a, b, call) if (a != b) stop_as_base("non-conformable arguments", call)
 
-# A vector as the matrix whose inner extent is n, where it can be: a column if it is the right factor (`by_row` FALSE).
+# A vector as a row or column whose inner extent is `n` if it has that length, else 1. `by_row`: whether a row has the
+# whole vector as its inner extent, as for a left factor.
 as_conforming <- function(v, n, by_row) {
   size <- length(v)
-  # its one extent inside; else as a row or a column of an inner extent of 1
+  # all elements along the inner extent; else the inner extent is 1
   lengthwise <- size == n
   dim(v) <- if (by_row == lengthwise) c(1L, size) else c(size, 1L)
   v
@@ -100,13 +101,13 @@ product_with_dense <- function(S, b, turned) {
     rows <- row_structure(S)
     segment_products(rows$p, rows$i, stored_by_rows(S, x), b)
   }
-  # sums of half floats come in float32
+  # sums of half floats are float32
   in_dtype(out, dtype)
 }
 
 in_dtype <- function(x, dtype) if (gpu_dtype(x) == dtype) x else gpu_cast(x, dtype)
 
-# Both sparse: the product by columns, of the columns of the right factor.
+# Two sparse factors: the product is computed by the columns of the right factor.
 product_of_sparse <- function(x, y, turn_x, turn_y, call) {
   check_conform(extents(x, turn_x)[2L], extents(y, turn_y)[1L], call)
   names <- list(names_of(x, turn_x)[[1L]], names_of(y, turn_y)[[2L]])
@@ -125,8 +126,8 @@ product_of_sparse <- function(x, y, turn_x, turn_y, call) {
 sparse_crossprod <- function(x, y = NULL) sparse_product(x, if (is.null(y)) x else y, turn_x = TRUE)
 sparse_tcrossprod <- function(x, y = NULL) sparse_product(x, if (is.null(y)) x else y, turn_y = TRUE)
 
-# From R 4.3 on `%*%` looks for S4 methods first wherever an operand is an S4 object; before, this package's function
-# stands in front (ops-linear.R), and Matrix's table has these (sparse-matrix.R).
+# From R 4.3 on `%*%` dispatches on S4 methods if an operand is an S4 object. Before, this package masks the operator
+# (ops-linear.R), and Matrix's generic has these methods (sparse-matrix.R).
 SPARSE_PAIRS <- list(c("gpu_sparse", "gpu_sparse"), c("gpu_sparse", "ANY"), c("ANY", "gpu_sparse"))
 if (getRversion() >= "4.3.0") for (pair in SPARSE_PAIRS)
   methods::setMethod("%*%", pair, function(x, y) sparse_product(x, y))

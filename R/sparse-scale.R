@@ -1,4 +1,4 @@
-# Functions of Matrix that are no generics and cannot take what is on a device: dimScale() and its like, condest().
+# dimScale(), rowScale(), colScale() and condest(): in Matrix these are not generic and do not take device arrays.
 
 #' Scaling rows and columns, and condition numbers
 #'
@@ -59,7 +59,7 @@ colScale <- function(x, d) {
 #' @export
 condest <- function(A, ...) {
   need_matrix("condest")
-  # of dense matrices Matrix 1.7 and before takes pivots for a permutation
+  # Matrix 1.7 and before takes the pivots of dense factors for a permutation
   if (is_gpu(A) && !is_sparse(A) && length(dim(A)) == 2L) A <- gpu_sparse(A)
   Matrix::condest(if (is_sparse(A)) collect(A) else A, ...)
 }

@@ -1,4 +1,4 @@
-# Parts of sparse matrices, and matrices of several: `[`, `t()`, `cbind()`, `diag()`, `kronecker()`, `which()`.
+# Subsetting, transposing and joining sparse matrices: `[`, `t()`, `cbind()`, `diag()`, `kronecker()`, `which()`.
 
 #' Subsets and shapes of sparse matrices
 #'
@@ -13,15 +13,14 @@
 #' zeros. For anything else these two call those of Matrix, which do not take arrays (`Diagonal()`) or, from 1.6 on,
 #' sparse matrices on a device (`drop0()`): attach Matrix before this package, or write `verdigris::Diagonal(x = v)`.
 #'
-#' `c(S)` and `rep(S, n)` give the elements as a dense array; with a Matrix before 1.6 `c()` gives a list, as it does of
-#' its matrices.
+#' `c(S)` and `rep(S, n)` give the elements as a dense array; with a Matrix before 1.6 `c()` gives a list, as there.
 #'
 #' `cbind()` and `rbind()` with a sparse matrix among the arguments give a sparse one, as in Matrix.
 #' @param x A `gpu_sparse`.
 #' @param i,j Subscripts.
 #' @param value Numbers, an array or a sparse matrix.
 #' @param ...,drop,deparse.level,n As in base R.
-#' @returns A `gpu_sparse`, or a `gpu_array` of what is dense (`drop`, `S[k]`, `diag()`, `which()`).
+#' @returns A `gpu_sparse`, or a `gpu_array` where the result is dense (`drop`, `S[k]`, `diag()`, `which()`).
 #' @section Errors:
 #' "subscript out of bounds"; `verdigris_error_argument` for missing subscripts, which Matrix does not take either.
 #' @examples
@@ -63,7 +62,7 @@ dropped <- function(S) {
   out
 }
 
-# Numbers of rows or columns, from 1, on the host.
+# Resolves the subscript of one axis to 1-based numbers, on the host.
 axis_places <- function(S, axis, at, frame) {
   n <- S@Dim[axis]
   if (is_gpu(at)) at <- as.vector(collect(at))
@@ -82,7 +81,7 @@ axis_places <- function(S, axis, at, frame) {
   with_user_call(seq_len(n)[as.vector(at)], frame)
 }
 
-# Places of S[at], from 1, in the order by columns, as an array of doubles; NA of what is missing.
+# Resolves the subscript of S[at] to 1-based column-major positions, an array of doubles; NA where it is missing.
 linear_places <- function(S, at, frame) {
   device <- gpu_device(S)
   if (!is_of_matrix(at) || is_of_matrix(at, "sparseMatrix")) at <- of_other_package(at, device)
@@ -99,7 +98,7 @@ linear_places <- function(S, at, frame) {
   if (is.matrix(at) && is.character(at)) at <- base::cbind(base::match(at[, 1L], S@Dimnames[[1L]]),
     base::match(at[, 2L], S@Dimnames[[2L]]))
   if (is.null(at)) at <- integer()
-  # elements have no names
+  # elements have no names to match
   if (is.character(at)) at <- rep.int(NA_real_, length(at))
   if (!is_number(at)) stop_as_base(sprintf("invalid subscript type '%s'", typeof(at)), frame)
   if (length(dim(at)) == 2L && ncol(at) == 2L && !is.logical(at)) {
@@ -121,7 +120,7 @@ linear_places <- function(S, at, frame) {
   n <- prod(S@Dim)
   at <- strip(as_gpu(as_elements(at), device = device))
   if (is.logical(at)) {
-    # beyond the end there is nothing but NA
+    # elements of a mask beyond the end of the matrix give NA
     if (length(at) && length(at) < n) at <- recycle(at, n)
     chosen <- which(is.na(at) | at)
     return(ifelse(at[chosen], gpu_cast(chosen, "float64"), NA_real_))
@@ -136,7 +135,7 @@ linear_places <- function(S, at, frame) {
   if (length(at)) at[is.na(at) | at > 0] else at
 }
 
-# Which of the places are stored, by their number among the elements, from 1; NA for others, and beyond the end.
+# Looks positions up among the stored elements: a 1-based index into `x`, or NA where none is stored.
 stored_places <- function(S, at) {
   if (!length(S@i)) return(gpu_full(NA_integer_, length(at), device = gpu_device(S)))
   match(at, element_keys(S@i, columns_of(S), S@Dim) + 1)
@@ -151,7 +150,7 @@ values_at <- function(S, at) {
   ifelse(is.na(at) | at > prod(S@Dim), vector(typeof(x), 1L)[2L], ifelse(absent, vector(typeof(x), 1L), value))
 }
 
-# Dimnames of a part; an axis without extent has none, as in base R.
+# Dimnames of a subset. An axis of extent 0 has none, as in base R.
 names_chosen <- function(dimnames, axis, at) {
   names <- dimnames[[axis]][at]
   dimnames[axis] <- list(if (length(names)) names)
@@ -163,7 +162,7 @@ take_columns <- function(S, at) {
   n <- length(at)
   dim <- c(S@Dim[1L], n)
   if (n && at[n] - at[1L] == n - 1L && !is.unsorted(at, strictly = TRUE)) {
-    # a range: all of its elements lie beside each other
+    # the elements of a range of columns are contiguous
     p <- S@p[at[1L]:(at[n] + 1L)]
     ends <- as.double(p[c(1L, n + 1L)])
     inside <- if (ends[2L] > ends[1L]) (ends[1L] + 1):ends[2L] else integer()
@@ -186,7 +185,7 @@ take_rows <- function(S, at) {
     out@Dimnames <- names
     return(out)
   }
-  # new numbers of the rows that stay
+  # new numbers of the rows that are kept
   number <- integer(S@Dim[1L])
   number[at] <- seq_along(at)
   if (!length(S@i)) return(new_sparse(S@p, S@i, stored(S), c(length(at), S@Dim[2L]), names))
@@ -218,7 +217,7 @@ take_rows <- function(S, at) {
       stop_as_base("number of items to replace is not a multiple of replacement length")
     return(assign_places(x, at, value, frame))
   }
-  # among the elements of the same structure, one value for some of them
+  # a logical subscript of the same structure and a single value: only the values change
   if (!missing(i) && is_sparse(i) && is.logical(i@x) && same_structure(x, i) && length(value) == 1L &&
     !is_sparse(value)) {
     values <- stored(x)
@@ -237,7 +236,7 @@ take_rows <- function(S, at) {
   assign_places(x, at, value, frame)
 }
 
-# New values of places, from 1: of equal ones the last counts.
+# Assigns to 1-based column-major positions. The last of equal positions counts.
 assign_places <- function(S, at, value, frame) {
   n <- length(at)
   if (!n) return(S)
@@ -280,7 +279,7 @@ drop0 <- function(x, tol = 0, is.Csparse = NA, give.Csparse = TRUE) {
     return(kept_elements(x, is.na(values) | abs(values) > as.double(tol)))
   }
   need_matrix("drop0")
-  # earlier versions have no fourth argument
+  # earlier versions have no argument `give.Csparse`
   if (missing(give.Csparse)) Matrix::drop0(x, tol, is.Csparse) else
     Matrix::drop0(x, tol, is.Csparse, give.Csparse = give.Csparse)
 }
@@ -295,7 +294,7 @@ band_of_sparse <- function(S, k1, k2) {
   kept_elements(S, off >= k1 & off <= k2)
 }
 
-# The same of numbers that a person gave.
+# band_of_sparse() for a user's k1 and k2, which are checked.
 checked_band <- function(S, k1, k2, frame) {
   for (k in c("k1", "k2")) {
     given <- get(k)
@@ -308,6 +307,7 @@ checked_band <- function(S, k1, k2, frame) {
   band_of_sparse(S, k1, k2)
 }
 
+# The elements where `stays`, a logical array with a value for each stored element, is TRUE.
 kept_elements <- function(S, stays) {
   x <- stored(S)
   places <- which(stays)
@@ -482,7 +482,7 @@ isSymmetric.gpu_sparse <- function(object, tol = 100 * .Machine$double.eps, chec
   off <- stored(abs(object - t(object)))
   if (!length(off)) return(TRUE)
   size <- mean(abs(object@x))
-  # the mean difference of what differs, relative to the mean of all, as all.equal() has it
+  # compares the sum of the differences with the sum of the elements, as all.equal() compares means
   isTRUE(sum(off) <= tol * if (is.finite(size) && size > tol) sum(abs(object@x)) else length(off))
 }
 

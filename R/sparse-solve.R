@@ -1,7 +1,7 @@
-# Systems, determinants and what else takes a sparse matrix as a whole: on the device as a dense one while it is small,
-# else by package Matrix on the host.
+# Systems, determinants, factors and other operations on whole matrices: small ones as dense matrices on the device,
+# larger ones by package Matrix on the host.
 
-# Up to this order a dense matrix is no more work than a sparse one on the host.
+# Up to this order, work with a dense matrix on the device is no more than with a sparse one on the host.
 DENSE_ORDER <- 1000
 
 #' Solving systems with sparse matrices
@@ -10,16 +10,16 @@ DENSE_ORDER <- 1000
 #' `svd()` and `eigen()` of a sparse matrix, and Matrix's `forceSymmetric()`, `symmpart()`, `skewpart()`, `expm()`,
 #' `Schur()`, `lu()`, `Cholesky()`, `updown()`, `writeMM()` and `image()` where Matrix is loaded.
 #'
-#' Matrices of up to 1000 rows are solved as dense ones on the device. Of larger ones package Matrix makes sparse
-#' factors on the host, by which each right side is solved there; without Matrix they are dense, too. [gpu_cg()] and
-#' [gpu_gmres()] need no factors. Right sides that are sparse are made dense, as the solutions are.
+#' Matrices of up to 1000 rows are solved as dense ones on the device. Package Matrix factors larger ones on the host
+#' and solves there for each right side; without Matrix they are dense, too. [gpu_cg()] and [gpu_gmres()] need no
+#' factors. Sparse right sides are made dense; solutions are dense.
 #'
-#' `expm()` is that of the dense matrix. `lu()`, `Schur()`, `Cholesky()` and, where Matrix is loaded, `qr()` give
-#' Matrix's factors of `collect(S)`, on the host; `image()` draws that, and `writeMM()` writes it. Without Matrix `qr()`
-#' is that of the dense array. `solve(factor, S)` of a factor of Matrix solves on the host, and gives a `gpu_sparse`
-#' where Matrix gives a sparse matrix. `chol()` is the sparse factor that Matrix finds on the host, as a `gpu_sparse`.
-#' `svd()`, `eigen()`, `kappa()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, [dist()] and `outer()` take
-#' `gpu_dense(S)`. [gpu_svds()] and [gpu_eigs()] find some singular values and eigenvalues without a dense matrix.
+#' Matrix computes `expm()` on the host, as a dense array. `lu()`, `Schur()`, `Cholesky()` and, where Matrix is loaded,
+#' `qr()` give Matrix's factors of `collect(S)`, on the host; `image()` draws that, and `writeMM()` writes it. Without
+#' Matrix `qr()` is that of the dense array. `solve(factor, S)` with a factor of Matrix solves on the host, and gives a
+#' `gpu_sparse` where Matrix gives a sparse matrix. `chol()` gives the sparse factor that Matrix finds on the host, as a
+#' `gpu_sparse`. `svd()`, `eigen()`, `kappa()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, [dist()] and `outer()`
+#' take `gpu_dense(S)`. [gpu_svds()] and [gpu_eigs()] find some singular values and eigenvalues without a dense matrix.
 #' @param a,x,z A `gpu_sparse`.
 #' @param b Right sides: a vector or a matrix, of R, an array, sparse, or of Matrix. The identity where it is left out.
 #' @param tol,logarithm As in base R.
@@ -65,8 +65,8 @@ with_names_of <- function(x, from) {
   x
 }
 
-# A function that solves for an ordinary matrix, by factors of package Matrix on the host; NULL where the matrix is
-# singular, NA where there are no factors: without Matrix, or where they take too much memory.
+# Factors A - shift * I by package Matrix on the host. Returns a function that solves for an ordinary matrix of right
+# sides; NULL if the matrix is singular; NA if there are no factors: without Matrix, or where memory does not suffice.
 sparse_factors <- function(A, shift, symmetric) {
   if (!requireNamespace("Matrix", quietly = TRUE)) return(NA)
   M <- if (is_sparse(A)) collect(A) else A
@@ -76,7 +76,7 @@ sparse_factors <- function(A, shift, symmetric) {
   quietly <- function(expr) tryCatch(suppressWarnings(expr), error = function(e) NULL)
   if (symmetric && all(Matrix::diag(M) > 0)) {
     factor <- quietly(suppressMessages(Matrix::Cholesky(Matrix::forceSymmetric(M), LDL = FALSE)))
-    # one that is not positive definite may be given all the same, with missing elements
+    # Cholesky() may return a factor of an indefinite matrix: it then has missing elements
     solved <- if (!is.null(factor)) quietly(as.matrix(Matrix::solve(factor, base::matrix(1, nrow(M)))))
     if (!is.null(solved) && all(is.finite(solved))) return(function(b) as.matrix(Matrix::solve(factor, b)))
   }
@@ -90,7 +90,7 @@ sparse_factors <- function(A, shift, symmetric) {
   function(b) as.matrix(Matrix::solve(factors@U, Matrix::solve(factors@L, b[p, , drop = FALSE])))[back, , drop = FALSE]
 }
 
-# By factors on the host; NULL where there are none.
+# Solves by factors on the host; NULL where there are none.
 solved_sparse <- function(a, b, frame) {
   factors <- sparse_factors(a, 0, isSymmetric(a, check.attributes = FALSE))
   if (is.null(factors)) stop_as_base("Lapack routine dgesv: system is exactly singular", frame)
@@ -138,7 +138,7 @@ chol.gpu_sparse <- function(x, ...) {
   if (!requireNamespace("Matrix", quietly = TRUE)) return(chol(dense_numbers(x), ...))
   factor <- Matrix::chol(collect(x), ...)
   out <- as_gpu(factor, device = gpu_device(x))
-  # of `pivot = TRUE`
+  # which `pivot = TRUE` sets
   attr(out, "pivot") <- attr(factor, "pivot")
   out
 }
@@ -147,12 +147,12 @@ chol.gpu_sparse <- function(x, ...) {
 #' @export
 kappa.gpu_sparse <- function(z, ...) kappa(dense_numbers(z), ...)
 
-# ---- where Matrix is loaded --------------------------------------------------------------------------------------
+# ---- registration when Matrix is loaded --------------------------------------------------------------------------
 
 register_sparse_factors <- function(own, where, matrix) {
   own("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
     function(a, b, ...) solve.gpu_sparse(a, b, ...))
-  # by a factor of Matrix the host solves
+  # a factor of Matrix solves on the host
   own("solve", list(c("MatrixFactorization", "gpu_sparse")), function(a, b, ...)
     as_gpu(Matrix::solve(a, collect(b), ...), device = gpu_device(b)))
   for (class in c("Matrix", "CsparseMatrix", "ddiMatrix"))
@@ -169,7 +169,7 @@ register_sparse_factors <- function(own, where, matrix) {
   own("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
   own("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
   own("chol2inv", "gpu_sparse", function(x, ...) chol2inv(gpu_dense(x), ...))
-  # factors are objects of Matrix
+  # Matrix computes these on the host
   own("chol", "gpu_sparse", function(x, ...) chol.gpu_sparse(x, ...))
   own("updown", list(c("character", "gpu_sparse", "ANY"), c("logical", "gpu_sparse", "ANY")), function(update, C, L)
     Matrix::updown(update, collect(C), L))
@@ -191,15 +191,15 @@ register_sparse_factors <- function(own, where, matrix) {
   }
 }
 
-# Matrix's condest() asks of what is not one of its own sparse matrices for factors with a permutation of rows alone,
-# A[perm, ] = L U: here U has its columns put back, so that it is no triangle.
+# For matrices that are not its own sparse ones, Matrix's condest() expects lu() to permute rows alone: A[perm, ] = L U.
+# So the columns of U are put back in their order, and U is not triangular.
 row_factors <- function(x) {
   f <- Matrix::lu(collect(x))
   back <- if (length(f@q)) order(f@q) else seq_len(x@Dim[1L])
   methods::new("gpu_sparse_factors", perm = f@p + 1L, L = f@L, U = f@U[, back, drop = FALSE])
 }
 
-# A triangle and its mirror image.
+# forceSymmetric(): one triangle, and its mirror image.
 mirrored <- function(x, uplo, frame = parent.frame()) {
   if (x@Dim[1L] != x@Dim[2L]) stop_as_base("attempt to symmetrize a non-square matrix", frame)
   if (!is_choice(uplo, c("U", "L"))) stop_as_base("'uplo' must be \"U\" or \"L\"", frame)
@@ -212,6 +212,7 @@ mirrored <- function(x, uplo, frame = parent.frame()) {
   out
 }
 
+# symmpart() and skewpart(): half of x + t(x) or x - t(x).
 half_of_both <- function(x, f, frame = parent.frame()) {
   if (x@Dim[1L] != x@Dim[2L]) stop_as_base(sprintf("attempt to get %s part of non-square matrix",
     if (identical(f, `+`)) "symmetric" else "skew-symmetric"), frame)
@@ -227,7 +228,7 @@ symmetric_names <- function(names) {
   list(one, one)
 }
 
-# One of Matrix's classes by the letters of its name: kind, shape and representation.
+# Converts to the class of Matrix whose name has these letters: kind, shape and representation.
 to_matrix_class <- function(from, class) {
   part <- strsplit(class, "", fixed = TRUE)[[1L]]
   M <- methods::as(collect(from), paste0(part[1L], "Matrix"))
@@ -243,7 +244,7 @@ register_sparse_coercion <- function(where, matrix) {
     environment(convert) <- topenv()
     methods::setAs("gpu_sparse", class, convert, where = where)
   }
-  # others, where Matrix makes them of a sparse one
+  # classes that Matrix converts its own sparse matrices to
   others <- c("dsparseMatrix", "lsparseMatrix", "nsparseMatrix", "dCsparseMatrix", "lCsparseMatrix", "nCsparseMatrix",
     "compMatrix", "unpackedMatrix", "packedMatrix", "lgeMatrix", "dpoMatrix", "dppMatrix", "dsyMatrix", "ddiMatrix",
     "indMatrix", "pMatrix", "sparseVector")

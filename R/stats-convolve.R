@@ -1,13 +1,12 @@
-# Convolutions: filters by shifted views, and by Fourier transforms where the filter is long.
+# convolve() and filter() of arrays: sums of shifted views for short filters, Fourier transforms for long ones.
 
 #' Convolutions and linear filters
 #'
 #' [stats::convolve()] and [stats::filter()] of arrays.
 #'
-#' A filter of at most 256 weights is a sum of shifted views, one fused kernel. Longer ones, and `convolve()`, are
-#' computed by Fourier transforms: of real elements at half of their cost, and of a long series block by block (the
-#' overlap-save method), so that the cost is that of transforms of some eight times the filter's length. On the cpu
-#' device the blocks are shared among all cores.
+#' A filter of at most 256 weights is a sum of shifted views, one fused kernel. Longer filters, and `convolve()`, use
+#' Fourier transforms. Those of real elements cost half as much as complex ones. A long series is transformed in blocks
+#' of some eight times the filter's length (the overlap-save method). On the cpu device all cores share the blocks.
 #'
 #' @section Accuracy:
 #' By Fourier transforms every element of the result has an absolute error of about `1e-15 * max(abs(x)) *
@@ -17,8 +16,8 @@
 #' @param x,y,conj,type As in [stats::convolve()]; at least one is an array.
 #' @param filter,method,sides,circular,init As in [stats::filter()]; recursive and circular filters, and filters of
 #'   matrices, are computed on the host.
-#' @returns Arrays on the device of `x`, as base R's results. The call does not wait, but for the check for missing
-#'   and infinite elements in `filter()`.
+#' @returns Arrays on the device of `x`, as base R's results. The call does not wait, except for `filter()`'s check for
+#'   missing and infinite elements.
 #' @section Errors:
 #' Those of base R, with its messages; `verdigris_error_library` where cuFFT is missing; `verdigris_error_memory`.
 #' @references
@@ -39,7 +38,7 @@ convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
   p <- length(y)
   if (type == "circular" && n != p) stop_as_base(words("length mismatch in convolution"), frame)
   like <- if (is_gpu(x)) x else y
-  # what base R makes of names, of one element, and of what are no numbers
+  # base R computes with names, with single elements, and with arguments that are not numbers
   plain <- function(x) (is.numeric(x) || is.complex(x)) && is.null(names(x)) && is.null(dim(x)) &&
     is.null(attr(x, "tsp"))
   if (!plain(x) || !plain(y) || n < 2L || p < 2L)
@@ -47,16 +46,16 @@ convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
   x <- placed_beside(x, like)
   y <- placed_beside(y, like)
   if (type == "circular") return(circular_convolution(x, y, isTRUE(as.logical(conj)[1L])))
-  # with conj it is a correlation; without it base R's result is rotated, and begins with the last element of x
+  # with `conj` this is a correlation; without it base R's result is rotated to begin with element n + 1
   if (conj) y <- rev(if (is.complex(y)) Conj(y) else y)
   out <- linear_convolution(x, y)
   part <- function(from, count) strided(out, n + p - 1, 1, count, start = from)
-  # without the first and the last p - 1 elements
+  # omit the first and the last p - 1 elements of base R's result
   if (type == "filter") return(if (n < p) out[0L] else part(if (conj) p - 1 else 0, n - p + 1))
   if (conj) out else join(list(part(n, p - 1), part(0, n)))
 }
 
-# The elements on the device of an array, ordinary ones as wide as its own.
+# The elements of `x` on the device of `like`, without attributes. Ordinary vectors get the precision of `like`.
 placed_beside <- function(x, like) {
   if (is_gpu(x)) return(strip(x))
   dtype <- if (is_narrow(like)) if (is.complex(x)) "complex64" else if (is.complex(like)) "float32" else gpu_dtype(like)
@@ -70,12 +69,12 @@ circular_convolution <- function(x, y, conj) {
   gpu_irfft(gpu_rfft(x) * turned(gpu_rfft(y)), n) / n
 }
 
-# Blocks are so many times as long as the filter, or as long as it takes for a transform to be worth a launch.
+# A block is this many times as long as the filter, and at least LEAST_BLOCK: a launch for less is not worth it.
 BLOCK_OF_FILTER <- 8
 LEAST_BLOCK <- 2^12
 
-# sum_k y[k] x[i - k], of n + p - 1 elements, by Fourier transforms. Where an element is not finite, none of the result
-# is, as in a transform of all.
+# sum_k y[k] x[i - k], of n + p - 1 elements, by Fourier transforms. One element that is not finite makes the whole
+# result NaN, as in a single transform.
 linear_convolution <- function(x, y) {
   if (length(x) < length(y)) return(linear_convolution(y, x))
   n <- length(x)
@@ -92,7 +91,7 @@ linear_convolution <- function(x, y) {
     out <- backward(forward(padded(x)) * forward(padded(y)), whole)
     return(strided(out, whole, 1, size) / whole)
   }
-  # the first p - 1 elements of a block's result are wrong: they belong to the block before
+  # the first p - 1 elements of each block's result are wrong: they lack the elements before the block
   step <- block - p + 1
   count <- ceiling(size / step)
   total <- (count - 1) * step + block
@@ -104,7 +103,7 @@ linear_convolution <- function(x, y) {
   product <- spectra * `dim<-`(repeated(response, times = count), dim(spectra))
   out <- backward(product, block)
   out <- strided(out, c(block, count), c(1, 2), c(step, count), start = c(p - 1, 0))
-  # 0, or NaN for all
+  # 0, or NaN if an element is not finite
   sums <- sum(x) + sum(y)
   strided(out, step * count, 1, size) / block + (sums - sums)
 }
@@ -114,10 +113,10 @@ linear_convolution <- function(x, y) {
 filter <- interposed("filter", "x", filter_array(x, filter, match.arg(method), sides, circular, if (!missing(init))
   list(init = init)), home = "stats")
 
-# Weights of a filter that are a sum of views.
+# The most weights of a filter that is computed as a sum of views.
 MOST_VIEWS <- 256L
 
-# `start`: init in a list, or NULL where it is not given.
+# `start`: list(init = ) if the caller gave it, else NULL.
 filter_array <- function(x, filter, method, sides, circular, start) {
   weights <- host_copy(filter)
   p <- length(weights)
@@ -136,7 +135,7 @@ filter_array <- function(x, filter, method, sides, circular, start) {
   }
   out <- if (p <= MOST_VIEWS) weighted_windows(values, weights) else as_wide_as(strided(linear_convolution(known,
     placed_beside(as.double(weights), values)), n + p - 1, 1, n - p + 1, start = p - 1), values)
-  # a window with a missing element has no value, whatever its weight
+  # a window that contains a missing element is NA, whatever the weight of that element
   if (missing) out <- ifelse(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
   after <- if (sides == 2L) p %/% 2L else 0L
   before <- p - 1L - after
@@ -144,7 +143,7 @@ filter_array <- function(x, filter, method, sides, circular, start) {
   with_attributes(out, list(tsp = attr(x, "tsp") %||% c(1, n, 1)))
 }
 
-# The sum over each window of neighbours, of which the first meets the last weight: recorded, one view a weight.
+# Weighted sums of all windows of neighbours, one view for each weight. The last weight is for a window's first element.
 weighted_windows <- function(x, weights) {
   n <- length(x)
   p <- length(weights)

@@ -32,7 +32,7 @@ cor <- interposed("cor", c("x", "y"), covariance(x, y, use, match.arg(method), T
 #' @export cov.wt
 cov.wt <- interposed("cov.wt", "x", with_float64(stats::cov.wt, environment()), home = "stats")
 
-# Calls f with what an interposed function, whose frame this is, was called with: narrow arrays as float64.
+# Calls f with the arguments of the interposed function's call whose frame this is. Narrow arrays become float64.
 with_float64 <- function(f, frame) {
   given <- Filter(function(name) !eval(call("missing", as.name(name)), frame), names(formals(f)))
   call_base(f, lapply(mget(given, envir = frame), function(v) if (is_gpu(v) && is_narrow(v)) as_float64(v) else v))
@@ -69,7 +69,7 @@ covariance <- function(x, y, use, method, correlation) {
   }
   if (use == "everything" && method == "pearson" && !is.null(y) && is.null(dim(x)) && is.null(dim(y))) {
     found <- of_vectors(float64_of(x), float64_of(y), correlation)
-    # else what follows tells a missing value from an infinite one, and warns
+    # NA: the general code below tells missing values from infinite ones, and warns
     if (!is.na(found)) return(found)
   }
   tables <- lapply(parts, table_of)
@@ -83,7 +83,7 @@ covariance <- function(x, y, use, method, correlation) {
       tables <- lapply(tables, function(p) p[whole, , drop = FALSE])
     }
   }
-  # columns in which something is missing have no result, and do not spoil the others
+  # a column with missing values gives NA, and must not spoil the other columns
   spoilt <- lapply(tables, function(p) as.vector(colSums(is.na(p)) > 0))
   if (method == "spearman")
     tables <- lapply(tables,
@@ -109,7 +109,7 @@ covariance <- function(x, y, use, method, correlation) {
   out[spoilt[[1L]], ] <- NA
   out[, spoilt[[length(spoilt)]]] <- NA
   if (correlation && is.null(y)) {
-    # base R has each column correlated with itself, whatever is missing in it
+    # base R correlates each column with itself as 1, even where it has missing values
     own <- seq_len(ncol(out))
     out[base::cbind(own, own)] <- 1
   }
@@ -120,7 +120,7 @@ covariance <- function(x, y, use, method, correlation) {
   out
 }
 
-# The covariance or correlation of two vectors in a few passes; NA where it has no ordinary value.
+# The covariance or correlation of two vectors in a few passes. NA sends the caller to the general code.
 of_vectors <- function(x, y, correlation) {
   x <- x - mean(x)
   y <- y - mean(y)
@@ -172,15 +172,15 @@ hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, ri
   invisible(out)
 }
 
-# The histogram of n finite numbers with this range, of which `count(limits, bins)` gives the number in each bin.
+# The histogram of n finite numbers whose range is `reach`. `count(limits, bins)` returns the number in each bin.
 counted_histogram <- function(n, reach, breaks, include.lowest, right, fuzz, count) {
   if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
   if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
-  # what base R says of the smallest and the largest element, with the counts of all
+  # base R makes the object, from the smallest and the largest element; its counts are replaced below
   out <- graphics::hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
     plot = FALSE)
   breaks <- out$breaks
-  # base R's fuzz: what was rounded belongs to the bin where it seems to be
+  # base R's fuzz moves the breaks a little, so that elements with rounding errors stay in their bin
   bins <- length(breaks) - 1L
   widths <- diff(breaks)
   by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
@@ -191,7 +191,7 @@ counted_histogram <- function(n, reach, breaks, include.lowest, right, fuzz, cou
   out$density <- counts / (n * diff(breaks))
   out
 }
-# Elements in each bin.
+# Counts the elements of each bin.
 bin_counts <- function(values, limits, bins, include.lowest, right) {
   code <- count_below(values, limits, right)
   code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code

@@ -1,14 +1,14 @@
 # Model frames and model matrices of arrays.
 #
-# Base R decides what a formula means: model.frame() evaluates its variables, and model.matrix() of a single row tells
-# the columns' names, terms and contrasts. The columns themselves are recipes: each is a product of arrays and of
-# entries of a factor's contrast matrix, looked up by the factor's codes. The matrix is made of them for a block of rows
-# at a time, and as a whole only for model.matrix() and reflections.
+# Base R decides what a formula means: model.frame() evaluates its variables, and model.matrix() of a single row gives
+# the columns' names, terms and contrasts. A column itself is a recipe: a product of arrays and of entries of factors'
+# contrast matrices, looked up by the factors' codes. The matrix is computed for a block of rows at a time. Only
+# model.matrix() and Householder reflections need it as a whole.
 
 # ---- model frames ----------------------------------------------------------------------------------------------
 
-# Base R's model frame of these arguments of a call, evaluated in `frame`; arrays in it stay arrays. Levels without rows
-# are dropped, unless these are the rows of one member of a team.
+# Evaluates base R's model frame of these arguments of a call in `frame`; arrays stay arrays. `drop`: levels without
+# rows are dropped (not where the rows are those of one member of a team).
 frame_of <- function(call, formula, parts, frame, drop = TRUE) {
   mf <- call[c(1L, match(parts, names(call), 0L))]
   mf[[1L]] <- quote(stats::model.frame)
@@ -29,20 +29,21 @@ frame_of <- function(call, formula, parts, frame, drop = TRUE) {
   if (drop) drop_levels(out) else out
 }
 
-# The positions of a subset that is a condition on arrays, which base R would read.
+# The positions of a `subset` that is a condition on arrays, which model.frame() would read on the host. NULL if base R
+# can take it, or has to.
 device_subset <- function(mf, formula, frame) {
   if (!"subset" %in% names(mf) || is.null(formula)) return(NULL)
   data <- if ("data" %in% names(mf)) eval(mf$data, frame) else environment(formula)
   if (!is.list(data) && !is.environment(data)) return(NULL)
   keep <- eval(mf$subset, data, environment(formula))
   if (!is_gpu(keep) || !is.logical(keep) || !is.null(dim(keep)) || anyNA(keep)) return(NULL)
-  # a condition is recycled by base R
+  # base R recycles a condition of another length
   rows <- if (is.data.frame(data)) nrow(data) else NROW(eval(stats::as.formula(formula)[[2L]], data,
     environment(formula)))
   if (length(keep) == rows) which(keep)
 }
 
-# What is done about missing values: the name of one of base R's functions for that, or another one as it was given.
+# The handling of missing values: `name` of one of base R's functions for it, or `given`, another function.
 action_of <- function(mf, frame) {
   given <- mf$na.action
   value <- eval(given, frame)
@@ -69,7 +70,7 @@ missing_rows <- function(frame) {
   found
 }
 
-# The variables that have missing values. Most often no array has: that is asked of all of them at once, and remembered
+# The variables that have missing values. Usually no array has any: one call checks all arrays, and the answer is cached
 # until one of them is written to.
 with_missing <- function(frame) {
   frame <- frame[vapply(frame, is.atomic, NA)]
@@ -79,7 +80,7 @@ with_missing <- function(frame) {
   frame[vapply(frame, has_missing, NA)]
 }
 
-# Of a factor base R's anyNA() would make a vector of all answers.
+# anyNA() of a factor would allocate is.na() of all its elements.
 has_missing <- function(x) anyNA(if (is.factor(x)) unclass(x) else x)
 
 without_missing <- function(frame, name) {
@@ -95,8 +96,8 @@ without_missing <- function(frame, name) {
   out
 }
 
-# Some rows of a frame, by an array or a vector of positions; by `keep` its variables keep their attributes, as in base
-# R where rows are left out for missing values.
+# Some rows of a frame, by an array or vector of positions. `keep`: its variables keep their attributes, as in base R
+# where rows with missing values are left out.
 frame_rows <- function(frame, at, keep) {
   host <- if (is_gpu(at) && !all(vapply(frame, is_gpu, NA))) collect(at) else at
   kept <- attributes(frame)
@@ -112,7 +113,7 @@ frame_rows <- function(frame, at, keep) {
   out
 }
 
-# Factors of a frame without the levels that no row has.
+# Drops the levels that no row has from the factors of a frame.
 drop_levels <- function(frame) {
   for (name in names(frame)) {
     x <- frame[[name]]
@@ -124,13 +125,13 @@ drop_levels <- function(frame) {
   frame
 }
 
-# Where a model is computed: the device that was asked for, that of the frame's arrays, or the current one.
+# The device of a model: the one that was asked for, else that of the frame's arrays, else the current one.
 device_for <- function(frame, device = NULL) {
   if (!is.null(device)) return(gpu_device(as_gpu(0, device = device)))
   device_of(frame) %||% gpu_device(as_gpu(0))
 }
 
-# Numbers of a frame on the device, in float64.
+# A variable of a frame on the device, in float64; complex ones stay complex.
 on_device_of <- function(x, device) {
   if (is_gpu(x) && !is.complex(x) && gpu_device(x) == device) return(as_float64(x))
   x <- if (is_gpu(x)) x else as_gpu(if (is.null(dim(x))) as.vector(x) else base::matrix(as.vector(x), nrow(x)),
@@ -143,9 +144,9 @@ on_device_of <- function(x, device) {
 
 is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 
-# A design: `n` rows; `columns`, recipes, `plain`, their arrays (plain_columns()), and `groups`, which of them are
-# `alike()`; or `x`, a given matrix; how many columns, `p`, and their `names`; `scale`, by which rows are multiplied;
-# `assign` and `contrasts` as attributes of base R's model matrix; `sorted`, what sorted_codes() made.
+# A design has `n` rows and `p` columns with `names`. Columns are given by `columns` (recipes), `plain` (their arrays,
+# see plain_columns()) and `groups` (see alike()), or by `x`, a whole matrix. `scale`: factors of the rows, or NULL.
+# `assign`, `contrasts`: attributes of base R's model matrix. `sorted`: the cache of sorted_codes().
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
   if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
@@ -153,7 +154,7 @@ design_of <- function(terms, frame, contrasts, device) {
   made <- list(n = n, names = colnames(told), assign = attr(told, "assign"), contrasts = attr(told, "contrasts"),
     device = device)
   columns <- recipes(terms, frame, made$contrasts, device)
-  # what base R has made by another rule
+  # base R has used another rule, so it makes the matrix
   if (length(columns) != ncol(told)) {
     host <- stats::model.matrix(terms, collect(frame), contrasts)
     return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
@@ -163,14 +164,14 @@ design_of <- function(terms, frame, contrasts, device) {
     sorted = sorted_codes())), class = "gpu_design")
 }
 
-# The arrays of columns that are all in memory, NULL for one of ones; NULL where one is not.
+# The arrays of columns that all are in memory (NULL for a column of ones). NULL if some column has to be computed.
 plain_columns <- function(columns) if (all(vapply(columns, is_in_memory, NA))) lapply(columns, function(column)
   if (length(column)) column[[1L]]$values)
 
-# Where a design keeps the rows of each combination of codes that has been sorted: each step of a fit has the same.
+# A design's cache of the rows sorted by each combination of codes: every step of a fit needs the same ones.
 sorted_codes <- function() new.env(parent = emptyenv())
 
-# The first row of a frame, with zeros for the elements of arrays; without rows none.
+# The first row of a frame, with zeros in place of arrays' elements; no row if the frame has none.
 one_row <- function(frame, n) {
   out <- lapply(frame, function(v) {
     m <- min(n, 1L)
@@ -182,9 +183,9 @@ one_row <- function(frame, n) {
     row.names = seq_len(min(n, 1L)))
 }
 
-# A column's recipe is a list of parts that are multiplied. A part is list(key, values), an array with an element for
-# each row, or of a factor list(key, codes, table, gaps): an array of codes, an ordinary vector with a number for each
-# code, and whether a code is missing. Factors' parts of one key have the same codes.
+# A column's recipe is a list of parts that are multiplied; without parts it is a column of ones. A part is list(key,
+# values), an array with an element for each row, or for a factor list(key, codes, table, gaps): an array of codes, an
+# ordinary vector with a number for each code, and whether a code is missing. Factors' parts of one key share codes.
 recipes <- function(terms, frame, contrasts, device) {
   out <- if (attr(terms, "intercept") > 0L) list(list())
   pattern <- attr(terms, "factors")
@@ -206,12 +207,12 @@ recipes <- function(terms, frame, contrasts, device) {
   involved <- lapply(seq_len(ncol(pattern)), function(term) rownames(pattern)[pattern[, term] > 0L])
   for (term in base::which(!of_response)) {
     columns <- list(list())
-    # most terms are a variable
+    # most terms are a single variable
     if (length(involved[[term]]) == 1L) {
       out <- c(out, lapply(part_of(involved[[term]], pattern[involved[[term]], term]), list))
       next
     }
-    # of the first variable's columns the place changes fastest
+    # the columns of the first variable vary fastest
     for (v in involved[[term]]) {
       own <- part_of(v, pattern[v, term])
       columns <- do.call(c, lapply(own, function(part) lapply(columns, function(column) c(column, list(part)))))
@@ -221,7 +222,7 @@ recipes <- function(terms, frame, contrasts, device) {
   out
 }
 
-# What a variable gives to the columns of its terms: of a factor its contrasts, or `full`, an indicator of each level.
+# The parts of a variable, one for each column: of a factor its contrasts, or if `full` an indicator of each level.
 variable_parts <- function(key, x, contrasts, full, device) {
   if (!is_coded(x)) {
     x <- on_device_of(x, device)
@@ -250,7 +251,7 @@ variable_parts <- function(key, x, contrasts, full, device) {
 # Rows of a block: enough elements to occupy a GPU; on the cpu device as many as a core's cache holds.
 block_rows <- function(d) max(1, floor((if (d$device == "cpu") 2^18 else 2^25) / max(1, d$p)))
 
-# A design of a matrix.
+# A matrix as a design.
 as_design <- function(x) {
   if (inherits(x, "gpu_design")) return(x)
   x <- if (is_gpu(x)) x else as_gpu(unclass(x))
@@ -258,11 +259,11 @@ as_design <- function(x) {
     device = gpu_device(x)), class = "gpu_design")
 }
 
-# A part of a recipe in some rows, whose numbers `piece` takes.
+# The values of a part in some rows; `piece(v)` takes these rows of an array.
 part_values <- function(part, piece, device) if (is.null(part$codes)) piece(part$values) else
   as_gpu(part$table, device = device)[piece(part$codes)]
 
-# Rows `from` (counted from 0) to `from + count` of a design.
+# `count` rows of a design from the 0-based row `from`, as a matrix.
 design_rows <- function(d, from, count, scaled = TRUE) {
   scale <- if (scaled && !is.null(d$scale)) vector_rows(d$scale, from, count)
   if (!is.null(d$x)) {
@@ -272,7 +273,7 @@ design_rows <- function(d, from, count, scaled = TRUE) {
   joined_columns(scaled_columns(dense_parts(d, from, count), scale, count, d$device), count)
 }
 
-# Some rows of the columns, unscaled: for each an array, in memory or recorded, or NULL for one of ones.
+# Some rows of each column, unscaled: an array, in memory or recorded, or NULL for a column of ones.
 dense_parts <- function(d, from, count) {
   if (!is.null(d$x)) return(columns_in(d$x, from, count))
   if (!is.null(d$plain) && count == d$n) return(d$plain)
@@ -283,7 +284,7 @@ dense_parts <- function(d, from, count) {
   })
 }
 
-# Columns, NULL for ones, as arrays, each times `by` where that is given.
+# Columns (NULL for ones) as arrays, each times `by` if that is given.
 scaled_columns <- function(columns, by, count, device) lapply(columns, function(x)
   if (is.null(x)) by %||% gpu_ones(count, device = device) else if (is.null(by)) x else x * by)
 
@@ -294,10 +295,10 @@ joined_columns <- function(columns, count) {
   x
 }
 
-# Whether a column is an array as it is, or one of ones.
+# Whether a column needs no computation: it is an array as it is, or ones.
 is_in_memory <- function(column) !length(column) || length(column) == 1L && is.null(column[[1L]]$codes)
 
-# Some rows of each column of a vector or matrix, which are read where they are; none of NULL.
+# Views of some rows of each column of a vector or matrix; NULL for NULL.
 columns_in <- function(y, from, count) {
   n <- NROW(y)
   if (is.null(dim(y))) return(if (!is.null(y)) list(vector_rows(y, from, count)))
@@ -305,8 +306,8 @@ columns_in <- function(y, from, count) {
   lapply(seq_len(length(y) / max(n, 1)), function(j) strided(y, length(y), 1, count, start = n * (j - 1) + from))
 }
 
-# The arrays that f makes of a block of rows, or of NULL where the design has no column. Then the block's memory is
-# free: R's collector would come late. A single column may be a variable's own memory.
+# Computes the arrays that f makes of a block of rows (NULL for a design without columns), then frees the block: R's
+# collector would come too late. A single column is not freed, as it may be the memory of a variable.
 with_rows <- function(d, from, count, f, scaled = TRUE) {
   x <- if (d$p > 0L) design_rows(d, from, count, scaled)
   out <- computed_arrays(f(x))
@@ -319,20 +320,20 @@ computed_arrays <- function(arrays) {
   arrays
 }
 
-# The same rows of a vector, or of a matrix of right sides.
+# `count` rows, from the 0-based row `from`, of a vector or of a matrix of right sides.
 vector_rows <- function(y, from, count) {
   if (is.null(y) || count == NROW(y)) return(y)
   if (is.null(dim(y))) strided(y, length(y), 1, count, start = from) else
     y[(from + 1):(from + count), , drop = FALSE]
 }
 
-# f of each block of rows, by their beginning and number.
+# A list of f(from, count) for each block of rows.
 by_blocks <- function(d, f, size = block_rows(d)) {
   from <- if (d$n > 0) seq(0, d$n - 1, by = size) else 0
   Map(f, from, pmin(size, d$n - from))
 }
 
-# The rows, unscaled, times a vector, recorded, or times a matrix.
+# The unscaled design times a vector, which is recorded, or times a matrix.
 design_times <- function(d, b) {
   if (!is.null(d$x)) {
     out <- d$x %*% as_gpu(b, dtype = "float64", device = d$device)
@@ -345,7 +346,7 @@ design_times <- function(d, b) {
   }
   if (!is.null(d$plain))
     return(.Call(C_combination, d$plain, as.double(b), NULL) %||% gpu_full(sum(b), d$n, device = d$device))
-  # from the first column to the last, as base R adds them up: those in memory by one call, and those of a factor as one
+  # adds from the first column to the last, as base R: columns in memory by one call, those of a factor as one term
   plain <- vapply(d$columns, is_in_memory, NA)
   first <- match(d$groups, d$groups)
   runs <- cumsum(c(TRUE, !(plain[-1L] & plain[-d$p])))[first]
@@ -357,7 +358,7 @@ design_times <- function(d, b) {
       next
     }
     coded <- which_coded(column)
-    # of a factor's columns one number for each code
+    # one number per code for all columns of the factor together
     if (length(j) > 1L) column[[coded]]$table <- as.vector(vapply(d$columns[j], function(column) column[[coded]]$table,
       column[[coded]]$table) %*% b[j])
     term <- Reduce(`*`, lapply(column, part_values, identity, d$device))
@@ -379,7 +380,7 @@ alike <- function(columns) {
   }, "")
 }
 
-# Some of a design's columns, or its rows at some positions.
+# A design with some of the columns. design_at() takes some of the rows.
 design_columns <- function(d, j) {
   if (is.character(j)) j <- match(j, d$names)
   d$p <- length(seq_len(d$p)[j])
@@ -397,7 +398,7 @@ design_at <- function(d, at) {
   if (!is.null(d$x)) d$x <- d$x[at, , drop = FALSE]
   if (!is.null(d$columns)) {
     d$sorted <- sorted_codes()
-    # a part is in several columns
+    # several columns may share a part: take its rows once
     taken <- new.env(parent = emptyenv())
     d$columns <- lapply(d$columns, lapply, function(part) {
       name <- if (is.null(part$codes)) "values" else "codes"
@@ -425,7 +426,7 @@ model_matrix_on_device <- function(object, data, contrasts.arg = NULL, ...) {
 
 # ---- a design in glm.fit() -------------------------------------------------------------------------------------
 
-# What base R's glm.fit() does with its matrix. Operators look here, since a design is a list.
+# Methods that base R's glm.fit() needs for its matrix. `%*%` and `*` are masked there instead (glm_fit_on_device()).
 
 #' @export
 dim.gpu_design <- function(x) c(x$n, x$p)
@@ -440,7 +441,7 @@ as.matrix.gpu_design <- function(x, ...) x
   if (missing(i) || all(i)) x else design_at(x, which(i))
 }
 
-# A design times a vector: its rows are scaled; of one column, times its coefficient.
+# A design times a vector, which scales its rows; a design of one column times a single coefficient.
 scaled_design <- function(d, by) {
   if (length(by) == 1L && d$n != 1) return(design_times(d, by))
   d$scale <- strip(on_device_of(by, d$device))

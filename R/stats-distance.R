@@ -1,4 +1,4 @@
-# Distances between the rows of a matrix: dist(), and what k-means and nearest neighbours share.
+# Distances between the rows of a matrix: dist(), and functions that k-means and nearest neighbours share.
 
 #' Distances between rows
 #'
@@ -20,7 +20,7 @@ NULL
 dist <- interposed("dist", "x", distances(x, method, diag, upper, p), home = "stats", class = ON_DEVICE,
   frames = TRUE)
 
-# Pairs of rows that one kernel compares.
+# The number of pairs of rows that one kernel compares.
 PAIRS_AT_ONCE <- 2^26
 
 distances <- function(x, method, diag, upper, p) {
@@ -32,7 +32,7 @@ distances <- function(x, method, diag, upper, p) {
     nrow(x) > 1L && !prefers_host(x)
   if (!usable || !all(is.finite(x))) {
     out <- call_base(stats::dist, list(host_view(x), method = method, diag = diag, upper = upper, p = p))
-    # base R's has the function and the elements in it
+    # call_base() has put the function and the elements into the call
     attr(out, "call") <- match.call(stats::dist, written_call())
     return(out)
   }
@@ -41,7 +41,7 @@ distances <- function(x, method, diag, upper, p) {
   y <- as_float64(strip(x))
   lower <- numeric(n * (n - 1) / 2)
   done <- 0
-  # the rows below those of a block, against each of the block
+  # compare the rows of a block with all rows below the block's first one
   step <- max(1, PAIRS_AT_ONCE %/% n)
   for (from in seq(1, n - 1, by = step)) {
     columns <- min(step, n - from)
@@ -51,7 +51,7 @@ distances <- function(x, method, diag, upper, p) {
     gap <- abs(a - b)
     term <- switch(methods[which], euclidean = gap * gap, minkowski = gap^p, canberra = gap / (abs(a) + abs(b)), gap)
     if (methods[which] == "canberra") {
-      # what is 0 in both rows does not count, and the sum is as large as if all did
+      # columns where both rows are 0 do not count; the sum is scaled up to all columns
       none <- is.nan(term)
       total <- .Call(C_reduce_groups, "sum", ifelse(none, 0, term), FALSE, c(1, k, rows * columns), FALSE)
       left <- k - .Call(C_reduce_groups, "sum", none, FALSE, c(1, k, rows * columns), FALSE)
@@ -77,37 +77,37 @@ distances <- function(x, method, diag, upper, p) {
 
 # ---- nearest rows ------------------------------------------------------------------------------------------------
 
-# |x - y|^2 is |x|^2 + |y|^2 - 2 x.y, and one matrix product gives all x.y. Digits cancel where rows are close to each
-# other, so the sum only shows which rows can be the nearest: those whose lower bound is below the least upper bound.
-# Where these are several, their differences decide, in float64. So results are those of differences throughout.
+# |x - y|^2 is |x|^2 + |y|^2 - 2 x.y, and one matrix product gives all x.y. Cancellation loses digits where rows are
+# close, so this sum only selects candidates: rows whose lower bound is below the least upper bound. If there are
+# several, they are compared by their differences in float64. So results are those of differences throughout.
 
-# Elements of a matrix that is in memory a part at a time; tests set another number.
+# The number of elements of a matrix that is computed in parts, for one part. Tests set another one.
 blocks <- new.env(parent = emptyenv())
 blocks$elements <- NULL
 elements_at_once <- function(x) blocks$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
 
-# The same of a matrix of pairs of rows, on which no result's bits depend: of a GPU's memory an eighth of what is free.
+# The same for a matrix of pairs of rows. Results do not depend on it: on a GPU at most an eighth of the free memory.
 pairs_at_once <- function(x) {
   if (gpu_device(x) == "cpu") return(elements_at_once(x))
   min(elements_at_once(x), max(2^16, free_memory(gpu_device(x)) %/% 64))
 }
 
-# Frees the memory of a block's products and of what is recorded of them, which holds it: R's collector would come late.
+# Frees a block's products, and arrays recorded from them, which keep them alive: R's collector would come too late.
 free_all <- function(...) for (held in list(...)) if (is_gpu(held)) gpu_free(held)
 
-# From here on float32 products could overflow.
+# Beyond this magnitude float32 products could overflow.
 LARGEST_FLOAT32 <- 1e18
 
-# A matrix as products of its rows take it: `rows`, a matrix of float64 or float32 whose origin has been moved to
-# `origin` if that keeps digits; `squares`, |x|^2 of each row; `margin` and `tiny`, such that no computed |y|^2 - 2 x.y
-# is off by more than margin (|x|^2 + |y|^2) + tiny.
+# Prepares a matrix for products of its rows. `rows`: float64 or float32, minus `origin` (FALSE for none) where that
+# keeps digits; `squares`: |x|^2 of each row; `margin` and `tiny`: a computed |y|^2 - 2 x.y is off by at most
+# margin (|x|^2 + |y|^2) + tiny.
 product_space <- function(x, largest, origin = NULL) {
   x <- strip_names(x)
   if (is_half(x)) x <- gpu_cast(x, "float32")
   if (!is_narrow(x) || largest > LARGEST_FLOAT32) x <- as_float64(x)
   d <- as.double(dim(x))
   if (is.null(origin)) {
-    # the means, as numbers that the type of x holds: differences of these and x are rounded once
+    # round the means to the type of x, so that their differences from x are rounded only once
     means <- as_wide_as(colMeans(as_float64(x)), x)
     away <- sum(as_float64(means)^2)
     spread <- sum(as_float64(x - along_columns(means, d[1L]))^2) / d[1L]
@@ -115,7 +115,7 @@ product_space <- function(x, largest, origin = NULL) {
   }
   rows <- if (isFALSE(origin)) x else shifted(x, origin)
   list(rows = rows, origin = origin, squares = squares_of(rows), margin = product_margin(x, d[2L]),
-    # terms that a device rounds to 0
+    # a device may round smaller terms to 0
     tiny = 4 * d[2L] * if (is_narrow(x)) 2^-126 else 2^-1022)
 }
 
@@ -123,9 +123,8 @@ shifted <- function(x, origin) gpu_compute(x - along_columns(as_wide_as(origin, 
 
 squares_of <- function(x) gpu_compute(rowSums(as_float64(x)^2))
 
-# A dot product of p terms, each rounded, in whatever order they are added (Higham, Accuracy and Stability of Numerical
-# Algorithms, 2002, section 3.1), plus a margin for the rounding of the
-# terms and of the squared lengths that are added to the product.
+# The error bound of a dot product of p rounded terms, added in any order (Higham, Accuracy and Stability of Numerical
+# Algorithms, 2002, section 3.1), plus a margin for rounding the terms and the squared lengths that are added to it.
 product_margin <- function(x, p) {
   if (gpu_dtype(x) == "float64") return((p + 16) * 2^-53)
   rounded <- if (gpu_device(x) == "cpu") 0 else switch(getOption("verdigris.matmul_precision", "float32"),
@@ -133,8 +132,8 @@ product_margin <- function(x, p) {
   (p + 16) * 2^-24 + rounded
 }
 
-# What the differences of each row of x and each row of y add up to: their squares, or absolute values, or the largest.
-# The elements of a matrix, computed, without its extents: a copy that has these could not be freed.
+# For each row of x and each row of y the sum of their squared differences, or of absolute ones, or the largest. Returns
+# a computed vector without extents: setting these would make a copy, which the caller could not free.
 pairs_of <- function(x, y, metric) {
   n <- as.double(nrow(x))
   m <- as.double(nrow(y))
@@ -146,7 +145,7 @@ pairs_of <- function(x, y, metric) {
     abs(gap), FALSE, c(1, p, n * m), FALSE))
 }
 
-# f(from, to) of rows 1 to n, so many at a time: a list.
+# A list of f(from, to) for rows 1 to n, `step` at a time.
 in_blocks <- function(n, step, f) lapply(seq(1, n, by = step), function(from) f(from, min(from + step - 1, n)))
 
 # Rows of a matrix, without names: a view.

@@ -110,11 +110,11 @@ gpu_rlogis <- function(n, location = 0, scale = 1, dtype = NULL, device = NULL) 
 
 # ---- counts: integers, unless they may be beyond them -------------------------------------------------------
 
-# The dtype of counts that are not above `largest` but for a chance below 2^-53.
+# The dtype of counts that exceed `largest` with a probability of less than 2^-53.
 count_dtype <- function(largest) if (isTRUE(largest > .Machine$integer.max)) "float64" else "int32"
 
-# The extreme of a parameter, which on a device is one number to wait for; NA where that is no positive number, or
-# infinite and so without a distribution.
+# The largest or smallest value of a parameter; on a device this waits for one number. NA if it is not positive, or
+# infinite where the distribution does not allow that.
 extreme_of <- function(x, f, infinite = FALSE) {
   out <- if (is.numeric(x) && length(x)) suppressWarnings(as.numeric(f(x, na.rm = TRUE))) else NA
   if (isTRUE(out > 0 && (infinite || is.finite(out)))) out else NA_real_
@@ -154,7 +154,7 @@ gpu_rnbinom <- function(n, size, prob, mu, dtype = NULL, device = NULL) {
   n <- count_of(n)
   if (!missing(mu) && !missing(prob)) stop_verdigris("argument", "'prob' and 'mu' both specified", "Give one of them.")
   if (is.null(dtype)) {
-    # a gamma of this size is below its mean and 60 roots and units of it
+    # a gamma draw of shape s is below s + 60 sqrt(s) + 60
     most <- extreme_of(size, max, infinite = TRUE)
     each <- if (!missing(mu)) extreme_of(mu, max) / extreme_of(size, min) else 1 / extreme_of(prob, min)
     dtype <- count_dtype((most + 60 * sqrt(most) + 60) * each * 1.1 + 200)
@@ -234,9 +234,9 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
 #'
 #' Base R's [stats::rmultinom()] and [stats::rWishart()] on a device.
 #'
-#' Multinomial counts are binomial ones of what the categories before have left, a draw for each category. Wishart
-#' matrices are cross products of a triangular matrix of normals and chi-square draws, times a root of the scale
-#' (Bartlett 1933).
+#' Multinomial counts are drawn category by category, each a binomial draw from the objects that the categories before
+#' left. Wishart matrices are cross products of a triangular matrix of normals and chi-square draws, times a root of the
+#' scale (Bartlett 1933).
 #' @param n How many draws.
 #' @param size How many objects each draw puts into categories: a number, or an array or numbers, one for each draw.
 #' @param prob Weights of the categories, numbers which are divided by their sum. An array is read on the host.
@@ -261,14 +261,14 @@ gpu_rmultinom <- function(n, size, prob, dtype = NULL, device = NULL) {
     abort_argument("prob", "non-negative numbers, one above 0", prob)
   if (!is_real(size) || length(size) == 0L) abort_argument("size", "numbers or an array of numbers", size)
   if (is.null(dtype)) dtype <- count_dtype(extreme_of(size, max))
-  # the share of each category in what is left, from the last to the first so that small weights keep their digits
+  # each category's share of the remaining weight, summed from the last one so that small weights keep their digits
   rest <- rev(cumsum(rev(as.numeric(prob))))
   left <- if (length(size) == 1L) size else rep_len(size, n)
   rows <- vector("list", length(prob))
   last <- max(which(prob > 0))
   for (k in seq_along(prob)) {
     share <- if (k == last) 1 else if (prob[k] == 0) 0 else prob[k] / rest[k]
-    # each is computed before the next, which would else repeat it
+    # compute each count now: the draws of later categories would repeat a recorded one
     rows[[k]] <- gpu_compute(draws("rbinom", NULL, n, list(size = left, prob = share), dtype, device))
     left <- gpu_compute(left - rows[[k]])
   }
@@ -292,13 +292,13 @@ gpu_rwishart <- function(n, df, Sigma, dtype = NULL, device = NULL) {
   root <- tryCatch(chol(unname(Sigma)), error = function(e) NULL)
   if (is.null(root)) stop_verdigris("argument", "`Sigma` must be positive definite.")
   dtype <- dtype %||% float_dtype(parent.frame())
-  # Bartlett's upper triangle, of n matrices side by side: column j has j - 1 normals above a chi, by rows
+  # Bartlett's upper triangles of n matrices, by rows: column j has j - 1 normals above a chi
   z <- lapply(seq_len(p), function(i) {
     row <- lapply(seq_len(p), function(j) {
       if (j > i) gpu_rnorm(n, dtype = dtype, device = device)
       else if (j == i) sqrt(gpu_rchisq(n, df - i + 1, dtype = dtype, device = device))
     })
-    # row i of the triangle times the root, a column of n for each column of the root
+    # row i of the triangle times the root: for each column of the root a vector of n elements
     lapply(seq_len(p), function(j) {
       terms <- lapply(seq.int(i, length.out = max(0L, j - i + 1L)), function(k) row[[k]] * root[k, j])
       if (length(terms)) Reduce(`+`, terms)
@@ -324,7 +324,7 @@ root_of <- function(sigma) {
     stop_verdigris("argument", "`sigma` has negative eigenvalues, so it is not a covariance matrix.",
       call = parent.frame())
   }
-  # what is rounding is none
+  # eigenvalues as small as rounding errors are 0
   parts$values[parts$values < 8 * .Machine$double.eps * ncol(sigma) * largest] <- 0
   sqrt(parts$values) * t(parts$vectors)
 }

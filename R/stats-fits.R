@@ -1,7 +1,7 @@
-# Methods for fits on arrays: base R's own, with the enclosure of aaa-base-methods.R, and in the place of their
-# decompositions' rows the model matrix.
+# Methods for fits on arrays: base R's own, evaluated in the enclosure of aaa-base-methods.R. Where base R uses the rows
+# of the QR decomposition, which these fits do not keep, the masks compute them from the model matrix.
 
-# What base R's methods of stats call in place of its functions, beside ARITHMETIC_MASKS; zzz.R fills the enclosure.
+# Functions that base R's methods call instead of those of base and stats; zzz.R copies them into MODEL_MASKS.
 model_masks <- function() {
   named <- c(ARITHMETIC_MASKS, "outer", "apply", "storage.mode<-")
   named <- setdiff(named, c("ifelse", "pmax", "pmin"))
@@ -22,14 +22,14 @@ model_masks <- function() {
   ))
 }
 
-# The fit's decomposition, which knows the fit.
+# Mask of qr.lm(): the decomposition, with the fit as an attribute for orthogonal_of_fit().
 triangle_of_fit <- function(x, ...) {
   out <- utils::getFromNamespace("qr.lm", "stats")(x, ...)
   attr(out, "fit") <- x
   out
 }
 
-# The orthogonal factor's columns up to the rank, from the model matrix.
+# Mask of qr.Q(): the columns of the orthogonal factor up to the rank, from the model matrix.
 orthogonal_of_fit <- function(qr, ...) {
   fit <- attr(qr, "fit")
   if (is.null(fit)) return(base::qr.Q(qr, ...))
@@ -47,7 +47,7 @@ design_of_fit <- function(fit) {
   design_of(stats::terms(fit), stats::model.frame(fit), fit$contrasts, device_of_fit(fit))
 }
 
-# B such that X B is the orthogonal factor of the columns that are not aliased; rows for all columns.
+# B such that X B is the orthogonal factor of the columns that are not aliased. B has a row for every column of X.
 leading_inverse <- function(fit) {
   ok <- seq_len(fit$rank)
   out <- base::matrix(0, length(fit$qr$pivot), fit$rank)
@@ -75,10 +75,10 @@ summary_of_lm <- on_arrays("summary.lm")
 summary.gpu_lm <- function(object, ...) {
   out <- summary_of_lm(object, ...)
   if (is.null(object$fe)) return(out)
-  # the effects are regressors too, and not tested
+  # the absorbed effects are regressors too, but are not tested
   out$fstatistic <- NULL
   fitted <- object$fitted.values
-  # newer versions of R take the offset away first
+  # newer versions of R subtract the offset first
   if ("offset" %in% all.names(body(summary_of_lm)) && !is.null(object$offset)) fitted <- fitted - object$offset
   w <- object$weights %||% 1
   explained <- sum(w * (fitted - sum(w * fitted) / sum(w + 0 * fitted))^2)
@@ -155,8 +155,8 @@ rank_with_effects <- function(fit) as.integer(fit$rank + (fit$fe$df %||% 0))
 
 # ---- influence -------------------------------------------------------------------------------------------------
 
-# As base R's lm.influence(): leverages are row sums of squares of the orthogonal factor, which is made block by block.
-# What a coefficient changes by where an observation is left out is stats' formula (Belsley, Kuh and Welsch 1980).
+# lm.influence() on the device: leverages are row sums of squares of the orthogonal factor, which is computed block by
+# block. The change of coefficients without an observation is stats' formula (Belsley, Kuh and Welsch 1980).
 influence_on_device <- function(model, do.coef = TRUE, ...) {
   refuse_effects(model, "influence()")
   if (is_split_fit(model)) return(influence_of_split(model, do.coef))
@@ -181,7 +181,7 @@ influence_on_device <- function(model, do.coef = TRUE, ...) {
     hat <- found$hat
     sigma <- found$sigma
     coefficients <- found$coefficients
-    # in the order of the pivots, which is that of the columns where none is aliased
+    # columns are in pivot order, which differs from the design's order only for aliased ones
     if (do.coef) dimnames(coefficients) <- list(NULL, names(model$coefficients)[!is.na(model$coefficients)])
   }
   if (!is.null(action <- model$na.action)) {
@@ -202,8 +202,8 @@ influence_on_device <- function(model, do.coef = TRUE, ...) {
     wt.res = stats::naresid(model$na.action, e)))
 }
 
-# Leverages, and of residuals e what changes where each observation is left out: the standard deviation, and `changes`,
-# the coefficients. Without e leverages alone.
+# Leverages `hat`. With residuals `e` also `sigma`, the residual standard deviation without each observation, and with
+# `changes` the changes of the `coefficients`.
 leverages <- function(fit, rows = NULL, e = NULL, changes = FALSE) {
   d <- design_of_fit(fit)
   if (!is.null(fit$weights)) d$scale <- sqrt(fit$weights)
@@ -228,12 +228,12 @@ leverages <- function(fit, rows = NULL, e = NULL, changes = FALSE) {
   })
 }
 
-# By base R, from reflections: of few rows, and where the triangle is nearly singular.
+# By base R, with Householder reflections: for few rows, and where the triangle is nearly singular.
 leverages_on_host <- function(d, fit, e, changes) {
   x <- host_rows(d)
   e <- if (is.null(e)) numeric(d$n) else host_copy(e, told = d$device == "cpu" || is_moderate(d))
   qr <- stats::lm.fit(x, e, tol = fit$qr$tol)$qr
-  # the fit's rank is what counts
+  # keep the rank that the fit found
   qr$rank <- fit$rank
   host <- structure(list(residuals = e, coefficients = fit$coefficients, rank = fit$rank, qr = qr,
     df.residual = fit$df.residual), class = "lm")
@@ -286,7 +286,7 @@ dfbetas.gpu_lm <- on_arrays("dfbetas.lm")
 #' @export
 dfbetas.gpu_glm <- on_arrays(c("dfbetas.glm", "dfbetas.lm"))
 
-# A generic in newer versions of R alone.
+# dffits() is generic only in newer versions of R.
 #' @rawNamespace if (exists("dffits.lm", envir = asNamespace("stats"), inherits = FALSE)) {
 #'   S3method(stats::dffits, gpu_lm)
 #'   S3method(stats::dffits, gpu_glm)
@@ -297,7 +297,7 @@ dffits.gpu_glm <- on_arrays(c("dffits.glm", "dffits.lm", "dffits"))
 
 # ---- other models ----------------------------------------------------------------------------------------------
 
-# Base R's methods fit other columns, and know of no effects.
+# Base R's methods that fit models with other columns. They do not support absorbed effects.
 refitting <- function(name) {
   f <- on_arrays(name)
   body(f) <- call("{", bquote(refuse_refit(object, .(sub("\\..*", "()", name)))), body(f))
@@ -325,7 +325,7 @@ drop1.gpu_glm <- refitting("drop1.glm")
 anova.gpu_glm <- refitting("anova.glm")
 body(anova.gpu_glm) <- call("{", quote(if (is_split_fit(object)) object$x <- object$design), body(anova.gpu_glm))
 
-# Profiles are stats' from R 4.4 on, MASS's before.
+# profile.glm() is in stats from R 4.4 on, before in MASS.
 #' @importFrom stats profile
 #' @export
 profile.gpu_glm <- function(fitted, ...) {
@@ -343,7 +343,7 @@ confint.gpu_glm <- function(object, parm, level = 0.95, ...) {
   if (is.null(object$fe)) NextMethod() else stats::confint.default(object, parm, level, ...)
 }
 
-# Base R draws; it is given ordinary vectors.
+# plot.lm() of base R, with masks that copy what it draws to the host.
 plot_on_host <- function(x, ...) {
   refuse_split_fit(x, "plot()")
   draw <- utils::getS3method("plot", "lm", envir = asNamespace("stats"))

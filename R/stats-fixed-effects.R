@@ -1,10 +1,10 @@
-# Fixed effects absorbed: instead of a column for each level of a factor, its group means are taken out of all columns.
-# Of several factors in turn, until nothing changes (alternating projections: Halperin 1962; Gaure, Computational
-# Statistics and Data Analysis 66, 2013). What is left is regressed as any matrix (Frisch, Waugh, Lovell).
+# Absorbs fixed effects: instead of adding a column for each level of a factor, subtracts group means from all columns,
+# for several factors in turn until nothing changes (alternating projections: Halperin 1962; Gaure, Computational
+# Statistics and Data Analysis 66, 2013). The result is regressed as any matrix (Frisch, Waugh, Lovell).
 
 FE_CONTROL <- list(tol = 1e-8, maxit = 10000)
 
-# The part of a column that is left, relative to its norm, below which the effects explain it: R's rule for aliased
+# A column whose remainder, relative to its norm, is at most this is explained by the effects: R's rule for aliased
 # columns.
 FE_ALIASED <- 1e-7
 
@@ -32,7 +32,7 @@ fe_variables <- function(fe, call) {
   stats::setNames(variables, paste0("fe", seq_along(variables)))
 }
 
-# Sums of the columns of z, n x m, by groups: a matrix with a row for each of them.
+# Sums of the columns of z, n x m, by groups: a matrix with a row for each group.
 group_sums <- function(z, codes, groups, rows = rows_by_group(z, codes, groups)) {
   n <- nrow(z)
   if (!is.null(rows)) return(segment_products(rows$p, rows$i, NULL, z))
@@ -43,7 +43,7 @@ group_sums <- function(z, codes, groups, rows = rows_by_group(z, codes, groups))
   out
 }
 
-# The factors of a frame: codes, how many groups, and the sums of weights of each.
+# For each factor of a frame: codes, number of groups, sums of weights by group, number of groups that have weight.
 fe_groups <- function(frame, names, w, device) {
   lapply(names, function(name) {
     by <- grouping(list(frame[[name]]), device)
@@ -54,7 +54,7 @@ fe_groups <- function(frame, names, w, device) {
   })
 }
 
-# z less its group means, in one factor after the other until nothing changes.
+# Subtracts group means from z, for one factor after the other until nothing changes.
 absorbed <- function(z, groups, w, control, call) {
   spread <- sqrt(as.vector(colSums(z * z)) / nrow(z))
   spread[spread == 0] <- 1
@@ -71,7 +71,7 @@ absorbed <- function(z, groups, w, control, call) {
     changes <- .Call(C_reduce_groups, "max", strip(abs(z - old)), FALSE, c(ncol(z), nrow(z), 1), FALSE)
     change <- max(collect(changes) / spread)
     if (is.na(change)) break
-    # what all further changes sum up to, where each is the same part of the one before
+    # the sum of all further changes, if each is the same fraction of the one before
     rate <- if (is.null(before)) 0.99 else min(change / before, 0.999)
     if (change == 0 || change * rate / (1 - rate) < control$tol)
       return(list(z = z, iterations = iteration, converged = TRUE))
@@ -82,17 +82,17 @@ absorbed <- function(z, groups, w, control, call) {
   list(z = z, iterations = iteration, converged = FALSE)
 }
 
-# The rank of the effects' indicators: all groups, less one for each connected part of the first two factors and one for
-# each further factor (Abowd, Creecy and Kramarz 2002), as lfe and, without the parts, fixest count it.
+# The rank of the effects' indicators: the number of groups, less one for each connected part of the first two factors
+# and one for each further factor (Abowd, Creecy and Kramarz 2002). lfe counts so; fixest takes a single part.
 fe_rank <- function(groups, w) {
   used <- sum(vapply(groups, `[[`, 0, "used"))
   if (length(groups) == 1L) return(used)
   used - connected_parts(groups[[1L]], groups[[2L]], w) - (length(groups) - 2L)
 }
 
-# The parts into which observations connect the levels of two factors: the least label spreads until nothing changes.
+# The number of parts into which observations connect two factors' levels: spreads least labels until nothing changes.
 connected_parts <- function(a, b, w) {
-  # what has no weight connects nothing
+  # observations without weight connect nothing
   on <- if (!is.null(w) && any(w == 0)) which(w > 0)
   of_a <- if (is.null(on)) a$codes else a$codes[on]
   of_b <- if (is.null(on)) b$codes else b$codes[on]
@@ -106,7 +106,7 @@ connected_parts <- function(a, b, w) {
   length(unique(collect(labels)[collect(a$size) > 0]))
 }
 
-# Least squares beside absorbed effects.
+# Least squares with absorbed effects.
 fit_within <- function(d, y, w, groups, tol, singular.ok, control, call) {
   x <- design_columns(d, d$names != "(Intercept)")
   x$assign <- d$assign[d$names != "(Intercept)"]
@@ -127,7 +127,7 @@ fit_within <- function(d, y, w, groups, tol, singular.ok, control, call) {
   out
 }
 
-# A design, whose columns are the matrix x, and a response, less their group means.
+# A design (x is its matrix) and a response, less their group means.
 within_groups <- function(d, x, y, w, groups, control, call) {
   z <- cbind(x, strip(y))
   dim(z) <- c(d$n, d$p + 1)
@@ -135,7 +135,7 @@ within_groups <- function(d, x, y, w, groups, control, call) {
   whole <- norm(z)
   done <- absorbed(z, groups, w, control, call)
   columns <- seq_len(d$p)
-  # rounding errors are no regressor
+  # a column of rounding errors is no regressor
   gone <- columns[(norm(done$z) <= FE_ALIASED * whole)[columns]]
   left <- done$z[, columns, drop = FALSE]
   if (length(gone)) left[, gone] <- 0
@@ -145,9 +145,9 @@ within_groups <- function(d, x, y, w, groups, control, call) {
 
 # ---- in glm.fit() ----------------------------------------------------------------------------------------------
 
-# Iteratively reweighted least squares beside absorbed effects: columns and working response lose their means by the
-# working weights in each iteration (Stammann 2018, arXiv:1707.01815). `step()` takes the place of LINPACK, `times()` of
-# the product that gives the predictor, which has the effects' share.
+# Iteratively reweighted least squares with absorbed effects: each iteration subtracts means, by the working weights,
+# from columns and working response (Stammann 2018, arXiv:1707.01815). In base R's glm.fit(), `step()` replaces LINPACK
+# and `times()` the product of matrix and coefficients, since the predictor includes the effects.
 effects_in_glm <- function(d, groups, control, call) {
   x <- design_rows(d, 0, d$n, FALSE)
   now <- before <- NULL
@@ -179,7 +179,7 @@ effects_in_glm <- function(d, groups, control, call) {
     now <<- list(start = start, eta = gpu_compute(z - left$y + design_times(left$design, start)))
     out
   }
-  # where base R halves a step it takes the mean of the coefficients of two
+  # where base R halves a step, it averages two vectors of coefficients: average their predictors
   times <- function(start) {
     if (any(start != now$start)) now <<- list(start = start, eta = gpu_compute((now$eta + before$eta) / 2))
     now$eta
@@ -187,7 +187,7 @@ effects_in_glm <- function(d, groups, control, call) {
   list(step = step, times = times, state = function() last)
 }
 
-# Base R's glm.fit() with effects beside the columns of a design. Without columns there is one that the effects explain.
+# Base R's glm.fit() with absorbed effects. A design without columns gets a constant one, which the effects explain.
 glm_fit_within <- function(d, y, w, groups, absorbing, call, ...) {
   columns <- d$names != "(Intercept)"
   none <- !any(columns)

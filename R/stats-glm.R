@@ -1,36 +1,36 @@
-# Generalised linear models: base R's glm.fit(), of the running R, with designs and arrays in the place of its matrix
-# and vectors. Its iterations, its convergence rule, step halving, warnings and messages are therefore base R's.
+# Generalised linear models: the running R's glm.fit(), with designs and arrays in place of its matrix and vectors. So
+# the iterations, convergence, step halving, warnings and messages are base R's.
 
 #' Generalised linear models on arrays
 #'
-#' `gpu_glm()` is [stats::glm()] for data on a device. What [gpu_lm()] says of data, the model matrix, least squares and
-#' memory applies. [glm()][stats::glm] itself remains base R's.
+#' `gpu_glm()` is [stats::glm()] for data on a device. Data, the model matrix, least squares and memory are as described
+#' for [gpu_lm()]. [glm()][stats::glm] itself remains base R's.
 #'
-#' The iterations are those of [stats::glm.fit()] of the running R, whose code is used: only its weighted least squares
-#' is [gpu_lm()]'s, and the family's functions are computed on the device. So starting values, `control`, convergence,
-#' step halving, warnings and messages are base R's. The means, weights, working responses and deviances of an iteration
-#' are recorded expressions, fused into few kernels. Each iteration waits for the device: for the triangle, the
-#' deviance, and the checks of means and weights.
+#' The iterations are those of the running R's [stats::glm.fit()], whose code is used: only its weighted least squares
+#' are replaced by those of [gpu_lm()], and the family's functions are computed on the device. So starting values,
+#' `control`, convergence, step halving, warnings and messages are base R's. The means, weights, working responses and
+#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for the device: for
+#' the triangle, the deviance, and the checks of means and weights.
 #'
-#' With `fe` each iteration takes group means out of the columns and of the working response, by the working weights
-#' (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. What [gpu_lm()] says of absorbed effects
-#' applies; nor can `anova()`, `add1()`, `drop1()` and `profile()` refit such fits, and `confint()` is Wald's.
+#' With `fe` each iteration subtracts group means, by the working weights, from the columns and the working response
+#' (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. The limits are those of [gpu_lm()]; in
+#' addition `anova()`, `add1()`, `drop1()` and `profile()` cannot refit such fits, and `confint()` is Wald's.
 #'
-#' Any `family` object is accepted. Its functions are called with arrays, and find this package's functions where they
-#' would find base R's that do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`; in place of the C code of
-#' `binomial()` and the loops of `poisson()` there are expressions. A function of a family that calls compiled code of
-#' its own reads arrays on the host.
-#' What [gpu_lm()] says of readers applies: `data` or variables may be [readers][gpu_reader]. Each iteration is one pass
-#' over the blocks (two where the working matrix is badly conditioned), with base R's steps, convergence, step halving
-#' and messages. The fit has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and
-#' dispersions are those of the last coefficients' working weights.
+#' Any `family` object is accepted. Its functions are called with arrays. Where they would call functions of base R that
+#' do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`, they call this package's; expressions replace the C
+#' code of `binomial()` and the loops of `poisson()`. A function of a family that calls compiled code of its own reads
+#' arrays on the host.
+#' As for [gpu_lm()], `data` or variables may be [readers][gpu_reader]. Each iteration is one pass over the blocks (two
+#' where the working matrix is badly conditioned), with base R's steps, convergence, step halving and messages. The fit
+#' has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and dispersions are those
+#' of the last coefficients' working weights.
 #' @param formula,data,weights,subset,na.action,start,etastart,mustart,offset,control,model,x,y As in [stats::glm()].
 #' @param singular.ok,contrasts,... As in [stats::glm()].
 #' @param family,method As in [stats::glm()]; `method` is `"glm.fit"` or `"model.frame"`.
 #' @param fe,fe.control,device As in [gpu_lm()].
 #' @returns An object of class `c("gpu_glm", "glm", "lm")`. It has the components of base R's, with the differences that
-#'   [gpu_lm()] lists: what has an element for each observation is an array without names. The functions of `family`
-#'   take arrays and ordinary vectors. [collect()] makes an ordinary fit.
+#'   [gpu_lm()] lists: components with an element for each observation are arrays without names. The functions of
+#'   `family` take arrays and ordinary vectors. [collect()] makes an ordinary fit.
 #'
 #'   The generics that [gpu_lm()] lists work, and `anova()` and `profile()`, which fit on the device. `confint()` is the
 #'   running R's: by profiles.
@@ -122,7 +122,7 @@ gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na
     xlevels = levels_of(terms, frame))), class = c("gpu_glm", "glm", "lm"))
 }
 
-# The response: an array, or a factor, of which the family makes numbers.
+# The response as an array, or a factor, which the family's `initialize` turns into numbers.
 outcome_of <- function(frame, device) {
   place <- attr(attr(frame, "terms"), "response")
   y <- if (place > 0L) frame[[place]]
@@ -135,7 +135,7 @@ outcome_of <- function(frame, device) {
 
 # ---- glm.fit() -------------------------------------------------------------------------------------------------
 
-# Base R's glm.fit() of a design or a matrix, `beside` absorbed effects (effects_in_glm()).
+# Base R's glm.fit() of a design or a matrix. `beside`: absorbed effects (effects_in_glm()), or NULL.
 glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
   family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, beside = NULL) {
   if (inherits(x, "gpu_split_design")) return(glm_fit_of_split(x, y, weights, start, etastart, mustart, offset, family,
@@ -144,7 +144,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   family <- family_on_device(family)
   own <- family
   to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
-  # of a factor, or by a user's expression, these may be ordinary vectors
+  # ordinary vectors if the response is a factor, or if the user's `initialize` makes them
   own$given <- family$initialize
   own$initialize <- as.expression(bquote({
     eval(family$given)
@@ -154,7 +154,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   fit <- stats::glm.fit
   keeps_all <- of_the_last(all)
   environment(fit) <- list2env(list(
-    # glm.fit() takes the good rows of each of its vectors, and most often all are
+    # glm.fit() takes the good rows of each vector; usually all rows are good, and nothing is copied
     "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else
       base::`[`(x, i, ...),
     .Call = function(.NAME, x, y, tol, ...) if (is.null(beside)) weighted_step(x, y, tol) else
@@ -176,7 +176,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   z
 }
 
-# f, which remembers the last object that it was given and what it gave.
+# f with a cache of its last argument (the same object) and result.
 of_the_last <- function(f) {
   last <- out <- NULL
   function(x) {
@@ -188,7 +188,7 @@ of_the_last <- function(f) {
   }
 }
 
-# What glm.fit() takes from LINPACK: coefficients in the order of the pivots, 0 for aliased columns.
+# What glm.fit() expects of LINPACK: coefficients in pivot order, 0 for aliased columns.
 weighted_step <- function(d, z, tol) {
   found <- least_squares(d, strip(z), tol)
   pivot <- found$qr$pivot
@@ -200,11 +200,11 @@ weighted_step <- function(d, z, tol) {
 
 # ---- families --------------------------------------------------------------------------------------------------
 
-# Whether a function is one of stats' own families'.
+# Whether a function is that of one of stats' families.
 is_own <- function(f, original) identical(f, original, ignore.environment = TRUE, ignore.bytecode = TRUE,
   ignore.srcref = TRUE)
 
-# A family whose functions take arrays, and ordinary vectors as before.
+# A family whose functions take arrays as well as ordinary vectors.
 family_on_device <- function(family) {
   parts <- intersect(c("linkfun", "linkinv", "variance", "dev.resids", "aic", "mu.eta", "validmu", "valideta"),
     names(family))
@@ -216,32 +216,32 @@ family_on_device <- function(family) {
   family
 }
 
-# In the functions of a family, rep.int(1, length(mu)): an array where mu is one.
+# Mask of rep.int(1, length(mu)) in a family's functions: an array if mu is one.
 ones_beside <- function(x, times) {
   like <- get(names(formals(sys.function(-1L)))[1L], parent.frame())
   if (is_gpu(like)) gpu_full(as.double(x), times, device = gpu_device(like)) else base::rep.int(x, times)
 }
 
-# The compiled code of stats' binomial() and its logit link, as expressions. Errors have the call of the family's
-# function, as in base R.
+# Replaces the compiled code of stats' binomial() and its logit link by expressions. Errors have the call of the
+# family's function, as in base R.
 family_call <- function(.NAME, ...) {
   args <- list(...)
   expression <- if (any(vapply(args, is_gpu, NA))) LOGIT[[.NAME$name]]
-  # of the expressions the link alone refuses values
+  # only the link's expression can raise an error
   if (!is.null(expression) && .NAME$name != "logit_link") return(expression(...))
   call <- sys.call(-1L)
   tryCatch(if (is.null(expression)) call_theirs(.NAME, ...) else expression(...), simpleError = function(e)
     stop(simpleError(conditionMessage(e), call)))
 }
 
-# R CMD check looks for the routine of each .Call() in this package; these are stats' own.
+# An alias, as R CMD check looks for the routine of each .Call() in this package; these are stats' own.
 call_theirs <- .Call
 
 # The limits of stats' logit link: beyond a linear predictor of 30 in size a mean is 1 or 0 to rounding.
 LOGIT_LIMIT <- 30
 LOGIT <- list(
   logit_link = function(mu) {
-    # base R names the value
+    # let base R raise its error, which names the value
     if (any(mu <= 0 | mu >= 1)) stats::binomial()$linkfun(collect(mu))
     log(mu / (1 - mu))
   },
@@ -260,9 +260,9 @@ LOGIT <- list(
   }
 )
 
-# Base R's function has positions in place of this expression.
+# The deviance of stats' poisson() as one expression, where base R assigns to positions.
 poisson_deviance_or <- function(original) {
-  # by this name without_our_functions() finds it
+  # without_our_functions() looks for this name
   .verdigris_original <- original
   function(y, mu, wt) if (is_gpu(y) || is_gpu(mu))
     2 * wt * ifelse(y > 0, y * log(ifelse(y > 0, y / mu, 1)) - (y - mu), mu) else original(y, mu, wt)
@@ -270,7 +270,7 @@ poisson_deviance_or <- function(original) {
 
 # ---- collect() -------------------------------------------------------------------------------------------------
 
-# The triangle as glm.fit() has it, square also where there are fewer rows.
+# The triangle as glm.fit() returns it: square even if there are fewer rows.
 with_triangle <- function(qr, names) {
   out <- diag(ncol(qr))
   rows <- seq_len(min(dim(qr)))
@@ -299,7 +299,7 @@ collect.gpu_glm <- function(x, ...) {
     w <- sqrt(out$weights[good])
     z <- (out$linear.predictors - (out$offset %||% 0) + out$residuals)[good]
     found <- stats::lm.fit(host[good, , drop = FALSE] * w, z * w, tol = x$qr$tol)
-    # those of the last step, whose working responses are not known any more, by the signs of this triangle
+    # the effects of the last step, with signs that suit this triangle: its working responses are no longer known
     ok <- seq_len(x$rank)
     signs <- function(qr) sign(diag(qr[ok, ok, drop = FALSE]))
     found$effects[ok] <- x$effects * signs(found$qr$qr) * signs(x$qr$qr)

@@ -1,8 +1,8 @@
 # k-means: kmeans() for arrays, and gpu_kmeans().
 #
 # Lloyd's algorithm on a device. A matrix product gives the distances of a block of rows to the centers of all starts
-# at once (product_space() in stats-distance.R), of which only the least is kept. Rows that a rounding could send to
-# another cluster are compared again, by differences. So each iteration has base R's clusters.
+# at once (product_space() in stats-distance.R); only the nearest center is kept. Rows for which rounding could change
+# the nearest center are compared again, by differences. So each iteration has base R's clusters.
 
 #' k-means clustering
 #'
@@ -11,11 +11,11 @@
 #' @section Algorithms:
 #' `"Lloyd"` (or `"Forgy"`; Lloyd 1982) is computed on the device. From the same centers it has base R's clusters,
 #' centers and number of iterations, up to the rounding of means, and after [set.seed()] it draws base R's centers.
-#' Distances to the centers are found by a matrix product, for a block of rows at a time. Where two centers are as near
-#' to a row as the product's rounding lets decide, the row is compared by differences in float64. The sums of clusters
+#' Distances to the centers are found by a matrix product, for a block of rows at a time. If its rounding errors leave
+#' open which center is nearest, the row is compared by differences in float64. The sums of clusters
 #' are computed in float64. With `nstart` one product serves all starts that have not yet converged.
 #'
-#' `"Hartigan-Wong"` (base R's default) and `"MacQueen"` move one row after the other, which is no work for a GPU: they
+#' `"Hartigan-Wong"` (base R's default) and `"MacQueen"` move one row after the other, which does not suit a GPU: they
 #' are computed by base R, on the host (see option `verdigris.host_access` in [verdigris-package]). On the cpu device
 #' base R computes Lloyd's algorithm too.
 #'
@@ -39,9 +39,9 @@
 #'   device of `x` (`centers` in its float type), the others ordinary numbers. [collect()] makes an ordinary object of
 #'   it. The call waits for the device, once in each iteration and start.
 #' @section Memory:
-#' Beside `x`: a block of products (on a GPU 0.5 GiB, or an eighth of what is free), 8 bytes for each row, and 9 more
-#' for each start. If the rows are farther from the origin than from each other, a copy of `x` with its columns
-#' centered. `x` is read in place if it is float64 or float32, and converted otherwise.
+#' In addition to `x`: a block of products (on a GPU 0.5 GiB, or an eighth of the free memory), 8 bytes for each row,
+#' and 9 more for each start. If the rows are farther from the origin than from each other, a copy of `x` with its
+#' columns centered. `x` is read in place if it is float64 or float32, and converted otherwise.
 #' @section Errors:
 #' Those of base R, with its messages, which are "more cluster centers than distinct data points." and the like;
 #' warnings as well ("did not converge in 10 iterations"). Of `gpu_kmeans()`: `verdigris_error_argument`.
@@ -73,14 +73,14 @@ kmeans_of_array <- function(x, centers, iter.max, nstart, algorithm, trace) {
   if (is_reader(x)) return(kmeans_of_reader(x, centers, iter.max, nstart, algorithm, NULL, parent.frame()))
   given <- list(iter.max = iter.max, nstart = nstart, algorithm = algorithm, trace = trace)
   method <- if (is.character(algorithm) && length(algorithm) == 1L) KMEANS[pmatch(algorithm, KMEANS)] else KMEANS[1L]
-  # a number of clusters, or centers
+  # either a number of clusters or a matrix of centers
   known <- is_count(centers, 1) || length(centers) > 1L && is_rows(centers) && NCOL(centers) == NCOL(x)
   usable <- known && method %in% c("Lloyd", "Forgy") && is_rows(x) && is_count(iter.max, 1) && is_count(nstart, 1) &&
     nstart == trunc(nstart) && !base_clusters(x)
   if (!usable) return(clusters_by_base(x, centers, given))
   x <- matrix_of_rows(x)
   largest <- largest_magnitude(x)
-  # squares that overflow are base R's matter
+  # base R decides about squares that overflow
   if (is.finite(largest) && largest > 1e150) return(clusters_by_base(x, centers, given))
   finite_or_stop(largest, 1L)
   starts <- if (length(centers) > 1L) list(centers_given(centers, nrow(x))) else drawn_starts(x, trunc(centers),
@@ -112,7 +112,7 @@ gpu_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, seeding = c("km
   starts <- if (seeding == "random") drawn_starts(x, k, nstart) else lapply(seq_len(nstart), function(s)
     kmeans_plus_plus(x, k))
   if (base_clusters(x)) {
-    # a single number is the number of clusters
+    # one center is passed as a number of clusters, since base R takes a single number so
     fits <- lapply(starts, function(centers) clusters_by_base(x, if (length(centers) > 1L) centers else 1L,
       list(iter.max = iter.max, algorithm = "Lloyd")))
     return(fits[[which.min(vapply(fits, `[[`, 0, "tot.withinss"))]])
@@ -125,7 +125,7 @@ collect.kmeans <- collect.list
 
 # ---- arguments ---------------------------------------------------------------------------------------------------
 
-# Numbers as the rows of a matrix, or one each.
+# Whether x is a numeric matrix, or a vector, whose elements are rows of one column each.
 is_rows <- function(x) is_number(x) && !is.complex(x) && length(dim(x)) %in% c(0L, 2L) && length(x) > 0L
 
 matrix_of_rows <- function(x) {
@@ -144,13 +144,13 @@ clusters_by_base <- function(x, centers, given) {
   out <- call_base(stats::kmeans, args, parent.frame())
   if (is_gpu(x)) for (part in c("cluster", "centers")) {
     values <- out[[part]]
-    out[part] <- list(NULL) # nobody else holds them now
+    out[part] <- list(NULL) # drops the list's reference, so that back_beside() need not copy
     out[[part]] <- back_beside(values, x)
   }
   out
 }
 
-# NaN or infinite where an element is missing or infinite.
+# The largest magnitude; NaN or infinite if an element is missing or infinite.
 largest_magnitude <- function(x) max(abs(range(strip(x))))
 
 finite_or_stop <- function(largest, argument, frame = parent.frame()) {
@@ -172,7 +172,7 @@ plain_rows <- function(m) base::matrix(as.double(m), nrow(m))
 
 rows_at <- function(x, at) plain_rows(collect(as_float64(x[at, , drop = FALSE])))
 
-# Base R's draws.
+# Draws rows as base R's kmeans() does.
 drawn_starts <- function(x, k, nstart, frame = parent.frame()) {
   n <- nrow(x)
   if (nstart < 2) {
@@ -188,8 +188,8 @@ drawn_starts <- function(x, k, nstart, frame = parent.frame()) {
   })
 }
 
-# The places of the rows that no row before equals; NULL where these are all. Rows are compared by a sum with random
-# weights, which the same elements give the same bits, and those of one sum by their elements.
+# The positions of rows that equal no earlier row; NULL if that is all rows. Equal rows have bitwise equal sums with
+# random weights; rows with equal sums are compared by their elements.
 distinct_rows <- function(x) {
   x <- strip_names(x)
   n <- nrow(x)
@@ -222,10 +222,10 @@ kmeans_plus_plus <- function(x, k, frame = parent.frame()) {
     if (total == 0) stop_as_base("more cluster centers than distinct data points.", frame)
     below <- sums <= stats::runif(1L) * total
     drawn <- min(sum(below) + 1, n)
-    # sums are rounded: a row that has been drawn is at no distance
+    # sums are rounded: take another row if this one has distance 0, that is, has been drawn already
     its <- least[drawn]
     at <- c(at, if (as.vector(its) > 0) drawn else which.max(least))
-    # views and what is recorded hold what they are of, too
+    # recorded arrays and views keep their operands' memory alive
     free_all(below, last, sums, its)
   }
   rows_at(x, at)
@@ -233,7 +233,7 @@ kmeans_plus_plus <- function(x, k, frame = parent.frame()) {
 
 # ---- Lloyd's algorithm ------------------------------------------------------------------------------------------
 
-# From each start a list: `cluster`, an array; `centers` (NaN for a cluster that is empty), `size`, `iter`.
+# Runs all starts. Returns for each a list of `cluster`, an array, `centers` (NaN for an empty cluster), `size`, `iter`.
 lloyd <- function(x, starts, iter.max, largest) {
   space <- product_space(x, largest)
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
@@ -253,7 +253,7 @@ lloyd <- function(x, starts, iter.max, largest) {
     active <- active[moved]
     if (!length(active)) break
   }
-  # base R has one step less for one cluster
+  # base R counts one iteration for a single cluster
   lapply(fits, function(fit) {
     fit$iter <- if (nrow(fit$centers) == 1L) 1L else as.integer(fit$iter)
     fit$withinss <- squares_within(x, fit)
@@ -261,7 +261,7 @@ lloyd <- function(x, starts, iter.max, largest) {
   })
 }
 
-# The nearest center of each row, the first of several, for each of some matrices of centers: arrays of codes.
+# The nearest center of each row, the first of equals, for each of several matrices of centers: arrays of codes.
 nearest_centers <- function(x, space, centers) {
   n <- as.double(nrow(x))
   k <- as.double(nrow(centers[[1L]]))
@@ -284,7 +284,7 @@ nearest_centers <- function(x, space, centers) {
     shape <- c(starts, k, rows)
     distances <- along_columns(squares, rows) - twice
     at <- gpu_compute(.Call(C_reduce_groups, "which.min", distances, FALSE, shape, FALSE))
-    # the place of that center among those of all starts, from 0, and of each row's product with it
+    # the index, from 0, of that center among those of all starts, and of each row's product with it
     place <- at + repeated(gpu_seq(0, by = k, length.out = starts, device = device), each = rows)
     own <- place * rows + repeated(gpu_seq(0, by = 1, length.out = rows, device = device), times = starts)
     nearest <- gpu_compute(twice[own + 1])
@@ -320,7 +320,7 @@ nearest_centers <- function(x, space, centers) {
   })
 }
 
-# How many rows each cluster has, and their means: ordinary numbers.
+# The sizes of clusters and the means of their rows, ordinary numbers.
 means_of <- function(x, codes, k) {
   sums <- cluster_sums(x, codes, k)
   list(sums[[1L]], sums[[2L]] / sums[[1L]])
@@ -328,7 +328,7 @@ means_of <- function(x, codes, k) {
 
 cluster_sums <- function(x, codes, k) {
   x <- strip_names(x)
-  # sums of whole numbers would be int64
+  # sums of integers would be int64
   if (!is_narrow(x)) x <- as_float64(x)
   size <- as.integer(.Call(C_collect, .Call(C_count_bins, codes, 1, k))[seq_len(k)])
   list(size, base::matrix(collect(group_sums(x, codes, k)), k))
@@ -353,7 +353,7 @@ warn_of_fits <- function(fits, iter.max) {
   }
 }
 
-# The start whose clusters have the least sum of squares, as base R's object. Each start has its warnings.
+# The start with the least sum of squares, as base R's object. Each start gives its own warnings.
 best_of <- function(x, fits, iter.max) {
   fit <- least_within(fits, iter.max)
   if (!is.null(rownames(x))) names(fit$cluster) <- rownames(x)
@@ -363,7 +363,7 @@ best_of <- function(x, fits, iter.max) {
   kmeans_object(fit, sum((y - along_columns(colMeans(y), nrow(y)))^2), iter.max)
 }
 
-# Of the fits, each of which has its warnings, that with the least sum of squares.
+# The fit with the least sum of squares. Each fit gives its own warnings.
 least_within <- function(fits, iter.max) {
   warn_of_fits(fits, iter.max)
   fits[[which.min(vapply(fits, function(fit) sum(fit$withinss), 0))]]

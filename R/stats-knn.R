@@ -1,9 +1,9 @@
 # Nearest neighbours: gpu_knn().
 #
-# A block of queries at a time. A matrix product gives bounds of all squared distances (product_space() in
-# stats-distance.R), or a kernel the distances themselves. The columns are dealt out to groups; of the groups' least
-# upper bounds the k-th is an upper bound of the k-th distance, and only pairs below it are looked at again. So the
-# block is read twice, whatever k is.
+# Works on a block of queries at a time. A matrix product gives bounds of all squared distances (product_space() in
+# stats-distance.R), or a kernel gives the distances themselves. The columns are divided into groups. The k-th smallest
+# of the groups' least upper bounds is an upper bound of the k-th distance, and only pairs below it are compared again.
+# So the block is read twice, whatever k is.
 
 #' Nearest neighbours
 #'
@@ -12,7 +12,7 @@
 #' @section How it is computed:
 #' For `"euclidean"` and `"cosine"` a matrix product bounds the distances of a block of queries to all rows of `x`;
 #' for `"euclidean"` in the precision of the arrays (see [matmult] for float32), for `"cosine"` in float64. The pairs
-#' that the bounds leave, somewhat more than `k` for each query, are compared by their differences in float64. So
+#' pairs within the bounds, somewhat more than `k` for each query, are compared by their differences in float64. So
 #' distances are as accurate as those of [stats::dist()], even between rows that are nearly equal or far from the
 #' origin, and rounding in the product does not change which neighbours are found. For `"manhattan"` and `"maximum"`
 #' one kernel computes all distances of a block by differences, in float64.
@@ -20,21 +20,20 @@
 #' Neighbours are in the order of their distances as computed in float64. Of equal distances the smaller index comes
 #' first.
 #' @section Splits:
-#' Where `x` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all
-#' members' are the result, for queries that are not split as arrays on the current device. Where `query` is a split,
-#' or by default `x`, the results are splits like it; the queries then go through this session, one member's after
-#' the other's. Where only `query` is a split, all members get `x`.
+#' Where `x` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all members'
+#' are the result. For queries that are not split, the results are arrays on the current device. Where `query` is a
+#' split, or by default `x`, the results are splits like it; the queries then pass through this session, one member's
+#' after the other's. Where only `query` is a split, all members get `x`.
 #'
 #' A [gpu_reader()] as `x` is read once for all queries of an array, and once for each block of `query` where that is
 #' a reader (by default `x` itself). `x` may be an array where only `query` is a reader.
 #' @section Memory:
-#' A block of distances (on a GPU 0.5 GiB, or an eighth of what is free), or the distances of one query if these are
+#' A block of distances (on a GPU 0.5 GiB, or an eighth of the free memory), or the distances of one query if these are
 #' more, and up to three blocks of differences; each block is freed before the next one. So at most 2 GiB are taken on a
 #' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy
-#' of `x` and `query` if they
-#' are not float64 or float32, if their rows are farther from the origin than from each other, and for `"cosine"`. If
-#' very many pairs are equally near (rows that are all equal), all pairs of a block are compared again, which takes
-#' about eight times its memory.
+#' of `x` and `query` if they are not float64 or float32, if their rows are farther from the origin than from each
+#' other, and for `"cosine"`. If very many pairs are equally near (rows that are all equal), all pairs of a block are
+#' compared again, which takes about eight times its memory.
 #' @param x A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
 #' @param query The points whose neighbours are searched, with as many columns: an array on the same device, or an
 #'   ordinary matrix, data frame or vector. By default the rows of `x`.
@@ -74,7 +73,7 @@ gpu_knn <- function(x, query = NULL, k = 1L, metric = c("euclidean", "cosine", "
   knn_of_arrays(x, query, k, metric, exclude_self)
 }
 
-# Without the last step, by `raw`, distances are those by which neighbours are ordered: squares for Euclid's.
+# `raw`: returns the distances by which neighbours are ordered, which for "euclidean" are squares.
 knn_of_arrays <- function(data, query, k, metric, exclude_self, raw = FALSE) {
   if (!is_gpu(data) || !is_rows(data)) abort_argument("x",
     "a numeric matrix or vector on a device, of one element or more; see `as_gpu()`", data)
@@ -111,7 +110,7 @@ largest_finite <- function(x, name, frame = parent.frame()) {
   largest
 }
 
-# Rows of length 1, for the angles between them.
+# Rows scaled to length 1, whose differences measure angles.
 unit_rows <- function(x, name, frame = parent.frame()) {
   lengths <- sqrt(rowSums(as_float64(x)^2))
   if (any(lengths == 0)) stop_verdigris("argument", sprintf("`%s` has rows of zeros, whose direction is undefined.",
@@ -123,13 +122,13 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
   n <- as.double(nrow(data))
   m <- as.double(nrow(query))
   narrow <- if (is_narrow(data) && is_narrow(query)) product_dtype(data, query)
-  # halves have no products of their own, and beside float64 neither has float32
+  # halves are multiplied in float32; float32 beside float64 in float64
   widest <- if (is.null(narrow)) "float64" else "float32"
   as_computed <- function(x) if (gpu_dtype(x) == widest) x else gpu_cast(x, widest)
   data <- as_computed(data)
   query <- if (own) data else as_computed(query)
   if (metric == "cosine") {
-    # directions in float64, of which the differences are taken
+    # unit rows in float64, since their differences are taken
     data <- unit_rows(as_float64(data), "x", frame)
     query <- if (own) data else unit_rows(as_float64(query), "query", frame)
     largest <- 1
@@ -177,7 +176,7 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
     at <- at[.Call(C_order, row[at], FALSE)]
     counts <- .Call(C_count_bins, row + 1L, 1, rows)[seq_len(rows)]
     first <- cumsum(counts) - counts
-    # a query's neighbours one after the other
+    # the first k neighbours of each query, one query after the other
     picked <- at[repeated(first, each = k) + repeated(gpu_seq(1, by = 1, length.out = k, device = gpu_device(data)),
       times = rows)]
     out <- computed_arrays(list(index = column[picked] + 1L, distance = exact[picked]))
@@ -194,18 +193,19 @@ neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, ra
   distance <- by_query("distance")
   if (raw) return(list(index = index, distance = distance))
   if (metric == "euclidean") distance <- sqrt(distance)
-  # of rows of length 1 the squared difference is 2 - 2 cos
+  # the squared difference of unit rows is 2 - 2 cos
   if (metric == "cosine") distance <- distance / 2
   list(index = index, distance = gpu_compute(if (is.null(narrow)) distance else gpu_cast(distance, narrow)))
 }
 
-# An upper bound of the k-th least of each row of `offset` (by column) minus `block`, a matrix of so many rows: the k-th
-# least of the least ones of groups of columns. A group has columns from all over, since neighbours may lie together.
+# An upper bound of the k-th smallest value of each row of `offset` (by column) minus `block`, a matrix of `rows` rows:
+# the k-th smallest of the minima of groups of columns. Each group takes columns at regular distances, since neighbours
+# are often adjacent.
 kth_of_groups <- function(block, offset, rows, columns, k) {
   groups <- min(columns, max(64, 4 * k))
   each <- columns %/% groups
   whole <- groups * each
-  # a view that nobody frees keeps the block
+  # this view is freed below, or it would keep the block alive
   view <- strided(block, rows * columns, 1, rows * whole)
   values <- along_columns(strided(offset, columns, 1, whole), rows) - view
   least <- gpu_compute(.Call(C_reduce_groups, "min", values, FALSE, c(1, each, rows * groups), FALSE))
@@ -218,14 +218,14 @@ kth_of_groups <- function(block, offset, rows, columns, k) {
   out
 }
 
-# Squared distances of some pairs of rows, given by their places from 0.
+# Squared distances of pairs of rows, given by 0-based row numbers.
 squared_gaps <- function(x, y, row, column) {
   parts <- in_blocks(length(row), max(1, elements_at_once(y) %/% ncol(y)), function(from, to) {
     of <- function(m, at) as_float64(m[strided(at, length(at), 1, to - from + 1, start = from - 1) + 1L, ,
       drop = FALSE])
     a <- of(x, row)
     b <- of(y, column)
-    # rowSums() may store them
+    # named, so that it can be freed: rowSums() may store it
     squares <- (a - b)^2
     out <- gpu_compute(rowSums(squares))
     free_all(squares, a, b)

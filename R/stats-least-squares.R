@@ -1,41 +1,40 @@
 # Least squares, for lm and for each step of glm.
 #
-# Tall matrices are reduced to their triangle by Cholesky factors of cross products. Where the matrix, with columns
-# scaled to one length, is well conditioned, those of X are enough. Else it is CholeskyQR2 (Fukaya, Nakatsukasa,
-# Yanagisawa and Yamamoto, ScalA 2014): the factors of Q = X / R, made block by block and not stored, bring the
-# orthogonality that the first ones lack to rounding errors, as long as the first ones are far enough from singular,
-# which both tell. Anything else, and what is small, has a Householder QR. Base R's lm.fit(), that is LINPACK's dqrdc2
-# with its limited pivoting, then decides of the triangle which columns are aliased: the norms that it compares are the
-# same as those of the matrix.
+# A tall matrix is reduced to its triangle by the Cholesky factor of cross products. If the matrix, with columns scaled
+# to one length, is well conditioned, the cross products of X suffice. Otherwise CholeskyQR2 (Fukaya, Nakatsukasa,
+# Yanagisawa and Yamamoto, ScalA 2014) takes those of Q = X / R as well, computed block by block and not stored. They
+# restore orthogonality to rounding errors, provided that the first factor is far enough from singular, which both
+# factors show. All other matrices, and small ones, get a Householder QR. Base R's lm.fit(), that is LINPACK's dqrdc2
+# with its limited pivoting, then decides from the triangle which columns are aliased: the norms that it compares are
+# those of the matrix.
 
-# Elements up to which base R is at least as fast as two passes.
+# Up to this number of elements base R is at least as fast as two passes.
 SMALL_DESIGN <- 2^12
 
 is_small <- function(d) as.double(d$n) * d$p <= SMALL_DESIGN
 
-# The reciprocal condition number from which on one pass is enough: its relative errors are below 1e6 rounding errors.
+# One pass is enough from this reciprocal condition number on: its relative errors are below 1e6 rounding errors.
 ONE_PASS <- 1e-3
 
-# The diagonal of the scaled triangle is the part of each column's norm that the columns before it leave. Below this
-# limit the cross products have lost too many digits.
+# An entry on the scaled triangle's diagonal is the share of a column's norm that the columns before it do not explain.
+# Below this limit the cross products have lost too many digits.
 CHOLESKY_LIMIT <- 1e-6
 
-# Solves for right sides y, a vector or a matrix, already scaled as the design's rows: `coefficients`, NA for aliased
-# columns; `effects`, as many as the rank; `qr`, of class "qr"; `residuals`, where they are known,
-# scaled as well.
+# Solves for right sides y, a vector or a matrix, scaled as the design's rows. Returns `coefficients`, NA for aliased
+# columns; `effects`, as many as the rank; `qr`, of class "qr"; and where they are known `residuals`, scaled as well.
 least_squares <- function(d, y, tol = 1e-07) {
   out <- if (d$n >= 4 * d$p && !is_small(d)) cholesky_qr(d, y, tol)
   out %||% householder(d, y, tol)
 }
 
-# Sums over blocks of rows, as arrays; and on the host.
+# Sums over blocks of rows of the arrays that f returns; summed() returns them on the host.
 summed_arrays <- function(d, f, size = block_rows(d)) {
   parts <- by_blocks(d, f, size)
   lapply(seq_along(parts[[1L]]), function(k) Reduce(`+`, lapply(parts, `[[`, k)))
 }
 summed <- function(d, f) lapply(summed_arrays(d, f), collect)
 
-# `sums` are the cross products; `again(inverse)` gives those of the second pass.
+# NULL if another method is needed. `sums`: the cross products; `again(inverse)` gives those of the second pass.
 cholesky_qr <- function(d, y, tol, sums = cross_products(d, y), again = function(inverse) lapply(second_sums(d, y,
   inverse), collect)) {
   norms <- sqrt(diag(sums$xx))
@@ -45,7 +44,7 @@ cholesky_qr <- function(d, y, tol, sums = cross_products(d, y), again = function
   if (rcond(first, triangular = TRUE) >= ONE_PASS)
     return(of_triangle(first * rep(norms, each = d$p), backsolve(first, sums$xy / norms, transpose = TRUE), d, tol))
   sums <- again(backsolve(first, diag(d$p)) / norms)
-  # what makes the factor of the second pass as good as one by reflections
+  # this bound makes the second factor as accurate as Householder reflections
   if (!all(is.finite(base::unlist(sums))) || max(abs(sums[[1L]] - diag(d$p))) > 0.01) return(NULL)
   second <- factored(sums[[1L]])
   if (is.null(second)) return(NULL)
@@ -65,26 +64,26 @@ second_sums <- function(d, y, inverse) {
 
 # ---- cross products --------------------------------------------------------------------------------------------
 
-# A factor with fewer columns is multiplied as any others; and so is the one of two with fewer levels if they have more
-# combinations than this.
+# A factor with fewer columns is multiplied like other columns. So is the factor with fewer levels of two that have more
+# combinations than GROUPED_PAIRS.
 GROUPED_COLUMNS <- 8
 GROUPED_PAIRS <- 2^20
 
-# Cross products of the scaled rows with themselves and with y: those of a factor's columns by sums over its levels.
+# Cross products of the scaled rows with themselves and with y. Those of a factor's columns are sums over its levels.
 cross_products <- function(d, y) {
   factors <- factor_columns(d)
   assembled(lapply(cross_sums(d, y, factors), collect), d$p, NCOL(y), factors)
 }
 
-# The sums that they are made of: products of the dense columns and right sides with each other, and of each factor sums
-# beside these, of weights, and of weights by pairs with the factors before.
+# The sums that cross products are assembled from: products of the dense columns and right sides; and for each factor
+# sums, by level, of these, of weights, and of weights by pairs with each factor before it.
 cross_sums <- function(d, y, factors) {
   rest <- design_columns(d, dense_columns(d$p, factors))
   if (!length(factors)) return(gram_sums(rest, y))
   summed_arrays(rest, function(from, count) {
     scale <- vector_rows(d$scale, from, count)
     weights <- if (is.null(scale)) gpu_ones(count, device = d$device) else scale * scale
-    # beside the dense columns
+    # the dense columns and right sides
     others <- joined_columns(c(scaled_columns(dense_parts(rest, from, count), if (!is.null(scale)) weights, count,
       d$device), scaled_columns(columns_in(y, from, count), scale, count, d$device)), count)
     out <- computed_arrays(c(list(gram_of(rest, y, from, count)), base::unlist(lapply(seq_along(factors), function(k) {
@@ -101,8 +100,8 @@ cross_sums <- function(d, y, factors) {
   })
 }
 
-# Sums of weights by codes, of which none is missing. More groups than a device has accumulators for are sorted, once:
-# `sorted` remembers under a key which rows they have.
+# Sums of weights by codes, none of which is missing. If there are more groups than a device has accumulators for, rows
+# are sorted by group, once: `sorted` caches them under `key`.
 weight_sums <- function(weights, codes, groups, rows, sorted = NULL, key = NULL) {
   rows <- rows %||% sorted[[key]]
   if (is.null(rows)) {
@@ -114,11 +113,11 @@ weight_sums <- function(weights, codes, groups, rows, sorted = NULL, key = NULL)
   strip(segment_products(rows$p, rows$i, NULL, weights))
 }
 
-# Columns that one pass multiplies with each other (`MOST_COLUMNS` in backend/gram.rs).
+# The most columns that one pass multiplies (`MOST_COLUMNS` in backend/gram.rs).
 GRAM_COLUMNS <- 64
 
-# Products of a design's scaled columns and right sides y, or of the columns alone, with each other, as one array. Where
-# all columns are arrays in memory, they are read where they are, and all rows at once.
+# Products of a design's scaled columns and right sides y (or of the columns alone) with each other, as one array.
+# Columns that are all in memory are read in place, all rows at once.
 gram_sums <- function(d, y = NULL) {
   if (d$p + NCOL(y) * !is.null(y) <= GRAM_COLUMNS && !(is.null(d$x) && is.null(d$plain)))
     return(list(gram_of(d, y, 0, d$n)))
@@ -142,7 +141,7 @@ gram_of <- function(d, y, from, count) {
 
 dense_columns <- function(p, factors) setdiff(seq_len(p), base::unlist(lapply(factors, `[[`, "columns")))
 
-# The cross products from these sums, as ordinary vectors.
+# Assembles the cross products from the host copies of cross_sums().
 assembled <- function(sums, p, q, factors) {
   dense <- dense_columns(p, factors)
   xx <- base::matrix(0, p, p)
@@ -170,7 +169,7 @@ assembled <- function(sums, p, q, factors) {
   list(xx = xx, xy = xy)
 }
 
-# How many elements each of these sums has.
+# The number of elements of each of cross_sums()'s sums.
 lengths_of_sums <- function(p, q, factors) {
   dense <- length(dense_columns(p, factors))
   c((dense + q)^2, base::unlist(lapply(seq_along(factors), function(k) {
@@ -179,13 +178,13 @@ lengths_of_sums <- function(p, q, factors) {
   })))
 }
 
-# The factors of a design that stand alone in many columns: their codes, number of levels, columns and contrasts.
+# The factors of a design that are main effects with many columns: codes, number of levels, columns and contrasts.
 factor_columns <- function(d) {
   # most designs have none
   if (d$p < GROUPED_COLUMNS || is.null(d$columns) || length(unique(d$groups)) > d$p - GROUPED_COLUMNS + 1L)
     return(list())
   groups <- split(seq_len(d$p), factor(d$groups, unique(d$groups)))
-  # sums over levels would leave out rows without a code
+  # sums over levels would omit rows with a missing code
   groups <- Filter(function(j) length(j) >= GROUPED_COLUMNS && length(d$columns[[j[1L]]]) == 1L &&
     !d$columns[[j[1L]]][[1L]]$gaps, groups)
   out <- lapply(unname(groups), function(j) {
@@ -201,13 +200,13 @@ factor_columns <- function(d) {
 
 factored <- function(a) if (all(is.finite(a))) tryCatch(base::chol.default(a), error = function(e) NULL)
 
-# A triangle and the right sides in its coordinates, by base R.
+# A solution from a triangle and the right sides multiplied by Q', by base R's lm.fit().
 of_triangle <- function(r, right, d, tol) {
   one <- ncol(right) == 1L
   solution(stats::lm.fit(r, if (one) as.vector(right) else right, tol = tol), d, tol)
 }
 
-# What base R's lm.fit() has found, of which the triangle is kept.
+# A solution from the result of base R's lm.fit(). Keeps the triangle only.
 solution <- function(z, d, tol) {
   top <- seq_len(min(nrow(z$qr$qr), d$p))
   rank <- seq_len(z$rank)
@@ -223,9 +222,9 @@ solution <- function(z, d, tol) {
     qraux = z$qr$qraux, pivot = z$qr$pivot, tol = tol, rank = z$rank), class = "qr"))
 }
 
-# By reflections: on a GPU by cuSOLVER, else, and where there is little to do, by base R.
+# Householder reflections: on a GPU by cuSOLVER; by base R on the cpu device and for moderate sizes.
 householder <- function(d, y, tol) {
-  # a GPU's triangle has a row for each column
+  # the GPU's triangle has as many rows as columns, so x must have more rows
   if (d$device != "cpu" && !is_moderate(d) && d$n > d$p + NCOL(y) && is_finite(d, y)) {
     x <- cbind(design_rows(d, 0, d$n), y)
     r <- collect(unpivoted_qr(strip_names(x), ncol(x))$r)
@@ -238,7 +237,7 @@ householder <- function(d, y, tol) {
   c(solution(z, d, tol), list(residuals = as_gpu(unname(z$residuals), device = d$device)))
 }
 
-# Elements up to which a GPU is not worth asking: such a matrix is copied to the host on purpose.
+# Up to this number of elements a GPU does not pay: such a matrix is copied to the host on purpose.
 is_moderate <- function(d) as.double(d$n) * d$p <= 2^16
 
 host_rows <- function(d) host_copy(design_rows(d, 0, d$n), told = d$device == "cpu" || is_moderate(d))
@@ -247,8 +246,8 @@ is_finite <- function(d, y) all(is.finite(design_rows(d, 0, d$n))) && all(is.fin
 
 # ---- the triangle in place of a decomposition ------------------------------------------------------------------
 
-# The first rows of a decomposition's matrix, all that base R's summary() and its like look at. It says that it has
-# `rows` rows, and refuses to give those below.
+# The first rows of a decomposition's matrix, which suffice for base R's summary() and its like. Its dim() reports
+# `rows` rows, but subscripts of rows below the triangle raise an error.
 kept_triangle <- function(r, rows) structure(list(r = r, rows = rows), class = "gpu_triangle")
 
 #' @export

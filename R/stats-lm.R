@@ -15,46 +15,47 @@
 #' columns and unused levels are base R's.
 #'
 #' @section Model matrix and memory:
-#' Columns are computed in float64 from the variables, of factors from their codes and contrasts, for a block of rows at
-#' a time, each time that they are needed: the matrix is not stored, nor are dummy variables. Cross products of a factor
-#' with 8 columns or more are sums over its levels; of 256 levels or more a GPU sorts the codes once for all steps of a
-#' fit, and keeps the order meanwhile, in 4 bytes a row. Whole matrices are made by `model.matrix()`, for a Householder
-#' QR, and for fixed effects. The fit holds the model frame (unless `model = FALSE`), whose arrays are shared with `data`,
-#' and of the decomposition the triangle. See `docs/models.md` in the sources.
+#' Columns are computed in float64 from the variables, and for factors from codes and contrasts. They are computed for a
+#' block of rows at a time, each time that they are needed: neither the matrix nor dummy variables are stored. Cross
+#' products of a factor with 8 columns or more are sums over its levels. For 256 levels or more a GPU sorts the codes
+#' once for all steps of a fit, and keeps the order meanwhile, in 4 bytes a row. The whole matrix is made by
+#' `model.matrix()`, for a Householder QR, and for fixed effects. The fit holds the model frame (unless
+#' `model = FALSE`), whose arrays are shared with `data`, and the triangle of the decomposition. See `docs/models.md` in
+#' the sources.
 #'
 #' @section Least squares:
-#' Tall matrices by the Cholesky factor of their cross products, in float64, if the matrix with columns scaled to one
-#' length is well conditioned (reciprocal condition number 1e-3 or more). Otherwise by CholeskyQR2: a second pass takes
-#' cross products of the orthogonal factor that follows from the first. If the diagonal of the triangle shows that a
-#' column is nearly a combination of others (less than 1e-6 of it is left), if the second cross products are not close
-#' to an identity, and for small matrices, by Householder reflections: on a GPU by cuSOLVER, on the cpu, and for up to
-#' 65536 elements, by R's LINPACK. LINPACK's rule (`tol`, 1e-7) then decides from the triangle which columns are
-#' aliased, as in base R: their coefficients are `NA`.
+#' Tall matrices are solved by the Cholesky factor of their cross products, in float64, if the matrix, columns scaled to
+#' one length, is well conditioned (reciprocal condition number 1e-3 or more). Otherwise CholeskyQR2 is used: a second
+#' pass takes cross products of the orthogonal factor that follows from the first. Householder reflections are used for
+#' small matrices, if the diagonal of the triangle shows that a column is nearly a combination of others (less than 1e-6
+#' of it is left), and if the second cross products are not close to an identity: on a GPU by cuSOLVER; on the cpu, and
+#' for up to 65536 elements, by R's LINPACK. LINPACK's rule (`tol`, 1e-7) then decides from the triangle which columns
+#' are aliased, as in base R: their coefficients are `NA`.
 #'
 #' @section Fixed effects:
 #' `fe = ~ id + year` has the same coefficients as factors `id` and `year` in the formula, and stores no columns for
-#' them: group means are subtracted from the response and from all columns, of several factors in turn until the changes
-#' that are left sum up to less than `fe.control$tol` (1e-8) standard deviations of each column, or for
+#' them: group means are subtracted from the response and from all columns. With several factors this is done in turn
+#' until the remaining changes sum up to less than `fe.control$tol` (1e-8) standard deviations of each column, or for
 #' `fe.control$maxit` (10000) rounds, with a warning. Columns of which at most 1e-7 is left are aliased. The residual
 #' degrees of freedom count the effects: the number of levels, less one for each part into which observations connect
 #' the first two factors, less one for each further factor. This is what lfe counts; fixest counts one part. The
-#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and what uses it, and `collect()` are not
+#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and its users, and `collect()` are not
 #' available, since the effects are not kept.
 #' @section Splits:
-#' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: the
-#' members of the team compute the model's columns of their own rows, and cross products are added over them. What has
-#' an element for each observation is a split; the rest is as without. Where the cross products are not well conditioned
-#' the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the triangle of
-#' these.
+#' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: each
+#' member of the team computes the model's columns of its own rows, and cross products are added over the members.
+#' Results with an element for each observation are splits; the others are as for arrays. If the cross products are not
+#' well conditioned, the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the
+#' triangle of these.
 #'
-#' The formula's functions must give each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
+#' The formula's functions must compute each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
 #' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()`
 #' take their levels, coefficients and knots from all rows; factors have the levels that any member has. Other
-#' functions, also the user's, are refused: compute their columns before. Ordinary variables of as many rows are split; constants have
-#' one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the generics below `summary()`,
-#' `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models,
-#' `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`,
-#' `model.matrix()`, `update()` and [collect()] have methods.
+#' functions, also the user's, are refused: compute their columns before. Ordinary variables with as many rows are
+#' split; constants have one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the
+#' generics below `summary()`, `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`,
+#' `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`,
+#' `cooks.distance()`, `model.matrix()`, `update()` and [collect()] have methods.
 #' @section Readers:
 #' `data` may be a [gpu_reader()] of a matrix, whose columns are the variables (`V1`, `V2`, ... where they have no names),
 #' or of data frames; and variables may be readers of a vector or a matrix. The rows are read block by block: one pass
@@ -79,14 +80,14 @@
 #'   `summary()`, `anova()`, `predict()`, `residuals()`, `fitted()`, `vcov()`, `confint()`, `influence()`,
 #'   `hatvalues()`, `cooks.distance()`, `rstandard()`, `rstudent()`, `dfbeta()`, `dfbetas()`, `update()`, `step()`,
 #'   `add1()`, `drop1()`, `model.matrix()`, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `simulate()` and
-#'   `plot()` are base R's methods on arrays; what has an element for each observation is an array. `predict()` of terms
+#'   `plot()` are base R's methods on arrays; results with an element a row are arrays. `predict()` of terms
 #'   returns ordinary matrices, and `plot()` reads the fit on the host. Functions that are not generic, such as
 #'   [stats::lm.influence()], need `collect(fit)`, or `influence(fit)` as an argument. For a matrix of responses
 #'   coefficients, residuals, fitted values, `predict()`, `summary()`, `vcov()` (from residuals on the host),
 #'   `deviance()` and [collect()] are supported.
 #' @section Errors:
 #' Those of base R, with its messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses,
-#' and for what needs rows of the decomposition, which the fit does not hold; `verdigris_error_device`;
+#' and for functions that need rows of the decomposition, which is not kept; `verdigris_error_device`;
 #' `verdigris_error_memory`: use fewer columns, or `fe` in place of factors of many levels.
 #' @references Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya (2015): Roundoff error analysis of the CholeskyQR2
 #'   algorithm. ETNA 44, 306-326. S. Gaure (2013): OLS with multiple high dimensional category variables. Computational
@@ -168,19 +169,19 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   z
 }
 
-# Arguments that a fit to readers does not have.
+# Refuses arguments that fits to readers do not support.
 refuse_beside_readers <- function(given, frame) {
   for (name in names(given)) if (!is.null(given[[name]])) stop_verdigris("argument", sprintf(
     "`%s` cannot be given where data are readers.", name), "Leave it out, or fit to arrays.", call = frame)
 }
 
-# LINPACK's tolerance, if it is among the arguments that lm() passes on; base R says what it does not know.
+# LINPACK's tolerance, if it is among the arguments that lm() passes on. Base R warns of arguments it does not know.
 tolerance_of <- function(w, ...) {
   x <- base::matrix(1)
   y <- 1
   offset <- NULL
   singular.ok <- TRUE
-  # by these names, which its warnings show
+  # base R's warnings show these names
   lm.fit <- stats::lm.fit
   lm.wfit <- stats::lm.wfit
   if (is.null(w)) return(lm.fit(x, y, offset = offset, singular.ok = singular.ok, ...)$qr$tol)
@@ -188,7 +189,7 @@ tolerance_of <- function(w, ...) {
   lm.wfit(x, y, w, offset = offset, singular.ok = singular.ok, ...)$qr$tol
 }
 
-# As stats' .getXlevels(), which writes all variables down first.
+# As stats' .getXlevels(), which deparses all variables even if none is a factor or character.
 levels_of <- function(terms, frame) {
   coded <- function(v) is.factor(v) || is.character(v)
   if (any(vapply(frame, coded, NA))) return(stats::.getXlevels(terms, frame))
@@ -197,7 +198,7 @@ levels_of <- function(terms, frame) {
 
 # ---- parts of a frame ------------------------------------------------------------------------------------------
 
-# The response in float64; base R says what is no response.
+# The response in float64. Base R raises the error if it is not a response.
 response_of <- function(frame, device) {
   y <- frame[[max(1L, attr(attr(frame, "terms"), "response"))]]
   if (attr(attr(frame, "terms"), "response") == 0L) return(NULL)
@@ -220,7 +221,7 @@ offset_of <- function(frame, device) {
   places <- c(attr(attr(frame, "terms"), "offset"), base::which(names(frame) == "(offset)"))
   if (!length(places)) return(NULL)
   if (!any(vapply(frame, is_gpu, NA))) {
-    # what is no number base R says
+    # base R raises the error for offsets that are no numbers
     out <- stats::model.offset(frame)
     return(if (!is.null(out)) on_device_of(out, device))
   }
@@ -233,7 +234,7 @@ offset_of <- function(frame, device) {
 
 # ---- fits ------------------------------------------------------------------------------------------------------
 
-# Without terms base R's lm() does this itself.
+# A model without terms, for which base R's lm() makes the result itself.
 no_model <- function(y, w, offset) {
   fitted <- if (is.null(offset)) y * 0 else offset
   list(coefficients = if (length(dim(y)) == 2L) base::matrix(NA_real_, 0L, ncol(y)) else numeric(),
@@ -241,7 +242,7 @@ no_model <- function(y, w, offset) {
     df.residual = if (is.null(w)) NROW(y) else sum(w != 0))
 }
 
-# As base R's lm.fit() and lm.wfit(), of a design.
+# Base R's lm.fit() and lm.wfit() for a design.
 fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
   target <- if (is.null(offset)) y else y - offset
   if (!is.null(w)) {
@@ -249,7 +250,7 @@ fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
       stop_as_base(gettext("missing or negative weights not allowed", domain = "R-stats"), parent.frame())
     d$scale <- sqrt(w)
     gpu_compute(d$scale)
-    # rows without weight count for nothing, whatever they are
+    # rows of weight 0 add zeros to the sums
     target <- target * d$scale
   }
   found <- least_squares(d, target, tol)
@@ -280,7 +281,7 @@ fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
     df.residual = as_whole(used - found$rank)))
 }
 
-# Residuals of rows that were scaled, and those of rows without weight, which were not looked at.
+# Unscales residuals. Rows without weight, which the fit ignores, get those of `others`.
 unscaled <- function(residuals, scale, others) {
   scale <- repeated(scale, times = NCOL(others))
   out <- ifelse(scale == 0, strip(others), strip(residuals) / scale)
@@ -288,10 +289,10 @@ unscaled <- function(residuals, scale, others) {
   out
 }
 
-# As an integer, where R holds it.
+# n as an integer if R can hold it.
 as_whole <- function(n) if (n < 2^31) as.integer(n) else n
 
-# For base R's methods that fit again.
+# lm.fit() and lm.wfit() for base R's methods that refit models.
 lm_fit_on_device <- function(x, y, offset = NULL, method = "qr", tol = 1e-07, singular.ok = TRUE, ...)
   fit_linear(as_design(x), y, NULL, offset, tol, singular.ok)
 lm_wfit_on_device <- function(x, y, w, offset = NULL, method = "qr", tol = 1e-07, singular.ok = TRUE, ...)
@@ -336,7 +337,7 @@ collected_parts <- function(fit) {
   lapply(unclass(fit), function(part) if (is_gpu(part) || is.data.frame(part)) collect(part) else part)
 }
 
-# The call of base R's function that has made this fit.
+# The call of base R's function that corresponds to a fit's call.
 ordinary_call <- function(call, name) {
   call[[1L]] <- as.name(name)
   call[c("fe", "fe.control", "device")] <- NULL

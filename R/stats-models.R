@@ -1,6 +1,6 @@
-# Models and tests: functions of base R that need more than an array read as a vector.
+# Models and tests: functions of base R that cannot read an array as a vector.
 
-# Base R asks is.vector(), which is FALSE of what has a class.
+# Base R's function calls is.vector(), which is FALSE for an object with a class.
 #' @rdname host
 #' @usage NULL
 #' @export
@@ -14,7 +14,7 @@ hosted_mahalanobis <- function(...) hosted(stats::mahalanobis, list(...))
 #' @export
 approx <- interposed("approx", c("x", "y", "xout"), hosted_call(stats::approx, environment()), home = "stats")
 
-# Base R's loop over all elements asks for the length of the array each time.
+# Base R's C code loops over the elements, and asks for the array's length each time.
 #' @rdname host
 #' @usage NULL
 #' @export lm.fit
@@ -27,31 +27,31 @@ lm.wfit <- interposed("lm.wfit", c("x", "y", "w"),
   fit_on_host("lm.wfit", y, list(x, y, w, offset = offset, method = method, tol = tol, singular.ok = singular.ok, ...)),
   home = "stats")
 
-# What is as long as an array y is an array, too.
+# Calls base R's function on host copies. Results as long as y become arrays if y is one.
 fit_on_host <- function(name, y, args) {
   out <- call_base(get(name, asNamespace("stats")), lapply(args, function(a) if (is_gpu(a)) ordinary_copy(a) else a),
     parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
     values <- out[[part]]
-    out[part] <- list(NULL) # nobody else holds them now
+    out[part] <- list(NULL) # drops the list's reference, so that back_beside() need not copy
     out[[part]] <- back_beside(values, y)
   }
   out
 }
 
-# Tests by ranks: stats' own rank() compares the elements of an object in pairs, each by a call. The result names the
-# data by the expressions, as base R has it.
+# Rank tests on host copies: stats' rank() compares the elements of an object in pairs, with a call for each. The result
+# names the data by the user's expressions, as in base R.
 rank_test <- function(generic) {
   f <- get(generic, envir = asNamespace("stats"))
   function(x, ...) with_names_of_data(call_base(f, c(list(ordinary_copy(x)), lapply(list(...), ordinary_copy))),
     c(list(substitute(x)), as.list(substitute(list(...)))[-1L]))
 }
 
-# A test's result in which the expressions stand for the values that call_base() gave base R's function.
+# Replaces the placeholders of call_base()'s arguments in a test's name of the data by the user's expressions.
 with_names_of_data <- function(test, expressions) {
   if (is.list(test) && is.character(test$data.name)) for (k in seq_along(expressions)) {
     place <- deparse1(call("[[", VALUES, k))
-    # of what do.call() has put into the call: its elements
+    # an "expression" may be the data themselves if do.call() made the call
     if (any(grepl(place, test$data.name, fixed = TRUE)))
       test$data.name <- gsub(place, deparse1(host_copy(expressions[[k]])), test$data.name, fixed = TRUE)
   }
@@ -77,7 +77,7 @@ fligner.test.gpu_array <- rank_test("fligner.test")
 #' @export
 cor.test.gpu_array <- rank_test("cor.test")
 
-# Base R embeds the series, for which it asks is.vector().
+# Base R's function calls embed(), which asks is.vector(): FALSE for an object with a class.
 #' @rdname host
 #' @usage NULL
 #' @export

@@ -1,7 +1,7 @@
 # Principal components: prcomp(), princomp() and cmdscale() for arrays.
 #
-# Columns are centered and scaled a block of rows at a time, or in the products, so that no second matrix of the size of
-# x is needed. Small matrices, of columns by columns or less, are factored on the host.
+# Columns are centered and scaled a block of rows at a time, or by correcting products, so that no second matrix of the
+# size of x is needed. Small matrices (p by p or less, for p columns) are factored on the host.
 
 #' Principal components
 #'
@@ -48,13 +48,13 @@
 #'   `c("gpu_prcomp", "prcomp")`. `princomp()`: a list of class `princomp`, `scores` an array. [collect()] makes an
 #'   ordinary object. The calls wait for the device.
 #' @section Memory:
-#' Beside `x` and the scores: the matrix of cross products, and a block of 0.5 GiB of centered rows on a GPU. The
+#' In addition to `x` and the scores: the cross products, and a block of 0.5 GiB of centered rows on a GPU. The
 #' randomised method: matrices of rows (three) and of columns (two) by `rank. + 10`; where the means are more than 1e5
 #' times the standard deviations (for float32, 4 times) products are taken block by block too. Singular values on the
 #' cpu device, and of matrices that do not have more rows than columns: two matrices of the size of `x` in float64.
 #' @section Errors:
 #' Those of base R, with its messages, such as "cannot rescale a constant/zero column to unit variance";
-#' `verdigris_error_argument` for `exact`, and for arguments beside a sparse matrix; those of [matmult],
+#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; those of [matmult],
 #' [svd()][decompositions] and [gpu_svds()].
 #' @references
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
@@ -72,7 +72,7 @@ NULL
 # The smallest extent for which the randomised method (R/ops-svds.R) is chosen.
 RANDOMISED_FROM <- 500
 
-# The smallest eigenvalue of a matrix of cross products that is used, beside the largest.
+# The least ratio of eigenvalues of a matrix of cross products, smallest to largest, that is accurate enough.
 LEAST_VARIANCE <- 1e-8
 
 prcomp_default <- utils::getS3method("prcomp", "default", envir = asNamespace("stats"))
@@ -123,7 +123,7 @@ prcomp.gpu_sparse <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
     "randomized")), frame)
 }
 
-# The same of whatever has products, and column sums of its squares: of a sparse matrix, which centering would fill.
+# Principal components of an operator: products, and column sums of squares. Centering would fill a sparse matrix.
 components_of_operator <- function(op, retx, center, scale., tol, rank., method, frame) {
   n <- op$dim[1L]
   p <- op$dim[2L]
@@ -149,7 +149,7 @@ components_of_operator <- function(op, retx, center, scale., tol, rank., method,
   principal_fit(found, columns, n, k, tol, op$names, if (retx) scores, k < small)
 }
 
-# The arguments that say how many components are kept.
+# Checks the arguments for the number of components.
 check_kept <- function(tol, rank., frame) {
   if (!is.null(tol) && !is_size(tol)) abort_argument("tol", "NULL or one number, 0 or more", tol, frame)
   if (!is.null(rank.) && !is_count(rank., 1)) abort_argument("rank.", "NULL or one number, 1 or more", rank., frame)
@@ -157,8 +157,8 @@ check_kept <- function(tol, rank., frame) {
 
 is_by_column <- function(v, p) is_flag(v) || is.numeric(v) && !is.object(v) && length(v) == p && all(is.finite(v))
 
-# The object of class prcomp: of values `d` and the first k right vectors `v`, ordinary numbers, whose scores
-# `scores(at, signs, rotation)` gives. `partial`: there are more components.
+# The object of class prcomp. `found$d`: singular values; `found$v`: the first k right vectors, ordinary numbers;
+# `scores(at, signs, rotation)` computes the scores. `partial`: not all components were computed.
 principal_fit <- function(found, columns, n, k, tol, names, scores, partial) {
   sdev <- found$d / sqrt(max(1, n - 1))
   at <- seq_len(k)
@@ -211,7 +211,7 @@ collect.prcomp <- collect.list
 #' @export
 collect.princomp <- collect.list
 
-# Base R's, with the variances as parts of that of all columns.
+# As base R's, with variances relative to the variance of all columns, also of components that were not computed.
 #' @export
 summary.gpu_prcomp <- function(object, ...) {
   chkDots(...)
@@ -225,7 +225,7 @@ summary.gpu_prcomp <- function(object, ...) {
 
 # ---- columns that are centered and scaled where they are used ----------------------------------------------------
 
-# `center` and `scale`, ordinary vectors as base R's scale() finds them, or NULL.
+# A matrix with `center` and `scale`: ordinary vectors as base R's scale() finds them, or NULL.
 standard_columns <- function(x, center, scale) {
   n <- nrow(x)
   y <- as_float64(x)
@@ -240,7 +240,7 @@ standard_columns <- function(x, center, scale) {
   columns
 }
 
-# Some rows, recorded: in the order of base R's operations, so with its roundings.
+# Some rows, centered and scaled, recorded. Keeps the order of base R's operations, and so its rounding.
 block_of <- function(columns, from, to) {
   x <- columns$x
   y <- as_float64(if (from == 1 && to == nrow(x)) x else rows_of(x, from, to))
@@ -266,8 +266,8 @@ sum_of_blocks <- function(columns, f) {
 # t(y) %*% y of the centered and scaled matrix y, in float64.
 products_of_columns <- function(columns) sum_of_blocks(columns, function(from, to, block) cross_product(block))
 
-# Whether centering the product is as good as centering the factor: unless the means are large beside the deviations, or
-# a product is rounded to a half.
+# Whether centering the product is as accurate as centering the factor: not if the means are large relative to the
+# deviations, nor if products are rounded to halves.
 is_near_origin <- function(columns, squares) {
   if (is_half(columns$x)) return(FALSE)
   if (is.null(columns$center)) return(TRUE)
@@ -283,7 +283,7 @@ in_type_of <- function(w, x) {
   if (is_narrow(x)) gpu_cast(w, gpu_dtype(x)) else w
 }
 
-# y %*% w, w an ordinary matrix or an array. `columns$total` is known.
+# y %*% w, where y is the centered and scaled matrix, and w an ordinary matrix or an array. Needs `columns$total`.
 times <- function(columns, w) {
   x <- columns$x
   if (!is_gpu(w)) w <- as_gpu(w, device = gpu_device(x))
@@ -298,7 +298,7 @@ times <- function(columns, w) {
   out - along_columns(strip(matrix_product(center, w)), nrow(x))
 }
 
-# t(y) %*% z, z an array.
+# t(y) %*% z, where z is an array. Needs `columns$total`.
 crossed <- function(columns, z) {
   x <- columns$x
   device <- gpu_device(x)
@@ -313,7 +313,7 @@ crossed <- function(columns, z) {
   if (is.null(columns$scale)) out else out / along_rows(as_gpu(as.double(columns$scale), device = device), ncol(z))
 }
 
-# Both as an operator (R/ops-operator.R). `columns$total` is known.
+# times() and crossed() as an operator (R/ops-operator.R). Needs `columns$total`.
 operator_of_columns <- function(columns) list(dim = as.double(dim(columns$x)), names = list(NULL, NULL),
   device = gpu_device(columns$x), dtype = "float64", kind = "array", source = columns$x,
   forward = function(w) times(columns, w), backward = function(z) crossed(columns, z))
@@ -354,8 +354,8 @@ triangle_of_columns <- function(columns) {
   triangle
 }
 
-# Whether a matrix of cross products surely has an eigenvalue too small beside the largest: the smallest
-# is not above any squared pivot of Cholesky's factor, and the largest is not below the diagonal's mean.
+# Whether a matrix of cross products certainly has eigenvalues that are too small relative to the largest: the smallest
+# is at most the least squared pivot of the Cholesky factor, the largest at least the mean of the diagonal.
 has_small_values <- function(products) {
   n <- nrow(products)
   factor <- tryCatch(chol(products), error = function(e) if (inherits(e, "verdigris_error")) stop(e))
@@ -368,13 +368,13 @@ has_small_values <- function(products) {
 #'
 #' [stats::cmdscale()] of an array: the matrix of squared distances is centered, and its eigenvectors are found, on the
 #' device. With `add = TRUE`, and on the cpu device, base R computes. A `dist` of an array is an ordinary vector
-#' ([dist()][distance]), of which base R's function takes care.
+#' ([dist()][distance]), which goes to base R's function.
 #'
 #' The signs of the coordinates are those of the eigenvectors, see [eigen()][decompositions].
 #' @param d A symmetric matrix of distances, an array.
 #' @param k,eig,add,x.ret,list. As in [stats::cmdscale()].
 #' @returns Base R's result: a matrix of `k` columns, or a list. Matrices are arrays on the device of `d`. The call
-#'   waits for the device. In memory are three matrices of the size of `d`, and what [eigen()][decompositions] takes.
+#'   waits for the device. It takes three matrices of the size of `d`, and the memory of [eigen()][decompositions].
 #' @section Errors:
 #' Those of base R, with its messages and warnings; those of [eigen()][decompositions].
 #' @examples
@@ -403,7 +403,7 @@ scaled_distances <- function(d, k, eig, add, x.ret, list.) {
   n <- n[1L]
   k <- trunc(k)
   squares <- as_float64(strip_names(d))^2
-  # rows first, then columns, as base R's
+  # center rows first, then columns, as base R does
   centered <- gpu_compute(squares - along_rows(rowMeans(squares), n))
   centered <- gpu_compute(centered - along_columns(colMeans(centered), n))
   e <- eigen(-centered / 2, symmetric = TRUE)

@@ -1,5 +1,5 @@
-# Densities, distribution functions and quantiles of stats: masks of base R's functions, made from one table, which record
-# rows of the operation table (src/rust/crates/ops/src/table/distributions.rs). The normal ones are in ops-math.R.
+# Densities, distribution functions and quantiles of stats: masks of base R's functions, generated from one table, that
+# record rows of src/rust/crates/ops/src/table/distributions.rs. The normal ones are in ops-math.R.
 
 # The parameters of a distribution's rows, in their order.
 DISTRIBUTIONS <- list(
@@ -9,27 +9,28 @@ DISTRIBUTIONS <- list(
   nbinom = c("size", "prob"), pois = "lambda", geom = "prob", hyper = c("m", "n", "k"), signrank = "n",
   wilcox = c("m", "n"), tukey = c("nmeans", "df", "nranges")
 )
-# Their functions; base R has no density of the studentized range.
+# The names of the masks. Base R has no density of the studentized range.
 PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), "dtukey")
 
 #' Densities, distribution functions and quantiles
 #'
-#' Base R's functions for arrays, with base R's arguments: recorded, fused with what surrounds them, and computed on the
-#' device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]), and the
-#' densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the
-#' [elementwise functions][elementwise].
+#' Base R's functions for arrays, with base R's arguments: recorded, fused with operations around them, and computed on
+#' the device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]),
+#' and the densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the [elementwise
+#' functions][elementwise].
 #'
-#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`, `chisq`,
-#' `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and (`p` and
-#' `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is base R's.
+#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`,
+#' `chisq`, `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and
+#' (`p` and `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is
+#' base R's.
 #'
 #' @section Accuracy:
 #' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of
 #' probabilities go on below. Of `tukey`, and of `signrank` and `wilcox` for hundreds of values, it is 1e-12. Float32
-#' arrays are computed in float64 and rounded. The algorithms, their sources and what is tested are on the page
-#' `docs/distributions.md` of the sources.
-#' @section Where base R's answer is another:
-#' * Of counts that are not whole base R warns for each, with its value ("non-integer x = 1.500000"); here there is one
+#' arrays are computed in float64 and rounded. The page `docs/distributions.md` of the sources describes the algorithms,
+#' where they come from, and their tests.
+#' @section Differences from base R:
+#' * For counts that are not whole base R warns of each, with its value ("non-integer x = 1.500000"); here there is one
 #'   warning, "non-integer x", when the values are computed.
 #' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits; so have its distribution
 #'   functions with `ncp`, which warn where they notice, and `ptukey()` and `qtukey()`.
@@ -38,7 +39,7 @@ PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), 
 #' @param x,q,p Quantiles or probabilities: numbers or an array.
 #' @param min,max,rate,shape,scale,shape1,shape2,ncp,meanlog,sdlog,df,df1,df2,location,size,prob,mu,lambda,m,n,k
 #'   Parameters as base R's function has them: numbers or arrays, recycled.
-#' @param nmeans,nranges As in [stats::ptukey()], as the others.
+#' @param nmeans,nranges As in [stats::ptukey()]: numbers or arrays, recycled.
 #' @param log,log.p,lower.tail As in [stats::pgamma()].
 #' @returns An array on the device of the arguments, among the float types the widest of the arrays'. Nothing is computed
 #'   or waited for. Warnings ("NaNs produced") come when the values are computed.
@@ -66,7 +67,7 @@ local({
   }
 })
 
-# A call of one of them, in whose frame its arguments are.
+# Evaluates a mask's call, whose frame has the arguments. Anything out of the ordinary goes to base R on the host.
 probability <- function(letter, name, frame) {
   f <- get(paste0(letter, name), asNamespace("stats"))
   is_given <- function(argument) !eval(call("missing", as.name(argument)), frame)
@@ -82,7 +83,7 @@ probability <- function(letter, name, frame) {
     parameters <- c("size", "mu")
     odd <- "prob"
   }
-  # base R's rule on two arguments of which one says the other
+  # base R decides what to do with both `rate` and `scale`
   if (name == "gamma" && is_given("scale")) odd <- "rate"
   operands <- c(names(formals(f))[1L], parameters)
   needed <- Filter(function(argument) identical(formals(f)[[argument]], quote(expr = )), operands)

@@ -3,7 +3,7 @@
 # The key of a stream: 64 bits from R's generator, so that set.seed() and future.seed determine the draws.
 stream_key <- function() floor(stats::runif(2L) * 4294967296)
 
-# A count as R's own generators read it: a length stands for a vector.
+# A number of draws as R's own generators read it: a vector that is not a single number stands for its length.
 count_of <- function(n, argument = "n") {
   size <- if (length(n) != 1L) length(n) else n
   if (is.language(n) && !is.expression(n) || !is.numeric(size) || length(size) != 1L || is.na(size) || size < 0) {
@@ -69,7 +69,7 @@ gpu_rexp <- function(n, rate = 1, dtype = NULL, device = NULL) {
   draws("exponential_draw", "rexp", n, list(rate = rate), dtype, device)
 }
 
-# A number that R holds, so that it can be looked at without waiting for a device.
+# Whether x is a single number on the host, which can be tested without waiting for a device.
 is_single_number <- function(x) is.numeric(x) && length(x) == 1L && !is_gpu(x) && !is.object(x) && !is.na(x)
 
 # shift + scale * draw, of finite scale.
@@ -78,17 +78,17 @@ scaled_draws <- function(stream, n, scale, shift, dtype, device) {
   .Call(C_random, stream, n, stream_key(), as.numeric(shift), as.numeric(scale), dtype, device)
 }
 
-# Draws of a row of ops/table/draw.rs: of one that shapes the draws of a stream, or (stream NULL) draws by itself. The
-# call is the exported function's, for warnings.
+# Records draws by a row of ops/table/draw.rs. The row transforms the draws of `stream`, or draws by itself if `stream`
+# is NULL. `call` is the exported function's, for warnings.
 draws <- function(row, stream, n, parameters, dtype, device, call = sys.call(-1L)) {
-  if (is.null(dtype)) dtype <- float_dtype(parent.frame(2L)) # counts have one
+  if (is.null(dtype)) dtype <- float_dtype(parent.frame(2L)) # for counts the caller has set one
   if (is.null(device)) device <- gpu_device_of_any(parameters)
   for (name in names(parameters)) {
     x <- parameters[[name]]
     if (!is.numeric(x) && !is.logical(x) || is.factor(x))
       abort_argument(name, "numbers or an array of numbers", x, parent.frame())
     if (length(x) == 0L) {
-      # as base R, which has no draw to give
+      # an empty parameter gives NA, as in base R
       out <- gpu_full(NA, n, dtype %||% "float64", device)
       if (n > 0) warn_as_base("NAs produced", parent.frame())
       return(out)

@@ -22,7 +22,7 @@ VCOV_TYPES <- c("const", "HC0", "HC1", "HC2", "HC3")
 #'   Fits of splits take no clusters.
 #' @returns An ordinary matrix with the names of the coefficients; `NA` for aliased ones. The call waits for the device.
 #' @section Errors:
-#' `verdigris_error_argument` if `fit` or `cluster` is not what it should be, for `"HC2"` and `"HC3"` with clusters or
+#' `verdigris_error_argument` if `fit` or `cluster` is invalid, for `"HC2"` and `"HC3"` with clusters or
 #' absorbed effects, and for `"const"` with clusters.
 #' @references J. G. MacKinnon, H. White (1985): Some heteroskedasticity-consistent covariance matrix estimators with
 #'   improved finite sample properties. Journal of Econometrics 29, 305-325. K.-Y. Liang, S. L. Zeger (1986):
@@ -48,7 +48,7 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
   d <- if (split) fit$design else if (is.null(fit$fe)) design_of_fit(fit) else within_of_fit(fit)
   score <- fit$residuals
   if (!is.null(fit$weights)) score <- score * fit$weights
-  # rows that do not count may have residuals that are no numbers
+  # rows without weight may have residuals that are not finite
   used <- if (is.null(fit$weights)) d$n else sum(fit$weights != 0)
   if (used < d$n) score <- split_aware("ifelse")(fit$weights == 0, 0, score)
   if (type %in% c("HC2", "HC3")) {
@@ -75,7 +75,7 @@ gpu_vcov <- function(fit, type = c("const", "HC0", "HC1", "HC2", "HC3"), cluster
   out
 }
 
-# Clusters of the observations that were fitted: codes without gaps, and their number.
+# Clusters of the observations that were fitted: codes from 1 without gaps, and `extent`, the number of clusters.
 clusters_of <- function(fit, cluster, frame = parent.frame()) {
   n <- length(fit$residuals)
   omitted <- as.integer(fit$na.action)
@@ -89,7 +89,7 @@ clusters_of <- function(fit, cluster, frame = parent.frame()) {
   by
 }
 
-# The columns of a fit with absorbed effects, less their group means.
+# The design of a fit with absorbed effects: its columns less their group means.
 within_of_fit <- function(fit) {
   device <- device_of_fit(fit)
   frame <- stats::model.frame(fit)

@@ -70,7 +70,7 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   if (size == 0) return(gpu_full(0L, 0, dtype, device))
   if (replace && is.null(prob)) return(positions(n, size, dtype, device))
   if (replace) {
-    # the host adds up, so that both devices search the same numbers; the last position that can be drawn ends them
+    # sum on the host, so that all devices search the same numbers; pmin() guards against rounding at the end
     sums <- cumsum(prob)
     at <- findInterval(gpu_runif(size, device = device) * sums[n], sums[-n]) + 1L
     return(as_wanted(pmin(at, max(which(prob > 0)))))
@@ -81,17 +81,17 @@ gpu_sample_int <- function(n, size = n, replace = FALSE, prob = NULL, dtype = NU
   as_wanted(if (size < n) at[seq_len(size)] else at)
 }
 
-# Base R's words for an argument, and what it should be.
+# Raises base R's message for an argument, with what the argument should be.
 abort_sample <- function(message, expected, got, frame = parent.frame()) {
   stop_verdigris("argument", message, sprintf("It must be %s, not %s.", expected, describe(got)), call = frame)
 }
 
-# Positions, all as likely, any number of times.
+# Positions with replacement, all equally likely.
 positions <- function(n, size, dtype, device) {
   .Call(C_draw, "rindex", NULL, size, stream_key(), list(n), dtype, device, NULL)
 }
 
-# A small part of many: positions as they come, less those that came before.
+# A small sample of a large population without replacement: draws more than needed, and drops duplicates.
 different_positions <- function(n, size, dtype, device) {
   more <- size
   repeat {
@@ -101,7 +101,7 @@ different_positions <- function(n, size, dtype, device) {
   }
 }
 
-# Weights of n positions as base R checks them.
+# Checks the weights of n positions as base R does, and copies them to the host.
 as_weights <- function(prob, n, size, replace, frame = parent.frame()) {
   wrong <- function(message, advice) stop_verdigris("argument", message, advice, call = frame)
   if (!is_real(prob)) abort_sample("invalid 'prob' argument", "numbers or NULL", prob, frame)

@@ -23,11 +23,11 @@ NULL
 #' @export
 diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   if (!is_count(lag, 1) || !is_count(differences, 1)) return(hosted(diff, list(x, lag, differences)))
-  # nothing is left: its type and shape differ between versions of R
+  # base R handles empty results: their type and shape differ between versions of R
   extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
-  # what base R makes of a lag that is not whole depends on its version
+  # its result for a lag that is not whole depends on the version, too
   time <- attr(x, "tsp")
-  # nor is one element of a series a plain case: base R gives it a name
+  # a series with one element left gets a name from base R
   left <- extent(x) - lag * differences
   if (left <= 0 || left == 1 && !is.null(time) || lag != trunc(lag) || differences != trunc(differences))
     return(hosted(diff, list(x, lag, differences)))
@@ -42,7 +42,7 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
     list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))
 }
 
-# An ordinary vector with the array's time, to be asked about that.
+# An ordinary vector with the array's time attributes, for generics that read only these.
 timed <- function(x) {
   y <- logical(NROW(x))
   if (!is.null(attr(x, "tsp"))) {
@@ -60,14 +60,13 @@ time.gpu_array <- function(x, ...) time(timed(x), ...)
 #' @export
 cycle.gpu_array <- function(x, ...) cycle(timed(x), ...)
 
-# A series is aggregated by base R's method of series, on the host; any other vector or matrix as a data frame of
-# arrays.
+# base R's method aggregates time series, on the host; other vectors and matrices are data frames of arrays.
 #' @rawNamespace S3method(stats::aggregate,gpu_array)
 aggregate.gpu_array <- function(x, ...) {
   if (is.null(attr(x, "tsp"))) aggregate_frame(as.data.frame(x), ...) else stats::aggregate(host_copy(x), ...)
 }
 
-# Base R's methods ask is.vector(), which is FALSE of what has a class.
+# Base R's methods call is.vector(), which is FALSE for an object with a class.
 #' @rdname series
 #' @importFrom stats diffinv kernapply
 #' @export
@@ -81,12 +80,12 @@ kernapply.gpu_array <- function(x, ...) back_beside(stats::kernapply(host_series
 #' @export
 toeplitz <- interposed("toeplitz", "x", hosted_call(stats::toeplitz, environment()), home = "stats")
 
-# From R 4.3 on.
+# toeplitz2() exists from R 4.3 on.
 #' @rawNamespace if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE)) export(toeplitz2)
 if (exists("toeplitz2", envir = asNamespace("stats"), inherits = FALSE))
   toeplitz2 <- interposed("toeplitz2", "x", hosted_call(stats::toeplitz2, environment()), home = "stats")
 
-# Base R's method for series makes a `ts` of the part, which is no array.
+# Base R's method for series would make a `ts` of the result, which is no array.
 #' @rawNamespace S3method(stats::window,gpu_array)
 window.gpu_array <- function(x, ...) {
   out <- window_default(x, ...)

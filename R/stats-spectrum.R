@@ -1,12 +1,12 @@
-# Spectra and autocorrelations of time series, by Fourier transforms.
+# Spectra and autocorrelations of time series.
 
 #' Spectra and autocorrelations
 #'
 #' [stats::spectrum()], [stats::spec.pgram()], [stats::acf()] and [stats::pacf()] of arrays.
 #'
-#' The series is tapered, detrended and transformed on the device, of which half of the spectrum is computed, and
-#' smoothed there. Autocovariances at more than 32 lags are computed by Fourier transforms (Wiener-Khinchin), at fewer
-#' as sums of lagged products in one pass.
+#' The series is tapered, detrended, transformed and smoothed on the device; only half of the spectrum is computed.
+#' Autocovariances at more than 32 lags are computed by Fourier transforms (Wiener-Khinchin), at fewer lags as sums of
+#' lagged products in one pass.
 #' @param x A series: an array that is a vector or a time series. Matrices of several series, and `method = "ar"`, are
 #'   computed by base R on the host.
 #' @param spans,kernel,taper,pad,fast,demean,detrend,plot,na.action,method,... As in [stats::spec.pgram()] and
@@ -39,7 +39,7 @@ spectrum_array <- function(x, method, more, frame = parent.frame()) {
   if (method != "pgram") return(call_base(stats::spectrum, c(list(host_series(x)), more, method = method), frame))
   plots <- more$plot %||% TRUE
   given <- formals(stats::spec.pgram)
-  # base R's function passes them on
+  # other arguments go to plot(), as in base R
   arguments <- more[names(more) %in% names(given)]
   more <- more[!names(more) %in% names(given)]
   arguments$plot <- NULL
@@ -56,18 +56,18 @@ spec_pgram_array <- function(x, plots, more, series, ..., frame = parent.frame()
   with_picture(periodogram(x, series, ..., frame = frame), plots, more, shown_spectrum)
 }
 
-# The result, drawn if `plots` and then invisible; `shown` makes of it what the picture shows.
+# Returns a result, or plots it and returns it invisibly. `shown(out)` is plotted.
 with_picture <- function(out, plots, more, shown = identity) {
   if (!plots) return(out)
   do.call(plot, c(list(shown(out)), more))
   invisible(out)
 }
 
-# Frequencies that a picture of a spectrum shows one by one, and intervals of which it shows the extremes otherwise.
+# Up to this number of frequencies a plot shows each; otherwise the extremes of this number of intervals.
 SHOWN_FREQUENCIES <- 2^14
 SHOWN_INTERVALS <- 2^12
 
-# The same spectrum in ordinary vectors, for a picture.
+# A spectrum in ordinary vectors, reduced for a plot.
 shown_spectrum <- function(out) {
   n <- length(out$spec)
   if (n > SHOWN_FREQUENCIES) {
@@ -83,7 +83,7 @@ shown_spectrum <- function(out) {
   out
 }
 
-# The object that spec.pgram() gives.
+# The result of spec.pgram().
 periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad = 0, fast = TRUE, demean = FALSE,
   detrend = TRUE, na.action = stats::na.fail, frame = parent.frame()) {
   on_host <- function() {
@@ -102,7 +102,7 @@ periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad
   }
   frequency <- if (is.null(attr(x, "tsp"))) 1 else attr(x, "tsp")[3L]
   y <- tapered(without_trend(as_float64(strip(x)), demean, detrend), taper)
-  # what is added so that the length has small factors counts as observed neither here nor in base R
+  # as in base R, n.used includes the zeros that pad the series to a length with small factors
   padded <- n + floor(n * pad)
   if (fast) padded <- stats::nextn(padded)
   if (padded > n) y <- join(list(y, gpu_zeros(padded - n, "float64", device = gpu_device(x))))
@@ -113,7 +113,7 @@ periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad
     if (kernel$m > kept - 1) return(on_host())
     power <- smoothed(power, kernel, padded)
   }
-  # tapering takes some of the variance, of the second and of the fourth power
+  # corrections for tapering, which reduces the second and fourth moments
   u2 <- 1 - 5 / 8 * taper * 2
   u4 <- 1 - 93 / 128 * taper * 2
   df <- if (is.null(kernel)) 2 else stats::df.kernel(kernel)
@@ -128,7 +128,7 @@ periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad
     detrend = detrend, demean = demean), class = "spec")
 }
 
-# Without its mean, or its least squares line.
+# Subtracts the mean, or the least squares line.
 without_trend <- function(x, demean, detrend) {
   if (!demean && !detrend) return(x)
   n <- length(x)
@@ -138,7 +138,7 @@ without_trend <- function(x, demean, detrend) {
   x - time * (sum(x * time) * 12 / (as.double(n) * (as.double(n)^2 - 1)))
 }
 
-# A split cosine bell of a part of the series at either end.
+# Applies a split cosine bell to a fraction `part` of the series at either end.
 tapered <- function(x, part) {
   n <- length(x)
   m <- floor(n * part)
@@ -147,8 +147,8 @@ tapered <- function(x, part) {
   x * ifelse(pmin(k, n - 1 - k) < m, 0.5 * (1 - cos(pi * (2 * pmin(k, n - 1 - k) + 1) / (2 * m))), 1)
 }
 
-# Power at frequencies 0 to 1 / 2, smoothed by a symmetric kernel. It is an even function of period `n`, and its value
-# at 0, which is that of the mean, counts as its neighbour's.
+# Smooths power at frequencies 0 to 1 / 2 by a symmetric kernel. Power is an even function of period `n`. Its value at 0
+# reflects only the mean, so the next value replaces it.
 smoothed <- function(power, kernel, n) {
   m <- kernel$m
   size <- length(power)
@@ -170,7 +170,7 @@ smoothed <- function(power, kernel, n) {
 acf <- interposed("acf", "x", acf_array(x, lag.max, match.arg(type), plot, na.action, demean, list(...),
   deparse1(substitute(x))), home = "stats")
 
-# Lags from which on a transform of twice the length is quicker than a product for each.
+# From this number of lags on, a transform of the padded series is faster than a product for each lag.
 LAGS_BY_TRANSFORM <- 32
 
 acf_array <- function(x, lag.max, type, plots, na.action, demean, more, series, frame = parent.frame()) {
@@ -183,7 +183,7 @@ autocorrelations <- function(x, lag.max, type, na.action, demean, series, frame)
   usable <- is.null(dim(x)) && is.numeric(x) && n >= 2L && (is.null(lag.max) || is_count(lag.max, 1)) &&
     is_flag(demean) && (passes || !anyNA(x))
   lags <- if (usable) min(lag.max %||% floor(10 * log10(n)), n - 1)
-  # partial ones of missing values are base R's, as is a series that does not vary
+  # base R computes partial autocorrelations of series with missing values
   if (!usable || type == "partial" && anyNA(x)) {
     out <- call_base(stats::acf, list(host_series(x), lag.max = lag.max, type = type, plot = FALSE,
       na.action = na.action, demean = demean), frame)
@@ -224,7 +224,7 @@ lagged_products <- function(x, lags) {
   as.vector(.Call(C_reduce_groups, "sum", later * repeated(x, times = lags + 1), FALSE, c(lags + 1, n, 1), FALSE))
 }
 
-# The partial autocorrelations of these autocorrelations from lag 0 on, by Durbin's recursion.
+# Partial autocorrelations from autocorrelations (from lag 0 on), by Durbin's recursion.
 partial_correlations <- function(r) {
   lags <- length(r) - 1L
   r <- r[-1L]

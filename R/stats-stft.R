@@ -5,8 +5,8 @@
 #' `gpu_stft()` computes the spectra of overlapping frames of a series, in one batch; `plot()` of the result draws a
 #' spectrogram. `gpu_window()` gives the weights by which the elements of a frame are multiplied.
 #'
-#' Frames begin at every `step`-th element, as long as they are within the series; frames are copied, so that the
-#' memory taken is `width / step` times that of the series, and as much for the spectra.
+#' Frames begin at every `step`-th element, as long as they fit into the series. Frames are copied: this takes
+#' `width / step` times the memory of the series, and as much again for the spectra.
 #' @param x For `gpu_stft()` an array that is a vector or a time series, of real or complex elements; for `plot()` its
 #'   result.
 #' @param width The number of elements in a frame, 2 or more.
@@ -89,7 +89,7 @@ print.gpu_stft <- function(x, ...) {
   invisible(x)
 }
 
-# Frequencies and frames that a picture shows.
+# The largest numbers of frequencies and frames in a plot.
 MOST_SHOWN <- 1024
 
 #' @rdname gpu_stft
@@ -100,7 +100,7 @@ plot.gpu_stft <- function(x, range = 80, col = grDevices::hcl.colors(64), xlab =
   every <- pmax(1, ceiling(extent / MOST_SHOWN))
   rows <- seq(1, extent[1L], by = every[1L])
   columns <- seq(1, extent[2L], by = every[2L])
-  # of neighbours the largest is shown, so that no line is lost
+  # show the largest of neighbouring frequencies, so that no line is lost
   power <- Mod(x$values)
   if (every[1L] > 1) power <- largest_of(power, every[1L], extent)
   shown <- power[, columns, drop = FALSE]
@@ -113,7 +113,7 @@ plot.gpu_stft <- function(x, range = 80, col = grDevices::hcl.colors(64), xlab =
   invisible(x)
 }
 
-# The largest of each so many rows of a matrix.
+# The largest value in each group of `each` rows of a matrix, by column. The last group may have fewer rows.
 largest_of <- function(x, each, extent) {
   groups <- ceiling(extent[1L] / each)
   lacking <- groups * each - extent[1L]

@@ -1,12 +1,12 @@
-# Moving windows: overlapping views, and passes that double the window.
+# Moving windows: embed() by overlapping views, gpu_roll() by passes that double the window.
 
 #' Moving windows
 #'
 #' `gpu_roll()` computes the sum, mean, smallest or largest element of each window of `width` neighbours. [stats::embed()]
 #' of an array returns a view of its windows, which takes no memory.
 #'
-#' A window's sum is the sum of two windows of half its width, so `gpu_roll()` reads the array about `2 * log2(width)`
-#' times, and an `NA` or infinite element affects only the windows that contain it, as if each were summed separately.
+#' A window's sum is the sum of two windows of half its width. So `gpu_roll()` reads the array about `2 * log2(width)`
+#' times, and a missing or infinite element affects only the windows that contain it, as if each were summed separately.
 #' @param x An array: a vector, or a matrix for `embed()`.
 #' @param width The number of elements in a window.
 #' @param f The statistic of each window: `"sum"`, `"mean"`, `"min"` or `"max"`.
@@ -46,8 +46,8 @@ gpu_roll <- function(x, width, f = c("sum", "mean", "min", "max"), align = c("ri
   join(c(if (before > 0) list(rep(fill, before)), list(out), if (after > 0) list(rep(fill, after))))
 }
 
-# Windows of k elements joined in twos: those of 1, 2, 4 ... are made of each other, and k of those whose sizes add up
-# to it.
+# Results of windows of k elements. Windows of 2, 4, 8 ... elements are joined from two halves; the binary digits of k
+# select those that are joined into windows of k.
 rolled <- function(x, k, f) {
   n <- length(x)
   part <- function(y, from, count) if (from == 0 && count == length(y)) y else strided(y, length(y), 1, count,
