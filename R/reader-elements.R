@@ -7,7 +7,7 @@ anyNA.gpu_reader <- function(x, recursive = FALSE) {
     anyNA(block), `||`, call = environment()))
 }
 
-# ---- places --------------------------------------------------------------------------------------------------
+# ---- positions -----------------------------------------------------------------------------------------------
 
 setMethod("which", "gpu_reader", function(x, arr.ind = FALSE, useNames = TRUE) {
   call <- environment()

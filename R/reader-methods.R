@@ -89,7 +89,7 @@ refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
     "`gpu_chunked(x, f)` runs a function on each block; `x[i, j]` and `collect(x)` read ordinary values."), call = call)
 }
 
-# A block of numbers as a matrix or a vector; columns of a data frame become float64.
+# A block of numbers as a matrix or a vector. Columns of a data frame become float64, or complex128 if one is complex.
 block_numbers <- function(block, call) {
   if (!is.data.frame(block)) return(block)
   if (!all(vapply(block, is_gpu, NA))) stop_as_base("'x' must be numeric", call)

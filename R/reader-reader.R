@@ -9,6 +9,8 @@
 
 is_reader <- function(x) inherits(x, "gpu_reader")
 
+# Makes a reader. `portable` says whether another process can open the source, `step` is the extent of the source's
+# chunks along the margin, and `source` is the source if it is open already.
 new_reader <- function(open, args, dim, dimnames = NULL, type, margin, memory, label, frame = FALSE, portable = TRUE,
   step = 1, source = NULL, call = parent.frame()) {
   if (!is.null(memory) && !(is_size(memory) && memory > 0))

@@ -150,6 +150,7 @@ t.gpu_split <- function(x) {
   recorded(x, "part_columns", list(x, at), across = length(at), names = state$names[at])
 }
 
+# Column `at`, a number, of a split data frame or matrix: a split vector.
 column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
 
 # In a member: subscripts of its part.
