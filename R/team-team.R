@@ -19,7 +19,7 @@
 #' The workers of a host take its GPUs in turn, or the cpu if it has none; option `verdigris.device` of a worker takes
 #' precedence. Members connect to each other over TCP: on one host by the loopback address, else by the addresses that
 #' the cluster uses. A connection must show a random token of 128 bits, which is sent only over the cluster's own
-#' connections; it is not encrypted, as MPI's are not. Nothing that is received is unserialised.
+#' connections. Connections are not encrypted, as MPI's are not. Nothing that is received is unserialised.
 #'
 #' # Transports
 #'
