@@ -1,8 +1,8 @@
-# k-means and nearest neighbours of readers: one pass for each iteration, and for each block of queries.
+# k-means and nearest neighbours of readers: a pass over the blocks for each iteration, or for each block of queries.
 
 # ---- kmeans() ----------------------------------------------------------------------------------------------------
 
-# Arguments as kmeans_of_split() has them.
+# Arguments are those of kmeans_of_split().
 kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
   if (x$frame) refuse_reader("kmeans", call, "Only matrices and vectors are supported.")
   check_lloyd(algorithm, seeding, iter.max, nstart, refuse_reader, call)
@@ -33,7 +33,8 @@ nearest_in_block <- function(block, centers, largest) {
   nearest_centers(y, product_space(y, largest), centers)
 }
 
-# From each start a list as lloyd() has it, with `from`, the centers that the clusters are nearest to.
+# Runs all starts. Returns a list for each, as lloyd() does, with `from`, the centers that the final clusters are
+# nearest to.
 lloyd_of_reader <- function(x, starts, iter.max, largest, call) {
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
   active <- seq_along(fits)
@@ -66,7 +67,7 @@ lloyd_of_reader <- function(x, starts, iter.max, largest, call) {
     Map(function(fit, code) squares_within(y, list(cluster = code, centers = fit$centers)), fits, codes)
   }, function(a, b) Map(`+`, a, b), 1, call = call)
   Map(function(fit, within) {
-    # base R has one step less for one cluster
+    # base R reports one iteration for one cluster
     fit$iter <- if (nrow(fit$centers) == 1L) 1L else as.integer(fit$iter)
     fit$withinss <- within
     fit
@@ -87,7 +88,7 @@ knn_of_reader <- function(data, query, k, metric, exclude_self, call) {
     sprintf("`query` has %s columns, `x` has %s.", format_count(columns(query)), format_count(columns(data))),
     "Give both the same columns, in the same order.", call = call)
   if (!is_reader(data)) {
-    # as_gpu() of ordinary data once, for all blocks of queries
+    # ordinary data would be uploaded again for each block of queries, so they must be on a device
     if (!is_gpu(data)) abort_argument("x", "a numeric matrix or vector on a device, or a reader", data, call)
     found <- over_blocks(query, function(block) lapply(knn_of_arrays(data, block, k, metric, FALSE), collect), NULL, 1,
       gpu_device(data), call)
@@ -118,8 +119,8 @@ below_each_other <- function(found, k) lapply(c(index = "index", distance = "dis
     base::matrix(if (name == "index") integer() else numeric(), 0L, k)
 })
 
-# The k nearest rows of a reader to some queries on a device, or ordinary ones, in one pass. The queries are the rows
-# behind the first `own` of the reader, if that is a number, and are then no neighbours of their own.
+# The k nearest rows of a reader to queries, an array or ordinary, in one pass. If `own` is a number, the queries are
+# the reader's rows after the first `own`, and no row is a neighbour of itself.
 nearest_in_reader <- function(data, query, k, metric, own, call) {
   asked <- k + !is.null(own)
   before <- 0
@@ -149,11 +150,11 @@ nearest_in_reader <- function(data, query, k, metric, own, call) {
     best$index), distance = gpu_compute(if (is.null(narrow)) distance else gpu_cast(distance, narrow)))
 }
 
-# Of the neighbours in two blocks, one after the other, the nearest ones.
+# Merges the neighbours that were found in a block and in the next one.
 merged_nearest <- function(a, b, k) nearest_of_each(list(index = cbind(a$index, b$index), distance = cbind(a$distance,
   b$distance)), k)
 
-# Of each row's candidates the k nearest, the first of equally near ones.
+# The k nearest of each row's candidates; if they are equally near, the first of them.
 nearest_of_each <- function(found, k) {
   d <- dim(found$distance)
   k <- min(k, d[2L])

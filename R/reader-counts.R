@@ -1,7 +1,7 @@
-# Distinct values of readers and what is counted or added by them. Blocks are counted on the device, and merged on the
-# host, whose memory holds the distinct values alone.
+# Distinct values of readers, counts, and sums by group. Blocks are counted on the device and merged on the host, whose
+# memory holds only the distinct values.
 
-# Most distinct values, 1 GB of doubles.
+# The largest number of distinct values: 1 GB of doubles.
 MOST_DISTINCT <- 2^27
 
 check_distinct <- function(n, call) if (n > MOST_DISTINCT) stop_verdigris("memory", sprintf(
@@ -9,6 +9,7 @@ check_distinct <- function(n, call) if (n > MOST_DISTINCT) stop_verdigris("memor
     "`sort(x, to = path)` brings equal values together in a file.",
     "`round()`, `signif()`, `findInterval()` or `cut(labels = FALSE)` of a reader makes fewer values."), call = call)
 
+# Raises an error unless x is a reader of a vector.
 one_vector <- function(x, name, call) {
   if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
 }
@@ -22,7 +23,7 @@ unique.gpu_reader <- function(x, incomparables = FALSE, ...) {
   distinct_values(x, call)
 }
 
-# In the order in which they come first.
+# The distinct values in the order of their first occurrence.
 distinct_values <- function(x, call) {
   if (is_int64_reader(x)) return(over_blocks(x, function(block) held(unique(strip(block))), function(a, b) {
     out <- united_int64(a, b)$values
@@ -38,7 +39,7 @@ distinct_values <- function(x, call) {
 
 # ---- counts --------------------------------------------------------------------------------------------------
 
-# The distinct values of a block, missing ones included, in order, and how many elements have each.
+# The distinct values of a block, missing ones included, and how many elements have each.
 block_counts <- function(block) {
   if (is_int64(block)) return(int64_counts(block))
   x <- strip(block)
@@ -52,7 +53,7 @@ block_counts <- function(block) {
   values <- known$values
   counts <- as.double(known$counts)
   missing <- n - sum(counts)
-  # of NA and NaN the one that comes first stands first
+  # NA and NaN are in the order of their first occurrence
   parts <- if (missing > 0) missing_parts(x)
   first <- vapply(parts, function(part) c(first_position(part, FALSE), Inf)[1L], 1)
   own <- vapply(parts, function(part) as.double(sum(part)), 1)
@@ -80,7 +81,7 @@ merged_counts <- function(a, b, call) {
   list(values = values, counts = counts)
 }
 
-# Counts as table() has them; base R says of the distinct values what the table looks like.
+# table() of a reader: base R's table() of the distinct values gives the form, names and levels.
 table_of_reader <- function(x, dnn, options, call) {
   one_vector(x, "table", call)
   found <- over_blocks(x, block_counts, function(a, b) merged_counts(a, b, call), call = call) %||%
@@ -91,7 +92,7 @@ table_of_reader <- function(x, dnn, options, call) {
     dimnames(out)[[1L]])
   known <- base::which(!is.na(at))
   counts <- numeric(length(out))
-  # numbers of one text share a cell
+  # numbers with the same text share a cell
   sums <- base::rowsum(found$counts[known], at[known])
   counts[as.integer(rownames(sums))] <- sums[, 1L]
   out[] <- as_whole_counts(counts)
@@ -147,13 +148,13 @@ hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, r
   invisible(out)
 }
 
-# Codes of intervals are computed when they are read.
+# findInterval() of a reader: a reader of the intervals' numbers.
 reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
   if (is_reader(vec) || !is_reader(x)) refuse_reader("findInterval", call,
     "`x` must be the reader, and `vec` an ordinary vector.")
   one_vector(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
-  # base R says what is wrong
+  # an error for a wrong `vec` is raised here, not with the first block
   if (is_host_int64(vec)) intervals_of_array(on_cpu(0), vec, rightmost.closed, all.inside, left.open) else
     base::findInterval(0, vec, rightmost.closed, all.inside, left.open)
   x <- reader_with(x, dimnames = NULL)
@@ -174,7 +175,7 @@ cut.gpu_reader <- function(x, breaks, labels = NULL, include.lowest = FALSE, rig
   if (is_host_int64(breaks) && length(breaks) == 1L) breaks <- as.vector(on_cpu(breaks))
   if (length(breaks) == 1L && is_real(breaks) && breaks >= 2)
     breaks <- equal_intervals(reach_of_reader(x), breaks)
-  # base R says what is wrong
+  # an error for wrong `breaks` is raised here, not with the first block
   if (is_host_int64(breaks)) cut(on_cpu(0), breaks, FALSE, include.lowest, right) else
     base::cut.default(0, breaks, FALSE, include.lowest, right)
   each_of_reader(x, "cut", block_function(function(block) gpu_cast(as_gpu(cut(strip(block), breaks, labels = FALSE,
@@ -189,8 +190,9 @@ as_doubles_reader <- function(x) each_of_reader(x, "cut", block_function(functio
 
 # ---- sums by group -------------------------------------------------------------------------------------------
 
-# A key's groups, and a function of a block's place that gives the codes of its rows. The distinct values of a key that
-# is a reader are found by a pass of their own.
+# A grouping key: its distinct `values`, and `codes(from, count, device)`, the codes of a block's rows. The distinct
+# values of a reader take a pass of their own. With `factor`, the levels of as.factor() replace the values. NULL unless
+# the key has n elements.
 reader_key <- function(key, n, call, factor = FALSE) {
   if (is_reader(key)) {
     one_vector(key, "group", call)
@@ -215,7 +217,7 @@ reader_key <- function(key, n, call, factor = FALSE) {
     return(list(levels = known$levels, codes = function(...) known$codes[codes(...)]))
   }
   if (factor) {
-    # as.factor() has numbers of one text as one level, and missing ones as none
+    # as.factor() makes one level of numbers with the same text, and gives missing values no level
     f <- if (is.factor(key)) key[0L] else base::as.factor(values)
     if (is.factor(key)) return(list(levels = levels(f), codes = codes))
     into <- as.integer(f)
@@ -232,7 +234,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   key <- reader_key(group, rows_of_reader(x), call)
   if (is.null(key)) stop_as_base(gettext("incorrect length for 'group'", domain = "R-base"), call)
   if (typeof(no_elements(x)) %in% c("logical", "complex")) stop_as_base("'x' must be numeric", call)
-  # of a factor the levels that are there, in the order in which they come first
+  # of a factor, only levels that occur, in the order of their first occurrence
   values <- key$values
   used <- key$used
   known <- if (is_host_int64(values)) on_cpu(values)[used] else values[used]
@@ -300,9 +302,9 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
   strides <- cumprod(c(1, extent))
   at <- 0
   whole <- is_int64_reader(X)
-  # as of an array, `na.rm` makes them doubles
+  # as for arrays, the results are doubles if `na.rm` is given
   exact <- whole && name %in% c("sum", "min", "max") && !length(more)
-  # sums and counts of each group; the least and the greatest are merged by min and max
+  # sums and counts are added over the blocks, extremes are merged by pmin() and pmax()
   fold <- switch(name, min = base::pmin, max = base::pmax, `+`)
   found <- over_blocks(X, function(block) {
     y <- strip(block)
@@ -314,7 +316,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
     at <<- at + m
     codes <- as_gpu(codes, device = device)
     counted <- function(codes) as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
-    # elements of a group, of which some may be left out
+    # `all_counts` includes missing elements, `counts` does not if they are left out
     all_counts <- counted(codes)
     if (na.rm) codes <- ifelse(is.na(y), NA_integer_, codes)
     counts <- if (na.rm) counted(codes) else all_counts
@@ -343,9 +345,8 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
 tapply_found <- function(found, name, type, call) {
   counts <- found$all_counts
   out <- switch(name, count = as_whole_counts(counts), mean = found$value / found$counts, found$value)
-  # an NaN that met NA in another block is NA
   if (name == "count") return(ifelse(counts == 0, NA_integer_, out))
-  # of a group without known elements `value` is base R's, with its warning
+  # for a group of missing elements only, `value` is what base R returns, with its warning
   if (name %in% c("min", "max")) for (k in base::which(counts > 0 & found$counts == 0)) warn_as_base(gettext(sprintf(
     "no non-missing arguments to %s; returning %s", name, if (name == "min") "Inf" else "-Inf"), domain = "R"), call)
   out[counts == 0] <- NA

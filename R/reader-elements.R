@@ -1,5 +1,5 @@
-# Functions of base R on readers that no group of generics has: places of elements, and what is computed element by
-# element when it is read.
+# Functions of base R on readers that no group generic covers: positions of elements, elementwise functions, and
+# summaries in several passes.
 
 #' @export
 anyNA.gpu_reader <- function(x, recursive = FALSE) {
@@ -7,7 +7,7 @@ anyNA.gpu_reader <- function(x, recursive = FALSE) {
     anyNA(block), `||`, call = environment()))
 }
 
-# ---- places --------------------------------------------------------------------------------------------------
+# ---- positions -----------------------------------------------------------------------------------------------
 
 setMethod("which", "gpu_reader", function(x, arr.ind = FALSE, useNames = TRUE) {
   call <- environment()
@@ -26,7 +26,7 @@ setMethod("which", "gpu_reader", function(x, arr.ind = FALSE, useNames = TRUE) {
   out
 })
 
-# Where the least or the greatest element is first.
+# The position of the first minimum or maximum of a reader, for which.min() and which.max().
 reader_place <- function(x, name) {
   call <- parent.frame()
   if (x$frame) refuse_reader(name, call, "Only matrices and vectors are supported.")
@@ -39,7 +39,7 @@ reader_place <- function(x, name) {
     y <- strip(block)
     at <- as.vector(f(y))
     n <- NROW(block)
-    # a place in a block of columns is one in the whole behind those before
+    # positions count by columns: those in a block become those in the whole
     place <- if (margin == 2) before * rows + at else before + (at - 1) %/% n * rows + (at - 1) %% n + 1
     before <<- before + if (margin == 2) ncol(block) else n
     list(place = as.double(place), value = held(y[at]))
@@ -55,7 +55,7 @@ reader_place <- function(x, name) {
 setMethod("which.max", "gpu_reader", function(x) reader_place(x, "which.max"))
 setMethod("which.min", "gpu_reader", function(x) reader_place(x, "which.min"))
 
-# The elements' places among the distinct values, which a sort finds, have their ranks.
+# rank(): a sort finds each element's position among the distinct values, and these codes have the elements' ranks.
 setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
   ties <- match.arg(ties.method)
   call <- environment()
@@ -66,7 +66,7 @@ setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
   rank_array(codes, na.last, ties)
 })))
 
-# Elements have equal values where they have equal ranks; of the missing ones NaN is another value than NA.
+# Codes for duplicated(): equal codes mean equal values. NaN and NA are different values: NaN has code 0, NA is missing.
 reader_codes <- function(x, name, call) {
   one_vector(x, name, call)
   check_sorted_fits(rows_of_reader(x), 16, "`table(x)` counts values in less memory where they are few.", call)
@@ -90,7 +90,7 @@ anyDuplicated.gpu_reader <- function(x, incomparables = FALSE, fromLast = FALSE,
   anyDuplicated(reader_codes(x, "anyDuplicated", call), fromLast = fromLast)
 }
 
-# From is.unsorted(): of a reader or a split.
+# is.unsorted() of a reader or a split.
 remote_unsorted <- function(x, na.rm, strictly, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
   if (!is_flag(strictly)) abort_argument("strictly", "TRUE or FALSE", strictly, call)
@@ -100,7 +100,7 @@ remote_unsorted <- function(x, na.rm, strictly, call) {
   joined_unsorted(over_blocks(x, function(block) ends_in_order(strip(block), na.rm, strictly), call = call), length(x),
     na.rm, strictly)
 }
-# Whether the known elements of a part are out of order, and its ends.
+# Whether a part has missing elements, whether its other elements are unsorted, and the first and last of them.
 ends_in_order <- function(y, na.rm, strictly) {
   missing <- anyNA(y)
   if (missing && !na.rm) return(list(missing = TRUE))
@@ -109,6 +109,7 @@ ends_in_order <- function(y, na.rm, strictly) {
   unsorted <- n > 1L && is.unsorted(y, strictly = strictly)
   list(missing = FALSE, unsorted = unsorted, ends = if (n > 0L && !unsorted) held(y[c(1L, n)]))
 }
+# is.unsorted() of n elements, from what ends_in_order() returned for their parts in order.
 joined_unsorted <- function(parts, n, na.rm, strictly) {
   if (n <= 1) return(FALSE)
   if (any(vapply(parts, `[[`, NA, "missing"))) return(NA)
@@ -116,7 +117,7 @@ joined_unsorted <- function(parts, n, na.rm, strictly) {
   ends <- Filter(length, lapply(parts, `[[`, "ends"))
   if (length(ends) < 2L) return(FALSE)
   ends <- do.call(joined_on_cpu, ends)
-  # a part of one element has it at both ends
+  # the first and the last element of each part alternate in `ends`
   last <- ends[2L * seq_len(length(ends) %/% 2L - 1L)]
   first <- ends[2L * seq_len(length(ends) %/% 2L - 1L) + 1L]
   !all(if (strictly) first > last else first >= last)
@@ -124,7 +125,7 @@ joined_unsorted <- function(parts, n, na.rm, strictly) {
 
 # ---- elements ------------------------------------------------------------------------------------------------
 
-# Elements of a vector and an ordinary table.
+# match() and %in% of a reader and an ordinary table, computed when the result is read.
 reader_match <- function(name, x, table, nomatch, incomparables, call) {
   if (is_remote(table)) refuse_reader(name, call, "`x` must be the reader, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
@@ -141,7 +142,7 @@ reader_match <- function(name, x, table, nomatch, incomparables, call) {
     nomatch = nomatch)), "int32")
 }
 
-# From pmin() and pmax(): of one reader and numbers.
+# pmin() and pmax() of one reader and numbers.
 reader_extreme <- function(name, args, na.rm, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
   at <- base::which(vapply(args, is_reader, NA))
@@ -149,7 +150,7 @@ reader_extreme <- function(name, args, na.rm, call) {
   others <- lapply(args[-at], function(v) if (is_gpu(v)) collect(v) else v)
   fits <- length(at) == 1L && all(vapply(others, function(v) (is_number(v) || is_host_int64(v)) && length(v) == 1L, NA))
   if (!fits) refuse_reader(name, call, "The other arguments must be numbers.")
-  # base R's result has the attributes of the first
+  # base R takes the result's attributes from the first argument
   if (at != 1L && !is_vector_reader(x)) refuse_reader(name, call, "The matrix must be the first argument.")
   if (at != 1L) x <- reader_with(x, dimnames = NULL)
   args[-at] <- others
@@ -170,7 +171,7 @@ setMethod("ifelse", "gpu_reader", function(test, yes, no) {
 
 # ---- summaries -----------------------------------------------------------------------------------------------
 
-# cov() and cor() of a matrix, of a reader or a split.
+# cov() and cor() of the columns of a reader or a split.
 remote_covariance <- function(x, scale, call) {
   out <- var(x)
   if (!scale) return(out)
@@ -178,7 +179,7 @@ remote_covariance <- function(x, scale, call) {
   if (any(spread %in% 0)) warn_as_base(gettext("the standard deviation is zero", domain = "R-stats"), call)
   spread[spread %in% 0] <- NA
   out <- pmax(pmin(out / spread / rep(spread, each = length(spread)), 1), -1)
-  # also of a column with missing elements
+  # as in base R, also for a column with missing elements
   if (dim(x)[1L] > 1L) diag(out) <- 1
   out
 }
@@ -189,8 +190,8 @@ reader_covariance <- function(x, y, use, method, scale, call) {
   remote_covariance(x, scale, call)
 }
 
-# mean() without the least and the greatest elements: `at_ranks` finds the first and the last that are kept, and `sums`
-# adds what is between.
+# mean(x, trim): `at_ranks` finds the smallest and the largest element that are kept, and `sums` is stat_between() of
+# these.
 remote_trimmed <- function(x, trim, na.rm, at_ranks, sums, call) {
   if (!is.numeric(trim) || length(trim) != 1L)
     stop_as_base(gettext("'trim' must be numeric of length one", domain = "R-base"), call)
@@ -210,14 +211,15 @@ remote_trimmed <- function(x, trim, na.rm, at_ranks, sums, call) {
   told <- sums(low, high)
   (told[1L] + (told[2L] - rank[1L] + 1) * low + (rank[2L] - told[3L]) * high) / (rank[2L] - rank[1L] + 1)
 }
-# The sum of what is between, how many are not above the one, and how many are below the other.
+# The sum of the elements between `low` and `high`, the number of elements not above `low`, and of those below `high`.
 stat_between <- function(x, low, high) {
   y <- wide(strip(part_numbers(x)))
   c(as.vector(sum(y[which(y > low & y < high)])), as.vector(sum(wide(y <= low), na.rm = TRUE)),
     as.vector(sum(wide(y < high), na.rm = TRUE)))
 }
 
-# summary() of numbers, by passes: base R's, of what is known, has the form.
+# summary() of numbers, by several passes. base R's summary of two elements, one of them missing if x has such, gives
+# the form.
 summary_of_remote <- function(object, digits, type) {
   missing <- sum(is.na(object))
   found <- stats::quantile(object, names = FALSE, na.rm = TRUE, type = type)
@@ -239,7 +241,7 @@ summary.gpu_reader <- function(object, ..., digits = NULL, quantile.type = 7) {
 # IQR() and mad() of a reader or a split.
 remote_iqr <- function(x, na.rm, type) {
   found <- stats::quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type)
-  # base R's is of doubles
+  # base R's result is a double
   if (!is.object(found)) found <- as.double(found)
   diff(found)
 }

@@ -1,8 +1,8 @@
-# Generalised linear models of readers: the iterations of stats::glm.fit(), a pass over the blocks for each. A pass with
-# some coefficients gives their deviance, and the cross products of the next step.
+# Generalised linear models of readers: the iterations of stats::glm.fit(), each a pass over the blocks. A pass with
+# given coefficients returns their deviance, and the cross products from which the next coefficients are computed.
 
-# What of a family's aic() is a sum over rows, and how the whole follows from the sums and the deviance. `parts` is NULL
-# where it is not known.
+# A family's aic() in two steps: `parts` returns its sums over a block's rows, and `whole` the value from the sums of
+# all blocks and the deviance.
 aic_of_family <- function(family) {
   name <- family$family
   log_of <- function(v, w) ifelse(w > 0, log(v), 0)
@@ -18,12 +18,12 @@ aic_of_family <- function(family) {
       }),
     inverse.gaussian = list(parts = function(y, n, mu, w) c(as.vector(sum(w)), as.vector(sum(w * log_of(y, w)))),
       whole = function(s, dev) s[1L] * (log(dev / s[1L] * 2 * pi) + 1) + 3 * s[2L] + 2),
-    # a sum over rows in itself
+    # other families: aic() is a sum over rows
     list(parts = function(y, n, mu, w) as.vector(collect(family$aic(y, n, mu, w, NA_real_)))[1L],
       whole = function(s, dev) s))
 }
 
-# What glm.fit() does with the response, the weights and starting values of its family, of one block.
+# What glm.fit() does first, for one block: the family initialises the response, weights and starting values.
 initialised <- function(family, frame, rows, used_offset) {
   device <- rows$device
   y <- outcome_of(frame, device)
@@ -68,8 +68,10 @@ glm_of_reader <- function(call, formula, data, family, start, control, contrasts
     "lm"))
 }
 
-# One pass. `b` are coefficients, NULL for the family's starting values; `last` those of the step that gave them, whose
-# working weights go with the residuals (FALSE where there was none).
+# One pass with coefficients `b`, NULL for the family's starting values. `last` are the coefficients before the step to
+# `b`: Pearson's statistic is computed with their working weights, as in glm.fit() (FALSE: with those of `b`). With
+# `triangle` the products are replaced by the triangle of a QR decomposition. `mean` is the mean of the null model, NA
+# if only the offset gives it.
 glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FALSE, triangle = FALSE) {
   fail <- function(message) stop_as_base(gettext(message, domain = "R-stats"), rows$frame)
   over_frames(rows, function(frame) {
@@ -130,13 +132,14 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FA
   }, facts$levels)
 }
 
-# Warnings of a family about the response: each once, not for each block and pass.
+# Raises each warning of a family about the response once, not for each block and pass.
 with_first_warnings <- function(expr, said) withCallingHandlers(expr, warning = function(w) {
   message <- conditionMessage(w)
   if (message %in% said$messages) tryInvokeRestart("muffleWarning") else said$messages <- c(said$messages, message)
 })
 
-# The next coefficients from a pass' cross products, by R's rule on aliased columns.
+# The next coefficients from the cross products of a pass, by R's rule on aliased columns. If the products are not
+# accurate enough, another pass finds the triangle.
 reader_glm_step <- function(pass, rows, facts, family, b, columns, aic, said, tol) {
   p <- if (is.null(columns)) length(facts$names) else length(columns)
   names <- columns %||% facts$names
@@ -156,7 +159,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   said <- new.env(parent = emptyenv())
   aic <- aic_of_family(family)
   tol <- min(1e-07, control$epsilon / 1000)
-  # the design of the first block tells the columns
+  # the design of the first block gives the columns' names
   pass <- glm_pass(rows, facts, family, NULL, columns, NULL, aic, said)
   names <- columns %||% facts$names
   p <- length(names)
@@ -178,7 +181,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   b <- before
   iter <- 0L
   if (p == 0L) {
-    # the means are those of the offset alone
+    # the offset alone gives the means
     pass <- glm_pass(rows, facts, family, numeric(), columns, mean, aic, said)
     converged <- TRUE
     deviance <- pass$counts[["deviance"]]
@@ -229,7 +232,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   }
   if (!converged) say("glm.fit: algorithm did not converge")
   if (boundary) say("glm.fit: algorithm stopped at boundary value")
-  # as glm.fit() says it, where all weights are 0
+  # glm.fit()'s error if all weights are 0
   if (p > 0L && is.null(found)) stop_as_base(gettext("object 'fit' not found", domain = "R"), frame)
   eps <- 10 * .Machine$double.eps
   if (family$family == "binomial" && (pass$ends[2L] > 1 - eps || pass$ends[1L] < eps))
@@ -240,7 +243,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   used <- pass$counts[["used"]]
   coefficients <- if (p == 0L) numeric() else {
     out <- found$coefficients
-    # after halved steps these are no more the last step's
+    # if steps were halved, `b` differs from the last step's coefficients
     out[!is.na(out)] <- b[!is.na(out)]
     out
   }
@@ -256,12 +259,12 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
 
 # ---- methods -------------------------------------------------------------------------------------------------
 
-# With Pearson's statistic in one residual.
+# A fit for methods that need residuals: its only residual gives Pearson's statistic.
 surrogate_glm <- function(fit) {
   out <- unclass(fit)
   out$residuals <- sqrt(fit$pearson)
   out$weights <- out$prior.weights <- 1
-  # a deviance of 0
+  # the response equals the fitted value, so the residual deviance is 0
   out$y <- out$fitted.values <- 0.5
   out["na.action"] <- list(NULL)
   structure(out, class = c("glm", "lm"))
@@ -295,7 +298,7 @@ logLik.gpu_glm_reader <- function(object, ...) {
 #' @importFrom stats confint
 #' @export
 confint.gpu_glm_reader <- function(object, parm, level = 0.95, ...) {
-  # Wald's: profiles fit again and again
+  # Wald's intervals: profiles would fit the model again and again
   stats::confint.default(object, parm, level, ...)
 }
 #' @export

@@ -1,20 +1,20 @@
-# 64-bit integers of readers. Doubles do not hold all of them, so what is kept from block to block are `integer64`
-# vectors, with which arrays on the cpu device compute. A sum is kept as two, of the upper and of the lower 32 bits:
-# it overflows only where the whole does.
+# 64-bit integers of readers. Doubles cannot hold all of them, so values that are kept between blocks are `integer64`
+# vectors, which are computed with as arrays on the cpu device. A sum is kept as two sums, of the upper and of the lower
+# 32 bits, which overflow only if the whole sum does.
 
 is_int64_reader <- function(x) identical(x$type, "int64")
 
-# No elements of a reader's type, as an array.
+# An array of length 0 with a reader's type.
 empty_array <- function(x) as_gpu(no_elements(x), dtype = if (is_int64_reader(x)) "int64")
 
-# A copy that stays when the block is gone, and arrays of such.
+# A copy on the host, which remains when the block is freed, and arrays of such copies.
 held <- function(x) collect(strip(x))
 on_cpu <- function(x) as_gpu(x, device = "cpu")
 joined_on_cpu <- function(...) join(lapply(list(...), on_cpu))
 int64_number <- function(value, device) gpu_cast(as_gpu(value, device = device), "int64")
 
-# The codes in `values`, `integer64` vectors: their places among all distinct ones in order. `value()` gives those of a
-# code.
+# Codes of `integer64` vectors, a list: positions among all their distinct values in order. `value()` turns a code into
+# its value.
 coded_int64 <- function(values) {
   distinct <- if (length(values)) sort(unique(do.call(joined_on_cpu, values))) else int64_number(numeric(), "cpu")
   list(codes = lapply(values, function(v) if (length(v)) as.double(as.vector(match(on_cpu(v), distinct))) else numeric()),
@@ -30,11 +30,11 @@ in_two_parts <- function(y) {
   list(high = high, low = y - high * unit)
 }
 
-# `f` adds elements. Of an array of 64-bit integers its sums, as two `integer64` vectors.
+# The sums of 64-bit integers by `f`, as two `integer64` vectors, of the upper and of the lower 32 bits.
 sums_in_two <- function(y, f) lapply(in_two_parts(y), function(part) held(f(part)))
 plus_in_two <- function(a, b) Map(function(u, v) collect(on_cpu(u) + on_cpu(v)), a, b)
 
-# The sums themselves, an array: NA, with bit64's warning, where one overflows.
+# The sums as an array, from their two parts. NA, with bit64's warning, where a sum overflows.
 sums_of_two <- function(sums, call = NULL) {
   high <- on_cpu(sums$high)
   more <- in_two_parts(on_cpu(sums$low))
@@ -43,18 +43,19 @@ sums_of_two <- function(sums, call = NULL) {
   out
 }
 
-# The number of its upper and its lower 32 bits. The product must not overflow where the number does not.
+# The number of `high` upper and `low` lower 32 bits, in a form whose product does not overflow if the number does not.
 of_two_parts <- function(high, low) {
   unit <- int64_number(2^32, "cpu")
   up <- gpu_cast(high < 0L, "int32")
   (high + up) * unit + (low - up * unit)
 }
-# The same of numbers that members tell, and what tells them: doubles, which any engine carries.
+# The same from two vectors of doubles, as which members send 64-bit integers, since all engines can send doubles; and
+# the reverse.
 of_two_doubles <- function(high, low) gpu_compute(of_two_parts(int64_number(high, "cpu"), int64_number(low, "cpu")))
 in_two_doubles <- function(y) lapply(in_two_parts(y), as.vector)
 
-# sum(), min(), max() and range(): the value of the array that has the result as its elements, which warns of what a
-# double does not hold.
+# sum(), min(), max() and range(). Base R's function is called on an array that contains the result, so it returns a
+# double, and warns if a double cannot hold the result.
 summary_of_int64 <- function(x, name, na.rm, call) {
   f <- get(name, baseenv())
   if (name == "sum") {
@@ -79,7 +80,8 @@ margin_of_int64 <- function(x, na.rm, rows, call) {
   f <- if (rows) rowSums else colSums
   block <- function(block) sums_in_two(strip_names(block), function(y) strip(f(y, na.rm = na.rm)))
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
-  # of whole columns, column sums are parts of the result, and row sums are added
+  # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
+  # reverse
   apart <- rows == (margin == 1)
   found <- over_blocks(x, block, if (!apart) plus_in_two, margin, call = call)
   if (apart && length(found)) found <- do.call(Map, c(list(function(...) collect(joined_on_cpu(...))), found))
@@ -91,7 +93,7 @@ margin_of_int64 <- function(x, na.rm, rows, call) {
 
 # ---- distinct values -----------------------------------------------------------------------------------------
 
-# In the order in which they come first, with the number of elements that have each.
+# A block's distinct values in order, NA last, and how many elements have each.
 int64_counts <- function(block) {
   x <- strip(block)
   known <- counted(x)
@@ -102,33 +104,33 @@ int64_counts <- function(block) {
   list(values = held(values), counts = c(counts, if (missing > 0) missing))
 }
 
-# As base R's unique() of two, and the places of their elements there.
+# unique() of two `integer64` vectors, and the positions of their elements in it.
 united_int64 <- function(a, b) {
   values <- unique(joined_on_cpu(a, b))
   place <- function(v) as.vector(match(on_cpu(v), values))
   list(values = held(values), places = list(place(a), place(b)))
 }
 
-# The levels that as.factor() has of some values, and their codes.
+# The levels that as.factor() gives to distinct values, and the values' codes.
 levels_of_int64 <- function(values) {
   values <- on_cpu(values)
   sorted <- sort(values)
   list(levels = as.character(sorted), codes = as.vector(match(values, sorted)))
 }
 
-# The sums, or the least or greatest elements, of groups: `codes` are on the block's device.
+# Sums (in two parts) or extremes by group. `codes` must be on the block's device.
 grouped_int64 <- function(y, codes, groups, name) {
   by <- function(v) reduce_by(v, codes, groups, name, FALSE, 0L)
   if (name == "sum") sums_in_two(y, by) else held(by(y))
 }
-# Sums of the columns of a matrix.
+# Sums by group of each column of a matrix, in two parts.
 grouped_columns_of_int64 <- function(y, codes, groups) {
   n <- nrow(y)
   sums_in_two(y, function(v) join(lapply(seq_len(ncol(v)), function(j) reduce_by(strided(strip(v), length(v), 1, n,
     start = n * (j - 1)), codes, groups, "sum", FALSE, 0L))))
 }
 
-# Of two blocks, whose groups have `m` and `n` elements.
+# Merges the extremes by group of two blocks, whose groups have `m` and `n` elements.
 extremes_of_both <- function(a, b, m, n, f) {
   a <- on_cpu(a)
   b <- on_cpu(b)

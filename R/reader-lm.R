@@ -1,15 +1,15 @@
-# Linear models of readers: one pass of cross products where these are as good as reflections, else a second pass of QR
-# decompositions of the triangle so far and the next block.
+# Linear models of readers: one pass for the cross products if these are as accurate as reflections, otherwise a second
+# pass, in which the triangle so far and the next block are decomposed by QR.
 
-# The cross products of a block's scaled columns, response, and offset where there is one.
+# The cross products of a block's scaled columns, response, and offset if there is one.
 lm_products <- function(d, target) {
   if (d$p == 0L) return(collect(crossprod(target)))
   sums <- cross_products(d, target)
   rbind(cbind(sums$xx, sums$xy), cbind(t(sums$xy), collect(crossprod(target))))
 }
 
-# The triangle of [X y] from its cross products; NULL where they have lost too many digits. `columns` are those whose
-# condition counts.
+# The triangle of [X y] from its cross products; NULL if they have lost too many digits, as the condition of `columns`
+# tells. The other columns are right sides.
 triangle_of_products <- function(products, tol, columns = seq_len(ncol(products))) {
   norms <- sqrt(diag(products))
   if (any(norms[columns] == 0) || !all(is.finite(products))) return(NULL)
@@ -41,7 +41,7 @@ lm_of_reader <- function(call, formula, data, contrasts, singular.ok, tol, devic
   out <- list(coefficients = z$coefficients, effects = z$effects, rank = z$rank, assign = facts$assign, qr = z$qr,
     df.residual = as_whole(found$n - z$rank), rss = sum(reader_fit$residuals^2), n = as_whole(found$n),
     rows = as_whole(found$rows))
-  # that of the constant column is the mean's
+  # the effect of the constant column is that of the mean, which is left out
   explained <- if (z$rank > 0L) z$effects[facts$assign[z$qr$pivot[seq_len(z$rank)]] != 0L |
     attr(facts$terms, "intercept") == 0L]
   out$mss <- if (is.null(found$offset)) sum(explained^2) else squares_with_offset(found$offset, z$coefficients,
@@ -56,11 +56,11 @@ lm_of_reader <- function(call, formula, data, contrasts, singular.ok, tol, devic
   structure(out, class = c("gpu_lm_reader", "lm"))
 }
 
-# Base R's where all weights are 0.
+# What base R returns if all weights are 0.
 no_fit <- function(p) list(coefficients = rep(NA_real_, p), residuals = numeric(), effects = numeric(), rank = 0L)
 
-# Where all variables are columns of a matrix, taken as they are: products of whole blocks. NULL elsewhere, and where
-# values are missing.
+# For a formula whose variables are columns of a matrix reader, without functions: cross products of whole blocks. NULL
+# for other formulas, and if values are missing.
 lm_of_columns <- function(rows, contrasts, tol) {
   x <- rows$readers$.data
   if (length(rows$readers) != 1L || is.null(x) || x$frame || any(c("weights", "subset", "offset") %in%
@@ -77,7 +77,7 @@ lm_of_columns <- function(rows, contrasts, tol) {
   if (anyNA(labels)) return(NULL)
   at <- match(c(labels, as.character(variables[[1L]])), rows$names)
   intercept <- attr(terms, "intercept") > 0L
-  # of a few columns these alone
+  # other columns are left out if most are not used
   few <- 2 * length(at) < length(rows$names)
   columns <- if (few) at else seq_along(rows$names)
   numbers <- function(block) {
@@ -118,14 +118,14 @@ lm_of_columns <- function(rows, contrasts, tol) {
   list(r = r, n = rows$n, rows = rows$n, facts = facts, weighted = FALSE)
 }
 
-# As base R's .getXlevels() has it where no variable is a factor.
+# As base R's .getXlevels() returns it if no variable is a factor.
 no_levels <- function(terms) if (length(attr(terms, "variables")) > 1L + (attr(terms, "response") > 0L))
   stats::setNames(list(), character())
 
-# Before R 4.3 summary() of a fit has the offset among the fitted values.
+# Whether summary.lm() subtracts the offset from the fitted values. It does not before R 4.3.
 TAKES_OFFSET_AWAY <- "offset" %in% all.names(body(stats::summary.lm))
 
-# The sum of squares of fitted values with an offset, from the products of columns and offset.
+# The sum of squares of fitted values with an offset, from the cross products of columns and offset.
 squares_with_offset <- function(products, coefficients, intercept) {
   b <- c(replace(coefficients, is.na(coefficients), 0), 1)
   fitted <- products %*% b
@@ -133,7 +133,7 @@ squares_with_offset <- function(products, coefficients, intercept) {
   if (intercept) total - fitted[1L]^2 / products[1L, 1L] else total
 }
 
-# Any formula: base R's model frame of each block.
+# For any formula: base R's model frame of each block.
 lm_of_frames <- function(rows, contrasts, tol) {
   facts <- model_facts(rows)
   facts$contrasts <- contrasts
@@ -184,7 +184,7 @@ lm_of_frames <- function(rows, contrasts, tol) {
 
 # ---- methods -------------------------------------------------------------------------------------------------
 
-# A fit with the sums of squares of base R's, in as few residuals and fitted values as have them.
+# A fit for base R's methods: the fewest residuals and fitted values that have the fit's sums of squares.
 surrogate <- function(fit) {
   out <- unclass(fit)
   out[c("residuals", "fitted.values", "weights")] <- NULL
@@ -214,7 +214,7 @@ print.summary.gpu_lm_reader <- function(x, ...) {
   print_without(whole, "Residuals:$", ...)
   invisible(x)
 }
-# As base R prints, without the paragraph on residuals.
+# Prints what base R prints, without the paragraph that begins with `heading`.
 print_without <- function(x, heading, ...) {
   lines <- utils::capture.output(print(x, ...))
   from <- grep(heading, lines)[1L]
@@ -239,7 +239,7 @@ logLik.gpu_lm_reader <- function(object, REML = FALSE, ...) {
   value <- 0.5 * ((object$log_weights %||% 0) - n * (log(2 * pi) + 1 - log(n) + log(object$rss)))
   structure(value, nall = object$n, nobs = object$n, df = object$rank + 1, class = "logLik")
 }
-# Of both kinds of fits; rows of weight 0 count, as base R counts them.
+# extractAIC() of both kinds of fits. Rows of weight 0 count, as in base R.
 reader_extract_aic <- function(fit, scale = 0, k = 2, ...) {
   edf <- fit$rows - fit$df.residual
   if (inherits(fit, "glm")) return(c(edf, fit$aic + (k - 2) * edf))
@@ -259,7 +259,8 @@ predict.gpu_lm_reader <- function(object, newdata, ...) {
   f <- if (any(vapply(newdata, is_gpu, NA))) predict_of_lm else stats::predict.lm
   f(surrogate(object), newdata = newdata, ...)
 }
-# A block of a matrix reader has variables by its column names.
+# New data for predict(): a matrix, such as a block of a reader, becomes a data frame whose variables have its column
+# names.
 new_rows <- function(newdata) {
   if (is.data.frame(newdata) || length(dim(newdata)) != 2L) return(newdata)
   names <- colnames(newdata) %||% paste0("V", seq_len(ncol(newdata)))

@@ -1,8 +1,8 @@
-# Readers of what a function makes of another reader's blocks: elementwise functions and `scale()` are computed when
-# they are read.
+# Readers of a function of another reader's blocks. Elementwise functions and `scale()` are computed when the result is
+# read.
 
-# What f makes of the blocks of a reader, as a reader. `each` is whether f computes element by element; else it is given
-# whole rows.
+# A reader of f(block) for the blocks of a reader. If `each` is TRUE, f is elementwise, and blocks may be rows or
+# columns; otherwise f is called with whole rows.
 mapped_reader <- function(x, f, dim, dimnames, label, type = "float64", each = FALSE)
   new_reader(open_mapped, list(x = described(x), f = f, each = each), dim, dimnames, type, if (each) x$margin else 1,
     x$memory, label, portable = x$portable, step = if (each) x$step else 1)
@@ -12,22 +12,22 @@ open_mapped <- function(x, f, each) list(
   take = function(coming) {
     block <- block_take(x, coming)
     out <- gpu_compute(f(block))
-    # a function may give the block itself
+    # f may return the block itself, which must not be freed then
     if (is.null(coming$given) && !rlang::is_reference(out, block)) free_block(block)
     out
   }
 )
 
-# A function of blocks that knows of these values alone, so that another process can have it.
+# A function of blocks whose environment holds only `values`, so that it can be sent to another process.
 block_function <- function(f, values = list()) {
   environment(f) <- list2env(values, parent = topenv())
   f
 }
 
-# A reader of a function of each element.
+# A reader of a function that is computed element by element.
 each_of_reader <- function(x, name, f, type = "float64") {
   if (x$frame) refuse_reader(name, parent.frame(), "Only matrices and vectors are supported.")
-  # of no elements the result has the type of all; an error shows with the first block
+  # f of no elements tells the result's type; if that fails, the error is raised with the first block
   none <- tryCatch(suppressWarnings(f(as_gpu(numeric(), dtype = x$type, device = "cpu"))), error = function(e) NULL)
   if (is_gpu(none)) type <- gpu_dtype(none)
   mapped_reader(x, f, x$dim, x$dimnames, sprintf("%s() of %s", name, x$label), type, TRUE)

@@ -1,9 +1,9 @@
-# Base R's functions on readers: sums over blocks.
+# Base R's functions on readers: sums over blocks, products, and principal components.
 
 #' Statistics of data larger than memory
 #'
-#' Base R's functions on a [gpu_reader()], by passes over its blocks: none needs more memory than three blocks, and what
-#' it returns. The next block is read while the device computes with the current one. Values are base R's up to the
+#' Base R's functions on a [gpu_reader()], by passes over its blocks. No pass needs more memory than three blocks and
+#' its result. The next block is read while the device computes with the current one. Values are base R's up to the
 #' order of sums, which are float64.
 #'
 #' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
@@ -89,7 +89,7 @@ refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
     "`gpu_chunked(x, f)` runs a function on each block; `x[i, j]` and `collect(x)` read ordinary values."), call = call)
 }
 
-# A block as a matrix, or a vector, of numbers.
+# A block of numbers as a matrix or a vector. Columns of a data frame become float64, or complex128 if one is complex.
 block_numbers <- function(block, call) {
   if (!is.data.frame(block)) return(block)
   if (!all(vapply(block, is_gpu, NA))) stop_as_base("'x' must be numeric", call)
@@ -117,7 +117,8 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
     out <- cbind(sums, known)
     out
   }
-  # of whole columns, column sums are parts of the result, and row sums are added
+  # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
+  # reverse
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   apart <- rows == (margin == 1)
   found <- if (x$dim[margin] == 0) NULL else if (apart) do.call(rbind, over_blocks(x, function(b)
@@ -139,7 +140,7 @@ setMethod("rowMeans", "gpu_reader", function(x, na.rm = FALSE, dims = 1L) reader
 
 # ---- reductions ----------------------------------------------------------------------------------------------
 
-# An ordinary vector of no elements of a reader's type.
+# An ordinary vector of length 0 with a reader's type.
 no_elements <- function(x) vector(switch(x$type %||% "", bool8 = "logical", int8 = , uint8 = , int16 = , int32 =
   "integer", complex64 = , complex128 = "complex", "double"), 0L)
 
@@ -165,11 +166,11 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
   }, fold, call = call)
   whole <- types[type] %in% c("logical", "integer")
   as_type <- function(value) if (whole) as.integer(value) else value
-  # base R's values, and warnings, about no elements
+  # base R's values, and warnings, for no elements
   empty <- if (is.null(found) && !is.null(x$type)) no_elements(x) else if (whole) integer() else numeric()
   if (is.null(found)) return(get(name, baseenv())(empty))
   if (name == "sum") {
-    # beyond the range of integers base R's is a double
+    # as in base R, a sum that is too large for an integer is a double
     return(if (whole && !is.na(found) && abs(found) > .Machine$integer.max) found else as_type(found))
   }
   if (name == "prod") return(found)
@@ -198,7 +199,8 @@ mean.gpu_reader <- function(x, trim = 0, na.rm = FALSE, ...) {
   sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
 }
 
-# Number of rows, means, and products about them, merged from block to block (Chan, Golub and LeVeque, 1979).
+# The number of rows, the means, and the cross products of the columns less their means, merged from block to block
+# (Chan, Golub and LeVeque, 1979).
 reader_moments <- function(x, na.rm, call) {
   p <- if (is_vector_reader(x)) 1L else x$dim[2L]
   merge <- function(a, b) {
@@ -239,7 +241,7 @@ register_reader_methods <- function() {
   for (fit in c("gpu_lm_reader", "gpu_glm_reader")) registerS3method("extractAIC", fit, reader_extract_aic,
     envir = asNamespace("stats"))
 }
-# What this package keeps in a reader; columns of a data frame are not in it.
+# `$` gives this package the fields of a reader. Users get an error instead of columns of a data frame.
 column_of_reader <- function(x, name) {
   fields <- fields_of(x)
   ours <- identical(topenv(parent.frame()), topenv())
@@ -249,7 +251,8 @@ column_of_reader <- function(x, name) {
 
 # ---- products ------------------------------------------------------------------------------------------------
 
-# Rows of what goes with a reader's blocks, block by block.
+# A function of a block's place that returns the rows of `y` for it, on a device. `y` must have n rows: a reader, an
+# array or an ordinary matrix or vector.
 beside_blocks <- function(y, n, call, name = "y") {
   if (is_reader(y)) {
     if (rows_of_reader(y) != n) stop_as_base("non-conformable arguments", call)
@@ -305,7 +308,7 @@ reader_product <- function(x, y, call) {
 
 # ---- principal components ------------------------------------------------------------------------------------
 
-# Columns from which their cross products are too large.
+# With so many columns their cross products are too large.
 MANY_COLUMNS <- 4000
 
 #' @rdname reader-methods
@@ -331,7 +334,7 @@ prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
   if (!all(is.finite(squares))) stop_as_base(words("infinite or missing values in '%s'", "x"))
   named <- function(v) stats::setNames(as.vector(v), x$dimnames[[2L]])
   columns <- list(center = if (isTRUE(center)) named(moments$mean) else if (!isFALSE(center)) center)
-  # about what they are centered at
+  # sums of squares about the centers
   off <- moments$mean - as.double(columns$center %||% 0)
   about <- squares + n * off^2
   if (isTRUE(scale.)) columns$scale <- named(sqrt(about / max(1, n - 1))) else if (!isFALSE(scale.))
@@ -353,7 +356,7 @@ prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
 }
 
 components_by_products <- function(x, columns, products, n, p, k, call) {
-  # more rows than columns, and no standard deviation whose square has lost its digits
+  # only if there are more rows than columns, and no variance has lost its digits in the products
   if (n > p && !has_small_values(as_gpu(products, device = "cpu"))) {
     e <- eigen(as_gpu(products), symmetric = TRUE)
     values <- as.vector(e$values)
@@ -375,7 +378,7 @@ triangle_below <- function(a, b = NULL) {
   d <- as.double(dim(rows))
   if (d[1L] <= 1) return(rows)
   if (gpu_device(rows) == "cpu") {
-    # LINPACK, which shifts no column where its tolerance is 0
+    # LINPACK with a tolerance of 0 moves no column to the end
     r <- base::qr.R(base::qr.default(host_copy(rows, told = TRUE), tol = 0))
     return(as_gpu(unname(r), device = "cpu"))
   }
@@ -387,7 +390,7 @@ triangle_below <- function(a, b = NULL) {
   gpu_compute(upper)
 }
 
-# Means, and sums of squares about them, of columns too many for their products.
+# Means, and sums of squares about them, if there are too many columns for cross products.
 column_squares <- function(x, call) {
   p <- if (is_vector_reader(x)) 1 else as.double(x$dim[2L])
   merge <- function(a, b) {

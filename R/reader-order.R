@@ -1,12 +1,13 @@
-# Order statistics of readers, in two passes. The first keeps values at regular places of each block in order: of each
-# rank they give two values between which it is, and between which few elements are. The second counts what is not above
-# the lower one and gathers what is between (Munro and Paterson, Theoretical Computer Science 12, 1980).
+# Order statistics of readers, in two passes. The first keeps values at regular positions of each sorted block. For each
+# rank, they give two values that bound its element and have few elements between them. The second pass counts the
+# elements not above the lower value, and gathers those between the two (Munro and Paterson, Theoretical Computer
+# Science 12, 1980).
 
-# Places that are kept of a block.
+# How many positions of a sorted block are kept.
 PLACES_OF_BLOCK <- 2048L
 
-# A block's values at places: with them how many elements a value says at least not to be above it, and how many at most
-# to be below what comes next.
+# Samples of a block, in order. For a value v, the sum of `not_above` over samples up to v is at most the number of
+# elements not above v; the sum of `below` over them is at least the number of elements below the next sample.
 sampled_block <- function(block, name, call) {
   block <- block_numbers(block, call)
   check_sortable(block, name, call)
@@ -17,7 +18,7 @@ sampled_block <- function(block, name, call) {
     not_above = diff(c(0, places)), below = if (n > 0L) c(diff(places), 1) else numeric())
 }
 
-# Values between which each rank's is, one of them included at least: list(lower, upper).
+# Samples that bound the element of each rank: lower <= element <= upper.
 bounds_of_ranks <- function(blocks, ranks) {
   if (!length(ranks)) return(list(lower = numeric(), upper = numeric()))
   part <- function(name) unlist(lapply(blocks, `[[`, name))
@@ -28,12 +29,13 @@ bounds_of_ranks <- function(blocks, ranks) {
   not_above <- cumsum(part("not_above")[at])[last]
   below <- c(0, cumsum(part("below")[at])[last])[seq_along(last)]
   values <- values[last]
-  # the first of which enough elements are not above, the last of which too few are below to have passed the rank
+  # `upper`: the first sample that enough elements are not above; `lower`: the last that few enough elements are below
   list(upper = values[findInterval(ranks, not_above, left.open = TRUE) + 1L],
     lower = values[findInterval(ranks, below, left.open = TRUE)])
 }
 
-# The values of all elements at the ranks that a function gives of how many are known: list(values, known, type).
+# The elements whose ranks `ranks(known)` returns, where `known` is the number of elements that are not missing:
+# list(values, known, type).
 reader_at_ranks <- function(x, ranks, name, call) {
   if (x$frame) refuse_reader(name, call, "Only matrices and vectors are supported.")
   check_sortable(no_elements(x), name, call)
@@ -78,13 +80,13 @@ reader_at_ranks <- function(x, ranks, name, call) {
       }
     }
   }
-  # doubles, which are NA, with a warning, where they do not hold a 64-bit integer
+  # as doubles: NA, with a warning, where a double cannot hold a 64-bit integer
   values <- if (is_int64_reader(x) && length(values)) as.vector(do.call(joined_on_cpu, values)) else
     as.numeric(unlist(values))
   list(values = if (type == "double") values else as.integer(values), known = known, type = type)
 }
 
-# Values of a sorted array at places: `integer64` where doubles may not hold them.
+# Elements of a sorted array at positions, as `integer64` if they are 64-bit integers.
 order_values <- function(sorted, places) if (is_int64(sorted)) held(sorted[places]) else if (length(places))
   stat_at(sorted, places) else numeric()
 
@@ -100,7 +102,7 @@ median.gpu_reader <- function(x, na.rm = FALSE, ...) {
 quantile.gpu_reader <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   call <- environment()
   if (is_gpu(probs)) probs <- collect(probs)
-  # base R says what is wrong
+  # base R raises its errors, and computes the result of no probabilities
   if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))

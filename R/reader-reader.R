@@ -1,13 +1,16 @@
 # Readers: matrices, vectors and data frames that are elsewhere, and are read by blocks of rows or columns.
 #
-# A reader is a list: its extents `dim`, `dimnames`, dtype `type`, whether blocks are data frames (`frame`), the margin
-# by which it is read at least cost, and how it is opened: a function `open` of this package and its arguments `args`.
-# So it can be sent to another process, and opened there. What was opened is kept in the environment `state`, for this
-# process alone. It is a list of `read(from, count, margin)`, which gives an ordinary value or an array, or of `ahead()`
-# and `take()`, which begin to read and end it.
+# A reader is a locked environment, whose fields `$` returns: extents `dim`, `dimnames`, dtype `type` (NULL for data
+# frames), whether blocks are data frames (`frame`), the `margin` by which it is read at least cost, and how it is
+# opened: by a function `open` of this package with arguments `args`, so that it can be sent to another process and
+# opened there. The opened source is kept in the environment `state`, for this process only. A source is a list of
+# `read(from, count, margin)`, which returns an ordinary value or an array; or of `ahead()`, which begins to read a
+# block, and `take()`, which waits for it.
 
 is_reader <- function(x) inherits(x, "gpu_reader")
 
+# Makes a reader. `portable` says whether another process can open the source, `step` is the extent of the source's
+# chunks along the margin, and `source` is the source if it is open already.
 new_reader <- function(open, args, dim, dimnames = NULL, type, margin, memory, label, frame = FALSE, portable = TRUE,
   step = 1, source = NULL, call = parent.frame()) {
   if (!is.null(memory) && !(is_size(memory) && memory > 0))
@@ -24,7 +27,7 @@ new_reader <- function(open, args, dim, dimnames = NULL, type, margin, memory, l
     memory = memory, label = label, frame = frame, portable = portable, step = step, state = state))
 }
 reader_of <- function(fields) remote_object("gpu_reader", fields = fields)
-# A reader with other values of some fields.
+# The reader with other values of some fields.
 reader_with <- function(x, ...) {
   fields <- fields_of(x)
   given <- list(...)
@@ -41,10 +44,10 @@ checked_names <- function(names, dim, call) {
   lapply(names, function(v) if (!is.null(v)) as.character(v))
 }
 
-# Identifies an environment of this process: a copy that was serialized, and read back here or elsewhere, has another.
+# Identifies an environment in this process. A copy that was serialized, and read back here or elsewhere, has another.
 place_of <- function(state) c(this_worker(), rlang::obj_address(state))
 
-# What a reader's blocks come from, opened in this process.
+# The source that a reader's blocks are read from. It is opened in this process if that has not been done.
 opened <- function(x) {
   state <- x$state
   here <- place_of(state)
@@ -55,7 +58,7 @@ opened <- function(x) {
   state$source
 }
 
-# The reader as another process can open it.
+# The reader without its open source, for another process.
 described <- function(x) reader_with(x, state = new.env(parent = emptyenv()))
 
 rows_of_reader <- function(x) as.double(x$dim[1L])
@@ -63,10 +66,10 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 
 #' Read data larger than memory
 #'
-#' A reader stands for a matrix, vector or data frame that is in a file, or that a function makes, and is read by blocks
-#' of rows or columns. [gpu_chunked()] works on it block by block; [gpu_split()] has each member of a team read its own
-#' rows; [gpu_lm()], [gpu_glm()] and [prcomp()][reader-methods] fit models to it; sums, means, ranges and cross products
-#' are computed by passes over its blocks, see [reader-methods].
+#' A reader stands for a matrix, vector or data frame that is stored in a file or made by a function, and is read by
+#' blocks of rows or columns. [gpu_chunked()] works on it block by block; [gpu_split()] has each member of a team read
+#' its own rows; [gpu_lm()], [gpu_glm()] and [prcomp()][reader-methods] fit models to it; sums, means, ranges and cross
+#' products are computed by passes over its blocks, see [reader-methods].
 #'
 #' @section Sources:
 #' - The path of a **raw file**: elements one after the other, without a header (or behind one of `offset` bytes), by
@@ -80,8 +83,8 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #'   returns.
 #' - Matrices, vectors, data frames, and arrays, as they are.
 #'
-#' R reads all but raw files, since it is not safe to call from threads: a block is read while the device computes with
-#' the one before.
+#' R itself reads all sources but raw files, since R must not be called from other threads: it reads a block while the
+#' device computes with the one before.
 #'
 #' A reader can be sent to another process: a file is opened where it is needed, under the same path. Data that only
 #' this process has (ordinary matrices, arrays, a `big.matrix` that is not shared) are sent as rows.
@@ -157,7 +160,7 @@ RAW_BYTES <- c(float64 = 8, float32 = 4, float16 = 2, bfloat16 = 2, int64 = 8, i
   uint8 = 1, uint16 = 2, uint32 = 4, bool8 = 1, complex64 = 8, complex128 = 16)
 RAW_TYPES <- names(RAW_BYTES)
 
-# The extents of a raw file, of which one may be told by its size.
+# The extents of a raw file. One of them may be NA: the file's size gives it.
 raw_extents <- function(path, dim, type, offset, call) {
   if (is.null(dim)) dim <- NA_real_
   known <- dim[!is.na(dim)]
@@ -178,7 +181,7 @@ raw_extents <- function(path, dim, type, offset, call) {
   dim
 }
 
-# A raw file. What is fast is the extent along which elements follow each other.
+# The source of a raw file. `fast` is the extent along which elements are contiguous.
 open_raw <- function(path, type, swap, offset, dim, byrow, direct = NULL) {
   fast <- if (byrow) dim[2L] else dim[1L]
   slow <- if (byrow) dim[1L] else c(dim, 1)[2L]
@@ -220,7 +223,7 @@ gpu_reader.function <- function(x, dim, dimnames = NULL, memory = NULL, ...) {
 
 open_function <- function(f) list(read = function(from, count, margin) f(from + seq_len(count)))
 
-# The dtype that a value of R arrives with; NULL for a data frame.
+# The dtype that an ordinary value or an array has as an array; NULL for a data frame.
 type_of_value <- function(x) {
   if (is.data.frame(x)) return(NULL)
   if (is_gpu(x)) gpu_dtype(x) else gpu_dtype(as_gpu(x[0L], device = "cpu"))
@@ -264,7 +267,7 @@ gpu_reader.gpu_reader <- function(x, memory = x$memory, ...) {
 
 # ---- blocks --------------------------------------------------------------------------------------------------
 
-# Begins to read `count` rows (columns for margin 2) behind the first `from`; on their way to a device from here on.
+# Begins to read `count` rows (columns for margin 2) after the first `from`, and to copy them to a device.
 block_start <- function(x, from, count, margin, dtype, device) {
   source <- opened(x)
   where <- list(from = from, count = count, margin = margin)
@@ -276,7 +279,7 @@ block_start <- function(x, from, count, margin, dtype, device) {
   c(list(pointer = .Call(C_upload_ahead, value, 0, length(value), NULL, dtype, device)), where)
 }
 
-# The block as an array, a matrix where the reader is one; or a data frame of arrays.
+# Completes block_start(): the block as an array, a matrix if the reader is one; or a data frame of arrays.
 block_take <- function(x, coming) {
   source <- opened(x)
   if (is.null(source$take) && !is.null(coming$frame)) return(coming$frame)
@@ -299,7 +302,7 @@ block_take <- function(x, coming) {
   z
 }
 
-# A value that R has read, which must be what it should.
+# A value that a source has read, after checks of its type and shape.
 checked_block <- function(x, value, count, margin) {
   got <- if (is.data.frame(value)) sprintf("one of %s", paste(format_each(dim(value)), collapse = " x ")) else if (
     length(dim(value)) == 2L) describe_shape(value) else describe(value)
@@ -323,7 +326,7 @@ checked_block <- function(x, value, count, margin) {
   value
 }
 
-# A block as an ordinary value: threads read a file to the cpu device, which shares memory with R.
+# A block as an ordinary value. A file is read by threads to the cpu device, whose memory R shares.
 read_block <- function(x, from, count, margin) {
   source <- opened(x)
   if (is.null(source$ahead)) {
@@ -346,15 +349,16 @@ free_block <- function(block) {
   if (is_gpu(block)) gpu_free(block)
 }
 
+# Whether a source can only be read by rows.
 gives_rows <- function(x) is_vector_reader(x) || x$frame || identical(x$open, open_function) ||
   identical(x$open, open_differences) ||
   identical(x$open, open_mapped) && (!x$args$each || gives_rows(x$args$x))
 
-# Bytes of a row (or column), and those that a block may have.
+# The bytes of a row (or column), and the bytes that a block may have.
 bytes_of_row <- function(x, margin, dtype) {
   own <- (if (is_vector_reader(x)) 1 else max(1, as.double(x$dim[3L - margin]))) *
     if (x$frame) 8 else bytes_in_block(dtype %||% x$type)
-  # what is read may be wider than what is computed of it
+  # a row of the source may be wider than the row that is computed from it
   if (identical(x$open, open_mapped) && x$args$each) max(own, bytes_of_row(x$args$x, margin, NULL)) else own
 }
 bytes_of_block <- function(x, device) {
@@ -362,7 +366,8 @@ bytes_of_block <- function(x, device) {
   min(if (device == "cpu") 64e6 else 1e9, free_memory(device) / 16)
 }
 
-# The margin by which a source is read at least cost; the other one where a single column would be too long for a block.
+# The margin by which a source is read at least cost; the other one if a row (or column) along it is too long for a
+# block.
 margin_for <- function(x, chunk, dtype, device) {
   margin <- x$margin
   if (!is.null(chunk) || gives_rows(x)) return(margin)
@@ -379,7 +384,7 @@ block_extent <- function(x, chunk, margin, dtype, device, call = parent.frame())
     "`memory` is %s, but three blocks of a single %s take %s.", format_bytes(x$memory), if (margin == 1) "row" else
       "column", format_bytes(3 * row)), "Make the reader with more `memory`, or with the other `margin`.", call = call)
   count <- max(1, min(floor(bytes / row), .Machine$integer.max))
-  # whole chunks of what is stored by chunks
+  # a multiple of the extent of the source's chunks
   if (count > x$step) count <- count - count %% x$step
   count
 }
@@ -387,7 +392,7 @@ block_extent <- function(x, chunk, margin, dtype, device, call = parent.frame())
 bytes_in_block <- function(dtype) RAW_BYTES[[switch(dtype, complex = "complex128", double = , numeric = "float64",
   integer = "int32", single = "float32", logical = "bool8", dtype)]]
 
-# As gpu_chunked() takes them.
+# The blocks of a reader in the form that run_chunks() takes.
 reader_blocks <- function(x, chunk, margin, dtype, device, call = parent.frame()) {
   margin <- margin %||% margin_for(x, chunk, dtype, device)
   if (margin == 2 && gives_rows(x)) stop_verdigris("argument", "`margin` must be 1: this reader gives rows.",
@@ -406,8 +411,8 @@ reader_blocks <- function(x, chunk, margin, dtype, device, call = parent.frame()
   list(start = start, take = function(coming) block_take(x, coming), chunks = ceiling(extent / chunk), bytes = bytes)
 }
 
-# f of each block of a reader, by gpu_chunked()'s loop: progress, interrupts, and copies that overlap. The results are
-# folded by `fold`, or a list. `f` may take the number of rows before.
+# Calls f on each block of a reader in gpu_chunked()'s loop, which shows progress, handles interrupts and overlaps
+# copies with f. The results are folded by `fold`; without it they are returned as a list.
 over_blocks <- function(x, f, fold = NULL, margin = NULL, device = NULL, call = parent.frame()) {
   device <- .Call(C_device_name, device)
   source <- reader_blocks(x, NULL, margin, NULL, device, call)
@@ -418,7 +423,7 @@ over_blocks <- function(x, f, fold = NULL, margin = NULL, device = NULL, call = 
     else so_far <<- if (is.null(so_far)) done$value else fold(so_far, done$value)
   }
   told <- FALSE
-  # rounded 64-bit integers of all blocks are one warning, as of one array
+  # rounding of 64-bit integers is one warning for all blocks, as for one array
   withCallingHandlers(run_chunks(source, f, put, "The computation failed on", call),
     verdigris_warning_precision = function(w) {
       if (told) tryInvokeRestart("muffleWarning")
@@ -458,7 +463,7 @@ print.gpu_reader <- function(x, ...) {
   n <- rows_of_reader(x)
   few <- min(6, n)
   wide <- !is_vector_reader(x) && x$dim[2L] > 20
-  # of a file by columns these are few elements of each
+  # in a file that is stored by columns this reads few elements of each column
   if (few > 0 && !wide) {
     print(if (is_vector_reader(x)) x[seq_len(few)] else x[seq_len(few), , drop = FALSE])
     if (n > few) cat(sprintf("... and %s more %s\n", format_count(n - few), if (is_vector_reader(x)) "elements" else
@@ -472,7 +477,7 @@ print.gpu_reader <- function(x, ...) {
 #' @export
 str.gpu_reader <- function(object, ...) cat("", format(object), "\n")
 
-# Ascending runs of positions that are read at once: those with small gaps between them.
+# Ascending runs of positions, each read in one piece. Gaps of up to 16 positions are read, too.
 runs_of <- function(at) {
   at <- sort(unique(at))
   if (!length(at)) return(list())
@@ -482,7 +487,7 @@ runs_of <- function(at) {
   Map(function(from, to) list(from = from - 1, count = to - from + 1, at = at[at >= from & at <= to]), from, to)
 }
 
-# Positions of a subscript, by base R's rules and messages.
+# The positions that a subscript selects, by base R's rules and with its messages.
 positions_of <- function(i, n, names, call) {
   known <- seq_len(n)
   if (is_remote(i)) stop_verdigris("reader", sprintf("A reader cannot be subscripted by a %s.",
@@ -516,13 +521,13 @@ positions_of <- function(i, n, names, call) {
     return(read_rows(x, at, NULL, 1))
   }
   if (nargs() - (!missing(drop)) == 2L && !missing(i)) {
-    # as of a list
+    # x[i] selects columns of a data frame
     if (x$frame) return(x[, i, drop = FALSE])
     stop_verdigris("argument", "Subscript a reader of a matrix by rows and columns: `x[i, j]`.")
   }
   at <- list(if (!missing(i)) positions_of(i, x$dim[1L], x$dimnames[[1L]], call),
     if (!missing(j)) positions_of(j, x$dim[2L], x$dimnames[[2L]], call))
-  # whichever reads less
+  # reads along the margin of which a smaller share is selected
   share <- vapply(1:2, function(k) if (is.null(at[[k]])) 1 else length(at[[k]]) / max(1, x$dim[k]), 1)
   margin <- if (gives_rows(x) || share[1L] < share[2L]) 1 else if (share[2L] < share[1L]) 2 else x$margin
   out <- read_rows(x, at[[margin]], at[[3L - margin]], margin)
@@ -530,7 +535,7 @@ positions_of <- function(i, n, names, call) {
   if (drop) if (x$frame) out[, , drop = TRUE] else base::drop(out) else out
 }
 
-# Rows (or columns) at some positions, NULL for all, and of these the elements at others.
+# Reads rows (or columns) at positions `at`, and of these the elements at positions `others`; NULL means all.
 read_rows <- function(x, at, others, margin) {
   vector <- is_vector_reader(x)
   take <- function(value, i, j) {
@@ -542,7 +547,7 @@ read_rows <- function(x, at, others, margin) {
   n <- as.double(x$dim[margin])
   runs <- if (!whole) runs_of(at) else if (n > 0) list(list(from = 0, count = n))
   if (!length(runs)) return(take(read_block(x, 0, 0, margin), integer(), others))
-  # long runs in pieces, of which some columns are kept
+  # if only some elements of the rows are kept, long runs are read in pieces
   most <- if (is.null(others)) Inf else block_extent(x, NULL, margin, NULL, "cpu")
   pieces <- lapply(runs, function(run) {
     begin <- seq(run$from, run$from + run$count - 1, by = min(most, run$count))
@@ -574,12 +579,12 @@ as.matrix.gpu_reader <- function(x, ...) as.matrix(collect(x))
 as.data.frame.gpu_reader <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
   as.data.frame(collect(x), row.names = row.names, optional = optional, ..., nm = nm)
 }
-# As base R's tail() has them.
+# Labels of rows without names, as base R's tail() makes them.
 row_labels <- function(at) format(sprintf("[%s,]", format_each(at)), justify = "right")
 #' @export
 tail.gpu_reader <- function(x, n = 6L, keepnums = TRUE, ...) {
   out <- NextMethod()
-  # as in base R, rows of a matrix without names have their numbers
+  # as in base R, rows of a matrix without names are labelled by their numbers
   if (is.matrix(out) && is.null(rownames(out)) && keepnums && nrow(out) > 0L)
     rownames(out) <- row_labels(nrow(x) - nrow(out) + seq_len(nrow(out)))
   out

@@ -1,4 +1,4 @@
-# Rows of models that are read block by block: the variables of a formula in one block, its frame and its design.
+# Models of readers, block by block: the variables of a formula, the model frame and the design of each block.
 
 # Whether a model's data or variables are readers.
 has_readers <- function(formula, data) {
@@ -8,8 +8,8 @@ has_readers <- function(formula, data) {
     envir = environment(formula))), NA))
 }
 
-# What a model reads: `readers`, by name (data is ".data"), the number of rows, and the call whose arguments
-# model.frame() evaluates in each block.
+# What a model reads: `readers`, by name (`data` is ".data"), the number of rows, other variables that are cut into
+# blocks, and the call whose arguments model.frame() evaluates in each block.
 model_rows <- function(call, formula, data, parts, env, device, frame) {
   names <- all.vars(formula)
   for (part in c("weights", "subset", "offset", "etastart", "mustart"))
@@ -36,7 +36,7 @@ model_rows <- function(call, formula, data, parts, env, device, frame) {
     paste(format_each(n), collapse = " and ")), "All variables of a model must have a value for each row.",
     call = frame)
   n <- n[[1L]]
-  # other variables with a value for each row are cut, too; constants and functions are as they are
+  # other variables with a value for each row are cut into blocks, too; constants and functions are used as they are
   others <- Filter(function(value) (is.atomic(value) || is.data.frame(value)) && NROW(value) == n && n > 1,
     others[!found])
   call <- call[c(1L, match(parts, names(call), 0L))]
@@ -45,7 +45,7 @@ model_rows <- function(call, formula, data, parts, env, device, frame) {
     formula = formula, parts = parts, env = env, device = device, frame = frame))
 }
 
-# The blocks of all readers of a model, as run_chunks() takes them.
+# The blocks of all readers of a model together, in the form that run_chunks() takes.
 model_chunks <- function(rows) {
   device <- rows$device
   extents <- vapply(rows$readers, function(x) block_extent(x, NULL, 1, NULL, device, rows$frame), 1)
@@ -69,7 +69,7 @@ model_chunks <- function(rows) {
   list(start = start, take = take, chunks = ceiling(rows$n / chunk), bytes = min(chunk, rows$n) * width)
 }
 
-# f of the frame of each block. What it returns is folded.
+# Calls f on the model frame of each block, and folds the results.
 over_frames <- function(rows, f, fold, levels = NULL) {
   so_far <- NULL
   put <- function(done) {
@@ -84,7 +84,8 @@ over_frames <- function(rows, f, fold, levels = NULL) {
   so_far
 }
 
-# Base R's model frame of one block. Its attribute `evaluate` is a function of an expression.
+# Base R's model frame of one block. Its attribute `evaluate` evaluates an expression with the block's variables, and
+# `shift` is what is added to automatic row names.
 block_frame <- function(rows, blocks, levels) {
   place <- attr(blocks, "rows")
   count <- place$count
@@ -105,11 +106,11 @@ block_frame <- function(rows, blocks, levels) {
     around$.block <- variables_of_block(blocks$.data, rows)
     call$data <- quote(.block)
   }
-  # what base R would look for where gpu_lm() was called
+  # weights and the like may be found in the environment of the call: there, too, the variables are those of this block
   for (name in names(rows$others)) assign(name, inner[[name]], envir = around)
-  # levels that this block does not use are those of others
+  # levels that this block does not use are kept, since other blocks may use them
   frame <- frame_of(call, formula, rows$parts, around, FALSE)
-  # rows that a function has not named are counted in each block
+  # automatic row names begin at 1 in each block
   counted <- !is.data.frame(blocks$.data) || identical(as.integer(attr(blocks$.data, "row.names")), seq_len(count))
   frame <- releveled(frame, levels)
   attr(frame, "shift") <- if (counted) place$from else 0
@@ -117,7 +118,7 @@ block_frame <- function(rows, blocks, levels) {
   frame
 }
 
-# A block of a matrix as a data frame of its columns, of those that are used.
+# The columns of a matrix block that the formula uses, as a data frame.
 variables_of_block <- function(block, rows) {
   if (is.data.frame(block)) return(block)
   n <- nrow(block)
@@ -128,7 +129,7 @@ variables_of_block <- function(block, rows) {
   structure(stats::setNames(columns, rows$names[used]), class = "data.frame", row.names = .set_row_names(n))
 }
 
-# Factors with the levels of all blocks.
+# Gives factors the levels of all blocks.
 releveled <- function(frame, levels) {
   for (name in names(levels)) {
     x <- frame[[name]]
@@ -140,7 +141,8 @@ releveled <- function(frame, levels) {
   frame
 }
 
-# What the first block tells of a model: its terms; and the levels of all blocks' factors, for which they are all read.
+# What all blocks of a model share: the terms, from the first block; and the levels of factors, for which all blocks are
+# read.
 model_facts <- function(rows) {
   facts <- new.env(parent = emptyenv())
   blocks <- first_block(rows)
@@ -150,7 +152,7 @@ model_facts <- function(rows) {
   if ("subset" %in% names(rows$call)) check_condition(evaluate(rows$call$subset), rows, attr(blocks, "rows")$count)
   variables <- as.list(attr(facts$terms, "variables"))[-1L]
   coded <- base::which(vapply(as.list(first)[seq_along(variables)], function(v) is.factor(v) || is.character(v), NA))
-  # columns whose codes an expression reads
+  # columns that are factors, and of which an expression uses the codes
   inside <- Filter(function(name) is.factor(tryCatch(evaluate(as.name(name)), error = function(e) NULL)), rows$by_code)
   if (!length(coded) && !length(inside)) return(facts)
   found <- over_frames(rows, function(frame) {
@@ -174,7 +176,8 @@ first_block <- function(rows) {
   blocks
 }
 
-# A block's design, response, weights and offset on the device; NULL where it has no row.
+# A block's design on the device; NULL if it has no rows. The columns of the first block are those that all others must
+# have.
 block_design <- function(rows, facts, frame) {
   if (NROW(frame[[1L]]) == 0L) return(NULL)
   d <- design_of(facts$terms, frame, facts$contrasts, rows$device)
@@ -189,7 +192,7 @@ block_design <- function(rows, facts, frame) {
   d
 }
 
-# The rows of a block that were left out, and how many there were; those of all blocks, and as na.omit() has them.
+# The omitted rows of a block, and how many rows it had; the same of two blocks; and the form of base R's na.omit().
 omitted <- function(frame) {
   out <- attr(frame, "na.action")
   names <- names(out)

@@ -1,11 +1,11 @@
-# Cumulative functions of readers. One pass finds the running value before each block; the result is a reader, which
-# continues from there when a block is read.
+# Cumulative functions of readers. One pass finds the carry, the running value before each block. The result is a
+# reader, which continues from the carry when a block is read.
 
-# The running values of a block that begin after `carry`, whose place they leave.
+# The running values of a block, which continue from `carry`; NULL begins anew. The carry itself is not in the result.
 cumulated <- function(name, carry, block) {
   f <- get(name, baseenv())
   y <- strip(block)
-  # running values of narrow floats are doubles, as R has them
+  # as in R, running values of narrow floats are doubles
   if (is.double(y) && gpu_dtype(y) != "int64") y <- as_float64(y)
   if (is.logical(y)) y <- gpu_cast(y, "int32")
   if (name == "cumprod" && !is.complex(y)) y <- as_float64(y)
@@ -16,7 +16,7 @@ cumulated <- function(name, carry, block) {
 cumulative_reader <- function(x, name, call) {
   if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
   kind <- typeof(no_elements(x))
-  # base R's error
+  # raises base R's error
   if (kind == "complex" && name %in% c("cummax", "cummin")) return(get(name, baseenv())(0i))
   type <- if (kind == "complex") "complex128" else if (name == "cumprod") "float64" else if (x$type == "int64")
     "int64" else if (kind == "double") "float64" else "int32"
@@ -30,7 +30,7 @@ cumulative_reader <- function(x, name, call) {
     carries[length(carries) + 1L] <<- list(carry)
     n <- length(block)
     last <- withCallingHandlers(held(cumulated(name, carry, block)[n]), warning = function(w) {
-      # of precision the loop tells
+      # over_blocks() handles warnings about precision
       if (inherits(w, "verdigris_warning_precision")) return()
       overflow <<- TRUE
       tryInvokeRestart("muffleWarning")
@@ -44,7 +44,7 @@ cumulative_reader <- function(x, name, call) {
     x$dimnames, type, 1, x$memory, sprintf("%s() of %s", name, x$label), portable = x$portable, step = x$step)
 }
 
-# A block that begins elsewhere than one of the first pass is read from the beginning of that.
+# A block that begins inside one of the first pass is read from that one's beginning, for which the carry is known.
 open_cumulated <- function(x, name, type, starts, carries) list(
   ahead = function(from, count, margin, dtype, device) {
     k <- max(1L, findInterval(from, starts))
@@ -55,7 +55,7 @@ open_cumulated <- function(x, name, type, starts, carries) list(
   take = function(coming) {
     block <- block_take(x, coming$inner)
     if (length(block) == 0L) return(gpu_cast(block, type))
-    # said when the reader was made
+    # the warning was raised when the reader was made
     out <- withCallingHandlers(cumulated(name, coming$carry, block), warning = function(w)
       tryInvokeRestart("muffleWarning"))
     if (coming$skip > 0) out <- out[coming$skip + seq_len(coming$length)]

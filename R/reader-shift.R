@@ -1,4 +1,4 @@
-# Readers of elements in other places: rev() and diff(). They are computed when they are read.
+# rev() and diff() of readers, computed when the result is read.
 
 #' @export
 rev.gpu_reader <- function(x) {
@@ -47,8 +47,8 @@ reader_of_differences <- function(x, lag) {
     dtype_of_differences(x), 1, x$memory, sprintf("diff() of %s", x$label), portable = x$portable)
 }
 
-# Of a lag that leaves no rows: whether that is still a matrix, and whether logicals are integers by then, depends on
-# the version of R.
+# For a lag that leaves no rows: it depends on the version of R whether the result is still a matrix, and whether
+# differences of logical values are integers.
 reader_of_no_differences <- function(x) {
   one <- if (is_vector_reader(x)) FALSE else matrix(FALSE, 1L, x$dim[2L])
   base <- diff(one)
@@ -66,7 +66,7 @@ open_no_differences <- function(x, type) list(
   take = function(coming) gpu_cast(strip(block_take(x, coming$inner)), type)
 )
 
-# A block of what is behind the first rows, and one of what is before the last; one of both where they overlap.
+# Reads the rows of the two operands: one block if they overlap, otherwise two.
 open_differences <- function(x, lag) list(
   ahead = function(from, count, margin, dtype, device) {
     start <- function(from, count) block_start(x, from, count, 1, NULL, device)

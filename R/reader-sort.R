@@ -1,10 +1,10 @@
 # Sorting of readers, an external merge sort. The first pass sorts each block on the device, and writes these runs one
-# after the other to a temporary file. Values at regular places of the runs then divide all values into segments that
-# fit into a block; each is read from all runs, sorted on the device, and appended to the result. Values of which there
-# are more than a block holds are segments of their own, which are in order already.
+# after the other to a temporary file. Samples of the runs then divide all values into segments that fit into a block.
+# Each segment is read from all runs, sorted on the device, and appended to the result. If a value has more elements
+# than a block holds, they are a segment of their own, which is in order already.
 
-# A temporary file of blocks that are appended: `put(value)`; `end()` gives a reader of it. Its name is removed as soon
-# as it is open, where the system allows that, so nothing is left of a process that is killed.
+# A temporary file to which blocks are appended: `put(value)`; `end()` returns a reader of it. Its name is removed as
+# soon as it is open, if the system allows that, so that a killed process leaves nothing behind.
 run_file <- function(folder, call) {
   path <- tempfile("verdigris-sort-", folder)
   sink <- new_sink(gpu_writer(path), 2, call)
@@ -24,7 +24,7 @@ run_file <- function(folder, call) {
 check_sortable <- function(block, name, call) if (is.complex(block)) refuse_reader(name, call,
   "Only real numbers are supported.")
 
-# In order: the elements, and their places in the block where they are asked for. Missing ones are last.
+# A block's elements in order, missing ones last, and if `places` their positions in the block.
 sorted_block <- function(block, places, name, call) {
   check_sortable(block, name, call)
   found <- .Call(C_sort, strip(block), FALSE, places)
@@ -33,8 +33,8 @@ sorted_block <- function(block, places, name, call) {
   list(sorted = found[[1L]], at = if (places) found[[2L]], known = known, missing = n - known)
 }
 
-# All blocks in order, in files: `values` and, where asked for, `at`, readers; and of each run where it begins, how many
-# of its elements are known and missing, and values at places of it.
+# Sorts all blocks and writes them to files. `values` and, if asked for, the positions `at` are readers of these. For
+# each run the list has where it begins, how many elements are known and missing, and its samples.
 sorted_runs <- function(x, places, folder, name, call) {
   files <- list(values = run_file(folder, call), at = if (places) run_file(folder, call))
   files <- Filter(Negate(is.null), files)
@@ -54,7 +54,7 @@ sorted_runs <- function(x, places, folder, name, call) {
     found$values <- order_values(found$sorted, at)
     if (places) {
       size <- length(block)
-      # places in the whole, of which there may be more than integers
+      # positions in the whole, which integers may not hold
       found$at <- gpu_compute(if (rows_of_reader(x) > .Machine$integer.max) as_float64(found$at) + before else
         found$at + as.integer(before))
       before <<- before + size
@@ -78,7 +78,7 @@ sorted_runs <- function(x, places, folder, name, call) {
   samples <- lapply(runs, `[`, c("places", "values"))
   value <- NULL
   if (is_int64_reader(readers$values)) {
-    # compared by their places among all samples
+    # 64-bit integers are compared by their positions among all samples
     coded <- coded_int64(lapply(runs, `[[`, "values"))
     value <- coded$value
     samples <- Map(function(run, codes) replace(run, "values", list(codes)), samples, coded$codes)
@@ -88,7 +88,7 @@ sorted_runs <- function(x, places, folder, name, call) {
     undo = function() for (file in files) file$undo())
 }
 
-# Values that divide all others into segments of half of `most` elements, as the samples tell.
+# Values that divide all elements into segments of about half of `most` elements, as estimated from the samples.
 segment_limits <- function(samples, most) {
   values <- unlist(lapply(samples, `[[`, "values"))
   weights <- unlist(lapply(samples, function(run) diff(c(0, run$places))))
@@ -108,8 +108,8 @@ segment_limits <- function(samples, most) {
   values[limits]
 }
 
-# How many of a run's elements are below a value, and how many are not above it. Its samples say between which places
-# that is, and the elements there are read.
+# How many of a run's elements are below a value, and how many are not above it. The samples bound the two positions,
+# and only elements between neighbouring samples are read.
 rank_in_run <- function(runs, k, value) {
   run <- runs$samples[[k]]
   places <- c(run$places, runs$known[k] + 1)
@@ -127,8 +127,8 @@ rank_in_run <- function(runs, k, value) {
   c(within(findInterval(value, run$values, left.open = TRUE), TRUE), within(findInterval(value, run$values), FALSE))
 }
 
-# What is read, sorted and written at a time: of each run where it begins and how many elements; `ordered` where these
-# are in order already.
+# The segments, each of which is read, sorted and written at a time: for each run where the segment begins and how many
+# elements it has. `ordered` segments need no sorting.
 sort_segments <- function(runs, most, decreasing, na.last) {
   n <- length(runs$first)
   limits <- segment_limits(runs$samples, most)
@@ -160,7 +160,7 @@ sort_segments <- function(runs, most, decreasing, na.last) {
   do.call(c, c(list(list()), lapply(segments, segment_parts, most)))
 }
 
-# Segments that are in order, in parts of at most `most` elements.
+# Divides segments that are in order into parts of at most `most` elements.
 segment_parts <- function(segment, most) {
   if (!segment$ordered || sum(segment$count) <= most) return(list(segment))
   parts <- list()
@@ -172,7 +172,7 @@ segment_parts <- function(segment, most) {
   parts
 }
 
-# Merges runs: `put(values, at)` gets the elements in order, piece by piece.
+# Merges runs: calls `put(values, at)` with the elements in order, piece by piece.
 merge_runs <- function(runs, most, decreasing, na.last, put, call) {
   device <- .Call(C_device_name, NULL)
   segments <- sort_segments(runs, most, decreasing, na.last)
@@ -209,7 +209,7 @@ merge_runs <- function(runs, most, decreasing, na.last, put, call) {
   }, "The computation failed on", call)
 }
 
-# A result in memory has twice its size for a moment.
+# Raises an error unless a result fits into memory. It takes twice its size while its pieces are joined.
 check_sorted_fits <- function(n, bytes, advice, call) {
   device <- .Call(C_device_name, NULL)
   free <- free_memory(device)
@@ -262,9 +262,9 @@ sort.gpu_reader <- function(x, decreasing = FALSE, na.last = NA, to = NULL, ...)
   gpu_compute(out)
 }
 
-# Sorts, and gives the pieces to `put`: of one block without files.
+# Sorts a reader, and calls `put(values, at)` with the pieces. A single block is sorted without files.
 sort_reader <- function(x, decreasing, na.last, places, folder, name, put, call) {
-  # the type of a function's reader shows with its blocks
+  # a reader of a function may get its type only with its blocks, which are checked, too
   check_sortable(no_elements(x), name, call)
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   most <- block_extent(x, NULL, margin, NULL, .Call(C_device_name, NULL), call)
@@ -285,8 +285,8 @@ sort_reader <- function(x, decreasing, na.last, places, folder, name, put, call)
   merge_runs(runs, most, decreasing, na.last, put, call)
 }
 
-# order() of readers: an array of places. Of several keys each reader is sorted by itself, and stands for its elements'
-# ranks then, which fit where the result does.
+# order() of readers: an array of positions. With several keys, each reader is sorted by itself and replaced by the
+# ranks of its elements, which take as much memory as the result.
 reader_order <- function(keys, na.last, decreasing, method, call) {
   for (x in Filter(is_reader, keys)) if (!is_vector_reader(x)) refuse_reader("order", call,
     "Only vectors are supported.")
@@ -294,7 +294,7 @@ reader_order <- function(keys, na.last, decreasing, method, call) {
   if (length(keys) > 1L) {
     same <- vapply(keys, function(key) (if (is_reader(key)) rows_of_reader(key) else length(key)) == n, NA)
     if (!all(same)) stop_as_base(gettext("argument lengths differ", domain = "R-base"), call)
-    # base R says what is wrong
+    # base R checks the arguments
     call_base(base::order, c(lapply(keys, function(key) 0L), list(na.last = na.last, decreasing = decreasing,
       method = method)))
   } else {
@@ -316,7 +316,7 @@ reader_order <- function(keys, na.last, decreasing, method, call) {
   gpu_compute(if (length(parts) == 1L) parts[[1L]] else join(parts))
 }
 
-# The place of each element's value among the distinct ones, in order: 1 for the least, NA for missing elements.
+# Each element's position among the distinct values in order: 1 for the smallest, NA for missing elements.
 reader_ranks <- function(x, call, name = "order") {
   n <- rows_of_reader(x)
   so_far <- 0

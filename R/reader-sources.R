@@ -1,4 +1,4 @@
-# Readers of what other packages have on disk. R reads these.
+# Readers of data of other packages: hdf5r, DelayedArray, bigmemory and ff. R reads these, not threads.
 
 needs_package <- function(package, what, call) {
   if (requireNamespace(package, quietly = TRUE)) return(invisible())
@@ -6,11 +6,11 @@ needs_package <- function(package, what, call) {
     sprintf("`install.packages(\"%s\")` installs it.", package), call = call)
 }
 
-# By which margin chunks of these extents are read in fewer pieces.
+# The margin by which chunks of these extents are read in fewer pieces.
 margin_of_chunks <- function(chunk, dim) if (length(dim) == 1L || chunk[1L] / max(1, dim[1L]) <
   chunk[2L] / max(1, dim[2L])) 1 else 2
 
-# A source whose elements `[` reads.
+# A source that reads elements by `[`.
 subscripted <- function(x, vector, as = identity) list(read = function(from, count, margin) {
   i <- from + seq_len(count)
   as(if (vector) x[i] else if (margin == 1) x[i, , drop = FALSE] else x[, i, drop = FALSE])
@@ -30,7 +30,7 @@ gpu_reader.H5D <- function(x, dimnames = NULL, memory = NULL, ...) {
   hdf5_reader(normalizePath(x$get_filename(), mustWork = FALSE), x$get_obj_name(), x, dimnames, memory, environment())
 }
 
-# Of a dataset by its file and name; `dataset` where it is open.
+# A reader of the dataset with this name in a file; `dataset` is the object if the user has it open.
 hdf5_reader <- function(path, name, dataset, dimnames, memory, call) {
   needs_package("hdf5r", "An HDF5 file", call)
   source <- hdf5_source(path, name, dataset, call)
@@ -48,7 +48,7 @@ hdf5_reader <- function(path, name, dataset, dimnames, memory, call) {
   if (!facts$kind %in% c("H5T_FLOAT", "H5T_INTEGER", "H5T_LOGICAL")) stop_verdigris("dtype", sprintf(
     "the dataset %s has elements of type %s, which arrays do not have", name, facts$kind),
     "Datasets of floats and integers are read.", call = call)
-  # an empty one has no first element
+  # an empty dataset has no first element
   probe <- if (prod(dim) > 0) source$read(0, 1, margin) else numeric()
   new_reader(open_hdf5, list(path = path, name = name), dim, dimnames, type_of_value(as.vector(probe)), margin, memory,
     sprintf("dataset %s in %s", name, path), step = if (chunked) chunk[margin] else 1, source = source, call = call)
@@ -59,7 +59,8 @@ open_hdf5 <- function(path, name) {
   hdf5_source(path, name)
 }
 
-# HDF5 locks files, and a process that was started meanwhile has the lock too, until it ends or runs its own program.
+# Opens an HDF5 file. HDF5 locks files, and a process that was forked meanwhile holds the lock until it ends or runs its
+# own program, so opening is tried again.
 hdf5_file <- function(path, mode) {
   for (turn in 1:20) {
     opened <- tryCatch(hdf5r::H5File$new(path, mode = mode), error = identity)
@@ -70,8 +71,8 @@ hdf5_file <- function(path, mode) {
   stop(opened)
 }
 
-# A file is open while it is read only, so that it may be written to in between; a dataset that the user has open is
-# read by that.
+# The file is open only while it is read, so that it may be written to in between. A dataset that the user has open is
+# read directly.
 hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
   wrong <- function(e) stop_verdigris("file", sprintf("the dataset %s of the file %s cannot be read", name, path),
     "`x` must be an HDF5 file, and `name` the name of a dataset in it.", parent = e, call = call)
@@ -79,7 +80,7 @@ hdf5_source <- function(path, name, dataset = NULL, call = NULL) {
     if (!is.null(dataset) && isTRUE(dataset$is_valid)) return(f(dataset))
     file <- tryCatch(hdf5_file(path, "r"), error = wrong)
     open <- NULL
-    # `close_all()` collects garbage each time
+    # not `close_all()`, which collects garbage each time
     on.exit(for (object in list(open, file)) if (inherits(object, "H5RefClass")) object$close())
     tryCatch({
       open <- file[[name]]
@@ -114,7 +115,7 @@ gpu_reader.DelayedArray <- function(x, dimnames = NULL, memory = NULL, ...) {
   new_reader(open_delayed, list(x = x), as.double(dim), dimnames %||% base::dimnames(x), type_of_value(probe), margin,
     memory, class(x)[1L], step = if (is.null(chunk)) 1 else chunk[margin])
 }
-# by this package, whatever is attached
+# Calls DelayedArray's functions by name, whatever packages are attached.
 open_delayed <- function(x) {
   loadNamespace("DelayedArray")
   vector <- length(dim(x)) == 1L
@@ -141,7 +142,7 @@ gpu_reader.big.matrix <- function(x, dimnames = NULL, memory = NULL, ...) {
   rlang::check_dots_empty()
   call <- environment()
   needs_package("bigmemory", "A big.matrix", call)
-  # a matrix in the memory of one process has no description
+  # a matrix in the memory of one process cannot be described to another
   shared <- bigmemory::is.shared(x)
   args <- list(x = if (shared) bigmemory::describe(x) else x)
   probe <- if (nrow(x) > 0) x[1L, 1L] else numeric()
@@ -152,7 +153,7 @@ open_big <- function(x) {
   loadNamespace("bigmemory")
   subscripted(if (methods::is(x, "big.matrix.descriptor")) bigmemory::attach.big.matrix(x) else x, FALSE, as_numbers)
 }
-# bytes of bigmemory's type raw are numbers
+# bigmemory's type raw: bytes are numbers
 as_numbers <- function(x) {
   dimnames(x) <- NULL
   if (is.raw(x)) array(as.integer(x), dim(x)) else x

@@ -1,16 +1,18 @@
-# What a model of readers may compute in each block: functions of a row alone, told by their names, as for splits.
+# Which expressions a model of readers may compute in each block: functions that work row by row, known by their names,
+# as for splits.
 
-# Beside those of splits. Neither needs another row.
+# Functions that work row by row, in addition to those for splits.
 BLOCK_BY_ROW <- c("paste", "paste0", "sub", "gsub", "as.Date", "weekdays", "months", "quarters", "interaction",
   "lchoose")
 
-# Those that make factors.
+# Functions that make factors.
 FACTORS_BY_ROW <- c("factor", "as.factor", "ordered", "as.ordered")
 
-# Those for which it is not important which code a level has.
+# Functions for which the codes of levels do not matter.
 BY_LABEL <- c("==", "!=", "%in%", "match", "as.character", "is.na", FACTORS_BY_ROW)
 
-# Checks all expressions of a model. The rows are returned, with values that the call itself had among the `others`.
+# Checks all expressions of a model. Returns the rows; arguments of the call that have a value for each row are added to
+# `others`.
 check_terms <- function(rows) {
   if (rows$n < 2) return(rows)
   columns <- c(rows$names, setdiff(names(rows$readers), ".data"), names(rows$others))
@@ -27,7 +29,7 @@ check_terms <- function(rows) {
       if (part == "subset") check_condition(value, rows)
       if (is.null(value) || length(value) == 1L) next
       if (NROW(value) == rows$n) {
-        # it is cut, as a variable is
+        # the value is cut into blocks, like a variable
         name <- paste0(".", part)
         rows$others[[name]] <- value
         rows$call[[part]] <- as.name(name)
@@ -44,7 +46,7 @@ reads_rows <- function(e, context) any(all.vars(e) %in% context$columns)
 
 check_variable <- function(e, part, context) {
   if (reads_rows(e, context)) return(check_rows_of(e, part, context, if (is.symbol(e)) "label" else "factor"))
-  # model.frame() says what it says of others
+  # model.frame() finds the variable, or raises its error
   if (!is.call(e) && is.language(e)) return()
   value <- eval(e, as.list(context$rows$given), context$env)
   if (length(value) > 1L) stop_verdigris("argument", sprintf(
@@ -52,7 +54,7 @@ check_variable <- function(e, part, context) {
     format_count(NROW(value))), "Assign it to a variable with a value for each row.", call = context$rows$frame)
 }
 
-# A subset must be a condition: positions are those of all rows.
+# `subset` must be a condition: positions would refer to all rows.
 check_condition <- function(value, rows, n = rows$n) {
   if (is.null(value) || is.logical(value) && length(value) %in% c(1, n)) return()
   stop_verdigris("argument", sprintf("`subset` must be a condition with a value for each row, not %s.",
@@ -67,8 +69,8 @@ may_depend <- function(e, part, context, why = "whose values may depend on all r
     "`poly()` needs `coefs` or `raw = TRUE`, splines need `knots` and `Boundary.knots`, `scale()` needs numbers."),
   call = context$rows$frame)
 
-# An expression that reads rows must have a value for each, which this row alone decides. `use` says what of a factor
-# counts: labels, a factor that is a variable (whose levels are compared), or codes.
+# Checks that an expression has a value for each row that depends on this row alone. `use` says what matters of a factor
+# in it: its labels, the factor as a variable (whose levels are compared over the blocks), or its codes.
 check_rows_of <- function(e, part, context, use) {
   refuse <- function(...) may_depend(e, part, context, ...)
   if (is.symbol(e)) {
@@ -87,7 +89,7 @@ check_rows_of <- function(e, part, context, use) {
     return(check_rows_of(e[[2L]], part, context, use))
   }
   if (!is.null(ROW_TERMS[[name]])) {
-    # what is not named in the forms are constants too
+    # arguments that `...` matches are constants, too
     args <- as.list(matched_by_form(e, name))[-1L]
     for (arg in args[-1L]) if (reads_rows(arg, context)) refuse()
     if (!reads_rows(args[[1L]], context)) refuse()
@@ -105,7 +107,7 @@ check_rows_of <- function(e, part, context, use) {
   }
 }
 
-# relevel() in a block, whose factor may lack a level that others have.
+# relevel() for blocks: the factor of a block may lack a level that others have.
 relevel_in_block <- function(frame) {
   force(frame)
   function(x, ref, ...) {
@@ -118,10 +120,11 @@ relevel_in_block <- function(frame) {
   }
 }
 
+# `use` for the arguments of a function whose value has this `use`.
 use_of_arguments <- function(name, use) if (name %in% BY_LABEL) "label" else if (name %in% c("relevel", "C",
   "interaction", "(", "I")) use else "code"
 
-# How calls are matched whose arguments after the first are constants, and what must be given.
+# Formals that match a call's arguments if those after the first are constants; below, conditions on these constants.
 ROW_TERMS <- list(
   "%in%" = function(x, table) NULL,
   match = function(x, table, ...) NULL,
@@ -153,8 +156,9 @@ ROW_CONDITIONS <- list("%in%" = any_constants, match = any_constants, findInterv
 
 # ---- levels --------------------------------------------------------------------------------------------------
 
-# What a block tells of a factor's levels: those that it has and their order, of text all that there are; and of a call
-# such as factor(x) what x is, whose values have an order.
+# The levels of a factor in a block: `all` of them (for text, all values), their order (`orders`), and those that are
+# `used`. `kind` says how the levels of all blocks are put in order. For a call such as factor(x), the type of x decides
+# it.
 levels_of_block <- function(v, variable, evaluate) {
   if (!is.factor(v)) return(list(kind = "text", all = as.character(unique(v)), used = NULL))
   own <- levels(v)
@@ -178,7 +182,7 @@ levels_of_block <- function(v, variable, evaluate) {
 joined_levels <- function(a, b) list(kind = a$kind, all = base::union(a$all, b$all), orders = unique(c(a$orders,
   b$orders)), used = base::union(a$used, b$used))
 
-# The levels of all blocks in base R's order; those alone that are used.
+# The levels of all blocks in base R's order, without unused ones.
 levels_of_all <- function(name, found, frame) {
   sorted <- function(v) levels(factor(v[!is.na(v)]))
   all <- switch(found$kind,
@@ -186,7 +190,7 @@ levels_of_all <- function(name, found, frame) {
     numbers = found$all[order(suppressWarnings(as.numeric(found$all)))],
     truth = sorted(found$all),
     if (length(found$orders) == 1L) found$orders[[1L]]
-    # as factor() makes them in each block
+    # each block's levels are sorted text, as factor() makes them, so those of all blocks are sorted, too
     else if (found$kind == "column" && all(vapply(found$orders, function(v) identical(v, sorted(v)), NA)) &&
       anyNA(suppressWarnings(as.numeric(unlist(found$orders))))) sorted(unlist(found$orders))
     else other_levels(name, found$orders, frame))

@@ -1,4 +1,4 @@
-# Results that are written block by block.
+# gpu_writer(): files to which results are written block by block.
 
 #' Write results larger than memory
 #'
@@ -10,10 +10,10 @@
 #' stored row by row: their reader has `byrow = TRUE`. Vectors are joined. All results must have the same number of rows
 #' (columns).
 #'
-#' The file is written under a temporary name in the same folder, `.verdigris-*.part`, and takes its name when it is
-#' complete and on the disk; if `f` fails, the disk is full, or the user interrupts, it is removed, and a file of this
-#' name is as it was. An HDF5 dataset grows with each result; if writing fails the dataset is removed (the file too,
-#' where it did not exist before).
+#' The file is written under a temporary name in the same folder, `.verdigris-*.part`, and is renamed when it is
+#' complete and on the disk. If `f` fails, the disk is full, or the user interrupts, the temporary file is removed, and
+#' an existing file of this name is left unchanged. An HDF5 dataset grows with each result; if writing fails the dataset
+#' is removed (and the file, if it did not exist before).
 #' @param path The path of the file.
 #' @param dtype The dtype that elements are stored as, by default that of the first result, where all later ones must be
 #'   of types that it holds: one of those of [gpu_reader()] but the unsigned types of more than 8 bits. Values that it
@@ -22,9 +22,9 @@
 #'   `"float32"` or `"int32"`.
 #' @returns A description of class `gpu_writer`.
 #' @section Errors:
-#' `verdigris_error_argument` for invalid arguments, and a `name` that the file has already; `verdigris_error_file`,
-#' from [gpu_chunked()], where the file cannot be written; `verdigris_error_dtype` where, without `dtype`, a result is of
-#' a type that the first one's does not hold.
+#' `verdigris_error_argument` for invalid arguments, and for a `name` that is already in the file;
+#' `verdigris_error_file`, from [gpu_chunked()], if the file cannot be written; `verdigris_error_dtype` if, without
+#' `dtype`, a result has a type that the type of the first one cannot hold.
 #' @seealso [gpu_chunked()], [gpu_reader()].
 #' @examples
 #' x <- gpu_reader(function(rows) cbind(rows, 1), dim = 1e4)
@@ -68,7 +68,8 @@ writer_of <- function(to, call) {
   abort_argument("to", "the path of a file, or a `gpu_writer()`", to, call)
 }
 
-# Takes results one after the other: `put(value)`; then `end()` gives the reader. `undo()` removes what there is.
+# Writes results one after the other: `put(value)` appends one; `end()` completes the file and returns its reader, NULL
+# without results; `undo()` removes what was written.
 new_sink <- function(to, margin, call) {
   state <- list2env(list(shape = NULL, extent = 0, names = list(), across = NULL, type = to$type), parent = emptyenv())
   out <- if (is.null(to$name)) raw_sink(to, call) else hdf5_sink(to, call)
@@ -111,7 +112,7 @@ new_sink <- function(to, margin, call) {
   list(put = put, end = end, undo = out$undo)
 }
 
-# The types whose values each type holds.
+# For each type, the types whose values it can hold.
 TYPES_IN <- local({
   small <- c("bool8", "int8", "uint8")
   short <- c(small, "int16")
@@ -137,9 +138,9 @@ raw_sink <- function(to, call) {
   append <- function(value, state, margin) {
     value <- if (is_gpu(value)) value else as_gpu(value, device = "cpu")
     if (gpu_dtype(value) != state$type) value <- gpu_cast(value, state$type)
-    # column-major elements as they are, or the first row first
+    # elements by columns as they are stored, or by rows if results are bound by rows
     dim <- if (state$shape == "matrix" && margin == 1) dim(value) else length(value)
-    # the end says why it has failed
+    # C_raw_end raises the error of the append that failed
     if (!.Call(C_raw_append, writer, value, as.double(dim))) .Call(C_raw_end, writer)
   }
   end <- function(state, margin, names) {
@@ -149,7 +150,7 @@ raw_sink <- function(to, call) {
     named <- if (vector) names else if (margin == 1) list(names, state$across) else list(state$across, names)
     gpu_reader(to$path, dim = dim, dtype = state$type, byrow = !vector && margin == 1, dimnames = named)
   }
-  # where its end has failed there is no writer any more
+  # if C_raw_end failed, the writer is gone
   undo <- function() try(.Call(C_raw_drop, writer), silent = TRUE)
   list(append = append, end = end, undo = undo)
 }

@@ -1,13 +1,14 @@
-# Decompositions of matrices whose rows are split: the members' triangles, stacked in the order of ranks, have the
-# triangle of the whole, and what is as long as the rows is computed from it on the members.
+# Decompositions, covariances, tables and sums by group of splits. A matrix split by rows is decomposed by TSQR: the
+# members' triangles, stacked in the order of ranks, have the same triangle as the whole matrix. Results that are as
+# long as the rows are computed from it on the members.
 
-# In a member: the triangle of its rows, and of right sides beside them.
+# In a member: the triangle of its rows, with `y` as a further column, as launch_triangle() returns it.
 launch_matrix_triangle <- function(x, y = NULL) {
   d <- as_design(as_gpu(x))
   launch_triangle(list(d = d, target = if (!is.null(y)) strip(as_float64(as_gpu(y)))))
 }
 
-# The triangles of all members, one below the other; NULL where the matrix is not finite.
+# The triangles of all members, one below the other; NULL if x or y is not finite.
 stacked_triangles <- function(x, y, call) {
   k <- ncol(x) + !is.null(y)
   told <- reduced(recorded(x, "launch_matrix_triangle", list(x, y), kind = "object"), "itself", fold = "gather",
@@ -16,12 +17,14 @@ stacked_triangles <- function(x, y, call) {
   do.call(base::rbind, lapply(seq_len(ncol(told)), function(j) base::matrix(told[, j], k)))
 }
 
+# Raises an error unless x is a real matrix split by rows.
 tall_split <- function(x, name, call) {
   split_rows(x, name, call)
   if (type_of(x) == "complex") refuse_split(name, call, "Only real matrices are supported.")
 }
 
-# x times an ordinary matrix, divided by the triangle of that until the columns are orthogonal to rounding errors.
+# x %*% by with orthogonal columns, where `by` makes them nearly orthogonal: the product is divided by its own triangle
+# twice, after which they are orthogonal to rounding errors.
 orthogonal_columns <- function(x, by, call) {
   for (turn in 1:2) {
     x <- x %*% by
@@ -78,7 +81,7 @@ qr.gpu_split <- function(x, tol = 1e-07, ...) {
     class = c("gpu_split_qr", "qr"))
 }
 
-# From qr.Q() and its kin, whose argument is a gpu_split_qr.
+# Raises an error of qr.Q() and similar functions unless the columns are linearly independent. `qr` is a gpu_split_qr.
 full_rank <- function(qr, name, call) {
   if (qr$rank < ncol(qr$x)) stop_verdigris("argument", sprintf("The matrix has rank %d, but %d columns.", qr$rank,
     ncol(qr$x)), sprintf("`%s()` of splits needs full rank: select the columns `qr$pivot[seq_len(qr$rank)]` first.",
@@ -89,7 +92,7 @@ orthogonal_of_split <- function(qr, call) {
   if (nrow(qr$x) < ncol(qr$x)) refuse_split("qr.Q", call,
     "Only matrices with at least as many rows as columns are supported.")
   r <- qr$qr$r
-  # the signs of the triangle stay
+  # the signs of the triangle's rows are kept, so that Q times R is x
   orthogonal_columns(qr$x, backsolve(r, diag(ncol(r))), call)
 }
 coefficients_of_split <- function(qr, y, call) {
@@ -150,11 +153,11 @@ weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
   w <- none + if (is_split(w)) w * 1 else as.double(w)
   choose <- split_aware("ifelse")
   if (isTRUE(na.rm)) w <- choose(missing, 0, w)
-  # as in base R, what has the weight 0 does not count, whatever it is
+  # as in base R, elements of weight 0 do not count, even if they are missing or infinite
   sum(choose(w != 0, x * w, 0)) / sum(w)
 }
 
-# Counts of a split vector's values, as table() has them of the whole.
+# Counts of a split vector's values, as table() returns them for the whole.
 table_of_split <- function(x, name, call) {
   if (state_of(x)$kind != "vector") refuse_split("table", call, "Only vectors, such as `x[, 1]`, are supported.")
   told <- gathered_lists(x, "part_counts", list(), call)
@@ -168,7 +171,7 @@ table_of_split <- function(x, name, call) {
   if (is.null(levels)) {
     levels <- if (inherits(prototype, "integer64")) in_order_of_integers(unique(as.character(values))) else
       sort(unique(values))
-    # doubles that are alike in 15 digits are one, as of factor()
+    # like factor(), doubles that agree in 15 digits count as one value
     shown <- as.character(if (is.object(prototype) && !is.character(values)) restored(levels, prototype) else levels)
   }
   at <- factor(shown[match(values, levels)], unique(shown))
@@ -176,12 +179,13 @@ table_of_split <- function(x, name, call) {
   out <- array(as_whole_counts(unname(found)), nlevels(at), stats::setNames(list(levels(at)), name))
   structure(out, class = "table")
 }
-# Sums of whole numbers as integers, where all fit.
+# Sums of whole numbers, as integers if all fit.
 as_whole_sums <- function(x) {
   if (all(is.na(x) | abs(x) <= .Machine$integer.max)) storage.mode(x) <- "integer"
   x
 }
 as_whole_counts <- function(n) if (all(n <= .Machine$integer.max)) as.integer(n) else n
+# In a member: its distinct values, and how often each occurs; of a factor, its levels.
 part_counts <- function(x) {
   if (is.factor(x)) return(list(values = levels(x), counts = as.double(base::tabulate(as.integer(x), nlevels(x))),
     levels = levels(x)))
@@ -222,7 +226,7 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   }
   if (type_of(x) %in% c("integer", "logical")) as_whole_sums(out) else out
 }
-# Codes of ordinary groups, and what the groups are called.
+# Codes from 1 of an ordinary grouping vector of length n, and the groups' names.
 groups_known <- function(group, n, reorder, call) {
   if (is_gpu(group)) group <- if (is_int64(group)) strip(group) else collect(group)
   if (is_host_int64(group)) group <- on_cpu(group)
@@ -244,7 +248,8 @@ part_rowsum <- function(x, group, na.rm) {
   list(groups = groups, sums = as.vector(collect(group_sums(y, codes, length(groups)))))
 }
 
-# Where `MARGIN` is what is split, each member has all that the function is called with.
+# apply() over the margin that is split: each member holds whole rows (or columns), so it can call the function on its
+# own.
 split_apply <- function(x, margin, f, more, simplify, call) {
   state <- state_of(x)
   if (state$kind != "matrix" || !is_count(margin, 1) || margin != state$margin || !isTRUE(simplify))

@@ -1,8 +1,8 @@
-# Functions of base R on splits that no group of generics has: elementwise ones with several arguments, places and
-# first rows.
+# Functions of base R on splits that no group generic covers: elementwise functions of several arguments, positions of
+# extremes and of TRUE, first and last rows.
 
-# What recorded() takes of some arguments, the first of which with a shape gives the result's; others are recycled along
-# the whole.
+# Records an elementwise function of several arguments. The first split matrix, or else the first split, gives the shape
+# of the result; ordinary arguments are recycled along the whole. `more` is passed to each member unchanged.
 recorded_elements <- function(name, args, call, more = list()) {
   splits <- Filter(is_split, args)
   for (x in splits) frames_refused(x, name, call)
@@ -10,16 +10,15 @@ recorded_elements <- function(name, args, call, more = list()) {
   x <- if (length(shaped)) shaped[[1L]] else splits[[1L]]
   for (y in splits) check_alike(x, y, call)
   args <- lapply(args, function(arg) if (is_split(arg)) arg else operand_for(x, arg, call))
-  # names are those of the first argument, as of its class
   recorded(x, name, c(args, more), names = if (state_of(x)$kind == "matrix") state_of(x)$names)
 }
 
-# From pmin() and pmax().
+# pmin() and pmax() of splits.
 split_extreme <- function(name, args, na.rm, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
   for (x in Filter(is_split, args)) if (!is.null(prototype_of(x, call)) && !is_split_int64(x, call))
     refuse_split(name, call, "Only numbers are supported.")
-  # whose first argument has the attributes of the result
+  # base R takes the result's attributes from the first argument
   first <- args[[1L]]
   if (!is_split(first) || state_of(first)$kind == "vector") for (x in Filter(is_split, args)) if (state_of(x)$kind ==
     "matrix") refuse_split(name, call, "The split matrix must be the first argument.")
@@ -28,7 +27,7 @@ split_extreme <- function(name, args, na.rm, call) {
 part_pmin <- function(..., na.rm) pmin(..., na.rm = na.rm)
 part_pmax <- function(..., na.rm) pmax(..., na.rm = na.rm)
 
-# Elements of a vector and an ordinary table, which all members have.
+# match() and %in% of a split vector and an ordinary table, which is sent to all members.
 split_match <- function(name, x, table, nomatch, incomparables, call) {
   if (is_split(table)) refuse_split(name, call, "`x` must be the split, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
@@ -41,6 +40,7 @@ split_match <- function(name, x, table, nomatch, incomparables, call) {
 part_match <- function(x, table, nomatch) match(x, table, nomatch)
 part_among <- function(x, table) x %in% table
 
+# Raises an error unless x is a split vector.
 vector_of <- function(x, name, call) if (state_of(x)$kind != "vector") refuse_split(name, call,
   "Only vectors, such as `x[, 1]`, are supported.")
 
@@ -59,16 +59,16 @@ split_tabulate <- function(bin, nbins, call) {
   prototype <- prototype_of(bin, call)
   if (!is.null(prototype) && !is.factor(prototype)) stop_as_base(gettext("'bin' must be numeric or a factor",
     domain = "R-base"), call)
-  # as base R's default
+  # base R's default, max(1L, bin)
   nbins <- if (!is.null(nbins)) nbins else max(1L, reduced(bin, "stat_highest", fold = "max", call = call))
   as_whole_counts(as.vector(reduced(bin, "stat_tabulate", list(as.integer(nbins)), call = call)))
 }
-# as base R's, of integers
+# The bins of a part as integers, converted as base R's tabulate() does.
 part_bin <- function(bin) if (is.double(bin <- part_numbers(bin))) suppressWarnings(as.integer(strip(bin))) else bin
 stat_highest <- function(bin) as.double(base::max(1, collect(part_bin(bin)), na.rm = TRUE))
 stat_tabulate <- function(bin, nbins) as.double(tabulate(part_bin(bin), nbins))
 
-# From the S4 generics of this package.
+# Methods of this package's S4 generics, which record the function.
 for (name in c("atan2", "beta", "choose", "lbeta", "lchoose", "dnorm", "pnorm", "qnorm", "ifelse")) {
   generic <- get(name)
   arguments <- lapply(stats::setNames(nm = names(formals(generic))), as.name)
@@ -84,7 +84,7 @@ rm(name, generic, arguments, method, looks_at, kinds, kind)
 split_elements <- function(name, args, call) {
   args <- unname(args)
   x <- args[[1L]]
-  # base R's ifelse() has the shape of its test, and takes the first elements of what is longer
+  # base R's ifelse() returns the shape of `test`, and uses only the first elements of a longer `yes` or `no`
   if (name == "ifelse" && state_of(x)$kind == "vector" && any(vapply(args[-1L], function(arg) is_split(arg) &&
     state_of(arg)$kind == "matrix", NA))) refuse_split(name, call,
       "If `yes` or `no` is a matrix, the test must be one, too.")
@@ -97,7 +97,7 @@ anyNA.gpu_split <- function(x, recursive = FALSE) {
   any(is.na(x))
 }
 
-# Where the least or the greatest element is first.
+# The position of the first minimum or maximum of a split, for which.min() and which.max().
 split_place <- function(x, name) {
   call <- parent.frame()
   frames_refused(x, name, call)
@@ -107,14 +107,14 @@ split_place <- function(x, name) {
   if (type_of(x) == "complex") refuse_split(name, call, "Only real numbers are supported.")
   told <- reduced(x, if (is_split_int64(x, call)) "stat_place64" else "stat_place", list(name), fold = "gather",
     call = call)
-  # 64-bit integers by their places among the members'
+  # 64-bit integers are compared by their ranks among the members' extremes: doubles cannot hold them
   if (nrow(told) == 3L) told <- rbind(as.vector(rank(of_two_doubles(told[3L, ], told[1L, ]), ties.method = "min")),
     told[2L, ])
   found <- !is.na(told[2L, ])
   if (!any(found)) return(integer())
   counts <- state$layout$counts
   before <- c(0, cumsum(counts))[seq_along(counts)]
-  # a place in a part by columns is one in the whole by columns
+  # positions count by columns: those in a part become those in the whole
   at <- told[2L, ] - 1
   rows <- pmax(counts, 1)
   place <- if (state$kind == "vector") before + at else if (state$margin == 2) before * state$across + at else
@@ -123,6 +123,7 @@ split_place <- function(x, name) {
   place <- min(place[found & told[1L, ] == best]) + 1
   if (place <= .Machine$integer.max) as.integer(place) else place
 }
+# In a member: its extreme and the position from 1, NA without one. Of 64-bit integers: low half, position, high half.
 stat_place <- function(x, name) {
   x <- part_numbers(x)
   at <- as.double(collect(get(name, topenv())(strip(x))))
@@ -138,7 +139,7 @@ stat_place64 <- function(x, name) {
 setMethod("which.max", "gpu_split", function(x) split_place(x, "which.max"))
 setMethod("which.min", "gpu_split", function(x) split_place(x, "which.min"))
 
-# The places of TRUE, a split with runs of its own.
+# which(): the members find different numbers of elements, so the result is a split with its own runs.
 setMethod("which", "gpu_split", function(x, arr.ind = FALSE, useNames = TRUE) {
   call <- environment()
   frames_refused(x, "which", call)
@@ -175,7 +176,7 @@ tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
     first + seq_len(size)
   }, call)
   at <- first + seq_len(NROW(out))
-  # as in base R, rows of a matrix without names have their numbers
+  # as in base R, rows of a matrix without names are labelled by their numbers
   if (state_of(x)$kind == "matrix" && keepnums && nrow(out) > 0L)
     rownames(out) <- row_labels(at)
   if (is.data.frame(out)) attr(out, "row.names") <- if (is.integer(at) || max(0, at) <= .Machine$integer.max)
@@ -183,7 +184,7 @@ tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
   out
 }
 
-# Some rows, or elements, as an ordinary value.
+# The rows, or elements, that `rows(total)` selects, as an ordinary value.
 rows_at_end <- function(x, name, n, rows, call) {
   state <- state_of(x)
   if (state$kind == "object" || state$margin == 2) refuse_split(name, call, "Only data split by rows are supported.")

@@ -1,14 +1,14 @@
-# How the members of a team are reached. An engine asks each member to do a task, and answers with a list by rank: each
-# element is list(value), list(error), or list(lost), of a member that does not answer any more. Scheduling is the
-# engine's own: `parallel` for a cluster, mirai for a profile, this process, or a launcher.
+# How the session reaches the members of a team. An engine sends each member a task and returns a list by rank: each
+# element is list(value), list(error), or list(lost) for a member that no longer answers. Scheduling is left to what
+# started the members: `parallel` for a cluster, mirai for a profile, this process, or a launcher.
 
-# `requests` is a function of the rank: list(task, args). `patience` is how long the others are waited for once one has
-# failed, `limit` how long all are waited for.
+# `requests(rank)` is list(task, args). `patience` is how many seconds to wait for the other members once one has
+# failed, `limit` how many to wait for all of them.
 ask <- function(engine, requests, patience, limit = Inf) engine$ask(requests, patience, limit)
 
 # ---- a cluster of parallel's -------------------------------------------------------------------------
 
-# Loads the package in a worker, from where the master has it if it is not on the worker's own path.
+# In a worker: loads the package, from the session's library if it is not on the worker's own path, and runs a task.
 relay <- function(task, args, paths) {
   if (!requireNamespace("verdigris", quietly = TRUE)) loadNamespace("verdigris", lib.loc = paths)
   get("team_serve", envir = asNamespace("verdigris"))(task, args)
@@ -17,15 +17,16 @@ environment(relay) <- baseenv()
 
 library_paths <- function() unique(c(dirname(getNamespaceInfo(topenv(), "path")), .libPaths()))
 
-# parallel's clusterCall() cannot be told to go on where a worker has died, and would leave the others' answers unread.
+# Sends a worker its request. parallel's clusterCall() stops if a worker has died, and leaves the others' answers
+# unread.
 send_call <- function(node, request) {
   f <- get("sendCall", envir = asNamespace("parallel"))
   if (inherits(node, c("SOCKnode", "SOCK0node"))) class(node) <- c("verdigris_node", class(node))
   f(node, relay, list(request$task, request$args, library_paths()))
 }
 
-# serialize() writes to a socket piece by piece, and the kernel keeps the second until the first was acknowledged, which
-# takes 40 ms. One write is sent at once. What is large is not copied for that.
+# serialize() writes to a socket in pieces, and the kernel holds the second piece until the first is acknowledged, which
+# takes 40 ms. A single write is sent at once. Large data are not copied for that.
 AT_ONCE <- 2^24
 send_at_once <- function(node, data) {
   xdr <- !inherits(node, "SOCK0node")
@@ -40,7 +41,7 @@ receive_answer <- function(node) {
   answer
 }
 
-# Which of some nodes have something to read, waiting for up to `seconds`; all, where that is not known.
+# Which nodes have something to read, after at most `seconds`. TRUE for all if some are not sockets.
 ready <- function(nodes, seconds) {
   sockets <- lapply(nodes, function(node) if (inherits(node, c("SOCKnode", "SOCK0node"))) node$con)
   if (any(vapply(sockets, is.null, NA))) return(rep(TRUE, length(nodes)))
@@ -58,7 +59,7 @@ cluster_engine <- function(cluster) {
   engine$ask <- function(requests, patience, limit) {
     answers <- vector("list", engine$size)
     lose <- function(k, why) answers[[k]] <<- list(lost = why)
-    # answers that an interrupt left unread would be taken for those of this call
+    # answers that an interrupt left unread would be taken for answers to this call
     for (k in seq_len(engine$size)) {
       while (engine$unread[k] > 0L && is.null(answers[[k]])) {
         if (!ready(engine$nodes[k], patience)) lose(k, "it is still busy with an earlier call") else
@@ -80,7 +81,7 @@ cluster_engine <- function(cluster) {
         engine$unread[k] <- engine$unread[k] - 1L
         answers[[k]] <- answer
         if (is.null(answer$error) && is.null(answer$lost)) next
-        # the others have waited for whom they name
+        # in a collective that timed out, the others have already waited for the member that their errors name
         late <- grepl("has not come within", answer$error$message %||% "", fixed = TRUE)
         deadline <- min(deadline, now() + if (late) 2 else patience)
       }
@@ -98,8 +99,8 @@ cluster_engine <- function(cluster) {
 
 # ---- engines that reach all workers at once ----------------------------------------------------------
 
-# mirai does not say which worker takes what, so each looks for its own request by what it is called here.
-# `everywhere(f, args)` calls f in each worker, once, and gives the values in any order.
+# mirai does not say which worker takes which call, so all workers get all requests, and each picks its own by host and
+# process. `everywhere(f, args)` calls f once in each worker, and returns the values in any order.
 everywhere_engine <- function(everywhere) {
   engine <- new.env(parent = emptyenv())
   engine$kind <- "everywhere"
@@ -130,9 +131,9 @@ mirai_engine <- function(profile, call) {
 
 # ---- this process ------------------------------------------------------------------------------------
 
-# The members are in this process: all of a team of devices, which work one after the other; or the own one of a team
-# that a launcher has started, where each process runs the same code. An error of the user's function is raised as it
-# is, where it can be debugged.
+# An engine whose members are in this process: all members of a team of devices, which work one after the other; or this
+# process's own member of a launcher's team, in which each process runs the same code. Errors of the user's function are
+# not caught, so that they can be debugged.
 own_engine <- function(members, kind, size) {
   engine <- new.env(parent = emptyenv())
   engine$kind <- kind
@@ -140,7 +141,7 @@ own_engine <- function(members, kind, size) {
   engine$members <- members
   engine$ask <- function(requests, patience, limit) {
     asked <- lapply(members, function(member) requests(member$rank)$args)
-    # all know what was recorded, whichever of them fails
+    # all members run the queued commands, even if the task fails on one of them
     for (k in seq_along(members)) run_member(members[[k]], asked[[k]]$commands, NULL)
     lapply(seq_along(members), function(k) list(value = run_member(members[[k]], list(), asked[[k]]$task)))
   }
@@ -149,8 +150,8 @@ own_engine <- function(members, kind, size) {
 
 # ---- a launcher --------------------------------------------------------------------------------------
 
-# Variables of the rank, the size, the rank and size on this host, and the name of the run. RANK is that of torchrun and
-# its like; a job of Slurm's may run mpirun, so that Slurm is last.
+# Environment variables of each launcher: rank, size, rank and size on this host, and the run's name. RANK is set by
+# torchrun and similar launchers. Slurm is last, because a job of Slurm may run mpirun.
 LAUNCHERS <- list(
   c("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
   c("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -159,6 +160,8 @@ LAUNCHERS <- list(
   c("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "SLURM_JOB_ID")
 )
 
+# The place of this process in a launcher's run: `rank` from 1, `size`, `local` (rank on this host, from 0), `run`
+# (name), `here` (whether all processes are on this host) and `beside` (how many are on this host).
 launched <- function(call = parent.frame()) {
   value <- function(name) if (nzchar(name)) Sys.getenv(name) else ""
   number <- function(name) suppressWarnings(as.numeric(value(name)))
@@ -170,7 +173,7 @@ launched <- function(call = parent.frame()) {
       sprintf("Environment variables `%s` and `%s` must be a rank from 0 and a number of processes, not %s and %s.",
         names[1L], names[2L], value(names[1L]), value(names[2L])), call = call)
     run <- paste(c(value(names[5L]), value("SLURM_STEP_ID")), collapse = "_")
-    # processes that one launcher has started on one host have one parent
+    # without a name: the processes that one launcher started on one host have the same parent
     if (!nzchar(value(names[5L]))) run <- sprintf("parent%.0f", .Call(C_team_parent))
     if (nzchar(value("VERDIGRIS_TEAM"))) run <- value("VERDIGRIS_TEAM")
     here <- if (names[1L] == "SLURM_PROCID") identical(value("SLURM_JOB_NUM_NODES"), "1") else
@@ -184,7 +187,7 @@ launched <- function(call = parent.frame()) {
     "Without a launcher, `gpu_team(cluster)` makes a team of a cluster's workers."), call = call)
 }
 
-# Where the first member leaves its address for the others: a file that only this user can write.
+# The file in which the first member publishes its address. Only this user can write it.
 meeting_file <- function(place) {
   folder <- Sys.getenv("VERDIGRIS_TEAM_DIR")
   if (!nzchar(folder)) folder <- if (place$here) dirname(tempdir()) else tools::R_user_dir("verdigris", "cache")
@@ -192,7 +195,7 @@ meeting_file <- function(place) {
   file.path(folder, sprintf("verdigris-team-%s-%s", Sys.info()[["user"]], gsub("[^A-Za-z0-9_.-]", "-", place$run)))
 }
 
-# The connection of this process to the others.
+# Connects this process to the others, and returns the connection; NULL if there are no others.
 join_launched <- function(place, timeout, call, device, gpus) {
   if (place$size == 1) return(NULL)
   file <- meeting_file(place)
@@ -213,7 +216,7 @@ join_launched <- function(place, timeout, call, device, gpus) {
   deadline <- now() + timeout
   repeat {
     if (file.exists(file) && identical(file.info(file)$uname, unname(Sys.info()[["user"]]))) {
-      # one of an earlier run is refused, or its member is gone
+      # the file may be left from an earlier run: then the connection is refused or closed, and the file is read again
       said <- tryCatch(readLines(file, warn = FALSE), error = function(e) NULL, warning = function(w) NULL)
       is_address <- length(said) == 3L && grepl("^[0-9]+$", said[2L])
       link <- if (is_address) tryCatch(join(NULL, said[1L], as.numeric(said[2L]), said[3L], max(deadline - now(), 0.1)),

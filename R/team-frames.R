@@ -1,10 +1,10 @@
 # Model frames and designs of splits: each member evaluates a formula's variables for its own rows.
 #
-# That gives what the whole would only where a row's value depends on that row alone, or on numbers that are computed
+# The result equals that of the whole only if a row's value depends on that row alone, or on numbers that are computed
 # over all members first: the levels of factors, the coefficients of poly(), the knots of ns() and bs(), the means and
-# deviations of scale(). So expressions are read before they are sent, and others are refused.
+# deviations of scale(). So the session analyses expressions before it sends them, and refuses others.
 
-# Functions of R that give each row from that row of their arguments.
+# Functions of R that compute a row of the result from the same row of their arguments.
 ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", "xor",
   "abs", "sign", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "cos", "sin", "tan", "acos", "asin", "atan",
   "atan2", "cosh", "sinh", "tanh", "acosh", "asinh", "atanh", "cospi", "sinpi", "tanpi", "gamma", "lgamma",
@@ -14,13 +14,14 @@ ROW_BY_ROW <- c("(", "+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", ">",
   "as.integer", "as.character", "Re", "Im", "Mod", "Arg", "cbind", "nchar", "substr", "substring", "toupper", "tolower",
   "trimws", "startsWith", "endsWith", "grepl", "plogis", "qlogis", "dnorm", "pnorm", "qnorm")
 
-# The same, where the arguments after the first are constants of any length, matched as ROW_TERMS says.
+# Functions that do so for their first argument. The others are constants of any length, matched to the formals in
+# ROW_TERMS.
 ROW_AND_CONSTANTS <- c("%in%", "match", "findInterval", "cut", "relevel")
 
-# Packages whose functions of these names are meant.
+# Packages whose functions of these names are accepted; a user's function of the same name is not.
 OF_R <- c("base", "stats", "splines", "verdigris", "methods")
 
-# Whether a function of this name is the one that is meant: R's, or ours on the search path.
+# Whether `name`, looked up from `env`, is a function of these packages, or of this package on the search path.
 is_known_function <- function(name, env) {
   f <- get0(name, envir = env, mode = "function")
   if (is.null(f) || is.primitive(f)) return(TRUE)
@@ -30,7 +31,8 @@ is_known_function <- function(name, env) {
   FALSE
 }
 
-# The name of the function that a part of a formula calls: one that is meant; NULL for any other. For splits and readers.
+# The name of the function that a call in a formula calls; NULL if is_known_function() rejects it. For splits and
+# readers.
 called_function <- function(e, env) {
   f <- e[[1L]]
   if (is.call(f) && length(f) == 3L && as.character(f[[1L]]) %in% c("::", ":::")) return(if (as.character(f[[2L]]) %in%
@@ -38,7 +40,7 @@ called_function <- function(e, env) {
   if (is.symbol(f) && is_known_function(as.character(f), env)) as.character(f)
 }
 
-# A call with its arguments in the order of the form of its function, and others behind them.
+# A call with its arguments matched to the formals in ROW_TERMS; arguments for `...` come last.
 matched_by_form <- function(e, name) {
   e <- match.call(ROW_TERMS[[name]], e, expand.dots = FALSE)
   as.call(c(as.list(e)[names(e) != "..."], as.list(e$...)))
@@ -62,7 +64,8 @@ split_among <- function(data, expressions, env) {
 
 # ---- expressions ---------------------------------------------------------------------------------------
 
-# What is known of a model's variables while its formula is read. `sources` are values that members get beside `data`.
+# The state of reading a formula. `like` is the split that gives the rows; `sources` are values that members are sent in
+# addition to `data`.
 split_context <- function(like, data, env, here) {
   whole <- is_split(data)
   if (whole && state_of(data)$kind != "frame") stop_verdigris("argument", "`data` must be a split of a data frame.",
@@ -79,8 +82,8 @@ split_context <- function(like, data, env, here) {
   context
 }
 
-# An expression as members evaluate it, `expr`, and as a fit's terms keep it for predictions, `kept`. `rows` says
-# whether it has a value for each row, and `value` what a constant is.
+# Analyses an expression. In the list that it returns, `expr` is what members evaluate, `kept` is what a fit's terms
+# keep for predictions, `rows` says whether there is a value for each row, and `value` is the value of a constant.
 read_expression <- function(e, context) {
   if (is.symbol(e) && as.character(e) %in% context$columns) return(list(expr = e, kept = e, rows = TRUE))
   if (!is.call(e) || !has_rows(e, context)) {
@@ -113,7 +116,7 @@ refuse_rows_of <- function(name, context, why = "needs all rows at once, or is n
     call = context$here)
 }
 
-# Whether an expression reads a column of splits, or an ordinary vector of as many rows.
+# Whether an expression uses a column of the split `data`, or a variable that is a split.
 has_rows <- function(e, context) {
   names <- all.vars(e)
   if (any(names %in% context$columns)) return(TRUE)
@@ -125,7 +128,7 @@ has_rows <- function(e, context) {
   FALSE
 }
 
-# A value that the session has: a split, an ordinary value for each row, or a constant.
+# A value that the session has evaluated: a split, an ordinary value with an element for each row, or a constant.
 read_value <- function(value, e, context) {
   if (is_gpu(value)) value <- collect(value)
   if (is_split(value)) {
@@ -140,16 +143,17 @@ read_value <- function(value, e, context) {
 }
 operand_rows <- function(value, context) structure(list(value = value, margin = 1, across = ncol(value)), class =
   "team_operand")
-# as a vector has it
+# a stand-in for a split vector: team_operand() reads only these fields of the state
 rows_only <- function(x) split_of(list(margin = 1, across = NULL))
 
+# Adds a value that members are sent, under a name that the expression uses.
 read_source <- function(value, e, context) {
   name <- sprintf(".source%d", length(context$sources) + 1L)
   context$sources[[name]] <- value
   list(expr = as.name(name), kept = e, rows = TRUE)
 }
 
-# A column of a split that is a variable itself.
+# `$`, `[[` and `[`: of a variable that contains a split, or columns `x[, j]` of an expression with rows.
 read_part <- function(e, name, context) {
   root <- e[[2L]]
   value <- if (is.symbol(root) && !as.character(root) %in% context$columns) eval(root, context$listed, context$env)
@@ -185,7 +189,7 @@ read_constants <- function(e, name, context) {
   list(expr = read$call, kept = read$kept, rows = TRUE)
 }
 
-# ---- terms whose parameters are those of all rows ------------------------------------------------------
+# ---- terms whose parameters are computed over all rows --------------------------------------------------
 
 # The values of an expression on the members, as a split.
 split_of_expression <- function(expr, context, f = "part_value") {
@@ -197,7 +201,7 @@ part_value <- function(expr, data = NULL, ...) {
   if (is_number(value)) strip(value) else value
 }
 
-# Where members evaluate expressions.
+# The environment in which members evaluate expressions.
 row_functions <- function() {
   numbers_of <- function(f) function(x, ...) {
     if (is.factor(x)) stop_verdigris("split", "The codes of a factor depend on the levels of all members.",
@@ -208,7 +212,7 @@ row_functions <- function() {
     as.double = numbers_of(as.double), as.integer = numbers_of(as.integer)), parent = topenv())
 }
 
-# In a member: poly() with the coefficients of all rows, by its recurrence.
+# In a member: poly() with coefficients that were computed over all rows, by the three-term recurrence.
 polynomials <- function(x, degree = 1, coefs = NULL, raw = FALSE, ...) {
   x <- strip(if (is_gpu(x)) as_float64(x) else as.double(x))
   columns <- vector("list", degree)
@@ -237,7 +241,7 @@ scaled_column <- function(x, center, scale) {
   x
 }
 
-# In a member: the next of these polynomials, and sums of it.
+# In a member: sums for the next orthogonal polynomial p: of p^2, of x p^2, and of the square of its leading power.
 stat_polynomial <- function(x, center, alpha, norm2) {
   x <- as_gpu(x, dtype = "float64")
   before <- 0 * x
@@ -263,7 +267,7 @@ SPECIAL_TERMS <- list(
       if (isTRUE(given)) {
         if (is.null(moments)) moments <- merged_moments(x, TRUE, context$here)
         centred <- read$call$center
-        # base R's is the root mean square of what is left
+        # base R's scale is the root mean square after centring
         given <- if (name == "center") moments$mean else sqrt((moments$products[1L] + moments$n * (if (is.numeric(
           centred)) (moments$mean - centred)^2 else if (isFALSE(centred)) moments$mean^2 else 0)) / max(1,
           moments$n - 1))
@@ -277,7 +281,7 @@ SPECIAL_TERMS <- list(
   },
   poly = function(e, context) {
     read <- constants_of(e, "poly", context)
-    # the degree by its place
+    # an unnamed second argument is the degree
     unnamed <- base::which(names(read$call) == "")[-1L]
     if (length(unnamed)) {
       names(read$call)[unnamed[1L]] <- names(read$kept)[unnamed[1L]] <- "degree"
@@ -294,7 +298,7 @@ SPECIAL_TERMS <- list(
   bs = function(e, context) spline_term("bs", e, context)
 )
 
-# The coefficients of base R's poly(): those of the recurrence, from sums over all rows.
+# The coefficients of base R's poly(), those of the recurrence, from sums over all rows.
 polynomial_of <- function(x, degree, context) {
   moments <- merged_moments(x, FALSE, context$here)
   if (!is.finite(moments$products))
@@ -303,7 +307,7 @@ polynomial_of <- function(x, degree, context) {
   norm2 <- 1
   for (k in 0:degree) {
     sums <- reduced(x, "stat_polynomial", list(moments$mean, alpha, norm2), call = context$here)
-    # what is left of a power is a rounding error
+    # only a rounding error is left of the power: there are too few distinct points
     if (!(sums[1L] > 1e-14 * sums[3L])) stop_as_base(gettext("'degree' must be less than number of unique points",
       domain = "R-stats"), context$here)
     norm2 <- c(norm2, sums[1L])
@@ -312,7 +316,7 @@ polynomial_of <- function(x, degree, context) {
   list(alpha = alpha, norm2 = norm2)
 }
 
-# ns() and bs() with the knots of all rows.
+# ns() and bs() with knots that are computed over all rows.
 spline_term <- function(name, e, context) {
   read <- constants_of(e, name, context)
   given <- as.list(read$call)
@@ -332,7 +336,7 @@ spline_term <- function(name, e, context) {
   list(expr = as.call(given), kept = as.call(kept), rows = TRUE)
 }
 
-# factor() with the levels that all members have.
+# factor() with the levels of all members' rows.
 factor_term <- function(e, context) {
   name <- as.character(if (is.call(e[[1L]])) e[[1L]][[3L]] else e[[1L]])
   read <- constants_of(e, name, context)
@@ -346,7 +350,7 @@ factor_term <- function(e, context) {
     levels <- unique(unlist(lapply(told, `[[`, "levels")))
     values <- if (is.null(levels)) sort(unique(values)) else levels[levels %in% values]
     read$call$levels <- values[!duplicated(as.character(values))]
-    # factor() of an ordered one is ordered
+    # factor() of an ordered factor is ordered
     if (isTRUE(told[[1L]]$ordered) && is.null(read$call$ordered)) read$call$ordered <- TRUE
   }
   read$call[[1L]] <- if (name == "ordered") quote(base::ordered) else quote(base::factor)
@@ -359,10 +363,10 @@ part_uniques <- function(x) {
   list(values = as.vector(values[!is.na(values)]))
 }
 
-# ---- what members tell ---------------------------------------------------------------------------------
+# ---- values from all members ----------------------------------------------------------------------------
 
-# A list of each member's value of a function of its part. Of a launcher's team, whose members exchange numbers alone,
-# lists of vectors of numbers and strings.
+# A list of each member's value of the function named `f` of its part. The members of a launcher's team exchange only
+# numbers, so there the values must be what packed() can encode.
 gathered_lists <- function(x, f, args = list(), call = parent.frame()) {
   state <- state_of(x)
   args <- lapply(c(list(x), args), function(arg) sent(remembered(arg), state$layout))
@@ -372,8 +376,8 @@ gathered_lists <- function(x, f, args = list(), call = parent.frame()) {
   unpacked(lapply(packed(values[[1L]]), function(part) as.vector(gpu_all_gather(part))), gpu_team_size())
 }
 
-# A nested list of vectors as numbers, with the lengths of what follows before it; only what is a vector of numbers,
-# logical values or strings, or NULL.
+# Encodes a nested list of vectors as one vector of doubles, in which each vector or list follows its type and length.
+# Elements must be numbers, logical values, strings or NULL. Returns list(length, numbers).
 packed <- function(value) {
   numbers <- list()
   put <- function(x) numbers[[length(numbers) + 1L]] <<- as.double(x)
@@ -396,6 +400,7 @@ packed <- function(value) {
   numbers <- unlist(numbers)
   list(length(numbers), numbers)
 }
+# Decodes the values of `size` members, of which the lengths and the numbers were concatenated.
 unpacked <- function(gathered, size) {
   ends <- cumsum(gathered[[1L]])
   lapply(seq_len(size), function(rank) {
@@ -437,7 +442,7 @@ split_frame <- function(like, formula, data, env, more, action, contrasts, here)
   action <- split_action(action, here)
   variables <- lapply(as.list(attr(terms, "variables"))[-1L], read_expression, context)
   more <- lapply(Filter(Negate(is.null), more), read_expression, context)
-  # NULL is none, and TRUE selects all
+  # weights and the like may be NULL, as if they were missing; `subset = TRUE` selects all rows
   more <- Filter(function(one) one$rows || !is.null(one$value), more)
   if (isTRUE(more$subset$value)) more$subset <- NULL
   named <- c(stats::setNames(variables, vapply(as.list(attr(terms, "variables"))[-1L], deparse1, "")),
@@ -462,7 +467,7 @@ split_frame <- function(like, formula, data, env, more, action, contrasts, here)
     na.action = omitted_rows(about, action), has = unlist(about[[1L]]$has), factor = about[[1L]]$factor)
 }
 
-# What is done about missing values, by name.
+# The name of the action for missing values: na.omit or na.fail.
 split_action <- function(given, here) {
   if (is.null(given)) given <- getOption("na.action") %||% "na.fail"
   for (name in c("na.omit", "na.fail")) if (identical(given, name) || identical(given, get(name, asNamespace("stats"))))
@@ -470,7 +475,7 @@ split_action <- function(given, here) {
   abort_argument("na.action", "na.omit or na.fail for splits", given, here)
 }
 
-# In a member.
+# In a member: the model frame of its rows.
 part_frame <- function(spec, data = NULL, ...) {
   env <- row_functions()
   env$.data <- c(if (!is.null(data)) as.list(data), list(...))
@@ -483,7 +488,7 @@ part_frame <- function(spec, data = NULL, ...) {
     drop = FALSE)
 }
 
-# What the session knows of a member's frame: lists of vectors.
+# In a member: what the session needs to know of its frame, as lists of vectors.
 frame_facts <- function(frame) {
   terms <- attr(frame, "terms")
   response <- attr(terms, "response")
@@ -494,7 +499,7 @@ frame_facts <- function(frame) {
     factor = response > 0L && is_coded(frame[[response]]) && !is.logical(frame[[response]]))
 }
 
-# The rows of the whole that were left out, as base R has them.
+# The numbers of omitted rows in the whole, as base R's na.omit() returns them.
 omitted_rows <- function(about, action) {
   before <- cumsum(c(0, vapply(about, `[[`, 1, "rows")))
   at <- unlist(lapply(seq_along(about), function(k) about[[k]]$bad + before[k]))
@@ -503,7 +508,7 @@ omitted_rows <- function(about, action) {
   structure(at, names = format_each(at), class = "omit")
 }
 
-# The frames with the same levels of factors on all members: those that some row has.
+# Gives factors the same levels on all members: those that occur in some row.
 with_levels <- function(frame, here) {
   told <- gathered_lists(frame, "part_levels_used", list(), here)
   names <- unique(unlist(lapply(told, names)))
@@ -538,14 +543,14 @@ part_with_levels <- function(frame, wanted) {
 
 # ---- designs -------------------------------------------------------------------------------------------
 
-# The design of a split frame: what members hold, `part`, and what the session knows of it.
+# The design of a split frame: `part` is the split of the members' designs, and the rest is known to the session.
 split_design <- function(made, contrasts, here) {
   part <- recorded(made$frame, "part_design", list(made$frame, contrasts, getOption("contrasts")), kind = "object",
     across = NULL, names = NULL)
   known_design(part, NULL, here)
 }
 
-# `columns` are those of the part's design that are meant; NULL are all.
+# `columns` selects columns of the part's design; NULL selects all.
 known_design <- function(part, columns, here) {
   state <- state_of(part)
   reference <- sent(remembered(part), state$layout)
@@ -556,7 +561,7 @@ known_design <- function(part, columns, here) {
     class = "gpu_split_design", assign = about$assign)
 }
 
-# In a member.
+# In a member: the design of its frame. `defaults` is the session's option `contrasts`.
 part_design <- function(frame, contrasts, defaults) {
   before <- options(contrasts = defaults)
   on.exit(options(before))

@@ -3,8 +3,8 @@
 
 # ---- what members compute ------------------------------------------------------------------------------
 
-# What does not change in the iterations: the rows, the response and weights as the family makes them, and the linear
-# predictor to begin with.
+# In a member: what the iterations do not change: the rows, the response and weights as the family initialises them, and
+# the linear predictor to begin with.
 begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
@@ -36,7 +36,8 @@ begun_weights <- function(begun, eta) {
 }
 family_value <- function(begun, part, ...) begun$family[[part]](...)
 
-# The state of the iterations, which tasks change: the linear predictor and the means.
+# In a member: the state of the iterations, an environment. glm_advance() changes the linear predictor and the means in
+# it.
 glm_state <- function(begun) {
   state <- list2env(begun, parent = emptyenv())
   state$mu <- state$family$linkinv(state$eta)
@@ -49,13 +50,14 @@ glm_advance <- function(state, start) {
   gpu_compute(state$eta, state$mu)
   state
 }
-# The deviance, and whether means or predictors are out of bounds.
+# The deviance, and 1 if means or predictors are out of bounds, else 0.
 stat_glm <- function(state) {
   valid <- function(f, x) is.null(f) || isTRUE(f(x))
   c(as.vector(sum(state$family$dev.resids(state$y, state$mu, state$w))),
     !(valid(state$family$valideta, state$eta) && valid(state$family$validmu, state$mu)))
 }
-# The rows of an iteration's least squares, its checks, and with `products` the sums of cross products.
+# Prepares the rows of an iteration's least squares. Returns four counts for the checks of glm.fit(), followed by the
+# cross products if `products` is TRUE.
 glm_step <- function(state, products) {
   own <- state$family
   variance <- own$variance(state$mu)
@@ -73,7 +75,7 @@ glm_step <- function(state, products) {
   gpu_compute(state$d$scale, state$target)
   flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)), counts)
 }
-# Sums for the deviance without terms, and of weights of zero.
+# Sums for the null deviance, and the number of weights that are zero.
 stat_null <- function(state) as.vector(c(sum(state$w * state$y), sum(state$w), sum(wide(state$w == 0))))
 stat_null_deviance <- function(state, mean) as.vector(sum(state$family$dev.resids(state$y, if (is.null(mean))
   state$family$linkinv(state$offset) else mean + 0 * state$mu, state$w)))
@@ -83,7 +85,8 @@ stat_bounds <- function(state, eps) as.vector(c(sum(wide(state$mu > 1 - eps)), s
 
 FAMILY_PARTS <- c("linkfun", "linkinv", "variance", "dev.resids", "mu.eta", "validmu", "valideta")
 
-# A family as it is sent, of base R's functions. One of the user's must compute row by row.
+# A family as members are sent it: with base R's functions instead of this package's. Functions of a user's family must
+# compute row by row.
 plain_family <- function(family, here) {
   for (part in intersect(c(FAMILY_PARTS, "aic"), names(family))) family[[part]] <- without_our_functions(family[[part]])
   for (part in intersect(FAMILY_PARTS, names(family))) {
@@ -116,7 +119,7 @@ split_family <- function(family, begun) {
   ordinary
 }
 
-# Twice the negative logarithm of the likelihood, by the family's own function on splits.
+# Minus twice the log-likelihood, computed by the family's own function on splits.
 aic_of_split <- function(family, y, n, mu, w, dev) {
   densities <- c("dbinom", "dpois", "dgamma", "dnorm", "ifelse", "pmax", "pmin")
   masks <- stats::setNames(lapply(densities, split_aware), densities)
@@ -127,7 +130,7 @@ aic_of_split <- function(family, y, n, mu, w, dev) {
 
 # ---- glm.fit() -----------------------------------------------------------------------------------------
 
-# As glm_fit_on_device(), of a gpu_split_design and splits.
+# glm_fit_on_device() for a gpu_split_design and splits.
 glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
   family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, here = parent.frame()) {
   control <- do.call(stats::glm.control, control)
@@ -142,7 +145,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
   told <- gathered_lists(begun, "begun_warnings", list(), here)
   for (text in unique(unlist(lapply(told, `[[`, 1L)))) warning(text, call. = FALSE)
   state <- part_of_rows("glm_state", begun)
-  # the deviance and the bounds once members have moved
+  # the deviance, and whether the bounds hold, after the members have changed their state
   at <- function(moved) {
     found <- reduced(moved, "stat_glm", call = here)
     list(dev = found[1L], valid = found[2L] == 0)
@@ -183,7 +186,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
   if (!is.null(found)) {
     coefficients[-found$qr$pivot[seq_len(rank)]] <- NA
     names(coefficients) <- h$names
-    # base R's is square
+    # base R's R is square
     r <- with_triangle(found$qr$qr$r, h$names[found$qr$pivot])
   }
   n <- if (isTRUE(told[[1L]][[2L]])) part("n")
@@ -196,8 +199,8 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     df.null = as_whole(ok - as.integer(intercept)), y = response, converged = converged, boundary = boundary)
 }
 
-# The iterations of glm.fit(). `last` are the coefficients of the predictor that the members have in the end, `before`
-# those of the one from which the last least squares were made; NULL is the predictor to begin with.
+# The iterations of glm.fit(). `last` are the coefficients of the members' final predictor, `before` those of the
+# predictor that the last least squares problem was built from; NULL means the initial predictor.
 iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok, said, here) {
   old <- start
   before <- current <- NULL
@@ -232,7 +235,7 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
     traced <- function(...) if (control$trace) cat(..., "\n", sep = "")
     traced("Deviance = ", now$dev, " Iterations - ", iter)
     boundary <- FALSE
-    # half of the way back, until the deviance is finite and the means are valid
+    # goes half of the way back until the deviance is finite and the means are valid
     halve <- function(text, loop, unfit) {
       if (is.null(old)) stop(said("no valid set of coefficients has been found: please supply starting values"),
         call. = FALSE)
@@ -275,7 +278,7 @@ warn_bounds <- function(family, state, said, here) {
 
 # ---- gpu_glm() -----------------------------------------------------------------------------------------
 
-# gpu_glm() of splits, as lm_of_split().
+# gpu_glm() of splits. Arguments are those of lm_of_split().
 glm_of_split <- function(like, call, formula, data, env, more, family, start, control, model, method, x, y,
   singular.ok, contrasts, action, here) {
   made <- split_frame(like, formula, data, env, more, action, contrasts, here)

@@ -1,8 +1,8 @@
-# gpu_knn() with splits. Of split reference data each member has its own k nearest, which are merged; of split queries
-# each member searches its own.
+# gpu_knn() with splits. If the reference data are split, each member finds its k nearest rows, and the session merges
+# them. If only the queries are split, each member searches for its own queries.
 
-# In a member: the k nearest of its rows to each query: numbers in the whole, then distances (squares for Euclid's), by
-# which all members' are ordered as one would; Inf where it has fewer.
+# In a member: its k nearest rows to each query, first their numbers in the whole, then their distances, by which the
+# session orders the rows of all members (squares for Euclid's). Inf if the part has fewer rows.
 stat_neighbours <- function(data, query, k, metric, before) {
   m <- nrow(query)
   index <- distance <- base::matrix(Inf, m, k)
@@ -21,7 +21,7 @@ part_neighbours <- function(query, data, k, metric) {
 }
 part_element <- function(x, name) x[[name]]
 
-# Elements that members tell at once.
+# How many elements members send in one request; more queries are searched in several.
 NEIGHBOURS_AT_ONCE <- 2^24
 
 knn_of_split <- function(data, query, k, metric, exclude_self, call) {
@@ -45,7 +45,7 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
       list(found, name), kind = "matrix", across = k, names = NULL)))
   }
   if (!is_split(asked)) return(lapply(nearest_of_all(data, ordinary_rows(asked), k, metric, 0, FALSE, call), as_gpu))
-  # a member's queries after the other's
+  # the queries of one member after the other's
   counts <- state_of(asked)$layout$counts
   first <- cumsum(counts) - counts
   found <- lapply(base::which(counts > 0), function(rank) nearest_of_all(data, rows_of_member(asked, rank, call), k,
@@ -72,7 +72,8 @@ rows_of_member <- function(x, rank, call) {
     "The queries could not be read", call)[[rank]])
 }
 
-# The k nearest rows of all members to ordinary queries, of which the first has the number `self + 1` in the whole.
+# The k nearest rows of all members to ordinary queries. The first query is row `self + 1` of the whole, for
+# `exclude_self`.
 nearest_of_all <- function(data, query, k, metric, self, exclude_self, call) {
   counts <- state_of(data)$layout$counts
   size <- length(counts)
@@ -97,7 +98,7 @@ nearest_of_all <- function(data, query, k, metric, self, exclude_self, call) {
       away <- away[!own]
       row <- row[!own]
     }
-    # of equal distances the smaller number is first
+    # rows with equal distances are ordered by their numbers
     by <- order(row, away, at)
     place <- base::sequence(base::tabulate(row, m))
     kept <- by[place <= k]

@@ -1,5 +1,5 @@
-# Linear models of splits: cross products are sums over the members' rows, and triangles of their decompositions are
-# stacked in the order of ranks. The session solves what is as small as the number of columns.
+# Linear models of splits. Cross products are summed over the members' rows; if that is not accurate enough, the
+# members' triangles are stacked in the order of ranks (TSQR). The session solves systems of the size of the columns.
 
 # ---- what members compute ------------------------------------------------------------------------------
 
@@ -9,7 +9,7 @@ frame_weights <- function(frame) weights_of(frame, running_member()$device)
 frame_offset <- function(frame) offset_of(frame, running_member()$device)
 frame_start <- function(frame, name) strip(on_device_of(frame[[name]], running_member()$device))
 
-# Scaled rows and right side of a weighted least squares problem: `d` and `target`.
+# The scaled rows `d` and the scaled right side `target` of a weighted least squares problem.
 part_rows_of_lm <- function(d, columns, y, w, offset) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   if (length(dim(y)) == 2L) stop_verdigris("split", "A linear model of splits cannot have a matrix of responses.",
@@ -23,7 +23,8 @@ part_rows_of_lm <- function(d, columns, y, w, offset) {
   list(d = d, target = target)
 }
 
-# The sums of cross_sums() one after the other, on the device, so that all members of a process are busy at once.
+# The sums of cross_sums() as one vector on the device. Nothing is waited for, so that all devices of a process are busy
+# at once.
 launch_products <- function(rows) flat_sums(cross_sums(rows$d, rows$target, factor_columns(rows$d)))
 launch_second <- function(rows, inverse) flat_sums(second_sums(rows$d, rows$target, inverse))
 flat_sums <- function(sums, before = NULL) {
@@ -32,8 +33,8 @@ flat_sums <- function(sums, before = NULL) {
   out
 }
 
-# The triangle of the rows with the right side beside them, by blocks: with rows of zeros as many as columns. NaN where
-# the matrix is not finite, Inf where the right side is not.
+# The triangle of the rows with the right side as last column, computed by blocks: a k x k matrix as a vector, with rows
+# of zeros if there are too few rows. NaN if the matrix is not finite, Inf if the right side is not.
 launch_triangle <- function(rows) {
   d <- rows$d
   k <- d$p + !is.null(rows$target)
@@ -59,14 +60,14 @@ triangle_of <- function(x, d) {
     return(collect(unpivoted_qr(x, ncol(x))$r)[seq_len(ncol(x)), , drop = FALSE])
   host_triangle(host_copy(x, told = TRUE))
 }
-# A tolerance of 0 leaves the columns in their places.
+# The triangle of an ordinary matrix. A tolerance of 0 keeps the columns in their places.
 host_triangle <- function(x) {
   r <- base::qr.default(x, tol = 0)$qr[seq_len(min(dim(x))), , drop = FALSE]
   r[row(r) > col(r)] <- 0
   r
 }
 
-# Weights that are missing or negative, and rows that count.
+# The numbers of weights that are missing or negative, and of rows with other weights than zero.
 stat_weights <- function(w) as.vector(c(sum(wide(is.na(w) | w < 0)), sum(wide(w != 0), na.rm = TRUE)))
 
 part_times <- function(d, columns, b, offset = NULL) {
@@ -75,13 +76,14 @@ part_times <- function(d, columns, b, offset = NULL) {
   if (is.null(offset)) out else out + offset
 }
 
-# Cross products of the rows, each times its score.
+# Cross products of the rows, each row multiplied by its score.
 launch_scores <- function(d, columns, score) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   d$scale <- score
   flat_sums(gram_sums(d))
 }
 
+# Leverages. `to_q` is the inverse of the triangle, so that the rows times `to_q` are orthogonal columns.
 part_leverages <- function(d, columns, to_q, w) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   if (!is.null(w)) d$scale <- sqrt(w)
@@ -93,8 +95,8 @@ part_leverages <- function(d, columns, to_q, w) {
 
 # ---- least squares -------------------------------------------------------------------------------------
 
-# As least_squares(): of rows over the members, `rows`, and of a gpu_split_design `h`. `sums` gives the cross products'
-# sums, flat, where they are known already.
+# least_squares() for splits. `h` is a gpu_split_design, and `rows` is the split of what part_rows_of_lm() returns, or
+# of states of gpu_glm(). `sums()` gives the cross products as a vector, if they are known already.
 split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(rows, "launch_products", list(),
   here)) {
   d <- list(n = h$n, p = h$p, names = h$names, device = "cpu")
@@ -114,7 +116,7 @@ split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(
 
 is_tall <- function(h) h$n >= 4 * h$p && !is_small(h)
 
-# A function of parts that launches work on all members, whose values, vectors of one length, are then added.
+# Calls the function named `f`, which launches work, on all members, then adds its values, vectors of one length.
 split_sum <- function(x, f, args, here) reduced(recorded(x, f, c(list(x), args), kind = "object"), "itself",
   call = here)
 
@@ -125,7 +127,7 @@ products_of <- function(h, flat) {
     h$factors)
 }
 
-# As fit_linear(), of a gpu_split_design and splits.
+# fit_linear() for a gpu_split_design and splits.
 fit_linear_of_split <- function(h, y, w, offset, tol, singular.ok, here) {
   used <- h$n
   if (!is.null(w)) {
@@ -145,19 +147,20 @@ fit_linear_of_split <- function(h, y, w, offset, tol, singular.ok, here) {
     df.residual = as_whole(used - found$rank)))
 }
 
-# The rows, unscaled, times coefficients, and an offset.
+# A split of the unscaled rows times coefficients, plus an offset.
 split_times <- function(h, b, offset = NULL) recorded(h$part, "part_times", list(h$part, h$columns, unname(b), offset),
   kind = "vector", margin = 1, across = NULL, names = NULL)
 
 # ---- gpu_lm() ------------------------------------------------------------------------------------------
 
-# What gpu_lm() and gpu_glm() refuse of splits.
+# Refuses arguments of gpu_lm() and gpu_glm() that splits do not support.
 refuse_for_splits <- function(fe, device, here) {
   if (!is.null(fe)) abort_argument("fe", "NULL for splits", fe, here,
     advice = "Put the factors into the formula: products of their columns are computed as sums by level.")
   if (!is.null(device)) abort_argument("device", "NULL for splits, which stay on their members' devices", device, here)
 }
 
+# A split vector that members compute from their model frames.
 of_frame <- function(made, f, ...) recorded(made$frame, f, list(made$frame, ...), kind = "vector", margin = 1,
   across = NULL, names = NULL)
 
@@ -211,7 +214,7 @@ part_model_matrix <- function(d, columns) {
   with_dimnames(design_rows(d, 0, d$n, FALSE), list(NULL, d$names))
 }
 
-# What has no method for a fit of splits.
+# Raises an error if the fit is one of splits, for which `what` has no method.
 refuse_split_fit <- function(fit, what, advice = character()) {
   if (is_split_fit(fit)) stop_verdigris("split", sprintf("%s has no method for fits to splits.", what), c(advice,
     "`collect(fit)` makes an ordinary fit, and copies all rows to this session."), call = NULL)
@@ -219,7 +222,7 @@ refuse_split_fit <- function(fit, what, advice = character()) {
 
 # ---- predictions ---------------------------------------------------------------------------------------
 
-# A fit without what is as long as the rows: members compute predictions with it.
+# A fit without its vectors that are as long as the rows, for predictions on the members.
 light_fit <- function(fit) {
   out <- unclass(fit)[intersect(c("coefficients", "rank", "qr", "df.residual", "terms", "xlevels", "contrasts", "call",
     "assign"), names(fit))]
@@ -228,7 +231,7 @@ light_fit <- function(fit) {
   structure(out, class = c("gpu_lm", "lm"))
 }
 
-# The same with the variables of its formula as members evaluate them of new data; and what they get beside these.
+# The same, with the variables of the formula as members evaluate them for `newdata`, and the `sources` that they need.
 light_fit_for <- function(fit, newdata, here) {
   out <- light_fit(fit)
   context <- split_context(newdata, newdata, environment(out$terms), here)
@@ -240,7 +243,7 @@ light_fit_for <- function(fit, newdata, here) {
   list(fit = out, sources = context$sources)
 }
 
-# Standard errors and intervals of rows, in a member: `parts` names those that are wanted.
+# In a member: predictions for its rows. `part` names an element of predict()'s list; NULL returns the whole value.
 part_predict <- function(fit, data, args, part, ...) {
   data <- c(if (!is.null(data)) as.list(data), list(...))
   fit$residuals <- gpu_zeros(0, device = running_member()$device)
@@ -277,7 +280,7 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
     }
     return(if (se.fit) list(fit = value, se.fit = spread, df = df, residual.scale = scale) else value)
   }
-  # `newdata` is a split: of a fit of arrays, or of splits
+  # `newdata` is a split; the fit may be of arrays or of splits
   if (is.null(scale) && (se.fit || intervals)) {
     scale <- sqrt(stats::deviance(fit) / fit$df.residual)
     df <- fit$df.residual
@@ -309,7 +312,7 @@ simulate.gpu_glm <- simulate.gpu_lm
 
 # ---- influence -----------------------------------------------------------------------------------------
 
-# Leverages, and standard deviations where each row is left out, as influence_on_device() has them.
+# Leverages, and standard deviations with each row left out, as influence_on_device() returns them.
 influence_of_split <- function(fit, do.coef) {
   if (do.coef) refuse_split_fit(fit, "influence(do.coef = TRUE)")
   e <- stats::weighted.residuals(fit, drop0 = FALSE)
@@ -335,7 +338,7 @@ cooks_distance_of_split <- function(fit) {
 }
 nrow_of <- function(fit) fit$df.residual + fit$rank
 
-# A function of this package that is recorded where an argument is a split.
+# A version of a function of this package that is recorded if an argument is a split.
 split_aware <- function(name) {
   force(name)
   ours <- get(name, envir = topenv())
@@ -344,7 +347,7 @@ split_aware <- function(name) {
     splits <- base::which(vapply(args, is_split, NA))
     if (!length(splits)) return(ours(...))
     x <- args[[splits[1L]]]
-    # of an ordinary vector each member gets what goes with its rows
+    # each member is sent the elements of an ordinary vector for its rows
     long <- base::which(vapply(args, function(arg) !is_split(arg) && length(arg) > 1L, NA))
     args[long] <- lapply(args[long], operand_for, x = x, call = parent.frame())
     recorded(x, name, args)
@@ -360,10 +363,10 @@ loglik_of_split <- function(fit, REML) {
   structure(value, nall = n, nobs = n, df = fit$rank + 1, class = "logLik")
 }
 
-# A split of new data: of a data frame.
+# Whether new data are a split.
 is_split_data <- function(x) is_split(x)
 
-# predict() of a generalised linear model: of a split as `newdata`, or with standard errors of the rows themselves.
+# predict() of a generalised linear model of splits, or with a split as `newdata`.
 predict_glm_of_split <- function(fit, newdata, type, se.fit, dispersion, rest, here) {
   if (type == "terms") refuse_split("predict", here, "Only types \"link\" and \"response\" are supported.")
   scale <- if (se.fit) sqrt(dispersion %||% summary(fit)$dispersion)
@@ -382,7 +385,7 @@ predict_glm_of_split <- function(fit, newdata, type, se.fit, dispersion, rest, h
   list(fit = out, se.fit = spread, residual.scale = scale)
 }
 
-# A fit whose parts are ordinary, for collect().
+# The fit with ordinary vectors instead of splits, for collect().
 gathered_fit <- function(fit) {
   class <- class(fit)
   out <- unclass(fit)

@@ -1,9 +1,11 @@
-# What runs in a member of a team: its place, the parts of splits that it holds, and the collectives.
+# A member's side of a team: its rank and device, the parts of splits that it holds, the tasks that it runs, and the
+# collectives.
 
-# The members in this process, and the listening sockets of teams that are being made, by the teams' names.
+# The members in this process, and the listening sockets of teams that are not yet connected, by the teams' ids.
 MEMBERS <- new.env(parent = emptyenv())
 LISTENERS <- new.env(parent = emptyenv())
-# The member whose code runs, `member`; and the one of a launcher's team, `own`, whose code always runs.
+# `member` is the member whose task is running; `own` is this process's member of a launcher's team, set for the whole
+# script.
 RUNNING <- new.env(parent = emptyenv())
 
 new_member <- function(team, rank, size, device, link = NULL) {
@@ -11,7 +13,7 @@ new_member <- function(team, rank, size, device, link = NULL) {
     store = new.env(parent = emptyenv())), parent = emptyenv())
 }
 
-# The other members may wait for what is queued on this one's GPU when R ends.
+# When R exits, other members may still wait for work that is queued on this member's GPU: it is completed first.
 finish_at_exit <- function() {
   if (!is.null(RUNNING$finishes)) return()
   RUNNING$finishes <- TRUE
@@ -30,7 +32,7 @@ running_member <- function(call = parent.frame()) {
   member
 }
 
-# The connection to the other members; none where there are no others.
+# The connection to the other members, NULL for a team of one. An error if the members share this process.
 link_of <- function(member, call = parent.frame()) {
   if (!is.null(member$link) || member$size == 1L) return(member$link)
   stop_verdigris("member", "The members of this team share one process and run one after the other.", c(
@@ -40,14 +42,15 @@ link_of <- function(member, call = parent.frame()) {
 
 # ---- what a worker is asked for ----------------------------------------------------------------------
 
-# From an engine: does a task, and gives list(value) or list(error), since engines treat errors differently.
+# Called by engines in a worker: runs a task, and returns list(value) or list(error), since engines treat errors
+# differently.
 team_serve <- function(task, args) {
-  # a worker of parallel's that is interrupted would give no answer
+  # an interrupted worker of parallel would not answer
   tryCatch(list(value = call_by_place(TASKS[[task]], args)), error = function(e) list(error = portable_error(e)),
     interrupt = function(e) list(error = list(message = "it was interrupted", class = "verdigris_error_member")))
 }
 
-# What another process can know of an error.
+# An error as another process gets it.
 portable_error <- function(e) {
   list(message = conditionMessage(e), class = setdiff(class(e), c("rlang_error", "simpleError", "error", "condition")))
 }
@@ -55,7 +58,7 @@ portable_error <- function(e) {
 own_version <- function() as.character(utils::packageVersion("verdigris"))
 
 TASKS <- list(
-  # where this is, for who makes the team
+  # what the session needs to know to connect this worker
   describe = function() {
     answer_at_once()
     boot <- "/proc/sys/kernel/random/boot_id"
@@ -69,14 +72,14 @@ TASKS <- list(
     LISTENERS[[team]] <- made$listener
     made[c("port", "token")]
   },
-  # a member that joins again in its place has its parts still, and one of a repaired team what references stand for
+  # a member that joins again with the same rank keeps its parts; a member of a repaired team keeps values of references
   join = function(team, address, port, token, rank, size, device, timeout, gpus, beside = 1, earlier = character()) {
     share_cores(beside)
     listener <- LISTENERS[[team]]
     if (!is.null(listener)) rm(list = team, envir = LISTENERS)
-    # errors come by rlang: the others wait for the first one, too
+    # rlang raises the errors: loading it only then would make the other members wait for the first error
     loadNamespace("rlang")
-    # the function of `gpu_together()` calls this package's as the user's own code does
+    # functions passed to `gpu_together()` call this package's functions by name, as the user's code does
     if (!"package:verdigris" %in% search()) suppressPackageStartupMessages(attachNamespace("verdigris"))
     before <- MEMBERS[[team]]
     link <- .Call(C_team_join, listener, address, port, token, rank - 1, size, timeout, own_version(), device, gpus)
@@ -100,18 +103,19 @@ TASKS <- list(
       "`gpu_repair(team)` makes it one.", call = NULL)
     run_member(member, commands, task)
   },
-  # what a reference stands for, also where the team has ended: no other member takes part
+  # the value of a reference, in a list that is empty if there is none; the team may be broken: no other member takes
+  # part
   fetch = function(teams, id) {
     for (team in teams) {
       member <- MEMBERS[[team]]
       if (!id %in% names(member$store)) next
-      # the device tells once that values of a collective were lost, whatever is waited for
+      # the device reports once, at any wait, that values of a collective were lost
       tryCatch(gpu_sync(member$device), verdigris_error_member = function(e) NULL)
       return(list(collect(member$store[[id]])))
     }
     list()
   },
-  # of an engine that reaches all workers at once
+  # tasks of everywhere_engine(), which sends one request to all workers
   introduce = function() this_worker(),
   chosen = function(requests) {
     request <- requests[[this_worker()]]
@@ -119,8 +123,8 @@ TASKS <- list(
   }
 )
 
-# In a worker of parallel's: what it answers goes out in one write (see `send_at_once()`). Its loop knows the connection
-# by a variable of its functions, which are below this one.
+# In a worker of parallel: makes its answers go out in one write (see `send_at_once()`). The worker's loop holds its
+# connection in a local variable, so its frame is looked for on the call stack.
 answer_at_once <- function() {
   loop <- lapply(c("workLoop", "workCommand"), get0, envir = asNamespace("parallel"))
   for (k in seq_len(sys.nframe())) if (any(vapply(loop, identical, NA, sys.function(k)))) {
@@ -132,8 +136,8 @@ answer_at_once <- function() {
 
 this_worker <- function() paste(Sys.info()[["nodename"]], Sys.getpid())
 
-# Of the cpu device's threads this process takes its share of the host, which it has beside others of the team, unless
-# the user has said how many.
+# Limits the cpu device to this process's share of the host's cores. `processes` is the number of members on the host.
+# Threads that the user has set take precedence.
 share_cores <- function(processes) {
   given <- getOption("verdigris.threads")
   if (!is.null(given) && !is_count(given, 1)) stop_verdigris("argument", sprintf(
@@ -144,7 +148,7 @@ share_cores <- function(processes) {
   .Call(C_cpu_threads, given %||% max(1, all %/% processes))
 }
 
-# Records, makes and frees parts, then does what was asked for, as a member. Where that fails the others hear why.
+# Runs commands and then a task as this member, on its device. If one fails, the other members are sent the reason.
 run_member <- function(member, commands, task) {
   before <- RUNNING$member
   RUNNING$member <- member
@@ -162,7 +166,7 @@ run_member <- function(member, commands, task) {
   )
 }
 
-# A command about a part. One that cannot be made fails when it is used, in the call that uses it.
+# Frees or makes a part. If a part cannot be made, its error is stored, and raised by the task that uses the part.
 carry_out <- function(member, command) {
   if (command$do == "free") {
     rm(list = intersect(command$ids, names(member$store)), envir = member$store)
@@ -172,13 +176,14 @@ carry_out <- function(member, command) {
     list(message = conditionMessage(e), class = class(e)), class = "failed_part"))
 }
 
-# A function of this package by its name, or the user's.
+# `task$f` is the name of a function of this package, or a function of the user.
 call_in_member <- function(member, task) {
   f <- if (is.character(task$f)) get(task$f, envir = topenv(), mode = "function") else task$f
   call_by_place(f, lapply(task$args, part_of, member))
 }
 
-# A task is a function and its arguments; `keep` stores the value, `fold` reduces it over the members, or binds it.
+# Runs a task: a function and its arguments. `keep` stores the value under this id; `fold` reduces the value over the
+# members, or gathers it.
 perform <- function(member, task) {
   value <- call_in_member(member, task)
   if (!is.null(task$keep)) {
@@ -188,11 +193,11 @@ perform <- function(member, task) {
   if (is.null(task$fold) || is.null(member$link)) return(value)
   value <- if (task$fold == "gather") .Call(C_team_all_gather, member$link, value, NULL) else
     .Call(C_team_all_reduce, member$link, value, task$fold, FALSE, NULL)
-  # all have it, and one tells
+  # all members have the result; with `once` only the first one returns it
   if (member$rank == 1L || is.null(task$once)) collect(value)
 }
 
-# What an argument stands for in a member.
+# The value of a task's argument: references and parts are looked up in the member's store.
 part_of <- function(x, member) {
   # an array that another process has sent is uploaded once
   if (is_gpu(x)) return(as_gpu(x, device = member$device))
@@ -207,7 +212,7 @@ part_of <- function(x, member) {
   part
 }
 
-# What the master is told of a part.
+# The description of a part that the session gets.
 shape_of <- function(x) {
   kind <- if (is.data.frame(x)) "frame" else if (!is_number(x)) "object" else if (is.null(dim(x))) "vector" else if (
     length(dim(x)) == 2L) "matrix" else "object"
@@ -247,11 +252,11 @@ shape_of <- function(x) {
 #' @returns An array on the device of `x` if that is an array, else an ordinary vector, with the shape of `x` for
 #'   `gpu_all_reduce()`; `gpu_barrier()` returns `NULL`, invisibly. `gpu_team_rank()`: this member's number, from 1;
 #'   `gpu_team_size()`: how many there are. Collectives wait for the other members.
-#' @section Errors:
 #' `verdigris_error_member` if a member has ended, failed, is in another collective or does not come within the
-#' `timeout` of [gpu_team()], or if this code runs in no member. The team has then ended on all members;
-#' [gpu_repair()] goes on. With `options(verdigris.debug = TRUE)` on the members the error names the calls of members in
-#' different collectives. `verdigris_error_argument` and `verdigris_error_dtype` for `x` of another kind.
+#' `timeout` of [gpu_team()], or if this code does not run in a member. The team has then ended on all members;
+#' [gpu_repair()] restores it. With `options(verdigris.debug = TRUE)` on the members the error names the calls of
+#' members in different collectives. `verdigris_error_argument` and `verdigris_error_dtype` for an `x` that collectives
+#' do not take.
 #' @examples
 #' team <- gpu_team("cpu")
 #' gpu_together(team, function() gpu_all_reduce(c(1, 2)))
@@ -269,10 +274,10 @@ gpu_all_reduce <- function(x, op = "+", exact = FALSE) {
   like(x, .Call(C_team_all_reduce, link %||% lone_link(), x, op, exact, sys.call()))
 }
 
-# What each member has of a vector, in the order of their ranks.
+# The vectors that the members pass, a list by rank.
 gathered_by_members <- function(v, member) unname(.Call(C_team_all_gather, member$link %||% lone_link(), v, NULL))
 
-# A team of one folds nothing, but types are the same.
+# The connection of a team of one: nothing is folded, but results have the types that they have in larger teams.
 lone_link <- function() {
   if (is.null(RUNNING$lone)) {
     listener <- .Call(C_team_listen, "127.0.0.1", 0, NULL)
@@ -286,7 +291,7 @@ check_collective <- function(x, call = parent.frame()) {
   if (!is_number(x)) abort_argument("x", "a vector or matrix of numbers, or an array", x, call)
 }
 
-# The result as x is: an array or an ordinary vector.
+# `y` in the form of `x`: an array, or an ordinary vector.
 like <- function(x, y) if (is_gpu(x)) y else collect(y)
 
 #' @rdname gpu_all_reduce
@@ -336,7 +341,7 @@ gpu_broadcast <- function(x = NULL, root = 1) {
     abort_argument("root", sprintf("a rank from 1 to %d", member$size), root)
   own <- member$rank == root
   if (own) check_collective(x)
-  # the shape first, and whether it is an array
+  # the root first sends whether x is an array, and its dimensions
   head <- if (own) c(is_gpu(x), dim(x)) else double()
   head <- as.vector(collect(.Call(C_team_broadcast, link, as.double(head), root - 1, sys.call())))
   y <- .Call(C_team_broadcast, link, if (own) x else gpu_zeros(0, device = member$device), root - 1, sys.call())
@@ -362,11 +367,12 @@ gpu_team_size <- function() running_member()$size
 #' References to arrays of a member
 #'
 #' A function that [gpu_together()] runs returns its value to the caller. `gpu_ref(x)` as the value keeps `x` in the
-#' member's memory, and returns a reference. References of all members, as the list that `gpu_together()` returned them
-#' in, are an argument of `gpu_together()` again: each member receives its own array.
+#' member's memory, and returns a reference. The list of all members' references, as `gpu_together()` returns it, can be
+#' passed to `gpu_together()` again: each member receives its own array.
 #'
-#' Where a member ends, what the others keep stays: `collect()` reads it, also before [gpu_repair()]; after that the
-#' references to the members that are left are an argument of `gpu_together()`. `print()` says which are lost.
+#' If a member ends, the values that the others keep remain: `collect()` reads them, also before [gpu_repair()]; after
+#' it the references to the remaining members can be passed to `gpu_together()`. `print()` says which references are
+#' lost.
 #' @param x An array, or any other value.
 #' @returns In a member: a reference of class `gpu_ref`. `collect()` of it returns the value. The member frees the value
 #'   when the reference is garbage.
@@ -381,7 +387,7 @@ gpu_team_size <- function() running_member()$size
 gpu_ref <- function(x) {
   member <- running_member()
   member$refs <- (member$refs %||% 0) + 1
-  # of a repaired team another member may have this rank
+  # the team's id is part of the name: in a repaired team another member may have this rank
   id <- sprintf("ref %s %d.%.0f", member$team, member$rank, member$refs)
   member$store[[id]] <- x
   reference_of(list(id = id, rank = member$rank, shape = shape_of(x)))

@@ -1,4 +1,4 @@
-# Base R's functions on splits: what is recorded on each member, and what is reduced over them.
+# Base R's functions on splits: operations that are recorded on each member, and reductions over the members.
 
 # The error of a function that has no method.
 refuse_split <- function(name, call = parent.frame(), advice = NULL) {
@@ -14,7 +14,7 @@ frames_refused <- function(x, name, call = parent.frame()) {
   if (kind == "object") refuse_split(name, call)
 }
 
-# Base R's summaries write c() for the vector of a fit's values.
+# Base R's summaries of fits wrap vectors of the fit in c().
 #' @export
 c.gpu_split <- function(...) {
   parts <- list(...)
@@ -32,7 +32,7 @@ split_operators <- function(e1, e2) {
   frames_refused(x, .Generic, call)
   if (one) return(recorded(x, .Generic, list(e1)))
   other <- if (is_split(e1)) e2 else e1
-  # of a vector and a matrix that are split alike the matrix has the shape
+  # if a vector and a matrix are split alike, the result has the matrix's shape
   if (is_split(other)) {
     frames_refused(other, .Generic, call)
     check_alike(x, other, call)
@@ -43,7 +43,7 @@ split_operators <- function(e1, e2) {
   recorded(x, .Generic, if (is_split(e1)) list(e1, other) else list(other, e2))
 }
 
-# Two splits have their runs on the same members.
+# Raises an error unless two splits have the same team and runs and, as matrices, the same dimensions.
 check_alike <- function(x, y, call) {
   a <- state_of(x)
   b <- state_of(y)
@@ -56,7 +56,7 @@ check_alike <- function(x, y, call) {
     "Splits in one operation must have the same dimensions, split in the same way.", call = call)
 }
 
-# An ordinary operand, with base R's errors and warnings about its length.
+# An ordinary operand in the form that members are sent, after base R's checks of its length.
 operand_for <- function(x, value, call) {
   if (is_gpu(value)) value <- collect(value)
   if (!is_number(value) && !inherits(value, "integer64")) stop_verdigris("split",
@@ -91,7 +91,7 @@ Complex.gpu_split <- function(z) {
   recorded(z, .Generic, list(z))
 }
 
-# Base R's functions of one element that are no group of generics.
+# Elementwise functions of one argument that are in no group generic.
 each_element <- function(name) {
   force(name)
   function(x) {
@@ -128,13 +128,13 @@ t.gpu_split <- function(x) {
   state <- state_of(x)
   call <- environment()
   rows <- "Rows stay on their members: select columns, or make a split of the rows that you need."
-  # the elements of a vector by a condition of the same runs
+  # x[i] of a vector, where i is a split condition
   if (state$kind == "vector" && nargs() - (!missing(drop)) == 2L && !missing(i) && is_split(i)) {
     check_alike(x, i, call)
     if (type_of(i) != "logical") refuse_split("[", call, "Elements are selected by a condition, such as `x[x > 0]`.")
     return(measured(x, "part_pick", list(x, i), kind = "vector", call = call))
   }
-  # x[j] of a data frame, x[, j] of that and of a matrix
+  # x[j] of a data frame, x[, j] of a data frame or matrix
   list_like <- nargs() - (!missing(drop)) == 2L && state$kind == "frame" && !missing(i)
   columns <- if (list_like) i else if (!missing(j) && missing(i)) j
   if (!missing(i) && !list_like || !state$kind %in% c("frame", "matrix")) refuse_split("[", call, rows)
@@ -150,9 +150,10 @@ t.gpu_split <- function(x) {
   recorded(x, "part_columns", list(x, at), across = length(at), names = state$names[at])
 }
 
+# Column `at`, a number, of a split data frame or matrix: a split vector.
 column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
 
-# In a member.
+# In a member: subscripts of its part.
 part_pick <- function(x, i) if (isTRUE(all(i))) x else x[i]
 part_columns <- function(x, at) if (is.data.frame(x)) x[at] else x[, at, drop = FALSE]
 part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
@@ -177,8 +178,8 @@ part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 
 # ---- reductions --------------------------------------------------------------------------------------
 
-# A statistic of each member's part, folded over the members by `fold`, or with "gather" a column for each member.
-# `stat` is the name of a function of this package, of the part and of `args`, which gives doubles or an array.
+# A statistic of each member's part, folded over the members by `fold`; with "gather" a matrix with a column for each
+# member. `stat` names a function of this package that takes the part and `args`, and returns doubles or an array.
 reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = parent.frame()) {
   state <- state_of(x)
   team <- state$team
@@ -188,7 +189,7 @@ reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = pare
   values <- together(team, task, what %||% "The split could not be reduced", call)
   if (team$engine$kind != "local") {
     values <- values[[1L]]
-    # one alone has gathered nothing
+    # a team of one has gathered nothing: its value is not a list
     if (fold != "gather") return(values)
     return(matrix(unlist(lapply(if (is.list(values)) values else list(values), collect)), ncol = team$engine$size))
   }
@@ -196,7 +197,7 @@ reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = pare
   fold_values(values, fold)
 }
 
-# The same over values of this process, in the order of ranks.
+# Folds the values of members of this process, in the order of ranks.
 fold_values <- function(values, fold) {
   f <- switch(fold, "+" = `+`, "*" = `*`, min = pmin, max = pmax)
   here <- values[[1L]]
@@ -204,7 +205,7 @@ fold_values <- function(values, fold) {
   collect(Reduce(f, lapply(values, move)))
 }
 
-# `gpu_all_reduce()` of parts of one shape.
+# `gpu_all_reduce()` of a split whose parts have the same shape.
 fold_parts <- function(x, op) {
   state <- state_of(x)
   if (!state$kind %in% c("vector", "matrix")) frames_refused(x, "gpu_all_reduce")
@@ -218,7 +219,8 @@ fold_parts <- function(x, op) {
 }
 itself <- function(x) x
 
-# Statistics of a part: doubles, so that a sum is not NA because a part of it leaves the range of an int.
+# Statistics of a part. Integers are summed as doubles: the sum of a part may overflow though that of the whole does
+# not. stat_range() is c(-min, max), so that max folds both; stat_truth() counts TRUE, FALSE and NA.
 wide <- function(x) if (is_gpu(x)) gpu_cast(x, if (is.complex(x)) "complex128" else "float64") else as.double(x)
 stat_sum <- function(x, na.rm) as.vector(sum(wide(x), na.rm = na.rm))
 stat_count <- function(x, na.rm) c(stat_sum(x, na.rm), if (na.rm) as.vector(sum(wide(!is.na(x)))) else length(x))
@@ -239,13 +241,13 @@ stat_crossprod <- function(x, y = NULL) {
   product <- crossprod(x, y)
   if (is_narrow(product)) as_float64(product) else product
 }
-# Number of rows, means, and sums of squares and products about them.
+# The number of rows, the columns' means, and the cross products of the columns less their means.
 stat_moments <- function(x, na.rm) {
   y <- wide(x)
   if (na.rm) y <- y[!is.na(y)]
   about_means(y, crossprod)
 }
-# The same with the sums of squares alone, which need no matrix beside y.
+# The same with sums of squares only, which need no second matrix of the size of y.
 stat_spread <- function(x) about_means(wide(x), function(off) colSums(off^2))
 about_means <- function(y, sums) {
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
@@ -256,8 +258,8 @@ about_means <- function(y, sums) {
   found <- sums(less_means(y, means))
   c(n, as.vector(collect(means)), as.vector(collect(found)))
 }
-# Means of the columns of a part, where it is, and the part less these: on a device nothing as long as the part comes
-# from the host.
+# The means of a part's columns, on its device, and the part less its means. On a GPU nothing as long as the part is
+# uploaded.
 column_means <- function(y) strip(colMeans(y))
 less_means <- function(y, means) y - if (is_gpu(y)) along_columns(means, nrow(y)) else rep(means, each = nrow(y))
 
@@ -289,13 +291,13 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
   if (is.character(prototype)) return(string_summary(x, name, na.rm, call))
   if (inherits(prototype, "integer64") && !name %in% c("any", "all")) return(int64_summary(x, name, na.rm, call))
   if (is.object(prototype) && !inherits(prototype, "integer64")) {
-    # what is wrong base R says before members compute
+    # base R raises its errors before members compute
     get(name, baseenv())(restored(1, prototype))
   }
   classed <- function(value) in_class(x, get(name, baseenv()), value, call)
   type <- type_of(x)
   whole <- type %in% c("logical", "integer")
-  # a sum of integers is one
+  # sums and extremes of integers are integers
   as_type <- function(value) if (whole) as.integer(value) else value
   if (type == "complex" && !.Generic %in% c("sum", "prod"))
     stop_as_base("invalid 'type' (complex) of argument", call)
@@ -303,7 +305,7 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
     call = call))
   if (.Generic == "sum") {
     total <- reduced(x, "stat_sum", list(na.rm), call = call)
-    # as in base R since 3.5
+    # as in base R since 3.5, a sum that is too large for an integer is a double
     return(classed(if (!is.na(total) && abs(total) > .Machine$integer.max) total else as_type(total)))
   }
   if (.Generic == "prod") return(classed(reduced(x, "stat_prod", list(na.rm), "*", call = call)))
@@ -324,7 +326,7 @@ Summary.gpu_split <- function(..., na.rm = FALSE) {
 mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
   call <- environment()
   frames_refused(x, "mean")
-  # base R's warning
+  # base R returns NA with a warning for factors and strings
   if (is_no_number(x)) return(mean(""))
   if (!identical(trim, 0) && !(is.numeric(trim) && length(trim) == 1L && isTRUE(trim <= 0))) {
     if (type_of(x) == "complex")
@@ -340,7 +342,7 @@ mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
   in_class(x, mean, value)
 }
 
-# Sums along the margin that is split stay where they are; others are reduced.
+# rowSums() and the like. Sums over a row (or column) that one member holds stay on the members; the others are reduced.
 split_margin <- function(x, na.rm, dims, rows, mean, name) {
   call <- parent.frame()
   state <- state_of(x)
@@ -414,7 +416,7 @@ setMethod("sd", "gpu_split", function(x, na.rm = FALSE) {
 
 # ---- products ----------------------------------------------------------------------------------------
 
-# From `crossprod()`: where one of the two is a split.
+# crossprod() where at least one of x and y is a split.
 split_crossprod <- function(x, y, call) {
   if (!is_split(x)) return(t(split_crossprod(y, x, call)))
   for (z in list(x, y)) if (is_split(z)) frames_refused(z, "crossprod", call)
@@ -453,7 +455,7 @@ split_product <- function(x, y, call) {
   recorded(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
 }
 
-# From `tcrossprod()`: adds over columns that are split, or multiplies rows by an ordinary matrix.
+# tcrossprod(): adds over columns that are split, or multiplies rows by an ordinary matrix.
 split_tcrossprod <- function(x, y, call) {
   columns <- function(z) is_split(z) && state_of(z)$kind == "matrix" && state_of(z)$margin == 2
   if (columns(x) && (is.null(y) || columns(y))) return(split_crossprod(t(x), if (!is.null(y)) t(y), call))
@@ -463,7 +465,7 @@ split_tcrossprod <- function(x, y, call) {
     "`crossprod(x)` adds over the rows; `x %*% y` and `tcrossprod(x, y)` multiply them by an ordinary matrix."))
 }
 
-# `sweep()`: statistics of the columns go to all members, those of the rows where the rows are.
+# `sweep()`: all members are sent statistics of the columns; statistics of the rows are split like the rows.
 split_sweep <- function(x, margin, stats, f, call) {
   state <- state_of(x)
   frames_refused(x, "sweep", call)

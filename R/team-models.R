@@ -1,8 +1,8 @@
-# Models of matrices that are split by rows: what a member contributes is a sum over its rows.
+# scale(), prcomp() and kmeans() of matrices that are split by rows: each member contributes sums over its rows.
 
 # ---- scale() and prcomp() --------------------------------------------------------------------------------------------
 
-# A matrix split by rows, or an error that names the function.
+# Raises an error unless x is a matrix split by rows.
 split_rows <- function(x, name, call) {
   frames_refused(x, name, call)
   state <- state_of(x)
@@ -10,7 +10,7 @@ split_rows <- function(x, name, call) {
     "Only matrices split by rows are supported.")
 }
 
-# An argument of scale() for p columns: TRUE or FALSE, or a number for each.
+# `center` or `scale` of scale() for p columns: TRUE, FALSE, or a number for each column.
 given_by_column <- function(v, name, p, call) {
   if (is_flag(v)) return(v)
   if (!is_number(v) || length(v) != p)
@@ -43,15 +43,15 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
 #' ([gpu_split()]). A member contributes sums over its own rows, so what goes over the network does not grow with the
 #' number of rows.
 #'
-#' Components are the eigenvectors of the matrix of cross products of the columns, less their means, which takes two
-#' collectives. So standard deviations below some 1e-8 of the largest are rounding errors; [prcomp()][principal] of an
-#' array would find them. The rotation's signs are those of [prcomp()][principal] of arrays; the scores are a split.
+#' Components are the eigenvectors of the columns' cross products after centring, which takes two collectives. So
+#' standard deviations below some 1e-8 of the largest are rounding errors; [prcomp()][principal] of an array would find
+#' them. The rotation's signs are those of [prcomp()][principal] of arrays; the scores are a split.
 #'
-#' Lloyd's algorithm takes a collective in each iteration: of the sums and sizes of clusters, and of how many rows have
-#' moved, for all starts at once. From the same centers it has base R's clusters. Centers that are not given are rows
-#' that are drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn.
-#' Other algorithms of [stats::kmeans()] move one row after the other, and are refused. A team of one member computes
-#' and copies what an array does, but for k-means++.
+#' Each iteration of Lloyd's algorithm takes one collective for all starts: of the sums and sizes of the clusters, and
+#' of how many rows have moved. From the same centers it finds base R's clusters. Centers that are not given are rows
+#' drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn. Other
+#' algorithms of [stats::kmeans()] move one row after the other, and are refused. A team of one member computes and
+#' copies as much as for an array, except for k-means++.
 #' @param x A split of a matrix by rows, of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the rest is ordinary.
@@ -94,8 +94,8 @@ prcomp.gpu_split <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
 
 # ---- kmeans() ----------------------------------------------------------------------------------------------------
 
-# What members compute. The rows as products take them are made once; codes are the clusters' numbers, an array for
-# each start that has not converged.
+# In a member: the rows in the form that products need, made once; and the codes, which are the clusters' numbers, an
+# array for each start that has not converged.
 part_space <- function(x, largest) {
   x <- as_gpu(x)
   if (length(x)) product_space(x, largest)
@@ -105,7 +105,8 @@ part_nearest <- function(x, space, centers) {
   if (!length(x)) return(lapply(centers, function(m) gpu_zeros(0, dtype = "int32", device = gpu_device(x))))
   nearest_centers(x, space, centers)
 }
-# For each start how many codes differ from the last, `before` in the place of each, and the clusters' sizes and sums.
+# For each start: how many codes have changed, then the clusters' sizes and sums. Start j was number `before[j]` in
+# `last`, the codes of the previous iteration.
 stat_clusters <- function(codes, x, last, before, k) {
   if (!length(x)) return(numeric(length(codes) * (1 + k * (1 + ncol(x)))))
   x <- as_gpu(x)
@@ -134,7 +135,7 @@ rows_of_split <- function(x, at, call) {
   out
 }
 
-# What is not Lloyd's algorithm is refused.
+# Refuses algorithms other than Lloyd's.
 check_lloyd <- function(algorithm, seeding, iter.max, nstart, refuse, call) {
   method <- if (is.character(algorithm)) KMEANS[pmatch(algorithm[1L], KMEANS)]
   if (is.null(seeding) && !isTRUE(method %in% c("Lloyd", "Forgy"))) refuse("kmeans", call,
@@ -143,8 +144,8 @@ check_lloyd <- function(algorithm, seeding, iter.max, nstart, refuse, call) {
     get(name), call)
 }
 
-# Centers of each start: rows that are drawn of n, or by k-means++, on a device, some of those. `rows` gives rows as an
-# ordinary matrix.
+# The centers of each start: rows drawn from n, or chosen among such rows by k-means++ on `device`. `rows(at)` returns
+# rows as an ordinary matrix.
 starts_among <- function(n, k, nstart, seeding, rows, call, device = "cpu") {
   starts <- lapply(seq_len(nstart), function(s) {
     if (is.null(seeding) || seeding == "random") return(rows(sample.int(n, k)))
@@ -179,13 +180,14 @@ kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, ca
   kmeans_object(fit, total_squares(x, call), iter.max)
 }
 
-# From each start a list as lloyd() has it, with its codes as an element of those of an iteration.
+# A list for each start, as lloyd() returns it. The codes of a fit are element `place` of the split `codes`, which holds
+# those of all starts in an iteration.
 lloyd_of_split <- function(x, starts, iter.max, largest) {
   k <- nrow(starts[[1L]])
   each <- 1 + k * (1 + ncol(x))
   of_parts <- function(f, args) recorded(x, f, args, kind = "object", across = NULL, names = NULL)
   space <- of_parts("part_space", list(x, largest))
-  # R's collector would come late: it may be a copy of the rows
+  # the space may be a copy of the rows: it is released now, since R's collector may run late
   on.exit(release(state_of(x)$team, state_of(space)$id))
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
   active <- seq_along(fits)
@@ -211,7 +213,7 @@ lloyd_of_split <- function(x, starts, iter.max, largest) {
     before <- base::which(moved)
   }
   lapply(fits, function(fit) {
-    # base R has one step less for one cluster
+    # base R reports one iteration for one cluster
     fit$iter <- if (k == 1L) 1L else as.integer(fit$iter)
     fit$withinss <- as.vector(reduced(fit$codes, "stat_within", list(x, fit$place, fit$centers)))
     fit

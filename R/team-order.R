@@ -1,11 +1,12 @@
-# Order statistics of splits. Each member sorts its part. Of the runs that may hold a rank members tell values at some
-# places, which bound the value that has this rank in the whole; what is below or above is left out, and the rest is
-# asked again, until one value is left. So few numbers are sent, however many elements there are, and values are exact.
+# Order statistics, sorting and ordering of splits. Each member sorts its part. To find the element of a rank, members
+# send values at a few positions of the runs that may hold it. The values bound the element; what lies outside is
+# dropped, and the rest is sampled again until one value is left. So few numbers are sent for any number of elements,
+# and the values are exact.
 
-# Places that a member tells of each run.
+# How many positions a member samples in each run.
 PLACES <- 64L
 
-# In a member: what is known, in order; and values at places, NA where there is none.
+# In a member: its non-missing elements in order; and the values at positions, NA where the position is NA.
 part_sorted <- function(x) {
   matrix <- !is.null(dim(x))
   x <- as_gpu(strip(part_numbers(x)))
@@ -19,15 +20,15 @@ stat_at <- function(x, places) {
   out
 }
 
-# Of a split vector or matrix the elements in the places that `ranks`, a function of how many are known, gives:
-# list(values, known), as at_ranks() has it.
+# The elements of a split vector or matrix whose ranks `ranks(known)` returns, where `known` is the number of elements
+# that are not missing: list(values, known), as at_ranks() returns it.
 split_at_ranks <- function(x, ranks, call) {
   if (is_split_int64(x, call)) return(int64_at_ranks(x, ranks, call))
   sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
   counts <- state_of(sorted)$layout$counts
   known <- sum(counts)
   wanted <- if (known > 0) ranks(known) else numeric()
-  # of each rank the runs of the members that may hold it: after `low`, up to `high`
+  # for each rank, the runs of the members that may hold it: elements after `low`, up to `high`
   open <- lapply(wanted, function(rank) list(rank = rank, low = 0 * counts, high = counts))
   values <- rep(NA_real_, length(wanted))
   left <- seq_along(wanted)
@@ -44,7 +45,8 @@ split_at_ranks <- function(x, ranks, call) {
       rows <- (j - 1L) * PLACES + seq_len(PLACES)
       before <- open[[left[j]]]
       run <- narrowed(before, lapply(places, `[[`, j), told[rows, , drop = FALSE])
-      # two values between whose places there is none to ask for: how many are not above the smaller one
+      # no run became shorter: no position is left between two values, so the elements not above the smaller one are
+      # counted
       if (is.null(run$value) && identical(run$low, before$low) && identical(run$high, before$high)) {
         not_above <- as.vector(reduced(sorted, "stat_not_above", list(run$lower), fold = "gather", call = call))
         if (sum(not_above) >= run$rank) run$value <- run$lower else run$low <- pmax(run$low, not_above)
@@ -61,8 +63,8 @@ split_at_ranks <- function(x, ranks, call) {
   list(values = if (type == "double") values else as.integer(values), known = known)
 }
 
-# Of 64-bit integers those that they are rounded to, which have their order: NA, with the warning of an array, where the
-# element of a rank is another number.
+# For 64-bit integers: finds the doubles that they are rounded to, which have the same order. NA, with the warning of an
+# array, if the element of a rank differs from its double.
 int64_at_ranks <- function(x, ranks, call) {
   found <- split_at_ranks(recorded(x, "part_rounded", list(x)), ranks, call)
   wanted <- if (found$known > 0) ranks(found$known) else numeric()
@@ -71,20 +73,20 @@ int64_at_ranks <- function(x, ranks, call) {
     if (abs(value) < 2^53) return(FALSE)
     !(sum(x < value, na.rm = TRUE) < wanted[k] && wanted[k] <= sum(x <= value, na.rm = TRUE))
   }, NA)
-  # the array's own warning
+  # the warning is that of an array
   if (any(lost)) found$values[lost] <- as.vector(int64_number(2^53, "cpu") + 1L)
   found
 }
 part_rounded <- function(x) suppressWarnings(gpu_compute(as_float64(strip(x))))
 
-# A rank's runs after members have told `values` at `places`; its value where that is known.
+# The shorter runs of a rank, given the members' `values` at `places`; or the element itself once it is known.
 narrowed <- function(run, places, values) {
   some <- lapply(places, function(p) !is.na(p))
   places <- Map(function(p, at) p[at], places, some)
   values <- lapply(seq_along(places), function(k) values[some[[k]], k])
   target <- run$rank - sum(run$low)
   candidates <- sort(unique(unlist(values)))
-  # so many at least are not above a candidate, and so many at most are below it
+  # bounds for each candidate: at least so many elements are not above it, and at most so many are below it
   not_above <- below <- numeric(length(candidates))
   for (k in seq_along(places)) if (length(places[[k]])) {
     relative <- c(0, places[[k]] - run$low[k])
@@ -117,7 +119,7 @@ median.gpu_split <- function(x, na.rm = FALSE, ...) {
   call <- environment()
   ordered_split(x, "median", call)
   whole <- is_split_int64(x, call)
-  # base R says what is wrong
+  # base R raises its error for other classes
   if (!whole) in_class(x, stats::median, c(1, 1), call)
   found <- split_at_ranks(x, median_ranks, call)
   if (whole) return(median_found(found, length(x), "double", na.rm))
@@ -129,11 +131,11 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   call <- environment()
   ordered_split(x, "quantile", call)
   if (is_gpu(probs)) probs <- collect(probs)
-  # base R says what is wrong, and what no elements have
+  # base R raises its errors, and computes the result of no probabilities
   if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))
-  # of a class, and of logical values, base R's of two elements has the attributes, or the error
+  # base R's quantile() of one or two such elements has the attributes of the result, or raises the error
   prototype <- if (!is_split_int64(x, call)) prototype_of(x, call)
   few <- if (!is.null(prototype)) restored(c(1, 1), prototype) else if (type_of(x) == "logical") TRUE else 1
   like <- stats::quantile(few, probs, names = names, type = type, ...)
@@ -141,13 +143,13 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
   out <- quantiles_found(found, probs, names, type)
-  # codes of a factor are integers, and R from 4.3 on gives its class to nothing else
+  # factor codes must be integers: from R 4.3 on no other type can have class factor
   if (is.logical(like) || is.factor(like)) storage.mode(out) <- typeof(like)
   if (!is.null(prototype)) attributes(out) <- attributes(like)
   out
 }
 
-# Each member tells of its part.
+# is.unsorted(): each member sends whether its part is unsorted, and its first and last elements.
 split_unsorted <- function(x, na.rm, strictly, call) {
   vector_of(x, "is.unsorted", call)
   whole <- is_split_int64(x, call)
@@ -162,40 +164,40 @@ split_unsorted <- function(x, na.rm, strictly, call) {
 }
 part_ends <- function(x, na.rm, strictly) {
   out <- ends_in_order(as_gpu(strip(x)), na.rm, strictly)
-  # as doubles, which any engine carries
+  # as doubles, which all engines can send
   if (is_host_int64(out$ends)) out$ends <- in_two_doubles(on_cpu(out$ends))
   out
 }
 
 # ---- sorting -------------------------------------------------------------------------------------------
 
-# Places of a member's sorted part that bound the runs of the whole.
+# How many positions of a member's sorted part are sampled for splitters.
 SAMPLES <- 64L
 
-# In a member: values at regular places of its sorted part, NA where it has none.
+# In a member: values at regular positions of its sorted part, NA if it is empty.
 stat_samples <- function(sorted) {
   n <- length(sorted)
   if (n == 0L) return(rep(NA_real_, SAMPLES))
   sampled(sorted, round(seq(1, n, length.out = SAMPLES)))
 }
-# Values that divide all into runs of nearly one length: of samples of all members.
+# Splitters: values among all members' samples that divide the whole into runs of nearly equal length.
 splitters_of <- function(samples, size) {
   known <- sort(samples[!is.na(samples)])
   if (!length(known)) return(rep(0, size - 1L))
   known[pmax(1, round(seq_len(size - 1L) * length(known) / size))]
 }
-# Elements that divide others, of which rounded ones of 64-bit integers are as good.
+# Samples as doubles. Rounded 64-bit integers serve as splitters as well as exact ones.
 sampled <- function(x, places) suppressWarnings(as.vector(collect(as_float64(x[places]))))
-# How many elements of a sorted part are not above each.
+# For each splitter, how many elements of a sorted part are not above it.
 stat_not_above <- function(sorted, splitters) vapply(splitters, function(v) as.double(sum(wide(sorted <= v))), 1)
-# The runs between, of which each member gets one.
+# The runs between the splitters, one for each member.
 runs_of_part <- function(sorted, splitters) {
   ends <- c(0, stat_not_above(sorted, splitters), length(sorted))
   lapply(seq_len(length(ends) - 1L), function(k) sorted[ends[k] + seq_len(ends[k + 1L] - ends[k])])
 }
 merged_runs <- function(runs, decreasing) sort(join(runs), decreasing = decreasing)
 
-# In a member of several processes: its run of the whole, in order.
+# In a member of several processes: its run of the whole, in order. All runs are gathered on all members.
 part_exchanged <- function(x, decreasing) {
   sorted <- part_sorted(x)
   member <- running_member()
@@ -210,7 +212,7 @@ part_exchanged <- function(x, decreasing) {
   }
   merged_runs(own, decreasing)
 }
-# Of one process, where the members' runs are at hand.
+# For members of one process: the session has taken the runs from their parts.
 part_merged <- function(runs, decreasing) merged_runs(lapply(runs, as_gpu, device = running_member()$device),
   decreasing)
 
@@ -239,13 +241,13 @@ sorted_numbers <- function(x, decreasing, call) {
     kind = "vector")
 }
 
-# ---- places of elements in order ------------------------------------------------------------------------
+# ---- order() ---------------------------------------------------------------------------------------------
 
-# order() of splits: the places in the whole, a split as that of sort(). Members order their parts by all keys. Rows at
-# regular places divide all into runs, one a member, as for sort(). Runs of the members in the order of their ranks keep
-# equal rows in the order of the whole.
+# order() of splits: positions in the whole, a split with runs like sort()'s. Members order their parts by all keys.
+# Rows at regular positions divide the whole into runs, one for each member, as for sort(). A run joins the rows of the
+# members in the order of their ranks, so that ties stay in the order of the whole.
 order_of_splits <- function(keys, na.last, decreasing, method, call) {
-  # base R says what is wrong
+  # base R checks the arguments
   call_base(base::order, c(rep(list(0L), length(keys)), list(na.last = na.last, decreasing = decreasing,
     method = method)))
   x <- Find(is_split, keys)
@@ -273,7 +275,7 @@ order_of_splits <- function(keys, na.last, decreasing, method, call) {
     na.last, decreasing), kind = "vector", call = call)
 }
 
-# An ordinary key as numbers in the same order.
+# An ordinary key as numbers that have the same order.
 ordinary_key <- function(key, method, call) {
   if (is_int64(key)) return(as.vector(rank(as_gpu(key, device = "cpu"), na.last = "keep", ties.method = "min")))
   if (is_gpu(key)) key <- collect(key)
@@ -285,7 +287,7 @@ ordinary_key <- function(key, method, call) {
   as.vector(key)
 }
 
-# In a member: its rows in order, `keys` and their places in the whole.
+# In a member: its rows in order: their `keys`, and `at`, their positions in the whole.
 part_in_order <- function(x, na.last, decreasing, before, large, ...) {
   device <- running_member()$device
   keys <- lapply(list(...), function(key) {
@@ -300,13 +302,13 @@ rows_in_order <- function(keys, places, na.last, decreasing) {
   list(keys = lapply(keys, function(key) gpu_compute(key[at])), at = gpu_compute(places[at]))
 }
 
-# Rows at regular places, a matrix with a column for each key.
+# The keys of rows at regular positions: a matrix with a column for each key.
 sampled_rows <- function(keys) {
   n <- length(keys[[1L]])
   places <- if (n > 0L) unique(round(seq(1, n, length.out = min(n, SAMPLES)))) else numeric()
   base::matrix(unlist(lapply(keys, sampled, places)), length(places), length(keys))
 }
-# Rows of these that divide all into runs of nearly one length.
+# Those rows of the samples that divide the whole into runs of nearly equal length.
 row_splitters <- function(rows, size, na.last, decreasing) {
   if (!nrow(rows)) return(base::matrix(0, size - 1L, ncol(rows)))
   columns <- lapply(seq_len(ncol(rows)), function(j) rows[, j])
@@ -314,7 +316,7 @@ row_splitters <- function(rows, size, na.last, decreasing) {
   rows[at[pmax(1, round(seq_len(size - 1L) * length(at) / size))], , drop = FALSE]
 }
 
-# How many rows in order do not come after another row.
+# How many rows of a part in order do not come after `row`.
 rows_not_after <- function(keys, row, na.last, decreasing) {
   earlier <- FALSE
   tied <- TRUE
@@ -348,7 +350,7 @@ merged_rows <- function(runs, na.last, decreasing) {
   rows_in_order(keys, join(lapply(runs, `[[`, "at")), na.last, decreasing)$at
 }
 
-# In a member of several processes: the places of its run of the whole.
+# In a member of several processes: the positions of its run of the whole.
 part_order_exchanged <- function(x, na.last, decreasing, before, large, ...) {
   part <- part_in_order(x, na.last, decreasing, before, large, ...)
   member <- running_member()
@@ -365,7 +367,7 @@ part_order_exchanged <- function(x, na.last, decreasing, before, large, ...) {
   }
   merged_rows(own, na.last, decreasing)
 }
-# Of one process, where the members' runs are at hand.
+# For members of one process: the session has taken the runs from their parts.
 part_order_merged <- function(x, runs, na.last, decreasing) {
   device <- running_member()$device
   merged_rows(lapply(runs, function(run) list(keys = lapply(run$keys, as_gpu, device = device),

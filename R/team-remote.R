@@ -1,6 +1,7 @@
-# What has no method for splits, readers and references: base R's functions would look at an environment, so each that
-# people call on vectors and matrices is an error that names it. Interposed functions refuse by themselves
-# (aaa-interpose.R), generics by the methods below.
+# Errors for base R's functions that have no method for splits, readers and references (class gpu_remote). These are
+# environments, so base R's functions would compute with the environment itself; each common function of vectors and
+# matrices raises an error that names it instead. Interposed functions refuse by themselves (aaa-interpose.R), generics
+# by the methods below.
 
 is_remote <- function(x) inherits(x, REMOTE)
 
@@ -10,13 +11,14 @@ refuse_ref <- function(name, call = parent.frame()) {
     "`collect(ref)` copies one to this session."), call = call)
 }
 
-# The error of a function, of which some `values` are splits, readers or references.
+# Raises the error of function `name`, which was called with `values`, of which one or more are splits, readers or
+# references.
 refuse_remote <- function(name, values, call = parent.frame()) {
   x <- Find(is_remote, values)
   if (is_split(x)) refuse_split(name, call) else if (is_reader(x)) refuse_reader(name, call) else refuse_ref(name, call)
 }
 
-# Generics of base R that need elements. Classes with a method of their own reach that.
+# Generics of base R that need elements. Methods of the classes themselves take precedence.
 REMOTE_REFUSED <- list(
   base = c("all.equal", "anyDuplicated", "anyNA", "aperm", "as.array", "as.character", "as.complex", "as.data.frame",
     "as.Date", "as.double", "as.integer", "as.list", "as.logical", "as.matrix", "as.POSIXct", "as.POSIXlt", "as.raw",
@@ -38,37 +40,38 @@ REMOTE_REFUSED <- list(
 
 register_remote_methods <- function() {
   for (home in names(REMOTE_REFUSED)) {
-    # the generics are base R's, also where this package has a function in front
+    # base R's generics, even if this package exports a function of the same name
     space <- if (home == "base") baseenv() else asNamespace(home)
     for (name in REMOTE_REFUSED[[home]]) if (exists(name, envir = space, inherits = FALSE))
       registerS3method(name, REMOTE, refusing_method(name), envir = space)
   }
-  # registered, not defined as `Ops.gpu_split`: R would find that in the namespace, before the active bindings of
-  # ops-dispatch.R in base R's table of methods
+  # registered, not defined as `Ops.gpu_split`: R would find that function in the namespace before it looks into base
+  # R's table of methods, where ops-dispatch.R has active bindings
   operators <- list(gpu_split = split_operators, gpu_reader = reader_operators, gpu_remote = ref_operators)
   for (class in names(operators)) registerS3method("Ops", class, operators[[class]], baseenv())
   registerS3method("as_gpu", REMOTE, refusing_method("as_gpu"), envir = topenv())
 }
 refusing_method <- function(name) {
   force(name)
-  # of these any argument may be the one
+  # any argument of these may be the split, reader or reference
   if (name %in% c("c", "cbind", "rbind")) function(...) refuse_remote(name, list(...), environment()) else
     function(...) refuse_remote(name, list(..1), environment())
 }
 
-# A product of which an operand is one: `x %*% y` of splits and readers; what else comes here has no method.
+# A product with a remote operand. Only `x %*% y` of splits and readers has a method.
 remote_product <- function(x, y, turn_x, turn_y, call) {
   name <- if (turn_x) "crossprod" else if (turn_y) "tcrossprod" else "%*%"
   if (name == "%*%" && (is_split(x) || is_split(y))) return(split_product(x, y, call))
   if (name == "%*%" && (is_reader(x) || is_reader(y))) return(reader_product(x, y, call))
   refuse_remote(name, list(x, y), call)
 }
-# From R 4.3 on a method of the group; see ops-linear.R for earlier ones.
+# R dispatches `%*%` on S3 classes from 4.3 on (group matrixOps); ops-linear.R handles earlier versions.
 #' @method %*% gpu_remote
 #' @export
 `%*%.gpu_remote` <- function(x, y) remote_product(x, y, FALSE, FALSE, environment())
 
-# An operator of one of these and of an array of 64-bit integers, which has no ordinary form with operators of its own.
+# An operator of a split, reader or reference and an array of 64-bit integers. An ordinary form of that array would have
+# class integer64 and its own operators, so the method is called directly.
 beside_remote <- function(operator, e1, e2) {
   x <- if (is_remote(e1)) e1 else e2
   method <- if (is_split(x)) split_operators else if (is_reader(x)) reader_operators else ref_operators
@@ -84,13 +87,13 @@ Complex.gpu_remote <- function(z) refuse_remote(.Generic, list(z), environment()
 #' @export
 Summary.gpu_remote <- function(..., na.rm = FALSE) refuse_remote(.Generic, list(...), environment())
 
-# head() and tail() of readers read rows.
+# For references only: head() and tail() of splits and readers have methods.
 #' @export
 head.gpu_ref <- function(x, ...) refuse_ref("head", environment())
 #' @export
 tail.gpu_ref <- function(x, ...) refuse_ref("tail", environment())
 
-# What S4 dispatches on: refused where a class has no method, in both places where the generic looks at two arguments.
+# S4 generics: classes without a method of their own are refused, at either argument if the generic dispatches on two.
 for (name in c("atan2", "beta", "choose", "colMeans", "colSums", "dnorm", "ifelse", "lbeta", "lchoose", "pnorm",
   "qnorm", "rank", "rle", "rowMeans", "rowSums", "sd", "var", "which", "which.max", "which.min")) {
   generic <- get(name)
@@ -103,7 +106,7 @@ for (name in c("atan2", "beta", "choose", "colMeans", "colSums", "dnorm", "ifels
 }
 rm(name, generic, looks_at, method, kinds, kind)
 
-# The help topics of all S4 methods of these classes, which R CMD check asks for; called by roxygen2.
+# Roxygen tags for the help topics of all S4 methods of these classes, which R CMD check requires. Called by @eval.
 remote_topics <- function() {
   space <- topenv()
   topics <- lapply(ls(space, all.names = TRUE, pattern = "^[.]__T__"), function(table) {

@@ -1,13 +1,13 @@
-# Cumulative functions of splits. Each member continues from the running value of the members before it. Sums of doubles
-# and extremes are found by all members at once and joined, as the sums of a split are; what may leave its range, or
-# become infinite on the way, one member after the other.
+# Cumulative functions of splits. Each member continues from the carry, the last running value of the members before it.
+# For sums of doubles and for extremes all members compute at once, and the last values of their parts are joined. Sums
+# of integers and products may overflow or become infinite on the way, so one member computes after the other.
 
 cumulative_split <- function(x, name, call) {
   vector_of(x, name, call)
   prototype <- prototype_of(x, call)
   whole <- inherits(prototype, "integer64")
   if (!is.null(prototype) && !whole) {
-    # base R says what is wrong
+    # base R raises its error for the class
     get(name, baseenv())(restored(1, prototype))
     refuse_split(name, call, "Only numbers are supported.")
   }
@@ -29,25 +29,25 @@ cumulative_split <- function(x, name, call) {
 scan_overflow <- function(int64) if (int64) "NAs produced by integer64 overflow" else
   "integer overflow in 'cumsum'; use 'cumsum(as.numeric(.))'"
 
-# Whether running sums are missing from an element on that is not.
+# Whether a running sum has overflowed: it is missing before the first missing element.
 overflows <- function(x, sums) {
   if (!any(is.na(sums))) return(FALSE)
   !any(is.na(x)) || which.max(is.na(sums)) < which.max(is.na(x))
 }
 
-# In a member: running values behind `carry`, a list of the value or of NULL.
+# In a member: running values that continue from `carry`, a list of the carry, or of NULL if there is none.
 part_continued <- function(x, name, carry) withCallingHandlers(gpu_compute(strip(cumulated(name, carry[[1L]],
   as_gpu(strip(x), device = running_member()$device)))), warning = function(w) tryInvokeRestart("muffleWarning"))
-# The last of them, in a list; where there is none, what was before.
+# The last running value, in a list; of an empty part, the carry.
 part_last <- function(x, name, carry) {
   n <- length(x)
   if (n > 0L) list(value = held(part_continued(x, name, carry)[n])) else list(value = carry[[1L]])
 }
-# The running value behind the parts of some members, of which each has the one of its own part.
+# The carry after some members' parts, from the last running value of each part alone.
 joined_last <- function(name, values) Reduce(function(carry, value) if (is.null(carry)) value else if (is.null(value))
   carry else held(cumulated(name, carry, on_cpu(value))), values, NULL)
 
-# Of the members of this process what is before each.
+# For members of this process: the carry of each rank.
 cumulated_before <- function(x, name, apart, call) {
   team <- state_of(x)$team
   size <- team$engine$size
@@ -64,7 +64,7 @@ cumulated_before <- function(x, name, apart, call) {
   carries
 }
 
-# In a member of several processes.
+# In a member of several processes: its running values.
 part_cumulated <- function(x, name, apart) {
   member <- running_member()
   gather <- function(v) lapply(gathered_by_members(v, member), function(v) if (length(v)) held(v))

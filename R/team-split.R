@@ -1,13 +1,13 @@
 # Matrices, vectors and data frames whose rows, or columns, are distributed over the members of a team.
 #
-# A split has a state, an environment: its number, what kind it is, how many rows (or columns) each member has, and how
-# it was made, for `gpu_repair()`. Operations are queued, and reach the members with the next value that is asked for;
-# there they are recorded like any others.
+# A split has a state, an environment: its id, its kind, how many rows (or columns) each member has, and a recipe by
+# which `gpu_repair()` makes it again. Operations are queued, and sent to the members with the next request for a value;
+# the members record them like any other operations.
 
 is_split <- function(x) inherits(x, "gpu_split")
 state_of <- function(x) attr(x, "state")
 
-# The runs of n things: contiguous, one a member, as `run()` in the engine has them.
+# Divides n rows into contiguous runs, one for each member, as `run()` in the engine does. Returns their numbers from 1.
 team_runs <- function(n, size) {
   bounds <- floor(n * (0:size) / size)
   if (n <= .Machine$integer.max) bounds <- as.integer(bounds)
@@ -17,9 +17,9 @@ team_runs <- function(n, size) {
 #' Split data over the members of a team
 #'
 #' Each member holds a contiguous run of rows (or columns) as an array on its device. A split behaves as the whole
-#' matrix for the functions below; operations are recorded, and computed by the members when a value is needed, with
-#' one collective for each. What has no method is an error that names `collect()`, which copies all of it here: nothing
-#' is gathered silently.
+#' matrix for the functions below; operations are recorded, and computed by the members when a value is needed, with one
+#' collective for each value. Other functions raise an error that names `collect()`, which copies the whole split to
+#' this session: nothing is gathered silently.
 #'
 #' - Recorded, with a split as the result: the operators, functions of the group `Math` (cumulative ones of vectors),
 #'   `is.na()` and its like, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and their like,
@@ -34,20 +34,22 @@ team_runs <- function(n, size) {
 #'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
 #'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
 #'   (`tcrossprod()` of matrices split by columns).
-#' - With runs of their own as a result: `sort()` of a vector, whose first member then has the least elements; `order()`
-#'   by one key or several, of which splits are split alike, and others vectors or arrays of as many elements, each with
-#'   its own direction where `method = "radix"`; `which()`; and `x[i]` of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
+#' - With a split as the result whose runs differ from those of `x`: `sort()` of a vector, whose first member then has
+#'   the smallest elements; `order()` by one key or several: splits that are split alike, and vectors or arrays of as
+#'   many elements, each with its own direction if `method = "radix"`; `which()`; and `x[i]` of a vector by a split
+#'   condition. `apply()` over the margin that is split calls the function on the members.
 #' - Models: [gpu_lm()] and [gpu_glm()], [gpu_knn()], `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()]
 #'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
 #'
-#' Of columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
-#' `sort()` have base R's type and class, or its error.
+#' For columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
+#' `sort()` return base R's type and class, or raise its error.
 #'
-#' Medians and quantiles are exact: members sort their parts, and tell values at some places until one is left.
+#' Medians and quantiles are exact: members sort their parts, and send values at a few positions until one value is
+#' left.
 #'
-#' Sums are added on each member first, then over the members in the order of their ranks: the last bits depend on
+#' Sums are computed on each member first, then over the members in the order of their ranks: the last bits depend on
 #' the number of members.
 #'
 #' @param x A matrix, vector or data frame; a [gpu_reader()], of which each member opens the source and reads its own
@@ -119,7 +121,8 @@ next_id <- function(team) {
   sprintf("p%.0f", team$made)
 }
 
-# A split with a state that members free when it is garbage. `names` are those of what is not split.
+# A split whose parts the members free when its state is garbage. `across` is the extent of the dimension that is not
+# split, NULL for a vector, and `names` are the names along it.
 new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) {
   state <- list2env(list(team = team, id = recipe$id, recipe = recipe, layout = layout, kind = kind, margin = margin,
     across = across, names = names), parent = emptyenv())
@@ -137,7 +140,8 @@ split_of <- function(state) remote_object("gpu_split", state = state)
 
 # ---- how parts are made, and made again ---------------------------------------------------------------
 
-# Makes a part at once, and gives the shape that the first member has told. `layout` learns the members' counts.
+# Makes a part at once, and returns its shape on the first member. `layout$told` becomes the members' numbers of rows,
+# and so does `layout$counts` if it is not yet known.
 make_part <- function(team, command, what, call) {
   shapes <- together(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
   kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
@@ -152,17 +156,17 @@ make_part <- function(team, command, what, call) {
   shapes[[1L]]
 }
 
-# The command that makes the part of a source. Each member gets its rows.
+# The command that makes the part of a source. Each member is sent its rows.
 source_command <- function(team, recipe, layout) {
   runs <- team_runs(recipe$n, team$engine$size)
   layout$counts <- lengths(runs)
   x <- recipe$x
   piece <- function(rank) {
     rows <- runs[[rank]]
-    # what only this session has is sent
+    # a source that only this session can read is read here and sent
     if (is_reader(x)) return(local_rows(x, rows, recipe$margin))
     if (is.function(x)) return(rows)
-    # an array is read where it is, by one member alone without a copy
+    # a member that has all rows shares the array without a copy
     if (is_gpu(x) && length(rows) == recipe$n) return(x)
     if (is.null(dim(x))) x[rows] else if (recipe$margin == 2) x[, rows, drop = FALSE] else
       x[rows, , drop = FALSE]
@@ -173,19 +177,20 @@ source_command <- function(team, recipe, layout) {
     alike = is.function(x) && recipe$margin == 1)
 }
 
-# In a member: its rows on its device. Of a data frame the columns that are numbers. What a function has only recorded
-# would be computed by each use of the part.
+# In a member: its rows on its device; of a data frame, the numeric columns. Recorded values are computed now, since
+# otherwise each use of the part would compute them again.
 source_part <- function(rows, read = NULL) {
   x <- if (is.null(read)) rows else read(rows)
   y <- as_gpu(x, device = running_member()$device)
-  # base R's columns of a data frame have row names of the whole
+  # base R's subscript of a data frame keeps the row names of the whole; the part's rows are numbered from 1
   if (is.data.frame(y) && !is.character(attr(x, "row.names"))) attr(y, "row.names") <- .set_row_names(nrow(x))
   arrays <- unname(Filter(is_gpu, if (is.list(y)) as.list(y) else list(y)))
   if (length(arrays)) do.call(gpu_compute, arrays)
   y
 }
 
-# A function of parts that gives a split of the same runs. Arguments are splits, `team_operand`s, or whole values.
+# Queues a call of `f` on the members' parts, and returns a split with the runs of x. Arguments are splits,
+# `team_operand`s, or values that all members are sent whole.
 recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$margin, across = state_of(x)$across,
   names = state_of(x)$names) {
   state <- state_of(x)
@@ -195,8 +200,8 @@ recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$m
   new_split(team, recipe, state$layout, kind, margin, across, names)
 }
 
-# A split with runs of its own: how many rows each member has is known when the part is made, and again after a repair.
-# `kind` and `names` are those that the first member tells, unless they are given.
+# Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may
+# be another one after a repair. `kind` is taken from the first member's part unless it is given.
 measured <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
   state <- state_of(x)
   recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered),
@@ -212,7 +217,7 @@ measured_command <- function(recipe, layout) {
   command
 }
 
-# An argument as a recipe keeps it: of a split how it was made, without what frees its parts.
+# An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts.
 remembered <- function(arg) {
   if (!is_split(arg)) return(arg)
   structure(list(recipe = state_of(arg)$recipe, layout = state_of(arg)$layout), class = "team_source")
@@ -222,7 +227,7 @@ call_command <- function(recipe) {
   list(do = "call", id = recipe$id, f = recipe$f, args = lapply(recipe$args, sent, recipe$like), layout = recipe$like)
 }
 
-# An argument as it is sent.
+# An argument as members are sent it: the id of a part, a function of the rank, or the value.
 sent <- function(arg, layout) {
   if (inherits(arg, "team_source")) return(structure(list(id = arg$recipe$id), class = "team_part"))
   if (inherits(arg, "team_operand")) return(structure(function(rank) operand_of(arg, layout, rank),
@@ -239,7 +244,7 @@ check_team_of <- function(x, team, call) {
     "Split the data over this team by `gpu_split()`.", call = call)
 }
 
-# The values of a function that stay on the members.
+# Calls f on the members; the values stay there, as a split.
 kept_split <- function(team, f, args, call) {
   recipe <- list(id = next_id(team), how = "kept", f = f, args = lapply(args, remembered))
   layout <- new.env(parent = emptyenv())
@@ -250,8 +255,8 @@ kept_split <- function(team, f, args, call) {
 kept_command <- function(recipe, layout) c(replace(recipe, "args", list(lapply(recipe$args, sent, NULL))),
   list(layout = layout))
 
-# After a repair: the parts of all splits that are alive, in the order in which they were made. One that cannot be made
-# again, since a member had what it was made of, is told of when the others are there.
+# After a repair: makes the parts of all live splits again, in the order in which they were first made. If some cannot
+# be made, because a lost member held their sources, the error is raised after all others have been made.
 make_again <- function(team, call) {
   states <- Filter(Negate(is.null), lapply(mget(ls(team$splits), envir = team$splits), rlang::wref_key))
   numbers <- vapply(states, function(state) as.numeric(substring(state$id, 2L)), 1)
@@ -276,7 +281,7 @@ make_again <- function(team, call) {
       failed[[recipe$id]] <<- e
     })
   }
-  # of splits that are garbage, too: what was computed from them shares their layouts
+  # layouts of dead splits, too: splits that were computed from them share the layouts
   layouts <- list()
   collect_layouts <- function(recipe, layout) {
     if (recipe$how != "call") layouts[[recipe$id]] <<- layout
@@ -295,25 +300,26 @@ make_again <- function(team, call) {
     call = call, parent = failed[[1L]])
 }
 
-# The numbers of all parts that a part is made of, and its own.
+# The ids of a recipe and of all recipes that it depends on.
 recipes_of <- function(recipe) c(recipe$id, unlist(lapply(recipe$args, function(arg) if (inherits(arg, "team_source"))
   recipes_of(arg$recipe))))
 
 # ---- operands ----------------------------------------------------------------------------------------
 
-# An ordinary value of which each member gets what goes with its rows, by R's rule: recycled along the columns of the
-# whole. `rows` and `columns` are those of the whole.
+# An ordinary value of which each member is sent the elements for its rows, by R's rule: recycled along the columns of
+# the whole. The split x gives the shape.
 team_operand <- function(value, x) {
   state <- state_of(x)
   structure(list(value = value, margin = state$margin, across = state$across), class = "team_operand")
 }
 
-# Of a vector, for each member: how many elements are before its part. The counts change when the team is repaired.
+# The number of elements of a split vector before each member's part: a function of the rank, since a repair changes it.
 elements_before <- function(x) {
   layout <- state_of(x)$layout
   structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
 }
 
+# The elements of an operand for one rank.
 operand_of <- function(operand, layout, rank) {
   counts <- layout$counts
   before <- sum(counts[seq_len(rank - 1L)])
@@ -328,7 +334,7 @@ operand_of <- function(operand, layout, rank) {
     at <- before * across + seq_len(counts[rank] * across) - 1
     return(matrix(value[at %% length(value) + 1], across, counts[rank]))
   }
-  # the same in each column
+  # all columns use the same elements
   if (n %% length(value) == 0) return(value[(before + here - 1) %% length(value) + 1])
   at <- outer(before + here - 1, (seq_len(across) - 1) * n, "+")
   matrix(value[at %% length(value) + 1], counts[rank], across)
@@ -379,7 +385,7 @@ print.gpu_split <- function(x, ...) {
   invisible(x)
 }
 
-# In a member: what is shown of a split.
+# In a member: the first rows, for print().
 first_rows <- function(x, kind, margin) {
   few <- seq_len(min(6L, if (margin == 2) ncol(x) else NROW(x)))
   collect(if (kind == "vector") x[few] else if (margin == 2) x[, few, drop = FALSE] else x[few, , drop = FALSE])

@@ -1,58 +1,58 @@
-# Teams: devices of this process, workers of a cluster, or processes that a launcher has started, as members that
-# compute together.
+# gpu_team(), gpu_together() and gpu_repair(): the session's side of a team. The members are devices of this process,
+# workers of a cluster, or processes that a launcher has started.
 
 #' Teams of GPUs and workers
 #'
 #' A team makes several devices compute together: the devices of this process, one device in each worker of a cluster,
-#' or one in each process that a launcher has started. Starting, placing and ending workers remains the cluster's or the
-#' launcher's; a team adds collectives ([gpu_all_reduce()]) and matrices that are split over the members
-#' ([gpu_split()]).
+#' or one in each process that a launcher has started. The cluster or the launcher still starts, places and ends
+#' workers; a team adds collectives ([gpu_all_reduce()]) and matrices that are split over the members ([gpu_split()]).
 #'
-#' `gpu_together()` runs a function on all members at once. Splits among its arguments arrive as the member's own part,
-#' and a list of [gpu_ref()]s as the member's own array; other arguments arrive whole. The members of a team of this
-#' process run one after the other, and cannot call collectives in the function; those of a cluster can.
+#' `gpu_together()` runs a function on all members at once. A split among its arguments is passed to each member as that
+#' member's part, and a list of [gpu_ref()]s as that member's own array; other arguments are passed whole. The members
+#' of a team of this process run one after the other, and cannot call collectives in the function; those of a cluster
+#' can.
 #'
 #' Workers on one host share its cores: each computes on the cpu device, and copies to and from its GPU, with as many
 #' threads as cores divided by workers there. Option `verdigris.threads` of a worker, or its environment variable
 #' `RAYON_NUM_THREADS`, sets another number.
 #'
-#' A worker takes the GPU that is free for its place on its host, or the cpu where there is none; option
-#' `verdigris.device` of a worker comes first. Members connect to each other over TCP: on one host by the loopback
-#' address, else by the addresses that the cluster uses. A connection must show a random token of 128 bits, which only
-#' the cluster's own connections carry; it is not encrypted, as MPI's are not. Nothing that arrives is unserialised.
+#' The workers of a host take its GPUs in turn, or the cpu if it has none; option `verdigris.device` of a worker takes
+#' precedence. Members connect to each other over TCP: on one host by the loopback address, else by the addresses that
+#' the cluster uses. A connection must show a random token of 128 bits, which is sent only over the cluster's own
+#' connections. Connections are not encrypted, as MPI's are not. Nothing that is received is unserialised.
 #'
 #' # Transports
 #'
 #' With transport "nccl" arrays on GPUs go from GPU to GPU, by NVLink, PCIe or the network, as NCCL finds them
 #' (`libnccl.so.2`; its environment variables apply). Every member needs a GPU of its own. A collective is queued on the
-#' GPU like other work; members tell each other over TCP which collective they are in. Transport "host" copies arrays to
-#' the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, always go this way. `"auto"` is
-#' "nccl" if all members have GPUs and NCCL, else "host". The GPUs of one process copy from one to the other directly,
-#' where the machine allows it.
+#' GPU like other work; over TCP members only tell each other which collective they have called. Transport "host" copies
+#' arrays to the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, are always sent over TCP.
+#' `"auto"` is "nccl" if all members have GPUs and NCCL, else "host". The GPUs of one process copy to each other
+#' directly, if the machine allows it.
 #'
 #' # Members that fail
 #'
-#' If the function fails on a member, the others are told, collectives that they are in fail, and the error names the
-#' member; the team can be used again at once. If a member's process ends, all that live have an error of class
-#' `verdigris_error_member`, and `gpu_repair()` makes a team of those that live: it makes the parts of splits again from
-#' what they were made of, in new runs. Results of `gpu_together(keep = TRUE)` are made again by calling the function.
-#' A member that is alive but does not come to a collective is waited for as long as `timeout` says.
+#' If the function fails on a member, the collectives that the other members wait in fail too, and the error names the
+#' member; the team can be used again at once. If a member's process ends, the remaining members get an error of class
+#' `verdigris_error_member`, and `gpu_repair()` makes a team of them: it divides the sources of splits anew and makes
+#' the parts again. Results of `gpu_together(keep = TRUE)` are made again by calling the function. A member that is
+#' alive but does not call a collective is waited for as long as `timeout` says.
 #'
 #' @param members
 #' - `NULL`: all GPUs of this process, or the cpu.
 #' - Names of devices: `c("cuda:0", "cuda:1")`; one may be named repeatedly.
 #' - A cluster of the package parallel, such as [parallel::makePSOCKcluster()] makes.
 #' - The name of a compute profile of the package mirai: each of its daemons becomes a member.
-#' - `"env"`: the processes of which this is one, as a launcher's environment variables say (`PMI_RANK`,
-#'   `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each runs the same script, and is a member
-#'   for the whole of it, so collectives can be called anywhere.
+#' - `"env"`: the processes of the run that this process belongs to, as a launcher's environment variables say
+#'   (`PMI_RANK`, `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each runs the same script, and is a
+#'   member for the whole of it, so collectives can be called anywhere.
 #' @param transport How arrays go between members: `"nccl"`, `"host"`, or `"auto"` for the best there is.
-#' @param timeout Seconds for which members that are alive are waited for in a collective, and when the team is made.
+#' @param timeout How many seconds to wait for members that are alive, in a collective and when the team is made.
 #' @param team A team.
 #' @param x A team.
-#' @param bandwidth Whether printing a team measures how fast data go between the members, when it is printed for the
-#'   first time: the bandwidth of an all-reduce of 8 MB, which takes a fraction of a second. Not for a launcher's team, whose
-#'   members would all have to print it.
+#' @param bandwidth Whether the first `print()` of a team measures how fast data go between the members: the bandwidth
+#'   of an all-reduce of 8 MB, which takes a fraction of a second. Not for a launcher's team, whose members would all
+#'   have to print it.
 #' @param f A function. It is sent to the workers as `parallel` sends functions.
 #' @param ... Arguments of `f`.
 #' @param keep Whether the values stay on the members, as a split.
@@ -91,7 +91,7 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
   call <- environment()
   if (is.null(members)) members <- setdiff(.Call(C_device_list)$device, "cpu")
   if (length(members) == 0L && is.character(members)) members <- "cpu"
-  # a node of these is another process at each call
+  # mirai may map a node of its cluster to another process at each call, so the profile's name is used
   if (inherits(members, "miraiCluster")) members <- attr(members, "id")
   if (inherits(members, "cluster")) {
     if (!length(members)) abort_argument("members", "a cluster with workers", members)
@@ -108,7 +108,7 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
       team$engine <- mirai_engine(members, call)
       connect(team, call)
     } else {
-      # an error for what is no device
+      # C_device_name raises an error for a name that is not a device
       members <- vapply(unname(members), function(name) .Call(C_device_name, name), "")
       size <- length(members)
       if (transport == "nccl" && any(members == "cpu")) stop_verdigris("library",
@@ -133,11 +133,11 @@ check_team <- function(team, call = parent.frame()) {
   if (!inherits(team, "gpu_team")) abort_argument("team", "a team of `gpu_team()`", team, call)
 }
 
-# Makes the workers of an engine members: each tells where it is, the first listens, all join.
+# Turns an engine's workers into members: all describe themselves, the first one listens on a port, and all join it.
 connect <- function(team, call) {
   engine <- team$engine
   size <- engine$size
-  # which loads the package, from a slow disk perhaps
+  # the first task loads the package in each worker, perhaps from a slow disk: allow 60 seconds more
   describe <- function(rank) list(task = "describe", args = list())
   about <- values_of(ask(engine, describe, team$timeout, team$timeout + 60), call)
   versions <- vapply(about, function(member) member$version, "")
@@ -158,7 +158,7 @@ connect <- function(team, call) {
     length(unique(taken))), class = "verdigris_shared_gpu")
   one_host <- length(unique(hosts)) == 1L
   address <- if (one_host) "127.0.0.1" else address_of(engine, about[[1L]]$host)
-  # of the first member alone is anything asked
+  # only the first member listens; a ping gives the others something to answer
   only_first <- function(rank) if (rank == 1L) list(task = "listen", args = list(team$id, address)) else
     list(task = "ping", args = list())
   made <- values_of(ask(engine, only_first, team$timeout), call)[[1L]]
@@ -171,10 +171,10 @@ connect <- function(team, call) {
   team$broken <- NULL
 }
 
-# Whether members are to connect their GPUs: all of them, or none.
+# Whether the members try to connect their GPUs by NCCL: all of them, or none.
 wants_gpus <- function(team, devices) team$wanted == "nccl" || team$wanted == "auto" && all(devices != "cpu")
 
-# What carries elements between the members, and why NCCL does not where it was wanted.
+# Stores the transport that the members found when they joined. `why_not` is the reason why NCCL is not used, or "".
 note_carrier <- function(team, found, call, quiet = FALSE) {
   team$transport <- found$carrier
   if (!nzchar(found$why_not)) return()
@@ -196,7 +196,7 @@ join_environment <- function(team, call) {
   gpus <- setdiff(.Call(C_device_list)$device, "cpu")
   chosen <- getOption("verdigris.device")
   device <- chosen %||% if (length(gpus)) gpus[place$local %% length(gpus) + 1] else "cpu"
-  # a process knows its own device alone; NCCL finds out whether all have one
+  # this process knows only its own device; whether all members have GPUs is found out when they join
   link <- join_launched(place, team$timeout, call, device, team$wanted != "host")
   if (!is.null(link)) note_carrier(team, .Call(C_team_carrier, link), call, quiet = device == "cpu")
   share_cores(place$beside)
@@ -223,9 +223,9 @@ print.gpu_team <- function(x, bandwidth = TRUE, ...) {
   invisible(x)
 }
 
-# What an all-reduce of 8 MB moves in and out of a member in a second, as NCCL's tests count it; of devices of this
-# process a copy from the first to the second. 0 where nothing is between members, and for a launcher's team, in which a
-# collective would wait for the others to print it too.
+# Bandwidth in bytes a second. Between processes: an all-reduce of 8 MB, counted as NCCL's tests count it. Between
+# devices of this process: a copy from the first device to the second. 0 for a single member or device, and for a
+# launcher's team, in which the collective would wait until the other members print the team too.
 bandwidth_of <- function(team) {
   size <- team$engine$size
   bytes <- 8e6
@@ -249,11 +249,11 @@ seconds_of <- function(code, devices) {
   max(as.double(Sys.time()) - began, 1e-6)
 }
 
-# In a member.
+# In a member: seconds of the fastest of ten all-reduces.
 reduction_seconds <- function(n) {
   x <- gpu_ones(n)
   gpu_compute(x)
-  # the first are slower: connections widen their windows
+  # the first ones are slower: TCP is still widening its windows
   min(vapply(1:10, function(k) seconds_of(gpu_compute(gpu_all_reduce(x)), gpu_device(x)), 1))
 }
 
@@ -262,14 +262,15 @@ format.gpu_team <- function(x, ...) sprintf("<gpu_team of %d>", x$engine$size)
 
 # ---- asking the members ------------------------------------------------------------------------------
 
-# The values of answers, or an error that names the members which failed or were lost.
+# The values of an engine's answers, or an error that names the members that failed or were lost.
 values_of <- function(answers, call, what = "The team could not be made") {
   failed <- which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
   if (length(failed)) fail_of(answers, failed, call, what)
   lapply(answers, function(answer) answer$value)
 }
 
-# Of several failures the one that is no consequence of another is told of.
+# Raises one error for several failures: of the function itself if there is one, else of a lost member, else of the
+# team, since errors of class verdigris_error_member are mostly consequences of the others.
 fail_of <- function(answers, failed, call, what) {
   messages <- vapply(answers[failed], function(answer) answer$error$message %||% paste0("member has gone: ",
     answer$lost), "")
@@ -287,7 +288,8 @@ fail_of <- function(answers, failed, call, what) {
     failed = stats::setNames(messages, failed), parent = if (!lost[first]) parent)
 }
 
-# Has all members carry out what was recorded, and then a task; their values. The function `task` gives that of a rank.
+# Sends all members the queued commands and then a task, and returns the tasks' values by rank. `task(rank)` is a list
+# with a function `f` and its `args` (see perform()), or NULL.
 together <- function(team, task, what, call) {
   if (!is.null(team$broken)) stop_verdigris("member", sprintf("The team cannot continue: %s.", team$broken),
     "`gpu_repair(team)` continues with the members that are left.", call = call)
@@ -307,13 +309,13 @@ together <- function(team, task, what, call) {
     team$broken <- sprintf("member %s has gone", paste(lost, collapse = ", "))
     team$engine$lost <- seq_len(team$engine$size) %in% lost
   } else {
-    # the failure has ended the connections, and all are there to make them again
+    # the failure has closed the connections, but all members are alive: connect them again
     tryCatch(connect(team, call), error = function(e) team$broken <- "it could not be connected again")
   }
   fail_of(answers, failed, call, what)
 }
 
-# A command or task with what one member gets of it.
+# A command or task for one rank: arguments of class team_each are functions of the rank, which are called here.
 for_rank <- function(command, rank) {
   command$args <- lapply(command$args, function(arg) if (inherits(arg, "team_each")) unclass(arg)(rank) else arg)
   command
@@ -333,7 +335,7 @@ gpu_together <- function(team, f, ..., keep = FALSE) {
   lapply(values, arrived, team)
 }
 
-# An argument as the members get it: their own part, their own array, or the value.
+# An argument in the form that members receive: a split, a function of the rank that gives a reference, or the value.
 argument_of <- function(x, team, call) {
   if (is_split(x)) {
     check_team_of(x, team, call)
@@ -355,7 +357,7 @@ argument_of <- function(x, team, call) {
   x
 }
 
-# A value that a member has sent: of an array the values, which are uploaded once.
+# A value received from a member: an array is uploaded once; a reference gets a finalizer that frees the member's value.
 arrived <- function(value, team) {
   if (is_gpu(value)) return(as_gpu(value))
   if (!inherits(value, "gpu_ref")) return(value)
@@ -367,7 +369,8 @@ arrived <- function(value, team) {
 }
 reference_of <- function(fields) remote_object("gpu_ref", fields = fields)
 
-# The member that a reference's array is on now: a repaired team has other ranks. NA where it was lost with its member.
+# The rank of the member that holds a reference's array. A repair changes ranks. NA if the array was lost with its
+# member.
 rank_of <- function(ref) {
   fields <- fields_of(ref)
   team <- fields$of
@@ -376,15 +379,15 @@ rank_of <- function(ref) {
   if (!is.null(team$ranks[[fields$team]])) rank <- team$ranks[[fields$team]][rank]
   if (!is.na(rank) && is.null(team$before) && isTRUE(team$engine$lost[rank])) NA_integer_ else rank
 }
-# Notes which ranks the members of a repaired team have had.
+# Records the new ranks of the members of an earlier team, for rank_of().
 note_ranks <- function(team, id, members) {
   whose <- function(members) paste(members$host, members$pid)
   now <- match(whose(members), whose(team$members))
   team$ranks <- c(lapply(team$ranks, function(before) now[before]), stats::setNames(list(now), id))
 }
 
-# Has members free a part with the next thing that they are asked for, after what was recorded. Finalizers call it, also
-# in the middle of an assignment to the queue, which is therefore not theirs.
+# Lets the members free a part with the next request, after the queued commands. Finalizers call this, perhaps in the
+# middle of an assignment to the queue, so the ids are kept apart from the queue.
 release <- function(team, id) assign(id, TRUE, envir = team$freed)
 
 #' @export
@@ -416,7 +419,7 @@ collect.gpu_ref <- function(x, ...) {
   together(team, task, "The array could not be collected", call)[[at]]
 }
 
-# The array of a reference, of a team that has ended: the members that live are asked who has it.
+# A reference's value after its team broke: asks each living member whether it holds the value.
 kept_array <- function(team, id, call) {
   lost <- team$engine$lost %||% logical(team$engine$size)
   rest <- if (any(lost)) team$engine$without(lost) else team$engine
@@ -437,13 +440,13 @@ gpu_repair <- function(team) {
     c("A launcher ends all processes of a run when one fails; Slurm's `--requeue` starts the run again.",
     "Save intermediate results, and let the script resume from them."))
   if (engine$kind == "local") return(invisible(team))
-  # who was lost is not asked again: an answer to an earlier call may still come
+  # lost members are not asked again: their answers to an earlier call could still arrive
   rest <- if (any(engine$lost)) engine$without(engine$lost) else engine
   answers <- ask(rest, function(rank) list(task = "ping", args = list()), 5, 5)
   gone <- vapply(answers, function(answer) is.null(answer$value), NA)
   if (all(gone)) stop_verdigris("member", "No member of the team is left.", "Make a new cluster and a new team.")
   team$engine <- if (any(gone)) rest$without(gone) else rest
-  # of the last time that it was complete
+  # the last complete team, which stays the same if this repair fails and another one follows
   team$before <- team$before %||% list(id = team$id, members = team$members)
   team$earlier <- c(team$earlier, team$id)
   team$repairs <- team$repairs + 1

@@ -1,7 +1,9 @@
 # The class of a split's elements: dates, times, differences of times, factors, 64-bit integers. Members compute with
-# numbers; what class the result has, or what is wrong, base R's own function says of a few elements of the class.
+# plain numbers. Base R's own function, called on a few elements of the class, gives the class of the result, or raises
+# the error.
 
-# No element of a split vector, with the attributes of its class: levels, units, time zone. NULL where it has none.
+# A vector of length 0 with the class and attributes of a split vector's elements: levels, units, time zone. NULL for
+# plain numbers, and for splits that are not vectors.
 prototype_of <- function(x, call = parent.frame()) {
   state <- state_of(x)
   if (state$kind != "vector") return(NULL)
@@ -27,7 +29,7 @@ is_no_number <- function(x, call = parent.frame()) {
   is.factor(prototype) || is.character(prototype)
 }
 
-# Numbers as elements of the prototype's class.
+# Numbers with the class and attributes of the prototype.
 restored <- function(numbers, prototype) {
   if (is.null(prototype)) return(numbers)
   if (is.factor(prototype)) numbers <- as.integer(numbers) else if (is.character(prototype))
@@ -35,12 +37,12 @@ restored <- function(numbers, prototype) {
   attributes(numbers) <- attributes(prototype)
   numbers
 }
-# In a member: codes of a factor as numbers; and what `restored()` makes of an array.
+# In a member: the codes of a factor as numbers; and `restored()` of an array.
 part_numbers <- function(x) if (is.factor(x)) as.integer(x) else x
 part_restored <- function(x, prototype) restored(if (is.factor(prototype)) collect(x) else x, prototype)
 
-# The value of a function of a vector, from numbers of which it has the same value. Of a class f is base R's, which may
-# raise its error.
+# The value of f of a split vector. `numbers` are numbers of which f has the same value; they are the result if there is
+# no class. For a class, f is base R's function, called on elements of the class: it may raise its error.
 in_class <- function(x, f, numbers, call = parent.frame()) {
   prototype <- prototype_of(x, call)
   if (is.null(prototype)) numbers else f(restored(numbers, prototype))
@@ -55,7 +57,7 @@ int64_summary <- function(x, name, na.rm, call) {
   high <- as_gpu(ends[2L], device = "cpu")
   collect(switch(name, min = low, max = high, join(list(low, high))))
 }
-# As bit64's: whole, without what is behind the point.
+# As in bit64, the mean is truncated to a whole number.
 int64_mean <- function(x, na.rm, call) {
   total <- as_gpu(reduced(x, "stat_sum64", list(na.rm), call = call), device = "cpu")
   n <- if (na.rm) reduced(x, "stat_known", call = call) else length(x)
@@ -64,10 +66,11 @@ int64_mean <- function(x, na.rm, call) {
 }
 stat_known <- function(x) as.vector(sum(wide(!is.na(x))))
 
-# In a member, as arrays of one element: their reductions are doubles. NA where an element is.
+# In a member: sums and extremes as arrays of one element. They are taken from running values, since reductions of
+# 64-bit integers are doubles. NA if an element is NA.
 stat_sum64 <- function(x, na.rm) last64(x, na.rm, cumsum, 0)
 stat_range64 <- function(x, na.rm) {
-  # of none what no other is below
+  # an empty part contributes -2^62, which is taken to be below all other elements
   join(list(last64(-x, na.rm, cummax, -2^62), last64(x, na.rm, cummax, -2^62)))
 }
 last64 <- function(x, na.rm, cumulated, none) {
@@ -77,7 +80,7 @@ last64 <- function(x, na.rm, cumulated, none) {
     cumulated(x)[length(x)]
 }
 
-# Of strings only their order is known to all members.
+# min(), max() and range() of strings. Base R raises its error for other functions.
 string_summary <- function(x, name, na.rm, call) {
   if (!name %in% c("min", "max", "range")) return(get(name, baseenv())("", na.rm = na.rm))
   values <- unlist(gathered_lists(x, "part_string_range", list(na.rm), call))
@@ -88,7 +91,7 @@ part_string_range <- function(x, na.rm) {
   if (length(x)) range(x) else character()
 }
 
-# Whole numbers as strings in their order, whatever their size.
+# Whole numbers of any size, given as strings, in ascending order.
 in_order_of_integers <- function(texts) {
   below <- startsWith(texts, "-")
   up <- function(digits) digits[order(nchar(digits), digits)]
