@@ -202,7 +202,7 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             assert!(fetch(&directory, "x").is_none(), "bit {bit}");
         }
-        // cut off at every length
+        // truncated at every length
         for n in 0..whole.len() {
             fs::write(&path, &whole[..n]).unwrap();
             assert!(fetch(&directory, "x").is_none(), "{n} bytes of {}", whole.len());
@@ -261,7 +261,7 @@ mod tests {
         assert!(disk::distrusted(&directory).is_none());
         set(&directory.join("x.bin"), 0o620);
         assert!(fetch(&directory, "x").is_none());
-        // a link to a folder is that folder
+        // a symbolic link is judged by the folder that it points to
         let link = folder("modes-link");
         symlink(&directory, &link).unwrap();
         assert!(disk::distrusted(&link).is_none());

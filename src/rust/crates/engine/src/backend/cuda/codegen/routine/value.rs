@@ -91,7 +91,7 @@ impl Writer<'_> {
         let texts: Vec<Text> = args.iter().map(|&arg| self.read(arg)).collect();
         let infix = |op: &str, binds| Text::infix(&texts[0], op, &texts[1], binds);
         match op {
-            // If both operands are NaN, the GPU's + and * return the first one, as R does; - and / do not. See
+            // If both operands are NaN, the GPU's + and * return the first one, as R does; - and / may not. See
             // kernels/arith.h.
             id::ADD if float => infix("+", Binds::Sum),
             id::MUL if float => infix("*", Binds::Product),
@@ -221,7 +221,7 @@ impl Writer<'_> {
         Condition { is_true: text(yes), is_false: text(no), certain, if_true: args.to_vec(), if_false: args.to_vec() }
     }
 
-    /// Writes a waiting value as a statement of its own.
+    /// Assigns a pending value to its variable, by a statement of its own.
     pub fn emit_value(&mut self, register: Register) {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.register == register) {
             // the operands of a pending value are names by now
