@@ -1,31 +1,35 @@
-//! Orthonormal bases that grow by a column, of which Krylov methods make their steps: what devices compute of them.
+//! The job description of one step of a Krylov method: orthonormalise a vector and append it to a basis. Both backends
+//! implement it (`Backend::extend_basis`).
 
 use crate::memory::buffer::View;
 
-/// A column more. All views are contiguous; sums are added as doubles.
+/// Appends one column to an orthonormal basis. The vector is made orthogonal to columns `near .. count` (and to column
+/// `near - 1`, by a known product), a second time to columns `from .. count`, and scaled to length 1. All views are
+/// contiguous; sums are accumulated in float64.
 pub struct Growth<'a> {
     /// Columns of `rows` elements, float32 or float64. Column `count` is written.
     pub basis: &'a View,
     pub rows: usize,
-    /// Columns before the new one.
+    /// The number of columns before this one.
     pub count: usize,
-    /// What becomes the column, of the basis' dtype.
+    /// The vector to orthonormalise, of the dtype of `basis`.
     pub vector: &'a View,
-    /// It is made orthogonal to the columns from here on.
+    /// First column of the first orthogonalisation.
     pub near: usize,
-    /// Where in `numbers` its product with the column before these is known.
+    /// Index in `numbers` of the product of `vector` with column `near - 1`, if an earlier step has computed it.
     pub known: Option<usize>,
-    /// It is made orthogonal once more to the columns from here on.
+    /// First column of the second orthogonalisation, which removes the rounding errors of the first.
     pub from: usize,
-    /// float64: what is known of the columns. The first element is the device's own, and 0.
+    /// float64: coefficients of this and of earlier steps. Element 0 is reserved for the device (CUDA's block counter)
+    /// and is 0 between calls.
     pub numbers: &'a View,
-    /// Where this column's begin: products with the columns from `near` on, the length of what is orthogonal to them,
-    /// and the part of the length that the second time has left.
+    /// Index in `numbers` where this step writes: the products with columns `near ..`, the length of the orthogonal
+    /// remainder, and the fraction of the length that the second orthogonalisation left.
     pub at: usize,
 }
 
 impl Growth<'_> {
-    /// How many numbers a column has.
+    /// The number of elements that a step writes at `at`.
     pub fn noted(&self) -> usize {
         self.count - self.near + 2
     }

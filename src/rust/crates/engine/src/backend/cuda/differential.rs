@@ -1,7 +1,7 @@
-//! Gather, sort and products on CUDA compared with the cpu device, and their kernels compiled by NVRTC.
+//! Compares gathers, sorts, masks and products on CUDA with the cpu device, and compiles their kernels with NVRTC.
 //!
 //! With `VERDIGRIS_TEST_DEVICE=cuda` the devices are compared; with `VERDIGRIS_NVRTC=<libnvrtc>` every kernel is
-//! compiled for every generation, which needs no device. Without them there is nothing to test here.
+//! compiled for every GPU generation, which needs no device. Without them all tests here are skipped.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,13 +21,13 @@ use verdigris_ops::layout::Layout;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::scalar::NA_F64;
 
-/// The devices to compare.
+/// The two devices to compare.
 pub(crate) fn devices() -> (&'static dyn Backend, &'static dyn Backend) {
     assert_eq!(std::env::var("VERDIGRIS_TEST_DEVICE").as_deref(), Ok("cuda"));
     (of(Device::Cpu).unwrap(), of(Device::Cuda(0)).expect("VERDIGRIS_TEST_DEVICE asks for a device"))
 }
 
-/// Bytes in a buffer, with `offset` elements before them that are no part of the view.
+/// Uploads bytes as a view that starts `offset` elements into its buffer.
 pub(crate) fn put(device: &dyn Backend, raw: &[u8], dtype: DType, offset: usize) -> View {
     let size = dtype.size();
     let mut all = vec![0xA5u8; offset * size];
@@ -52,7 +52,8 @@ pub(crate) fn get(device: &dyn Backend, buffer: &Buffer) -> Vec<u8> {
     out
 }
 
-/// Random elements; `narrow` keeps to a handful of values, with NA, NaN, both zeros, infinities and both ends.
+/// Random elements. `narrow` draws from a few special values, among them NA, NaN, both zeros, infinities and the limits
+/// of the type.
 pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, narrow: bool) -> Vec<u8> {
     let size = dtype.size();
     let mut out = Vec::with_capacity(n * size);
@@ -63,7 +64,7 @@ pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, narrow: bool
             DType::Bool8 => r % 3,
             DType::UInt8 => r,
             _ if !special => match dtype {
-                // any bits at all are numbers; NaNs among them are welcome
+                // any bits are a number; NaNs are welcome too
                 DType::Complex128 => random.next(),
                 _ => r,
             },
@@ -76,7 +77,7 @@ pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, narrow: bool
                 let missing = [f64::NAN, NA_F64, f64::from_bits(0xFFF8_0000_0000_0001)][(r >> 32) as usize % 3];
                 [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, missing, 1.0, -1.0, 5e-324][r as usize % 8].to_bits()
             }
-            // NA is the smallest
+            // NA is the smallest integer
             _ => {
                 let smallest = 1u64 << (8 * size.min(8) - 1);
                 [smallest, smallest + 1, smallest - 1, 0, 1, u64::MAX][r as usize % 6]
@@ -92,7 +93,7 @@ pub(crate) fn elements(random: &mut Random, dtype: DType, n: usize, narrow: bool
 
 const LENGTHS: [usize; 16] = [0, 1, 2, 31, 32, 33, 63, 64, 65, 255, 257, 4095, 4097, 8193, 65_537, 1_000_000];
 
-/// Whether tests/emulator stands in for the GPU; what is large takes it minutes.
+/// Whether tests/emulator replaces the GPU; large inputs take minutes there.
 pub(crate) fn emulated() -> bool {
     std::env::var_os("VERDIGRIS_EMULATOR").is_some()
 }
@@ -113,7 +114,7 @@ fn gather_is_the_cpus() {
     for dtype in DType::ALL {
         for (n, m) in [(0, 5), (1, 1), (5, 0), (63, 7), (64, 64), (257, 1000), (100_003, 65_537)] {
             let raw = elements(&mut random, dtype, m, false);
-            // some outside on both sides
+            // some positions are out of range on both sides
             let at: Vec<i64> = (0..n).map(|_| random.below(m as u64 + 4) as i64 - 2).collect();
             let results: Vec<Vec<u8>> = [cpu, cuda]
                 .map(|device| {
@@ -129,7 +130,8 @@ fn gather_is_the_cpus() {
     }
 }
 
-/// Halves with one NaN for all: the cpu device computes in float32, where the GPU moves bits.
+/// Replaces every NaN of a half type by the same one: the cpu device computes in float32, which changes NaNs, while the
+/// GPU copies bits.
 fn one_nan(dtype: DType, mut bytes: Vec<u8>) -> Vec<u8> {
     let infinite = match dtype {
         DType::Float16 => 0x7C00,
@@ -153,7 +155,8 @@ fn scatter_is_the_cpus() {
         {
             let start = elements(&mut random, dtype, n, false);
             let raw = elements(&mut random, dtype, length, false);
-            // equal positions, some outside; and positions that rise, with and without a step back at the end
+            // three cases: repeated positions, some out of range; increasing positions; increasing positions but for
+            // the last
             let many: Vec<i64> = (0..count).map(|_| random.below(n as u64 + 4) as i64 - 2).collect();
             let rising: Vec<i64> = (0..count.min(n) as i64).collect();
             let mut nearly = rising.clone();
@@ -204,8 +207,8 @@ fn positions_are_the_cpus() {
     }
 }
 
-/// Bytes of what a computation gives on both devices. The NaNs of half types, whose sign and payload a register does
-/// not keep, are all the same.
+/// The result's bytes on both devices. NaNs of half types are replaced by a single one, since their sign and payload
+/// are not preserved in registers.
 fn both(compute: impl Fn(&'static dyn Backend) -> Array) -> [Vec<u8>; 2] {
     let (cpu, cuda) = devices();
     [cpu, cuda].map(|device| {
@@ -236,7 +239,7 @@ fn what_a_mask_chooses_is_the_cpus() {
             for offset in [0, 1] {
                 let [a, b] = both(|device| {
                     let x = Array::from_view(put(device, &raw, dtype, offset));
-                    // a value that is recorded, where the type has one
+                    // a lazy value where the cast changes the type, so that the mask's kernel computes it
                     let x = x.cast(if dtype == DType::Bool8 { DType::Int32 } else { dtype }, None).unwrap();
                     x.mask(&Array::from_view(put(device, &mask, DType::Bool8, offset))).unwrap()
                 });
@@ -342,7 +345,7 @@ fn complex_values_are_refused() {
     assert_eq!(cuda.sort(&view, false, false).err().unwrap().kind, verdigris_ops::error::Kind::DType);
 }
 
-/// A matrix of small whole numbers, whose products are exact in every type.
+/// A matrix of small integers, whose products are exact in every type.
 fn matrix(random: &mut Random, dtype: DType, n: usize) -> (Vec<u8>, Vec<[f64; 2]>) {
     let (mut raw, mut values) = (Vec::new(), Vec::new());
     let complex = matches!(dtype, DType::Complex64 | DType::Complex128);
@@ -442,7 +445,7 @@ fn float32_products_do_not_round_to_tf32() {
     let (a, b) = (stored(&a, false, n), stored(&b, false, n));
     cuda.multiply(&plain(&a, &b, [n, n, n]), &out).unwrap();
     assert!(numbers(&get(cuda, &out), DType::Float32).iter().all(|z| z[0] == f64::from(x)));
-    // which a device may do where it is allowed to
+    // with precision Tf32 the device may round
     cuda.multiply(&Product { precision: Precision::Tf32, ..plain(&a, &b, [n, n, n]) }, &out).unwrap();
     assert!(numbers(&get(cuda, &out), DType::Float32).iter().all(|z| (z[0] - f64::from(x)).abs() < 1e-3));
 }
@@ -460,7 +463,7 @@ fn every_kernel_compiles_for_every_generation() {
         }
     }
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
-        // below 2^30 elements, below 2^32, and above
+        // three ranges of lengths: below 2^30 elements, below 2^32, and above
         for (positions, wide_positions, wide_counts) in
             [(false, false, false), (true, false, false), (false, false, true), (true, false, true), (true, true, true)]
         {
@@ -475,7 +478,7 @@ fn every_kernel_compiles_for_every_generation() {
     let mut jobs = Vec::new();
     let older = [75, 80, 86, 89].into_iter().enumerate().filter(|&(k, _)| in_turn(k, 4));
     for arch in older.map(|(_, arch)| arch).chain([90]) {
-        // one generation sees them all; the others see one of each kind
+        // only generation 90 compiles all kernels; the others compile one of each kind
         let seen = |name: &str| arch == 90 || !name.contains("Form") || name.contains("Float64");
         jobs.extend(sources.iter().filter(|(name, _)| seen(name)).map(|(name, source)| (arch, name, source)));
     }

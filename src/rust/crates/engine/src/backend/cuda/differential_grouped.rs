@@ -1,4 +1,5 @@
-//! Counts, reductions by code, searches and ranks compared with the cpu device, as `differential` does for the rest.
+//! Compares counts, reductions by group code, searches, unique values and ranks on CUDA with the cpu device; see
+//! `differential`.
 
 use super::differential::{devices, elements, get, lengths, put, Random};
 use crate::array::host_bytes;
@@ -10,13 +11,13 @@ use verdigris_ops::reduction::Reduction;
 
 const NATURAL: [DType; 4] = [DType::Int32, DType::Int64, DType::Float32, DType::Float64];
 
-/// What both devices give.
+/// The results of both devices.
 fn both(f: impl Fn(&'static dyn Backend) -> Vec<u8>) -> [Vec<u8>; 2] {
     let (cpu, cuda) = devices();
     [f(cpu), f(cuda)]
 }
 
-/// Small whole numbers of a type, some of them missing: their sums are exact in any order.
+/// Small integers of a type, some of them NA: their sums are exact in any order.
 fn whole(random: &mut Random, dtype: DType, n: usize, most: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(n * dtype.size());
     for _ in 0..n {
@@ -31,11 +32,12 @@ fn whole(random: &mut Random, dtype: DType, n: usize, most: u64) -> Vec<u8> {
     out
 }
 
+/// Group codes from 1 on, in runs; some are 0, above `groups`, or NA.
 fn codes(random: &mut Random, n: usize, groups: usize) -> Vec<u8> {
     let mut code = 1;
     (0..n)
         .flat_map(|_| {
-            // runs of one code, and codes that belong nowhere
+            // runs of one code; 0, `groups + 1` and NA belong to no group
             if random.below(3) > 0 {
                 code = random.below(groups as u64 + 2) as i32;
             }
@@ -113,7 +115,7 @@ fn places_in_a_table_are_the_cpus() {
                 for strictly in [false, true] {
                     let [wanted, found] = both(|device| {
                         let (sorted, _) = device.sort(&put(device, &table, dtype, 0), false, false).unwrap();
-                        // what is missing comes last
+                        // missing values are sorted last
                         let known = m - table.chunks(dtype.size()).filter(|b| is_missing(b, dtype)).count();
                         let sorted = View { layout: verdigris_ops::layout::Layout::new(0, &[known], &[1]), ..sorted };
                         get(device, &device.search(&put(device, &raw, dtype, 1), &sorted, strictly).unwrap())
@@ -178,14 +180,14 @@ fn elements_at_ranks_are_those_of_a_sort() {
                     let missing = raw.chunks(dtype.size()).filter(|b| is_missing(b, dtype)).count();
                     let known = n - missing;
                     let ranks = [0, 1, known / 4, known / 2, known / 2 + 1, known - 1];
-                    // None: a sort does as well
+                    // None: the device recommends a sort instead
                     let Some(found) = device.ranks(&x, &ranks).unwrap() else { continue };
                     assert_eq!(found.missing, missing);
                     let found = host_bytes(&found.values.expect("the ranks are there")).unwrap();
                     for (k, &rank) in ranks.iter().enumerate() {
                         let of = |bytes: &[u8], k: usize| bytes[k * dtype.size()..(k + 1) * dtype.size()].to_vec();
                         let (wanted, found) = (of(&sorted, rank), of(&found, k));
-                        // 0 stands for -0
+                        // 0 and -0 are interchangeable
                         let zero = |b: &[u8]| b[..b.len() - 1].iter().all(|&x| x == 0) && b[b.len() - 1] & 0x7F == 0;
                         let is_float = matches!(dtype.class(), Class::F32 | Class::F64);
                         assert!(

@@ -1,4 +1,5 @@
-//! Operations on segments compared with the cpu device, as `differential` does for the rest, and their kernels compiled.
+//! Compares operations on segments (sparse matrices) on CUDA with the cpu device, and compiles their kernels; see
+//! `differential`.
 
 use std::sync::Mutex;
 
@@ -20,7 +21,7 @@ use verdigris_ops::parallel::parallel;
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::NA_F64;
 
-/// A sparse matrix by segments, on the host.
+/// A sparse matrix on the host, compressed by segments.
 struct Sample {
     offsets: Vec<i32>,
     at: Vec<i32>,
@@ -36,7 +37,7 @@ impl Sample {
             for k in 0..length {
                 from += random.below((extent - from - (length - k - 1)).min(4) as u64) as usize;
                 sample.at.push(from as i32);
-                // whole numbers, whose sums are exact in any order; now and then something missing
+                // integers, whose sums are exact in any order, and a few NA, NaN and Inf
                 sample.x.push(match random.below(400) {
                     0 => NA_F64,
                     1 => f64::NAN,
@@ -85,7 +86,8 @@ fn samples() -> Vec<Sample> {
     lengths.iter().map(|lengths| Sample::new(&mut random, lengths, extent(lengths))).collect()
 }
 
-/// What both devices give, with every NaN that is not NA as one.
+/// Asserts that both devices give the same bytes, and CUDA the same in two runs. NaNs other than NA are replaced by a
+/// single one.
 fn same(what: &str, run: impl Fn(Device) -> Result<Vec<Array>>) {
     let bytes = |device| -> Vec<Vec<u8>> {
         let results = run(device).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -226,7 +228,7 @@ fn triangles_are_solved_as_on_the_cpu() {
             for j in 0..n {
                 for i in (0..n).filter(|&i| i == j || random.below(200) == 0).collect::<Vec<_>>() {
                     sample.at.push(i as i32);
-                    // so that solutions are whole numbers
+                    // makes the solutions integers
                     sample.x.push(if i == j { [1.0, -1.0][j % 2] } else { 1.0 });
                 }
                 sample.offsets.push(sample.at.len() as i32);
@@ -251,7 +253,7 @@ fn kernels_of_segments_compile_for_every_generation() {
     let mut kernels = sources();
     kernels.extend([Class::F32, Class::F64].map(|class| (format!("basis int32 {class:?}"), basis::source(class))));
     kernels.extend([1, 2, 4, 8].map(|eights| (format!("gram int32 F64 {eights}"), gram::source(eights))));
-    // one generation sees them all, the others those of one type of offsets and values
+    // only generation 90 compiles all kernels; the others compile those with int32 offsets and float64 values
     let seen = |arch, name: &str| arch == 90 || name.contains("int32") && !name.contains("F32");
     let jobs: Vec<_> = older
         .chain([90])

@@ -1,5 +1,5 @@
-//! Reductions held against each other bit by bit: by the plan's own kernel, by the interpreter with the prebuilt
-//! kernels, and by the cpu device, whose own test holds it against the tree that `verdigris_ops::tree` describes.
+//! Compares reductions and scans bit by bit between the plan's own kernel, the interpreter with the prebuilt kernels,
+//! and the cpu device. The cpu device is compared with the tree of `verdigris_ops::tree` in a test of its own.
 
 use super::compile::tier::{set_tier, Tier};
 use super::differential::Random;
@@ -39,7 +39,7 @@ fn every_tier_follows_the_tree() {
             let on_cpu = Array::upload(Host::Double(&values), Some(dtype), Device::Cpu, None).unwrap();
             let three = Operand::Value(Scalar::F64(3.0), Kind::Double);
             let tripled = |x: &Array| apply("mul", &[Operand::Array(x.clone()), three.clone()]);
-            // each kernel is compiled for this: one expression a type
+            // each kernel must be compiled, so there is one expression per type
             let (what, array, reference) = match dtype {
                 DType::Float32 => ("plain", x, on_cpu),
                 _ => ("fused", tripled(&x), tripled(&on_cpu)),
@@ -78,12 +78,12 @@ fn every_tier_scans_in_one_order() {
         for dtype in [DType::Float64, DType::Float32] {
             let mut values = numbers(&mut random, n, n == 4097);
             if case % 2 == 1 && dtype == DType::Float64 {
-                // sums pass the largest double, and come back
+                // partial sums overflow, while the whole sum may not
                 values.iter_mut().for_each(|x| *x *= [1.0, 1e298][random.below(2) as usize]);
             }
             let on = |device| Array::upload(Host::Double(&values), Some(dtype), device, None).unwrap();
             let (x, on_cpu) = (on(Device::Cuda(0)), on(Device::Cpu));
-            // the last is so long that a thread takes one element after the other
+            // `long` is so much code that a thread takes one element at a time
             let root = |x: Array| apply("sqrt", &[Operand::Array(apply("abs", &[Operand::Array(x)]))]);
             let long = (0..14).fold(x.clone(), |x, _| root(x));
             for (what, array) in [("plain", &x), ("long", &long)] {

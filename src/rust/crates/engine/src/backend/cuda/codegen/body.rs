@@ -1,4 +1,5 @@
-//! The parts that every kernel of a plan has: `Params`, `fetch` for a pack of inputs, `compute` for one element.
+//! The parts that every kernel of a plan contains: `Params`, `fetch`, which loads a pack of each input, and `compute`,
+//! which evaluates one element.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,8 +11,8 @@ use verdigris_compile::{Failed, Interned};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::{Op, OpId, BESSEL_HEADERS, COMMON_HEADERS, DISTRIBUTION_HEADERS, RANDOM_HEADERS};
 
-/// Elements that a thread takes together: as many as make its accesses 16 bytes wide, and more
-/// where types of different widths meet, but one where an element is a long computation.
+/// Elements of a pack, which a thread loads and stores at once: enough for accesses of 16 bytes, more where dtypes of
+/// different sizes meet, and 1 where an element is a long computation.
 pub fn pack_size(plan: &Plan) -> usize {
     if is_heavy(plan) {
         return 1;
@@ -25,7 +26,7 @@ pub fn pack_size(plan: &Plan) -> usize {
     (16 / widest).max((16 / narrowest).min(4))
 }
 
-/// Packs that a thread has in flight, of so many at most: enough bytes to hide the memory's latency.
+/// Packs that a thread loads before it computes, at most `most`: enough bytes in flight to hide the latency of memory.
 pub fn packs_in_flight(plan: &Plan, most: usize) -> usize {
     if most_in_flight(plan) < pack_size(plan) {
         return 1;
@@ -37,14 +38,14 @@ pub fn packs_in_flight(plan: &Plan, most: usize) -> usize {
     }
 }
 
-/// Elements whose code may stand side by side: much code repeated makes the compiler slow, and covers latency by
-/// itself.
+/// Elements whose code may be unrolled in a thread. Much unrolled code makes compilation slow, and long code hides the
+/// latency without unrolling.
 pub fn most_in_flight(plan: &Plan) -> usize {
     const MOST_CODE: usize = 48;
     MOST_CODE / cost(plan).max(1)
 }
 
-/// Roughly how much code an element takes, in units of an addition.
+/// Rough code size of an element, in units of an addition.
 fn cost(plan: &Plan) -> usize {
     let of = |instruction: &Instruction| match instruction {
         Instruction::Apply { op, class, .. } => op.code(*class),
@@ -55,14 +56,14 @@ fn cost(plan: &Plan) -> usize {
     plan.code.iter().map(of).sum()
 }
 
-/// Whether an element takes so many instructions that memory is not what it waits for, and repeating
-/// them for each element of a pack would only make the compiler slow.
+/// Whether an element takes so many instructions that the kernel is bound by compute. Unrolling over a pack would then
+/// only slow down compilation.
 pub fn is_heavy(plan: &Plan) -> bool {
     cost(plan) >= 100
 }
 
-/// Where each instruction that may warn keeps its bits, and how many words there are. Records of failures are behind
-/// all bits, and aligned to 64.
+/// The position of each warning instruction's bits in the flag words, and the number of words. Records of failures
+/// follow all bits and are aligned to 64 bits.
 pub fn flag_bits(plan: &Plan) -> (Vec<(Register, FlagBits)>, usize) {
     let (mut bits, mut word, mut shift) = (Vec::new(), 0, 0);
     for (k, instruction) in plan.code.iter().enumerate() {
@@ -93,13 +94,13 @@ pub fn flag_bits(plan: &Plan) -> (Vec<(Register, FlagBits)>, usize) {
     (bits, words as usize)
 }
 
-/// Words of bits, which each thread has for itself: one at least.
+/// Flag words of bits (without failure records), which each thread keeps in registers; at least one.
 fn words_of_bits(bits: &[(Register, FlagBits)]) -> u32 {
     let words = bits.iter().filter(|(_, bits)| matches!(bits.noted, Noted::Row(_))).map(|(_, bits)| bits.word + 1);
     words.max().unwrap_or(1)
 }
 
-/// The text up to and including `compute`, for packs of `v`.
+/// The source up to and including `compute`, with headers, for packs of `v` elements.
 pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     let mut text = String::with_capacity(4096);
     for (headers, are_needed) in [
@@ -119,7 +120,7 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
     text + &within(plan, variant, v, None)
 }
 
-/// Whether the plan, or what is done with its results, has such a row.
+/// Whether the plan or its epilogue uses an operation for which `is` holds.
 fn has_row(plan: &Plan, is: fn(&Op) -> bool) -> bool {
     let has = |i: &Instruction| match i {
         Instruction::Apply { op, .. } => is(op.row()),
@@ -129,8 +130,8 @@ fn has_row(plan: &Plan, is: fn(&Op) -> bool) -> bool {
     plan.code.iter().any(has) || plan.after.as_ref().is_some_and(|after| has_row(&after.plan, is))
 }
 
-/// `text` without its headers: it may stand in a namespace. The values of a register that is `given` are in `In` when
-/// `compute` is called, and what only they need is left out.
+/// `text` without headers, so that it can be placed in a namespace. If a register is `given`, its values are already in
+/// `In` when `compute` is called, and instructions that only it needs are left out.
 pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
@@ -158,9 +159,10 @@ pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) 
     text
 }
 
-/// `struct In` and `fetch`: elements `i .. i + V` of every input, as stored, where i is `from + ahead` (two numbers, so
-/// that several packs are read at one address and constant offsets). Past the end, which `fetch<true>` does not reach,
-/// the last element stands in, so that computing with it raises no warning of its own.
+/// `struct In` and `fetch`, which loads elements `i .. i + V` of every input as stored, where i = `from + ahead` (two
+/// arguments, so that several packs are addressed by one base and constant offsets). Elements past the end are replaced
+/// by the last one, so that they raise no warning of their own; `fetch<true>` requires that the pack does not reach
+/// past the end.
 fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut fields = String::new();
     let mut code = String::new();
@@ -172,7 +174,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
         }
         let _ = match input.access {
             Access::Broadcast => write!(fields, " {c} x{k}[1];"),
-            // where to read it only `compute` knows
+            // `compute` reads these: only it knows the position
             Access::Picked => continue,
             _ => write!(fields, " {c} x{k}[V];"),
         };
@@ -189,7 +191,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
                      else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) x.x{k}[k] = p.x{k}[within(i + k, last)];\n  }}"
                 )
             }
-            // a recycled input has every index, those past the end too
+            // indices past the end need no check: modulo the length they are valid
             Access::Recycled => writeln!(
                 code,
                 "  {{\n    idx j = i - quotient(i, p.length{k}) * (idx)p.length{k}.d;\n    \
@@ -224,7 +226,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
     )
 }
 
-/// Code that finds `at`, where element `e` of strided input `k` lies.
+/// C code that computes `at`, the offset of element `e` in strided input `k`. `rank` is at least 1.
 pub fn offset(k: usize, rank: u8) -> String {
     let mut offset = String::from("idx q = e; step at = 0;");
     for axis in 0..rank as usize - 1 {
@@ -237,7 +239,7 @@ pub fn offset(k: usize, rank: u8) -> String {
     offset
 }
 
-/// The routines that a plan calls, each once, and where it is called first.
+/// The distinct routines that a plan calls, each with the register of its first call.
 fn routines(plan: &Plan) -> Vec<(Interned, Register)> {
     let mut routines: Vec<(Interned, Register)> = Vec::new();
     for (r, instruction) in plan.code.iter().enumerate() {
@@ -250,7 +252,7 @@ fn routines(plan: &Plan) -> Vec<(Interned, Register)> {
     routines
 }
 
-/// The call of a routine: its results in `c<register>`, and what it notes in `w`.
+/// The C call of a routine: stores its results in `c<register>` and merges the bits that it notes into `w`.
 fn called(plan: &Plan, r: usize, call: &Call, bits: &[(Register, FlagBits)]) -> String {
     let k = routines(plan).iter().position(|(known, _)| *known == call.routine).expect("it is among them");
     let name = routine::name(call.routine.0, k);
@@ -278,14 +280,15 @@ fn called(plan: &Plan, r: usize, call: &Call, bits: &[(Register, FlagBits)]) -> 
     format!("  {declared}const {name}results c{r} = {name}(i{given}{passed});{notes}\n")
 }
 
-/// The function that draws a pack of random numbers, and which scalar is its key.
+/// The device function that draws a pack of random numbers, and the index of the scalar that holds its key. None for
+/// instructions that are not drawn by packs.
 fn draws(plan: &Plan, instruction: &Instruction) -> Option<(String, u16)> {
     let Instruction::Apply { op, args, .. } = instruction else { return None };
     let Instruction::Scalar(key, _) = plan.code[args[0] as usize] else { return None };
     Some((op.row().pack()?, key))
 }
 
-/// The registers that the outputs come of, where one is given.
+/// Which registers the outputs depend on; the operands of the `given` register are not followed.
 fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
     let mut needed = vec![false; plan.code.len()];
     plan.outputs.iter().for_each(|(register, _)| needed[*register as usize] = true);
@@ -303,7 +306,7 @@ fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
     needed
 }
 
-/// `struct Out` and `compute`: element `k` of a pack, which has index `i`.
+/// `struct Out` and `compute`, which evaluates element `k` of a pack; `i` is its index in the result.
 fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
     let (bits, _) = flag_bits(plan);
     let mut code = String::new();

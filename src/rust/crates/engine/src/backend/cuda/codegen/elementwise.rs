@@ -1,4 +1,4 @@
-//! The kernel that computes a plan's outputs.
+//! The kernel that evaluates a plan element by element and stores its outputs.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
         );
     }
     let note = if body::flag_bits(plan).1 > 0 { "  note_flags(w, p.flags, p.any);\n" } else { "" };
-    // all loads come before the first store, so that they are on their way together
+    // all loads come before the first store, so that several packs are in flight
     let _ = write!(
         text,
         "extern \"C\" __global__ void __launch_bounds__({THREADS}) {NAME}(const __grid_constant__ Params p) {{\n  \
@@ -41,14 +41,14 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// Packs of a thread. Where elements are picked one is enough, whose picks are on their way together: two took 46
-/// registers instead of 25, and 3% longer for 1e8 doubles.
+/// Packs of a thread. A plan with gathers uses one pack, whose gathers are in flight together: two took 46 registers
+/// instead of 25, and 3% longer for 1e8 doubles.
 fn packs(plan: &Plan) -> usize {
     let picks = plan.inputs.iter().any(|i| i.access == Access::Picked);
     body::packs_in_flight(plan, if picks { 1 } else { 2 })
 }
 
-/// Elements of a block.
+/// Elements that a block computes.
 pub fn block_elements(plan: &Plan) -> usize {
     THREADS * body::pack_size(plan) * packs(plan)
 }

@@ -1,4 +1,5 @@
-//! The kernels that select the elements where a mask is TRUE. Their bodies are in `kernels/mask.cuh`.
+//! The two kernels of `x[mask]`: one counts the TRUE elements, the other writes the selected elements or their
+//! positions. Their bodies are in `kernels/mask.cuh`.
 
 use std::fmt::Write as _;
 
@@ -9,13 +10,15 @@ use crate::plan::Plan;
 pub const COUNT: &str = "mask_count";
 pub const WRITE: &str = "mask_write";
 
-/// Elements that a thread has in flight: some 32 bytes, and one where they are long to compute.
+/// Elements that a thread loads before it computes: about 32 bytes, and one element where it is a long computation.
 pub fn in_flight(plan: &Plan) -> usize {
     let inputs = plan.inputs.iter().filter(|i| i.access.follows());
     let bytes: usize = inputs.map(|i| i.dtype.size()).sum();
     (32 / bytes.max(2)).clamp(1, body::most_in_flight(plan).max(1))
 }
 
+/// The source of both kernels. Output 0 of the plan is the mask; output 1, if present, holds the values to select,
+/// otherwise 0-based positions are written. With `keep_na`, an NA in the mask selects NA (position -1).
 pub fn source(plan: &Plan, variant: Variant, keep_na: bool) -> String {
     let mut text = body::text(plan, variant, 1);
     let (kept, store) = match plan.outputs.get(1) {

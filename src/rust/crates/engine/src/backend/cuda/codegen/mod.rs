@@ -1,8 +1,8 @@
-//! CUDA C from plans.
+//! Generates CUDA C from plans.
 //!
-//! `body` writes the parts that every kernel of a plan has: the parameters, the loads of inputs, and the straight-line
-//! code of one element. `elementwise`, `reduce` and `scan` put a kernel around it. The arithmetic itself is the
-//! operation table's.
+//! `body` writes the parts that every kernel of a plan contains: the parameters, the loads of inputs, and the
+//! straight-line code of one element. `elementwise`, `reduce`, `scan` and others wrap a kernel around it. The
+//! arithmetic itself comes from the operation table.
 
 pub mod body;
 pub mod elementwise;
@@ -20,28 +20,29 @@ use crate::plan::Plan;
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
-/// What, beside the plan, a kernel is written for.
+/// Properties of the operands that a kernel is specialised for, besides its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Variant {
-    /// Indices need 64 bits.
+    /// Indices need 64 bits; otherwise they have 32.
     pub wide: bool,
-    /// Some input or output does not start at a multiple of its pack.
+    /// Some input or output is not aligned to its packs.
     pub unaligned: bool,
-    /// Inputs that are read through tiles.
+    /// Transposed inputs that are read through shared memory.
     pub tiled: Tiled,
 }
 
-/// Strided inputs whose fast axis is not the result's: a block reads a tile of them along their own.
+/// Strided inputs whose contiguous axis is not the result's first axis. A block reads a tile of them along their
+/// contiguous axis into shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tiled {
-    /// Bit k: input k.
+    /// Bit k is set for input k.
     pub inputs: u32,
-    /// The axis along which they are read.
+    /// The axis of the result along which these inputs are contiguous.
     pub axis: u8,
 }
 
 impl Tiled {
-    /// Inputs that have a bit.
+    /// The number of inputs that `inputs` has bits for.
     pub const MOST: usize = 32;
 
     pub fn has(self, input: usize) -> bool {
@@ -49,7 +50,7 @@ impl Tiled {
     }
 }
 
-/// The source of the kernel that computes a plan; for looking at, and for compiling without a device.
+/// The source of the kernel that evaluates a plan, for inspection and for compilation without a device.
 pub fn source(plan: &Plan, variant: Variant) -> String {
     if variant.tiled.inputs == 0 {
         elementwise::source(plan, variant)

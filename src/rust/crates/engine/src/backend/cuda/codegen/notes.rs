@@ -1,19 +1,20 @@
-//! Where a kernel records conditions that R warns of: bits in words of the launch, and the record of the first failure.
+//! Where a kernel records conditions that R reports: warning bits in the flag words of the launch, and a record of the
+//! first failing element.
 
 use verdigris_compile::Interned;
 use verdigris_ops::OpId;
 
-/// What bits stand for.
+/// The meaning of bits in the flag words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
-    /// What a row may note.
+    /// Warnings of an operation of the table.
     Row(OpId),
-    /// How the first element of a call has failed.
+    /// The record of the first element for which a routine's call failed.
     Failures(Interned),
 }
 
-/// Where an instruction's bits, or the record of a failure, are in the words of its kernel. A call has several such
-/// places.
+/// The position of an instruction's bits, or of a failure record, in the flag words of its kernel. A call of a routine
+/// has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlagBits {
     pub word: u32,

@@ -1,4 +1,5 @@
-//! The parameters of a plan's kernel: the C struct, and the bytes that fill it, in one file because they must agree.
+//! The parameters of a plan's kernel: the C struct `Params`, and the bytes that fill it. Both are in one file because
+//! their layouts must agree.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,11 @@ use crate::plan::{Access, Bound, Instruction, Plan};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The bit of `packed` that stands for the outputs; inputs have theirs below it. Those of a call with more arguments
-/// have none, and are read one element at a time.
+/// The bit of `packed` for the outputs; inputs have the bits below it. Inputs beyond these are read one element at a
+/// time.
 pub const OUTPUT_BIT: usize = 31;
 
-/// Whether a bit of `packed` is set, in C.
+/// C expression for whether a bit of `packed` is set.
 pub fn packed(bit: usize) -> String {
     if bit <= OUTPUT_BIT {
         format!("(p.packed >> {bit} & 1u)")
@@ -22,7 +23,7 @@ pub fn packed(bit: usize) -> String {
     }
 }
 
-/// Bytes that a struct of this class is aligned to.
+/// The alignment in C of a value of this class.
 const fn align(class: Class) -> usize {
     match class {
         Class::I32 | Class::F32 | Class::C64 => 4,
@@ -43,7 +44,7 @@ fn scalar_classes(plan: &Plan) -> Vec<Class> {
 /// The C struct `Params`.
 pub fn declare(plan: &Plan, variant: Variant) -> String {
     let (divisor, step) = if variant.wide { ("Divisor64", "i64") } else { ("Divisor32", "i32") };
-    // packed: bit k where input k may be read by packs
+    // `packed` has bit k set where input k may be read by packs
     let mut text = String::from("struct Params {\n  i64 n; u32* flags; u32* any; u32 packed;\n");
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = writeln!(text, "  {}* y{k};", dtype.c_type());
@@ -71,8 +72,8 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
     text
 }
 
-/// Fills in `Params`. `packed` has the inputs that may be moved by packs (see `fit`), `outputs` are addresses, `flags`
-/// the words of this launch and the host's word.
+/// Fills in `Params`. `packed` marks the operands that may be accessed by packs (see `fit`), `outputs` are device
+/// addresses, `flags` the addresses of the launch's flag words and of the host's word.
 ///
 /// # Errors
 /// `Argument` where the plan has more inputs, axes and scalars than a kernel's parameters hold.
@@ -88,7 +89,7 @@ pub fn pack(
     p.u64(flags.0);
     p.u64(flags.1);
     p.u32(packed);
-    // a plan that is reduced has an output that is not stored
+    // the output of a reduction's plan is not stored: its address is 0
     for k in 0..plan.outputs.len() {
         p.u64(outputs.get(k).copied().unwrap_or(0));
     }
@@ -112,12 +113,12 @@ pub fn pack(
             Access::Linear | Access::Broadcast => {}
         }
     }
-    // a scalar is bound in the class that the plan takes it in
+    // scalars are bound in the class that the plan uses them in
     for scalar in &bound.scalars {
         let class = scalar.class();
         p.field(&scalar.bytes()[..class.size()], align(class));
     }
-    // a struct's size is a multiple of its alignment, which is that of its pointers
+    // the size of a C struct is a multiple of its alignment, here that of its pointers
     p.field(&[], 8);
     if p.len() > MOST_BYTES {
         return Err(Error::new(
@@ -129,7 +130,8 @@ pub fn pack(
     Ok(())
 }
 
-/// What a kernel needs to divide by `d`; see `launch.cuh`.
+/// Appends a `Divisor32` or `Divisor64`: the constants by which a kernel divides by `d` (at least 2) with a
+/// multiplication; see `launch.cuh`.
 pub(super) fn divisor(p: &mut Packed, d: u64, wide: bool) {
     let log = u64::BITS - (d - 1).leading_zeros();
     let bits = if wide { 63 } else { 31 };
@@ -151,7 +153,7 @@ fn is_aligned(address: u64, bytes: usize) -> bool {
     address.is_multiple_of(bytes.min(16) as u64)
 }
 
-/// Which inputs may be read by packs of `v`, and whether the outputs may be written so.
+/// The bits of `packed`: which inputs may be read by packs of `v`, and whether the outputs may be written by packs.
 pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
     let mut bits = 0;
     for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
@@ -175,17 +177,17 @@ pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
     bits
 }
 
-/// Makes every plan use 64-bit indices, so that tests need not have 2^31 elements.
+/// Forces 64-bit indices, so that tests of these need not have 2^31 elements.
 #[doc(hidden)]
 pub static ALWAYS_WIDE: AtomicBool = AtomicBool::new(false);
 
-/// The variant that serves these inputs and outputs, read by packs of `v`, and which of them may be moved so.
+/// The kernel variant for these inputs and outputs when accessed by packs of `v`, and the bits of `packed`.
 pub fn fit(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> (Variant, u32) {
     let bits = packable(plan, bound, v, outputs);
     let linear = |k: usize| plan.inputs[k].access == Access::Linear;
     let unaligned = bits >> OUTPUT_BIT & 1 == 0
         || (0..plan.inputs.len()).any(|k| linear(k) && (k >= OUTPUT_BIT || bits >> k & 1 == 0));
-    // beyond the last element a kernel may look at indices of one more block
+    // indices may run past the last element by up to one block, and must not overflow there
     const MOST: usize = (1 << 31) - (1 << 20);
     let far = |k: usize| {
         let layout = &bound.inputs[k].layout;
@@ -209,7 +211,7 @@ mod tests {
             let word = |k: usize| u32::from_ne_bytes(narrow.bytes()[4 * k..4 * k + 4].try_into().unwrap()) as u64;
             let long = |k: usize| u64::from_ne_bytes(wide.bytes()[8 * k..8 * k + 8].try_into().unwrap());
             for x in [0, 1, d - 1, d, d + 1, 2 * d - 1, 12_345_678, (1 << 31) - 1] {
-                // narrow indices are below 2^31
+                // 32-bit indices are below 2^31
                 if x < 1 << 31 {
                     assert_eq!((x * word(1)) >> 32 >> word(2), x / d, "{x} / {d}");
                 }

@@ -1,5 +1,5 @@
-//! The kernels that assign a plan's values to a part of an array: `put` writes that part where it lies, `patch` writes
-//! a second array, with the plan's values in the part and the old elements around it.
+//! The kernels of `x[window] <- plan`. `put` writes the part of the array in place; `patch` writes a new array, with
+//! the plan's values in the part and the old elements elsewhere.
 
 use std::fmt::Write as _;
 
@@ -10,20 +10,20 @@ use crate::memory::buffer::View;
 use crate::plan::Plan;
 use verdigris_ops::layout::Axis;
 
-/// The kernels' name in their source.
+/// The name of both kernels in their source.
 pub const NAME: &str = "patch";
 
-/// The most axes, after those that can be joined are.
+/// The most axes, after contiguous ones have been merged.
 pub const MOST_AXES: usize = 8;
 
-/// Elements of a thread, one block apart, whose loads are on their way together.
+/// Elements of a thread, one block apart. All are loaded before the first is stored.
 const EACH: usize = 4;
 
 pub fn block_elements() -> usize {
     THREADS * EACH
 }
 
-/// One axis of the array: its extent, and which of it the part has.
+/// One axis of the array: its extent, and the range of indices that is assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     extent: usize,
@@ -31,8 +31,8 @@ pub struct Window {
     count: usize,
 }
 
-/// The part of an array by windows; axes that it has all of are joined with the next one. None where it takes steps,
-/// or turns axes, or has too many.
+/// The assigned part of an array as one window per axis. Axes that are covered completely are merged with the next one.
+/// None where the part has steps, permutes the axes, or has more than `MOST_AXES` axes.
 pub fn windows(dim: &[usize], axes: &[Axis]) -> Option<Vec<Window>> {
     let mut out: Vec<Window> = Vec::with_capacity(dim.len());
     for (k, (&extent, axis)) in dim.iter().zip(axes).enumerate() {
@@ -51,7 +51,7 @@ pub fn windows(dim: &[usize], axes: &[Axis]) -> Option<Vec<Window>> {
     (!out.is_empty() && out.len() <= MOST_AXES).then_some(out)
 }
 
-/// The second parameter of `patch`.
+/// The second kernel parameter of `patch`.
 pub fn pack_patch(windows: &[Window], old: u64, wide: bool) -> Packed {
     let mut p = Packed::default();
     p.u64(windows.iter().map(|w| w.extent).product::<usize>() as u64);
@@ -68,7 +68,7 @@ pub fn pack_patch(windows: &[Window], old: u64, wide: bool) -> Packed {
     p
 }
 
-/// The second parameter of `put`.
+/// The second kernel parameter of `put`.
 pub fn pack_put(part: &View, wide: bool) -> Packed {
     let mut p = Packed::default();
     for &extent in part.layout.shape() {
@@ -89,7 +89,8 @@ fn index(p: &mut Packed, x: usize, wide: bool) {
     }
 }
 
-/// `rank`: axes of the part, or windows where `whole`.
+/// The source of `patch` where `whole` (the new array is written completely), otherwise of `put`. `rank` is the number
+/// of windows, or of the part's axes.
 pub fn source(plan: &Plan, variant: Variant, rank: u8, whole: bool) -> String {
     let mut text = body::text(plan, variant, 1);
     let divisor = if variant.wide { "Divisor64" } else { "Divisor32" };
@@ -101,7 +102,8 @@ pub fn source(plan: &Plan, variant: Variant, rank: u8, whole: bool) -> String {
     } else {
         format!("{divisor} extent[{rank}]; step stride[{rank}];")
     };
-    // an element's number in the part, whether it is there, and its place
+    // C code that computes for element `e`: its index `i[j]` in the part, whether it is `inside` the part, and its
+    // offset `at[j]`
     let mut find = String::from(if whole {
         "idx rest = e, lap = 1; i[j] = 0; at[j] = (step)e;"
     } else {
@@ -114,7 +116,7 @@ pub fn source(plan: &Plan, variant: Variant, rank: u8, whole: bool) -> String {
             ("0".into(), "rest".into())
         };
         let _ = write!(find, "\n    {{ const idx next = {next}, here = {go_on}; rest = next; ");
-        // before the window it is a large number
+        // an index before the window wraps around to a large unsigned number
         find += &if whole {
             format!(
                 "const u64 c = (u64)(idx)(here - q.start[{axis}]); inside[j] = inside[j] && c < (u64)q.count[{axis}]; \
@@ -130,7 +132,7 @@ pub fn source(plan: &Plan, variant: Variant, rank: u8, whole: bool) -> String {
     } else {
         ("p.n", String::new(), "", "")
     };
-    // all loads come before the first store, so that they are on their way together
+    // all loads come before the first store, so that they are in flight together
     let _ = write!(
         text,
         "struct Patch {{ {fields} }};\n\

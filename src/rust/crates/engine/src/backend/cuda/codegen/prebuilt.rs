@@ -1,4 +1,5 @@
-//! The kernels whose PTX is prebuilt: general forms, on values in memory, that can do the work of all others.
+//! The sources of prebuilt kernels: general variants that read evaluated arrays and can replace any specialised kernel
+//! of their kind.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 use verdigris_ops::tree::Tree;
 
-/// The plan of a reduction whose values are stored as they are computed.
+/// The plan that loads a stored array, for reductions and scans of evaluated values.
 pub fn plain(dtype: DType) -> Plan {
     Plan {
         inputs: vec![Input { dtype, access: Access::Linear }],
@@ -20,7 +21,8 @@ pub fn plain(dtype: DType) -> Plan {
     }
 }
 
-/// The form that a prebuilt kernel takes in place of any. `along` serves blocks and teams of any size.
+/// The form whose prebuilt kernel replaces a given form. The kernels `along` memory take the number of threads of a
+/// group as an argument.
 pub fn form_for(form: Form, tree: Tree) -> Form {
     match form {
         Form::Block | Form::Kept(_) | Form::KeptShort(_) => Form::Block,
@@ -29,7 +31,7 @@ pub fn form_for(form: Form, tree: Tree) -> Form {
     }
 }
 
-/// Elements of a prebuilt kernel's pack: along memory a thread's lanes of the tree.
+/// Elements of a pack in a prebuilt reduction. Along memory a thread owns four neighbouring lanes of the tree.
 pub fn reduction_pack(across: bool) -> usize {
     if across {
         1
@@ -38,11 +40,12 @@ pub fn reduction_pack(across: bool) -> usize {
     }
 }
 
-/// The variant of the reductions that are prebuilt: any length, and memory of our own, which is aligned.
+/// The variant of prebuilt reductions and scans: 64-bit indices, and memory allocated by this package, which is
+/// aligned.
 pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled { inputs: 0, axis: 0 } };
 
-/// The kernels of all reductions of stored arrays of a class, along memory or across it. They are written for size,
-/// since the package has their machine code for five architectures: a team's threads and `na.rm` are arguments.
+/// The source of all reductions of stored arrays of a class, along or across memory. It is optimised for size, since
+/// the package contains its machine code for several architectures: the threads of a group and `na.rm` are arguments.
 pub fn reductions_source(class: Class, across: bool) -> String {
     let plan = plain(natural_dtype(class));
     let c = class.c_type();
@@ -58,22 +61,22 @@ pub fn reductions_source(class: Class, across: bool) -> String {
     text
 }
 
-/// What a prebuilt kernel is called in its module.
+/// The name of a prebuilt reduction's kernel in its module.
 pub fn reduction_name(reduction: Reduction, across: bool) -> String {
     format!("{}_{}", reduction.accumulator(), if across { "across" } else { "along" })
 }
 
-/// The names of prebuilt kernels and modules: all reductions of a class,
+/// The name in the index of prebuilt modules of all reductions of a class.
 pub fn reductions_name(class: Class, across: bool) -> String {
     format!("reductions {class:?}{}", if across { " across" } else { "" })
 }
 
-/// a scan,
+/// The name in the index of a scan's module.
 pub fn scan_name(scan: Scan, class: Class) -> String {
     format!("{} {class:?}", scan.name())
 }
 
-/// and the positions that a mask chooses, those where it is NA too or not.
+/// The name in the index of the kernels that write the positions of a mask, with or without those of NA.
 pub fn positions_name(keep_na: bool) -> String {
     format!("positions {keep_na}")
 }

@@ -1,5 +1,5 @@
-//! The kernels that reduce a plan's value. Their bodies are in `kernels/reduce.cuh`; this file writes their
-//! definitions.
+//! Reduction kernels of plans. Their bodies are in `kernels/reduce.cuh`; this file chooses the form and writes the
+//! definitions that it needs.
 
 use std::fmt::Write as _;
 
@@ -13,37 +13,39 @@ use verdigris_ops::tree::{merges_fast, Tree, MOST_LANES};
 /// The kernel's name in its source.
 pub const NAME: &str = "reduction";
 
-/// How threads share the elements.
+/// How threads share the elements of the groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Form {
-    /// One or more blocks a group of neighbouring elements.
+    /// One or more blocks per group of contiguous elements.
     Block,
-    /// A block a group, whose values it keeps in so many slots until it has their result.
+    /// One block per group. The block keeps the group's values in this many slots of shared memory, for the epilogue.
     Kept(u32),
-    /// As `Kept`, of a group whose rows have fewer lanes than a block has threads: it is added up once it is kept.
+    /// As `Kept`, for a group whose rows in the tree have fewer lanes than a block has threads: all threads load the
+    /// group into shared memory, and it is reduced from there.
     KeptShort(u32),
-    /// This many threads of a warp a group.
+    /// This many threads of one warp per group.
     Team(u32),
-    /// As many threads of a warp a group as it has packs, and several groups in flight.
+    /// One thread per pack, this many packs (and threads of one warp) per group; several groups in flight.
     Packs(u32),
-    /// Threads abreast, each walking the axis for as many lanes as a pack has...
+    /// Groups are strided (`inner` > 1): neighbouring threads walk the reduced axis for neighbouring groups, each for a
+    /// pack of groups...
     Lanes,
-    /// ... or for one, where lanes do not divide into packs.
+    /// ... or for one group, where the groups do not divide into packs.
     SingleLanes,
 }
 
 impl Form {
-    /// Whether neighbours belong to different groups.
+    /// Whether neighbouring elements belong to different groups.
     pub fn is_across(self) -> bool {
         matches!(self, Form::Lanes | Form::SingleLanes)
     }
 }
 
-/// Bytes of shared memory that leave room for several blocks on a multiprocessor.
+/// The most shared memory that `Kept` may use, so that several blocks fit on a multiprocessor.
 const MOST_KEPT: usize = 36 << 10;
 
-/// Slots for a group's values, and for its neighbours' in the first and last packs: few sizes, since each is
-/// a kernel.
+/// Slots for a group's values and for up to 32 elements of adjacent groups in the first and last packs. Capacities are
+/// powers of two times 576, since each one is a kernel of its own.
 fn kept_capacity(length: usize) -> usize {
     let mut capacity = 576;
     while capacity < length + 32 {
@@ -52,9 +54,9 @@ fn kept_capacity(length: usize) -> usize {
     capacity
 }
 
-/// The form that suits the groups. How many threads a group has says the tree.
+/// Chooses the form for these groups. The reduction tree determines the number of threads per group.
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
-    // a block has the whole group
+    // the epilogue runs over the group's elements, so one block must own the whole group
     if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
         let (capacity, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
         let class = reduced_class(plan);
@@ -74,7 +76,7 @@ pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     if tree.lanes == MOST_LANES {
         return Form::Block;
     }
-    // a row is the whole group, or the order does not matter
+    // valid where one row of the tree is the whole group, or where the order of additions does not matter
     let by_packs = tree.lanes == 32 && v == 4 || reduction.is_exact(class);
     match groups.length / v {
         packs @ (1 | 2 | 4 | 8) if groups.length == packs * v && by_packs && merges_fast(reduction, class) => {
@@ -84,20 +86,20 @@ pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     }
 }
 
-/// The class of what is reduced.
+/// The class of the values that are reduced.
 fn reduced_class(plan: &Plan) -> Class {
     plan.class(plan.outputs[0].0)
 }
 
 /// Elements of a pack.
 pub fn pack_size(plan: &Plan, reduction: Reduction, form: Form) -> usize {
-    // an output is not stored, but its dtype is that of the values
+    // the output is not stored, but its dtype counts as that of the values
     let v = body::pack_size(plan);
     match form {
         Form::SingleLanes => 1,
-        // an accumulator for each
+        // each element of the pack needs an accumulator
         Form::Lanes => v.min(4),
-        // a thread has four lanes of the tree
+        // a thread owns four lanes of the tree
         _ if !reduction.is_exact(reduced_class(plan)) => {
             if body::is_heavy(plan) {
                 1
@@ -109,7 +111,7 @@ pub fn pack_size(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     }
 }
 
-/// Packs that a thread has in flight: fewer where adding an element is much code.
+/// Packs that a thread loads before it adds them: fewer where an addition is much code.
 pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     use Reduction::*;
     let elements = |count: usize| count / pack_size(plan, reduction, form);
@@ -127,7 +129,7 @@ pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     body::packs_in_flight(plan, most)
 }
 
-/// Whether elements of 8 bytes and more are read.
+/// Whether any streamed input has elements of 8 bytes or more.
 fn is_wide(plan: &Plan) -> bool {
     plan.inputs.iter().any(|input| input.access.follows() && input.dtype.size() >= 8)
 }
@@ -152,7 +154,7 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     text + &kernel(NAME, "A", &call(form, plan.spreads(), "A", &na_rm.to_string()))
 }
 
-/// A kernel, by what it calls.
+/// The definition of a kernel whose body is the statement `call`.
 pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
     format!(
         "typedef Job<{accumulator}> job_of_{name};\nextern \"C\" __global__ void __launch_bounds__(THREADS) {name}(\
@@ -160,10 +162,10 @@ pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
     )
 }
 
-/// The function that carries out a form.
+/// The call of the device function that implements a form.
 fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
     let (function, threads) = match form {
-        // rows of a short group that a block takes have fewer lanes than it has threads
+        // rows of a short group have fewer lanes than the block has threads
         Form::Block | Form::KeptShort(_) if spreads => {
             ("neighbours", format!(", ORDERED<{accumulator}> ? (int)job.lane_bits - 2 : THREAD_BITS"))
         }
@@ -175,8 +177,8 @@ fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
     format!("reduce_{function}<{accumulator}>(p, job, {na_rm}{threads});")
 }
 
-/// The variant of what comes after a reduction: one element at a time, and its results are there without being fetched,
-/// as from a tile.
+/// The variant of an epilogue's code. It handles one element at a time; the reduction's results are treated like tiled
+/// inputs, which `fetch` does not load.
 pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
     Variant {
         tiled: Tiled { inputs: 1u32.checked_shl(after.results.into()).unwrap_or(0), axis: 0 },
@@ -185,7 +187,7 @@ pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
     }
 }
 
-/// Elements of a pack of what comes after a reduction.
+/// Elements of a pack in the epilogue.
 pub fn epilogue_pack(after: &After) -> usize {
     if after.spread {
         body::pack_size(&after.plan)
@@ -194,7 +196,7 @@ pub fn epilogue_pack(after: &After) -> usize {
     }
 }
 
-/// `after::Params`, and `after::run`, which takes a group's result and stores what becomes of it.
+/// The epilogue: `after::Params`, and `after::run`, which takes a group's result and stores what is computed from it.
 fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String {
     let plan = &after.plan;
     let mut text =
@@ -216,8 +218,8 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
     text
 }
 
-/// `after::run` for packs of a group's elements, of which the thread's first is `pack`; the group's are `start .. end`.
-/// Where their values are given, `kept` has them, as `walk` put them there.
+/// `after::run` for an epilogue over the elements `start .. end` of a group. `pack` is the thread's first pack. With
+/// `given`, the group's values are taken from `kept` in shared memory, where `walk` has stored them.
 fn each(after: &After, given: Option<Register>) -> String {
     let plan = &after.plan;
     let (mut outputs, mut stores, mut writes) = (String::new(), String::new(), String::new());
@@ -238,7 +240,7 @@ fn each(after: &After, given: Option<Register>) -> String {
         ),
         None => (String::new(), ""),
     };
-    // all loads come before the first store, so that they are on their way together
+    // all loads come before the first store, so that they are in flight together
     format!(
         "constexpr int U = {u};\n\
          VG_FN void run(const Params& p, i64 pack, i64 last, i64 start, i64 end, A::value result{kept}) {{\n  \

@@ -1,4 +1,5 @@
-//! The kernels that scan a plan's value. Their body is in `kernels/scan.cuh`; this file writes its definitions.
+//! Scan kernels of plans (cumulative sums and the like). Their body is in `kernels/scan.cuh`; this file writes the
+//! definitions that it needs.
 
 use std::fmt::Write as _;
 
@@ -10,12 +11,12 @@ use verdigris_ops::scan::Scan;
 
 /// The kernel's name in its source.
 pub const NAME: &str = "scan";
-/// The second kernel's, of scans that have one.
+/// The name of the second kernel, in scans that have one.
 pub const SECOND: &str = "scan_wide";
-/// Packs of 16 bytes of a thread: `place` in scan.cuh turns eights.
+/// Packs of 16 bytes of a thread: `swizzle` in scan.cuh works on groups of eight.
 const PACKS: usize = 8;
 
-/// Elements of 16 bytes of what is scanned, which passes through shared memory.
+/// Elements of a 16-byte pack of the scanned class, in which values pass through shared memory.
 fn widest(plan: &Plan) -> usize {
     16 / plan.class(plan.outputs[0].0).size()
 }
@@ -29,13 +30,14 @@ pub fn pack_size(plan: &Plan) -> usize {
     }
 }
 
-/// Elements of a block. A thread adds up neighbours, as many for every plan of a class, so the order of additions does
-/// not depend on the plan.
+/// Elements of a block. A thread scans neighbouring elements, the same number for every plan of a class, so the order
+/// of additions does not depend on the plan.
 pub fn tile(plan: &Plan) -> usize {
     THREADS * widest(plan) * PACKS
 }
 
-/// Whether a second kernel computes anew what has passed the largest double.
+/// Whether the scan has a second kernel with a wider accumulator, which recomputes sums from where the first one
+/// overflowed.
 pub fn widens(plan: &Plan, scan: Scan) -> bool {
     scan == Scan::Sum && matches!(plan.class(plan.outputs[0].0), Class::F64 | Class::C128)
 }

@@ -1,5 +1,5 @@
-//! The kernel of a plan with transposed inputs: a block computes a square tile of the result. It reads the transposed
-//! inputs along their own fast axis into shared memory, and then goes along the result's.
+//! The kernel of a plan with transposed inputs. A block computes a square tile of the result: it reads the transposed
+//! inputs along their contiguous axis into shared memory, and then computes in the order of the result.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::plan::{Access, Bound, Plan};
 
 /// The kernel's name in its source.
 pub const NAME: &str = "tiled";
-/// Bytes of shared memory that a block may declare.
+/// Bytes of shared memory that a block may declare statically.
 const SHARED: usize = 48 << 10;
-/// An axis shorter than this does not fill a tile.
+/// Axes shorter than this do not fill a tile.
 const SHORTEST: usize = 16;
 
-/// The side of a tile: rows of 256 bytes or more, where that leaves room.
+/// The side of a tile: rows of at least 256 bytes where shared memory permits.
 fn edge(plan: &Plan, tiled: Tiled) -> usize {
     let widest = inputs(plan, tiled).map(|k| plan.inputs[k].dtype.size()).max().unwrap_or(4);
     if widest <= 4 {
@@ -24,23 +24,25 @@ fn edge(plan: &Plan, tiled: Tiled) -> usize {
     }
 }
 
+/// The indices of the tiled inputs.
 fn inputs(plan: &Plan, tiled: Tiled) -> impl Iterator<Item = usize> + '_ {
     (0..plan.inputs.len()).filter(move |&k| tiled.has(k))
 }
 
+/// Bytes of shared memory for all tiles. Rows have one more element than the edge, to avoid bank conflicts.
 fn bytes(plan: &Plan, tiled: Tiled) -> usize {
     let edge = edge(plan, tiled);
     inputs(plan, tiled).map(|k| edge * (edge + 1) * plan.inputs[k].dtype.size()).sum()
 }
 
-/// The inputs that are better read through tiles: their neighbours in memory are far apart in the result. All
-/// have the same axes; others are left to be read in the result's order.
+/// Selects the inputs to read through tiles: their neighbours in memory are far apart in the result. All have the same
+/// shape and contiguous axis; other inputs are read in the result's order.
 pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
     let mut tiled = Tiled::default();
     let mut shape: &[usize] = &[];
     for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate().take(Tiled::MOST) {
         let (extents, strides) = (view.layout.shape(), view.layout.strides());
-        // of a plan that is asked for its first elements alone the view has more
+        // tiles cover the whole result; where only the first elements are computed, the view has more
         if !matches!(input.access, Access::Strided(_)) || strides[0].abs() <= 1 || view.len() != bound.n {
             continue;
         }
@@ -59,14 +61,14 @@ pub fn choose(plan: &Plan, bound: &Bound) -> Tiled {
     tiled
 }
 
-/// Whether some input that lies in the result's order is of memory that is read transposed too.
+/// Whether the memory of a tiled input is also read in the result's order, as in x + t(x).
 fn is_mirrored(plan: &Plan, bound: &Bound, tiled: Tiled) -> bool {
     let memory = |k: usize| bound.inputs[k].buffer.address;
     let straight = (0..plan.inputs.len()).filter(|&k| !tiled.has(k));
     straight.filter(|&k| plan.inputs[k].access.follows()).any(|k| inputs(plan, tiled).any(|t| memory(t) == memory(k)))
 }
 
-/// The kernel's second parameter, `struct Tiles` of `kernels/tiles.cuh`, and how many blocks there are.
+/// The kernel's second parameter, `struct Tiles` of `kernels/tiles.cuh`, and the number of blocks.
 pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
     let first = inputs(plan, tiled).next().expect("some input is tiled");
     let shape = bound.inputs[first].layout.shape();
@@ -85,11 +87,11 @@ pub fn tiles(plan: &Plan, bound: &Bound, tiled: Tiled) -> (Packed, usize) {
 pub fn source(plan: &Plan, variant: Variant) -> String {
     let (edge, axis) = (edge(plan, variant.tiled), variant.tiled.axis);
     let mut text = body::text(plan, variant, 1);
-    // the offset of an element of this thread in the tile, along the result
+    // the position in the tile of element `j` of this thread, in the result's order
     let offset = format!(
         "const u32 across = (j * {THREADS} + threadIdx.x) % EDGE, along = (j * {THREADS} + threadIdx.x) / EDGE;"
     );
-    // where it is little code, what is read in the result's order is on its way while the tiles are filled
+    // short code: the other inputs are loaded before the tiles are filled, so that these loads overlap
     let (early, late, at, unroll) = match body::most_in_flight(plan) >= edge * edge / THREADS {
         true => {
             let fetch = "fetch(p, first + across + lap * along, x[j]);";
@@ -155,7 +157,7 @@ mod tests {
         let axes = [(1, 100), (0, 100)].map(|(of, extent)| Axis { of, start: 0, step: 1, extent });
         let (plan, mut bound) = x.view(&[100, 100], &axes).expect("a view").plan().expect("a plan");
         assert_eq!(choose(&plan, &bound).inputs, 1);
-        // a kernel of tiles writes all of the result: the first few elements alone have no room for it
+        // the tiled kernel writes the whole result, but the output has only the first elements
         bound.n = 10;
         assert_eq!(choose(&plan, &bound), Tiled::default());
     }

@@ -1,10 +1,10 @@
-//! Compiled kernels on disk, in a folder that many processes use at once.
+//! The disk cache of compiled kernels, a folder that many processes use at once.
 //!
-//! A file is named by a hash of everything that the kernel depends on. It contains that name too, ends in a checksum of
-//! both, and is written under another name and renamed into place, so that a reader sees a complete file of the right
-//! kernel or none. Errors are harmless: a kernel that cannot be read is compiled, and one that cannot be written is not
-//! kept. Cached code runs with the user's rights, so a folder or a file that others may write to is not used. The least
-//! recently used files are removed when the total exceeds the limit.
+//! A file is named by a hash of everything that the kernel depends on. The file contains that name too, ends in a
+//! checksum of both, and is written under another name and renamed into place. So a reader sees the complete file of
+//! the right kernel or none. Errors are harmless: a kernel that cannot be read is compiled, and one that cannot be
+//! written is not cached. Cached code runs with the user's rights, so a folder or file that others may write to is not
+//! used. The least recently used files are removed when the total size exceeds the limit.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -20,41 +20,42 @@ use crate::disk::{self, Part};
 use crate::memory::counters;
 use verdigris_ops::error::Result;
 
-/// Where compiled kernels are kept between sessions, and how many bytes of them; nowhere unless set.
+/// The cache folder and its limit in bytes; None for no disk cache.
 static CACHE: Mutex<Option<(PathBuf, u64)>> = Mutex::new(None);
 
-/// Sets the folder; `None` for none.
+/// Sets the folder and its limit in bytes; `None` disables the disk cache.
 pub fn set_cache_dir(directory: Option<PathBuf>, limit: u64) {
     *lock(&CACHE) = directory.map(|directory| (directory, limit));
 }
 
-/// The folder and the limit; none where the folder may be other people's work.
+/// The folder and the limit; None where others may write to the folder.
 fn configured() -> Option<(PathBuf, u64)> {
     let cache = lock(&CACHE).clone()?;
     disk::distrusted(&cache.0).is_none().then_some(cache)
 }
 
-/// Whether kernels are kept on disk at all.
+/// Whether the disk cache is enabled.
 pub(crate) fn is_on() -> bool {
     configured().is_some()
 }
 
-/// Why the folder that was set is not used.
+/// Why the configured folder is not used, if so.
 pub fn cache_problem() -> Option<String> {
     let (directory, _) = lock(&CACHE).clone()?;
     disk::distrusted(&directory)
 }
 
-/// Files are looked through for what is too much at the first of this many that are written.
+/// The total size is checked at the first write and at every 32nd one after it.
 const TRIM_EVERY: u32 = 32;
-/// A use is noted where the last is so long ago: reading should not always write.
+/// The modification time, which is that of the last use, is updated only when older than this, so that not every read
+/// writes.
 const NOTED: Duration = Duration::from_secs(24 * 3600);
-/// Begins each file. Of another layout there would be another.
+/// The first bytes of each file; they change with the layout.
 const MAGIC: &[u8; 8] = b"vgkern02";
-/// No kernel is so large.
+/// Larger files are not read: no kernel is this large.
 const MOST: u64 = 1 << 30;
 
-/// Whether there is a file of a name, whole or not.
+/// Whether a file of this name exists; it may be damaged.
 pub(crate) fn has(name: &str) -> bool {
     configured().is_some_and(|(directory, _)| file_of(&directory, name).exists())
 }
@@ -63,8 +64,8 @@ fn file_of(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.bin"))
 }
 
-/// What `load` makes of the content that is kept under a name, or else of what `make` gives, which then is kept. So a
-/// file that is whole and cannot be loaded is replaced.
+/// Loads the cached content of a name with `load`. If there is none or it does not load, loads what `make` returns and
+/// caches that. So a file that is intact and does not load is replaced. Without a name nothing is cached.
 pub(crate) fn kept<T>(
     name: Option<&str>,
     make: impl FnOnce() -> Result<Vec<u8>>,
@@ -96,7 +97,7 @@ fn put(name: &str, bytes: &[u8]) {
     }
 }
 
-/// What stands before the content: the layout's name, and the file's with its length.
+/// The header of a file: the layout's magic bytes, and the length and text of its name.
 fn head(name: &str) -> Vec<u8> {
     [&MAGIC[..], &(name.len() as u64).to_le_bytes(), name.as_bytes()].concat()
 }
@@ -107,7 +108,7 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
     hasher.finish().to_le_bytes()
 }
 
-/// A file's content, if it is whole, of this name, and no one else's work.
+/// The content of a file, if it is intact, has this name, and belongs to this user.
 fn fetch(directory: &Path, name: &str) -> Option<Vec<u8>> {
     let (file, size) = disk::open_regular(&file_of(directory, name)).ok()?;
     let facts = file.metadata().ok()?;
@@ -125,13 +126,13 @@ fn fetch(directory: &Path, name: &str) -> Option<Vec<u8>> {
     }
     bytes.drain(..head.len());
     if facts.modified().ok().and_then(|t| t.elapsed().ok()).is_some_and(|age| age > NOTED) {
-        // the folder may be read only
+        // fails if the folder is read-only
         let _ = file.set_modified(SystemTime::now());
     }
     Some(bytes)
 }
 
-/// Writes a file and moves it into place, so that no one sees a part of it. A cache that cannot be written is none.
+/// Writes a file and renames it into place, so that no reader sees part of it. Errors are ignored.
 fn keep(directory: &Path, name: &str, bytes: &[u8]) {
     let mut content = [&head(name), bytes].concat();
     let end = checksum(&content);
@@ -141,7 +142,7 @@ fn keep(directory: &Path, name: &str, bytes: &[u8]) {
         .and_then(|part| part.file().write_all(&content).and_then(|()| part.put()));
 }
 
-/// Makes a folder that no one else may write to.
+/// Creates a folder that only this user may access.
 fn make_folder(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -150,8 +151,8 @@ fn make_folder(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// Removes what was not used for longest until three quarters of the limit are left, and what killed processes have
-/// left. What another process removes meanwhile is gone as well.
+/// Removes parts that killed processes have left and, if the total exceeds the limit, the least recently used files
+/// until three quarters of the limit remain. Files that another process removes meanwhile are skipped.
 fn trim(directory: &Path, limit: u64) {
     disk::sweep(directory);
     let Ok(listed) = fs::read_dir(directory) else { return };
@@ -201,7 +202,7 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             assert!(fetch(&directory, "x").is_none(), "bit {bit}");
         }
-        // cut off at every length
+        // truncated at every length
         for n in 0..whole.len() {
             fs::write(&path, &whole[..n]).unwrap();
             assert!(fetch(&directory, "x").is_none(), "{n} bytes of {}", whole.len());
@@ -236,7 +237,7 @@ mod tests {
         };
         assert_eq!(kept(Some("x"), || Ok(b"good".to_vec()), load).unwrap(), 4);
         assert_eq!(fetch(&directory, "x").as_deref(), Some(&b"good"[..]));
-        // what cannot be loaded is not kept
+        // content that does not load is not cached
         assert!(kept(Some("y"), || Ok(b"bad".to_vec()), load).is_err());
         assert!(fetch(&directory, "y").is_none());
         set_cache_dir(None, 0);
@@ -260,13 +261,13 @@ mod tests {
         assert!(disk::distrusted(&directory).is_none());
         set(&directory.join("x.bin"), 0o620);
         assert!(fetch(&directory, "x").is_none());
-        // a link to a folder is that folder
+        // a symbolic link is judged by the folder that it points to
         let link = folder("modes-link");
         symlink(&directory, &link).unwrap();
         assert!(disk::distrusted(&link).is_none());
         set(&directory, 0o777);
         assert!(disk::distrusted(&link).is_some());
-        // root can give files away
+        // only root can change the owner
         if std::os::unix::fs::chown(&directory, Some(12_345), None).is_ok() {
             set(&directory, 0o755);
             assert!(disk::distrusted(&directory).unwrap().contains("12345"));
@@ -291,18 +292,18 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing() {
-        // a file where the folder should be: no one may make it, root neither
+        // a file in place of the folder: nobody can create the folder, not even root
         let directory = folder("nofolder");
         fs::write(&directory, b"").unwrap();
         keep(&directory, "x", b"content");
         assert!(fetch(&directory, "x").is_none());
         trim(&directory, 0);
         fs::remove_file(&directory).unwrap();
-        // a disk that is full: /dev/full takes no byte
+        // a full disk: writes to /dev/full fail
         if Path::new("/dev/full").exists() {
             assert!(fs::write("/dev/full", b"content").is_err());
         }
-        // a folder in the file's place: the rename fails, and no part is left behind
+        // a folder in place of the file: the rename fails, and the temporary file is removed
         let directory = folder("blocked");
         let path = directory.join("x.bin");
         fs::create_dir_all(path.join("inside")).unwrap();
@@ -317,7 +318,7 @@ mod tests {
         let directory = folder("trim");
         for k in 0..10u64 {
             let path = directory.join(format!("{k}.bin"));
-            // with its name and the checksum a hundred bytes
+            // with header and checksum 100 bytes
             keep(&directory, &k.to_string(), &[0; 75]);
             let used = SystemTime::now() - Duration::from_secs(3600 * (20 - k));
             fs::File::options().append(true).open(&path).unwrap().set_modified(used).unwrap();
@@ -332,7 +333,7 @@ mod tests {
         let mut left: Vec<_> = fs::read_dir(&directory).unwrap().map(|f| f.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["4.bin", "5.bin", "6.bin", "7.bin", "8.bin", "9.bin"]);
-        // a use makes a file young again
+        // reading a file updates its time
         assert!(fetch(&directory, "4").is_some());
         fs::File::options()
             .append(true)
@@ -346,14 +347,14 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
     }
 
-    /// Content whose first byte says what the rest must be.
+    /// Content that is determined by its first byte.
     fn content(seed: u8) -> Vec<u8> {
         (0..10_000u32).map(|i| seed.wrapping_add((i / 7) as u8)).collect()
     }
 
     const FOLDER: &str = "VERDIGRIS_TEST_CACHE_FOLDER";
 
-    /// The part of one process in the next test, which starts it.
+    /// One of the processes of the next test, which starts this test in each of them.
     #[test]
     fn one_of_many_processes() {
         let Some(directory) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -363,7 +364,7 @@ mod tests {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let name = (seed >> 20 & 15).to_string();
             match seed >> 28 {
-                // as if a disk had lost what was written
+                // simulates a write that was lost in part
                 0 => fs::write(file_of(&directory, &name), b"torn").unwrap_or(()),
                 1 => trim(&directory, 60_000),
                 2..8 => keep(&directory, &name, &content((seed >> 12) as u8)),

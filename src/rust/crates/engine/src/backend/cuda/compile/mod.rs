@@ -1,5 +1,5 @@
-//! From CUDA C and PTX to loaded kernels, by `nvrtc` and the driver, with a cache in memory; `cache` is the one on
-//! disk.
+//! Turns CUDA C and PTX into loaded kernels, by NVRTC (`nvrtc`) and the driver. Loaded modules are cached in memory,
+//! compiled ones on disk (`cache`).
 
 pub mod cache;
 pub mod nvrtc;
@@ -24,35 +24,35 @@ use super::driver::kernel::Kernel;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::headers::HEADERS;
 
-/// No fused multiply-add that the text does not ask for: `x*x - y*y` must be R's.
+/// Without --fmad=false NVRTC would contract to fused multiply-adds: `x*x - y*y` must give R's result.
 pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--device-as-default-execution-space"];
 
-/// Bytes of shared memory that a block may have without being allowed more: what its source declares and what is given
-/// at launch.
+/// Bytes of shared memory, static and dynamic together, that a block may have without opting in.
 pub const USUAL_SHARED: u32 = 48 << 10;
-/// What our own sources declare where they are given some at launch, at most (`rank.cuh`).
+/// The most static shared memory in this package's kernels that are also launched with dynamic shared memory
+/// (`rank.cuh`).
 const DECLARED: u32 = 8 << 10;
 
-/// How a source is compiled.
+/// The compiler options of a group of sources.
 pub struct Style {
-    /// What the compiler's messages call it.
+    /// The file name in the compiler's messages.
     pub label: &'static CStr,
     pub options: &'static [&'static str],
 }
 
-/// Sources of our own.
+/// The style of this package's own sources.
 static OWN: Style = Style { label: c"verdigris.cu", options: OPTIONS };
 
-/// What NVRTC made of a source.
+/// The output of NVRTC.
 pub struct Image {
-    /// A cubin, or PTX with its closing zero.
+    /// A cubin, or PTX with its terminating zero.
     pub bytes: Vec<u8>,
 }
 
-/// A device's loaded modules, by key.
+/// The loaded modules of each device, by key.
 static MODULES: PerDevice<Mutex<HashMap<String, Arc<Module>>>> = PerDevice::new();
 
-/// A loaded module. Never unloaded.
+/// A loaded module; modules are never unloaded.
 pub struct Module {
     pub(crate) handle: api::Module,
     label: String,
@@ -60,7 +60,7 @@ pub struct Module {
 }
 
 impl Cuda {
-    /// The module of a compiled source. `key` must determine the source, which is only made where the key is new.
+    /// The module compiled from a source. `key` must determine the source, which is only generated if the key is new.
     ///
     /// # Errors
     /// `Library` without NVRTC; `Compile`, with the compiler's log as detail.
@@ -73,18 +73,18 @@ impl Cuda {
         self.kept_module(key, || self.load_as(&source(), key, style))
     }
 
-    /// The module of a key, loaded at its first use.
+    /// The cached module of a key, loaded by `load` at its first use.
     fn kept_module(&self, key: &str, load: impl FnOnce() -> Result<Module>) -> Result<Arc<Module>> {
         if let Some(module) = lock(MODULES.of(self)).get(key) {
             return Ok(module.clone());
         }
         let module = Arc::new(load()?);
-        // where two threads compiled the same, the first one's is kept
+        // if two threads loaded the same module, the first one's is used
         Ok(lock(MODULES.of(self)).entry(key.into()).or_insert(module).clone())
     }
 
-    /// Loads a source of our own that depends on types alone, so that it may be prebuilt: the package's machine code or,
-    /// where NVRTC cannot compile for the very device, its PTX. Else as `load`.
+    /// Loads one of this package's sources that depends on types alone, so that it may be prebuilt. Uses the package's
+    /// machine code, or its PTX where NVRTC is missing or not to be used; otherwise compiles as `load`.
     pub(crate) fn load_typed(&self, source: &str, label: &str) -> Result<Module> {
         let code = prebuilt::machine_code_of(source, self.properties.capability);
         if let Some(module) = self.load_code(code, label) {
@@ -94,14 +94,14 @@ impl Cuda {
         let prebuilt = if alone { prebuilt::find(source) } else { None };
         match prebuilt.map(|ptx| self.link(&ptx, label)) {
             Some(Ok(module)) => return Ok(module),
-            // a driver that does not compile PTX (containers may leave that part out)
+            // some drivers cannot compile PTX: containers may lack that library
             Some(Err(error)) if api::nvrtc().is_err() => return Err(error),
             _ => {}
         }
         self.load(source, label)
     }
 
-    /// Loads a source of our own, compiled now or, on disk, before.
+    /// Compiles and loads one of this package's sources, or loads it from the disk cache.
     pub(crate) fn load(&self, source: &str, label: &str) -> Result<Module> {
         self.load_as(source, label, &OWN)
     }
@@ -113,19 +113,19 @@ impl Cuda {
         cache::kept(name.as_deref(), || Ok(compile_as(source, target, style)?.bytes), load)
     }
 
-    /// Loads prebuilt machine code; `None` where there is none, or the driver is too old for it.
+    /// Loads prebuilt machine code; `None` where there is none or the driver refuses it as too new.
     fn load_code(&self, code: Option<&[u8]>, label: &str) -> Option<Module> {
         self.load_image(code?, label).ok()
     }
 
-    /// A prebuilt module, loaded at its first use: its machine code, else its PTX, which the driver compiles, else from
+    /// A prebuilt module, loaded at its first use: from machine code, else from PTX compiled by the driver, else by
     /// NVRTC.
     pub(crate) fn prebuilt_module(&self, name: &str, source: impl FnOnce() -> String) -> Result<Arc<Module>> {
         self.kept_module(name, || self.load_prebuilt(name, source))
     }
 
-    /// Loads a prebuilt module before it is wanted, if its machine code is in the package and the driver takes it:
-    /// nothing is compiled.
+    /// Loads a prebuilt module ahead of its first use if the package has machine code that the driver accepts. Compiles
+    /// nothing.
     pub(crate) fn load_ahead(&self, name: &str) {
         let none = || Error::new(Kind::Compile, format!("no machine code of `{name}` for the device"));
         let code = prebuilt::machine_code(name, self.properties.capability);
@@ -146,8 +146,9 @@ impl Cuda {
         }
     }
 
-    /// The CUDA version whose functions such a module has, where its machine code is there: the package's, or from an
-    /// earlier compilation by the driver.
+    /// If a prebuilt module can be loaded without compilation, the CUDA version that compiled it, since its math
+    /// functions depend on that. Its machine code is in the package, or in the disk cache from an earlier compilation
+    /// of the PTX.
     pub(crate) fn prebuilt_at_hand(&self, name: &str) -> Option<(u32, u32)> {
         if prebuilt::machine_code(name, self.properties.capability).is_some() {
             return Some(prebuilt::CODE_IS_OF);
@@ -156,14 +157,14 @@ impl Cuda {
         cache::has(&linked).then_some(prebuilt::PTX_IS_OF)
     }
 
-    /// What compiled PTX is called on disk.
+    /// The name in the disk cache of PTX compiled by this driver for this device.
     pub(crate) fn linked_name(&self, ptx: &Ptx) -> Result<String> {
         let (major, minor) = self.properties.capability;
         let version = driver_version()?;
         Ok(format!("{:032x}-sm_{major}{minor}-{}.{}", ptx.fingerprint(), version.0, version.1))
     }
 
-    /// Loads what the driver makes of PTX for the device, which is on disk if it was made before.
+    /// Compiles PTX by the driver and loads it, or loads it from the disk cache.
     pub(crate) fn link(&self, ptx: &Ptx, label: &str) -> Result<Module> {
         let load = |bytes: &[u8]| self.load_image(bytes, label);
         cache::kept(Some(&self.linked_name(ptx)?), || self.compile_ptx(ptx), load)
@@ -204,7 +205,8 @@ impl Cuda {
         Ok(unsafe { std::slice::from_raw_parts(cubin.cast::<u8>(), bytes) }.to_vec())
     }
 
-    /// Loads a cubin, a fatbin, or PTX that ends in zero. Of PTX that the driver refuses its log is the detail.
+    /// Loads a cubin, a fatbin, or PTX that ends in zero. If the driver refuses PTX, the error's detail is the driver's
+    /// log.
     pub(crate) fn load_image(&self, image: &[u8], label: &str) -> Result<Module> {
         let _entered = self.enter()?;
         let mut handle = api::Module::NULL;
@@ -227,12 +229,12 @@ impl Cuda {
         Ok(Module { handle, label: label.into(), kernels: Mutex::default() })
     }
 
-    /// A kernel of a module, by its (`extern "C"`) name.
+    /// A kernel of a module by its (`extern "C"`) name.
     pub fn function(&self, module: &Module, name: &str) -> Result<Arc<Kernel>> {
         self.named(module, name, name)
     }
 
-    /// A kernel of a module by its symbol, and what messages call it.
+    /// A kernel of a module by its symbol; `shown` is its name in messages.
     pub(crate) fn named(&self, module: &Module, name: &str, shown: &str) -> Result<Arc<Kernel>> {
         if let Some(kernel) = lock(&module.kernels).get(name) {
             return Ok(kernel.clone());
@@ -265,12 +267,12 @@ impl Cuda {
         Ok(kernel)
     }
 
-    /// The kernel `name` of the module that a source compiles to: `module` and `function` in one.
+    /// The kernel `name` of the module compiled from a source: `module` and `function` in one.
     pub fn kernel(&self, key: &str, source: impl FnOnce() -> String, name: &str) -> Result<Arc<Kernel>> {
         self.function(&*self.module(key, source)?, name)
     }
 
-    /// Lets a kernel use more shared memory, given at launch, than `USUAL_SHARED`.
+    /// Allows a kernel this many bytes of dynamic shared memory, for more than `USUAL_SHARED`.
     pub fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<()> {
         let _entered = self.enter()?;
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -279,13 +281,15 @@ impl Cuda {
         self.check(status, "cuFuncSetAttribute")
     }
 
-    /// Blocks of this size, with so much shared memory given at launch, that the device runs at once.
+    /// The number of blocks of this size, with `shared` bytes of dynamic shared memory, that the whole device runs at
+    /// once.
     pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
         self.make_room(kernel, shared)?;
         Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
     }
 
-    /// Lets a kernel have so many bytes of shared memory beside what it declares, where that is more than usual.
+    /// Allows a kernel `shared` bytes of dynamic shared memory if these may exceed the default limit together with what
+    /// it declares.
     pub fn make_room(&self, kernel: &Kernel, shared: u32) -> Result<()> {
         if shared > USUAL_SHARED - DECLARED {
             self.allow_shared(kernel, shared)?;
@@ -293,7 +297,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Blocks of this size that a multiprocessor runs at once.
+    /// The number of blocks of this size that a multiprocessor runs at once; at least 1.
     pub fn occupancy(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<u32> {
         let _entered = self.enter()?;
         let mut blocks = 0;
@@ -309,12 +313,12 @@ pub fn known_archs() -> Result<Vec<u32>> {
     archs(api::nvrtc()?)
 }
 
-/// Compiles, without any cache.
+/// Compiles one of this package's sources, without any cache.
 pub fn compile(source: &str, target: Target) -> Result<Image> {
     compile_as(source, target, &OWN)
 }
 
-/// As `compile`, in another style.
+/// As `compile`, with the options of another style.
 pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> {
     let options = style.options.iter().map(|&o| o.into()).collect();
     let compiled =
@@ -322,7 +326,7 @@ pub fn compile_as(source: &str, target: Target, style: &Style) -> Result<Image> 
     Ok(Image { bytes: compiled.bytes })
 }
 
-/// A link that the driver is asked for.
+/// A link operation of the driver, destroyed on drop.
 pub(crate) struct Link {
     pub driver: &'static Driver,
     pub handle: LinkState,
@@ -337,7 +341,7 @@ impl Drop for Link {
     }
 }
 
-/// A hash of all headers, which a source may include.
+/// A hash of all headers, since a source may include any.
 fn headers() -> u64 {
     static HASH: OnceLock<u64> = OnceLock::new();
     *HASH.get_or_init(|| {
@@ -347,7 +351,7 @@ fn headers() -> u64 {
     })
 }
 
-/// The name of a compiled source on disk: a hash of all that goes into it.
+/// The name of a compiled source in the disk cache: a hash of everything that its machine code depends on.
 fn name(source: &str, target: Target, style: &Style) -> Result<String> {
     let version = nvrtc::version()?;
     let half = |salt: u64| {

@@ -1,4 +1,4 @@
-//! NVRTC: CUDA C to cubin or PTX. Knows nothing of caches, nor of the use of the result.
+//! Compiles CUDA C to a cubin or PTX with NVRTC. Does not cache.
 
 use std::ffi::{c_char, CStr, CString};
 use std::sync::OnceLock;
@@ -8,17 +8,17 @@ use crate::memory::counters;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::headers::HEADERS;
 
-/// What to compile for.
+/// The architecture to compile for, and the kind of output.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// Machine code of one architecture: `sm_90`.
     Cubin(u32),
-    /// PTX for the driver to compile, where NVRTC does not know the device: `compute_90`.
+    /// PTX, which the driver compiles when it is loaded, for devices newer than NVRTC: `compute_90`.
     Ptx(u32),
 }
 
 impl Target {
-    /// The target for a device that NVRTC serves best.
+    /// The best target that NVRTC supports for a device.
     pub fn of(capability: (u32, u32)) -> Result<Target> {
         let wanted = capability.0 * 10 + capability.1;
         let known = archs(api::nvrtc()?)?;
@@ -48,27 +48,28 @@ impl Target {
     }
 }
 
-/// What to compile.
+/// The input of a compilation.
 pub struct Request<'a> {
     pub source: &'a str,
-    /// What the compiler's messages call it.
+    /// The file name in the compiler's messages.
     pub label: &'a CStr,
     pub target: Target,
     pub options: Vec<String>,
     /// Whether the source may include the package's own headers.
     pub headers: bool,
-    /// Instances of templates, and other names that C++ changes.
+    /// Names to look up in the result although C++ mangles them, such as template instances.
     pub expressions: &'a [String],
 }
 
-/// What came of it.
+/// The output of a compilation.
 pub struct Compiled {
-    /// A cubin, or PTX with its closing zero.
+    /// A cubin, or PTX with its terminating zero.
     pub bytes: Vec<u8>,
-    /// What the expressions are called in it.
+    /// The mangled names of the requested expressions.
     pub lowered: Vec<String>,
 }
 
+/// The architectures that NVRTC compiles for, such as 90.
 pub(crate) fn archs(nvrtc: &Nvrtc) -> Result<Vec<u32>> {
     let mut count = 0;
     // SAFETY: writes a number.
@@ -105,11 +106,11 @@ fn nvrtc_check(status: u32, function: &str) -> Result<()> {
     }
 }
 
-/// Compiles, without any cache.
+/// Compiles a source, without any cache.
 ///
 /// # Errors
-/// `Library` without NVRTC; `Compile`, with the compiler's log as detail; `Argument` for an option that it does not
-/// know.
+/// `Library` without NVRTC; `Compile`, with the compiler's log as detail, also for an option that it does not know;
+/// `Argument` for a zero byte in the source or an option.
 pub fn compile(request: &Request<'_>) -> Result<Compiled> {
     let nvrtc = api::nvrtc()?;
     counters::COMPILED.add(1);
@@ -185,6 +186,7 @@ impl Program {
         Ok(String::from_utf8_lossy(&log).trim_end_matches('\0').to_string())
     }
 
+    /// Reads an output of the program: the buffer's size, then its content.
     fn text(
         &self,
         size: unsafe extern "C" fn(nvrtcProgram, *mut usize) -> u32,

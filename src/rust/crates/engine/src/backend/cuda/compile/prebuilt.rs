@@ -1,10 +1,10 @@
 //! Prebuilt kernels: PTX in the package, for machines without NVRTC and for results that must not wait for it. They are
-//! the interpreters, and every kernel whose source depends on types alone. The interpreters of plain arithmetic come as
-//! machine code as well, since the driver takes seconds to compile them.
+//! the interpreters, and every kernel whose source depends on types alone. Some also come as machine code, since the
+//! driver takes seconds to compile them.
 //!
-//! They are in `ptx/`: `index.txt`, a line a kernel (fingerprint of its source, pack, position in the pack, name), and
-//! the packs, compressed. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the fingerprint of its
-//! source, so a stale one is not found; a test reports it.
+//! The folder `ptx/` holds `index.txt`, one line per kernel (fingerprint of its source, pack, start and end in the
+//! pack, name), and the compressed packs. `tools/gpu/ptx.sh` writes both (`make ptx`). A kernel is found by the
+//! fingerprint of its source, so a stale one is not found; a test reports it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use std::sync::OnceLock;
 
 use verdigris_ops::headers::HEADERS;
 
-/// What PTX is written for: the oldest architecture that is served.
+/// The target of the PTX: the oldest supported architecture.
 pub const ARCH: u32 = 75;
 
-/// Architectures whose machine code is prebuilt; code of one serves the later ones of the same generation. Others (10.0,
-/// which only data centres have) take PTX, that the driver compiles once a machine.
+/// Architectures with prebuilt machine code, which also runs on later devices of the same major version. Other devices
+/// (10.0, which only data centres have) use the PTX, which the driver compiles once per machine.
 pub const ARCHS: [u32; 4] = [75, 80, 90, 120];
 
-/// The NVRTCs that wrote PTX and machine code: `tools/gpu/ptx.sh` has them.
+/// Versions of the NVRTCs that compiled the PTX and the machine code, as in `tools/gpu/ptx.sh`.
 pub const PTX_IS_OF: (u32, u32) = (12, 0);
 pub const CODE_IS_OF: (u32, u32) = (12, 9);
 
@@ -28,7 +28,7 @@ macro_rules! packs {
     ($($name:literal)*) => { [$(($name, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/ptx/", $name, ".zst")))),*] };
 }
 
-/// Kernels that are compressed together: PTX, and machine code by its architecture.
+/// Groups of kernels that are compressed together: PTX by topic, machine code by architecture.
 #[rustfmt::skip]
 const PACKS: [(&str, &[u8]); 13] = packs![
     "narrow" "wide" "complex" "special" "reduce" "scan" "select" "sort" "dense" "sm_75" "sm_80" "sm_90" "sm_120"
@@ -70,7 +70,7 @@ impl Entry {
         &contents(self.pack)[self.from..self.to]
     }
 
-    /// What machine code it is; `None` for PTX.
+    /// The architecture of machine code; `None` for PTX.
     fn arch(&self) -> Option<u32> {
         PACKS[self.pack].0.strip_prefix("sm_").and_then(|arch| arch.parse().ok())
     }
@@ -98,33 +98,34 @@ impl Ptx {
         self.0.fingerprint
     }
 
-    /// The text, which ends in zero.
+    /// The text, with its terminating zero.
     pub fn text(&self) -> &'static [u8] {
         self.0.bytes()
     }
 }
 
-/// The PTX of a source.
+/// The PTX prebuilt from a source.
 pub fn find(source: &str) -> Option<Ptx> {
     index().ptx.get(&fingerprint(source)).map(Ptx)
 }
 
-/// The prebuilt PTX under a name.
+/// The prebuilt PTX with a name.
 pub fn named(name: &str) -> Option<Ptx> {
     index().ptx.values().find(|entry| entry.name == name).map(Ptx)
 }
 
-/// The machine code in the package under a name, for a device of this compute capability.
+/// The package's machine code with a name, for a device of this compute capability.
 pub fn machine_code(name: &str, capability: (u32, u32)) -> Option<&'static [u8]> {
     newest(capability, |entry| entry.name == name)
 }
 
-/// The machine code in the package for a source.
+/// The package's machine code compiled from a source, for a device of this compute capability.
 pub fn machine_code_of(source: &str, capability: (u32, u32)) -> Option<&'static [u8]> {
     let fingerprint = fingerprint(source);
     newest(capability, |entry| entry.fingerprint == fingerprint)
 }
 
+/// The matching machine code for the newest architecture that runs on a device.
 fn newest((major, minor): (u32, u32), is_it: impl Fn(&Entry) -> bool) -> Option<&'static [u8]> {
     let serves = |arch: u32| arch / 10 == major && arch % 10 <= minor;
     let all = index().code.iter().filter(|entry| is_it(entry));
@@ -132,7 +133,7 @@ fn newest((major, minor): (u32, u32), is_it: impl Fn(&Entry) -> bool) -> Option<
     best.map(Entry::bytes)
 }
 
-/// A source with its headers in the places where they are included, without comments and blank lines.
+/// Appends a source to `out` with its headers in place of their includes (each once), without comments and blank lines.
 fn expanded(source: &str, seen: &mut Vec<String>, out: &mut String) {
     for line in source.lines() {
         let line = line.split("//").next().unwrap_or("").trim();
@@ -150,7 +151,7 @@ fn expanded(source: &str, seen: &mut Vec<String>, out: &mut String) {
     }
 }
 
-/// What a source is known by: a hash (FNV-1a of 128 bits) of all that the compiler sees of it.
+/// Identifies a source: a hash (FNV-1a of 128 bits) of everything that the compiler sees.
 pub fn fingerprint(source: &str) -> u128 {
     let mut text = String::with_capacity(1 << 16);
     expanded(source, &mut Vec::new(), &mut text);

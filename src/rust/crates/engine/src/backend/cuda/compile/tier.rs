@@ -1,18 +1,18 @@
-//! The tier of plans where there is a choice: their own kernels, or an interpreter.
+//! The option that selects how plans are run: by kernels compiled for them, or by an interpreter and prebuilt kernels.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What is allowed.
+/// Which kernels may run a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Tier {
-    /// A plan's own kernel once it is compiled, until then an interpreter that is at hand.
+    /// The plan's own kernel once it is compiled; until then an interpreter, if one can be loaded without compilation.
     Auto,
-    /// A plan's own kernel, waited for.
+    /// The plan's own kernel; the call waits for its compilation.
     Compiled,
-    /// The interpreter and the prebuilt kernels.
+    /// Only the interpreter and the prebuilt kernels.
     Interpreted,
 }
 
@@ -45,7 +45,7 @@ pub fn set_tier(tier: Tier) {
     TIER.store(tier as u8, Ordering::Relaxed);
 }
 
-/// The choice of `set_tier`, else of the environment variable `VERDIGRIS_TIER`.
+/// The tier set by `set_tier`, else by the environment variable `VERDIGRIS_TIER`, else `Auto`.
 pub fn tier() -> Tier {
     match TIER.load(Ordering::Relaxed) {
         0 => Tier::Auto,

@@ -1,4 +1,4 @@
-//! Allocation from the device's pool, and return to it, in the order of the streams that use the memory.
+//! Stream-ordered allocation from the device's memory pool, and frees that follow all streams that use the memory.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::memory::buffer::{Buffer, Device};
 use crate::memory::{self, Held, Source};
 use verdigris_ops::error::Result;
 
-/// From this size on an allocation lets the pool grow ahead.
+/// Allocations of at least this many bytes may grow the pool ahead of need.
 const AHEAD: usize = 16 << 20;
-/// A piece of a device's memory; freed in the order of the streams that have used it.
+/// An allocation on a device. Drop frees it, in the order of the streams that have used it.
 struct Block {
     ordinal: u32,
     address: u64,
@@ -23,7 +23,7 @@ struct Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // nothing in a forked child
+        // a forked child frees nothing
         if let Ok(cuda) = Cuda::of(self.ordinal) {
             cuda.give_back(self.address, self.held.bytes() as usize);
         }
@@ -99,7 +99,8 @@ impl Source for Cuda {
 }
 
 impl Cuda {
-    /// An uninitialised buffer of this many bytes, aligned to 256.
+    /// An uninitialised buffer of this many bytes, aligned to 256. While a graph is recorded, the memory belongs to the
+    /// graph.
     ///
     /// # Errors
     /// `Memory`, when all steps of `memory::obtain` have failed.
@@ -116,7 +117,7 @@ impl Cuda {
         Ok(Arc::new(Buffer::new(self.device(), address, bytes, Box::new(block))))
     }
 
-    /// Frees memory that `obtain` gave for so many bytes, after what uses it.
+    /// Frees memory from `memory::obtain` of this many bytes, once the work that uses it is done.
     pub(crate) fn give_back(&self, address: u64, bytes: usize) {
         if self.pool.handle.is_null() {
             // SAFETY: from the driver, and freed once; the driver waits for what uses it.
@@ -127,7 +128,7 @@ impl Cuda {
         }
         let stream_state = match self.mode() {
             0 => Ok(self.stream_state()),
-            // a broken context, or one that is gone at exit, has freed everything itself
+            // a broken context, or one that is destroyed at exit, has freed all its memory
             _ => match self.enter().and_then(|_entered| self.last_stream(address)) {
                 Ok(stream_state) => stream_state,
                 Err(_) => return,
@@ -149,8 +150,8 @@ impl Cuda {
         unsafe { (self.driver.free_async)(address, stream) };
     }
 
-    /// Lets a pool that must grow do so by more than is asked for: the driver maps memory at some 0.6 ms a GB, and the
-    /// results of a loop, which stay until R collects them, would each wait for it. The context must be current.
+    /// If the pool must grow, grows it by more than is requested: the driver maps memory at some 0.6 ms a GB, and each
+    /// result of a loop, which lives until R collects it, would wait for that. The context must be current.
     fn grow(&self, bytes: u64) {
         if self.pool.handle.is_null() {
             return;
@@ -191,7 +192,7 @@ impl Cuda {
         Ok(Memory { live, cached: self.cached(), limit, free: free as u64, total: total as u64 })
     }
 
-    /// How many buffers are alive.
+    /// The number of live buffers.
     pub fn buffers(&self) -> u64 {
         memory::account(self.device()).buffers()
     }

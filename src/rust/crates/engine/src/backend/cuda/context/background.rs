@@ -1,6 +1,6 @@
-//! The one thread that works in the background: it compiles, and when there is nothing to compile it prepares what may
-//! be wanted next. It never ends: what libraries keep for a thread would be cleaned up beside their own clean-up at the
-//! end of the process.
+//! The background thread: it compiles kernels, and when there is nothing to compile it loads modules and libraries that
+//! may be needed next. The thread never ends: otherwise the destructors of libraries' thread-local data would run
+//! concurrently with the libraries' clean-up at process exit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,34 +10,34 @@ use std::time::{Duration, Instant};
 use super::core::lock;
 use crate::backend::cuda::driver::devices::at_home;
 
-/// Jobs that wait at most: beyond that, none is taken.
+/// The most queued compilations; `queue` refuses further ones.
 const MOST_QUEUED: usize = 64;
-/// How long the end of the process waits for a job that is under way.
+/// How long process exit waits for the running job.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is for later begins when no kernel has been loaded for so long.
+/// Jobs of `later` start once no module has been loaded for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What is to be done. It handles its own errors.
+/// A job. It handles its own errors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// What doing without a job's result has cost so far, in any unit: the job that has cost most is done first.
+/// The cost so far of not having a job's result, in any common unit. The job with the greatest cost runs first.
 pub(crate) type Cost = Arc<AtomicU64>;
 
 #[derive(Default)]
 struct State {
     jobs: Vec<(Cost, Job)>,
-    /// For when there are no others.
+    /// Jobs to run when `jobs` is empty.
     next: VecDeque<Job>,
-    /// For when nothing else is loaded either.
+    /// Jobs to run when there are no others and nothing is being loaded.
     later: VecDeque<Job>,
     busy: bool,
     stopped: bool,
 }
 
 impl State {
-    /// What is to be done now, or how long that may still be.
+    /// The next job, or how long to wait for it (None: until something is queued).
     fn take(&mut self) -> Result<Job, Option<Duration>> {
-        // of equal ones the first that came
+        // of jobs of equal cost the oldest
         let dearest = (0..self.jobs.len()).rev().max_by_key(|&k| self.jobs[k].0.load(Ordering::Relaxed));
         if let Some(job) = dearest.map(|k| self.jobs.remove(k).1).or_else(|| self.next.pop_front()) {
             return Ok(job);
@@ -59,7 +59,7 @@ impl State {
 
 static LAST_LOAD: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Notes that a module has just been loaded.
+/// Records that a module has just been loaded.
 pub(crate) fn note_load() {
     *lock(&LAST_LOAD) = Some(Instant::now());
 }
@@ -89,7 +89,7 @@ fn start() -> Option<&'static Worker> {
     })
 }
 
-/// Hands over a job; false where it is not taken.
+/// Queues a compilation. Returns false where it is refused.
 pub(crate) fn queue(cost: Cost, job: Job) -> bool {
     let Some(worker) = start() else { return false };
     let mut state = lock(&worker.state);
@@ -101,12 +101,12 @@ pub(crate) fn queue(cost: Cost, job: Job) -> bool {
     true
 }
 
-/// Hands over a job for when there is nothing to compile.
+/// Queues a job to run when there is nothing to compile.
 pub(crate) fn queue_next(job: Job) {
     add(job, |state| &mut state.next);
 }
 
-/// Hands over a job for when nothing has been loaded for a while.
+/// Queues a job to run when no module has been loaded for a while.
 pub(crate) fn queue_later(job: Job) {
     add(job, |state| &mut state.later);
 }
@@ -120,7 +120,7 @@ fn add(job: Job, to: impl FnOnce(&mut State) -> &mut VecDeque<Job>) {
     }
 }
 
-/// Jobs that wait or are under way.
+/// The number of jobs that are queued or running.
 pub(crate) fn queued() -> u64 {
     worker().map_or(0, |worker| {
         let state = lock(&worker.state);
@@ -145,14 +145,15 @@ fn work(worker: &'static Worker) -> ! {
         };
         // a panic ends the job, not the thread
         _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-        // NVRTC has registered clean-up of its own while it compiled; what is registered last is called first
+        // NVRTC may have registered exit handlers while it compiled. Handlers run in reverse order, so ours must be
+        // registered after them.
         at_exit();
         lock(&worker.state).busy = false;
         worker.changed.notify_all();
     }
 }
 
-/// Waits until nothing is queued, at most so long; whether that came about.
+/// Waits at most `most` until no job is queued or running. Returns whether that was reached.
 pub fn wait(most: Duration) -> bool {
     worker().is_none_or(|worker| idle(worker, most))
 }
@@ -164,10 +165,10 @@ fn idle(worker: &Worker, most: Duration) -> bool {
     state.is_idle()
 }
 
-/// Before the process ends: nothing more is begun, and a job that is under way is waited for. A library must not work
+/// Called before the process ends: discards queued jobs and waits for the running one, since a library must not work
 /// while its own clean-up runs.
 pub fn end() {
-    // a forked child has no worker
+    // the thread does not exist in a forked child
     if let (true, Some(worker)) = (at_home(), worker()) {
         let mut state = lock(&worker.state);
         state.stopped = true;
@@ -179,7 +180,8 @@ pub fn end() {
     }
 }
 
-/// Has the end of a process that does not call `end` do so, but for what a library registers later than this.
+/// Registers `end` as an exit handler, for processes that do not call it. It runs before handlers that were registered
+/// earlier, but after those registered later.
 fn at_exit() {
     #[cfg(unix)]
     {

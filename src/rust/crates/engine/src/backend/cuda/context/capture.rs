@@ -1,9 +1,9 @@
-//! CUDA graphs: work queued while a stream is captured, launched again as one.
+//! CUDA graphs: work is captured from a stream and launched again as a whole.
 //!
-//! A graph is recorded on a stream of its own, whose counters, slots and workspaces it owns. It also owns the memory
-//! that is allocated meanwhile (the arena), so each launch writes to the same addresses. It keeps older buffers that it
-//! uses alive, and each launch waits for their last uses. Work for which the host would have to wait cannot be part of
-//! a graph (`refuse`).
+//! A graph is recorded on a stream of its own and owns that stream's counters, slots and workspaces. It also owns the
+//! memory that is allocated while it is recorded (the arena), so each launch writes to the same addresses. It keeps
+//! older buffers that it uses alive, and each launch is ordered after their last uses. Work for which the host would
+//! have to wait cannot be recorded (`refuse`).
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::memory::counters;
 use crate::memory::{self, Held};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The memory of a graph.
+/// The memory of a graph, and the buffers and objects that it keeps alive.
 pub struct Arena {
     cuda: &'static Cuda,
     stream_state: &'static StreamState,
@@ -29,13 +29,13 @@ pub struct Arena {
 
 #[derive(Default)]
 struct State {
-    /// While it is recorded.
+    /// Whether the graph is still being recorded.
     open: bool,
-    /// Addresses that were freed while it was recorded, by size: what is recorded later runs later.
+    /// Addresses freed during recording, by size. They may be reused at once, since later nodes run later.
     free: HashMap<usize, Vec<u64>>,
     all: Vec<(u64, Held)>,
     slots: Vec<usize>,
-    /// What existed before, and whether it is written.
+    /// Buffers from before the recording that the graph uses, and whether it writes them.
     outside: Vec<(Arc<Buffer>, bool)>,
     held: Vec<Box<dyn Any + Send + Sync>>,
 }
@@ -46,7 +46,7 @@ impl Arena {
         if let Some(address) = lock(&self.state).free.get_mut(&size).and_then(Vec::pop) {
             return Ok(address);
         }
-        // not under the lock: R's gc may run, which frees
+        // not under the lock: R's gc may run here, and its finalizers free memory
         let address = self.cuda.outside(|| memory::obtain(self.cuda, size))?;
         let held = Held::new(self.cuda.device(), size as u64);
         lock(&self.state).all.push((address, held));
@@ -78,12 +78,12 @@ impl Drop for Arena {
     }
 }
 
-/// A piece of an arena.
+/// An allocation in an arena.
 struct Block {
     arena: Arc<Arena>,
     address: u64,
     bytes: usize,
-    /// Counts the buffer; its bytes are the arena's.
+    /// Counts this buffer. Its bytes are counted by the arena, so they are 0 here.
     _held: Held,
 }
 
@@ -93,10 +93,10 @@ impl Drop for Block {
     }
 }
 
-/// The graph that is being recorded.
+/// The arena of the graph that is being recorded, per device.
 static CAPTURED: PerDevice<Mutex<Option<Arc<Arena>>>> = PerDevice::new();
 
-/// Its memory, where work is recorded now.
+/// The arena of the graph that is being recorded; None while nothing is, or within `outside`.
 pub(crate) fn arena(cuda: &Cuda) -> Option<Arc<Arena>> {
     if cuda.is_capturing() {
         lock(CAPTURED.of(cuda)).clone()
@@ -121,7 +121,8 @@ fn current(cuda: &Cuda) -> Result<Arc<Arena>> {
         .ok_or_else(|| Error::new(Kind::Panic, "an internal error: no graph is being recorded"))
 }
 
-/// Holds what existed before the graph, for its launches.
+/// Records the older buffers that an operation touches: the graph keeps them alive and its launches are ordered by
+/// them.
 pub(crate) fn note(cuda: &Cuda, touched: &[(&Arc<Buffer>, bool)]) {
     let Ok(arena) = current(cuda) else { return };
     let mut state = lock(&arena.state);
@@ -136,7 +137,7 @@ pub(crate) fn note(cuda: &Cuda, touched: &[(&Arc<Buffer>, bool)]) {
     }
 }
 
-/// What leaves the capture aside while it lives.
+/// Suspends recording while it lives.
 struct Outside<'a> {
     cuda: &'a Cuda,
     stream_state: &'static StreamState,
@@ -150,7 +151,7 @@ impl Drop for Outside<'_> {
 }
 
 impl Cuda {
-    /// Runs `body` on the device's own stream, not as part of the graph that is being recorded.
+    /// Runs `body` on the device's main stream, not as part of the graph that is being recorded.
     pub(crate) fn outside<T>(&self, body: impl FnOnce() -> T) -> T {
         if !self.is_capturing() {
             return body();
@@ -161,14 +162,14 @@ impl Cuda {
         body()
     }
 
-    /// Keeps something as long as the graph that is being recorded.
+    /// Keeps a value alive as long as the graph that is being recorded.
     pub(crate) fn hold(&self, what: Box<dyn Any + Send + Sync>) {
         if let Ok(arena) = current(self) {
             lock(&arena.state).held.push(what);
         }
     }
 
-    /// From here on work is recorded.
+    /// Starts recording. Returns the number of the stream that was current.
     pub(crate) fn begin_capture(&'static self) -> Result<u32> {
         if self.is_capturing() {
             return Err(
@@ -178,7 +179,7 @@ impl Cuda {
         let _entered = self.enter()?;
         let before = self.stream_state().index;
         let stream_state = self.new_stream_state(0)?;
-        // what was queued on it before can be waited for meanwhile
+        // a mark before the capture: other streams can wait for it meanwhile
         stream_state.mark(self)?;
         // SAFETY: a stream of ours, which nothing else uses. Relaxed: other threads load kernels meanwhile.
         let status = unsafe {
@@ -196,8 +197,8 @@ impl Cuda {
         Ok(before)
     }
 
-    /// Ends it, and launches what was recorded once on the stream that was current before: what was computed meanwhile
-    /// has its values from that.
+    /// Ends recording, and launches the graph once on the stream that was current before, so that results of the
+    /// recorded calls have values.
     pub(crate) fn end_capture(&'static self, before: u32) -> Result<Box<dyn Replay>> {
         let arena = current(self)?;
         let _entered = self.enter()?;
@@ -230,7 +231,7 @@ impl Cuda {
     }
 }
 
-/// A graph.
+/// A recorded graph.
 struct Recorded {
     exec: GraphExec,
     nodes: usize,
@@ -256,7 +257,7 @@ impl Replay for Recorded {
             }
         })?;
         if !self.begun.swap(true, Ordering::Relaxed) && cuda.mode() & SEVERAL != 0 {
-            // the arena's memory was allocated there
+            // the first launch waits for the main stream, on which the arena's memory was allocated
             let main = cuda.main();
             cuda.stream_state().wait_for(cuda, main, main.next_mark())?;
         }
@@ -278,7 +279,7 @@ impl Replay for Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         let cuda = self.arena.cuda;
-        // launches under way end first; in a forked child, or after a failure, there is nothing to do
+        // wait for running launches; in a forked child or a broken context there is nothing to destroy
         let Ok(_entered) = cuda.enter() else { return };
         for stream_state in cuda.running_streams() {
             // SAFETY: a stream of ours.

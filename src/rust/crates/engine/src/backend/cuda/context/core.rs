@@ -1,4 +1,4 @@
-//! The parts of a device that all others need: its context, and the translation of its errors.
+//! The part of a device that all other modules need: its context, and error handling.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +12,26 @@ use crate::memory::buffer::Device;
 use crate::memory::counters;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A device's context, and the state of its failures.
+/// A device's context, and the errors that it is in.
 pub struct Core {
     pub properties: Properties,
     pub driver: &'static Driver,
-    /// The primary one, which other frameworks in the process share.
+    /// The primary context, which other frameworks in the process share.
     pub context: Context,
-    // what ran since the last wait, for messages
+    // kernels since the last wait, for error messages
     recent: Mutex<VecDeque<Arc<Kernel>>>,
     broken: OnceLock<Error>,
-    /// Why values of work that has ended are lost, until a wait tells; `ANY_LOST` says whether to look.
+    /// Why work has ended without values, until a wait reports it. `ANY_LOST` tells whether any device has such an
+    /// error.
     lost: Mutex<Option<Error>>,
 }
 
 static ANY_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Kernels that an error names.
+/// The most kernels that an error names.
 const RECENT: usize = 8;
 
-/// Whether each launch is waited for, so that an error names the kernel that made it.
+/// Whether each launch is followed by a wait, so that an error names the kernel that caused it.
 static CHECKS: AtomicBool = AtomicBool::new(false);
 
 pub fn check_launches(each: bool) {
@@ -41,19 +42,19 @@ pub fn checks_launches() -> bool {
     CHECKS.load(Ordering::Relaxed)
 }
 
-/// A lock whose data a panic cannot leave half changed.
+/// Locks a mutex, also after a panic: no code here leaves the data half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The context is current while this is alive; what was current before comes back.
+/// Guard of the current context; drop restores the previous one.
 pub struct Entered {
     driver: &'static Driver,
     before: Option<Context>,
 }
 
 impl Entered {
-    /// The context that was current comes back.
+    /// A guard that restores `before`.
     pub(super) fn after(driver: &'static Driver, before: Context) -> Entered {
         Entered { driver, before: Some(before) }
     }
@@ -78,10 +79,10 @@ impl Core {
     }
 
     /// Makes the device's context current on this thread, and waits until the launch thread's ring is empty (`submit`).
-    /// Every call of the driver needs it.
+    /// Required before every driver call.
     ///
     /// # Errors
-    /// `Fork` in a forked child; `Launch` after a failure that the context does not survive.
+    /// `Fork` in a forked child; `Launch` after an error that has corrupted the context.
     pub fn enter(&self) -> Result<Entered> {
         check_home()?;
         flush();
@@ -95,11 +96,12 @@ impl Core {
             }
             self.check((self.driver.context_set)(self.context), "cuCtxSetCurrent")?;
         }
-        // a thread that had none keeps ours, as after any call of the CUDA runtime: the next call finds it
+        // a thread without a context keeps this one, as after a CUDA runtime call, so the next call need not set it
         Ok(Entered { driver: self.driver, before: (before != Context::NULL).then_some(before) })
     }
 
-    /// Turns a status into an error; remembers one that the context does not survive.
+    /// Turns a status into an error. A sticky error, which corrupts the context, is remembered and returned from then
+    /// on.
     pub fn check(&self, status: u32, function: &str) -> Result<()> {
         if status == SUCCESS {
             return Ok(());
@@ -122,7 +124,7 @@ impl Core {
         Err(self.broken.get_or_init(|| error).clone())
     }
 
-    /// Whether nothing can be done with the device any more.
+    /// Whether an error has made the device unusable in this process.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.get().is_some()
     }
@@ -133,14 +135,14 @@ impl Core {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Lets the next wait fail: what was queued has ended without values.
+    /// Makes the next wait fail: queued work has ended without values.
     pub(crate) fn note_lost(&self, error: Error) {
         *lock(&self.lost) = Some(error);
         ANY_LOST.store(true, Ordering::Release);
     }
 
     /// # Errors
-    /// What `note_lost` was told, once.
+    /// The error given to `note_lost`, once.
     #[inline]
     pub(crate) fn check_lost(&self) -> Result<()> {
         if !ANY_LOST.load(Ordering::Acquire) {
@@ -149,23 +151,23 @@ impl Core {
         lock(&self.lost).take().map_or(Ok(()), Err)
     }
 
-    /// Makes the context current for as long as the thread lives.
+    /// Makes the context current for the thread's lifetime.
     pub(crate) fn bind(&self) {
         // SAFETY: a live context; what needs it fails where this does.
         unsafe { (self.driver.context_set)(self.context) };
     }
 
-    /// Takes note of the status of a launch that R believes to be queued.
+    /// Handles the status of a launch on the launch thread: R has already been told that it is queued.
     pub(crate) fn check_submitted(&self, status: u32) {
         if let Err(error) = self.check(status, "cuLaunchKernel") {
-            // where the context survives, values are missing all the same
+            // even where the context survives, the launch's results are missing
             _ = self
                 .broken
                 .set(error.advise("R must be restarted: values of arrays that depend on this launch are lost."));
         }
     }
 
-    /// Remembers a kernel that is queued, for messages.
+    /// Records a queued kernel, for error messages.
     pub(crate) fn note_recent(&self, kernel: &Arc<Kernel>) {
         counters::LAUNCHES.add(1);
         let mut recent = lock(&self.recent);
@@ -177,7 +179,7 @@ impl Core {
         }
     }
 
-    /// Forgets which kernels were queued: they have ended.
+    /// Clears the record of queued kernels, which have completed.
     pub(crate) fn forget_recent(&self) {
         lock(&self.recent).clear();
     }

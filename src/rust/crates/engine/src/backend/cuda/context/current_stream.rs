@@ -1,4 +1,4 @@
-//! A device's streams: the current one, and those that can be reused.
+//! Accessors of a device's streams: the current one, all, and those that can be reused.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use super::stream_state::{StreamState, CAPTURING, NONE, SEVERAL};
 use crate::backend::cuda::driver::api::Stream;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What the host would have to wait for while a graph is recorded.
+/// The error of an operation that needs the host to wait for a value while a graph is recorded.
 #[cold]
 pub(crate) fn refuse(what: &str) -> Error {
     Error::new(Kind::Capture, format!("`gpu_graph()` cannot record {what}: nothing runs before the graph does"))
@@ -16,13 +16,13 @@ pub(crate) fn refuse(what: &str) -> Error {
 }
 
 impl Cuda {
-    /// The stream on which work is queued now.
+    /// The stream on which R's thread currently queues work.
     pub(crate) fn stream_state(&self) -> &'static StreamState {
         // SAFETY: only ever the address of a stream, which is never freed.
         unsafe { &*self.stream_states.current.load(Ordering::Acquire) }
     }
 
-    /// Its stream, for callers that queue work on it next.
+    /// The CUDA handle of the current stream, for callers that queue work on it next.
     pub fn stream(&self) -> Stream {
         self.stream_state().queue()
     }
@@ -31,12 +31,12 @@ impl Cuda {
         lock(&self.stream_states.all).get(index as usize).copied()
     }
 
-    /// The stream that there is from the start.
+    /// The device's main stream, number 0.
     pub(crate) fn main(&self) -> &'static StreamState {
         lock(&self.stream_states.all)[0]
     }
 
-    /// All streams whose work runs: not the one that is captured.
+    /// All streams except the one that is being captured.
     pub(crate) fn running_streams(&self) -> Vec<&'static StreamState> {
         if self.mode() & (SEVERAL | CAPTURING) == 0 {
             return vec![self.main()];
@@ -65,7 +65,7 @@ impl Cuda {
         }
     }
 
-    /// The stream that is captured, also while `outside` leaves that aside.
+    /// The number of the stream that is being captured, also within `outside`.
     pub(crate) fn captured_stream(&self) -> Option<u32> {
         Some(self.stream_states.captured.load(Ordering::Relaxed)).filter(|index| *index != NONE)
     }
@@ -78,7 +78,7 @@ impl Cuda {
         self.mode() & CAPTURING != 0
     }
 
-    /// A stream that nobody else has.
+    /// A new stream of this priority, or a retired one to reuse.
     pub(crate) fn new_stream_state(&self, priority: i32) -> Result<&'static StreamState> {
         let _entered = self.enter()?;
         let mut all = lock(&self.stream_states.all);
@@ -93,7 +93,7 @@ impl Cuda {
         Ok(stream_state)
     }
 
-    /// Gives a stream back; its work goes on.
+    /// Marks a stream as reusable; its queued work continues. Stream 0 is never retired.
     pub(crate) fn retire(&self, index: u32) {
         if index == 0 {
             return;

@@ -1,7 +1,7 @@
-//! Deferred results: they travel to the host while R goes on.
+//! Deferred results: values of reductions that R holds before the device has computed them.
 //!
-//! A reduction writes its value to a slot of page-locked host memory. Reading it waits; computing with it copies it to
-//! the device, in the stream's order.
+//! A reduction writes its value to a slot of page-locked host memory. Reading the value waits for the reduction;
+//! computing with it copies the slot to the device in stream order, without waiting.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::Result;
 
-/// A slot that a reduction writes to. Given back when dropped: what is queued later runs later, so the next
-/// one's value is written after this one's.
+/// The slot that a reduction writes to, released on drop. It can be reused at once: the next reduction to write it is
+/// queued later on the same stream.
 pub(crate) struct Slot {
     ordinal: u32,
     stream_state: &'static StreamState,
-    /// The graph whose launches write it too, which keeps it to its end.
+    /// The graph that was being recorded. Its launches write the slot too, so it keeps the slot until it is destroyed.
     arena: Option<Arc<Arena>>,
     taken: Taken,
 }
@@ -31,7 +31,7 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// A slot of the current stream; None where all are taken.
+    /// A slot of the current stream; None where all are in use.
     pub(crate) fn take(cuda: &Cuda) -> Result<Option<Slot>> {
         let stream_state = cuda.stream_state();
         let taken = lock(&stream_state.slots).take(cuda)?;
@@ -43,7 +43,8 @@ impl Slot {
         }))
     }
 
-    /// Where the device writes the value, and tells the host of it with a mark.
+    /// The device addresses of the value and of the words that report it to the host, and the mark that those words
+    /// carry.
     pub(crate) fn target(&self) -> (u64, u64, u32) {
         (self.taken.device, self.taken.device + REPORTED as u64, self.taken.mark)
     }
@@ -72,7 +73,7 @@ impl Deferred for Slot {
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>> {
         let cuda = Cuda::of(self.ordinal)?;
         if cuda.is_capturing() && self.arena.is_none() {
-            // the slot serves others by the time the graph is launched
+            // the slot may be reused before the graph is launched, so it is copied now and not by the graph
             return cuda.outside(|| self.buffer(bytes));
         }
         let buffer = cuda.allocate(bytes)?;
@@ -85,14 +86,14 @@ impl Deferred for Slot {
         let status = unsafe { (cuda.driver.copy_async)(buffer.address, self.taken.device, bytes, cuda.stream()) };
         cuda.check(status, "cuMemcpyDtoDAsync")?;
         if self.stream_state.index != cuda.stream_state().index {
-            // what is written to this slot next comes after the copy there too
+            // the next kernel to write this slot, on its own stream, must run after the copy
             self.stream_state.wait_for(cuda, cuda.stream_state(), cuda.stream_state().next_mark())?;
         }
         Ok(buffer)
     }
 }
 
-/// What a kernel has reported.
+/// The outcome in the words that a kernel has reported: 16 bytes of value, and a status.
 pub(crate) fn outcome(words: [u32; 5]) -> Outcome {
     let mut value = [0u8; 32];
     for (bytes, word) in value.chunks_exact_mut(4).zip(&words[..4]) {

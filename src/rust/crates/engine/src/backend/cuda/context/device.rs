@@ -1,5 +1,5 @@
-//! A device in use: its core, its streams and its memory pool. State that higher layers keep for each device is in a
-//! `PerDevice` of theirs.
+//! A device in use: its core, its streams and its memory pool. Higher layers keep their per-device state in `PerDevice`
+//! values of their own.
 
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock};
@@ -15,10 +15,10 @@ use verdigris_ops::error::Result;
 /// More devices than a machine has.
 pub(crate) const MOST_DEVICES: usize = 64;
 
-/// A device in use. There is one for each ordinal, made at first use and never destroyed.
+/// A device in use. There is one for each ordinal, created at first use and never destroyed.
 pub struct Cuda {
     core: Core,
-    /// Its streams. Work is queued on the current one, so it runs in order; `hazards` keeps that of several.
+    /// Work is queued on the current stream, so it runs in order; `hazards` orders work on several streams.
     pub(super) stream_states: StreamStates,
     pub(super) pool: Pool,
 }
@@ -31,7 +31,7 @@ impl Deref for Cuda {
     }
 }
 
-/// A value for each device, made when it is first asked for.
+/// A value for each device, created at its first use.
 pub(crate) struct PerDevice<T>([OnceLock<T>; MOST_DEVICES]);
 
 impl<T> PerDevice<T> {
@@ -39,25 +39,26 @@ impl<T> PerDevice<T> {
         PerDevice([const { OnceLock::new() }; MOST_DEVICES])
     }
 
-    /// That of a device, where it was made.
+    /// The device's value, if it has been created.
     pub fn get(&self, core: &Core) -> Option<&T> {
         self.0[core.properties.ordinal as usize].get()
     }
 
-    /// That of a device; made here where it is new.
+    /// The device's value, created by `make` if it is new.
     pub fn get_or(&self, core: &Core, make: impl FnOnce() -> T) -> &T {
         self.0[core.properties.ordinal as usize].get_or_init(make)
     }
 }
 
 impl<T: Default> PerDevice<T> {
+    /// The device's value, created by default if it is new.
     pub fn of(&self, core: &Core) -> &T {
         self.get_or(core, T::default)
     }
 }
 
 impl Cuda {
-    /// The device of an ordinal, made at first use.
+    /// The device with an ordinal, initialised at first use.
     ///
     /// # Errors
     /// `Device`, `Library` or `Fork`, where it cannot be used.
@@ -100,7 +101,7 @@ impl Cuda {
         })
     }
 
-    /// The device, where this process may use it.
+    /// The device with a static lifetime, if this process may use it.
     ///
     /// # Errors
     /// As `enter`.
@@ -110,7 +111,8 @@ impl Cuda {
     }
 }
 
-/// Whether the device's driver could lock the pages of this host memory, which it then transfers directly.
+/// Page-locks host memory, so that copies to and from it need no staging. Returns false where the driver refuses. The
+/// caller must call `unpin` before it frees the memory.
 pub fn pin(ordinal: u32, address: *mut u8, bytes: usize) -> bool {
     let Ok(cuda) = Cuda::of(ordinal) else { return false };
     let Ok(_entered) = cuda.enter() else { return false };

@@ -1,4 +1,4 @@
-//! Memory and streams of other libraries: ordering our work and theirs.
+//! Memory and streams shared with other libraries: orders this package's work and theirs.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -10,16 +10,16 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{CUevent_flags, CUmemorytype, CUpointer_attribute, Event, Stream, SUCCESS};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// `CU_STREAM_LEGACY`: waits for, and is waited for by, every stream that was not made non-blocking.
+/// `CU_STREAM_LEGACY`, the default stream. It synchronises with every stream that was not created non-blocking.
 const LEGACY: Stream = Stream::from_number(1);
 
 thread_local! {
-    /// An event for each device that this thread has ordered streams of. A wait that was queued keeps what the event
-    /// meant then, so the next order may use it again; another thread's must not come between.
+    /// One event per device and thread for `order`. `cuStreamWaitEvent` refers to the record at the time of the call,
+    /// so the event can be recorded again at once; but no other thread may record it between the two calls.
     static EVENTS: [Cell<Event>; DEVICES] = const { [const { Cell::new(Event::NULL) }; DEVICES] };
 }
 
-/// Makes `waits` wait for what is queued on `works` now.
+/// Makes the stream `waits` wait for all work queued so far on the stream `works`.
 pub(crate) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
     let _entered = cuda.enter()?;
     let ordinal = cuda.properties.ordinal as usize % DEVICES;
@@ -37,7 +37,7 @@ pub(crate) fn order(cuda: &Cuda, works: Stream, waits: Stream) -> Result<()> {
     }
 }
 
-/// See `Backend::release`. Takes no lock: it is called where buffers are dropped.
+/// See `Backend::release`. Takes no lock, because it is called when buffers are dropped.
 pub fn release(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     let done = release_to(cuda, stream);
     if cuda.is_capturing() {
@@ -77,7 +77,7 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
     }
 }
 
-/// Does something for each stream whose work runs; no list is made where there is one.
+/// Calls `body` for each stream except a captured one. Allocates no list in the usual case of one stream.
 fn each_stream(cuda: &Cuda, body: impl Fn(&StreamState) -> Result<()>) -> Result<()> {
     if cuda.mode() == 0 {
         return body(cuda.stream_state());
@@ -90,10 +90,10 @@ pub fn acquire(cuda: &Cuda) -> Result<()> {
     each_stream(cuda, |stream_state| order(cuda, LEGACY, stream_state.delayed()))
 }
 
-/// See `Backend::reaches`. An allocator may have put one block together from several pieces of the driver's: they are
-/// asked one after the other.
+/// See `Backend::reaches`. An allocator may have composed one block of several adjacent driver allocations, which are
+/// looked up one after the other.
 pub fn reaches(cuda: &Cuda, address: u64, bytes: usize) -> Result<()> {
-    /// Pieces that are looked up; what lies behind them is taken for granted.
+    /// The most allocations to look up; memory behind them is assumed to exist.
     const PIECES: usize = 4096;
     let _entered = cuda.enter()?;
     let end = address.saturating_add(bytes as u64);
@@ -118,7 +118,8 @@ pub fn reaches(cuda: &Cuda, address: u64, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Where a piece of the device's memory ends; what the address is, where it is none.
+/// The end of the driver allocation that contains an address. `Err` describes what the address is if it is not memory
+/// of this device.
 fn piece(cuda: &Cuda, address: u64) -> std::result::Result<u64, String> {
     use CUpointer_attribute as Attribute;
     let (mut managed, mut ordinal, mut kind) = (0u32, -1i32, 0u32);
@@ -152,6 +153,6 @@ fn piece(cuda: &Cuda, address: u64) -> std::result::Result<u64, String> {
             return Err(format!("of cuda:{ordinal}"));
         }
     }
-    // a driver that does not tell the range is taken at its word
+    // a driver that does not report the range is trusted
     Ok(if bytes == 0 || address < start { u64::MAX } else { start.saturating_add(bytes as u64).max(address + 1) })
 }

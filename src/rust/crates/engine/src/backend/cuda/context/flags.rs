@@ -1,8 +1,8 @@
-//! Warnings of kernels: how they get from the device to the host.
+//! Carries warnings from kernels to the host.
 //!
-//! A kernel that may warn gets some words of device memory and sets bits there; the first thread to set one also writes
-//! to one word of host memory. At the next wait that word tells whether there is anything to fetch, so kernels without
-//! warnings cost nothing.
+//! A kernel that may warn gets some words of device memory and sets bits in them; the first thread to set a bit also
+//! sets a word in host memory. At the next wait that word tells whether the device words must be downloaded, so kernels
+//! that do not warn cost nothing.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -15,12 +15,13 @@ use verdigris_compile::Failed;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::Result;
 
-/// Words of the ring; more are only in use after thousands of launches without a wait.
+/// Flag words of a stream. They run out only after thousands of launches without a wait.
 const WORDS: usize = 1 << 14;
 
+/// A warning that a launch since the last wait may have raised.
 struct Pending {
     bits: FlagBits,
-    /// The first word of its launch.
+    /// Index of the first flag word of the launch.
     first: usize,
     site: Option<CallSite>,
 }
@@ -31,7 +32,7 @@ struct State {
     pending: Vec<Pending>,
 }
 
-/// A stream's.
+/// The flag words of a stream.
 pub struct Flags {
     words: u64,
     any: Host,
@@ -50,9 +51,10 @@ impl Flags {
         Ok(Flags { words, any: Host::new(driver, check, 64)?, state: Mutex::default() })
     }
 
-    /// Flag words for one launch, whose flagged instructions were recorded at `sites`: the addresses of the words and
-    /// of the host's word. The guard must live until the kernel is queued; a collection before that would miss it. When
-    /// the words run out, `drain` waits for the stream, and its warnings are passed on first.
+    /// Reserves flag words for one launch, whose warning instructions were recorded at `sites`. Returns the addresses
+    /// of the words and of the host's word. The guard must live until the kernel is queued: a collection before that
+    /// would miss its warnings. If the words run out, `drain` waits for the stream and the pending warnings are raised
+    /// first.
     pub(crate) fn take(
         &self,
         core: &Core,
@@ -66,7 +68,7 @@ impl Flags {
             self.hand_on(core, drain()?, &mut state)?;
         }
         let first = state.used;
-        // records are of words of 64 bits
+        // failure records consist of 64-bit words
         state.used += words.next_multiple_of(2);
         state.pending.extend(sites.iter().map(|(bits, site)| Pending { bits: *bits, first, site: site.clone() }));
         Ok(((self.words + 4 * first as u64, self.any.device), Queueing(state)))
@@ -77,7 +79,7 @@ impl Flags {
         lock(&self.state).used > 0
     }
 
-    /// Hands on what kernels noted, once `drain` has waited for all that is queued. The context must be current.
+    /// Raises the warnings of all queued kernels, after `drain` has waited for them. The context must be current.
     pub(crate) fn collect(&self, core: &Core, drain: impl FnOnce() -> Result<Stream>) -> Result<()> {
         let mut state = lock(&self.state);
         self.hand_on(core, drain()?, &mut state)
@@ -124,5 +126,5 @@ impl Flags {
     }
 }
 
-/// While this lives no one collects.
+/// Holds the lock on the flag words, so that nobody collects warnings meanwhile.
 pub(crate) struct Queueing<'a>(#[allow(dead_code)] MutexGuard<'a, State>);

@@ -1,8 +1,8 @@
-//! Hazards between streams. The table has the last write and the last reads of each buffer, as (stream, mark). RAW: a
-//! reader waits for the last write. WAR and WAW: a writer, or a free, waits for all uses.
+//! Hazards between streams. A table has the last write and the reads since then of each buffer, as (stream, mark). RAW:
+//! a reader waits for the last write. WAR and WAW: a writer, or a free, waits for all uses.
 //!
-//! The backend's methods declare what they touch by `Cuda::ordered`. While there is one stream, that is one load and
-//! nothing is recorded: a buffer that is not in the table was last used on stream 0, before there was a second.
+//! Backend methods declare what they touch by `Cuda::ordered`. While there is one stream, that costs one load and
+//! nothing is recorded: a buffer that is not in the table was last used on stream 0, before there was a second stream.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::memory::buffer::{note_lost_from, Awaited, Buffer, View};
 use crate::plan::Bound;
 use verdigris_ops::error::{Error, Result};
 
-/// A stream's number, and a mark of it.
+/// A stream's number, and a mark of that stream that follows the use.
 type Use = (u32, u64);
 
 #[derive(Clone, Default)]
@@ -29,37 +29,38 @@ struct Uses {
     reads: Vec<Use>,
 }
 
-/// Last uses by a buffer's address.
+/// Last uses of buffers, by address.
 #[derive(Default)]
 struct Table {
     uses: HashMap<u64, Uses>,
-    /// The mark of stream 0 at which the second stream came.
+    /// The mark of stream 0 when the second stream was created; it follows all uses before that.
     base: u64,
-    /// When to look for entries of memory of other libraries, which nobody takes out.
+    /// The number of entries at which to remove completed ones. Entries of other libraries' memory are not removed
+    /// otherwise.
     sweep_at: usize,
 }
 
-/// A device's table.
+/// The ordering state of a device.
 #[derive(Default)]
 struct Order {
     table: Mutex<Table>,
-    /// A stream that frees what several streams have used, after all of them.
+    /// A stream on which memory is freed that several streams have used; it waits for all of them first.
     reaper: Mutex<Option<Stream>>,
-    /// Values that other members of a team send, and how many communicators wait for some.
+    /// Values that other members of a team will send, and the number of communicators with outstanding receives.
     awaited: Mutex<(Option<Awaited>, usize)>,
 }
 
 static ORDER: PerDevice<Order> = PerDevice::new();
 
-/// Of awaited values; see `Awaited`.
+/// The next period of awaited values; see `Awaited`.
 static PERIOD: AtomicU64 = AtomicU64::new(1);
 
-/// What an operation touches.
+/// The memory that an operation touches; the flag of each entry tells whether it is written.
 #[derive(Default)]
 pub(crate) struct Touched<'a> {
     buffers: Vec<(&'a Arc<Buffer>, bool)>,
     addresses: Vec<(u64, bool)>,
-    /// What is written with values of the host's.
+    /// A buffer that is written with values from the host, which do not depend on awaited values.
     uploaded: Option<&'a Buffer>,
 }
 
@@ -116,14 +117,14 @@ impl<'a> Touched<'a> {
         }
     }
 
-    /// Of a buffer that is known by its address.
+    /// Adds a buffer of which only the address is known.
     pub fn address(&mut self, address: u64, writes: bool) -> &mut Self {
         self.addresses.push((address, writes));
         self
     }
 }
 
-/// While it lives work is queued that its maker has ordered; when it is dropped the uses are noted.
+/// Guard for queueing work that has been ordered after other streams' work. Drop records the uses under a new mark.
 #[must_use]
 pub(crate) struct Ordered<'a> {
     cuda: &'a Cuda,
@@ -136,7 +137,7 @@ impl Touching for Ordered<'_> {}
 impl Drop for Ordered<'_> {
     fn drop(&mut self) {
         let Ok(_entered) = self.cuda.enter() else { return };
-        // a failure shows at the next call
+        // a failure is reported by the next driver call
         let Ok(mark) = self.stream_state.mark(self.cuda) else { return };
         let mut table = lock(&ORDER.of(self.cuda).table);
         for &(address, writes) in &self.touched {
@@ -154,7 +155,7 @@ impl Table {
         let base = self.base;
         let uses = self.uses.entry(address).or_insert(Uses { write: (0, base), reads: Vec::new() });
         if writes {
-            // what it had to wait for is behind it
+            // the write waited for the earlier uses, so it stands for them
             *uses = Uses { write: at, reads: Vec::new() };
         } else {
             uses.reads.retain(|read| read.0 != at.0);
@@ -164,9 +165,9 @@ impl Table {
 }
 
 impl Cuda {
-    /// Notes that a communicator receives into these buffers: from here on each operation notes whether what it writes
-    /// is computed from them. `is_first` says that the communicator has no other receive outstanding. Returns false
-    /// where there are no buffers.
+    /// Records that a communicator receives into these buffers: from now on each operation records whether its outputs
+    /// depend on them. `is_first` tells that the communicator has no other receive outstanding. Returns false if there
+    /// are no buffers.
     pub fn await_values<'a>(&self, received: impl Iterator<Item = &'a Arc<Buffer>> + Clone, is_first: bool) -> bool {
         let Some(since) = received.clone().map(|buffer| buffer.number()).min() else { return false };
         let mut awaited = lock(&ORDER.of(self).awaited);
@@ -179,7 +180,7 @@ impl Cuda {
         true
     }
 
-    /// Notes that all that one has waited for have come.
+    /// Records that a communicator has received all values that it waited for.
     pub fn values_came(&self) {
         let mut awaited = lock(&ORDER.of(self).awaited);
         awaited.1 = awaited.1.saturating_sub(1);
@@ -189,8 +190,8 @@ impl Cuda {
         }
     }
 
-    /// Notes that values that are awaited will not come. Each read of them, and of what is computed from them, fails, and
-    /// the next wait, whatever it waits for.
+    /// Records that awaited values will not come. Every read of them, and of values computed from them, then fails; so
+    /// does the next wait, whatever it waits for.
     pub fn lose_awaited(&self, error: Error) {
         let mut awaited = lock(&ORDER.of(self).awaited);
         if let Some(now) = std::mem::take(&mut *awaited).0 {
@@ -202,8 +203,8 @@ impl Cuda {
         self.note_lost(error);
     }
 
-    /// Notes of what an operation writes whether that is computed from awaited values. Of addresses that is not known:
-    /// then all buffers that were made since are taken for such.
+    /// Records of each buffer that an operation writes whether it depends on awaited values. For outputs known only by
+    /// address this cannot be recorded; then period 0 makes all buffers created since count as dependent.
     #[cold]
     fn note_origins(&self, touched: &Touched<'_>) {
         let mut awaited = lock(&ORDER.of(self).awaited);
@@ -222,7 +223,7 @@ impl Cuda {
         }
     }
 
-    /// Says what the work that is queued next touches, and has it wait for what other streams do with that.
+    /// Declares what the work queued next touches, and makes the current stream wait for other streams' uses of it.
     #[inline]
     pub(crate) fn ordered<'a>(&'a self, say: impl FnOnce(&mut Touched<'a>)) -> Result<Option<Ordered<'a>>> {
         if self.mode() & (SEVERAL | CAPTURING | LOST | AWAITED) == 0 {
@@ -239,14 +240,14 @@ impl Cuda {
     #[cold]
     fn order<'a>(&'a self, touched: Touched<'a>) -> Result<Option<Ordered<'a>>> {
         if self.mode() & LOST != 0 {
-            // so what is computed from a buffer without values is an error, too
+            // computing from a buffer without values is an error
             touched.buffers.iter().filter(|(_, writes)| !writes).try_for_each(|(buffer, _)| buffer.check_lost())?;
         }
         if self.mode() & (SEVERAL | CAPTURING) == 0 {
             return Ok(None);
         }
         if self.is_capturing() {
-            // the graph's launches wait, not what is captured
+            // the order is established by each launch of the graph, not at capture
             capture::note(self, &touched.buffers);
             return Ok(None);
         }
@@ -277,7 +278,7 @@ impl Cuda {
         }
     }
 
-    /// From here on there are several streams. The context must be current.
+    /// Starts recording uses, before a second stream is created. The context must be current.
     pub(crate) fn begin_order(&self) -> Result<()> {
         if self.mode() & SEVERAL == 0 {
             let base = self.main().mark(self)?;
@@ -287,7 +288,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Notes that a stream writes memory by what is queued on it next or was queued just now.
+    /// Records that a stream writes memory, by work queued on it just now or next.
     pub(crate) fn note_write(&self, address: u64, stream_state: &StreamState) {
         if self.mode() & SEVERAL == 0 || address == 0 {
             return;
@@ -296,7 +297,7 @@ impl Cuda {
         let mut table = lock(&ORDER.of(self).table);
         table.uses.insert(address, Uses { write: at, reads: Vec::new() });
         if table.uses.len() > table.sweep_at.max(1 << 12) {
-            // what has happened needs no entry
+            // completed uses need no entry
             let done: HashMap<u32, u64> = self
                 .running_streams()
                 .iter()
@@ -308,8 +309,8 @@ impl Cuda {
         }
     }
 
-    /// The stream on which memory may be freed, with nothing left to wait for; None where several have used it: then
-    /// the stream waits for all of them. The context must be current.
+    /// The stream on which memory may be freed without further waits. If several streams have used it, or a graph is
+    /// being recorded, `Err` holds a separate stream that waits for all of them. The context must be current.
     pub(crate) fn last_stream(&self, address: u64) -> Result<std::result::Result<&'static StreamState, Stream>> {
         if self.mode() & SEVERAL == 0 {
             return Ok(Ok(self.main()));

@@ -1,29 +1,30 @@
-//! A device's memory pool, and a cache of small blocks.
+//! A device's memory pool, and the size classes of the cache of small blocks.
 
 use crate::backend::cuda::driver::api::{self, CUmemPool_attribute, Driver, MemoryPool};
 use crate::backend::cuda::driver::devices::Properties;
 use verdigris_ops::error::Result;
 
-/// Blocks up to this size are kept here when they are freed, by powers of two from `LEAST` on: the driver's pool takes
-/// 0.6 µs to give one and get it back, a good part of what a small operation costs.
+/// Freed blocks of up to this size are cached here, by powers of two from `LEAST` on: an allocation and free in the
+/// driver's pool take 0.6 µs, a good part of the cost of a small operation.
 pub(super) const SMALL: usize = 64 << 10;
 pub(super) const LEAST: usize = 256;
 const SIZES: usize = (SMALL / LEAST).ilog2() as usize + 1;
-/// So many bytes of each size: as many blocks as a loop of small operations drops between two of R's collections.
+/// The most cached bytes of each size class: as many blocks as a loop of small operations drops between two of R's
+/// garbage collections.
 pub(super) const KEPT: usize = 16 << 20;
 
-/// The index of the kept size that serves these bytes; None for larger ones.
+/// The size class that serves this many bytes; None where they are too many to be cached.
 pub(super) fn small(bytes: usize) -> Option<usize> {
     (bytes <= SMALL).then(|| (bytes.max(LEAST).next_power_of_two() / LEAST).ilog2() as usize)
 }
 
-/// A device's pool. It keeps what is freed until it is trimmed.
+/// A device's pool. It keeps freed memory until it is trimmed.
 pub struct Pool {
-    /// Null where the device has none and memory is taken from the driver directly.
+    /// Null where the device has no pools; memory is then allocated by `cuMemAlloc`.
     pub(super) handle: MemoryPool,
 }
 
-/// Addresses of small blocks that are free in the order of a stream's stream.
+/// A stream's free small blocks, by size class. They may be reused by later work on that stream.
 pub(crate) type Small = [Vec<u64>; SIZES];
 
 impl Pool {
@@ -34,7 +35,7 @@ impl Pool {
             let wanted = api::pool_properties(properties.ordinal);
             let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             let mut threshold = u64::MAX;
-            // a stream that takes memory does not wait for another one that has freed some
+            // an allocation must not make its stream wait for another stream that has freed memory
             let follows = CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
             let mut never = 0i32;
             // SAFETY: the struct is as cuda.h declares it, the first attribute 64 bits wide and the second 32.

@@ -1,6 +1,7 @@
 //! A device in use: [`device`] and its streams ([`stream_state`], [`current_stream`], [`waits`], [`hazards`]), its
-//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`exchange`] with other libraries), results on their way to the
-//! host ([`flags`], [`slots`], [`deferred`]), the thread in the [`background`], and features for users: [`capture`] of graphs, [`profile`], [`streams`].
+//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`peer`] between devices, [`exchange`] with other libraries),
+//! results on their way to the host ([`flags`], [`slots`], [`deferred`]), the [`background`] thread, and features for
+//! users: [`capture`] of graphs, [`profile`], [`streams`].
 
 pub mod allocate;
 pub mod background;

@@ -1,8 +1,8 @@
-//! Copies between devices of this process, by NVLink or PCIe, without the host.
+//! Copies between devices of this process, by NVLink or PCIe, without staging in host memory.
 //!
-//! Each device has a stream of its own for each device that it receives from. A copy waits there for what both devices
-//! have queued, and both wait for the copy. All waits of an exchange are queued before its copies, so that copies in
-//! opposite directions run at once.
+//! Each device has a separate stream for each device that it receives from. A copy on it waits for the work queued on
+//! both devices, and both devices' streams wait for the copy. All waits of an exchange are queued before its copies, so
+//! that copies in opposite directions run concurrently.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,12 +16,12 @@ use crate::backend::AcrossDevices;
 use crate::memory::buffer::Device;
 use verdigris_ops::error::Result;
 
-/// By the ordinal of the source: the stream on which the device receives; None where it cannot reach the source.
+/// The streams on which a device receives, by the ordinal of the source; None where it cannot access the source.
 type Links = Mutex<HashMap<u32, Option<Stream>>>;
 static LINKS: PerDevice<Links> = PerDevice::new();
 
-/// Queues copies between devices. False, with nothing queued, where two of them cannot reach each other's memory, or a
-/// graph is recorded.
+/// Queues copies between devices. Returns false, with nothing queued, where two of them cannot access each other's
+/// memory or a graph is being recorded.
 pub fn exchange(copies: &[AcrossDevices<'_>]) -> Result<bool> {
     let mut queued = Vec::with_capacity(copies.len());
     for copy in copies {
@@ -35,7 +35,7 @@ pub fn exchange(copies: &[AcrossDevices<'_>]) -> Result<bool> {
         let Some(link) = link(target, source)? else { return Ok(false) };
         queued.push((copy, source, target, link));
     }
-    // uses are noted when these are dropped, behind the waits for the copies
+    // dropping these records the uses, which must include the waits for the copies
     let mut touched = Vec::with_capacity(2 * copies.len());
     for &(copy, source, target, link) in &queued {
         touched.push(source.ordered(|t| _ = t.read(&copy.source.buffer))?);
@@ -66,7 +66,7 @@ pub fn exchange(copies: &[AcrossDevices<'_>]) -> Result<bool> {
     Ok(true)
 }
 
-/// The stream on which a device receives from another; None where it cannot.
+/// The stream on which `target` receives from `source`; None where either cannot access the other's memory.
 fn link(target: &'static Cuda, source: &'static Cuda) -> Result<Option<Stream>> {
     let mut links = lock(LINKS.of(target));
     let ordinal = source.properties.ordinal;
@@ -88,7 +88,7 @@ fn link(target: &'static Cuda, source: &'static Cuda) -> Result<Option<Stream>> 
     Ok(made)
 }
 
-/// Lets `target` use the memory of `source`, where the machine has a way.
+/// Enables access of `target` to the memory of `source`. Returns false where the hardware or driver does not allow it.
 fn reach(target: &Cuda, source: &Cuda) -> Result<bool> {
     let Ok(peers) = api::peers() else { return Ok(false) };
     let handle = |cuda: &Cuda| -> Result<CUdevice> {

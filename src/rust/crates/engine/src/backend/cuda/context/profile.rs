@@ -1,4 +1,4 @@
-//! Events around each launch and copy, while a profile is recorded.
+//! Profiles: while one is recorded, each launch and copy is enclosed in a pair of events.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use crate::backend::cuda::driver::api::{CUevent_flags, Event, Stream};
 use crate::backend::span::Span;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What is measured.
+/// A profile that is being recorded: the event at its start, and the spans so far.
 struct Profile {
     base: Event,
     noted: Vec<Noted>,
@@ -17,6 +17,7 @@ struct Profile {
 
 static PROFILE: PerDevice<Mutex<Option<Profile>>> = PerDevice::new();
 
+/// A span whose times have not been read yet.
 struct Noted {
     name: String,
     kind: &'static str,
@@ -26,7 +27,7 @@ struct Noted {
     end: Event,
 }
 
-/// What is queued on the stream while this lives is one span.
+/// Guard of a span: covers the work queued on the stream while it lives.
 pub(crate) struct Timed<'a> {
     cuda: &'a Cuda,
     name: String,
@@ -36,9 +37,10 @@ pub(crate) struct Timed<'a> {
     start: Event,
 }
 
-/// The number of a stream that is no stream: copies beside the work.
+/// The stream number in spans of copies that overlap on internal streams, which have no number.
 const ASIDE: u32 = u32::MAX;
 
+/// Records a new event on a stream.
 fn happening(cuda: &Cuda, stream: Stream) -> Result<Event> {
     let mut event = Event::NULL;
     // SAFETY: writes a handle; then live ones.
@@ -67,7 +69,7 @@ impl Drop for Timed<'_> {
 }
 
 impl Cuda {
-    /// A span of what is queued on a stream, where somebody measures.
+    /// Starts a span on a stream; None unless a profile is being recorded.
     #[inline]
     pub(crate) fn timed(
         &self,
@@ -97,7 +99,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Ends it, waits, and gives the spans.
+    /// Ends the profile, waits for all streams, and returns the spans in order of their start.
     pub(crate) fn end_profile(&self) -> Result<Vec<Span>> {
         self.set_mode(PROFILING, false);
         let profile = lock(PROFILE.of(self)).take();

@@ -1,4 +1,4 @@
-//! Slots in page-locked host memory: a kernel writes a value there that the host is going to read.
+//! Slots in page-locked host memory, to which kernels write values for the host.
 
 use std::sync::atomic::AtomicU64;
 
@@ -6,28 +6,29 @@ use super::core::Core;
 use crate::backend::cuda::driver::host_memory::Host;
 use verdigris_ops::error::Result;
 
-/// Words of host memory in which a kernel reports a result: 32 bits of it each, of 16 bytes and a status, below a mark.
+/// The words by which a kernel reports a result: four of value (16 bytes) and one of status. The low half of each has
+/// 32 bits of the result, the high half the mark.
 pub(crate) type Reported = [AtomicU64; 5];
 
-/// Bytes of a slot: a value, and the words in which the kernel reports it.
+/// Bytes of a slot: the value, followed by the words that report it.
 const BYTES: usize = 64;
-/// Where those words are in it.
+/// The offset of these words in a slot.
 pub(super) const REPORTED: usize = BYTES - size_of::<Reported>();
-/// Slots of a stream; where all are taken, a reduction waits for its value at once.
+/// Slots of a stream. If all are in use, a reduction waits for its value at once.
 const SLOTS: usize = 4096;
 
 /// A stream's slots.
 #[derive(Default)]
 pub(crate) struct Slots {
     memory: Option<Host>,
-    /// How many were ever taken, and those that were given back.
+    /// The number of slots that have ever been used, and those of them that are free again.
     begun: usize,
     free: Vec<usize>,
-    /// The last mark; every use of a slot has its own.
+    /// The last mark. Each use of a slot has a mark of its own, so the host can tell a new report from an old one.
     mark: u32,
 }
 
-/// A slot that is in use: its number, its addresses on the host and on the device, and the mark of this use.
+/// A slot in use: its number, its addresses on the host and on the device, and the mark of this use.
 pub(super) struct Taken {
     pub number: usize,
     pub host: *mut u8,
@@ -36,7 +37,7 @@ pub(super) struct Taken {
 }
 
 impl Slots {
-    /// None where all are taken.
+    /// Takes a free slot; None where all are in use.
     pub(super) fn take(&mut self, core: &Core) -> Result<Option<Taken>> {
         let memory = match &self.memory {
             Some(memory) => memory,

@@ -1,8 +1,8 @@
-//! The state of a stream, which only one stream may use at a time: flag words, slots for results, counters that kernels
-//! leave at zero, and small blocks that are free in the stream's order.
+//! A stream and its state, which only that stream's work may use: flag words, slots for results, counters that kernels
+//! leave at zero, and cached small blocks.
 //!
-//! Stream 0 is the device's own. Others are made by `gpu_stream()` and for CUDA graphs, and are reused once nothing
-//! refers to them. None is ever destroyed: buffers remember streams by their number.
+//! Stream 0 is the device's main stream. Others are created for `gpu_stream()` and for CUDA graphs, and are reused once
+//! nothing refers to them. None is ever destroyed, since the hazard table refers to streams by number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -17,44 +17,44 @@ use crate::backend::cuda::driver::host_memory::Host;
 use crate::backend::cuda::driver::submitted::flush;
 use verdigris_ops::error::Result;
 
-/// Counters that `Cuda::tickets` points to.
+/// The number of counters at `Cuda::tickets`.
 pub const TICKETS: usize = 1 << 14;
-/// Events that a stream keeps: uses that lie further back are waited for by the oldest of them.
+/// Events that a stream keeps. A wait for a mark whose event has been reused waits for the oldest remaining one
+/// instead.
 const MARKS: u64 = 128;
 
-/// A stream and what is its own.
+/// A stream and its state.
 pub struct StreamState {
     pub(crate) index: u32,
     stream: Stream,
-    /// How often work was queued, and how often a wait for the work of others.
+    /// The number of times that work was queued, and that a wait for other streams' work was.
     queued: AtomicU64,
     waits: AtomicU64,
-    /// The sum of both when it was last seen empty; work that was queued when the default stream was last told to wait
-    /// for it.
+    /// The sum of both when the stream was last known to be empty.
     done: AtomicU64,
     default_waits: AtomicU64,
-    /// Whether someone outside may queue work on it.
+    /// Whether code outside this package has the handle and may queue work.
     given_out: AtomicBool,
-    /// As `cuStreamCreateWithPriority` takes it: lower ones go first.
+    /// As for `cuStreamCreateWithPriority`: lower numbers are more urgent.
     pub(crate) priority: i32,
     pub(crate) flags: Flags,
-    /// A result's slot in host memory that kernels can write.
+    /// A block of page-locked memory for results that the host waits for at once.
     pub(crate) slot: Mutex<Host>,
     pub(crate) slots: Mutex<Slots>,
-    /// Counters that kernels use and leave at zero.
+    /// Device address of counters that kernels use and leave at zero.
     pub(crate) tickets: u64,
     pub(crate) small: Mutex<Small>,
     marks: Mutex<Marks>,
 }
 
-/// Points in a stream's work that other streams can wait for.
+/// Marks: numbered points in a stream's work that other streams can wait for.
 #[derive(Default)]
 struct Marks {
-    /// How many there were.
+    /// The number of marks so far, which is the last mark.
     last: u64,
-    /// The event of mark `m` is at `m % MARKS`, until a later one takes its place.
+    /// The event of mark `m` is at `m % MARKS`, until a later mark reuses it.
     ring: Vec<Event>,
-    /// What this stream waits for already: the last mark of others.
+    /// The latest mark of each other stream that this stream already waits for.
     awaited: HashMap<u32, u64>,
 }
 
@@ -89,86 +89,86 @@ impl StreamState {
             marks: Mutex::default(),
         };
         if index > 0 {
-            // what is captured on it runs on other streams
-            // SAFETY: the stream just made.
+            // work captured on this stream runs on other streams, which do not wait for the clearing above
             check(unsafe { (driver.stream_synchronize)(stream) }, "cuStreamSynchronize")?;
         }
         Ok(stream_state)
     }
 
-    /// The stream, for callers that queue work on it next.
+    /// The CUDA handle, for callers that queue work on it next.
     pub(crate) fn queue(&self) -> Stream {
         flush();
         self.submitted()
     }
 
-    /// The stream, for a launch that is left to the thread that makes them; all other work comes behind those.
+    /// The CUDA handle, for a launch in the launch thread's ring. All other work must be queued by `queue`, which comes
+    /// after these launches.
     pub(crate) fn submitted(&self) -> Stream {
         self.queued.fetch_add(1, Ordering::Relaxed);
         self.stream
     }
 
-    /// The stream, for queries, waits and comparisons.
+    /// The CUDA handle, for queries, waits and comparisons.
     pub(crate) fn handle(&self) -> Stream {
         flush();
         self.stream
     }
 
-    /// The stream, for someone outside, who may queue work on it at any time.
+    /// The CUDA handle for code outside this package, which may queue work on it at any time.
     pub(crate) fn give_out(&self) -> Stream {
         self.given_out.store(true, Ordering::Relaxed);
         self.handle()
     }
 
-    /// Whether work of others may lie between ours.
+    /// Whether the stream may contain work that is not counted here.
     pub(crate) fn is_given_out(&self) -> bool {
         self.given_out.load(Ordering::Relaxed)
     }
 
-    /// The stream, for making it wait for other work.
+    /// The CUDA handle, to make the stream wait for other work.
     pub(crate) fn delayed(&self) -> Stream {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.handle()
     }
 
-    /// What is queued so far, for `note_done`.
+    /// A count of everything queued so far, for `note_done`.
     pub(crate) fn so_far(&self) -> u64 {
         self.queued.load(Ordering::Acquire) + self.waits.load(Ordering::Acquire)
     }
 
-    /// Everything up to there is done.
+    /// Records that everything counted by `so_far` is done.
     pub(crate) fn note_done(&self, so_far: u64) {
         self.done.store(so_far, Ordering::Release);
     }
 
-    /// Whether all that was queued is known to be done, without asking the driver.
+    /// Whether all queued work is known to be done, without a driver call.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire) == self.so_far() && !self.is_given_out()
     }
 
-    /// What CUDA's default stream is to wait for; None where it waits for that already.
+    /// The count of queued work that CUDA's default stream should wait for; None if it already waits for all of it.
     pub(crate) fn to_tell(&self) -> Option<u64> {
         let queued = self.queued.load(Ordering::Acquire);
         let known = self.default_waits.load(Ordering::Acquire) == queued && !self.is_given_out();
         (!known).then_some(queued)
     }
 
-    /// The default stream waits for everything up to there.
+    /// Records that the default stream waits for this count of queued work.
     pub(crate) fn note_default_waits(&self, queued: u64) {
         self.default_waits.store(queued, Ordering::Release);
     }
 
-    /// Gives a slot back.
+    /// Releases a slot.
     pub(crate) fn free_slot(&self, number: usize) {
         lock(&self.slots).put_back(number);
     }
 
-    /// The mark that will follow what is queued now.
+    /// The number of the next mark, which will follow everything queued so far.
     pub(crate) fn next_mark(&self) -> u64 {
         lock(&self.marks).last + 1
     }
 
-    /// Marks what is queued so far. The context must be current.
+    /// Marks the end of the work queued so far. The context must be current.
     pub(crate) fn mark(&self, core: &Core) -> Result<u64> {
         self.mark_in(core, &mut lock(&self.marks))
     }
@@ -189,7 +189,8 @@ impl StreamState {
         Ok(next)
     }
 
-    /// Makes a stream wait for a mark of this stream, or one after it. Returns the one it was.
+    /// Makes the stream `waits` wait for a mark of this stream, or for a later one if its event has been reused.
+    /// Returns the mark that it waits for.
     fn let_wait(&self, core: &Core, mark: u64, waits: Stream) -> Result<u64> {
         let mut marks = lock(&self.marks);
         if mark > marks.last {
@@ -202,7 +203,7 @@ impl StreamState {
         Ok(kept)
     }
 
-    /// Makes this stream's further work wait for a mark of another. The context must be current.
+    /// Makes this stream's further work wait for a mark of another stream. The context must be current.
     pub(crate) fn wait_for(&self, core: &Core, other: &StreamState, mark: u64) -> Result<()> {
         if self.index == other.index || lock(&self.marks).awaited.get(&other.index).is_some_and(|&m| m >= mark) {
             return Ok(());
@@ -214,7 +215,7 @@ impl StreamState {
         Ok(())
     }
 
-    /// A mark that has been reached; 0 where none is known to have been.
+    /// The latest mark that is known to be reached; 0 where there is none.
     pub(crate) fn done(&self, core: &Core) -> u64 {
         let marks = lock(&self.marks);
         let oldest = (marks.last + 1).saturating_sub(MARKS).max(1);
@@ -224,34 +225,35 @@ impl StreamState {
         u64::from(done) * oldest
     }
 
-    /// As `wait_for`, for a stream that is no stream.
+    /// As `wait_for`, for a CUDA stream without a `StreamState`.
     pub(crate) fn delay(&self, core: &Core, mark: u64, waits: Stream) -> Result<()> {
         self.let_wait(core, mark, waits).map(|_| ())
     }
 }
 
-/// What is not as in a session with one stream; nothing of it is asked for but by one load of this word.
+/// Bits of `StreamStates::mode`. The mode is 0 in the usual session with one stream, so one load of it decides whether
+/// any of the following must be handled.
 pub(crate) const SEVERAL: u32 = 1;
 pub(crate) const CAPTURING: u32 = 2;
 pub(crate) const PROFILING: u32 = 4;
-/// Some buffers have no values: work was aborted.
+/// Some buffers have lost their values because work was aborted.
 pub(crate) const LOST: u32 = 8;
-/// Some buffers have no values yet, and may never have them.
+/// Some buffers wait for values from other members of a team, which may never come.
 pub(crate) const AWAITED: u32 = 16;
 
 /// A device's streams.
 pub struct StreamStates {
-    /// Some of `SEVERAL`, `CAPTURING`, `PROFILING`, `LOST`, `AWAITED`.
+    /// A combination of `SEVERAL`, `CAPTURING`, `PROFILING`, `LOST` and `AWAITED`.
     pub(super) mode: AtomicU32,
-    /// On which R's thread queues work.
+    /// The stream on which R's thread queues work.
     pub(super) current: AtomicPtr<StreamState>,
     pub(super) all: Mutex<Vec<&'static StreamState>>,
     pub(super) idle: Mutex<Vec<u32>>,
-    /// The one that is captured, or `NONE`.
+    /// The number of the stream that is being captured, or `NONE`.
     pub(super) captured: AtomicU32,
 }
 
-/// No stream's number.
+/// Not the number of any stream.
 pub(super) const NONE: u32 = u32::MAX;
 
 impl StreamStates {

@@ -1,4 +1,4 @@
-//! Streams and events of the user interface.
+//! Streams, events, graphs and profiles of the user interface: the CUDA side of the `Streams` trait.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,11 +21,12 @@ fn event_of(event: u64) -> Event {
 }
 
 impl Cuda {
+    /// The stream with a number.
     fn known(&self, stream: u32) -> Result<&'static StreamState> {
         self.stream_state_at(stream).ok_or_else(|| Error::new(Kind::Argument, "this stream no longer exists"))
     }
 
-    /// The stream, where its work is not being recorded.
+    /// The stream with a number, which must not be the one that is being captured.
     fn running(&self, stream: u32) -> Result<&'static StreamState> {
         if self.is_capturing() && self.stream_state().index == stream {
             return Err(refuse("an event, or a wait for the stream"));
@@ -34,7 +35,7 @@ impl Cuda {
     }
 }
 
-/// Of one that lives as long as the process.
+/// A device, which lives until the process ends.
 pub(crate) struct OfDevice(pub &'static Cuda);
 
 impl Streams for OfDevice {

@@ -1,7 +1,7 @@
 //! Copies between host and device.
 //!
-//! Pageable host memory moves at a fifth of the bus's speed. So it goes through page-locked chunks, which several
-//! threads fill or empty while others are on the bus; numbers are converted while a chunk is filled.
+//! Pageable host memory is copied at a fifth of the bus's speed. So it goes through page-locked chunks: several threads
+//! fill or empty some chunks while others are on the bus. Numbers are converted while a chunk is filled.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -26,45 +26,45 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::convert::Converter;
 use verdigris_ops::parallel;
 
-/// On an H100's host 8 threads copied 1e8 doubles in 28, 17.8, 16.9 and 16.9 ms by chunks of 0.5, 1, 2 and 4 MiB:
-/// smaller ones cost calls of the driver, larger ones leave the cache before they are on the bus.
+/// The size of a chunk. On an H100's host 8 threads copied 1e8 doubles in 28, 17.8, 16.9 and 16.9 ms by chunks of 0.5,
+/// 1, 2 and 4 MiB: smaller ones cost driver calls, larger ones are evicted from the cache before they are sent.
 const CHUNK: usize = 2 << 20;
-/// What is converted on its way is read in longer pieces than are sent: 1e8 doubles to float32 took 16 threads 12.0,
-/// 10.1, 11.3 and 13.3 ms by chunks of 0.5, 1, 2 and 4 MiB.
+/// The size of a converted chunk, whose source is larger than what is sent: 1e8 doubles to float32 took 16 threads
+/// 12.0, 10.1, 11.3 and 13.3 ms by chunks of 0.5, 1, 2 and 4 MiB.
 const CONVERTED_CHUNK: usize = 1 << 20;
-/// More threads than this do not copy faster to the device (8: 16.5 ms, 16: 18.1 ms);
+/// The most threads that copy to the device; more are not faster (8: 16.5 ms, 16: 18.1 ms).
 const MOST_COPYING: usize = 8;
-/// converting to float32 while they do (8: 14.0 ms, 12: 10.8 ms, 16: 10.4 ms);
+/// The most threads that convert to float32 while they copy (8: 14.0 ms, 12: 10.8 ms, 16: 10.4 ms).
 const MOST_CONVERTING: usize = 16;
-/// reading from a file, where each piece is a call of the system, or several;
+/// The most threads that read from a file, where each chunk takes one or more system calls.
 const MOST_READING: usize = 16;
-/// or to fresh memory of the host (8: 41 ms, 16: 33 ms).
+/// The most threads that copy to newly allocated host memory (8: 41 ms, 16: 33 ms).
 const MOST_DOWN: usize = 16;
 
-/// So few halves are made on the host: a kernel's launch, and its compilation, cost more.
+/// Up to this many half-precision numbers are converted on the host, since a kernel's launch and compilation cost more.
 const SMALL_HALVES: usize = 1 << 18;
 
-/// A chunk, and the event after which it may be used again.
+/// A page-locked chunk, and the event after which it may be reused.
 struct Chunk {
     memory: Host,
     event: Event,
 }
 
-/// The chunks of a device, made as transfers need them.
+/// The chunks of a device, allocated as transfers need them.
 #[derive(Default)]
 struct Staging {
     chunks: Vec<Chunk>,
     next: usize,
 }
 
-/// A stream of its own for copies that overlap with computing, and its chunks.
+/// A stream for copies that overlap with computation, and its chunks.
 struct Side {
     stream: Stream,
     staging: Mutex<Staging>,
 }
 
 static STAGING: PerDevice<Mutex<Staging>> = PerDevice::new();
-/// For copies that overlap with the work of the streams, made when there is one.
+/// The device's copy stream, created when first needed.
 static SIDE: PerDevice<Side> = PerDevice::new();
 
 fn event(cuda: &Cuda) -> Result<Event> {
@@ -76,7 +76,7 @@ fn event(cuda: &Cuda) -> Result<Event> {
 }
 
 impl Staging {
-    /// At least `n` chunks. The context must be current.
+    /// The first `n` chunks, allocated if needed; they may be in use. The context must be current.
     fn chunks(&mut self, cuda: &Cuda, n: usize) -> Result<&mut [Chunk]> {
         while self.chunks.len() < n {
             let memory = Host::new(cuda.driver, &|status, function| cuda.check(status, function), CHUNK)?;
@@ -85,9 +85,9 @@ impl Staging {
         Ok(&mut self.chunks[..n])
     }
 
-    /// One chunk that is free. The context must be current.
+    /// One chunk that is free, for a copy that fits into it. The context must be current.
     fn one(&mut self, cuda: &Cuda) -> Result<&mut Chunk> {
-        // a few in turn, so that small uploads need not wait for each other
+        // alternates between a few chunks, so that small uploads need not wait for each other
         const TURNS: usize = 4;
         self.next = (self.next + 1) % TURNS;
         let next = self.next;
@@ -108,7 +108,8 @@ impl Chunk {
         cuda.check(unsafe { (cuda.driver.event_record)(self.event, stream) }, "cuEventRecord")
     }
 
-    /// Sends bytes `at .. at + bytes` of what is filled in; returns its bits.
+    /// Fills the chunk with bytes `at .. at + bytes` of the source and queues their upload. Returns the flag bits of
+    /// the conversion.
     fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
         self.wait(cuda)?;
         // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
@@ -118,8 +119,9 @@ impl Chunk {
         Ok(bits)
     }
 
+    /// Downloads through the chunk, and waits.
     fn down(&self, cuda: &Cuda, source: u64, target: *mut u8, bytes: usize) -> Result<()> {
-        // a copy from it may still wait on another stream
+        // an upload from the chunk may still run on another stream
         self.wait(cuda)?;
         cuda.fetch(source, self.memory.host, bytes)?;
         self.record(cuda, cuda.stream())?;
@@ -130,7 +132,7 @@ impl Chunk {
     }
 }
 
-/// Runs `body` for every piece, on as many threads as there are groups of chunks.
+/// Runs `body` for every piece of a copy, on one thread per group of chunks. Returns one of the errors, if any.
 fn share(
     cuda: &Cuda,
     groups: Vec<&mut [Chunk]>,
@@ -163,17 +165,22 @@ fn share(
                 scope.spawn(move |_| attempt(group));
             }
         }),
-        // one group makes all pieces
+        // without a pool the first group processes all pieces
         None => groups.into_iter().for_each(attempt),
     }
     let failed = lock(&failed).take();
     failed.map_or(Ok(()), Err)
 }
 
+/// The number of threads for a copy: the user's option, else at most `most`; at most one per piece.
 fn threads(pieces: usize, most: usize) -> Result<usize> {
     Ok(memory::threads()?.unwrap_or_else(|| parallel::width().min(most)).clamp(1, pieces.max(1)))
 }
 
+/// The device address of a range of a buffer.
+///
+/// # Errors
+/// `Argument` where the range exceeds the buffer.
 pub(crate) fn within(buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64> {
     if offset.checked_add(bytes).is_none_or(|end| end > buffer.bytes) {
         return Err(Error::new(
@@ -199,7 +206,7 @@ impl Cuda {
         self.check(status, "cuMemcpyDtoHAsync")
     }
 
-    /// Whether the device reaches this host memory by itself.
+    /// Whether host memory is page-locked, so that the device can access it directly.
     fn is_pinned(&self, host: *const u8) -> bool {
         let mut kind = 0u32;
         let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
@@ -208,13 +215,13 @@ impl Cuda {
         status == SUCCESS && kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32
     }
 
-    /// Waits without asking for interrupts: for copies that use memory of R's, which end soon.
+    /// Waits without checking for interrupts, for short copies that access R's memory.
     fn land(&self) -> Result<()> {
         // SAFETY: our stream.
         self.check(unsafe { (self.driver.stream_synchronize)(self.stream()) }, "cuStreamSynchronize")
     }
 
-    /// Copies through chunks; returns when the source may be changed again, and the bits of the cast.
+    /// Uploads through chunks. Returns the flag bits of the conversion, once the source may be changed again.
     fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &Filling, to: u64) -> Result<u32> {
         let bytes = source.bytes();
         counters::BYTES_UP.add(bytes as u64);
@@ -229,7 +236,7 @@ impl Cuda {
         };
         let pieces = bytes.div_ceil(size);
         let bits = AtomicU32::new(0);
-        // two chunks a thread: one is filled while the other is on the bus
+        // two chunks per thread: one is filled while the other is on the bus
         let groups = staging.chunks(self, 2 * threads(pieces, most)?)?.chunks_mut(2).collect();
         share(self, groups, pieces, |chunk, piece| {
             let at = piece * size;
@@ -246,7 +253,7 @@ impl Cuda {
         }
         let _entered = self.enter()?;
         if source.bytes() > CHUNK {
-            // the copies wait for what was queued before anyway; this wait can be interrupted
+            // the copies would wait for earlier work anyway, and this wait can be interrupted
             self.wait()?;
             if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
                 counters::BYTES_UP.add(source.bytes() as u64);
@@ -268,7 +275,8 @@ impl Cuda {
         self.send_filled(&source, to).map(|_| ())
     }
 
-    /// What a graph copies at each launch: it keeps the bytes as they are now.
+    /// Uploads while a graph is recorded: the graph keeps the current bytes in device memory, and each launch copies
+    /// them.
     #[cold]
     fn send_constant(&self, source: &Filling, to: u64) -> Result<u32> {
         let (kept, bits) = self.outside(|| {
@@ -284,7 +292,7 @@ impl Cuda {
         self.check(status, "cuMemcpyDtoDAsync").map(|()| bits)
     }
 
-    /// Queues a copy from page-locked memory; false where it is not.
+    /// Queues a copy from page-locked memory. Returns false, with nothing queued, where the source is not page-locked.
     ///
     /// # Safety
     /// The source must live, and not be written, until the copy is done.
@@ -298,10 +306,10 @@ impl Cuda {
         self.send(self.stream(), source.as_ptr(), to, source.len()).map(|()| true)
     }
 
-    /// Queues a copy to page-locked memory; false where it is not.
+    /// Queues a copy to page-locked memory. Returns false, with nothing queued, where the target is not page-locked.
     ///
     /// # Safety
-    /// The target must live, and nobody use it, until the copy is done.
+    /// The target must live, and nobody may use it, until the copy is done.
     pub(crate) unsafe fn download_queued(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<bool> {
         let from = within(source, offset, target.len())?;
         let _entered = self.enter()?;
@@ -312,8 +320,8 @@ impl Cuda {
         self.fetch(from, target.as_mut_ptr(), target.len()).map(|()| true)
     }
 
-    /// How elements are converted while they are copied; None where the device had better do it: halves are
-    /// made by a few instructions there, and by branches here.
+    /// The conversion of elements during an upload; None where the device should convert instead. Halves take a few
+    /// instructions on the device, but branches on the host.
     fn conversion(wire: DType, dtype: DType, n: usize) -> Option<Converter> {
         if dtype.is_half() && n > SMALL_HALVES {
             return None;
@@ -321,6 +329,8 @@ impl Cuda {
         Converter::new(wire, dtype)
     }
 
+    /// Uploads elements of dtype `wire` as `dtype`. Returns the flag bits of the conversion; None, with nothing copied,
+    /// where the device should convert.
     pub(crate) fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>> {
         let n = source.len() / wire.size();
         let Some(converter) = Cuda::conversion(wire, dtype, n) else { return Ok(None) };
@@ -344,7 +354,7 @@ impl Cuda {
         Ok(SIDE.get_or(self, || Side { stream, staging: Mutex::default() }))
     }
 
-    /// Starts a copy on a stream of its own, by a thread of its own: it overlaps with the work queued from here on.
+    /// Starts an upload on a separate stream and a separate thread, so that it overlaps with work queued from now on.
     pub(crate) fn upload_ahead(
         &'static self,
         source: Filling,
@@ -361,7 +371,7 @@ impl Cuda {
         let buffer = self.allocate(source.bytes())?;
         let _entered = self.enter()?;
         let side = self.side()?;
-        // the pool may have given memory that work queued before still uses
+        // earlier work on the current stream may still use the memory that the pool returned
         let stream_state = self.stream_state();
         order(self, stream_state.handle(), side.stream)?;
         let (to, stop) = (buffer.address, source.stop());
@@ -372,7 +382,7 @@ impl Cuda {
             let _entered = self.enter()?;
             self.stage(&side.staging, side.stream, &source, to)
         };
-        // the source is handed over once there is a thread
+        // the source is passed by channel, so that it is still available if no thread can be created
         let (hand_over, taken) = sync_channel(1);
         let work = move || taken.recv().map_or(Ok(0), copy);
         let thread = match std::thread::Builder::new().name("verdigris-copy".into()).spawn(work) {
@@ -380,7 +390,7 @@ impl Cuda {
                 let _ = hand_over.send(source);
                 Ok(thread)
             }
-            // without a thread the copy is done at once
+            // without a thread the copy runs here
             Err(_) => Err(copy(source)),
         };
         Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, stop, thread: Some(thread) }))
@@ -406,12 +416,12 @@ impl Cuda {
             return Ok(());
         }
         if self.is_pinned(target.as_ptr()) {
-            // this wait can be interrupted; once the device writes to R's memory it must be let finish
+            // this wait can be interrupted; a copy that writes to R's memory must complete
             self.wait()?;
             self.fetch(from, target.as_mut_ptr(), target.len())?;
             return self.land();
         }
-        // faults and failures of the work before show here, not on the threads
+        // errors of earlier work are reported here, not on the threads
         self.wait()?;
         let (bytes, to) = (target.len(), Shared(target.as_mut_ptr()));
         let pieces = bytes.div_ceil(CHUNK);
@@ -436,16 +446,16 @@ impl Cuda {
     }
 }
 
-/// A copy that a thread does.
+/// An upload on a separate thread.
 struct Copying {
     cuda: &'static Cuda,
-    /// For which the buffer was allocated.
+    /// The stream in whose order the buffer was allocated.
     stream_state: &'static StreamState,
     side: &'static Side,
     buffer: Arc<Buffer>,
-    /// Ends a copy from a file early.
+    /// Flag that stops a copy from a file early.
     stop: Option<Arc<AtomicBool>>,
-    /// The thread, or what came of the copy where there is none.
+    /// The thread, or the result of the copy if no thread could be created.
     thread: Option<std::result::Result<JoinHandle<Result<u32>>, Result<u32>>>,
 }
 
@@ -454,7 +464,7 @@ impl Copying {
         let Some(thread) = self.thread.take() else { return Ok(0) };
         let done = thread.map_or_else(|done| done, |thread| finished(thread, self.stop.as_deref()));
         let _entered = self.cuda.enter()?;
-        // also after a failure: the buffer may be freed next, in the order of that stream
+        // also after a failure: the buffer may be freed next, in that stream's order
         order(self.cuda, self.side.stream, self.stream_state.queue())?;
         self.cuda.note_write(self.buffer.address, self.stream_state);
         done

@@ -1,4 +1,4 @@
-//! Waiting for streams, and handling the values and warnings that have arrived on the host then.
+//! Waits for streams, and fetches the values and warnings that have arrived on the host by then.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::plan::{Bound, Register};
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::Watch;
 
-/// Where the words in which a kernel reports are in a stream's own slot: behind what `receive` gives.
+/// The offset of the reporting words in a stream's result block, behind the 64 bytes of `receive`.
 const REPORT_AT: usize = 64;
 
 impl Cuda {
@@ -22,7 +22,7 @@ impl Cuda {
     /// (a sum of 10 elements: 25 and 26 µs from R).
     ///
     /// # Errors
-    /// `Interrupt`: the work goes on, and memory that it uses is freed only after its end.
+    /// `Interrupt`: the work continues, and memory that it uses is freed only after its end.
     /// `Capture` while a graph is recorded on the stream.
     pub(crate) fn drain(&self, stream_state: &StreamState) -> Result<()> {
         if self.is_capturing() && stream_state.index == self.stream_state().index {
@@ -48,13 +48,13 @@ impl Cuda {
         Ok(())
     }
 
-    /// As `drain`, for callers that go on with the stream.
+    /// As `drain`; returns the CUDA handle, to queue work on it next.
     fn drained(&self, stream_state: &StreamState) -> Result<Stream> {
         self.drain(stream_state)?;
         Ok(stream_state.queue())
     }
 
-    /// Waits for all work queued on the current stream, and passes on the warnings that it raised.
+    /// Waits for all work queued on the current stream, and raises its warnings.
     pub fn wait(&self) -> Result<()> {
         self.wait_stream(self.stream_state())
     }
@@ -75,8 +75,8 @@ impl Cuda {
         Ok(())
     }
 
-    /// Runs `queue` with the address of 64 bytes of host memory that kernels can write, waits, and
-    /// returns what they wrote: the fastest way for a scalar.
+    /// Runs `queue` with the device address of 64 bytes of host memory, waits for the stream, and returns what kernels
+    /// wrote there: the fastest way to read a scalar.
     pub fn receive(&self, queue: impl FnOnce(u64) -> Result<()>) -> Result<[u8; 64]> {
         if self.is_capturing() {
             return Err(refuse("a length, or a status, that depends on values"));
@@ -90,8 +90,8 @@ impl Cuda {
         Ok(out)
     }
 
-    /// As `receive`, for one kernel that at its end tells a result with the mark that `queue` gets, in words at the
-    /// second address.
+    /// As `receive`, for one kernel that reports its result at its end. `queue` gets the addresses for the value and
+    /// for the reporting words, and the mark to report.
     pub fn receive_reported(&self, queue: impl FnOnce(u64, u64, u32) -> Result<()>) -> Result<[u32; 5]> {
         if self.is_capturing() {
             return Err(refuse("a number that the host reads at once"));
@@ -105,10 +105,10 @@ impl Cuda {
         self.await_reported(stream_state, words, mark)
     }
 
-    /// Waits until a kernel has reported a result with this mark, which is the last thing that it does. Looking there
-    /// is some microseconds faster than asking the driver whether the stream is done.
+    /// Waits until a kernel has reported a result with this mark, which is the last thing that it does. Polling host
+    /// memory is some microseconds faster than querying the stream.
     pub(crate) fn await_reported(&self, stream_state: &StreamState, words: &Reported, mark: u32) -> Result<[u32; 5]> {
-        // beyond this the few microseconds do not matter, and the processor may do something else
+        // after this time the few microseconds do not matter, and a wait that yields the processor is better
         const LONGEST: std::time::Duration = std::time::Duration::from_millis(2);
         let load = || words.each_ref().map(|word| word.load(Ordering::Acquire));
         let began = std::time::Instant::now();
@@ -126,7 +126,7 @@ impl Cuda {
         Ok(load().map(|word| word as u32))
     }
 
-    /// Copies up to 64 bytes to the host; waits.
+    /// Copies up to 64 bytes from the device to the host, and waits.
     pub fn read(&self, address: u64, bytes: usize) -> Result<[u8; 64]> {
         assert!(bytes <= 64, "a scalar has at most 64 bytes");
         self.receive(|slot| {
@@ -137,13 +137,13 @@ impl Cuda {
         })
     }
 
-    /// The address of `TICKETS` words that are zero whenever no kernel runs: a kernel that counts its
-    /// blocks with them must leave them at zero.
+    /// The device address of `TICKETS` words that are zero whenever no kernel runs. A kernel that counts its blocks
+    /// with them must leave them at zero.
     pub fn tickets(&self) -> u64 {
         self.stream_state().tickets
     }
 
-    /// Fills memory with a byte, in the stream's order.
+    /// Fills memory with a byte, in stream order.
     pub fn fill(&self, address: u64, byte: u8, bytes: usize) -> Result<()> {
         let _entered = self.enter()?;
         let _timed = self.timed("fill", self.stream(), bytes, || "fill".into());
@@ -152,7 +152,7 @@ impl Cuda {
         self.check(status, "cuMemsetD8Async")
     }
 
-    /// Words for a launch's warnings, where somebody waits for them; hold what comes beside them until the kernel is
+    /// The flag words of a launch, null if nobody collects its warnings. The guard must live until the kernel is
     /// queued.
     pub(crate) fn flag_words(
         &self,
@@ -160,7 +160,7 @@ impl Cuda {
         words: usize,
         bound: &Bound,
     ) -> Result<((u64, u64), Option<Queueing<'_>>)> {
-        // a graph's kernels do not warn: the recording call has returned when they run again
+        // kernels of a graph do not warn: the call that recorded them has returned when they run again
         if words == 0 || bound.sites.is_empty() || self.is_capturing() {
             return Ok(((0, 0), None));
         }

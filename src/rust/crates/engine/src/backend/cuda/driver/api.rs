@@ -1,8 +1,8 @@
 //! The functions of the CUDA driver and of NVRTC.
 //!
-//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, where an unknown code
-//! would be undefined behaviour, and they panic where a library is missing. So an enum is only ever passed to a
-//! function, never returned or written by one. The libraries stay loaded until the process ends.
+//! Types, layouts and constants are cudarc's. Its functions are not used: they return Rust enums, for which an unknown
+//! code would be undefined behaviour, and they panic if a library is missing. For the same reason enums are only passed
+//! to functions, never returned or written by them. The libraries stay loaded until the process ends.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::hash::{Hash, Hasher};
@@ -25,7 +25,7 @@ pub use super::status::SUCCESS;
 pub(crate) use super::status::{code, is_sticky};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A handle of the driver's, such as a `CUstream`: a number to us, which threads may share.
+/// An opaque handle of the driver, such as a `CUstream`, which threads may share.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<T>(*mut T);
@@ -49,7 +49,7 @@ unsafe impl<T: Opaque> Send for Shared<T> {}
 // SAFETY: as above; the driver locks for itself.
 unsafe impl<T: Opaque> Sync for Shared<T> {}
 
-/// What only the driver looks into.
+/// Types that only the driver accesses.
 pub trait Opaque {}
 macro_rules! opaque { ($($t:ident)*) => { $(impl Opaque for sys::$t {})* } }
 opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CUgraph_st CUgraphExec_st CUgraphNode_st);
@@ -57,12 +57,12 @@ opaque!(CUctx_st CUstream_st CUevent_st CUmemPoolHandle_st CUmod_st CUfunc_st CU
 impl<T> Shared<T> {
     pub const NULL: Shared<T> = Shared(std::ptr::null_mut());
 
-    /// A handle that is known as a number: another library's, or one with a meaning of its own.
+    /// A handle from its numeric value: another library's handle, or a constant such as `CU_STREAM_LEGACY`.
     pub const fn from_number(number: usize) -> Shared<T> {
         Shared(std::ptr::without_provenance_mut(number))
     }
 
-    /// For a struct of the driver's.
+    /// The pointer, to store in one of the driver's structs.
     pub fn as_raw(self) -> *mut T {
         self.0
     }
@@ -92,9 +92,9 @@ pub type Graph = Shared<sys::CUgraph_st>;
 pub type GraphExec = Shared<sys::CUgraphExec_st>;
 /// `CUgraphNode`.
 pub type GraphNode = Shared<sys::CUgraphNode_st>;
-/// A kernel as a node of a graph.
+/// The parameters of a kernel node in a graph.
 pub type KernelNode = sys::CUDA_KERNEL_NODE_PARAMS_v2_st;
-/// `CUlinkState`, used by the thread that made it.
+/// `CUlinkState`, used only by the thread that created it.
 pub type LinkState = sys::CUlinkState;
 /// `CUfunction`.
 pub type Function = Shared<sys::CUfunc_st>;
@@ -174,7 +174,7 @@ functions! {
 }
 
 functions! {
-    /// What `libcuda` tells of modules since CUDA 12.4.
+    /// Functions of `libcuda` since CUDA 12.4 that enumerate a module's kernels and their parameters.
     Reflection of sys {
         parameter = cuFuncGetParamInfo(Function, usize, *mut usize, *mut usize);
         function_count = cuModuleGetFunctionCount(*mut u32, Module);
@@ -184,11 +184,11 @@ functions! {
 }
 
 functions! {
-    /// What `libcuda` has for several devices, and for memory of other processes.
+    /// Functions of `libcuda` for several devices, and for memory of other processes.
     Peers of sys {
         can_access = cuDeviceCanAccessPeer(*mut i32, CUdevice, CUdevice);
         pool_access = cuMemPoolSetAccess(MemoryPool, *const CUmemAccessDesc, usize);
-        // target and its context, source and its context, bytes
+        // arguments: target and its context, source and its context, bytes, stream
         copy_async = cuMemcpyPeerAsync(CUdeviceptr, Context, CUdeviceptr, Context, usize, Stream);
         export = cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
         import = cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, u32);
@@ -217,14 +217,14 @@ functions! {
     }
 }
 
-/// What is asked for in a pool of pinned (that is, not managed) memory on a device.
+/// The properties of a pool of pinned (that is, not managed) memory on a device.
 pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
     CUmemPoolProps {
         allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
         handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
         location: location_of(ordinal),
         win32SecurityAttributes: std::ptr::null_mut(),
-        // to drivers of older CUDA versions all from here on is reserved, and zero
+        // drivers of older CUDA versions treat all fields from here on as reserved, and require zero
         maxSize: 0,
         usage: 0,
         gpuDirectRDMACapable: 0,
@@ -232,14 +232,14 @@ pub fn pool_properties(ordinal: u32) -> CUmemPoolProps {
     }
 }
 
-/// The driver's library, by its path: a file without a soname would be looked for again.
+/// Opens the driver's library by its path: a library without a soname would otherwise be searched again.
 fn loaded_driver() -> Result<library::Handle> {
     let path = &library::driver()?.path;
     library::Handle::open(path)
         .map_err(|e| Error::new(Kind::Library, format!("{} cannot be loaded: {}", path.display(), e.reason)))
 }
 
-/// The driver's functions, after `cuInit`.
+/// The driver's functions, after a successful `cuInit`.
 ///
 /// # Errors
 /// `Library` where there is no driver, with the findings of `library`.
@@ -255,7 +255,7 @@ pub fn driver() -> Result<&'static Driver> {
     Ok(DRIVER.get_or_init(|| table))
 }
 
-/// What the driver tells of modules; None where it is of a CUDA before 12.4.
+/// The functions that describe modules; None for drivers before CUDA 12.4.
 pub fn reflection() -> Option<&'static Reflection> {
     static REFLECTION: OnceLock<Option<Reflection>> = OnceLock::new();
     REFLECTION
@@ -280,7 +280,7 @@ pub fn peers() -> Result<&'static Peers> {
     Ok(PEERS.get_or_init(|| table))
 }
 
-/// Access of a device to the memory of a pool.
+/// Read and write access of a device to a memory pool.
 pub fn access_of(ordinal: u32) -> CUmemAccessDesc {
     CUmemAccessDesc {
         location: location_of(ordinal),
@@ -318,7 +318,7 @@ pub fn nvrtc() -> Result<&'static Nvrtc> {
     Ok(NVRTC.get_or_init(|| table))
 }
 
-/// What a status code is called and what the driver says of it.
+/// The name of a status code and the driver's description of it.
 pub fn describe(driver: &Driver, status: u32) -> String {
     let text = |f: unsafe extern "C" fn(u32, *mut *const c_char) -> u32| {
         let mut at: *const c_char = std::ptr::null();
@@ -337,8 +337,8 @@ pub fn describe(driver: &Driver, status: u32) -> String {
     }
 }
 
-/// Turns the status of a function into an error: `check` of a driver, or a core's, which remembers what its context has
-/// not survived.
+/// Turns the status of a function into an error: `check` for a driver, or `Core::check`, which remembers errors that
+/// corrupt the context.
 pub type Check<'a> = &'a dyn Fn(u32, &str) -> Result<()>;
 
 /// # Errors

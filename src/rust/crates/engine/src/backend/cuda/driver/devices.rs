@@ -1,4 +1,4 @@
-//! Devices as the driver lists them, without a context on any, and whether this process may call the driver.
+//! The driver's list of devices, without creating contexts, and whether this process may call the driver.
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,27 +7,27 @@ use super::api::{self, CUdevice_attribute, CUresult};
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::fork;
 
-/// What is known of a device without making a context on it.
+/// Properties of a device that are available without a context on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
     pub ordinal: u32,
     pub name: String,
-    /// Bytes.
+    /// Bytes of device memory.
     pub memory: u64,
     /// Compute capability: major, minor.
     pub capability: (u32, u32),
     pub multiprocessors: u32,
-    /// Bytes of the second-level cache.
+    /// Bytes of the L2 cache.
     pub cache: u32,
-    /// Bytes of shared memory that a block may ask for.
+    /// Bytes of shared memory that a block may have after opting in.
     pub shared: u32,
-    /// Shares its memory with the host.
+    /// Whether the device shares its memory with the host.
     pub integrated: bool,
-    /// Has stream-ordered memory pools.
+    /// Whether the device supports stream-ordered memory pools.
     pub pools: bool,
 }
 
-/// `fork::depth()` of the process that has used CUDA. Asked for at every call of the driver.
+/// `fork::depth()` of the process that first used CUDA. Checked at every driver call.
 static HOME: AtomicU32 = AtomicU32::new(UNUSED);
 const UNUSED: u32 = u32::MAX;
 
@@ -37,9 +37,9 @@ pub(crate) fn at_home() -> bool {
     home == UNUSED || home == fork::depth()
 }
 
-/// Notes that this process uses CUDA.
+/// Records that this process uses CUDA.
 fn note_home() {
-    // another's note stays
+    // a value that is already set stays
     _ = HOME.compare_exchange(UNUSED, fork::watch(), Ordering::Relaxed, Ordering::Relaxed);
 }
 
@@ -63,7 +63,7 @@ pub fn count() -> Result<u32> {
     let mut count = 0;
     // SAFETY: writes a number.
     let status = unsafe { (driver.device_count)(&mut count) };
-    // an answer, too
+    // this status means that there are no devices
     if api::code(status) == Some(CUresult::CUDA_ERROR_NO_DEVICE) {
         return Ok(0);
     }
@@ -71,7 +71,7 @@ pub fn count() -> Result<u32> {
     Ok(count.max(0) as u32)
 }
 
-/// The newest CUDA version that the driver serves, as major and minor.
+/// The newest CUDA version that the driver supports, as major and minor.
 pub fn driver_version() -> Result<(u32, u32)> {
     check_home()?;
     let driver = api::driver()?;
@@ -81,7 +81,7 @@ pub fn driver_version() -> Result<(u32, u32)> {
     Ok((version as u32 / 1000, version as u32 % 1000 / 10))
 }
 
-/// A device's properties; makes no context.
+/// The properties of a device. Creates no context.
 ///
 /// # Errors
 /// `Device` where there is no such device.

@@ -1,10 +1,10 @@
-//! Tables of the functions of a CUDA library, declared so that any status they return is a plain number.
+//! Tables of a CUDA library's functions, declared to return any status as a plain number.
 
 use verdigris_ops::error::{Error, Kind, Result};
 
 use super::library::{Handle, Loaded};
 
-/// What functions are found in.
+/// A library in which functions can be looked up.
 pub trait Symbols {
     /// A function as `F`, an `unsafe extern "C" fn` type.
     ///
@@ -23,7 +23,7 @@ impl Symbols for Loaded {
     }
 }
 
-/// The driver's library, which is no `Loaded`.
+/// The driver's library is a bare `Handle`, not a `Loaded`.
 impl Symbols for Handle {
     unsafe fn find<F: Copy>(&self, name: &str) -> Result<F> {
         // SAFETY: the caller's promise.
@@ -34,9 +34,10 @@ impl Symbols for Handle {
     }
 }
 
-/// `Table of sys { field = function(types); }` is a struct of functions, which `Table::find()` looks for in a library.
-/// `sys` has cudarc's declarations, with which a test compares these (`declared::differences`): the compiler the number
-/// of parameters, the test their sizes. `like` names a function of the same type, where cudarc does not have this one.
+/// `Table of sys { field = function(types); }` declares a struct of function pointers, which `Table::find()` looks up
+/// in a library. `sys` has cudarc's declarations, against which these are checked: the number of parameters by the
+/// compiler, their sizes by a test (`declared::differences`). `like` names a function of the same type, for functions
+/// that cudarc does not declare.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident of $sys:path {
         $($field:ident = $symbol:ident($($argument:ty),* $(,)?) $(like $like:ident)?;)*
@@ -77,10 +78,10 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// Sizes of the parameters of functions.
+/// Computes the sizes of functions' parameters, to compare declarations.
 #[cfg(test)]
 pub(crate) mod declared {
-    /// A placeholder for a type.
+    /// Expands to `_` for any type, so that a list has as many placeholders as types.
     macro_rules! any {
         ($type:ty) => {
             _

@@ -5,10 +5,10 @@ use super::devices::at_home;
 use super::submitted::flush;
 use verdigris_ops::error::Result;
 
-/// Page-locked host memory that the device can read and write.
+/// An allocation of page-locked host memory that the device can read and write.
 pub struct Host {
     pub host: *mut u8,
-    /// Its address on the device.
+    /// The address by which the device accesses it.
     pub device: u64,
     driver: &'static Driver,
 }
@@ -19,7 +19,7 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
-    /// Cleared memory. The context must be current.
+    /// Allocates memory filled with zeros. The context must be current.
     pub fn new(driver: &'static Driver, check: Check<'_>, bytes: usize) -> Result<Host> {
         let mut host = std::ptr::null_mut();
         let mut device = 0;

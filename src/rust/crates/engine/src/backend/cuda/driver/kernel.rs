@@ -1,4 +1,4 @@
-//! Loaded kernels, and the parts of a launch: a grid, and arguments as bytes.
+//! Loaded kernels, launch configurations, and kernel arguments as bytes.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,26 +7,28 @@ use std::sync::Arc;
 use super::api::{Function, Stream};
 use crate::kernel::Arguments;
 
-/// The most bytes that a kernel's parameters may have on every device.
+/// The most bytes of kernel parameters that every device supports.
 pub const MOST_BYTES: usize = 4096;
 
-/// A loaded kernel. Cached ones are never unloaded.
+/// A loaded kernel. Cached kernels are never unloaded.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub function: Function,
-    /// The function's name in the source, or what messages should call it.
+    /// The name in messages: the function's name in the source, unless another is set.
     pub name: String,
-    /// Registers and spilled bytes of a thread.
+    /// Registers, and bytes of local memory, of a thread.
     pub registers: u32,
     pub local_bytes: u32,
-    /// The largest block that fits.
+    /// The most threads of a block.
     pub max_threads: u32,
-    /// Threads of a block, and in the low word bytes of shared memory, that the driver has taken.
+    /// The latest launch that the driver accepted: threads of a block in the high word, bytes of dynamic shared memory
+    /// in the low word.
     pub taken: Arc<AtomicU64>,
 }
 
 impl Kernel {
-    /// Whether the driver has launched it so already and needs no memory to do it again: then it will not refuse.
+    /// Whether a launch of this shape cannot fail: the driver has accepted one at least as large, and the kernel needs
+    /// no local memory, which the driver might fail to allocate.
     pub(crate) fn is_proven(&self, shape: Shape) -> bool {
         let taken = self.taken.load(Ordering::Relaxed);
         self.local_bytes == 0
@@ -34,12 +36,13 @@ impl Kernel {
             && u64::from(shape.shared) <= taken & u64::from(u32::MAX)
     }
 
+    /// Records that the driver has accepted a launch of this shape.
     pub(crate) fn note_taken(&self, shape: Shape) {
         self.taken.store(shape.threads() << 32 | u64::from(shape.shared), Ordering::Relaxed);
     }
 }
 
-/// What a launch asks for: blocks, threads of each, bytes of shared memory that is not declared.
+/// The shape of a launch: grid, block, and bytes of dynamic shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],
@@ -53,7 +56,7 @@ impl Shape {
     }
 }
 
-/// A launch but for its arguments.
+/// Everything that describes a launch except its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Configuration {
     pub function: Function,
@@ -61,7 +64,7 @@ pub(crate) struct Configuration {
     pub shape: Shape,
 }
 
-/// A value that may be passed to a kernel as it is.
+/// A value that may be passed to a kernel by its bytes.
 ///
 /// # Safety
 /// Only for plain numbers and `repr(C)` structs of them, without uninitialised padding.
@@ -94,7 +97,7 @@ impl Args {
     }
 }
 
-/// Bytes laid out as C lays out a struct of these fields. Stored inline, so that a launch allocates nothing.
+/// Bytes with the layout of a C struct of these fields. Stored inline, so that a launch does not allocate.
 pub struct Packed {
     storage: [MaybeUninit<u64>; MOST_BYTES / 8],
     len: usize,
@@ -107,7 +110,7 @@ impl Default for Packed {
 }
 
 impl Packed {
-    /// Adds a field of this alignment. A field beyond the storage is counted, not kept: see `len`.
+    /// Appends a field with this alignment. A field beyond the storage is counted but not stored: see `len`.
     pub fn field(&mut self, bytes: &[u8], align: usize) {
         let at = self.len.next_multiple_of(align);
         if at + bytes.len() <= MOST_BYTES {
@@ -129,7 +132,7 @@ impl Packed {
         self.field(&value.to_ne_bytes(), 4);
     }
 
-    /// Bytes of the struct so far; more than `MOST_BYTES` where no kernel takes it.
+    /// The struct's size so far; more than `MOST_BYTES` if no kernel can take it.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -144,7 +147,7 @@ impl Packed {
     }
 }
 
-/// Blocks of `threads` that cover `n`.
+/// The number of blocks of `threads` that cover `n` elements; at least 1.
 pub fn blocks(n: usize, threads: usize) -> u32 {
     n.div_ceil(threads).max(1) as u32
 }

@@ -1,4 +1,5 @@
-//! Facts about registers at a point of a routine, such as: certainly not NA or NaN. A known value needs no test.
+//! Data-flow facts about registers at a point of a routine, such as "not NA or NaN". Tests that a fact makes redundant
+//! are not written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +8,20 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 use verdigris_ops::{id, OpId};
 
+/// The facts at the current point of the code.
 #[derive(Clone, Default, Debug)]
 pub struct Known {
-    /// Neither NA nor NaN.
+    /// Registers that are neither NA nor NaN.
     numbers: BTreeSet<Register>,
-    /// Above 0.
+    /// Registers that are greater than 0.
     positive: BTreeSet<Register>,
-    /// Positions that are not -1, and below this extent, where it is known.
+    /// 0-based positions that are not negative, and the extent that they are below, if known.
     found: BTreeMap<Register, Option<Operand>>,
-    /// Offsets in a table along some of its axes (bits), inside along these.
+    /// Offsets into a table that are composed of in-range positions along some of its axes: the table and the axes, as
+    /// bits.
     parts: BTreeMap<Register, (u16, u8)>,
-    /// How a register came by its value, where the operands still have theirs.
+    /// The operation and operands that a register was computed from, as long as the operands still have these values.
+    /// Only operations that propagate NA.
     made: BTreeMap<Register, (OpId, Vec<Operand>)>,
 }
 
@@ -29,7 +33,7 @@ impl Known {
         }
     }
 
-    /// Whether a position is inside.
+    /// Whether a position is known not to be negative.
     pub fn is_found(&self, operand: Operand) -> bool {
         match operand {
             Operand::Register(r) => self.found.contains_key(&r),
@@ -37,18 +41,18 @@ impl Known {
         }
     }
 
-    /// Whether a position is inside this extent.
+    /// Whether a position is known to be within this extent.
     pub fn is_below(&self, operand: Operand, extent: Register) -> bool {
         let within = |r| self.found.get(&r).copied().flatten();
         operand.register().and_then(within) == Some(Operand::Register(extent))
     }
 
-    /// The extent that a position is inside of.
+    /// The extent that a position is known to be below.
     pub fn extent(&self, operand: Operand) -> Option<Operand> {
         self.found.get(&operand.register()?).copied().flatten()
     }
 
-    /// The table, and the axes of it, along which an offset is inside.
+    /// The table and the axes (bits) for which an offset is known to be in range.
     pub fn part(&self, operand: Operand) -> Option<(u16, u8)> {
         self.parts.get(&operand.register()?).copied()
     }
@@ -57,7 +61,7 @@ impl Known {
         self.parts.insert(register, part);
     }
 
-    /// A register gets a new value.
+    /// Drops all facts about a register, which gets a new value, and those that refer to it.
     pub fn forget(&mut self, register: Register) {
         let own = Operand::Register(register);
         self.numbers.remove(&register);
@@ -73,7 +77,7 @@ impl Known {
         self.numbers.insert(register);
     }
 
-    /// A number that is above 0.
+    /// Records that a register is a number greater than 0.
     pub fn positive(&mut self, register: Register) {
         self.number(register);
         self.positive.insert(register);
@@ -83,12 +87,13 @@ impl Known {
         operand.register().is_some_and(|r| self.positive.contains(&r))
     }
 
+    /// Records that a register is a valid position, below `extent` if that is given.
     pub fn found(&mut self, register: Register, extent: Option<Operand>) {
         self.number(register);
         self.found.insert(register, extent);
     }
 
-    /// A register has just got a row's value.
+    /// Updates the facts after an operation has been assigned to a register.
     pub fn computed(&mut self, register: Register, op: OpId, class: Class, args: &[Operand]) {
         let is_number = self.stays_number(op, class, args);
         self.forget(register);
@@ -100,7 +105,7 @@ impl Known {
         }
     }
 
-    /// A register has just got another's value.
+    /// Updates the facts after a register has been assigned the value of an operand.
     pub fn moved(&mut self, register: Register, from: Operand) {
         if from == Operand::Register(register) {
             return;
@@ -125,7 +130,7 @@ impl Known {
         }
     }
 
-    /// A value has turned out to be a number: so was all that it came of.
+    /// Records that a value is a number. Then so are the operands that it was computed from.
     pub fn learn(&mut self, operand: Operand) {
         let Operand::Register(register) = operand else { return };
         if self.numbers.insert(register) {
@@ -135,7 +140,7 @@ impl Known {
         }
     }
 
-    /// What is known where two ways meet.
+    /// The facts that hold where two branches join: those that hold in both.
     pub fn meet(mut self, other: &Known) -> Known {
         self.numbers.retain(|r| other.numbers.contains(r));
         self.positive.retain(|r| other.positive.contains(r));
@@ -145,14 +150,14 @@ impl Known {
         self
     }
 
-    /// Whether a row's value is a number for such operands, whatever they are.
+    /// Whether the result of an operation is a number whenever its operands are.
     fn stays_number(&self, op: OpId, class: Class, args: &[Operand]) -> bool {
         let all = args.iter().all(|&arg| self.is_number(arg));
         if !all {
             return false;
         }
         let floats = matches!(class, Class::F32 | Class::F64);
-        // with a finite number that is not 0 infinity stays what it is, and no other NaN comes of it
+        // with a finite nonzero constant as one operand, infinity does not turn into NaN
         let plain = |x: &Operand| matches!(x, Operand::Constant(scalar) if is_plain(*scalar));
         match op {
             id::EQ | id::NE | id::LT | id::LE | id::GT | id::GE | id::AND | id::OR | id::NOT | id::XOR => true,
@@ -167,7 +172,7 @@ impl Known {
     }
 }
 
-/// Rows whose value is NA or NaN where any operand is.
+/// Operations that propagate NA and NaN of any operand.
 fn passes_on(op: OpId) -> bool {
     [id::ADD, id::SUB, id::MUL, id::DIV, id::NEG, id::POS, id::ABS, id::SQRT, id::EXP, id::LOG].contains(&op)
         || [id::FLOOR, id::CEILING, id::TRUNC, id::TO_FLOAT64].contains(&op)
@@ -183,6 +188,7 @@ fn is_number(scalar: Scalar) -> bool {
     }
 }
 
+/// Whether a constant is finite, not 0 and not denormal.
 fn is_plain(scalar: Scalar) -> bool {
     match scalar {
         Scalar::F32(x) => x.is_normal(),

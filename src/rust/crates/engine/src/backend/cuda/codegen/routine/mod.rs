@@ -1,8 +1,8 @@
-//! CUDA C from routines: a device function, written to be readable.
+//! Generates a readable device function in CUDA C from a routine (a compiled R function).
 //!
-//! `text` has pieces of C, `names` the names of registers and where they are declared, `known` the values that need no
-//! test, `value` rows and conditions, `statement` the rest. Each statement becomes a statement of C; a value that is
-//! used once, and has no name in R, is written where it is used.
+//! `text` has expressions of C, `names` the registers' names and where they are declared, `known` the facts that make
+//! tests redundant, `value` expressions and conditions, `statement` the rest. Each statement of the routine becomes a
+//! statement of C; a value that is used once and has no name in R is written inline at its use.
 
 mod known;
 mod names;
@@ -19,7 +19,8 @@ use verdigris_compile::{Draw, Operand, Register, Routine, Source, Statement};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::{id, Op, OpId};
 
-/// What the `k`-th routine of a plan is called. No function of `kernels/` ends so.
+/// The C name of the `k`-th routine of a plan. It ends in an underscore, so it cannot clash with functions of
+/// `kernels/`.
 pub fn name(routine: &Routine, k: usize) -> String {
     match k {
         0 => format!("{}_", routine.name),
@@ -27,7 +28,7 @@ pub fn name(routine: &Routine, k: usize) -> String {
     }
 }
 
-/// Whether it computes, or draws, by such a row.
+/// Whether the routine uses an operation for which `is` holds. Draws count as `runif`.
 pub fn has_row(routine: &Routine, is: fn(&Op) -> bool) -> bool {
     let mut found = false;
     routine.walk(&mut |statement| match statement {
@@ -38,7 +39,7 @@ pub fn has_row(routine: &Routine, is: fn(&Op) -> bool) -> bool {
     found
 }
 
-/// The rows of the operation table that it computes with.
+/// Calls `define` for each operation of the table that the routine uses, and its class.
 pub fn rows(routine: &Routine, define: &mut impl FnMut(OpId, Class)) {
     routine.walk(&mut |statement| match statement {
         Statement::Apply { op, class, .. } => define(*op, *class),
@@ -47,7 +48,7 @@ pub fn rows(routine: &Routine, define: &mut impl FnMut(OpId, Class)) {
     });
 }
 
-/// A value that is not written yet: it will stand where it is read.
+/// A value that has not been written yet: it will be written inline where it is read.
 struct Waiting {
     register: Register,
     what: What,
@@ -55,8 +56,8 @@ struct Waiting {
 
 enum What {
     Text(Text),
-    /// A comparison or a logical operation, which may be asked for as a condition. Its operands are names, constants,
-    /// or waiting as this.
+    /// A comparison or logical operation that may be written as a C condition. Its operands are names, constants, or
+    /// pending values of this kind.
     Logic {
         op: OpId,
         class: Class,
@@ -64,6 +65,7 @@ enum What {
     },
 }
 
+/// The state of writing one routine.
 struct Writer<'a> {
     routine: &'a Routine,
     uses: Vec<Use>,
@@ -72,16 +74,17 @@ struct Writer<'a> {
     depth: usize,
     waiting: Vec<Waiting>,
     known: Known,
-    /// The parameter that has the key of draws.
+    /// The parameter that holds the key of random draws.
     key: Option<Register>,
-    /// Families of draws whose second numbers are kept; see `keeps`.
+    /// Families of draws of which the second number of each Philox block is kept for the next draw; see `keeps`.
     kept: Vec<Draw>,
-    /// Whether something fails, and whether a row is given a word that nobody reads.
+    /// Whether some statement can fail, so that `missing` must be declared, and whether some operation writes flags
+    /// that are not reported, so that `unread` must be.
     fails: bool,
     spare: bool,
 }
 
-/// The struct of the results, and the function.
+/// The C definitions of the struct of results and of the function.
 pub fn define(routine: &Routine, name: &str) -> String {
     let uses = names::uses(routine);
     let mut taken: Vec<String> = uses.iter().map(|used| used.name.clone()).collect();
@@ -123,7 +126,7 @@ pub fn define(routine: &Routine, name: &str) -> String {
 }
 
 impl Writer<'_> {
-    /// What is written, with all that stands before it.
+    /// The complete definition: the R source as comments, the struct, the signature, the declarations and the body.
     fn whole(self, name: &str) -> String {
         let routine = self.routine;
         let mut text = String::new();
@@ -152,7 +155,8 @@ impl Writer<'_> {
         text + &self.text + "}\n"
     }
 
-    /// What is declared at the top: variables that are written more than once, local arrays, and what failing gives.
+    /// Declarations at the top of the function: variables that are not declared at their assignment, local arrays, kept
+    /// random numbers, and the result of a failed call.
     fn declare(&self, name: &str, text: &mut String) {
         let is_given = |r: usize| self.routine.parameters.iter().any(|p| p.register as usize == r);
         for class in Class::ALL {
@@ -165,7 +169,7 @@ impl Writer<'_> {
             }
         }
         for (k, array) in self.routine.arrays.iter().enumerate() {
-            // C++ has no arrays of no elements
+            // C++ does not allow arrays of length 0
             let length = array.length.max(1);
             let _ = writeln!(text, "  {} a{k}[{length}];\n  fill_missing(a{k});", array.class.c_type());
         }
@@ -191,7 +195,7 @@ impl Writer<'_> {
     }
 }
 
-/// The variable that keeps what a family's next number is made of.
+/// The type and name of the variable that keeps the raw material of a family's next number.
 fn spare(draw: Draw) -> (&'static str, &'static str) {
     match draw {
         Draw::Uniform => ("u64", "uniform_word"),
@@ -201,8 +205,8 @@ fn spare(draw: Draw) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether the numbers of a family come one after the other from 0 on: one register counts them, and nothing else
-/// writes that but a 0.
+/// Whether a family's draws are numbered consecutively from 0: a single register counts them, and it is otherwise only
+/// reset to 0.
 fn keeps(routine: &Routine, family: Draw) -> bool {
     let mut counts: Vec<Register> = Vec::new();
     routine.walk(&mut |statement| match statement {

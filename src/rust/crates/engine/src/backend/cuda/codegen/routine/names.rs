@@ -1,24 +1,25 @@
-//! Uses and definitions of registers, and their names in C.
+//! Counts reads and writes of a routine's registers, and derives from these their names in C and where they are
+//! declared.
 
 use std::collections::HashSet;
 
 use verdigris_compile::{Block, Operand, Register, Routine, Statement};
 
-/// What is known of a register before anything is written.
+/// How a register is used, counted before any code is written.
 #[derive(Clone, Debug, Default)]
 pub struct Use {
     pub name: String,
-    /// Whether R has a name for it.
+    /// Whether the register has a name in R.
     pub named: bool,
     pub writes: u32,
     pub reads: u32,
-    /// Whether it is declared where it is written: all that reads it is in the same braces, behind.
+    /// Whether it can be declared at its only assignment, because all reads follow in the same braces.
     pub local: bool,
-    /// The block that writes it first.
+    /// The number of the block that writes it first.
     block: usize,
 }
 
-/// Uses of all registers.
+/// The uses of all registers, by register.
 pub fn uses(routine: &Routine) -> Vec<Use> {
     let mut uses = vec![Use { local: true, ..Use::default() }; routine.registers.len()];
     for p in &routine.parameters {
@@ -34,7 +35,7 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     }
     let mut uses = walk.uses;
     let mut taken = HashSet::new();
-    // of several that R calls alike, the one that is used most has the plain name
+    // if several registers have the same name in R, the one that is used most gets it without a suffix
     let mut order: Vec<usize> = (0..uses.len()).collect();
     order.sort_by_key(|&r| std::cmp::Reverse(uses[r].reads + uses[r].writes));
     for r in order {
@@ -51,7 +52,8 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     uses
 }
 
-/// R's name as far as C takes it, or "". Its own names do not end in an underscore, as all of these do in the end.
+/// An R name turned into a C identifier, or "". The caller appends an underscore, so that it cannot clash with C's own
+/// names.
 pub fn plain(name: &str) -> String {
     let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     match text.trim_matches('_') {
@@ -61,7 +63,7 @@ pub fn plain(name: &str) -> String {
     }
 }
 
-/// Whether nothing comes to the end of a block.
+/// Whether control never reaches the end of a block.
 pub fn leaves(block: &Block) -> bool {
     match block.last() {
         Some(Statement::Break | Statement::Next | Statement::Return | Statement::Fail(_)) => true,
@@ -71,7 +73,7 @@ pub fn leaves(block: &Block) -> bool {
     }
 }
 
-/// Whether a loop's body may leave it for what is behind it.
+/// Whether a loop's body contains a `break` of this loop.
 pub fn breaks(body: &Block) -> bool {
     body.iter().any(|statement| match statement {
         Statement::Break => true,
@@ -82,7 +84,7 @@ pub fn breaks(body: &Block) -> bool {
 
 struct Walk {
     uses: Vec<Use>,
-    /// The block around each block; blocks are numbered as they are met.
+    /// The enclosing block of each block. Blocks are numbered in the order in which they are entered.
     parents: Vec<usize>,
     results: Vec<Register>,
 }
@@ -124,7 +126,7 @@ impl Walk {
         }
     }
 
-    /// Calls `visit` for a statement's blocks, each with its number.
+    /// Calls `visit` for each block of a statement, with its number.
     fn inner(
         &mut self,
         statement: &Statement,
@@ -147,6 +149,7 @@ impl Walk {
         }
     }
 
+    /// Counts a return statement's reads of the results.
     fn results(&mut self, own: usize) {
         for k in 0..self.results.len() {
             self.read(self.results[k], own);
@@ -159,7 +162,7 @@ impl Walk {
         while block > used.block {
             block = self.parents[block];
         }
-        // a block has a smaller number than those within it
+        // an enclosing block has a smaller number, so the loop ends at the defining block if that encloses the read
         used.local &= used.writes == 1 && block == used.block;
     }
 }

@@ -1,4 +1,4 @@
-//! Statements: each becomes a statement of C, or an expression that is written where it is used.
+//! Writes statements. Each becomes a statement of C, or an expression that is written inline at its only use.
 
 use super::names::{breaks, leaves};
 use super::text::{comment, Binds, Text};
@@ -8,12 +8,13 @@ use verdigris_compile::{written, Block, Draw, FailureId, Operand, Register, Sour
 use verdigris_ops::dtype::DType;
 use verdigris_ops::scalar::Scalar;
 
-/// A longer expression is a statement of its own.
+/// Expressions longer than this (in characters) are assigned to a variable instead of written inline.
 const LONGEST: usize = 90;
-/// Loops over local arrays of at most so many turns are unrolled, so that the arrays are registers.
+/// Loops over local arrays of at most this many iterations are unrolled, so that the arrays are held in registers.
 const MOST_UNROLLED: i32 = 16;
 
 impl Writer<'_> {
+    /// Writes a line with the current indentation.
     pub fn line(&mut self, text: &str) {
         for _ in 0..self.depth {
             self.text.push_str("  ");
@@ -22,14 +23,14 @@ impl Writer<'_> {
         self.text.push('\n');
     }
 
-    /// Writes all that waits.
+    /// Writes all pending values as statements.
     pub fn flush(&mut self) {
         while let Some(first) = self.waiting.first() {
             self.emit_value(first.register);
         }
     }
 
-    /// `register = text`, now.
+    /// Writes `register = text` at once.
     pub fn assign(&mut self, register: Register, text: &Text) {
         let used = &self.uses[register as usize];
         let name = used.name.clone();
@@ -40,12 +41,14 @@ impl Writer<'_> {
         self.line(&line);
     }
 
-    /// Whether a value may stand where it is used: it has no name in R, or is no more than another name.
+    /// Whether a value may be written inline: it is local and used once, and either has no name in R or is itself just
+    /// a name or number (`plain`).
     fn may_wait(&self, register: Register, plain: bool) -> bool {
         let used = &self.uses[register as usize];
         (!used.named || plain) && used.writes == 1 && used.reads == 1 && used.local
     }
 
+    /// Writes the pending values for which `test` holds as statements.
     fn emit_where(&mut self, test: impl Fn(&What) -> bool) {
         let found = |waiting: &[Waiting]| waiting.iter().find(|w| test(&w.what)).map(|w| w.register);
         while let Some(register) = found(&self.waiting) {
@@ -53,7 +56,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What reads a register that gets a new value is written before that.
+    /// Writes pending values that read a register, before the register gets a new value.
     fn before_write(&mut self, register: Register) {
         let depends = |what: &What| match what {
             What::Text(text) => text.registers.contains(&register),
@@ -62,7 +65,7 @@ impl Writer<'_> {
         self.emit_where(depends);
     }
 
-    /// `register = text`, now or where it is read.
+    /// Assigns `text` to a register, now or inline at its use.
     fn define(&mut self, register: Register, text: Text) {
         self.before_write(register);
         if self.may_wait(register, text.is_plain()) && text.as_str().len() <= LONGEST {
@@ -72,12 +75,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a block; whether anything comes to its end.
+    /// Writes a block. Returns whether control can reach its end.
     pub fn block(&mut self, block: &Block) -> bool {
         block.iter().all(|statement| self.statement(statement))
     }
 
-    /// A block within braces, from a state of knowledge on; whether anything comes to its end.
+    /// Writes a block within braces, which the caller writes. Returns whether control can reach its end.
     fn inner(&mut self, block: &Block) -> bool {
         self.depth += 1;
         let falls = self.block(block);
@@ -86,12 +89,13 @@ impl Writer<'_> {
         falls
     }
 
+    /// Writes a statement. Returns whether control can pass beyond it.
     fn statement(&mut self, statement: &Statement) -> bool {
         match statement {
             Statement::Apply { to, op, class, args } => {
                 if is_logic(*op, *class) && self.may_wait(*to, false) {
                     for &arg in args {
-                        // conditions may name it twice
+                        // a condition may contain an operand twice, so operands other than conditions need a name
                         let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
                         let waits = self.waiting.iter().find(|w| Operand::Register(w.register) == arg);
                         if waits.is_some_and(|w| !logical(w)) {
@@ -202,13 +206,13 @@ impl Writer<'_> {
         self.line(&format!("return {{{}}};", results.join(", ")));
     }
 
-    /// Leaves the routine, if `test` holds ("": in any case).
+    /// Writes a return with a failure if `test` holds, or unconditionally if `test` is "".
     fn fail(&mut self, test: &str, failure: FailureId) {
         self.fail_with(test, &code(failure), "0.0, 0", failure);
     }
 
-    /// `fail`, where `code` says which failure it is (that one, or another of the same span), and `at` at what
-    /// subscript of how many.
+    /// As `fail`, where `code` is the C expression of the failure's code (this failure, or another of the same source
+    /// span), and `at` the subscript and the extent that it exceeds.
     fn fail_with(&mut self, test: &str, code: &str, at: &str, failure: FailureId) {
         self.fails = true;
         let known = &self.routine.failures[failure as usize];
@@ -230,7 +234,7 @@ impl Writer<'_> {
         }
         let is = |x: Operand, whole: i32| match x {
             Operand::Constant(Scalar::I32(x)) => x == whole,
-            // adding -0.0 or 0.0 to a count changes nothing
+            // also matches -0.0: adding either zero to a count changes nothing
             Operand::Constant(Scalar::F64(x)) => x == whole.into(),
             _ => false,
         };
@@ -238,7 +242,8 @@ impl Writer<'_> {
             true => turns,
             false => Text::infix(&turns, "*", &self.read(step), Binds::Product),
         };
-        // 0 + -0 is 0
+        // 0 * step is -0 for a negative step, which the addition of 0 turns into 0: so it can only be left out for
+        // positive steps
         match is(from, 0) && (!float || matches!(step, Operand::Constant(Scalar::F64(x)) if x > 0.0)) {
             true => by,
             false => Text::infix(&by, "+", &self.read(from), Binds::Sum),
@@ -314,8 +319,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The table and the axes (bits) whose positions make up an offset, where all are inside and go by their
-    /// strides.
+    /// The table and its axes (bits) for which an offset is in range: all positions must be in range along their axes
+    /// and be multiplied by the strides of these axes.
     fn part(&self, at: &[(Operand, Operand)]) -> Option<(u16, u8)> {
         let mut sum = None;
         for &(position, stride) in at {
@@ -344,13 +349,13 @@ impl Writer<'_> {
         sum
     }
 
-    /// The parameter that an operand is, where nothing else is written to its register.
+    /// The source of the parameter that an operand is, if nothing else is assigned to its register.
     fn source(&self, operand: Operand) -> Option<Source> {
         let register = operand.register().filter(|&r| self.uses[r as usize].writes == 1)?;
         self.routine.parameters.iter().find(|p| p.register == register).map(|p| p.source)
     }
 
-    /// Whether a position is known to be that of an element of a table.
+    /// Whether an offset is known to be within a table, so that no bounds check is needed.
     fn is_inside(&self, table: u16, at: Operand) -> bool {
         let is_axis = |source| matches!(source, Source::Extent(of, _) if of == table);
         let axes = self.routine.parameters.iter().filter(|p| p.dtype == DType::Int64 && is_axis(p.source)).count();
@@ -362,7 +367,7 @@ impl Writer<'_> {
         unchanged.any(|length| self.known.is_below(at, length))
     }
 
-    /// The index of an element of a local array, where that is known and there is one.
+    /// The index into a local array if it is constant and in range.
     fn constant_index(&self, array: u16, at: Operand) -> Option<i64> {
         match at {
             Operand::Constant(Scalar::I64(k)) => Some(k),
@@ -413,14 +418,15 @@ impl Writer<'_> {
         let Condition { is_true, is_false, certain, if_true, if_false } = condition;
         let mut in_otherwise = self.known.clone();
         if_true.into_iter().for_each(|x| self.known.learn(x));
-        // without a failure what is not TRUE may be NA
+        // without a check for NA the `else` branch is also taken for NA
         if certain || missing.is_some() {
             if_false.into_iter().for_each(|x| in_otherwise.learn(x));
         }
         let not = |text: &Text| format!("!({})", text.as_str());
         let (not_true, not_false) = (not(&is_true), not(&is_false));
-        // A condition: which way it leads, and what else is asked for there or on the other way. What goes on is asked
-        // for once: NaN and NA are looked for on the way that leaves.
+        // The C condition, the block under it and the check at its start, then the `else` block and its check. A
+        // condition that is NA must fail; the check is placed in the branch that leaves, so that the path that
+        // continues evaluates the condition only once.
         let mut known = [std::mem::take(&mut self.known), in_otherwise];
         let (test, first, here, second, there) = match missing {
             Some(failure) if leaves(then) => (not_false, then, Some((not_true, failure)), otherwise, None),
@@ -454,7 +460,7 @@ impl Writer<'_> {
         first_falls || second_falls
     }
 
-    /// One way of a condition, behind a test of what fails there.
+    /// Writes one branch of a condition, preceded by the check for NA if it is placed there.
     fn way(&mut self, block: &Block, check: Option<(String, FailureId)>) -> bool {
         if let Some((test, failure)) = check {
             self.depth += 1;
@@ -464,13 +470,13 @@ impl Writer<'_> {
         self.inner(block)
     }
 
-    /// What a loop writes is not known at its start, nor behind it.
+    /// Before a loop: writes pending values, and drops the facts about registers that the loop assigns.
     fn enter(&mut self, body: &Block) {
         self.flush();
         written(body).into_iter().for_each(|r| self.known.forget(r));
     }
 
-    /// A loop's body, and its closing brace.
+    /// Writes a loop's body and its closing brace.
     fn turn(&mut self, body: &Block) {
         let before = self.known.clone();
         self.inner(body);
@@ -488,7 +494,8 @@ impl Writer<'_> {
             Operand::Constant(Scalar::I32(n)) if n <= MOST_UNROLLED && moves_arrays(body) => {
                 self.line("#pragma unroll")
             }
-            // a number that is kept is taken in the next turn: two turns know without asking
+            // a block of random numbers serves two iterations: unrolling by two resolves at compile time which
+            // iteration draws it
             _ if draws => self.line("#pragma unroll 2"),
             _ => {}
         }
@@ -513,17 +520,17 @@ impl Writer<'_> {
     }
 }
 
-/// A failure in `Failed`.
+/// A failure's code in `Failed`: 1 more than its number, since 0 means none.
 fn code(failure: FailureId) -> String {
     format!("{}u", u32::from(failure) + 1)
 }
 
-/// Whether it is a whole number, and no less.
+/// Whether an operand is an integer constant of at least `least`.
 fn above(x: Operand, least: i32) -> bool {
     matches!(x, Operand::Constant(Scalar::I32(x)) if x >= least)
 }
 
-/// Whether a block has to do with local arrays.
+/// Whether a block reads or writes local arrays.
 fn moves_arrays(block: &Block) -> bool {
     block.iter().any(|statement| match statement {
         Statement::Get { .. } | Statement::Set { .. } => true,

@@ -1,9 +1,9 @@
-//! Pieces of C: the precedence of their outermost operator, and the registers that they read.
+//! Expressions of C, with the precedence of their outermost operator and the registers and arrays that they read.
 
 use verdigris_compile::Register;
 use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32, NA_I64};
 
-/// How tightly an operator binds: C's order.
+/// Precedence of operators in C, from the loosest on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Binds {
     Or,
@@ -21,7 +21,7 @@ pub enum Binds {
 pub struct Text {
     text: String,
     binds: Binds,
-    /// Registers and local arrays whose values it depends on.
+    /// Registers and local arrays that the expression reads.
     pub registers: Vec<Register>,
     pub arrays: Vec<u16>,
 }
@@ -39,7 +39,7 @@ impl Text {
         Text::atom(constant(scalar))
     }
 
-    /// `a op b`, where operators of the same kind go from left to right.
+    /// `a op b`, for operators that associate to the left. A right operand of the same precedence gets parentheses.
     pub fn infix(a: &Text, op: &str, b: &Text, binds: Binds) -> Text {
         let right = if b.binds > binds { b.text.clone() } else { format!("({})", b.text) };
         let left = a.within(binds);
@@ -67,7 +67,7 @@ impl Text {
         Text { text, binds, registers, arrays }
     }
 
-    /// As an operand of an operator that binds so.
+    /// The text as an operand of an operator of this precedence, in parentheses if needed.
     fn within(&self, binds: Binds) -> String {
         if self.binds >= binds {
             self.text.clone()
@@ -76,7 +76,7 @@ impl Text {
         }
     }
 
-    /// Whether it is a name or a number.
+    /// Whether the expression is a name or a number.
     pub fn is_plain(&self) -> bool {
         self.binds == Binds::Atom && !self.text.contains('(')
     }
@@ -86,7 +86,7 @@ impl Text {
     }
 }
 
-/// A value, written so that it is read again to the same bits.
+/// A constant of C that evaluates to exactly these bits.
 pub fn constant(scalar: Scalar) -> String {
     match scalar {
         Scalar::I32(NA_I32) => "NA_I32".into(),
@@ -107,7 +107,7 @@ pub fn constant(scalar: Scalar) -> String {
     }
 }
 
-/// R's text as part of a comment: one line, which does not go on to the next.
+/// R text made safe for a `//` comment: one line that does not end in a line continuation.
 pub fn comment(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let text = text.trim_end();

@@ -1,4 +1,4 @@
-//! Rows of the operation table as C operators where these have the same meaning, and comparisons as conditions.
+//! Writes operations of the table, as C operators where these have the same meaning, and comparisons as conditions.
 
 use super::text::{Binds, Text};
 use super::{What, Writer};
@@ -7,18 +7,18 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::{Scalar, NA_I32};
 use verdigris_ops::{id, OpId};
 
-/// A logical value as C's conditions: neither holds where it is NA.
+/// A logical value as two C conditions. Neither holds where the value is NA.
 pub struct Condition {
     pub is_true: Text,
     pub is_false: Text,
-    /// Whether it is never NA.
+    /// Whether the value is never NA.
     pub certain: bool,
-    /// What are numbers where it is TRUE, and where it is FALSE.
+    /// Operands that are known not to be NA where the value is TRUE, and where it is FALSE.
     pub if_true: Vec<Operand>,
     pub if_false: Vec<Operand>,
 }
 
-/// A comparison's operator, and that which holds where it is FALSE.
+/// The C operator of a comparison, and the operator of its negation.
 fn comparison(op: OpId) -> Option<(&'static str, &'static str)> {
     match op {
         id::EQ => Some(("==", "!=")),
@@ -31,14 +31,14 @@ fn comparison(op: OpId) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Whether a row may be asked for as a condition.
+/// Whether an operation can be written as a condition.
 pub fn is_logic(op: OpId, class: Class) -> bool {
     let real = !matches!(class, Class::C64 | Class::C128);
     real && (comparison(op).is_some() || [id::AND, id::OR, id::NOT, id::IS_NA].contains(&op))
 }
 
 impl Writer<'_> {
-    /// An operand, which a waiting value is written into.
+    /// The expression of an operand. A pending value is consumed and written inline.
     pub fn read(&mut self, operand: Operand) -> Text {
         let register = match operand {
             Operand::Constant(scalar) => return Text::constant(scalar),
@@ -53,7 +53,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An operand by name: what may be written twice.
+    /// The expression of an operand as a name or constant, which may be written more than once.
     pub fn read_name(&mut self, operand: Operand) -> Text {
         if let Some(register) = operand.register() {
             self.emit_value(register);
@@ -61,7 +61,7 @@ impl Writer<'_> {
         self.read(operand)
     }
 
-    /// The word that a row notes in.
+    /// The flag word that an operation sets its bits in; `unread` where its warnings are not reported.
     pub fn word(&mut self, op: OpId) -> String {
         match self.routine.notes.iter().position(|&noted| noted == op) {
             Some(k) => format!("w[{k}]"),
@@ -72,7 +72,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A row of the operation table.
+    /// The expression of an operation of the table.
     pub fn row(&mut self, op: OpId, class: Class, args: &[Operand]) -> Text {
         let numbers: Vec<bool> = args.iter().map(|&arg| self.known.is_number(arg)).collect();
         let (all, any) = (numbers.iter().all(|&x| x), numbers.iter().any(|&x| x));
@@ -80,7 +80,7 @@ impl Writer<'_> {
         if let Some(text) = self.plus(op, class, args) {
             return text;
         }
-        // what is NA stays NA
+        // x * 1 is x for integers, also for NA
         let whole = matches!(class, Class::I32 | Class::I64);
         let one = |x: Operand| x == Operand::Constant(Scalar::I32(1)) || x == Operand::Constant(Scalar::I64(1));
         match args {
@@ -91,8 +91,8 @@ impl Writer<'_> {
         let texts: Vec<Text> = args.iter().map(|&arg| self.read(arg)).collect();
         let infix = |op: &str, binds| Text::infix(&texts[0], op, &texts[1], binds);
         match op {
-            // of two NaNs the GPU's own operators keep the first, but for differences and quotients: see
-            // kernels/arith.h
+            // If both operands are NaN, the GPU's + and * return the first one, as R does; - and / may not. See
+            // kernels/arith.h.
             id::ADD if float => infix("+", Binds::Sum),
             id::MUL if float => infix("*", Binds::Product),
             id::SUB if float && (any || class == Class::F32) => infix("-", Binds::Sum),
@@ -116,7 +116,8 @@ impl Writer<'_> {
         }
     }
 
-    /// An integer and a constant.
+    /// The sum or difference of an integer variable and a constant, by `int_plus`, which tests for NA and overflow at
+    /// once.
     fn plus(&mut self, op: OpId, class: Class, args: &[Operand]) -> Option<Text> {
         let of = |x: &Operand| match x {
             Operand::Constant(Scalar::I32(x)) if *x != NA_I32 => Some(*x),
@@ -135,7 +136,7 @@ impl Writer<'_> {
         Some(Text::call(&format!("int_plus<{k}>"), &[text], &word))
     }
 
-    /// A logical value as a condition.
+    /// The conditions of a logical value.
     pub fn condition(&mut self, value: Operand) -> Condition {
         let register = match value {
             Operand::Constant(scalar) => {
@@ -176,6 +177,7 @@ impl Writer<'_> {
         }
     }
 
+    /// The conditions of `is.na()`, `!`, `&` and `|`.
     fn logic(&mut self, op: OpId, args: &[Operand]) -> Condition {
         if op == id::IS_NA {
             let name = self.read_name(args[0]);
@@ -202,13 +204,13 @@ impl Writer<'_> {
         }
     }
 
-    /// A comparison of numbers of which some may be NaN.
+    /// The conditions of a comparison of floating-point values, or of integers that are not NA.
     fn compared(&mut self, op: OpId, args: &[Operand]) -> Condition {
         let certain = args.iter().all(|&arg| self.known.is_number(arg));
         let [a, b] = [args[0], args[1]].map(|arg| self.read_name(arg));
         let (yes, no) = comparison(op).expect("it is a comparison");
         let text = |operator: &str| match operator {
-            // C's holds for NaN, too
+            // C's != also holds for NaN
             "!=" if !certain => {
                 let [less, more] = ["<", ">"].map(|operator| Text::infix(&a, operator, &b, Binds::Less));
                 Text::infix(&less, "||", &more, Binds::Or)
@@ -219,10 +221,10 @@ impl Writer<'_> {
         Condition { is_true: text(yes), is_false: text(no), certain, if_true: args.to_vec(), if_false: args.to_vec() }
     }
 
-    /// Writes a waiting value as a statement of its own.
+    /// Assigns a pending value to its variable, by a statement of its own.
     pub fn emit_value(&mut self, register: Register) {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.register == register) {
-            // what it is made of is names by then
+            // the operands of a pending value are names by now
             let text = match self.waiting.remove(at).what {
                 What::Text(text) => text,
                 What::Logic { op, class, args } => self.row(op, class, &args),

@@ -1,5 +1,5 @@
-//! The driver's library, which is examined before any other of CUDA: whether there is a driver, its CUDA version, its
-//! devices.
+//! Loads and checks the driver's library before any other CUDA library: whether there is a driver, its CUDA version,
+//! and its devices.
 
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use super::handle::{lacks, Handle};
 use crate::backend::cuda::driver::status::{self, SUCCESS};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The oldest CUDA whose driver is served.
+/// The oldest CUDA version of a supported driver.
 pub const OLDEST: (u32, u32) = (12, 0);
 
 /// A working driver with at least one device.
 pub struct Driver {
     pub path: PathBuf,
-    /// The newest CUDA that it serves.
+    /// The newest CUDA version that the driver supports.
     pub version: (u32, u32),
-    /// The driver's own version, such as `580.95.05`, where the system tells.
+    /// The driver's own version, such as `580.95.05`, if the system reports it.
     pub release: Option<String>,
-    /// How many devices it shows.
+    /// The number of visible devices.
     pub devices: u32,
     handle: Handle,
 }
 
-/// What can be said of a device without a context on it.
+/// Properties of a device that are available without a context on it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeviceInfo {
     pub ordinal: u32,
     pub name: String,
-    /// Bytes in all.
+    /// Total bytes of device memory.
     pub memory: u64,
     pub capability: (u32, u32),
     pub multiprocessors: u32,
@@ -43,7 +43,8 @@ type DeviceName = unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> u32;
 type DeviceMemory = unsafe extern "C" fn(*mut usize, CUdevice) -> u32;
 type DeviceAttribute = unsafe extern "C" fn(*mut c_int, CUdevice_attribute, CUdevice) -> u32;
 
-/// Where the driver's library may be: the loader's own answer first, then folders that it may not search.
+/// Paths where the driver's library may be: first the bare name, which the loader resolves, then folders that the
+/// loader may not search.
 pub fn candidates() -> Vec<PathBuf> {
     let names: &[&str] = if cfg!(windows) {
         &["nvcuda.dll"]
@@ -61,7 +62,7 @@ pub fn candidates() -> Vec<PathBuf> {
     names.iter().map(PathBuf::from).collect()
 }
 
-/// Loads the first of the libraries that can be loaded, and examines it.
+/// Loads the first library that can be loaded, and checks it.
 ///
 /// # Errors
 /// `Library` where there is no driver or it is broken or too old, `Device` where it shows no device.
@@ -72,7 +73,7 @@ pub fn probe(candidates: &[PathBuf]) -> Result<Driver> {
         match Handle::open(path) {
             Ok(handle) => return ask(handle, path.clone()),
             Err(failure) => {
-                // the files of a bare name are named already
+                // for a bare name the reason already contains the files
                 let known = !failure.absent && path.components().count() == 1;
                 let prefix = if known { String::new() } else { format!("{}: ", path.display()) };
                 tried.push(format!("{prefix}{}", failure.reason));
@@ -93,10 +94,10 @@ pub fn probe(candidates: &[PathBuf]) -> Result<Driver> {
     Err(error.detail(tried.join("\n")))
 }
 
-/// How messages about a driver's library begin that is there and cannot be loaded.
+/// The beginning of the message for a driver library that exists but cannot be loaded.
 const BROKEN: &str = "the NVIDIA driver's library cannot be loaded";
 
-/// Whether the error is of a library that is there and cannot be loaded.
+/// Whether the error is that a driver library exists but cannot be loaded.
 pub fn is_broken(error: &Error) -> bool {
     error.message.starts_with(BROKEN)
 }
@@ -112,7 +113,8 @@ fn ask(handle: Handle, path: PathBuf) -> Result<Driver> {
             handle.function::<GetInt>("cuDeviceGetCount").ok_or_else(|| missing("cuDeviceGetCount"))?,
         )
     };
-    // the version first: it needs no cuInit, and says more than "initialisation failed" of an old driver
+    // the version is checked first: it needs no cuInit, and for an old driver gives a better message than
+    // "initialisation failed"
     let mut number: c_int = 0;
     // SAFETY: the function writes one int.
     let code = unsafe { version(&mut number) };
@@ -160,12 +162,12 @@ impl Driver {
         })
     }
 
-    /// What a status code means, in the driver's words where it knows the code.
+    /// The meaning of a status code, by the driver's own text if it knows the code.
     pub fn explain(&self, code: u32) -> String {
         explain(&self.handle, code)
     }
 
-    /// Describes a device; makes no context on it.
+    /// The properties of a device. Creates no context.
     ///
     /// # Errors
     /// `Device` where there is no device of this number.
@@ -269,7 +271,7 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
                 .advise("Remove the toolkit's `stubs` folder from LD_LIBRARY_PATH.")
         }
         Some(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) => mismatch(),
-        // no code of the driver's header: the runtime's cudaErrorInsufficientDriver
+        // 35 is not a code of the driver API, but the runtime's cudaErrorInsufficientDriver
         None if code == 35 => mismatch(),
         Some(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) => error(Kind::Device, "the system is not ready for CUDA")
             .advise("Start the fabric manager: `sudo systemctl start nvidia-fabricmanager`."),
@@ -277,7 +279,7 @@ fn status_error(handle: &Handle, function: &str, code: u32) -> Error {
     }
 }
 
-/// The driver's own version, without asking CUDA anything.
+/// The driver's own version, read without loading CUDA.
 pub fn release() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let line = text.lines().find(|line| line.contains("NVRM"))?;
@@ -286,8 +288,8 @@ pub fn release() -> Option<String> {
         .map(str::to_string)
 }
 
-/// Whether the system looks as if it had an NVIDIA GPU. Loads nothing, so that attaching the package
-/// leaves `fork()` possible.
+/// Whether the system seems to have an NVIDIA GPU. Loads nothing, so that a process that only attaches the package can
+/// still fork.
 pub fn hardware() -> bool {
     [
         "/proc/driver/nvidia/version",

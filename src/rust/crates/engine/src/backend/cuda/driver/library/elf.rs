@@ -1,7 +1,7 @@
-//! Checks whether a file can be given to the loader at all, and lists the libraries that the loader would open for it.
+//! Checks whether a file can safely be given to the loader, and lists the libraries that the loader would open for it.
 //!
 //! glibc maps the segments in a library's headers, and a read past the end of a truncated file (an incomplete download)
-//! is a SIGBUS that would end R. So the headers are checked against the file first.
+//! is a SIGBUS that would end R. So the headers are first compared with the file's size.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -19,24 +19,24 @@ pub(super) const STRTAB: u64 = 5;
 const STRSZ: u64 = 10;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
-/// Bytes of a dynamic section or its strings: far beyond what a library has.
+/// The most bytes of a dynamic section or of its strings: far more than any library has.
 const MOST: u64 = 16 << 20;
 
-/// What a shared library asks the loader for.
+/// The dependencies of a shared library.
 #[derive(Default, Debug)]
 pub struct Library {
-    /// Libraries that it is linked against, by name.
+    /// Names of the libraries that it is linked against.
     pub needed: Vec<String>,
-    /// Folders where these are looked for first; `$ORIGIN` is the library's own.
+    /// Folders that are searched first for these; `$ORIGIN` is the library's own folder.
     pub runpath: Vec<String>,
 }
 
-/// Why a file is no shared library for this machine.
+/// Why a file is not a shared library for this machine.
 #[derive(Debug)]
 pub struct Unfit {
-    /// In a few words.
+    /// The reason in a few words, for messages.
     pub reason: String,
-    /// Whether the loader looks on for another file of the name.
+    /// Whether the loader would skip this file and try the next one with its name.
     pub skipped: bool,
 }
 
@@ -51,7 +51,7 @@ struct Segment {
     bytes: u64,
 }
 
-/// Reads the headers, and holds them against the file's size.
+/// Reads the headers, and checks that the segments are within the file.
 pub fn read(path: &Path) -> Result<Library, Unfit> {
     if !cfg!(all(target_os = "linux", target_pointer_width = "64")) {
         return Ok(Library::default());
@@ -89,7 +89,7 @@ pub fn read(path: &Path) -> Result<Library, Unfit> {
     let entries = || section.chunks_exact(16).map(|e| (u64_at(e, 0), u64_at(e, 8))).take_while(|e| e.0 != 0);
     let value = |tag| entries().find(|e| e.0 == tag).map(|e| e.1);
     let (Some(strings), Some(length)) = (value(STRTAB), value(STRSZ)) else { return Ok(Library::default()) };
-    // the section has addresses, the file offsets
+    // the section has virtual addresses, which must be converted to file offsets
     let at = loads().find(|s| s.address <= strings && strings - s.address < s.bytes);
     let at = at.map(|s| s.offset + (strings - s.address)).ok_or_else(damaged)?;
     let strings = part(&mut file, at, length, size).ok_or_else(damaged)?;
@@ -109,7 +109,7 @@ pub fn read(path: &Path) -> Result<Library, Unfit> {
     Ok(Library { needed, runpath })
 }
 
-/// A part of a file, if the file has it.
+/// A range of a file; None where the file is too short.
 fn part(file: &mut File, offset: u64, bytes: u64, size: u64) -> Option<Vec<u8>> {
     if bytes > MOST || offset.checked_add(bytes).is_none_or(|end| end > size) {
         return None;

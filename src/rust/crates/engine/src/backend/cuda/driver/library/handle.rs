@@ -10,12 +10,12 @@ use libloading::os::unix as system;
 #[cfg(windows)]
 use libloading::os::windows as system;
 
-/// A library that stays loaded until the process ends: CUDA's libraries start threads and register exit
-/// handlers, and unloading them under those would crash.
+/// A library that stays loaded until the process ends: CUDA's libraries start threads and register exit handlers, which
+/// would crash if the library were unloaded.
 pub struct Handle(std::mem::ManuallyDrop<system::Library>);
 
 impl Handle {
-    /// The library of this bare name that the process has already, as when torch loaded it.
+    /// The library of this bare name that the process has already loaded, for example by torch.
     #[cfg(unix)]
     pub fn loaded(name: &str) -> Option<Handle> {
         const NOLOAD: i32 = if cfg!(target_os = "linux") { 4 } else { 0x10 };
@@ -37,8 +37,8 @@ impl Handle {
         (!address.is_null()).then_some(address)
     }
 
-    /// A function as `F`, an `unsafe extern "C" fn` type. Its status must be `u32`, so that an unknown code is a plain
-    /// number.
+    /// A function as `F`, an `unsafe extern "C" fn` type. `F` must return the status as `u32`, so that unknown codes
+    /// are valid values.
     ///
     /// # Safety
     /// `F` must be a function pointer type with the signature in the library's header.
@@ -49,7 +49,7 @@ impl Handle {
         Some(unsafe { std::mem::transmute_copy::<*const c_void, F>(&address) })
     }
 
-    /// The file that holds a function of this library.
+    /// The path of the file that contains a function of this library.
     pub fn path(&self, function: &str) -> Option<PathBuf> {
         file_of(self.address(function)?)
     }
@@ -58,12 +58,12 @@ impl Handle {
 /// Why a library was not loaded.
 #[derive(Debug)]
 pub struct Failure {
-    /// There is no file of the path, or none of the name.
+    /// No file exists at the path or with the name.
     pub absent: bool,
     pub reason: String,
 }
 
-/// `Err` holds the loader's reason.
+/// Loads a library by path. `Err` holds the loader's message.
 pub(super) fn load(path: &Path) -> std::result::Result<Handle, String> {
     // SAFETY: loading runs the library's initialisers. They are NVIDIA's, from a place that the user
     // or the system installed; there is no way to use CUDA without running them.
@@ -76,15 +76,15 @@ unsafe impl Send for Handle {}
 // SAFETY: looking up symbols is safe on any thread.
 unsafe impl Sync for Handle {}
 
-/// `RTLD_NOW`: a library whose dependencies lack a symbol must fail here; bound lazily, it would end the
-/// process at the first call. `RTLD_LOCAL`: no symbol of ours gets into torch's way.
+/// `RTLD_NOW`: a library whose dependencies lack a symbol must fail here; with lazy binding it would end the process at
+/// the first call. `RTLD_LOCAL`: the symbols must not interfere with torch's.
 #[cfg(unix)]
 unsafe fn open(path: &Path) -> std::result::Result<system::Library, libloading::Error> {
     // SAFETY: the caller's promise.
     unsafe { system::Library::open(Some(path), system::RTLD_NOW | system::RTLD_LOCAL) }
 }
 
-/// By full path, dependencies are looked for beside the library.
+/// With a full path, Windows searches the library's own folder for its dependencies.
 #[cfg(windows)]
 unsafe fn open(path: &Path) -> std::result::Result<system::Library, libloading::Error> {
     let flags = if path.is_absolute() { system::LOAD_WITH_ALTERED_SEARCH_PATH } else { 0 };
@@ -145,7 +145,7 @@ fn file_of(address: *const c_void) -> Option<PathBuf> {
     }
 }
 
-/// The error of a library that lacks a function.
+/// The error for a library without a function.
 pub fn lacks(path: &Path, function: &str) -> Error {
     Error::new(Kind::Library, format!("{} has no function `{function}`", path.display()))
 }

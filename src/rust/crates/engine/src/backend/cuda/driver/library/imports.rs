@@ -1,21 +1,22 @@
-//! Keeps NVRTC from R's signals.
+//! Prevents NVRTC from installing signal handlers.
 //!
-//! While it compiles, its C++ front end has handlers of its own for SIGINT and SIGTERM, by which the process exits: a
-//! user who presses Ctrl-C ends R. A handler belongs to the whole process, so no thread can be spared it. So the
-//! library's import of `signal()` is bound to a function that changes nothing, and says that the signal is ignored:
-//! then the front end leaves it as it is, and there is nothing to put back.
+//! While NVRTC compiles, its C++ front end installs handlers for SIGINT and SIGTERM that exit the process, so Ctrl-C
+//! would end R. Signal handlers are per process, so compiling on another thread does not help. Therefore the library's
+//! import of `signal()` is rebound to a function that changes nothing and reports that the signal is ignored; the front
+//! end then leaves the signal alone.
 
 use std::ffi::{c_char, c_int, c_long, c_void, CStr};
 
 use super::elf::{DYNAMIC, LOAD, STRTAB};
 
-/// As `signal()` of a signal that is ignored.
+/// Replaces `signal()`: returns SIG_IGN, as for a signal that is ignored.
 unsafe extern "C" fn leave(_signal: c_int, _handler: *const c_void) -> *const c_void {
     const SIG_IGN: usize = 1;
     SIG_IGN as *const c_void
 }
 
-/// Binds `signal()` anew in the library that has a function at this address. Whether that was done.
+/// Rebinds `signal()` in the library that contains the function at this address. Returns whether an import was found
+/// and rebound.
 pub fn leave_signals(function: *const c_void) -> bool {
     let mut search = Search { inside: function as usize, bound: false };
     // SAFETY: the callback keeps to the loaded objects that it is given.
@@ -72,7 +73,7 @@ const SYMBOLS: u64 = 6;
 const RELOCATIONS: u64 = 7;
 const RELOCATION_BYTES: u64 = 8;
 const PLT: u64 = 23;
-/// Relocations whose place holds a function's address.
+/// Relocation types that store the address of a function.
 const BINDING: [u64; 2] = if cfg!(target_arch = "aarch64") { [1025, 1026] } else { [6, 7] };
 
 unsafe extern "C" {
@@ -103,10 +104,10 @@ unsafe extern "C" fn visit(object: *const Object, _: usize, search: *mut Search)
     1
 }
 
-/// Whether there was an import of `signal()`, which is bound anew.
+/// Rebinds an object's imports of `signal()`. Returns whether there was one.
 ///
 /// # Safety
-/// The base and the dynamic section of a loaded object.
+/// `base` and `entry` must be the base address and the dynamic section of a loaded object.
 unsafe fn bind(base: usize, mut entry: *const Entry) -> bool {
     let mut found = [0usize; 24];
     // SAFETY: a list that ends with tag 0.
@@ -118,7 +119,7 @@ unsafe fn bind(base: usize, mut entry: *const Entry) -> bool {
             entry = entry.add(1);
         }
     }
-    // glibc has added the base, others have not
+    // glibc has added the base to these addresses; other loaders have not
     let value = |tag: u64| found[tag as usize];
     let address = |tag: u64| if value(tag) != 0 && value(tag) < base { value(tag) + base } else { value(tag) };
     let (strings, symbols) = (address(STRTAB), address(SYMBOLS) as *const Symbol);
@@ -145,10 +146,10 @@ unsafe fn bind(base: usize, mut entry: *const Entry) -> bool {
     bound
 }
 
-/// Writes the place of an address, which may be read-only once the loader has filled it.
+/// Overwrites a stored address with that of `leave`. The page may be read-only once the loader has filled it.
 ///
 /// # Safety
-/// The place is a loaded object's own.
+/// `place` must be in the data of a loaded object.
 unsafe fn write(place: *mut usize) -> bool {
     const PAGE_SIZE: c_int = 30;
     const READ_WRITE: c_int = 3;

@@ -1,9 +1,8 @@
-//! Finds the file that the system's loader would open for a bare name, and checks whether it can be opened without
-//! harm.
+//! Finds the file that the system's loader would open for a bare name, and checks that it can be loaded safely.
 //!
-//! glibc's loader trusts the files that it finds. So a name is first looked up here, in the loader's order; each file
-//! that the loader would open is checked, its dependencies too, and the library is then loaded by its path. Names that
-//! are not found here (musl, and folders that glibc was built with) are left to the loader.
+//! glibc's loader trusts the files that it finds. So a name is first looked up here, in the loader's order, the file
+//! and its dependencies are checked, and the library is then loaded by its path. Names that are not found here (with
+//! musl, or in folders built into glibc) are left to the loader.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -15,15 +14,15 @@ use super::handle::{load, Failure, Handle};
 
 /// The folders that the loader searches, in its order.
 pub struct Loader {
-    /// Of `LD_LIBRARY_PATH`.
+    /// Folders of `LD_LIBRARY_PATH`.
     folders: Vec<PathBuf>,
-    /// Text of `ld.so.cache`.
+    /// Content of `ld.so.cache`.
     cache: Vec<u8>,
     defaults: Vec<PathBuf>,
 }
 
 impl Handle {
-    /// Loads a library by path, or by a bare name that the process has or the loader knows.
+    /// Loads a library by path or by bare name. A bare name may be that of a library that is already loaded.
     pub fn open(path: &Path) -> std::result::Result<Handle, Failure> {
         Handle::open_by(path, &Loader::of_process())
     }
@@ -48,7 +47,7 @@ impl Handle {
         }
         match first {
             Some(failure) => Err(failure),
-            // the loader may have folders that are not known here
+            // the loader may search folders that are not known here
             None => load(path).map_err(|reason| Failure { absent: true, reason }),
         }
     }
@@ -79,20 +78,20 @@ impl Loader {
         Loader { folders, cache: Vec::new(), defaults: Vec::new() }
     }
 
-    /// Files of a name, in the loader's order; `first` are folders that are looked through before.
+    /// The existing files with a name, in the loader's order; the folders `first` are searched before the others.
     pub fn files(&self, name: &str, first: &[PathBuf]) -> Vec<PathBuf> {
         let inside = |folders: &[PathBuf]| folders.iter().map(|folder| folder.join(name)).collect::<Vec<_>>();
         let mut files = inside(first);
         files.extend(inside(&self.folders));
         files.extend(self.cached(name));
         files.extend(inside(&self.defaults));
-        // a link that leads nowhere is no file to the loader
+        // the loader ignores dangling links
         files.retain(|path| fs::metadata(path).is_ok());
         files
     }
 
-    /// Paths of `ld.so.cache` that end in the name. The cache is strings behind a table; the strings are all that is
-    /// looked at.
+    /// Paths in `ld.so.cache` that end in the name. The cache is a table followed by strings; only the strings are
+    /// examined.
     fn cached(&self, name: &str) -> Vec<PathBuf> {
         let ending = format!("/{name}");
         let found = self.cache.split(|&b| b == 0).filter(|text| text.ends_with(ending.as_bytes()));
@@ -102,7 +101,7 @@ impl Loader {
             .collect()
     }
 
-    /// Whether a file, and what it is linked against and the process does not have, can be loaded without harm.
+    /// Checks that a file, and those of its dependencies that the process has not loaded, can be loaded safely.
     pub fn check(&self, path: &Path) -> Result<(), Unfit> {
         self.check_all(path, &mut HashSet::new())
     }
@@ -120,7 +119,7 @@ impl Loader {
             .collect();
         for name in library.needed.iter().filter(|name| Handle::loaded(name).is_none()) {
             let files = if name.contains('/') { vec![PathBuf::from(name)] } else { self.files(name, &own) };
-            // the loader passes over files of other machines, and opens the first of its own
+            // the loader skips files for other machines, and opens the first one for this machine
             for file in files {
                 match self.check_all(&file, seen) {
                     Ok(()) => break,
@@ -136,7 +135,7 @@ impl Loader {
     }
 }
 
-/// Folders of a list such as `LD_LIBRARY_PATH`; an empty one is the current folder.
+/// The folders in a list such as `LD_LIBRARY_PATH`; an empty entry is the current folder.
 fn split(list: &OsStr) -> Vec<PathBuf> {
     let list = list.to_string_lossy();
     if list.is_empty() {
@@ -145,7 +144,7 @@ fn split(list: &OsStr) -> Vec<PathBuf> {
     list.split([':', ';']).map(|folder| PathBuf::from(if folder.is_empty() { "." } else { folder })).collect()
 }
 
-/// An environment variable as it was when the process began: the loader does not look again.
+/// An environment variable as it was when the process started, since the loader reads it only then.
 fn initial(name: &str) -> OsString {
     let Ok(all) = fs::read("/proc/self/environ") else { return std::env::var_os(name).unwrap_or_default() };
     let value = all.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));

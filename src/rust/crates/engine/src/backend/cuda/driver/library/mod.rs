@@ -1,10 +1,10 @@
-//! Finding CUDA's libraries and loading them.
+//! Finds and loads CUDA's libraries.
 //!
-//! cudarc loads by bare name, panics where a library is missing, and takes an unknown status code for a value of its
-//! enums. So no function of CUDA is called before this module has found the library and checked it: `driver()` for the
-//! driver, `load()` for the rest. Statuses are `u32` here. A library that was loaded by full path answers later
-//! requests for its soname, cudarc's and its siblings' alike (glibc compares sonames). This module searches, loads,
-//! reads versions, and gives the advice that mends a lack. It uses no library.
+//! cudarc loads by bare name, panics if a library is missing, and treats an unknown status code as a value of its
+//! enums. So no CUDA function is called before this module has found the library and checked it: `driver()` for the
+//! driver, `load()` for the other libraries. Statuses are `u32` here. Once a library is loaded by full path, later
+//! requests for its soname, by cudarc or by other CUDA libraries, resolve to it (glibc compares sonames). This module
+//! searches, loads, reads versions, and advises how to install what is missing. It does not use the libraries.
 
 pub mod driver;
 mod elf;
@@ -28,7 +28,7 @@ pub use search::{Origin, SearchList, SearchPaths};
 
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A library of CUDA, the driver's excepted.
+/// CUDA's libraries, without the driver's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Library {
@@ -47,7 +47,7 @@ type Number = unsafe extern "C" fn(*mut c_int) -> u32;
 type Pair = unsafe extern "C" fn(*mut c_int, *mut c_int) -> u32;
 
 impl Library {
-    /// In an order in which each comes after those that it needs.
+    /// All libraries; each comes after those that it depends on.
     pub const ALL: [Library; 8] = [
         Library::Nvrtc,
         Library::NvJitLink,
@@ -59,7 +59,7 @@ impl Library {
         Library::Nccl,
     ];
 
-    /// As people know it.
+    /// The name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Library::Nvrtc => "NVRTC",
@@ -73,7 +73,7 @@ impl Library {
         }
     }
 
-    /// What the package cannot do without it.
+    /// What the package needs the library for.
     pub const fn purpose(self) -> &'static str {
         match self {
             Library::Nvrtc => "a kernel for each expression, and user-written kernels",
@@ -99,7 +99,7 @@ impl Library {
         }
     }
 
-    /// The names that the loader may know it by: of CUDA 13, then of CUDA 12.
+    /// The bare names under which the loader may find the library: those of CUDA 13, then those of CUDA 12.
     const fn names(self) -> &'static [&'static str] {
         if cfg!(windows) {
             match self {
@@ -126,17 +126,17 @@ impl Library {
         }
     }
 
-    /// The CUDA that a library of this number belongs to, where the number tells.
+    /// The major CUDA version that a library with this major version belongs to; None where it cannot be told.
     fn cuda_of(self, number: Option<u32>) -> Option<u32> {
         match (self, number?) {
             (Library::Cusparse, 12) | (Library::Nccl, _) => None,
-            // numbered one below CUDA since 11
+            // their versions are one below CUDA's since CUDA 11
             (Library::Cusolver | Library::Cufft, n) => Some(n + 1),
             (_, n) => Some(n),
         }
     }
 
-    /// A function without which the file is not the library.
+    /// A function that the file must have to be accepted as this library.
     const fn essential(self) -> Option<&'static str> {
         match self {
             Library::Nvrtc => Some("nvrtcCompileProgram"),
@@ -150,7 +150,7 @@ impl Library {
         }
     }
 
-    /// Libraries that it is linked against, for when the loader does not find them itself.
+    /// The libraries that it is linked against, to load beforehand if the loader does not find them itself.
     const fn needs(self) -> &'static [Library] {
         match self {
             Library::Cublas => &[Library::CublasLt],
@@ -160,7 +160,7 @@ impl Library {
         }
     }
 
-    /// Asks the library itself; `None` where it has no such function or refuses.
+    /// The version that the library itself reports; `None` if it has no such function or the call fails.
     fn version(self, handle: &Handle) -> Option<Vec<u32>> {
         let ask_property = |name| {
             // SAFETY: lib*GetProperty(libraryPropertyType, int*): 0 major, 1 minor, 2 patch.
@@ -204,7 +204,7 @@ impl Library {
         numbers.into_iter().map(|n| u32::try_from(n).ok()).collect()
     }
 
-    /// The wheel that holds it.
+    /// The Python wheel that contains the library.
     const fn wheel(self) -> &'static str {
         match self {
             Library::Nvrtc => "nvidia-cuda-nvrtc",
@@ -217,8 +217,8 @@ impl Library {
         }
     }
 
-    /// The one command that mends a lack. CUDA 12.8 runs on every driver that is served and knows every card
-    /// up to Blackwell, so it is the same for all libraries.
+    /// The R command that installs the library. CUDA 12.8 runs on every supported driver and supports every GPU up to
+    /// Blackwell, so the command is the same for all libraries.
     pub fn remedy(self) -> String {
         "install.packages(\"cuda12.8\", repos = \"https://mlverse.r-universe.dev\")".into()
     }
@@ -238,18 +238,18 @@ impl Library {
     }
 }
 
-/// A library that is loaded, for good.
+/// A library that is loaded until the process ends.
 pub struct Loaded {
     pub library: Library,
     pub path: PathBuf,
     pub origin: Origin,
-    /// As the library itself says, or its file's name; empty where neither does.
+    /// The version that the library reports, else that in its file name; empty if neither tells.
     pub version: Vec<u32>,
     handle: Handle,
 }
 
 impl Loaded {
-    /// `12.8.93`, or `unknown`.
+    /// The version as text: `12.8.93`, or `unknown`.
     pub fn version_text(&self) -> String {
         if self.version.is_empty() {
             return "unknown".into();
@@ -277,15 +277,15 @@ impl Loaded {
     }
 }
 
-/// Searches a library in the folders given, and loads the first that works.
+/// Searches for a library, and loads the first candidate that works.
 ///
 /// # Errors
 /// `Library`, with the files that were tried in the detail.
 pub fn open(library: Library, search: &SearchList, driver: Option<u32>) -> Result<Loaded> {
     let mut tried = Vec::new();
     let candidates = search.candidates(library, driver);
-    // A library that the process has must not get a sibling of another version: cuBLAS would be given torch's
-    // cuBLASLt by soname. Only what the user names goes before it.
+    // Dependencies are resolved by soname: if torch's cuBLASLt is loaded, a newly loaded cuBLAS would use it, whatever
+    // its version. So a library that the process already has is preferred to all but the user's own paths.
     let named = |c: &&Candidate| c.origin <= Origin::Environment;
     let in_process = if search.loader { in_process(library, driver) } else { None };
     for candidate in candidates.iter().filter(named) {
@@ -300,7 +300,7 @@ pub fn open(library: Library, search: &SearchList, driver: Option<u32>) -> Resul
     for candidate in candidates.iter().filter(|c| !named(c)) {
         match attempt(library, candidate, search, driver) {
             Ok(loaded) => return Ok(loaded),
-            // that the loader does not know a bare name says nothing
+            // a bare name that the loader does not find is not worth reporting
             Err(failure) if candidate.origin == Origin::Loader && failure.absent => {}
             Err(failure) => tried.push(failure.reason),
         }
@@ -308,6 +308,7 @@ pub fn open(library: Library, search: &SearchList, driver: Option<u32>) -> Resul
     Err(library.missing(driver, &tried))
 }
 
+/// The library that the process has already loaded, if any.
 fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
     for name in library.names() {
         let candidate = SearchList { folders: Vec::new(), loader: true }
@@ -328,7 +329,7 @@ fn attempt(
     driver: Option<u32>,
 ) -> std::result::Result<Loaded, Failure> {
     let at = |failure: Failure| {
-        // the files of a bare name are named already
+        // for a bare name the reason already contains the files
         let prefix = if candidate.origin == Origin::Loader && !failure.absent {
             String::new()
         } else {
@@ -339,12 +340,12 @@ fn attempt(
     let handle = match Handle::open(&candidate.path) {
         Ok(handle) => handle,
         Err(first) => {
-            // a wheel whose folders were moved apart: what it is linked against is elsewhere
+            // the dependencies may be in folders that the loader does not search, as when wheels are installed apart
             if library.needs().is_empty() || candidate.origin == Origin::Loader {
                 return Err(at(first));
             }
             for &needed in library.needs() {
-                // loaded is all it has to be: the handle is kept by the loader
+                // it only needs to be loaded: the loader keeps it
                 let _ = open(needed, search, driver);
             }
             Handle::open(&candidate.path).map_err(at)?
@@ -354,6 +355,7 @@ fn attempt(
         .map_err(|reason| Failure { absent: false, reason: format!("{}: {reason}", candidate.path.display()) })
 }
 
+/// Checks that a loaded file is the library, and determines its path and version.
 fn accept(library: Library, handle: Handle, candidate: &Candidate) -> std::result::Result<Loaded, String> {
     if let Some(function) = library.essential() {
         if handle.address(function).is_none() {
@@ -368,9 +370,10 @@ fn accept(library: Library, handle: Handle, candidate: &Candidate) -> std::resul
     Ok(Loaded { library, path, origin: candidate.origin, version, handle })
 }
 
-// ---- what this process has ---------------------------------------------------------------------
+// ---- the state of this process ------------------------------------------------------------------
 
-/// What was found, and what was not, until the folders change. Both live as long as the process.
+/// The libraries that were found, and errors for those that were not, until the search paths change. Found libraries
+/// live as long as the process.
 struct State {
     paths: SearchPaths,
     search: Option<SearchList>,
@@ -386,7 +389,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 
 fn state() -> std::sync::MutexGuard<'static, State> {
-    // a panic while it was held leaves nothing half done
+    // a panic cannot leave the state half changed
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -410,7 +413,7 @@ impl State {
         opened
     }
 
-    /// Forgets what was not found, so that it is looked for again.
+    /// Discards errors, so that libraries that were not found are searched again.
     fn forget_failures(&mut self) {
         self.search = None;
         if matches!(self.driver, Some(Err(_))) {
@@ -424,7 +427,7 @@ impl State {
     }
 }
 
-/// Tells where R looks. A library that is loaded stays; one that was not found is looked for again.
+/// Sets the user's search paths. Loaded libraries stay; those that were not found are searched again.
 pub fn set_search_paths(paths: SearchPaths) {
     let mut state = state();
     if state.paths != paths {
@@ -433,24 +436,25 @@ pub fn set_search_paths(paths: SearchPaths) {
     }
 }
 
-/// The driver. The first call examines it and starts CUDA in this process; a child forked afterwards cannot use CUDA.
+/// The driver. The first call checks it and initialises CUDA in this process; a child forked afterwards cannot use
+/// CUDA.
 ///
 /// # Errors
-/// `Library` where there is none, `Device` where it shows no device; with the command that mends it.
+/// `Library` where there is none, `Device` where it shows no device; with the command that fixes it.
 pub fn driver() -> Result<&'static Driver> {
     state().driver()
 }
 
-/// A library; the first call finds and loads it.
+/// A library. The first call finds and loads it.
 ///
 /// # Errors
-/// `Library`, with the command that mends it, and in the detail the files that were tried.
+/// `Library`, with the command that installs it, and in the detail the files that were tried.
 pub fn load(library: Library) -> Result<&'static Loaded> {
     state().load(library)
 }
 
-/// The file that `load` would take, with its size and when it was changed, found without loading it where that is
-/// possible; None where only the loader knows, or where NVRTC is not to be used.
+/// The file that `load` would open, with its size and modification time, found without loading it where possible. None
+/// where only the loader knows the file, or where NVRTC is disabled.
 pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::SystemTime>)> {
     if library == Library::Nvrtc && std::env::var_os("VERDIGRIS_NVRTC").is_some_and(|v| v == "none") {
         return None;
@@ -478,7 +482,7 @@ pub fn expected(library: Library) -> Option<(PathBuf, u64, Option<std::time::Sys
     Some((path, facts.len(), facts.modified().ok()))
 }
 
-/// Folders in which libraries are looked for, in order.
+/// The folders that are searched for libraries, in order.
 pub fn folders() -> Vec<PathBuf> {
     let mut state = state();
     let paths = state.paths.clone();
@@ -486,14 +490,15 @@ pub fn folders() -> Vec<PathBuf> {
     search.folders.iter().map(|(_, folder)| folder.clone()).collect()
 }
 
-/// What `gpu_sitrep()` says of a library.
+/// The report of `gpu_sitrep()` on a library.
 pub struct Finding {
     pub library: Library,
     pub outcome: Result<&'static Loaded>,
     pub remedy: String,
 }
 
-/// Looks for every library, again for those that were missing. Loads what it finds: that takes a second or two.
+/// Searches for every library, also again for those that were not found. Loads what it finds, which takes a second or
+/// two.
 pub fn report() -> (Result<&'static Driver>, Vec<Finding>) {
     let mut state = state();
     state.forget_failures();
