@@ -80,9 +80,9 @@ impl Drop for Keep {
         let Some(lent) = self.lent.take() else { return };
         // The deleter is a C function: a panic must not unwind out of it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            // The consumer's work on the default stream may still read the memory; this engine frees it in stream order after that work.
-            // A consumer that works on other streams must synchronise them before it calls the deleter, as DLPack does
-            // not name them.
+            // The consumer's work on the default stream may still read the memory; this engine frees it in stream order
+            // after that work. A consumer that works on other streams must synchronise them before it calls the
+            // deleter, as DLPack does not name them.
             let device = lent.buffer().device;
             if device != Device::Cpu && !own_return {
                 let _ = backend::of(device).and_then(|b| b.acquire());
