@@ -124,7 +124,7 @@ pub fn from_host(
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
             }
-            // Stays in 32-bit registers, which hold more SIMD lanes. NA is the smallest integer.
+            // Computed in 32 bits, so that SIMD registers hold more lanes. NA is the smallest integer.
             let highest = |x: &[i32]| {
                 let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
                 (low >= 1).then_some(i64::from(high))

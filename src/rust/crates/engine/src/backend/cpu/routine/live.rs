@@ -83,8 +83,8 @@ pub fn across(routine: &Routine, statement: &Statement, live: &mut Set, around: 
     }
 }
 
-/// Registers that are live before a block. One pass suffices for a loop: a second one would find nothing new, because
-/// an iteration makes registers live that depend on what is live after it only by passing it through.
+/// Registers that are live before a block. One pass over a loop's body suffices: what is live after an iteration only
+/// passes through it, so a second pass would add nothing.
 pub fn before(routine: &Routine, block: &[Statement], after: &Set, around: Option<&Around>) -> Set {
     let mut live = after.clone();
     for statement in block.iter().rev() {

@@ -41,6 +41,7 @@ pub enum Step {
         args: [Slot; MOST_OPERANDS],
         note: Option<u16>,
     },
+    /// `yes` in lanes where the test is true, else `no`.
     Choose {
         body: Choose,
         to: Slot,
@@ -52,6 +53,7 @@ pub enum Step {
         to: Slot,
         from: Slot,
     },
+    /// `from + counter * step`.
     Vary {
         body: Vary,
         to: Slot,
@@ -59,6 +61,8 @@ pub enum Step {
         counter: Slot,
         step: Slot,
     },
+    /// The 0-based position of the subscript `from`; -1 for NA. A lane below 1 fails with `low`, one beyond the extent
+    /// with `high` or, without it, gets -1.
     Position {
         body: Locate,
         to: Slot,
@@ -69,11 +73,12 @@ pub enum Step {
         high: Option<FailureId>,
         moves: Moves,
     },
+    /// The offset of a position on each axis, given with its stride; -1 if a position is negative.
     Along {
         to: Slot,
         at: Box<[(Slot, Slot)]>,
     },
-    /// `none` is the value to use if the table is empty.
+    /// An element of a table; `none` if the table is empty.
     Read {
         body: Gather,
         to: Slot,
@@ -81,23 +86,27 @@ pub enum Step {
         table: u16,
         at: Slot,
     },
+    /// An element of the lane's local array.
     Get {
         body: Get,
         to: Slot,
         array: u16,
         at: Slot,
     },
+    /// Assigns an element of the lane's local array.
     Set {
         body: Set,
         array: u16,
         at: Slot,
         value: Slot,
     },
+    /// A draw from a standard distribution. `count` numbers the draws of each element.
     Standard {
         body: Standard,
         to: Slot,
         count: Slot,
     },
+    /// A draw by a row of the operation table.
     Numbered {
         body: Numbered,
         to: Slot,
