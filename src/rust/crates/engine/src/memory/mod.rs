@@ -396,8 +396,8 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
                     source.trim()?;
                 }
                 _ => {
-                    // Step 4 spills what exceeds the limit. Step 5, or step 4 if the limit allows the allocation but the
-                    // device itself is full, spills enough for the whole allocation.
+                    // Step 4 spills what exceeds the limit. Step 5, or step 4 if the limit allows the allocation but
+                    // the device itself is full, spills enough for the whole allocation.
                     let over = account(device).live().saturating_add(bytes as u64).saturating_sub(limit);
                     let wanted = if step == 4 && over > 0 { over } else { bytes as u64 };
                     if !spill(device, wanted)? {
