@@ -1,4 +1,5 @@
-//! Files on disk: opened without blocking, and written to a temporary file that is renamed when it is complete.
+//! Files on disk: opened without blocking, and written under a temporary name that is renamed once the file is
+//! complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -9,7 +10,7 @@ use std::time::Duration;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod direct;
 
-/// Stands in for direct I/O on systems where it is not written.
+/// Stands in for direct I/O on systems for which it is not implemented.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
 pub mod direct {
     use std::io;
@@ -19,7 +20,7 @@ pub mod direct {
 
     impl Direct {
         pub fn open(_: &Path) -> io::Result<Direct> {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "direct I/O is written for Linux only"))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "direct I/O is implemented for Linux only"))
         }
 
         pub fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
@@ -28,8 +29,8 @@ pub mod direct {
     }
 }
 
-/// Opens a regular file to read it, and tells its size. A FIFO or a device is refused at once: opening it as usual may
-/// wait for ever.
+/// Opens a regular file for reading; also returns its size. A FIFO or a device is refused at once, because opening it
+/// the usual way may block for ever.
 pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -39,7 +40,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, u64)> {
         const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 4 };
         options.custom_flags(O_NONBLOCK);
     }
-    // before it is opened too: opening some devices does something, and a socket says only that it cannot be opened
+    // Checked before opening as well: opening some devices has side effects, and the error for a socket is unclear.
     regular(&fs::metadata(path)?)?;
     let file = options.open(path)?;
     let facts = file.metadata()?;
@@ -57,7 +58,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An error that says what a path is that is no regular file.
+/// An error that says what the path is, if it is not a regular file.
 fn regular(facts: &fs::Metadata) -> io::Result<()> {
     if facts.is_file() {
         return Ok(());
@@ -65,7 +66,7 @@ fn regular(facts: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {}, not a file", kind_of(facts))))
 }
 
-/// What stands at a path.
+/// What kind of file this is, for messages.
 fn kind_of(facts: &fs::Metadata) -> &'static str {
     #[cfg(unix)]
     {
@@ -88,31 +89,30 @@ fn kind_of(facts: &fs::Metadata) -> &'static str {
     }
 }
 
-/// A file that is being written under a name of its own beside its place. Dropped before it is put there, it is
-/// removed.
+/// A file that is being written under a temporary name in its target's folder. Dropping it before `put` removes it.
 pub struct Part {
     file: File,
     path: PathBuf,
     target: PathBuf,
     #[cfg_attr(not(unix), allow(dead_code))]
     kept: Option<fs::Metadata>,
-    /// Whether it must outlive a power failure.
+    /// Whether the file must survive a power failure.
     durable: bool,
     done: bool,
 }
 
 const PREFIX: &str = ".verdigris-";
 const SUFFIX: &str = ".part";
-/// A part is locked while its writer lives. Between its creation and the lock is a moment, so that young ones are left
-/// alone.
+/// A part is locked while its writer lives. It is not locked for a moment after its creation, so `sweep` leaves parts
+/// younger than this alone.
 const YOUNG: Duration = Duration::from_secs(60);
 
 impl Part {
-    /// A temporary file for `target`, or for the file that the link `target` leads to. An existing file is replaced,
-    /// with its mode and owner kept; `mode` is that of a new one, which the umask restricts.
+    /// A temporary file for `target`, or for the file to which the link `target` leads. An existing file is replaced
+    /// and keeps its mode and owner; a new file gets `mode`, restricted by the umask.
     ///
     /// # Errors
-    /// Where the path is no regular file, or its folder cannot be written to.
+    /// Where the path exists but is no regular file, or its folder cannot be written to.
     pub fn new(target: &Path, mode: u32) -> io::Result<Part> {
         let target = followed(target)?;
         let kept = match fs::symlink_metadata(&target) {
@@ -126,7 +126,8 @@ impl Part {
         Part::open(target, kept, mode, true)
     }
 
-    /// For a file of ours alone that may be lost. What stands at `target`, a link too, is replaced.
+    /// A temporary file that only this user may read, and that need not survive a power failure. Whatever is at
+    /// `target`, even a link, is replaced.
     pub fn private(target: &Path) -> io::Result<Part> {
         Part::open(target.into(), None, 0o600, false)
     }
@@ -139,14 +140,14 @@ impl Part {
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
-            // what replaces a private file is never readable by others
+            // The replacement of a private file must never be readable by others.
             options.mode(if kept.is_some() { 0o600 } else { mode });
         }
         #[cfg(not(unix))]
         let _ = mode;
         let mut tries = 0;
         loop {
-            // a hasher of std has keys from the system's random numbers
+            // A std hasher gets its keys from the system's random numbers.
             let random = RandomState::new().hash_one((std::process::id(), tries));
             let path = folder.join(format!("{PREFIX}{random:016x}{SUFFIX}"));
             match options.open(&path) {
@@ -164,21 +165,21 @@ impl Part {
         &self.file
     }
 
-    /// Puts the file in its place, once its bytes are on the disk. What stood there is replaced in one step, or stays
-    /// as it was.
+    /// Moves the file to its target, after its bytes are on the disk. An existing file is replaced atomically, or
+    /// unchanged on failure.
     pub fn put(mut self) -> io::Result<()> {
         #[cfg(unix)]
         if let Some(kept) = &self.kept {
             use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
             let own = self.file.metadata()?;
             if (own.uid(), own.gid()) != (kept.uid(), kept.gid()) {
-                // the owner may be changed by root alone, the group by its members; then the file is its writer's, as
-                // it is after `mv`
+                // Only root may change the owner, and only a group's members the group. If neither works, the file
+                // belongs to its writer, as it does after `mv`.
                 let changed = fchown(&self.file, Some(kept.uid()), Some(kept.gid()))
                     .or_else(|_| fchown(&self.file, None, Some(kept.gid())));
                 let _ = changed;
             }
-            // after the owner: a change of it takes set-user-ID bits away
+            // After the owner: changing the owner clears the set-user-ID bits.
             self.file.set_permissions(fs::Permissions::from_mode(kept.mode() & 0o7777))?;
         }
         if self.durable {
@@ -186,7 +187,7 @@ impl Part {
         }
         fs::rename(&self.path, &self.target)?;
         self.done = true;
-        // the name is in the folder, which some file systems (FUSE, SMB) do not synchronise
+        // Synchronises the folder, which has the new name. Some file systems (FUSE, SMB) cannot; that is ignored.
         #[cfg(unix)]
         if let (true, Ok(folder)) = (self.durable, File::open(folder_of(&self.target))) {
             let _ = folder.sync_all();
@@ -207,21 +208,21 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Where a path leads at whose end are links. The last one may lead to a file that is not there yet.
+/// Follows symbolic links at the end of a path. The last link may lead to a file that does not exist yet.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
-    // as many as Linux follows
+    // Linux follows as many.
     for _ in 0..40 {
         match fs::read_link(&path) {
             Ok(to) => path = folder_of(&path).join(to),
-            // no link
+            // not a link
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Removes parts from a folder whose writers were killed.
+/// Removes temporary files from a folder whose writers were killed.
 pub fn sweep(folder: &Path) {
     let Ok(listed) = fs::read_dir(folder) else { return };
     for entry in listed.flatten() {
@@ -240,11 +241,11 @@ fn is_abandoned(entry: &fs::DirEntry) -> bool {
     let old = |facts: &fs::Metadata| {
         facts.is_file() && facts.modified().is_ok_and(|t| t.elapsed().is_ok_and(|age| age > YOUNG))
     };
-    // not a link's target: a part is no link
+    // A part is never a link, so links are not followed.
     entry.metadata().is_ok_and(|facts| old(&facts)) && open_regular(&entry.path()).is_ok_and(|(file, _)| lock(&file))
 }
 
-/// Locks a file for as long as it is open; false where another has it locked, or the file system has no locks.
+/// Locks a file until it is closed. Returns false if another process holds the lock, or the file system has no locks.
 #[cfg(unix)]
 fn lock(file: &File) -> bool {
     use std::os::fd::AsRawFd;
@@ -253,17 +254,18 @@ fn lock(file: &File) -> bool {
     }
     const EXCLUSIVE: i32 = 2;
     const NONBLOCKING: i32 = 4;
-    // SAFETY: an open file's number.
+    // SAFETY: the descriptor is open.
     unsafe { flock(file.as_raw_fd(), EXCLUSIVE | NONBLOCKING) == 0 }
 }
 
 #[cfg(not(unix))]
 fn lock(_: &File) -> bool {
-    // an open file cannot be removed there
+    // Windows does not remove open files.
     true
 }
 
-/// Why files below a folder may be other people's work: the folder itself, or nothing where there is none yet.
+/// Why files in a folder may have been written by others; None if only this user (or root) can write to it, or if it
+/// does not exist.
 pub fn distrusted(folder: &Path) -> Option<String> {
     match fs::metadata(folder) {
         Ok(facts) if !facts.is_dir() => Some(format!("it is {}, not a folder", kind_of(&facts))),
@@ -273,14 +275,14 @@ pub fn distrusted(folder: &Path) -> Option<String> {
     }
 }
 
-/// Why a file or a folder may be other people's work.
+/// Why a file or folder may have been written by others: its owner, or its mode.
 #[cfg(unix)]
 pub fn foreign(facts: &fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     unsafe extern "C" {
         fn geteuid() -> u32;
     }
-    // SAFETY: takes nothing, and cannot fail.
+    // SAFETY: it has no arguments and cannot fail.
     let me = unsafe { geteuid() };
     if facts.uid() != me && facts.uid() != 0 {
         return Some(format!("it belongs to user {}, not to user {me}", facts.uid()));
@@ -324,7 +326,7 @@ mod tests {
             write(&path, "two").unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
         }
-        // root can give files away, and then they stay what they were
+        // Root can give files away; replacing them keeps the owner.
         if std::os::unix::fs::chown(&path, Some(12_345), Some(12_346)).is_ok() {
             write(&path, "three").unwrap();
             let facts = fs::metadata(&path).unwrap();

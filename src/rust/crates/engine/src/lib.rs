@@ -1,10 +1,10 @@
-//! Lazy, fused arrays on the cpu and on CUDA devices. Nothing here knows of R.
+//! Lazy, fused arrays on the cpu and on CUDA devices. Nothing here knows R.
 //!
-//! Each layer uses the ones before it and none behind it (`tests/layers.rs`): [`memory`] (buffers, limits), [`plan`]
-//! (the program of one kernel), [`kernel`] (user-written kernels), [`backend`] (the interface of a device, and `cpu`,
-//! `cuda`), [`graph`] (recorded operations and their evaluation), [`array`] (the handle and its operations), [`device`]
-//! (streams, CUDA graphs, copies, profiles), [`interop`] (other libraries' memory, and files), [`team`] (collectives
-//! between processes).
+//! Each layer uses only the ones before it (checked by `tests/layers.rs`): [`memory`] (buffers, limits), [`plan`] (the
+//! program of one kernel), [`kernel`] (user-written kernels), [`backend`] (the interface of a device, and its
+//! implementations `cpu` and `cuda`), [`graph`] (recorded operations and their evaluation), [`array`] (the handle and
+//! its operations), [`device`] (streams, CUDA graphs, copies, profiles), [`interop`] (other libraries' memory, and
+//! files), [`team`] (collectives between processes).
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod array;

@@ -1,4 +1,4 @@
-//! Helpers of tests on recorded arrays: doubles on the cpu device.
+//! Helpers for tests of recorded arrays: doubles on the cpu device.
 
 #[path = "../tests/turn/mod.rs"]
 pub mod turn;
@@ -14,13 +14,13 @@ pub fn array(values: &[f64]) -> Array {
     Array::upload(Host::Double(values), None, Device::Cpu, None).expect("an upload")
 }
 
-/// The elements, computed.
+/// Computes an array, and returns its elements.
 pub fn values(array: &Array) -> Vec<f64> {
     let bytes = host_bytes(&array.contiguous().expect("values")).expect("bytes");
     bytes.chunks(8).map(|b| f64::from_ne_bytes(b.try_into().expect("eight"))).collect()
 }
 
-/// An operation of the table, recorded.
+/// Records an operation of the table.
 pub fn apply(name: &str, operands: &[Operand]) -> Array {
     Array::apply(OpId::find(name).expect("a row"), operands, None).expect("recorded")
 }

@@ -1,6 +1,6 @@
-//! Assignment to a part of an array: in its own memory where nothing else reads that, else in a second buffer that
-//! takes its place. A value that reads the array is an input of the kernel that fills the second buffer, so no element
-//! is read after it was written.
+//! Assignment to part of an array. The array's own memory is written if nothing else can read it; otherwise a new
+//! buffer replaces it. If the assigned values read the array, the old buffer is an input of the kernel that fills the
+//! new one, so no element is read after it was written.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use verdigris_ops::layout::{Axis, Layout};
 use verdigris_ops::rule::{promote, Typed};
 use verdigris_ops::scalar::Scalar;
 
-/// What an assignment has made.
+/// The outcome of an assignment.
 pub enum Assigned {
-    /// The array's own memory was written.
+    /// The values were written to the array's own memory.
     InPlace,
-    /// The values are in another array. `warned`: computing them may have left a warning, which R may make an error.
+    /// A new array holds the result. `warned`: computing the values may have raised a warning, which R may turn into an
+    /// error.
     New { array: Array, warned: bool },
 }
 
@@ -29,13 +30,14 @@ fn written_in_place() {
     counters::IN_PLACE.add(1);
 }
 
-/// From so many elements on a value is computed before it is written in place on the cpu: that may be interrupted.
+/// On the cpu device, values of at least this many elements are computed before they are written in place, because the
+/// computation can be interrupted.
 const LONG: usize = 1 << 14;
 
 impl Array {
-    /// The values, where they may be written in place: nothing but the caller holds the node, which he does `holders`
-    /// times, nothing else holds the buffer, nobody outside knows it, no two elements are one place (as in the view that
-    /// `embed()` gives), and no graph is recorded, which would write again.
+    /// The array's view if it may be written in place, else None. Required: the caller's `holders` references are the
+    /// only ones to the node, nothing else holds the buffer, no code outside knows its address, no two elements overlap
+    /// (as in the view that `embed()` makes), and no CUDA graph is being captured, since each launch would write again.
     fn own(&self, holders: usize) -> Result<Option<View>> {
         if Arc::strong_count(self.node()) != holders {
             return Ok(None);
@@ -46,7 +48,8 @@ impl Array {
         Ok((!records).then_some(view))
     }
 
-    /// One element from a number of R's, in place; false where that cannot be, or would change the dtype.
+    /// Assigns one R number to one element (0-based) in place. Returns false if the array may not be written in place,
+    /// or if the value would change the dtype.
     ///
     /// # Errors
     /// Those of the device.
@@ -68,11 +71,11 @@ impl Array {
         Ok(true)
     }
 
-    /// `self[ranges] <- value`: a range of each axis of `dim`; the value has this dtype, and an element for each
-    /// place, of which there are some.
+    /// `self[ranges] <- value`, with a range for each axis of `dim`. `value` has this array's dtype and one element for
+    /// each selected position; at least one position is selected.
     ///
     /// # Errors
-    /// Those of computing; the array is as it was then.
+    /// Those of computing; the array is unchanged then.
     pub fn assign_ranges(&self, dim: &[usize], axes: &[Axis], value: &Array, holders: usize) -> Result<Assigned> {
         let backend = backend::of(self.device())?;
         let (dtype, n, size) = (self.dtype(), self.len(), self.dtype().size());
@@ -83,7 +86,7 @@ impl Array {
         }
         let (plan, bound) = value.planned(true)?;
         let warned = !bound.sites.is_empty();
-        // a value that reads this array holds its buffer by now
+        // A value that reads this array holds its buffer from here on, so `own` returns None.
         if let Some(view) = self.own(holders)?.filter(|_| !warned) {
             if let Some(layout) = view.layout.view(dim, axes) {
                 let part = View { layout, ..view };
@@ -119,11 +122,11 @@ impl Array {
         Ok(Assigned::New { array: Array::from_view(whole), warned })
     }
 
-    /// `self[at] <- values`: positions from 0 (int64), of equal ones the last wins; the values have this dtype, and
-    /// are recycled.
+    /// `self[at] <- values`. `at` holds 0-based int64 positions; of equal positions the last one wins. `values` have
+    /// this array's dtype and are recycled.
     ///
     /// # Errors
-    /// Those of computing; the array is as it was then.
+    /// Those of computing; the array is unchanged then.
     pub fn assign_at(&self, at: &Array, values: &Array, holders: usize) -> Result<Assigned> {
         if Arc::strong_count(self.node()) == holders {
             self.compute()?;
@@ -164,7 +167,7 @@ mod tests {
         assert!(matches!(x.assign_ranges(&[4], &MIDDLE, &value, 1), Ok(Assigned::InPlace)));
         assert!(x.assign_one(3, Scalar::I32(7), Kind::Integer, 1).expect("written"));
         assert_eq!((values(&x), address(&x)), (vec![1.0, 20.0, 40.0, 7.0], at));
-        // another holder of the array, another view of its memory, memory that others know, another dtype
+        // in turn: a second reference to the array, a view of its memory, shared memory, another dtype
         let other = x.clone();
         assert!(!x.assign_one(0, Scalar::F64(5.0), Kind::Double, 1).expect("asked"));
         drop(other);
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn elements_that_share_a_place_are_not_written_in_place() {
-        // windows of two, as embed() makes them
+        // overlapping windows of two elements, as embed() makes them
         let windows = [Axis { of: 0, start: 0, step: 1, extent: 3 }, Axis { of: 0, start: 0, step: 1, extent: 2 }];
         let view = || {
             let x = array(&[1.0, 2.0, 3.0, 4.0]);

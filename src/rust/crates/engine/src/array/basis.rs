@@ -1,4 +1,4 @@
-//! Orthonormal bases that grow by a column, in memory of their own that is written in place.
+//! Orthonormal bases, as Krylov methods build them: one column at a time, written to memory that the caller allocated.
 
 use crate::array::known;
 use crate::array::{common_device, Array, Operand};
@@ -7,7 +7,7 @@ use crate::backend::basis::Growth;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Where a column comes from: see `Growth`.
+/// One step of growing a basis. The fields mean the same as those of `Growth`.
 #[derive(Clone, Copy)]
 pub struct Step {
     pub rows: usize,
@@ -18,8 +18,8 @@ pub struct Step {
     pub at: usize,
 }
 
-/// Makes a vector the next column of an orthonormal basis. `basis` and `numbers` are the caller's own: arrays that view
-/// the column, or share the memory, see it change.
+/// Orthogonalises `vector` against the basis, and writes it as the next column and its coefficients to `numbers`. Both
+/// arrays are written in place: other arrays that view or share their memory see the change.
 pub fn extend(basis: &Array, vector: &Array, numbers: &Array, step: Step) -> Result<()> {
     let device = common_device(&[basis, vector, numbers].map(|x| Operand::Array(x.clone())))?;
     let Step { rows, count, near, from, known, at } = step;

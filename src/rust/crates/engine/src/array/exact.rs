@@ -1,6 +1,6 @@
-//! Comparisons for which the common type is not exact. int64 and floating point are promoted to a float, in which int64
-//! beyond 2^53 are not distinct, so they are compared exactly. An R number beside float16 or bfloat16 would be compared
-//! in float32; it is rounded to the array's type first, as beside float32.
+//! Comparisons whose common type would round an operand. int64 and floating point promote to a float, which does not
+//! distinguish all int64 beyond 2^53, so they are compared exactly instead. An R number with a float16 or bfloat16
+//! array would be compared in float32; the number is rounded to the array's dtype first, as it is with float32 arrays.
 
 use crate::array::{Array, Operand};
 use crate::memory::buffer::Device;
@@ -10,7 +10,7 @@ use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::{Scalar, BEYOND_INT64};
 use verdigris_ops::{id, OpId, Rule};
 
-/// The dtype that a number is rounded to before it is compared.
+/// The half dtype to which an R number is rounded before the comparison; None for other operand types.
 fn half(types: &[Typed]) -> Option<DType> {
     match types {
         [Typed::Value(Kind::Double), Typed::Array(dtype)] | [Typed::Array(dtype), Typed::Value(Kind::Double)] => {
@@ -20,8 +20,8 @@ fn half(types: &[Typed]) -> Option<DType> {
     }
 }
 
-/// Whether this is such a comparison. (An int64 that R brings along beside a narrow array is a number that adopts its
-/// type.)
+/// Whether this comparison needs the exact path. (An R integer64 with a narrow float array does not: as a number, it
+/// adopts the array's type.)
 pub fn concerns(op: OpId, types: &[Typed]) -> bool {
     let (Rule::Compare, [a, b]) = (op.row().rule, types) else { return false };
     if half(types).is_some() {
@@ -35,12 +35,12 @@ pub fn concerns(op: OpId, types: &[Typed]) -> bool {
     }
 }
 
-/// Whether such a comparison becomes more nodes than one and a cast.
+/// Whether the exact comparison records more than one node and a cast.
 pub fn is_composed(op: OpId, types: &[Typed]) -> bool {
     concerns(op, types) && (half(types).is_some() || !types.contains(&Typed::Value(Kind::Double)))
 }
 
-/// The exact comparison; None where the common type is exact.
+/// Records the exact comparison; None where the common type is already exact.
 ///
 /// # Errors
 /// `Memory`.
@@ -66,7 +66,7 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
         Operand::Value(value, _) => Array::full(*value, dtype, n.min(1), device),
     };
     let nearest = |x: Array| Array::apply(id::NEAREST, &[Operand::Array(x)], None);
-    // a number is an int64, or lies between two small ones, or beyond all of them
+    // A double scalar is either an int64 value, beyond the range of int64, or between two integers.
     if let Operand::Value(value, _) = other {
         let Scalar::F64(x) = value.to(Class::F64) else { return Ok(None) };
         return if x.abs() < BEYOND_INT64 && x.fract() == 0.0 {
@@ -74,12 +74,12 @@ pub fn compare(op: OpId, operands: &[Operand], n: usize, device: Device) -> Resu
         } else if x.abs() >= BEYOND_INT64 && x.is_finite() {
             ordered(wide.clone(), Operand::Value(Scalar::F64(x * f64::INFINITY), Kind::Double)).map(Some)
         } else {
-            // which of the doubles next to it an int64 is rounded to is no matter
+            // x is not an integer, so it does not matter to which neighbouring double an int64 is rounded.
             ordered(Operand::Array(nearest(as_array(wide, DType::Int64)?)?), other.clone()).map(Some)
         };
     }
-    // Where an int64 rounded to double is another number than x, the two compare as these do. Where it is x, x is
-    // whole, and is compared as int64.
+    // Let r be the int64 rounded to double. If r differs from x, comparing r with x gives the right answer. If r equals
+    // x, then x is an integer, and the operands are compared as int64.
     let number = |x: f64| Operand::Value(Scalar::F64(x), Kind::Double);
     let wide = as_array(wide, DType::Int64)?;
     let rounded = nearest(wide.clone())?;

@@ -1,5 +1,5 @@
-//! `gpu_explain()`: the kernels that computing an array would launch, the memory that each reads and writes, and
-//! their sources. Nothing is computed.
+//! `gpu_explain()`: the kernels that computing an array would launch, the memory that each of them reads and writes,
+//! and their source code. Nothing is computed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,29 +17,29 @@ use verdigris_ops::Group;
 
 /// An input or output of a kernel.
 pub struct Traffic {
-    /// As the kernel's text names it.
+    /// The name in the kernel's code.
     pub name: String,
     pub dtype: DType,
-    /// How elements are found; "" for an output.
+    /// How the kernel indexes the elements; empty for an output.
     pub access: String,
     pub elements: usize,
-    /// What moves through memory, each element counted once.
+    /// Bytes transferred, counting each element once.
     pub bytes: usize,
 }
 
-/// A kernel that would run.
+/// A kernel that would be launched.
 pub struct Kernel {
-    /// Elements of the result.
+    /// Number of elements of the result.
     pub n: usize,
     /// The operations in order, as R would write them.
     pub code: Vec<String>,
     pub reads: Vec<Traffic>,
     pub writes: Vec<Traffic>,
-    /// The CUDA C that a cuda device runs; empty where the build has no CUDA.
+    /// CUDA C source of the kernel; empty if the build has no CUDA.
     pub source: String,
 }
 
-/// The kernels that computing the array would run, in order; none where it is computed.
+/// The kernels that computing the array would launch, in order; empty if the array is already computed.
 pub fn explain(array: &Array) -> Vec<Kernel> {
     if array.is_ready() || array.is_empty() {
         return Vec::new();
@@ -49,18 +49,18 @@ pub fn explain(array: &Array) -> Vec<Kernel> {
     copy.kernels
 }
 
-/// A copy of a graph in which nodes that would be computed by kernels of their own stand as computed.
+/// A copy of the graph. Nodes that separate kernels would compute are replaced by placeholders that count as computed.
 struct Copy {
     copies: HashMap<*const Node, Arc<Node>>,
-    /// Calls of routines that the kernel at hand makes.
+    /// Calls of routines that the current kernel makes.
     calls: Vec<Arc<Node>>,
-    /// What it stores besides its root.
+    /// Nodes that the current kernel stores besides its root.
     stored: Vec<*const Node>,
     kernels: Vec<Kernel>,
 }
 
 impl Copy {
-    /// Adds the kernel that computes a recorded node, after those that it needs.
+    /// Adds the kernel that computes a recorded node, after the kernels whose results it reads.
     fn kernel(&mut self, root: &Arc<Node>) {
         if root.is_reduction() {
             let (reduction, plan, bound) = self.reduced(root);
@@ -70,7 +70,7 @@ impl Copy {
         }
         let mut reductions = Vec::new();
         below(root, Walk::new(), &mut reductions);
-        // as `evaluate` has it: one of them goes on to this kernel's work
+        // As in `evaluate`: one of the reductions is fused with this kernel's operations.
         let target = fusion_target(&reductions).cloned();
         for node in reductions.iter().filter(|node| !target.as_ref().is_some_and(|target| Arc::ptr_eq(target, node))) {
             self.missing(node);
@@ -124,7 +124,7 @@ impl Copy {
         }
     }
 
-    /// `kernel`, unless there is one.
+    /// As `kernel`, unless the node's kernel was added before.
     fn missing(&mut self, node: &Arc<Node>) {
         if let Some((results, _)) = node.repeats() {
             self.missing(&results);
@@ -135,7 +135,7 @@ impl Copy {
         }
     }
 
-    /// A reduction within groups and what it reads, after the kernels that this needs.
+    /// A reduction within groups and the plan of its operand, after adding the kernels whose results the operand reads.
     fn reduced(&mut self, node: &Arc<Node>) -> (Grouped, Plan, Bound) {
         let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
             unreachable!("it was recorded as a reduction");
@@ -154,14 +154,14 @@ impl Copy {
         ((reduction, na_rm, groups), plan, bound)
     }
 
-    /// The copy of a node in the graph of `root`; `kept` gathers what the kernel stores besides the root.
+    /// Copies a node of `root`'s graph; `kept` collects the nodes that the kernel stores besides the root.
     fn copied(&mut self, node: &Arc<Node>, root: &Arc<Node>, kept: &mut Vec<Arc<Node>>) -> Arc<Node> {
         if let Some(copy) = self.copies.get(&Arc::as_ptr(node)) {
             return copy.clone();
         }
         let copy = match node.expr() {
             None => match node.view() {
-                // strided values are brought together before they are recycled
+                // Strided values are copied to contiguous memory before they are recycled.
                 Some(view) if node.len != root.len && !view.layout.is_contiguous() => {
                     let whole = Arc::new(Node::ready(view));
                     let mut builder = Builder::new(node.len);
@@ -199,7 +199,7 @@ impl Copy {
     }
 }
 
-/// What the kernel of a root would store besides it.
+/// The nodes below `root` that its kernel would also store.
 fn stored(root: &Arc<Node>) -> Vec<Arc<Node>> {
     fn below(node: &Arc<Node>, walk: Walk, found: &mut Vec<Arc<Node>>) {
         let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
@@ -216,7 +216,7 @@ fn stored(root: &Arc<Node>) -> Vec<Arc<Node>> {
     found
 }
 
-/// The reductions that a kernel of a node's length would read.
+/// Collects the reductions that a kernel of the node's length would read.
 fn below(node: &Node, walk: Walk, found: &mut Vec<Arc<Node>>) {
     let Some(args) = node.args().filter(|_| !node.is_reduction()) else { return };
     for arg in args.nodes().filter(|arg| arg.len == node.len && walk.visit(arg)) {
@@ -228,7 +228,7 @@ fn below(node: &Node, walk: Walk, found: &mut Vec<Arc<Node>>) {
     }
 }
 
-/// What a kernel reads, named from `first` on, but for what it has made itself.
+/// The inputs of a plan, numbered after the first `first`, except for the input `made` that the kernel computes itself.
 fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Traffic> {
     let mut all = Vec::new();
     for (k, (input, view)) in plan.inputs.iter().zip(&bound.inputs).enumerate() {
@@ -251,7 +251,7 @@ fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Tra
 }
 
 fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
-    // what is stored: by the plan, by its reduction, or by what comes after that
+    // The plan whose outputs are stored, and their length: the epilogue's, the reduction's, or the plan's own.
     let (last, n) = match (&plan.after, &bound.after, grouped) {
         (Some(after), Some(given), _) => (&after.plan, given.n),
         (_, _, Some((.., groups))) => (plan, groups.count()),
@@ -284,7 +284,7 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
         listing(&after.plan, given, &writes, own, &mut code);
         if after.spread {
             let (.., groups) = grouped;
-            // the results are stored beside
+            // An epilogue over the elements also stores the results of the reduction.
             let (name_out, dtype) = (format!("y{}", writes.len() + 1), after.plan.inputs[after.results as usize].dtype);
             code.push(format!("{name_out} <- {name}"));
             let (elements, bytes) = (groups.count(), after.results_size(groups));
@@ -297,10 +297,10 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
     Kernel { n, code, reads: read, writes, source }
 }
 
-/// A reduction within groups: what, whether without NA, and which groups.
+/// A reduction within groups: the operation, whether it drops NAs (na.rm), and the groups.
 type Grouped = (Reduction, bool, Groups);
 
-/// It, of a value, in R's notation, as if the value had an axis for each of the groups' extents.
+/// The reduction of `value` in R's notation, as if `value` had an axis for each extent of the groups.
 fn applied((reduction, na_rm, groups): Grouped, value: &str) -> String {
     let also = if na_rm { ", na.rm = TRUE" } else { "" };
     let axis = match groups {
@@ -315,8 +315,8 @@ fn joined(strides: &[isize]) -> String {
     strides.iter().map(isize::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds the program in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are named from `first` on, but
-/// for one that is made before. Returns the registers' names.
+/// Appends the plan in R's notation, a line for each operation: `t3 <- x1 * x2`. Inputs are numbered after the first
+/// `first`; `made` names an input that an earlier line computes. Returns the registers' names.
 fn listing(
     plan: &Plan,
     bound: &Bound,
@@ -327,7 +327,7 @@ fn listing(
     let mut names: Vec<String> = Vec::with_capacity(plan.code.len());
     let input = |k: u16| match &made {
         Some((own, name)) if *own == k => name.clone(),
-        // what was made has no number
+        // The input that the kernel computes itself is not numbered.
         Some((own, _)) if *own < k => format!("x{}", first + k as usize),
         _ => format!("x{}", first + k as usize + 1),
     };
@@ -335,7 +335,7 @@ fn listing(
         let text = match instruction {
             Instruction::Load(k) => Err(input(*k)),
             Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
-            // positions count from 0
+            // The plan's positions are 0-based.
             Instruction::Pick { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
             Instruction::Apply { op, args, .. } => {
                 let row = op.row();
@@ -358,7 +358,7 @@ fn listing(
         let name = match text {
             Err(name) => name,
             Ok(text) => {
-                // an output has its own name
+                // An output is called by its own name instead of a temporary one.
                 let name = match plan.outputs.iter().position(|(r, _)| *r as usize == register) {
                     Some(k) if k < writes.len() => writes[k].name.clone(),
                     _ => format!("t{}", lines.len() + 1),
@@ -377,7 +377,7 @@ fn listing(
     names
 }
 
-/// A routine's run in R's notation: what it is given, in the order in which it takes it.
+/// A call of a routine in R's notation, with its arguments in the order of the R function's parameters.
 fn called(call: &Call, names: &[String], input: impl Fn(u16) -> String) -> String {
     let routine = call.routine.0;
     let parameters = routine.parameters.iter().zip(&call.args);

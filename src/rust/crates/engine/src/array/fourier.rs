@@ -1,7 +1,7 @@
-//! Fourier transforms of all dimensions of an array, or along one of them. Nothing is divided by the length.
+//! Fourier transforms of all dimensions of an array, or along one of them. Results are not normalised by the length.
 //!
-//! Results are complex128, or complex64 of float32 and halves. Of real elements the library computes half of the
-//! results, and the others are stored as their conjugates.
+//! Results are complex128, or complex64 for float32 and half elements. For real elements the library computes half of
+//! the results; the other half is filled in with their conjugates.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::id;
 use verdigris_ops::layout::Axis;
 
-/// Extents that are transformed in one call of a library.
+/// The most extents that one library call transforms.
 const AT_ONCE: usize = 3;
 
 /// The dtype of the results of a transform.
@@ -31,7 +31,7 @@ fn is_real(x: &Array) -> bool {
     x.dtype().kind() < dtype::Kind::Complex
 }
 
-/// The extents before, of, and after a margin of an array.
+/// The extents as three: before the margin, the margin (0-based), and after it.
 fn around(x: &Array, extents: &[usize], margin: usize) -> Result<[usize; 3]> {
     if strided::count(extents)? != x.len() || margin >= extents.len() {
         return Err(Error::new(Kind::Shape, "the extents do not fit the array's length"));
@@ -40,7 +40,8 @@ fn around(x: &Array, extents: &[usize], margin: usize) -> Result<[usize; 3]> {
     Ok([product(&extents[..margin]), extents[margin], product(&extents[margin + 1..])])
 }
 
-/// The array, of three extents, with the first two exchanged; itself where that moves nothing.
+/// Swaps the first two of an array's three extents, as a view; returns the array itself if that does not change the
+/// order.
 fn exchanged(x: &Array, [a, b, c]: [usize; 3]) -> Result<Array> {
     if a == 1 || b == 1 {
         return Ok(x.clone());
@@ -52,7 +53,8 @@ fn run(transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<
     backend::of(input.buffer.device)?.fourier(transform, input, output)
 }
 
-/// Contiguous elements where a library can read them as pairs.
+/// The elements as a contiguous view whose address is aligned for a pair of elements, as libraries read real input as
+/// complex.
 fn aligned(x: &Array) -> Result<View> {
     let view = x.contiguous()?;
     if view.address() % (2 * view.dtype.size() as u64) == 0 {
@@ -61,13 +63,13 @@ fn aligned(x: &Array) -> Result<View> {
     Array::duplicate(&view)?.contiguous()
 }
 
-/// The transform of all dimensions.
+/// Transforms all dimensions.
 ///
 /// # Errors
 /// `Shape`, `Memory`, `Interrupt`; `Library` where there is no cuFFT.
 pub fn all(x: &Array, extents: &[usize], inverse: bool) -> Result<Array> {
     around(x, extents, 0)?;
-    // a dimension of one element is transformed into itself
+    // A dimension of one element is its own transform.
     let mut lengths = crate::memory::fallible::with_capacity(extents.len())?;
     lengths.extend(extents.iter().copied().filter(|&n| n != 1));
     let dtype = complex_dtype(x.dtype());
@@ -91,7 +93,7 @@ pub fn all(x: &Array, extents: &[usize], inverse: bool) -> Result<Array> {
     Ok(out)
 }
 
-/// The transforms of all lines along a margin (from 0).
+/// Transforms each line along a margin (0-based).
 ///
 /// # Errors
 /// `Shape`, `Memory`, `Interrupt`; `Library` where there is no cuFFT.
@@ -108,7 +110,7 @@ pub fn margin(x: &Array, extents: &[usize], margin: usize, inverse: bool) -> Res
     along(x, [inner, n, outer], if inverse { Direction::Inverse } else { Direction::Forward })
 }
 
-/// The first `n / 2 + 1` elements of the transforms of all lines of real elements along a margin.
+/// The first `n / 2 + 1` elements of the transform of each line along a margin (0-based), for real elements.
 ///
 /// # Errors
 /// `Shape`, `Memory`, `Interrupt`; `Library` where there is no cuFFT.
@@ -125,7 +127,8 @@ pub fn half(x: &Array, extents: &[usize], margin: usize) -> Result<Array> {
     exchanged(&out, [kept, inner, outer])
 }
 
-/// The `n` real elements of each line whose transform begins with these `n / 2 + 1`, times `n`.
+/// Inverse of `half`: for each line of `n / 2 + 1` elements, the `n` real elements whose transform starts with them,
+/// times `n`.
 ///
 /// # Errors
 /// `Shape`, `Memory`, `Interrupt`; `Library` where there is no cuFFT.
@@ -135,7 +138,7 @@ pub fn from_half(x: &Array, extents: &[usize], margin: usize, n: usize) -> Resul
         return Err(Error::new(Kind::Shape, format!("{} elements stand for {n}, not {kept}", n / 2 + 1)));
     }
     let lines = exchanged(x, [inner, kept, outer])?;
-    // the library overwrites it
+    // The library may overwrite its input.
     let lines = lines.cast(complex_dtype(x.dtype()), None)?;
     let (buffer, _) = copied(&lines)?;
     let input = View::contiguous(buffer, lines.dtype(), lines.len());
@@ -145,7 +148,7 @@ pub fn from_half(x: &Array, extents: &[usize], margin: usize, n: usize) -> Resul
     exchanged(&out, [n, inner, outer])
 }
 
-/// Into new memory.
+/// Runs a transform into a new buffer.
 fn transformed(transform: &Transform<'_>, input: &View) -> Result<Array> {
     let dtype = transform.result(input.dtype);
     let rows = transform.lengths[1..].iter().product::<usize>();
@@ -155,8 +158,8 @@ fn transformed(transform: &Transform<'_>, input: &View) -> Result<Array> {
     Ok(Array::from_view(View::contiguous(output, dtype, n)))
 }
 
-/// Complex to complex, as far as one call of a library goes: over what is recorded, and from what is computed into new
-/// memory.
+/// Complex transform by one library call. Recorded values are computed into a new buffer and transformed in place;
+/// computed ones are transformed into a new buffer.
 fn complex(x: &Array, transform: &Transform<'_>) -> Result<Array> {
     let x = x.cast(complex_dtype(x.dtype()), None)?;
     if x.is_ready() {
@@ -168,12 +171,12 @@ fn complex(x: &Array, transform: &Transform<'_>) -> Result<Array> {
     Ok(Array::from_view(view))
 }
 
-/// Complex to complex along the middle of three extents.
+/// Complex transform along the middle one of three extents.
 fn along(x: &Array, [inner, n, outer]: [usize; 3], direction: Direction) -> Result<Array> {
     if n == 1 {
         return Ok(x.clone());
     }
-    // a call of a library for each of `outer` is too many; lines that lie together are one
+    // Interleaved lines would take a library call for each of `outer`; contiguous lines take one call.
     let apart = inner > 1 && outer > 1;
     let lines = if apart { exchanged(x, [inner, n, outer])? } else { x.clone() };
     let (interleaved, count) = if apart { (1, inner * outer) } else { (inner, outer) };
@@ -186,7 +189,7 @@ fn along(x: &Array, [inner, n, outer]: [usize; 3], direction: Direction) -> Resu
     }
 }
 
-/// The whole transform of `count` real arrays of these extents. The library leaves room for the conjugates.
+/// The complete transform of `count` real arrays of these extents. The library leaves space for the conjugates.
 fn of_real(x: &Array, lengths: &[usize], count: usize) -> Result<Array> {
     let input = aligned(&x.cast(real(complex_dtype(x.dtype())), None)?)?;
     let n = lengths[0];
@@ -199,7 +202,8 @@ fn of_real(x: &Array, lengths: &[usize], count: usize) -> Result<Array> {
     let view = out.contiguous()?;
     let mut dim = lengths.to_vec();
     dim.push(count);
-    // X[n - k, m - l] is the conjugate of X[k, l]; along a further extent 0 belongs to 0, and 1 to the last
+    // X[n - k, m - l] is the conjugate of X[k, l]. Along each further extent, index 0 maps to itself and index l to m -
+    // l.
     let further = lengths.len() - 1;
     for case in 0..1usize << further {
         let mut target = vec![Axis { of: 0, start: kept, step: 1, extent: n - kept }];
@@ -224,7 +228,7 @@ fn of_real(x: &Array, lengths: &[usize], count: usize) -> Result<Array> {
     Ok(out)
 }
 
-/// Computes values into the places of a view that nobody sees yet, none of which they read.
+/// Computes values into part of a new array. The values do not read that part.
 fn put(values: &Array, part: &View) -> Result<()> {
     let (plan, bound) = values.plan()?;
     let backend: &dyn Backend = backend::of(values.device())?;

@@ -15,17 +15,17 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::scalar::Scalar;
 
-/// What a caller gives: an argument, or what the function captured.
+/// An argument of a call, or a value that the R function captured.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     pub operand: &'a Operand,
-    /// Its shape; a vector's may be empty.
+    /// The operand's `dim`; may be empty for a vector.
     pub dim: &'a [usize],
 }
 
 /// Records `n` runs of an interned routine; returns an array for each of its results. Arguments are cast to the
-/// parameters' types and recycled; tables are computed and made contiguous. `key` is the key of random draws, if there
-/// are any. Warnings and failures are reported at the call site, when values are computed.
+/// parameters' types and recycled; tables are computed and made contiguous. `key` is the key of random draws, and
+/// required if the routine draws. Warnings and failures are reported at the call site when values are computed.
 ///
 /// # Errors
 /// `Shape` where a parameter has more than `n` elements, or none and `n` is not 0; `Device` where an array is on
@@ -97,7 +97,7 @@ fn refuse_elsewhere(array: &Array, device: Device) -> Result<()> {
     Err(Error::new(Kind::Device, message).advise(format!("Move it with `as_gpu(x, device = \"{device}\")`.")))
 }
 
-/// What stands for a parameter.
+/// The operand of a recorded call for one parameter, cast to the parameter's dtype.
 fn argument(operand: &Operand, dtype: DType, n: usize, device: Device) -> Result<Arg> {
     match operand {
         Operand::Value(scalar, _) if dtype == DType::Bool8 => Ok(Arg::Scalar(scalar.to_logical())),
@@ -113,8 +113,8 @@ fn argument(operand: &Operand, dtype: DType, n: usize, device: Device) -> Result
     }
 }
 
-/// A table in memory, one element after the other. An empty one has an element that no position reaches, since kernels
-/// read some element before they know that they need none.
+/// A table as a contiguous array. An empty table gets one element that no position selects, because kernels may read an
+/// element before they check the position.
 fn whole_table(operand: &Operand, dtype: DType, device: Device) -> Result<Array> {
     match operand {
         Operand::Value(scalar, _) => {
@@ -143,7 +143,7 @@ mod tests {
     use verdigris_ops::dtype::{Class, Kind as RKind};
     use verdigris_ops::id;
 
-    /// Sum and difference of two numbers, and an element of a table; it may fail.
+    /// Returns the sum and the difference of two numbers, and an element of a table; may fail.
     fn routine() -> &'static Routine {
         let number = |k: u16, source| Parameter { register: k, source, dtype: DType::Float64 };
         let apply = |to, op, a, b| Statement::Apply {
@@ -199,7 +199,7 @@ mod tests {
                 call(routine(), &given, None, 3, Device::Cpu, None).expect("recorded").pop().expect("two results");
             second.plan().expect("a plan").0
         };
-        // numbers are arguments of the kernel
+        // Scalars are kernel arguments, so plans with different scalars are equal.
         assert_eq!((plan_of(1.0).key(), plan_of(1.0)), (plan_of(2.0).key(), plan_of(2.0)));
     }
 

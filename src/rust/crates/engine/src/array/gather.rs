@@ -9,8 +9,8 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
 impl Array {
-    /// `self[positions]`: positions count from 0 (int64); outside, and NA, give NA. This array is computed, the result
-    /// is recorded, unless it would keep far more memory from being freed than it takes.
+    /// `self[positions]`, with 0-based int64 positions; a position out of bounds, or NA, gives NA. This array is
+    /// computed now. The result is recorded, unless it would keep alive far more memory than it takes itself.
     pub fn gather(&self, positions: &Array) -> Result<Array> {
         let (n, dtype) = (positions.len(), self.dtype());
         if self.is_empty() || n == 0 {
@@ -28,16 +28,16 @@ impl Array {
         Ok(out)
     }
 
-    /// The same values, computed, with one element behind the other in memory.
+    /// The same values, computed and contiguous in memory.
     pub(crate) fn in_line(&self) -> Result<Array> {
         let view = self.contiguous()?;
-        // of memory that another library shares the node keeps the strided view
+        // If another library shares the memory, the node keeps its strided view.
         let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());
         Ok(if is_own { self.clone() } else { Array::from_view(view) })
     }
 
-    /// `gather`, where all positions are known to be inside. Of a few operations on one array in memory only the
-    /// elements that are asked for are computed: `(x * 2)[i]` is `x[i] * 2`.
+    /// As `gather`, for positions that are known to be within bounds. If this array is recorded as a few elementwise
+    /// operations on one array, only the selected elements are computed: `(x * 2)[i]` becomes `x[i] * 2`.
     pub fn gather_inside(&self, positions: &Array) -> Result<Array> {
         if let (false, true) = (self.is_ready(), positions.len() <= self.len()) {
             if let Some(leaf) = only_leaf(self.node()) {
@@ -51,8 +51,9 @@ impl Array {
     }
 }
 
-/// The one array in memory that a recorded one is made of, element by element; None where there is more to it: another
-/// length or order, what depends on the index, warnings, which concern all elements, or many operations.
+/// The one computed array from which elementwise operations compute `root`. None if the operands are several, differ in
+/// length or order, or if an operation depends on the index, may warn (warnings concern all elements), or if the
+/// operations are many.
 fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
     fn below(node: &Arc<Node>, len: usize, walk: Walk, leaf: &mut Option<Arc<Node>>) -> bool {
         if !walk.visit(node) {
@@ -68,8 +69,8 @@ fn only_leaf(root: &Arc<Node>) -> Option<Arc<Node>> {
     (root.cost.is_cheap() && below(root, root.len, Walk::new(), &mut leaf)).then_some(leaf).flatten()
 }
 
-/// The same operations on another array instead of the leaf. There are few, so what is used twice is copied twice: a
-/// plan has it once.
+/// Records the same operations with `instead` in place of the leaf. There are few operations, so a shared subexpression
+/// is copied each time; the plan joins equal instructions again.
 fn over(node: &Arc<Node>, leaf: &Arc<Node>, instead: &Arc<Node>) -> Result<Option<Arc<Node>>> {
     if Arc::ptr_eq(node, leaf) {
         return Ok(Some(instead.clone()));
@@ -96,7 +97,7 @@ mod tests {
         assert!(!both.is_ready() && !twice.is_ready());
         assert_eq!(picked.plan().expect("a plan").0.inputs.len(), 2);
         assert_eq!(values(&picked), [75.0, 12.0]);
-        // what may warn of other elements, two arrays, another length: computed first
+        // computed first: operations that may warn, two arrays, another length
         let root = apply("sqrt", &[Operand::Array(x.clone())]);
         assert_eq!(values(&root.gather_inside(&at).expect("recorded")), [5.0, 2.0]);
         assert!(root.is_ready());

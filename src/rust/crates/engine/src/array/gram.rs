@@ -1,4 +1,4 @@
-//! Products of columns that lie apart, without a matrix of them.
+//! Cross products of columns that are separate arrays, without joining them to a matrix.
 
 use crate::array::{common_device, Array, Operand};
 use crate::backend;
@@ -10,12 +10,12 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::id;
 use verdigris_ops::scalar::Scalar;
 
-/// X' X, a square matrix, of float64 columns of so many rows; `None` is a column of ones. The rows of the first
-/// `scaled` columns are multiplied by `scale`. Columns and scale are read once. An element that is not finite makes its
-/// column's square not finite. `None` where the device has no kernel for it.
+/// X' X, a square matrix, of float64 columns of `rows` elements; `None` is a column of ones. The rows of the first
+/// `scaled` columns are multiplied by `scale`. Each column and the scale are read once. If a column has an element that
+/// is not finite, its diagonal entry is not finite either. Returns `None` if the device has no kernel for it.
 ///
 /// # Errors
-/// `Shape` for other lengths, dtypes, or more columns than `MOST_COLUMNS`; `Memory`.
+/// `Shape` for other lengths or dtypes, or more columns than `MOST_COLUMNS`; `Memory`.
 pub fn gram(columns: &[Option<Array>], rows: usize, scale: Option<&Array>, scaled: usize) -> Result<Option<Array>> {
     let given: Vec<Operand> = columns.iter().flatten().chain(scale).map(|x| Operand::Array(x.clone())).collect();
     let fits = |x: &Array| x.len() == rows && x.dtype() == DType::Float64;
@@ -37,8 +37,8 @@ pub fn gram(columns: &[Option<Array>], rows: usize, scale: Option<&Array>, scale
     Ok(made.then(|| Array::from_view(View::contiguous(output, DType::Float64, count * count))))
 }
 
-/// What was added up before and columns of one length, each times its number, from the first to the last; `None` is a
-/// column of ones. Recorded. `None` without an array.
+/// Records `before` plus the sum of the columns times the numbers `by`, added from first to last; `None` is a column of
+/// ones. Returns `None` if no operand is an array.
 ///
 /// # Errors
 /// Those of `Array::apply`.

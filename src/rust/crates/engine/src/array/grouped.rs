@@ -1,5 +1,5 @@
 //! Grouped operations: counts, reductions by group, lookups in tables, and order statistics. An int32 code for each
-//! element gives its group.
+//! element says to which group it belongs.
 
 use crate::array::subscript::range_of;
 use crate::array::Array;
@@ -22,14 +22,14 @@ fn no_complex(dtype: DType) -> Result<()> {
 }
 
 impl Array {
-    /// Counts the elements equal to each integer from `low` on, `bins` of them; one more count has the elements that
-    /// equal none or are missing (int64).
+    /// Counts the elements equal to each of the `bins` integers from `low` on (int64). The last count, at index `bins`,
+    /// is that of all other elements, missing ones included.
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.
     pub fn count_bins(&self, low: i64, bins: usize) -> Result<Array> {
         no_complex(self.dtype())?;
-        // 2 is NA
+        // A bool of 2 is NA, and must not be counted as the integer 2.
         let reaches_na = self.dtype() == DType::Bool8 && low.saturating_add(bins as i64) > 2;
         let values = match self.dtype() {
             dtype if dtype.is_half() => self.cast(DType::Float32, None)?,
@@ -40,9 +40,9 @@ impl Array {
         Ok(Array::from_view(View::contiguous(counts, DType::Int64, bins + 1)))
     }
 
-    /// Reduces the elements of each code (int32, 1 to `groups`; others are ignored) to one value, in a fixed order.
-    /// Sums of integers are int64. None where there are too many groups for this method; the caller should sort by
-    /// code.
+    /// Reduces the elements of each code (int32, from 1 to `groups`; other codes are ignored) to one value, in a fixed
+    /// order. Sums of integers are int64. Returns None if there are too many groups for this method; the caller should
+    /// then sort by code.
     ///
     /// # Errors
     /// `DType` for complex values, `Shape` where lengths differ; `Memory`.
@@ -56,7 +56,7 @@ impl Array {
         no_complex(self.dtype())?;
         let (n, rows) = (self.len(), codes.len());
         let columns = if rows > 0 && n % rows == 0 { n / rows } else { 1 };
-        // the cpu device takes all columns at once
+        // The cpu device reduces all columns in one call.
         if columns > 1 && self.device() != Device::Cpu {
             let column = |start| self.strided(&[n], &[Axis { of: 0, start, step: 1, extent: rows }]);
             let found = (0..n).step_by(rows).map(|start| column(start)?.reduce_coded(codes, groups, reduction, na_rm));
@@ -81,8 +81,8 @@ impl Array {
         results.checked(reduction, na_rm, self.dtype(), least).map(Some)
     }
 
-    /// For each element, the number of elements of `table` (sorted, nothing missing) that are at most it, or, if
-    /// `strictly`, less than it (int32).
+    /// For each element, how many elements of `table` (sorted, without missing values) are less than or equal to it, or
+    /// less than it if `strictly` (int32).
     ///
     /// # Errors
     /// `DType` for complex values, `Device`, `Memory`.
@@ -92,8 +92,8 @@ impl Array {
         Ok(Array::from_view(View::contiguous(positions, DType::Int32, self.len())))
     }
 
-    /// The position in `table` (int32, from 1) where each element first occurs; 0 where it does not or is missing. None
-    /// where the caller should search a sorted table.
+    /// For each element, the 1-based position (int32) of its first occurrence in `table`; 0 if it does not occur or is
+    /// missing. Returns None if the caller should search a sorted table instead.
     ///
     /// # Errors
     /// As `search`.
@@ -103,7 +103,7 @@ impl Array {
         Ok(found.map(|positions| Array::from_view(View::contiguous(positions, DType::Int32, self.len()))))
     }
 
-    /// These values and a table's in the type that both meet in, stored as its class computes.
+    /// Casts these values and a table to their common type, stored in the dtype in which its class computes.
     fn beside(&self, table: &Array) -> Result<(View, View)> {
         let meet = rule::promote(&[Typed::Array(self.dtype()), Typed::Array(table.dtype())]);
         no_complex(meet)?;
@@ -114,8 +114,8 @@ impl Array {
         Ok((self.cast(natural, None)?.contiguous()?, table.cast(natural, None)?.contiguous()?))
     }
 
-    /// The positions (int32, from 0, in order) of the first occurrences of values that are not missing. None where the
-    /// caller should sort.
+    /// The 0-based positions (int32, ascending) of the first occurrences of values that are not missing. Returns None
+    /// if the caller should sort instead.
     ///
     /// # Errors
     /// `DType` for complex values; `Memory`.
@@ -123,7 +123,7 @@ impl Array {
         no_complex(self.dtype())?;
         let class = self.dtype().class();
         let values = self.cast(natural_dtype(class), None)?.contiguous()?;
-        // a GPU looks for whole numbers near each other in another way
+        // A GPU uses a table indexed by value for integers of a small range.
         let between = if self.device() != Device::Cpu && matches!(class, Class::I32 | Class::I64) {
             let (low, high) = range_of(&Array::from_view(values.clone()).cast(DType::Int64, None)?, true)?;
             (low <= high).then_some((low, high))
@@ -133,8 +133,9 @@ impl Array {
         Ok(backend::of(self.device())?.firsts(&values, between)?.map(Array::from_view))
     }
 
-    /// The elements at ranks (from 0) among those that are not missing, and how many are missing: no elements where
-    /// there are not as many as a rank asks for. None where the caller should sort.
+    /// The elements at 0-based ranks among the values that are not missing, and the number of missing values. The
+    /// elements are None if a rank is not less than the number of values that are not missing. Returns None if the
+    /// caller should sort instead.
     pub fn ranks(&self, ranks: &[usize]) -> Result<Option<(Option<Array>, usize)>> {
         let found = backend::of(self.device())?.ranks(&self.contiguous()?, ranks)?;
         Ok(found.map(|found| (found.values.map(Array::from_view), found.missing)))

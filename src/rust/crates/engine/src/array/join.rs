@@ -1,4 +1,4 @@
-//! Concatenation into new memory, views whose axes repeat or overlap, and what is recorded of such.
+//! Concatenation into new memory, and views whose axes repeat or overlap.
 
 use crate::array::{Array, Operand};
 use crate::backend;
@@ -10,7 +10,7 @@ use verdigris_ops::id;
 use verdigris_ops::layout::Axis;
 use verdigris_ops::scalar::Scalar;
 
-/// A part's elements one after the other, as they are joined.
+/// A part as contiguous elements of the dtype on the device.
 fn ready(part: &Array, dtype: DType, device: Device) -> Result<View> {
     part.to_device(device)?.cast(dtype, None)?.contiguous()
 }
@@ -31,8 +31,8 @@ impl Array {
         Ok(Array::from_view(View::contiguous(output, dtype, n)))
     }
 
-    /// The rows of matrices with so many columns, one below the other, in one pass; None where the device does it by
-    /// views.
+    /// Stacks matrices of `columns` columns by rows (as rbind), in one pass; None on devices that do it by views
+    /// instead.
     pub fn join_rows(parts: &[Array], columns: usize, dtype: DType, device: Device) -> Result<Option<Array>> {
         if device != Device::Cpu {
             return Ok(None);
@@ -44,7 +44,7 @@ impl Array {
         Ok(Some(Array::from_view(View::contiguous(output, dtype, n))))
     }
 
-    /// A matrix of zeros with a value along its diagonal, recorded: it takes the memory of one row and one column.
+    /// A matrix of zeros with `value` on its diagonal, recorded: it takes the memory of one row and one column.
     ///
     /// # Errors
     /// `Memory`.
@@ -62,8 +62,8 @@ impl Array {
         Array::apply(id::SELECT, &[is_on, number(value), number(0.0)], None)
     }
 
-    /// A view in which each axis follows one axis of this array, of shape `dim`. Several axes may follow the same one,
-    /// whose index is then the sum of theirs; an axis with a step of 0 repeats.
+    /// A view in which each axis follows one axis of this array, of shape `dim`. If several axes follow the same one,
+    /// their indices add up; an axis with a step of 0 repeats.
     ///
     /// # Errors
     /// `Shape` where a view would leave the array.
@@ -76,7 +76,7 @@ impl Array {
         for (of, &extent) in dim.iter().enumerate() {
             let (mut low, mut high) = (0isize, 0isize);
             for axis in axes.iter().filter(|axis| axis.of == of) {
-                // what is no number leaves the array as well
+                // Saturated numbers are out of bounds as well.
                 let reach = axis.step.saturating_mul(axis.extent as isize - 1);
                 let start = isize::try_from(axis.start).unwrap_or(isize::MAX);
                 low = low.saturating_add(start).saturating_add(reach.min(0));

@@ -19,18 +19,18 @@ pub enum Value<'a> {
     /// The index of an array among the call's arrays.
     Array(usize),
     Scalar(Scalar, Kind),
-    /// The bytes themselves, of a struct above all.
+    /// The bytes themselves, mostly those of a struct.
     Raw(&'a [u8]),
     /// A null pointer.
     Null,
 }
 
-/// Calls a kernel: queued on the arrays' device (on `device` where there are none), not waited for.
+/// Calls a kernel: queues it on the arrays' device (or on `device` if there are no arrays), without waiting.
 ///
 /// Memory that the kernel may write is changed in place, unless something else refers to it: a recorded operation, a
-/// view, a DLPack consumer, another object. Those keep the old values, and the array gets a copy of its own, which the
-/// kernel writes. Such copies replace the entries of `arrays`, and the caller stores them. `holders` is the number of
-/// the caller's own references to each array's node, the one in `arrays` included.
+/// view, a DLPack consumer, another object. In that case those keep the old values, and the kernel writes to a copy.
+/// Such copies replace the entries of `arrays`, and the caller stores them. `holders` is the number of the caller's own
+/// references to each array's node, including the one in `arrays`.
 ///
 /// # Errors
 /// `Argument` and `DType`, where arguments do not fit the parameters; `Device`, for arrays on the cpu device or on
@@ -52,7 +52,7 @@ pub fn call(
         )
         .advise(format!("Its signature is `{signature}`.")));
     }
-    // numbers too before any array: nothing is computed for a call that cannot be made
+    // Numbers are checked before any array is computed, so that a wrong call computes nothing.
     let mut packed = Arguments::default();
     let mut written = Written::default();
     for ((k, parameter), value) in signature.taken().zip(values) {
@@ -97,7 +97,7 @@ pub fn call(
         return Ok(());
     }
 
-    // held until the kernel is queued: what is freed after that is freed behind it
+    // Held until the kernel is queued: memory freed later is freed after the kernel, in stream order.
     let mut held = SmallVec::<View, USUAL>::default();
     let mut replaced: Vec<(usize, Array)> = Vec::new();
     for (at, array) in arrays.iter().enumerate() {
@@ -120,7 +120,7 @@ pub fn call(
         }
     }
     let backend = backend::of(device)?;
-    // with one stream nothing is collected, and no memory asked for
+    // With a single stream nothing is tracked, so nothing is collected or allocated here.
     let variables = if backend.tracks() && !function.host { backend.variables(&function.module)? } else { None };
     let touched: Vec<_> = if backend.tracks() {
         let arrays = held.iter().enumerate().map(|(at, view)| (&view.buffer, written.has(at)));
@@ -143,7 +143,7 @@ pub fn call(
     Ok(())
 }
 
-/// A kernel's signature. For a binary that does not declare it, the sizes of its parameters, for which it is loaded.
+/// A kernel's signature. If a binary does not declare it, the binary is loaded to get the sizes of its parameters.
 ///
 /// # Errors
 /// Those of loading.
@@ -151,7 +151,7 @@ pub fn signature(function: &Function, device: Device) -> Result<&Arc<Signature>>
     function.signature(|| backend::of(device)?.parameters(function))
 }
 
-/// Which of a call's arrays are written.
+/// The set of a call's arrays that the kernel writes.
 #[derive(Default)]
 struct Written {
     first: u64,
@@ -207,10 +207,10 @@ fn described(signature: &Signature, values: &[Value<'_>], arrays: &[Array]) -> S
 pub(crate) fn own(array: &Array, view: View, holders: usize, all: bool) -> Result<(View, Option<Array>)> {
     strided::refuse_overlap(array, "an array that the kernel writes")?;
     if !array.node().lies_in(&view.buffer) {
-        // made just now, of a strided view of another library's memory
+        // The contiguous view is a fresh copy of a strided view of another library's memory.
         return Ok((view.clone(), Some(Array::from_view(view))));
     }
-    // the node's view and the one just made
+    // Two references: the node's view, and `view`.
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
     if (alone || view.buffer.is_volatile()) && !view.buffer.is_read_only() {
         crate::array::known::forget();

@@ -1,5 +1,5 @@
-//! What was read of arrays in memory, and holds until values are written over: the ranges of subscripts, and which
-//! arrays have no missing value.
+//! Caches of facts read from arrays in memory: the ranges of subscripts, and which arrays have no missing value. They
+//! hold until values are overwritten in place.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::reduction::Reduction;
 
-/// The positions of a subscript, counted from 0.
+/// The range of a subscript's 0-based positions.
 #[derive(Clone, Copy)]
 pub(crate) struct Range {
     pub low: i64,
@@ -20,22 +20,23 @@ pub(crate) struct Range {
 }
 
 thread_local! {
-    /// The ranges of the last subscripts: `x[i] + y[i]` looks through `i` once, and waits once. An entry keeps the
-    /// node's address from serving another node.
+    /// Ranges of recent subscripts, so that `x[i] + y[i]` reads `i`, and waits, only once. The weak reference keeps the
+    /// node's address from being reused for another node.
     static RANGES: RefCell<Vec<(Weak<Node>, Range)>> = const { RefCell::new(Vec::new()) };
-    /// The last arrays without a missing value: the variables of a model that is fitted again.
+    /// Recently checked arrays that have no missing value, so that refitting a model does not check its variables
+    /// again.
     static COMPLETE: RefCell<Vec<Weak<Node>>> = const { RefCell::new(Vec::new()) };
 }
 const MOST_RANGES: usize = 4;
 const MOST_COMPLETE: usize = 256;
 
-/// To be called where computed values are written over, in the memory that they are in.
+/// Empties the caches. Must be called where computed values are overwritten in place.
 pub(crate) fn forget() {
     RANGES.with_borrow_mut(Vec::clear);
     COMPLETE.with_borrow_mut(Vec::clear);
 }
 
-/// Whether what is read of it holds: not where another library shares the memory.
+/// Whether facts read from the array stay true; not if another library shares the memory.
 fn is_lasting(x: &Array) -> bool {
     x.is_ready() && !x.is_shared()
 }
@@ -58,8 +59,8 @@ pub(crate) fn note_range(x: &Array, range: Range) {
     }
 }
 
-/// Whether none of these arrays, which are on one device, has a missing value. On a GPU one kernel reads all those of one
-/// length.
+/// Whether none of these arrays, which must be on one device, has a missing value. On a GPU one kernel reads all arrays
+/// of the same length.
 pub fn are_complete(arrays: &[Array]) -> Result<bool> {
     let is_known = |x: &Array| is_lasting(x) && COMPLETE.with_borrow(|all| all.iter().any(|node| is_of(node, x)));
     let mut unread: Vec<&Array> = arrays.iter().filter(|x| !x.is_empty() && !is_known(x)).collect();

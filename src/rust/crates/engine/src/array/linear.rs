@@ -1,7 +1,7 @@
-//! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules. For arrays on the cpu
-//! device they call base R's LAPACK themselves.
+//! Matrix products, factorisations and solves. Callers have checked shapes by base R's rules, and call base R's LAPACK
+//! themselves for arrays on the cpu device.
 //!
-//! Operands have the type of the computation: float64 for integers and logicals, float32 for halves.
+//! Operands are cast to the type of the computation: float64 for integers and logicals, float32 for halves.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::rule::{self, Typed};
 use verdigris_ops::scalar::Scalar;
 
-/// From so many columns on a matrix times its own transpose is computed by halves (syrk); below, the general product is
-/// faster, which shares the inner extent among more blocks.
+/// From this many columns on, a matrix times its own transpose is computed by syrk (one triangle). Below, gemm is
+/// faster, because it splits the inner extent among more blocks.
 const SYRK_FROM: usize = 1024;
 
 /// The dtype that products are computed in.
@@ -41,11 +41,11 @@ pub fn factor_dtype(dtype: DType) -> DType {
     }
 }
 
-/// The matrix where it lies, if a library can read it there; else a contiguous copy. `rows × columns` matrices, `count`
-/// of them; beside it the elements from one to the next.
+/// A stack of `count` matrices (`rows × columns`) in place if a library can read its layout, else as a contiguous copy;
+/// and the distance in elements from one matrix to the next.
 fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matrix, usize)> {
     let view = x.evaluate()?;
-    // extents of one have no stride of their own
+    // strides_for() gives an extent of one a stride of 0.
     let strides = view.layout.strides_for(&[rows, columns, count]).and_then(|strides| {
         let [down, across, next] = [strides[0], strides[1], strides[2]].map(|s| usize::try_from(s).ok());
         let (down, across, next) = (down?, across?, next?);
@@ -68,7 +68,7 @@ fn stored(x: &Array, rows: usize, columns: usize, count: usize) -> Result<(Matri
     Ok((Matrix { view: View { layout, ..view }, transposed, leading }, next))
 }
 
-/// A factor of a product; vectors lie contiguous.
+/// A factor of a product. Vectors are made contiguous.
 fn product_factor(x: &Array, rows: usize, columns: usize) -> Result<Matrix> {
     if rows.min(columns) == 1 {
         x.contiguous()?;
@@ -81,17 +81,17 @@ fn is_own_transpose(a: &Matrix, b: &Matrix) -> bool {
     a.view.address() == b.view.address() && a.leading == b.leading && a.transposed != b.transposed
 }
 
-/// What is chosen about a product.
+/// Options of a product.
 #[derive(Clone, Copy)]
 pub struct Options {
     pub precision: Precision,
-    /// Whether a matrix times its own transpose is computed by halves; None where the extents decide.
+    /// Whether to compute only one triangle of a matrix times its own transpose; None: the extents decide.
     pub halves: Option<bool>,
 }
 
-/// `a %*% b`, where `a` is `m × k` and `b` `k × n`, in their common type (integers become float64). `None` where
-/// base R has to compute it. A view that a library can read in place costs no copy, and the product of
-/// a matrix and its own transpose is symmetric to the last bit.
+/// `a %*% b`, where `a` is `m × k` and `b` is `k × n`, in their common type (integers become float64). Returns `None`
+/// if base R has to compute it. A view that a library can read in place is not copied. The product of a matrix and its
+/// own transpose is exactly symmetric.
 pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -> Result<Option<Array>> {
     let dtype = product_dtype(a.dtype(), b.dtype());
     let backend = backend::of(common_device(&[Operand::Array(a.clone()), Operand::Array(b.clone())])?)?;
@@ -115,8 +115,8 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     })
 }
 
-/// The products of `count` pairs of matrices, the slices of two arrays of three dimensions; a factor of one slice
-/// (false in `many`) serves all. `None` where the device leaves them to the host's BLAS.
+/// The products of `count` pairs of matrices, the slices of two three-dimensional arrays. A factor whose `many` is
+/// false has a single slice, used in each product. Returns `None` if the device leaves the products to the host's BLAS.
 pub fn multiply_batched(
     a: &Array,
     b: &Array,
@@ -144,7 +144,7 @@ pub fn multiply_batched(
 
 // ---- triangles -----------------------------------------------------------------------------------------
 
-/// A vector as a matrix of equal columns, or of equal rows, as a view.
+/// A view of a vector as a matrix whose columns all equal it, or, `along_rows`, whose rows do.
 fn spread(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Array> {
     let step = |of_rows: bool| (of_rows == along_rows) as isize;
     let axes = [
@@ -154,7 +154,8 @@ fn spread(x: &Array, rows: usize, columns: usize, along_rows: bool) -> Result<Ar
     x.view(&[x.len()], &axes)
 }
 
-/// Where `row <= column` (or `<`), computed from an element's place: rows and columns as arrays would be two more kernels.
+/// The mask `row <= column` (or `<` without `diagonal`), computed from an element's index. Separate arrays of rows and
+/// columns would take two more kernels.
 fn is_upper(x: &Array, rows: usize, columns: usize, diagonal: bool) -> Result<Operand> {
     let n = rows * columns;
     let is_wide = i32::try_from(n).is_err();
@@ -182,12 +183,12 @@ fn turned(x: &Array, rows: usize, columns: usize) -> Result<Array> {
     x.view(&[rows, columns], &[Axis::whole(1, columns), Axis::whole(0, rows)])
 }
 
-/// The upper triangle on both sides of the diagonal. Recorded.
+/// Mirrors the upper triangle to the lower one. Recorded.
 fn mirrored(x: &Array, n: usize) -> Result<Array> {
     select(is_upper(x, n, n, true)?, Operand::Array(x.clone()), Operand::Array(turned(x, n, n)?))
 }
 
-/// The upper triangle with its diagonal, and zeros. Recorded.
+/// The upper triangle with its diagonal; zeros below it. Recorded.
 pub fn upper_triangle(x: &Array, rows: usize, columns: usize) -> Result<Array> {
     if x.is_empty() {
         return Ok(x.clone());
@@ -197,7 +198,7 @@ pub fn upper_triangle(x: &Array, rows: usize, columns: usize) -> Result<Array> {
 
 // ---- factorisations ------------------------------------------------------------------------------------
 
-/// The values in memory of their own, to be overwritten: what is recorded is computed into it.
+/// A copy of the values in a new buffer that may be overwritten. Recorded values are computed directly into it.
 pub(crate) fn copied(x: &Array) -> Result<(Arc<Buffer>, &'static dyn Backend)> {
     let backend = backend::of(x.device())?;
     let size = x.dtype().size();
@@ -228,13 +229,13 @@ fn checked(x: &Array, rows: usize, columns: usize) -> Result<()> {
     Ok(())
 }
 
-/// A matrix as it is factored.
+/// The matrix in the dtype in which it is factored.
 fn working(x: &Array) -> Result<Array> {
     x.cast(factor_dtype(x.dtype()), None)
 }
 
-/// L and U of an `n × n` matrix in one, the rows exchanged (int64, from 1), and the first zero on U's diagonal (from
-/// 1), or 0.
+/// The LU factorisation of an `n × n` matrix: L and U in one matrix, the pivot rows (int64, 1-based), and the 1-based
+/// index of the first zero on U's diagonal, or 0.
 pub fn lu(x: &Array, n: usize) -> Result<(Array, Array, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;
@@ -244,7 +245,7 @@ pub fn lu(x: &Array, n: usize) -> Result<(Array, Array, i32)> {
     Ok((array_of(a, x.dtype(), n * n), array_of(pivots, DType::Int64, n), info))
 }
 
-/// The solution of `a x = b`, or of `t(a) x = b`, by what `lu` gave of `a`.
+/// The solution of `a x = b`, or of `t(a) x = b`, from the results of `lu(a)`.
 pub fn lu_solve(lu: &Array, pivots: &Array, b: &Array, n: usize, columns: usize, transpose: bool) -> Result<Array> {
     checked(lu, n, n)?;
     checked(pivots, n, 1)?;
@@ -256,8 +257,8 @@ pub fn lu_solve(lu: &Array, pivots: &Array, b: &Array, n: usize, columns: usize,
     Ok(array_of(b, lu.dtype, n * columns))
 }
 
-/// The upper Cholesky factor of an `n × n` matrix of which the upper triangle is read, and the order of the first
-/// leading minor that is not positive, or 0. Recorded in its last step.
+/// The upper Cholesky factor of an `n × n` matrix, of which only the upper triangle is read, and the order of the first
+/// leading minor that is not positive, or 0. The last step, clearing the lower triangle, is recorded.
 pub fn cholesky(x: &Array, n: usize) -> Result<(Array, i32)> {
     checked(x, n, n)?;
     let x = turned(&working(x)?, n, n)?;
@@ -266,7 +267,7 @@ pub fn cholesky(x: &Array, n: usize) -> Result<(Array, i32)> {
     Ok((upper_triangle(&turned(&array_of(a, x.dtype(), n * n), n, n)?, n, n)?, info))
 }
 
-/// The solution of `r x = b` with a triangle of `r`, a `rows × columns` matrix whose first `n` rows and columns count.
+/// The solution of `r x = b` with a triangle of the `n × n` matrix `r`.
 pub fn triangular_solve(r: &Array, n: usize, b: &Array, columns: usize, upper: bool, transpose: bool) -> Result<Array> {
     checked(r, n, n)?;
     checked(b, n, columns)?;
@@ -277,9 +278,9 @@ pub fn triangular_solve(r: &Array, n: usize, b: &Array, columns: usize, upper: b
     Ok(array_of(b, dtype, n * columns))
 }
 
-/// The QR decomposition of a real `m × n` matrix in LINPACK's form. LAPACK's reflectors `v`, whose first element is 1,
-/// times their factor `tau` are LINPACK's, and `tau` is their first element. A second float64 array has what R reads,
-/// so that one transfer fetches it: the columns' norms, the first `min(m, n)` elements of the diagonal, and LINPACK's
+/// The QR decomposition of a real `m × n` matrix in LINPACK's form. LAPACK's reflectors `v` have a first element of 1;
+/// LINPACK's are `v * tau`, with `tau` as their first element. A second float64 array holds the numbers that R needs,
+/// so that one transfer fetches them: the columns' norms, the first `min(m, n)` elements of the diagonal, and LINPACK's
 /// qraux.
 pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     checked(x, m, n)?;
@@ -302,13 +303,14 @@ pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     if n < m {
         parts.push(tau.clone());
     } else {
-        // from the last row on there is no reflector, and LINPACK leaves what is left of the columns
+        // Columns from the m-th on have no reflector; LINPACK's qraux is then the absolute value of their element in
+        // the last row.
         let left = every(&a, m * m - 1, m, n - m + 1)?;
         parts.push(every(&tau, 0, 1, m - 1)?);
         parts.push(Array::apply(id::ABS, &[Operand::Array(left)], None)?);
     }
     let parts = Array::join(&parts, DType::Float64, device)?;
-    // a wide matrix has columns without a reflector: nothing is below their diagonal
+    // Columns of a wide matrix without a reflector have nothing below the diagonal.
     let factors = spread(&padded(&tau, n)?, m, n, false)?;
     let scaled = Array::apply(id::MUL, &[Operand::Array(a.clone()), Operand::Array(factors)], None)?;
     let form = select(is_upper(&a, m, n, true)?, Operand::Array(a), Operand::Array(scaled))?;
@@ -316,7 +318,7 @@ pub fn qr(x: &Array, m: usize, n: usize) -> Result<(Array, Array)> {
     Ok((form, parts))
 }
 
-/// With zeros behind it up to `n` elements.
+/// Pads with zeros to `n` elements.
 fn padded(x: &Array, n: usize) -> Result<Array> {
     let backend = backend::of(x.device())?;
     if n <= x.len() {
@@ -334,7 +336,7 @@ fn padded(x: &Array, n: usize) -> Result<Array> {
     Ok(Array::from_view(zeros))
 }
 
-/// `Q c`, or `t(Q) c`, where `qr` (`m × n`, LINPACK's form) and `aux` have Q's first `k` reflectors.
+/// `Q c`, or `t(Q) c`, for the first `k` reflectors stored in `qr` (`m × n`, LINPACK's form) and `aux`.
 #[allow(clippy::too_many_arguments)]
 pub fn qr_apply(
     qr: &Array,
@@ -355,7 +357,7 @@ pub fn qr_apply(
     let (qr, aux) = (qr.cast(dtype, None)?, aux.cast(dtype, None)?);
     let factors = Operand::Array(spread(&aux, m, n, false)?);
     let quotient = Array::apply(id::DIV, &[Operand::Array(qr.clone()), factors.clone()], None)?;
-    // the reflection that changes nothing has a factor of 0
+    // A reflector with a factor of 0 is the identity.
     let idle = Array::apply(id::EQ, &[factors, zero()], None)?;
     let reflectors = select(Operand::Array(idle), zero(), Operand::Array(quotient))?.cast(dtype, None)?;
     let (reflectors, aux) = (reflectors.contiguous()?, aux.contiguous()?);
@@ -364,8 +366,8 @@ pub fn qr_apply(
     Ok(array_of(c, dtype, m * columns))
 }
 
-/// Eigenvalues in ascending order, and vectors where asked for, of a symmetric or Hermitian matrix of which the lower
-/// triangle is read; LAPACK's `info`.
+/// Eigenvalues of a symmetric or Hermitian matrix in ascending order, eigenvectors if `vectors`, and LAPACK's `info`.
+/// Only the lower triangle is read.
 pub fn eigen_symmetric(x: &Array, n: usize, vectors: bool) -> Result<(Array, Option<Array>, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;
@@ -376,8 +378,8 @@ pub fn eigen_symmetric(x: &Array, n: usize, vectors: bool) -> Result<(Array, Opt
     Ok((array_of(values, real(dtype), n), vectors.then(|| array_of(a, dtype, n * n)), info))
 }
 
-/// Real and imaginary parts of the eigenvalues of a real matrix (`n` and `n` elements), and vectors, packed as LAPACK's
-/// dgeev does.
+/// Eigenvalues of a real matrix as `n` real parts followed by `n` imaginary parts, eigenvectors if `vectors`, packed as
+/// by LAPACK's dgeev, and LAPACK's `info`.
 pub fn eigen_general(x: &Array, n: usize, vectors: bool) -> Result<(Array, Option<Array>, i32)> {
     checked(x, n, n)?;
     let x = working(x)?;
@@ -389,18 +391,18 @@ pub fn eigen_general(x: &Array, n: usize, vectors: bool) -> Result<(Array, Optio
     Ok((array_of(values, dtype, 2 * n), out.map(|out| array_of(out, dtype, n * n)), info))
 }
 
-/// What `svd` gives: singular values, descending; `u`, and `v` or its conjugate transpose.
+/// The result of `svd`: `d` in descending order, `u`, and `v` or, if `v_transposed`, its conjugate transpose.
 pub struct Svd {
     pub d: Array,
     pub u: Option<Array>,
     pub v: Option<Array>,
     pub v_transposed: bool,
     pub info: i32,
-    /// By how much `d` may be off beyond rounding.
+    /// The error of `d` beyond rounding.
     pub moved: f64,
 }
 
-/// The singular value decomposition of an `m × n` matrix, `m >= n`; of `u` all `m` columns where `full`.
+/// The singular value decomposition of an `m × n` matrix, `m >= n`; `u` has `m` columns if `full`, else `n`.
 pub fn svd(x: &Array, [m, n]: [usize; 2], vectors: bool, full: bool, method: Method) -> Result<Svd> {
     checked(x, m, n)?;
     let x = working(x)?;

@@ -9,24 +9,24 @@ use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-/// What was computed of a batch.
+/// The results of a batch.
 pub struct Batch {
-    /// Those that the factoring names, the matrices one after the other.
+    /// The results listed by the `Factoring`, each with the matrices of the batch one after the other.
     pub results: Vec<Array>,
-    /// An int32 a matrix, 0 where all went well: LAPACK's `info`, or what `dense.h` says. None where all are 0.
+    /// An int32 for each matrix, 0 on success: LAPACK's `info`, or a status described in `dense.h`. None if all are 0.
     pub status: Option<Array>,
 }
 
-/// Right sides: of each matrix its own, or for all the same ones.
+/// Right-hand sides: separate ones for each matrix if `own`, else the same for all.
 pub struct Sides<'a> {
     pub b: &'a Array,
     pub own: bool,
     pub columns: usize,
 }
 
-/// Computes the same of each of `count` matrices (`m × n`), which follow each other in `x`: None where the device leaves
-/// matrices of this size to libraries. Singular values want `m >= n`. With a tolerance, a reciprocal condition number
-/// below it is a failure of `Factoring::Solve`.
+/// Runs the same factoring on each of `count` matrices (`m × n`, one after the other in `x`). Returns None if the
+/// device leaves matrices of this size to libraries. Singular values require `m >= n`. For `Factoring::Solve`, a
+/// reciprocal condition number below `tol` is a failure.
 pub fn many(
     factoring: Factoring,
     x: &Array,
@@ -113,7 +113,7 @@ mod tests {
         let x = array(&[4.0, 0.0, 2.0, 3.0, 1.0, 7.0, 1.0, 1.0, 1.0, 0.0, 2.0, 1.0]);
         let batch = many(Factoring::Cholesky, &x, [2, 2], 3, None, 0.0).unwrap().unwrap();
         assert_eq!(values(&batch.results[0])[..4], [2.0, 0.0, 1.0, 2f64.sqrt()]);
-        // the second has a minor of 0, the third one below
+        // the second matrix has a leading minor of 0, the third a negative one
         assert_eq!(values(&batch.status.unwrap()), [0.0, 2.0, 2.0]);
     }
 

@@ -1,4 +1,4 @@
-//! The array: a reference to a node of the graph, held by the bridge. Nothing here names a device's own types.
+//! The array: a reference to a node of the graph, held by the bridge. This folder names no device's own types.
 
 pub mod assign;
 pub mod basis;
@@ -40,7 +40,8 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 use verdigris_ops::{id, Group, OpId, Rule, MOST_OPERANDS};
 
-/// The longest prefix that is computed alone, if it is at most a quarter of the array: the rest may be asked for next.
+/// The longest prefix that `short_prefix` computes alone, provided that it is at most a quarter of the array: readers
+/// of a longer one are likely to ask for the rest next.
 const SHORT_PREFIX: usize = 1 << 16;
 
 /// An array on a device, recorded or computed. Cloning shares it.
@@ -49,18 +50,19 @@ pub struct Array {
     node: Arc<Node>,
 }
 
-/// What an operation takes.
+/// An operand of an operation.
 #[derive(Clone)]
 pub enum Operand {
     Array(Array),
-    /// A host vector that was brought to the device for this operation: it adopts the arrays' type.
+    /// A host vector that was uploaded for this operation: for the type rules it is a host value, which adopts the
+    /// arrays' dtype.
     Vector(Array, Kind),
-    /// One host value.
+    /// A single host value.
     Value(Scalar, Kind),
 }
 
 impl Operand {
-    /// What the type rules see of it.
+    /// The operand as the type rules see it.
     pub fn typed(&self) -> Typed {
         match self {
             Operand::Array(a) => Typed::Array(a.dtype()),
@@ -68,7 +70,7 @@ impl Operand {
         }
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub fn extent(&self) -> usize {
         match self {
             Operand::Array(a) | Operand::Vector(a, _) => a.len(),
@@ -109,22 +111,22 @@ impl Array {
         self.node.is_ready()
     }
 
-    /// Whether someone outside sees the memory.
+    /// Whether another library holds the memory's address (see `Buffer::is_shared`).
     pub fn is_shared(&self) -> bool {
         self.node.is_in(Buffer::is_shared)
     }
 
-    /// Whether our work on the memory is to be kept in order with that of someone outside.
+    /// Whether this engine's work on the memory must be ordered with another library's (see `Buffer::is_contested`).
     pub fn is_contested(&self) -> bool {
         self.node.is_in(Buffer::is_contested)
     }
 
-    /// Whether someone outside may write to the memory at any time.
+    /// Whether another library may write to the memory at any time (see `Buffer::is_volatile`).
     pub fn is_volatile(&self) -> bool {
         self.node.is_in(Buffer::is_volatile)
     }
 
-    /// Operations that are recorded and not computed.
+    /// The number of recorded operations, as a cost; 0 if computed.
     pub fn pending(&self) -> u32 {
         if self.is_ready() {
             0
@@ -137,7 +139,7 @@ impl Array {
         &self.node
     }
 
-    /// As `leading`, or None where `n` is large: for readers that may ask for the rest next.
+    /// As `leading`, but None if `n` is large, for readers that may ask for the rest next.
     pub fn short_prefix(&self, n: usize) -> Result<Option<Array>> {
         if n > SHORT_PREFIX.min(self.len() / 4) {
             return Ok(None);
@@ -145,8 +147,8 @@ impl Array {
         self.leading(n)
     }
 
-    /// The first `n` elements of what is recorded or strided, computed without the rest; None where all are asked for,
-    /// or nothing is to be computed. The array itself stays recorded, and no node is marked.
+    /// The first `n` elements, computed without the rest. None if `n` is the whole length, or if the values are already
+    /// computed and contiguous. The array itself stays recorded, and no node is marked as fused.
     pub fn leading(&self, n: usize) -> Result<Option<Array>> {
         if n >= self.len() || self.node.view().is_some_and(|view| view.layout.is_contiguous()) {
             return Ok(None);
@@ -154,7 +156,7 @@ impl Array {
         evaluate::leading(&self.node, n).map(|view| Some(Array::from_view(view)))
     }
 
-    /// Records an operation; operands are recycled to the longest. The result is on the device of the array operands.
+    /// Records an operation. Operands are recycled to the longest. The result is on the device of the array operands.
     ///
     /// # Errors
     /// `DType` where R refuses the types; `Device` where array operands are on different devices.
@@ -162,7 +164,7 @@ impl Array {
         Array::apply_at(op, operands, |_| site)
     }
 
-    /// As `apply`; asks for the site only where the operation may warn (true), or its result is large (false).
+    /// As `apply`, but calls `site` only if the operation may warn (argument true) or the result is large (false).
     pub fn apply_at(op: OpId, operands: &[Operand], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
         let n = if operands.iter().any(|o| o.extent() == 0) {
             0
@@ -176,7 +178,7 @@ impl Array {
         let types = &types[..operands.len()];
         let device = common_device(operands)?;
         let (class, dtype) = match rule::resolve(op, types) {
-            // what R does not do with complex numbers it refuses element by element: of none there is none
+            // R refuses some operations on complex numbers element by element, so it accepts empty operands.
             Err(_) if n == 0 && op.row().group == Group::Ops => {
                 let dtype = if op.row().rule == Rule::Compare { DType::Bool8 } else { rule::promote(types) };
                 return Array::full(Scalar::I32(0), dtype, 0, device);
@@ -190,7 +192,7 @@ impl Array {
         }
         let squares = op == id::POW && dtype.is_float() && types[0].kind() != Kind::Integer64;
         if let ([Operand::Array(x), Operand::Value(power, _)], true) = (operands, squares) {
-            // the same bits, and no function of CUDA's that all other powers would need
+            // A product gives the same bits, and avoids the pow function of CUDA that other exponents need.
             if power.to(Class::F64) == Scalar::F64(2.0) {
                 let x = Operand::Array(x.in_class(class)?);
                 return Array::record(id::MUL, class, dtype, n, device, &[x.clone(), x], site);
@@ -199,7 +201,7 @@ impl Array {
         Array::record(op, class, dtype, n, device, operands, site)
     }
 
-    /// Records a row that computes from the index alone, such as a sequence.
+    /// Records an operation whose elements depend on their index alone, such as a sequence.
     pub fn source(op: OpId, class: Class, dtype: DType, n: usize, device: Device, scalars: &[Scalar]) -> Result<Array> {
         backend::of(device)?;
         let args = scalars.iter().map(|&s| Arg::Scalar(s)).collect();
@@ -209,8 +211,8 @@ impl Array {
         Array { node: Arc::new(node) }.cast(dtype, None)
     }
 
-    /// Records `n` draws of a row of the table: its key, then parameters, which are numbers or arrays of at most `n`
-    /// elements, recycled.
+    /// Records `n` random draws by a row of the operation table. The operands are the key, then the parameters:
+    /// numbers, or arrays of at most `n` elements, which are recycled.
     ///
     /// # Errors
     /// `Device` where the parameters are on another device.
@@ -234,7 +236,7 @@ impl Array {
     ) -> Result<Array> {
         let row = op.row();
         let mut args = Args::new();
-        // asked for once, by what warns first
+        // The site is computed at most once, by the first cast that may warn.
         let (mut site, mut known) = (Some(site), None);
         let mut of_rounded = || {
             if let Some(site) = site.take() {
@@ -264,7 +266,7 @@ impl Array {
                 }
             });
         }
-        // a large result keeps its call for messages of full devices
+        // A large result keeps its call, to be named in out-of-memory messages.
         let warns = op.may_warn(class);
         let site = match site {
             Some(site) if warns || n * dtype.size() >= memory::LARGE => site(warns),
@@ -273,8 +275,8 @@ impl Array {
         Array::lazy(dtype, n, device, Expr { op: Operation::Row(op), class, args, site })
     }
 
-    /// A recorded array, whose graph is kept small enough for one kernel. What reads memory that others may write to is
-    /// computed at once: later it may be other values.
+    /// Records an array, keeping its graph small enough for one kernel. If it reads memory that others may write to, it
+    /// is computed at once, because the values may change.
     pub(crate) fn lazy(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let at_once = reads_volatile(&expr.args);
         let array = Array::recorded(dtype, n, device, expr)?;
@@ -284,7 +286,7 @@ impl Array {
         Ok(array)
     }
 
-    /// `lazy`, where memory is not asked about.
+    /// As `lazy`, but without the check for volatile memory.
     #[inline]
     pub(crate) fn recorded(dtype: DType, n: usize, device: Device, expr: Expr) -> Result<Array> {
         let leaves = evaluate::bound(expr.op, &expr.args)?;
@@ -293,8 +295,8 @@ impl Array {
         Ok(Array { node: Arc::new(node) })
     }
 
-    /// Records a cast to a dtype; values that do not fit become NA, reported at the site. Of int64 that is rounded to
-    /// double R hears without a site, too: where that is no matter the row `nearest` makes the doubles.
+    /// Records a cast to a dtype. Values that do not fit become NA, and are reported at the site. Rounding int64 to
+    /// double warns even without a site; callers for which rounding does not matter use the row `nearest` instead.
     pub fn cast(&self, dtype: DType, site: Option<CallSite>) -> Result<Array> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -318,7 +320,7 @@ impl Array {
         }
     }
 
-    /// Computes what is recorded, as `evaluate`, for callers that do not read the values now.
+    /// As `evaluate`, for callers that do not need the view.
     pub fn compute(&self) -> Result<()> {
         if self.node.is_ready() {
             return Ok(());
@@ -326,18 +328,18 @@ impl Array {
         evaluate::evaluate_together(std::slice::from_ref(&self.node))
     }
 
-    /// Computes what is recorded: queued on the device, not waited for.
+    /// Computes recorded values. The work is queued on the device, not waited for.
     pub fn evaluate(&self) -> Result<View> {
         evaluate::evaluate(&self.node)
     }
 
-    /// Computes, and brings a strided view's elements together: for good, the node keeps the new buffer, unless the
-    /// memory is shared with another library, whose writes are to be seen here.
+    /// Computes the values and copies a strided view to contiguous memory. The node keeps the contiguous buffer, unless
+    /// the memory is shared with another library, whose later writes must be visible in this array.
     pub fn contiguous(&self) -> Result<View> {
         evaluate::contiguous(&self.node)
     }
 
-    /// The values of a view in memory of their own.
+    /// A copy of a view's values in a new buffer.
     pub fn duplicate(view: &View) -> Result<Array> {
         if !view.layout.is_contiguous() {
             return Array::from_view(view.clone()).contiguous().map(Array::from_view);
@@ -351,17 +353,18 @@ impl Array {
         Ok(Array::from_view(View::contiguous(buffer, view.dtype, view.len())))
     }
 
-    /// The plan that computes this array's values, after what cannot be fused is computed.
+    /// The plan that computes this array's values. Operands that cannot be fused are computed first.
     pub fn plan(&self) -> Result<(Plan, Bound)> {
         self.planned(false)
     }
 
+    /// As `plan`. With `root_too`, this array itself is computed first if it is worth keeping.
     pub(crate) fn planned(&self, root_too: bool) -> Result<(Plan, Bound)> {
         evaluate::planned(&self.node, root_too)
     }
 
-    /// Scans from the first element to the last. From the first NA on all are NA; a sum of whole numbers that does not
-    /// fit counts as one, and is reported beside the result.
+    /// Scans from the first element to the last. From the first NA on, all results are NA. An integer sum that
+    /// overflows gives NA from there on too; the flag says whether one did.
     pub fn scan(&self, scan: Scan) -> Result<(Array, bool)> {
         let class = scan.class(self.dtype().class()).ok_or_else(|| {
             Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
@@ -379,14 +382,14 @@ impl Array {
         Ok((Array::from_view(View::contiguous(output, dtype, self.len())), unfit))
     }
 
-    /// Whether it is recorded and, as a constant, costs no more than a copy: it is computed in the memory that wants
-    /// it.
+    /// Whether it is recorded and, like a constant, as cheap to compute as to copy. Such values are computed directly
+    /// into the memory that needs them.
     pub(super) fn costs_a_copy(&self) -> bool {
         !self.is_ready() && self.pending() <= 1
     }
 
-    /// A copy with `copy[positions] = values`: positions count from 0 (int64), of equal ones the last
-    /// wins, values are recycled and cast to this dtype. `n` may exceed the length: what lies between is NA.
+    /// A copy with `copy[positions] = values`. Positions are 0-based int64; of equal positions the last one wins.
+    /// Values are recycled, and cast to this dtype. `n` may exceed the length; the elements in between are NA.
     pub fn scatter(&self, positions: &Array, values: &Array, n: usize) -> Result<Array> {
         let at = positions.cast(DType::Int64, None)?.contiguous()?;
         let values = values.cast(self.dtype(), None)?.contiguous()?;
@@ -421,22 +424,22 @@ impl Array {
         Array::source(verdigris_ops::id::CONSTANT, value.class(), dtype, n, device, &[value])
     }
 
-    /// The positions (int64, from 0) where a logical array is TRUE; where it is NA, -1 if `keep_na`. Waits for the
-    /// count.
+    /// The 0-based positions (int64) at which a logical array is TRUE and, if `keep_na`, -1 where it is NA. Waits for
+    /// the count.
     pub fn positions(&self, keep_na: bool) -> Result<Array> {
         let mask = self.in_dtype(DType::Bool8)?;
         let (plan, bound) = mask.planned(true)?;
         Ok(Array::from_view(backend::of(self.device())?.mask(&plan, &bound, keep_na)?))
     }
 
-    /// The elements where a logical array of the same length and device is TRUE, and NA where that is NA; what both are
-    /// computed from is read once. Waits for the count.
+    /// The elements where a logical array of the same length and device is TRUE, and NA where it is NA. Operands that
+    /// both arrays are computed from are read once. Waits for the count.
     pub fn mask(&self, mask: &Array) -> Result<Array> {
         let (plan, bound) = self.chosen(mask)?;
         Ok(Array::from_view(backend::of(self.device())?.mask(&plan, &bound, true)?))
     }
 
-    /// The plan of a mask and of the values that it chooses from.
+    /// A plan whose two outputs are the mask and the values to select from.
     pub(crate) fn chosen(&self, mask: &Array) -> Result<(Plan, Bound)> {
         let mask = mask.in_dtype(DType::Bool8)?;
         let roots = [mask.node.clone(), self.node.clone()];
@@ -444,7 +447,7 @@ impl Array {
         let mut builder = evaluate::builder(&roots, true)?;
         let [test, value] = roots.each_ref().map(|root| builder.node(root));
         if !builder.fits() {
-            // both at most inputs now
+            // Once computed, each is at most an input of the plan.
             mask.evaluate()?;
             self.evaluate()?;
             return self.chosen(&mask);
@@ -452,21 +455,22 @@ impl Array {
         Ok(builder.outputs(&[(test, DType::Bool8), (value, self.dtype())]))
     }
 
-    /// In order, NA and NaN last; with the positions (from 0; int32, or int64 where these do not reach) if asked for.
+    /// The elements sorted, with NA and NaN last, and, if asked for, their 0-based positions (int32, or int64 for long
+    /// arrays).
     pub fn sort(&self, decreasing: bool, with_positions: bool) -> Result<(Array, Option<Array>)> {
         let values = self.contiguous()?;
         let (sorted, at) = backend::of(self.device())?.sort(&values, decreasing, with_positions)?;
         Ok((Array::from_view(sorted), at.map(Array::from_view)))
     }
 
-    /// The positions of `sort`, alone and counted from 1; None where `sort` is to find them.
+    /// The sorted order as 1-based positions; None if the caller should use `sort` instead.
     pub fn order(&self, decreasing: bool) -> Result<Option<Array>> {
         let values = self.contiguous()?;
         Ok(backend::of(self.device())?.order(&values, decreasing)?.map(Array::from_view))
     }
 }
 
-/// Computes several arrays: a kernel for all that have one length and device. Queued, not waited for.
+/// Computes several arrays, with one kernel for all of one length and device. The work is queued, not waited for.
 pub fn evaluate_all(arrays: &[Array]) -> Result<()> {
     let mut groups: Vec<Vec<Arc<Node>>> = Vec::new();
     for array in arrays {
@@ -502,7 +506,7 @@ pub(crate) fn common_device(operands: &[Operand]) -> Result<Device> {
     }
 }
 
-/// Bytes of a view, copied to the host; for tests and for exchange.
+/// A view's bytes, copied to the host. For tests and for exchange.
 pub fn host_bytes(view: &View) -> Result<Vec<u8>> {
     let mut out = crate::memory::fallible::filled(0u8, view.len() * view.dtype.size())?;
     if !out.is_empty() {
@@ -511,7 +515,7 @@ pub fn host_bytes(view: &View) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A buffer on a device that holds these bytes.
+/// A new buffer on a device with these bytes.
 pub fn buffer_from(bytes: &[u8], device: Device) -> Result<Arc<Buffer>> {
     let backend = backend::of(device)?;
     let buffer = backend.allocate(bytes.len())?;

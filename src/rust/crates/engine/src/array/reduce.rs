@@ -1,4 +1,4 @@
-//! Reductions of arrays: of all elements, computed at once or deferred, and within groups.
+//! Reductions of arrays: over all elements, computed at once or deferred, and within groups.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::Scalar;
 
 impl Array {
-    /// The class and the graph of what a reduction reads.
+    /// Casts the array to the dtype that the reduction reads; also returns the class that computes.
     fn reducible(&self, reduction: Reduction) -> Result<(Array, Class)> {
         let class = reduction
             .class(self.dtype().class())
@@ -28,7 +28,7 @@ impl Array {
         Ok((array, class))
     }
 
-    /// Reduces everything to a value on the host; waits. Returns the result's type beside it.
+    /// Reduces all elements to a value on the host, and waits. Returns the result's dtype and the value.
     pub fn reduce(&self, reduction: Reduction, na_rm: bool) -> Result<(DType, Outcome)> {
         let (array, class) = self.reducible(reduction)?;
         let (plan, bound) = array.planned(true)?;
@@ -37,8 +37,8 @@ impl Array {
         Ok((reduction.result(class), outcome))
     }
 
-    /// As `reduce`, without waiting, where the device computes in its own time; the value's type beside it. None where
-    /// it does not, or where what the value is like depends on the elements.
+    /// As `reduce`, but does not wait: returns the dtype and a deferred value. None if the device computes
+    /// synchronously, or if the value's type depends on the elements.
     pub fn reduce_later(&self, reduction: Reduction, na_rm: bool) -> Result<Option<(DType, Box<dyn Deferred>)>> {
         let (array, class) = self.reducible(reduction)?;
         if self.device() == Device::Cpu || !reduction.is_deferrable(class, self.len(), na_rm) {
@@ -50,24 +50,25 @@ impl Array {
         Ok(deferred.map(|deferred| (reduction.result(class), deferred)))
     }
 
-    /// Whether a reduction gives one number whose type does not depend on the elements, and nothing to say at once.
+    /// Whether the reduction gives one number whose type does not depend on the elements, and has nothing to report at
+    /// once.
     pub fn is_deferrable(&self, reduction: Reduction, na_rm: bool) -> bool {
         self.reducible(reduction).is_ok_and(|(_, class)| reduction.is_deferrable(class, self.len(), na_rm))
     }
 
-    /// Reduces within groups to an array of `groups.count()` values. Recorded: the kernel that reduces goes on to what
-    /// is done with the values next, if that asks for them.
+    /// Reduces within groups to an array of `groups.count()` values. Recorded, so that the reduction's kernel can also
+    /// compute the operations on its results.
     pub fn reduce_groups(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         self.reduced(reduction, na_rm, groups, false)
     }
 
-    /// `reduce_groups`, but what is added in float64 becomes float32 in the end where the elements are no wider.
+    /// As `reduce_groups`, but float64 results become float32 if the elements are no wider than float32.
     pub fn reduce_groups_in_width(&self, reduction: Reduction, na_rm: bool, groups: Groups) -> Result<Array> {
         self.reduced(reduction, na_rm, groups, self.dtype().class() == Class::F32)
     }
 
-    /// Sums of int64 within groups, recorded so that an overflow warns; other values as they are. `least` gives the
-    /// least elements.
+    /// Records an overflow check for int64 sums within groups, which warns; other values are returned unchanged.
+    /// `least` computes the minimum of each group.
     pub(crate) fn checked(
         self,
         reduction: Reduction,
@@ -97,7 +98,7 @@ impl Array {
         let latest = Arc::downgrade(results.node());
         let out = if narrow && dtype == DType::Float64 {
             let narrowed = results.cast(DType::Float32, None)?;
-            // they are stored for their other references
+            // Other references to the results make the kernel store them; drop this one first.
             drop(results);
             narrowed
         } else {

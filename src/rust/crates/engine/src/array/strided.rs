@@ -1,7 +1,7 @@
-//! Strided memory that a user asks for or another library owns: views, checks, writes in place.
+//! Strided memory that a user requested or another library owns: views, checks, and writes in place.
 //!
-//! Strides of the engine's own views are an implementation detail: elements are made contiguous where that is faster,
-//! and assignment makes new memory. Memory whose strides are known outside keeps its layout, and writes go to it.
+//! Strides of the engine's own views are an implementation detail: elements may be made contiguous, and assignment may
+//! make new memory. Memory whose strides are known outside keeps its layout, and is written in place.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::small_vec::SmallVec;
 
-/// The reach of the elements below and above the first one, in elements; (0, 0) where there are none.
+/// How many elements the view extends below and above its first element; (0, 0) if it is empty.
 ///
 /// # Errors
-/// `Shape` where that is more than memory can be.
+/// `Shape` where that exceeds the address space.
 pub fn reach(dim: &[usize], strides: &[i64]) -> Result<(usize, usize)> {
     let (mut below, mut above) = (0i64, 0i64);
     if dim.contains(&0) {
@@ -32,7 +32,7 @@ pub fn reach(dim: &[usize], strides: &[i64]) -> Result<(usize, usize)> {
         let side = if stride < 0 { &mut below } else { &mut above };
         *side = sum(*side, extent, stride).ok_or_else(too_large)?;
     }
-    // with the elements of 16 bytes there are addresses enough for
+    // Leaves enough addresses for elements of 16 bytes.
     if below.max(above) > i64::MAX / 64 {
         return Err(too_large());
     }
@@ -46,7 +46,7 @@ pub(crate) fn too_large() -> Error {
 /// The number of elements.
 ///
 /// # Errors
-/// `Shape` where that is more than memory can be.
+/// `Shape` where that exceeds the address space.
 pub fn count(dim: &[usize]) -> Result<usize> {
     if dim.contains(&0) {
         return Ok(0);
@@ -66,8 +66,8 @@ pub fn column_major(dim: &[usize]) -> Vec<i64> {
         .collect()
 }
 
-/// Strides of each dimension, in elements; an extent of one gets the stride that column-major order would give. None
-/// where the elements do not lie so that strides say it.
+/// The stride of each dimension, in elements; an extent of one gets the stride of column-major order. None if strides
+/// over `dim` cannot describe the layout.
 pub fn strides_of(layout: &Layout, dim: &[usize]) -> Option<Vec<i64>> {
     if layout.is_empty() {
         return Some(column_major(dim));
@@ -81,7 +81,8 @@ pub fn strides_of(layout: &Layout, dim: &[usize]) -> Option<Vec<i64>> {
     Some(strides)
 }
 
-/// Uninitialised memory with neighbours `strides` elements apart. Writes to the array go to this memory.
+/// Uninitialised memory in which neighbours are `strides` elements apart. Assignments to the array write to this
+/// memory.
 ///
 /// # Errors
 /// `Memory`; `Shape` where extents and strides are too large, or a stride is negative.
@@ -100,7 +101,7 @@ pub fn empty(dim: &[usize], strides: &[i64], dtype: DType, device: Device) -> Re
     Ok(Array::from_view(View { buffer, dtype, layout }))
 }
 
-/// A layout of these extents and strides. Overlap and gaps are as they may be.
+/// A layout of these extents and strides, which may overlap or leave gaps.
 pub(crate) fn layout(offset: usize, dim: &[usize], strides: &[i64]) -> Layout {
     if dim.contains(&0) {
         return Layout::contiguous(0);
@@ -111,7 +112,7 @@ pub(crate) fn layout(offset: usize, dim: &[usize], strides: &[i64]) -> Layout {
 }
 
 impl Array {
-    /// Checks another library's memory before it is used: whether it still exists, and whether its bools are 0 or 1.
+    /// Checks memory of another library before it is used: whether it still exists, and whether its bools are 0 or 1.
     ///
     /// # Errors
     /// `Consumed`, `DType`.
@@ -131,7 +132,7 @@ impl Array {
         }
     }
 
-    /// The current values: a copy where they lie in memory that others may write to.
+    /// The current values: a copy if others may write to the memory, else the array itself.
     ///
     /// # Errors
     /// `Memory`.
@@ -142,9 +143,10 @@ impl Array {
         Array::duplicate(&self.evaluate()?)
     }
 
-    /// Another view of this array's memory; `offset` counts elements from its first one. While both live, both see what
-    /// is written in place to either. An array whose memory nobody else writes to is made contiguous first, and the
-    /// view is within its elements; otherwise the view is within the range that the elements span.
+    /// Another view of this array's memory. `offset` is counted in elements from the array's first element. While both
+    /// arrays live, each sees what is written to the other in place. If nobody else writes to the array's memory, it is
+    /// made contiguous first and the view must be within its elements; otherwise the view must be within the range that
+    /// the elements span.
     ///
     /// # Errors
     /// `Shape` where the view would leave that range.
@@ -153,7 +155,7 @@ impl Array {
         let (below, above) = reach(dim, strides)?;
         let view = if self.is_volatile() { self.evaluate()? } else { self.contiguous()? };
         let size = view.dtype.size();
-        // the first element's offset in the memory, and how many there are
+        // The first element's offset within the spanned memory, and the length of that memory.
         let (first, extent) = span(&view.layout);
         let start = (first as i64).checked_add(offset).ok_or_else(too_large)?;
         let (low, high) = (start.checked_sub(below as i64), start.checked_add(above as i64));
@@ -173,7 +175,7 @@ impl Array {
         }
         let layout = layout(if n > 0 { start as usize } else { 0 }, dim, strides);
         let (device, dtype) = (view.buffer.device, view.dtype);
-        // a buffer of its own: while it lives, the other one is lent to a writer
+        // A separate buffer: while it lives, the original buffer counts as lent to a writer.
         let address = if extent > 0 { view.address() - (first * size) as u64 } else { 0 };
         let origin = view.buffer.clone();
         let read_only = origin.is_read_only();
@@ -187,7 +189,7 @@ impl Array {
     }
 }
 
-/// How many elements a layout reaches below its first one, and all that it reaches.
+/// How many elements a layout extends below its first element, and how many elements it spans in all.
 fn span(layout: &Layout) -> (usize, usize) {
     if layout.is_empty() {
         return (0, 0);
@@ -200,8 +202,8 @@ fn span(layout: &Layout) -> (usize, usize) {
     (below, below + above + 1)
 }
 
-/// Whether two elements may overlap. Exact up to a span of 2^24 elements; beyond it an arrangement that is not
-/// plainly apart counts as overlapping.
+/// Whether two elements may overlap. Exact up to a span of 2^24 elements; beyond that, a layout that is not obviously
+/// free of overlap counts as overlapping.
 pub fn overlaps(layout: &Layout) -> bool {
     if layout.is_contiguous() {
         return false;
@@ -258,7 +260,7 @@ pub fn refuse_overlap(array: &Array, argument: &str) -> Result<()> {
     }
 }
 
-/// Writes values of the same dtype and length over a view's elements, which do not overlap, where they lie. Queued.
+/// Writes values of the same dtype and length to a view's elements in place; the elements must not overlap. Queued.
 pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     let backend = backend::of(view.buffer.device)?;
     let (from, size) = (values.contiguous()?, view.dtype.size());
@@ -274,7 +276,7 @@ pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     backend.scatter(&view.buffer, view.dtype, view.buffer.bytes / size, &positions, &from)
 }
 
-/// Refuses bytes above the greatest that is a bool. Waits for the device.
+/// Refuses bools whose byte exceeds `greatest`. Waits for the device.
 pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
     if view.is_empty() {
         return Ok(());
@@ -289,7 +291,7 @@ pub(crate) fn refuse_other_bools(view: &View, greatest: i32) -> Result<()> {
     Err(Error::new(ErrorKind::DType, message).advise("Export them as uint8 instead."))
 }
 
-/// The offsets of a layout's elements in its buffer (int64, from 0).
+/// The offsets of a layout's elements in its buffer (int64, 0-based).
 fn offsets(layout: &Layout, device: Device) -> Result<Array> {
     let n = layout.len();
     let number = |x: i64| Operand::Value(Scalar::I64(x), Kind::Integer64);
@@ -327,7 +329,7 @@ mod tests {
         let of = |dim: &[usize], strides: &[isize]| overlaps(&Layout::new(0, dim, strides));
         assert!(!of(&[4, 3], &[1, 4]) && !of(&[4, 3], &[3, 1]) && !of(&[4], &[-2]) && !of(&[1, 1], &[0, 0]));
         assert!(of(&[4, 3], &[2, 1]) && of(&[2], &[0]) && of(&[3, 3], &[1, 1]) && of(&[4, 3], &[-1, 3]));
-        // neither axis clears the other, and still no two meet
+        // neither stride exceeds the other axis' span, and yet no two elements meet
         assert!(!of(&[2, 3], &[3, 2]));
         assert!(of(&[4, 4], &[3, 2]));
     }

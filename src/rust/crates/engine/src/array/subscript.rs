@@ -16,14 +16,14 @@ use verdigris_ops::reduction::{Reduction, STATUS_EMPTY};
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 use verdigris_ops::OpId;
 
-/// Up to so many negative subscripts are checked one by one for being an end of the vector.
+/// Up to this many negative subscripts are checked for excluding one end of the vector.
 const MOST_EXCLUDED: usize = 16;
 
-/// The elements of one axis that a subscript selects, counted from 0.
+/// The elements that a subscript selects on one axis, 0-based.
 pub enum Selection {
-    /// `start, start + step, ...`: a view serves.
+    /// `start, start + step, ...`, which a view can represent.
     Range { start: usize, step: isize, count: usize },
-    /// Positions (int64); negative where the subscript is NA. `top` is one past the greatest.
+    /// Positions (int64); negative where the subscript is NA. `top` is the greatest position plus one.
     At { positions: Array, top: usize, any_na: bool },
 }
 
@@ -43,7 +43,7 @@ impl Selection {
         self.len() == 0
     }
 
-    /// One past the greatest position.
+    /// The greatest position plus one.
     pub fn top(&self) -> usize {
         match *self {
             Selection::Range { count: 0, .. } => 0,
@@ -58,7 +58,7 @@ impl Selection {
         matches!(self, Selection::At { any_na: true, .. })
     }
 
-    /// The positions, in reach.
+    /// The positions as a host vector.
     fn on_host(&self) -> Result<Vec<i64>> {
         match self {
             Selection::Range { start, step, count } => {
@@ -88,18 +88,18 @@ impl Selection {
     }
 }
 
-/// What is wrong with a subscript; R words it.
+/// Why a subscript is invalid; R raises the message.
 pub enum Fault {
-    /// Positive and negative together.
+    /// Positive and negative numbers mixed.
     Mixed,
-    /// Beyond the axis, where that is not allowed.
+    /// Out of bounds, on a bounded axis.
     OutOfBounds,
-    /// A logical longer than the axis, where that is not allowed.
+    /// A logical longer than the axis, on a bounded axis.
     TooLong,
 }
 
-/// Reads a host subscript for an axis of `n` elements. `bounded` axes (of arrays) refuse what lies beyond;
-/// unbounded ones (of vectors) give positions past the end, which read as NA.
+/// Reads a host subscript for an axis of `n` elements. Bounded axes (of matrices and arrays) refuse positions out of
+/// bounds; unbounded ones (of vectors) give positions past the end, which read as NA.
 pub fn from_host(
     subscript: Host<'_>,
     n: usize,
@@ -124,7 +124,7 @@ pub fn from_host(
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
             }
-            // in registers of 32 bits, of which more go at once; NA is the smallest
+            // Computed in 32 bits, so that SIMD registers hold more lanes. NA is the smallest integer.
             let highest = |x: &[i32]| {
                 let (low, high) = x.iter().fold((i32::MAX, 0), |(low, high), &v| (low.min(v), high.max(v)));
                 (low >= 1).then_some(i64::from(high))
@@ -135,7 +135,7 @@ pub fn from_host(
             }
         }
         Host::Double(x) => {
-            // to base R an infinite subscript is a missing one
+            // Base R treats an infinite subscript as NA.
             let wide = |v: f64| if v.is_finite() { v as i64 } else { NA_I64 };
             if let Some(found) = without_end(x, n, wide) {
                 return Ok(Ok(found));
@@ -169,7 +169,7 @@ pub fn from_host(
     Ok(Ok(Selection::At { positions, top, any_na }))
 }
 
-/// The range that is left where a few neighbours at one end are excluded: `x[-1]`, `x[-n]`.
+/// The remaining range if the subscript excludes a few neighbours at one end: `x[-1]`, `x[-n]`.
 fn without_end<T: Copy>(x: &[T], n: usize, wide: impl Fn(T) -> i64) -> Option<Selection> {
     if x.is_empty() || x.len() > MOST_EXCLUDED {
         return None;
@@ -190,16 +190,16 @@ fn without_end<T: Copy>(x: &[T], n: usize, wide: impl Fn(T) -> i64) -> Option<Se
     }
 }
 
-/// Whether each number is `step` more than the one before.
+/// Whether each number is `step` more than its predecessor.
 fn is_regular<T: Copy>(x: &[T], step: i64, wide: impl Fn(T) -> i64) -> bool {
-    // in pieces without a way out, which are done in wide registers
+    // Chunks without an early exit vectorise.
     x.chunks(256).zip(x[1..].chunks(256)).all(|(here, next)| {
         here.iter().zip(next).fold(true, |same, (&a, &b)| same & (wide(b).wrapping_sub(wide(a)) == step))
     })
 }
 
-/// Positions, where a subscript is plain: all of its numbers are 1 or more. Most are, so they are looked at in two
-/// quick passes, of which `highest` is one: the greatest number, or None where one is less than 1 or NA.
+/// 0-based positions of a plain subscript, all of whose numbers are 1 or more. Most subscripts are, so they are checked
+/// in two fast passes. One of them is `highest`: the greatest number, or None if a number is NA or less than 1.
 enum Positions {
     Range { start: usize, step: isize, count: usize, top: usize },
     List { positions: Vec<i64>, top: usize },
@@ -246,7 +246,8 @@ impl Positions {
     }
 }
 
-/// Positions from 0 for numbers from 1; zeros fall out, negative ones leave out. `None` where signs are mixed.
+/// 0-based positions from R's numbers: zeros are dropped, negative numbers exclude. `None` if positive and negative
+/// numbers are mixed.
 fn numbers(x: impl Iterator<Item = Option<i64>> + Clone, n: usize) -> Result<Option<Vec<i64>>> {
     if !x.clone().any(|v| v.is_some_and(|v| v < 0)) {
         return fallible::collected(x.filter(|v| *v != Some(0)).map(|v| v.map_or(-1, |v| v - 1))).map(Some);
@@ -270,8 +271,8 @@ fn range(positions: &[i64]) -> Option<(usize, isize)> {
     regular.then_some((first as usize, step as isize))
 }
 
-/// Reads a subscript that lives on the device. `None` where it holds zeros or negatives, for which the host must look
-/// at it.
+/// Reads a subscript that is an array on a device. `None` if it has zeros or negative numbers; the caller must then
+/// read it on the host.
 pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<std::result::Result<Selection, Fault>>> {
     if subscript.dtype().kind() == Kind::Logical {
         if subscript.len() > n && bounded {
@@ -285,7 +286,7 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
             subscript.clone()
         };
         let positions = mask.positions(true)?;
-        // the position of an NA is -1
+        // NAs have position -1.
         let (low, high) = range_of(&positions, true)?;
         return Ok(Some(Ok(Selection::At { positions, top: (high + 1).max(0) as usize, any_na: low < 0 })));
     }
@@ -294,7 +295,7 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     }
     let one = Operand::Value(Scalar::I64(1), Kind::Integer64);
     let wide = Operand::Array(subscript.cast(DType::Int64, None)?);
-    // recorded: readers compute the positions anew, which costs less than storing them
+    // Recorded only: each reader recomputes the positions, which is cheaper than storing them.
     let positions = Array::apply(id::SUB, &[wide, one], None)?;
     let Range { low, high, any_na } = range_known(subscript, &positions)?;
     if low < 0 {
@@ -306,8 +307,8 @@ pub fn from_array(subscript: &Array, n: usize, bounded: bool) -> Result<Option<s
     Ok(Some(Ok(Selection::At { positions, top: (high + 1) as usize, any_na })))
 }
 
-/// The least and the greatest number that a recorded draw of indices can give: `x[gpu_sample(n, size, TRUE)]` need not
-/// draw twice.
+/// The least and greatest value of a recorded draw of indices, so that `x[gpu_sample(n, size, TRUE)]` need not draw
+/// twice. None for other nodes.
 fn drawn(node: &Node) -> Option<(i64, i64)> {
     let Expr { op: Operation::Row(op), args, .. } = node.expr()? else { return None };
     let mut operands = args.iter();
@@ -328,7 +329,7 @@ fn drawn(node: &Node) -> Option<(i64, i64)> {
     }
 }
 
-/// 2^53: up to it, float64 has all whole numbers.
+/// 2^53: float64 represents all integers up to it.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
@@ -348,7 +349,7 @@ fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
     Ok(range)
 }
 
-/// Smallest and largest number; (0, -1) where there is none, and NA where there is any that does not count.
+/// The smallest and largest number; (0, -1) if there is none. Without `na_rm`, (NA, NA) if any number is NA.
 pub(crate) fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
     if positions.is_empty() {
         return Ok((0, -1));
@@ -361,7 +362,7 @@ pub(crate) fn range_of(positions: &Array, na_rm: bool) -> Result<(i64, i64)> {
     Ok((at(0), at(1)))
 }
 
-/// The positions in the flat array of a selection on each axis of `dim`.
+/// Positions in the flat array (int64, 0-based) of a selection on each axis of `dim`.
 pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Result<Array> {
     if device == Device::Cpu {
         return combine_on_host(dim, selections);
@@ -390,7 +391,7 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
                     Array::apply(id::ADD, &[Operand::Array(scaled), value(*start)], None)?
                 }
                 Selection::At { positions, .. } => {
-                    // an NA subscript is -1, which must stay outside after scaling
+                    // An NA position is -1; it must stay out of bounds after scaling, so it becomes NA.
                     let picked = positions.gather(&own)?;
                     let missing = Array::apply(id::LT, &[Operand::Array(picked.clone()), value(0)], None)?;
                     Array::apply(
@@ -419,8 +420,8 @@ pub fn combine(dim: &[usize], selections: &[Selection], device: Device) -> Resul
     }
 }
 
-/// The elements that a selection on each axis of `dim` means, of an array in memory on the cpu: to copy them takes less
-/// than to write their positions. None of all others.
+/// The selected elements themselves, for a computed array on the cpu device: copying them costs less than writing their
+/// positions. None for other arrays.
 pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<Option<Array>> {
     if array.device() != Device::Cpu || dim.len() < 2 || !array.is_ready() {
         return Ok(None);
@@ -433,18 +434,19 @@ pub fn taken(array: &Array, dim: &[usize], selections: &[Selection]) -> Result<O
     Ok(Some(Array::from_view(View::contiguous(buffer, source.dtype, total))))
 }
 
-/// As `combine`, where the positions are in reach: a loop an axis instead of a division an element.
+/// As `combine` for the cpu device, where positions can be read on the host: a loop for each axis instead of a division
+/// for each element.
 fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
     let total = fallible::product(selections.iter().map(Selection::len))?;
     let buffer = backend::of(Device::Cpu)?.allocate(total * size_of::<i64>())?;
-    // SAFETY: the buffer has room for so many, is aligned to 64 bytes, and nobody else has seen it.
+    // SAFETY: the buffer has space for `total` numbers, is aligned to 64 bytes, and nobody else has seen it.
     let flat = unsafe { raw_slice::slice_mut(buffer.address as *mut i64, total) };
     flat[..total.min(1)].fill(0);
     let (mut done, mut stride, mut any_na) = (1, 1i64, false);
     for (selection, &extent) in selections.iter().zip(dim).filter(|_| total > 0) {
         let axis = selection.on_host()?;
         any_na |= axis.iter().any(|&p| p < 0);
-        // the positions on the axes below stand first, and are shifted last
+        // The positions on the axes below are stored first, and shifted last.
         let (below, rest) = flat.split_at_mut(done);
         for (&p, out) in axis[1..].iter().zip(rest.chunks_exact_mut(done)) {
             shifted(below, p, stride, any_na, out);
@@ -457,7 +459,7 @@ fn combine_on_host(dim: &[usize], selections: &[Selection]) -> Result<Array> {
     Ok(Array::from_view(View::contiguous(buffer, DType::Int64, total)))
 }
 
-/// Positions below an axis at its position `p`; what is NA on one axis is NA.
+/// Adds position `p` of an axis to the positions of the axes below it. NA on either makes the result NA.
 fn shifted(below: &[i64], p: i64, stride: i64, any_na: bool, out: &mut [i64]) {
     for (slot, &q) in out.iter_mut().zip(below) {
         *slot = if any_na && (p < 0 || q < 0) { NA_I64 } else { q + p * stride };

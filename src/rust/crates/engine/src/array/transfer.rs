@@ -14,7 +14,7 @@ use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::OpId;
 
-/// Bytes for R that are converted or brought together at a time.
+/// Bytes in R's representation that are converted or made contiguous at a time.
 const PIECE: usize = 128 << 20;
 
 /// Host elements in R's representation; logical is 32 bits wide there.
@@ -27,7 +27,7 @@ pub enum Host<'a> {
     Complex(&'a [[f64; 2]]),
 }
 
-/// Room on the host for elements in R's representation.
+/// Host memory to receive elements in R's representation.
 pub enum HostMut<'a> {
     Logical(&'a mut [i32]),
     Integer(&'a mut [i32]),
@@ -47,6 +47,7 @@ fn bytes_of_mut<T>(x: &mut [T]) -> &mut [u8] {
 }
 
 impl Host<'_> {
+    /// The dtype of the elements as stored, the natural dtype of an array of them, and the bytes.
     pub(crate) fn wire(&self) -> (DType, DType, &[u8]) {
         match self {
             Host::Logical(x) => (DType::Int32, DType::Bool8, bytes_of(x)),
@@ -59,6 +60,7 @@ impl Host<'_> {
 }
 
 impl<'a> HostMut<'a> {
+    /// The dtype of the elements as stored, and the bytes.
     pub(crate) fn wire(self) -> (DType, &'a mut [u8]) {
         match self {
             HostMut::Logical(x) | HostMut::Integer(x) => (DType::Int32, bytes_of_mut(x)),
@@ -69,7 +71,7 @@ impl<'a> HostMut<'a> {
     }
 }
 
-/// An array that is on its way to a device.
+/// An array whose upload is under way.
 pub struct Coming {
     ahead: Box<dyn Ahead>,
     brought: DType,
@@ -78,6 +80,7 @@ pub struct Coming {
 }
 
 impl Coming {
+    /// Waits for the upload, and casts to the requested dtype if the copy has not done so.
     pub fn take(self) -> Result<Array> {
         let (buffer, bits) = self.ahead.take()?;
         if bits != 0 && self.site.is_some() {
@@ -89,8 +92,9 @@ impl Coming {
 }
 
 impl Array {
-    /// Copies host elements to a device; `dtype` None keeps R's type. Converts on the way where that sends less, and
-    /// waits only until the host memory may change again. Values that do not fit the dtype are reported at the site.
+    /// Copies host elements to a device. A `dtype` of None keeps R's type. Elements are converted before the transfer
+    /// if that sends fewer bytes. Returns as soon as the host memory may change again. Values that do not fit the dtype
+    /// are reported at the site.
     pub fn upload(data: Host<'_>, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
@@ -118,13 +122,14 @@ impl Array {
         let out = array.cast(dtype, site)?;
         out.evaluate()?;
         if narrows {
-            // what does not fit is said by the call that asked for it, not by a later one
+            // Values that do not fit must be reported by this call, not by a later one.
             target.synchronize()?;
         }
         Ok(out)
     }
 
-    /// As `upload`, but the copy overlaps with other work. With `rows` (of the matrix, first, count) only these rows.
+    /// As `upload`, but the copy overlaps with other work. With `rows` (rows of the matrix, first row, number of rows),
+    /// copies only these rows.
     ///
     /// # Safety
     /// The elements must live, and not be written, until the result is taken or dropped.
@@ -154,13 +159,13 @@ impl Array {
         unsafe { Array::filled_ahead(source, wire, dtype, device, site) }
     }
 
-    /// As `upload_ahead`, of what is stored as `wire`.
+    /// As `upload_ahead`, for elements read from a file and stored as `wire`.
     ///
     /// # Errors
-    /// Those of memory; what reading meets shows when the result is taken.
+    /// Those of memory; errors of reading are returned when the result is taken.
     pub fn read_ahead(source: Filling, wire: DType, dtype: Option<DType>, device: Device) -> Result<Coming> {
         debug_assert!(source.stop().is_some());
-        // SAFETY: what is stored lives as long as it is read.
+        // SAFETY: a stored source owns what it reads.
         unsafe { Array::filled_ahead(source, wire, dtype.unwrap_or(wire), device, None) }
     }
 
@@ -181,8 +186,8 @@ impl Array {
         Ok(Coming { ahead, brought, dtype, site })
     }
 
-    /// Copies elements `from ..` to the host, as many as there is room for, and waits. Of what is recorded it computes
-    /// all, or, where few are asked for at the start, those alone: the array then stays as it is.
+    /// Copies elements from `from` on to the host until `out` is full, and waits. Computes all recorded values, unless
+    /// few are asked for at the start: those are then computed alone, and the array stays recorded.
     pub fn read(&self, from: usize, out: HostMut<'_>) -> Result<()> {
         let (wire, bytes) = out.wire();
         let n = bytes.len() / wire.size();
@@ -200,7 +205,7 @@ impl Array {
         if view.layout.is_contiguous() && view.dtype == wire {
             return backend.download(&view.buffer, (view.layout.offset() + from) * wire.size(), bytes);
         }
-        // piece by piece, so that what is converted or brought together needs little memory on the device
+        // In pieces, so that converting or making contiguous takes little device memory.
         let mut at = 0;
         for layout in view.layout.pieces(from, n, PIECE / wire.size()) {
             let out = &mut bytes[at..at + layout.len() * wire.size()];
@@ -227,15 +232,15 @@ impl Array {
         converted.evaluate_into(wire, bytes)
     }
 
-    /// Computes the values where R wants them: on the cpu device, which shares memory with R.
+    /// Computes the values directly into `out`, for arrays on the cpu device.
     fn evaluate_into(&self, wire: DType, out: &mut [u8]) -> Result<()> {
         let out = Buffer::new(Device::Cpu, out.as_mut_ptr() as u64, out.len(), Box::new(()));
         let (plan, bound) = self.cast(wire, None)?.plan()?;
         backend::of(Device::Cpu)?.run(&plan, &bound, &[Arc::new(out)])
     }
 
-    /// The same values on another device. Between GPUs that reach each other's memory the copy is queued; by way of the
-    /// host it is waited for.
+    /// The same values on another device. A copy between GPUs with peer access is queued; one through the host is
+    /// waited for.
     pub fn to_device(&self, device: Device) -> Result<Array> {
         if device == self.device() {
             return Ok(self.clone());

@@ -1,5 +1,5 @@
-//! Views: a permutation or part of the elements on the same memory. A view of a few recorded operations is recorded as
-//! these operations on views of their operands, so `t(t(x) / s)` reads and writes whole lines of memory.
+//! Views: a permutation or part of the elements in the same memory. A view of a few recorded operations is recorded as
+//! those operations on views of their operands, so `t(t(x) / s)` reads and writes whole cache lines.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::{Axis, Layout};
 
 impl Array {
-    /// The same values in another order, or some of them: on the same memory where they are computed, recorded where
-    /// they are a few recorded operations. `dim` is this array's shape; `axes` describe the view, fastest first.
+    /// The same values in another order, or some of them. A computed array is viewed in place; a few recorded
+    /// operations are recorded on views of their operands. `dim` is this array's shape; `axes` describe the view,
+    /// fastest axis first.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
         let n = crate::memory::fallible::product(axes.iter().map(|a| a.extent))?;
         if n > 0 && !self.is_ready() && self.node().cost.is_cheap() && dim.iter().product::<usize>() == self.len() {
@@ -38,8 +39,8 @@ impl Array {
         Ok(Array::from_view(View { layout, ..view }))
     }
 
-    /// `view` for a subscript. On the cpu device a few elements in memory are copied: a view of them would keep all of
-    /// the memory from being freed, and from being written in place, for as long as R has not collected it.
+    /// As `view`, for a subscript. On the cpu device a few computed elements are copied instead: a view of them would
+    /// keep all of the memory alive, and keep it from being written in place, until R collects the view.
     pub fn part(&self, dim: &[usize], axes: &[Axis]) -> Result<Array> {
         const FEW: usize = 4096;
         let part = self.view(dim, axes)?;
@@ -54,9 +55,8 @@ impl Array {
     }
 }
 
-/// The operations of a recorded array, applied to views of their operands. None for operations that are not
-/// elementwise: those that depend on the index, may warn, or concern all elements, and operands that do not repeat
-/// along whole axes.
+/// Records the operations of a node on views of their operands. None for operations that depend on the index or may
+/// warn (warnings concern all elements), and for operands that are not recycled along whole axes.
 fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc<Node>>> {
     let len: usize = dim.iter().product();
     if node.len != len {
@@ -71,7 +71,7 @@ fn recorded(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc
     node.over(expr, axes.iter().map(|a| a.extent).product(), |below| recorded(below, dim, axes))
 }
 
-/// A shorter operand, which is recycled: it repeats along the axes behind those that it fills.
+/// A recycled operand as a view: it fills the first axes, and repeats along the others.
 fn repeated(node: &Arc<Node>, dim: &[usize], axes: &[Axis]) -> Result<Option<Arc<Node>>> {
     let mut filled = 1;
     let along = dim.iter().take_while(|&&extent| {
@@ -134,11 +134,11 @@ mod tests {
         let rows = plus(&[10.0, 20.0]).view(&[2, 3], &TRANSPOSED).unwrap();
         assert!(!rows.is_ready());
         assert_eq!(values(&rows), [11.0, 13.0, 15.0, 22.0, 24.0, 26.0]);
-        // three fill no axis of two: computed first
+        // three elements do not fill an axis of two, so the operation is computed first
         let across = plus(&[10.0, 20.0, 30.0]).view(&[2, 3], &TRANSPOSED).unwrap();
         assert!(across.is_ready());
         assert_eq!(values(&across), [11.0, 33.0, 25.0, 22.0, 14.0, 36.0]);
-        // there and back again is along memory
+        // transposed twice is memory order again
         let there = apply(
             "add",
             &[Operand::Array(x.view(&[2, 3], &TRANSPOSED).unwrap()), Operand::Array(array(&[1.0, 2.0, 3.0]))],
@@ -151,7 +151,7 @@ mod tests {
     const ROWS: usize = 600;
     const COLUMNS: usize = 513;
 
-    /// A matrix whose columns a block would walk twice, and their sums, recorded.
+    /// A matrix whose columns one block would read twice, and its column sums, recorded.
     fn matrix() -> (Vec<f64>, Array, Array) {
         let host: Vec<f64> = (0..ROWS * COLUMNS).map(|i| (i * 7 % 11) as f64).collect();
         let x = array(&host);
@@ -160,7 +160,7 @@ mod tests {
         (host, x, sums)
     }
 
-    /// `t(t(x) - y)`, for a number of each column.
+    /// `t(t(x) - y)`, with an element of `y` for each column.
     fn centred(x: &Array, y: Array) -> Array {
         let t = x.view(&[ROWS, COLUMNS], &[Axis::whole(1, COLUMNS), Axis::whole(0, ROWS)]).unwrap();
         let gap = apply("sub", &[Operand::Array(t), Operand::Array(y)]);
@@ -177,7 +177,7 @@ mod tests {
         let expected = |i: usize| host[i] - host[i / ROWS * ROWS..][..ROWS].iter().sum::<f64>() * 0.5;
         let found = values(&centred);
         assert!((0..ROWS * COLUMNS).all(|i| found[i] == expected(i)));
-        // later readers find the results
+        // later readers find the sums computed
         assert!(sums.is_ready());
         assert_eq!(values(&sums)[3], host[3 * ROWS..][..ROWS].iter().sum::<f64>());
     }

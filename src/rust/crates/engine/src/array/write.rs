@@ -13,15 +13,15 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 /// Computes `value` as the new values of `target`, cast to its dtype; values that do not fit are reported at the call
-/// site. Returns the array that replaces the target; other references to the old array keep its values.
+/// site. Returns the array that replaces `target`. Other references to the old array keep its values.
 ///
-/// The values go to new memory, and the old memory returns to the pool with its last reference. If there is too little
-/// memory for both and nothing else refers to the target, its own memory is overwritten. Memory that others may write
-/// to is always overwritten. So is memory that was asked for with strides, or lent read-only, if nothing here reads the
-/// old values. `holders` is the number of the caller's own references to the target's node.
+/// The values go to new memory, and the old memory returns to the pool with its last reference. If memory is too short
+/// for both and nothing else refers to the target, its own memory is overwritten. Memory that others may write to is
+/// always overwritten. So is memory that was requested with strides or lent read-only, if nothing here reads the old
+/// values. `holders` is the number of the caller's own references to the target's node.
 ///
 /// # Errors
-/// `Shape` for another length, and for such memory in which elements overlap; `Device` for another device; those of
+/// `Shape` for another length, and for shared memory in which elements overlap; `Device` for another device; those of
 /// computing.
 pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<CallSite>) -> Result<Array> {
     if value.len() != target.len() {
@@ -40,7 +40,8 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
     if view.buffer.is_shared() && !view.buffer.is_read_only() {
         strided::refuse_overlap(target, "out")?;
         let value = Array::from_view(value.contiguous()?);
-        // read-only borrowers see the new values too, unless something here reads the old ones: they do then, too
+        // Overwriting shows read-only borrowers the new values too. It is not done if something here still reads the
+        // old values; borrowers then keep the old ones as well.
         let alone = || {
             let readers = Arc::strong_count(&view.buffer) - view.buffer.lent();
             Arc::strong_count(target.node()) <= holders && readers <= 2
@@ -63,9 +64,10 @@ pub fn compute_into(value: &Array, target: &Array, holders: usize, site: Option<
     }
 }
 
-/// Computes a value over the memory of its own operand; false where someone else may still read that.
+/// Computes a value into the memory of its own operand; returns false if something else may still read that memory.
 fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Result<bool> {
-    // edges from the value's graph to the target, and whether all of the graph is held by nothing but itself
+    // Count the edges from the value's graph to the target, and check that nothing outside refers to the graph's
+    // recorded nodes.
     let (mut edges, mut alone) = (0, true);
     let mut held: Vec<(Arc<Node>, usize)> = vec![(value.node().clone(), 0)];
     let mut next = 0;
@@ -83,7 +85,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
         next += 1;
     }
     for (node, count) in &held[1..] {
-        // one more for the list itself
+        // `held` itself has one reference.
         alone &= node.is_ready() || Arc::strong_count(node) == count + 1;
     }
     let (plan, bound) = value.plan()?;
@@ -95,7 +97,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     }
     alone &= view.layout.is_contiguous() && view.layout.offset() == 0;
     alone &= Arc::strong_count(target.node()) == holders + edges;
-    // the node's own, the caller's view, and those that the plan is bound to
+    // Allowed references to the buffer: the node's, the caller's view, and the plan's inputs.
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
         known::forget();

@@ -1,4 +1,4 @@
-//! Asynchronous copies between page-locked host memory and devices, and copies into existing arrays and vectors.
+//! Asynchronous copies between page-locked host memory and devices, and copies into existing arrays and host vectors.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -12,7 +12,7 @@ use crate::memory::host_pool::Block;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A copy under way: the event after it, and the memory that it uses.
+/// A copy in progress: the event recorded after it, and the page-locked block that it uses.
 struct Copying {
     device: Device,
     event: u64,
@@ -33,7 +33,7 @@ impl Drop for Copying {
     }
 }
 
-/// Lets go of the memory of copies that are done.
+/// Drops the blocks of copies that have completed.
 pub fn reap() {
     let done = {
         let mut all = copying();
@@ -44,13 +44,13 @@ pub fn reap() {
         *all = rest;
         done
     };
-    drop(done); // not under the lock
+    drop(done); // freed after the lock is released
 }
 
-/// Waits for the copies that use this memory.
+/// Waits for the copies that use this block.
 ///
 /// # Errors
-/// `Interrupt`, or what the device failed with.
+/// `Interrupt`, or the device's failure.
 pub fn wait(block: &Arc<Block>) -> Result<()> {
     let waiting: Vec<(Device, u64)> =
         copying().iter().filter(|copy| Arc::ptr_eq(&copy.block, block)).map(|copy| (copy.device, copy.event)).collect();
@@ -63,12 +63,12 @@ pub fn wait(block: &Arc<Block>) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the memory until the copy that was just queued on the current stream is done.
+/// Keeps the block until the copy that was just queued on the current stream has completed.
 fn keep(device: Device, block: &Arc<Block>) -> Result<()> {
     reap();
     let Some(streams) = backend::of(device)?.streams() else { return Ok(()) };
     if streams.is_capturing() {
-        // each launch of the graph copies
+        // Each launch of the graph copies from or to the block.
         streams.hold(Box::new(block.clone()));
         return Ok(());
     }
@@ -86,16 +86,16 @@ fn lengths(from: usize, to: usize) -> Result<()> {
     Err(Error::new(Kind::Shape, format!("`from` has {from} elements, `to` has {to}")))
 }
 
-/// Writes all of an array's values; the array that the target is from now on. `holders` counts the references to the
-/// target's node that are the caller's own.
+/// Overwrites all values of `target` by `put`. Returns the array that replaces `target`: itself, or new memory if
+/// something else refers to the old values. `holders` is the number of the caller's own references to the target's
+/// node.
 fn write(target: &Array, holders: usize, put: impl FnOnce(&View) -> Result<()>) -> Result<Array> {
     let (view, other) = kernel_call::own(target, target.contiguous()?, holders, true)?;
     put(&view)?;
     Ok(other.unwrap_or_else(|| target.clone()))
 }
 
-/// The view of a target that others write to and whose elements do not lie one after the other: it is written where it
-/// lies.
+/// The target's view if others may write to the memory and it is not contiguous: such a target is written in place.
 fn strided(target: &Array) -> Result<Option<View>> {
     if !target.is_volatile() {
         return Ok(None);
@@ -105,7 +105,7 @@ fn strided(target: &Array) -> Result<Option<View>> {
     Ok((!view.layout.is_contiguous() && !view.buffer.is_read_only()).then_some(view))
 }
 
-/// Copies an array over another: cast where dtypes differ, and from another device through the host.
+/// Copies an array over another, with a cast if dtypes differ, and through the host if the source is on another device.
 pub fn array_to_array(from: &Array, to: &Array, holders: usize) -> Result<Array> {
     lengths(from.len(), to.len())?;
     let from = from.to_device(to.device())?.cast(to.dtype(), None)?;
@@ -125,8 +125,8 @@ pub fn array_to_array(from: &Array, to: &Array, holders: usize) -> Result<Array>
     })
 }
 
-/// Copies a host vector over an array. Queued where it is page-locked (`block` holds it) and stored as the array is;
-/// else done.
+/// Copies a host vector over an array. The copy is queued if the vector is page-locked (in `block`) and has the array's
+/// dtype; otherwise this waits.
 pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, holders: usize) -> Result<Array> {
     let (wire, natural, bytes) = from.wire();
     lengths(bytes.len() / wire.size(), to.len())?;
@@ -138,8 +138,8 @@ pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, hol
         let backend = backend::of(to.device())?;
         let at = view.layout.offset() * wire.size();
         if let Some(block) = block {
-            // SAFETY: the block is kept until the copy is done; what is written to it meanwhile is the caller's affair,
-            // which was notified.
+            // SAFETY: the block is kept until the copy has completed. The caller was warned not to write to the vector
+            // until then.
             if unsafe { backend.upload_queued(bytes, &view.buffer, at)? } {
                 return keep(to.device(), block);
             }
@@ -148,8 +148,8 @@ pub fn host_to_array(from: Host<'_>, block: Option<&Arc<Block>>, to: &Array, hol
     })
 }
 
-/// Copies an array over a page-locked host vector in R's representation: queued where the device writes it as it is
-/// stored.
+/// Copies an array over a page-locked host vector in R's representation. The copy is queued if the device can write it
+/// directly; otherwise this waits.
 pub fn array_to_host(from: &Array, to: HostMut<'_>, block: &Arc<Block>) -> Result<()> {
     let (wire, bytes) = to.wire();
     lengths(from.len(), bytes.len() / wire.size())?;

@@ -1,4 +1,4 @@
-//! CUDA graphs: the work that a block of code queues is recorded once and launched again on other inputs.
+//! CUDA graphs: the work that a block of code queues is captured once, and launched again with other inputs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::memory::buffer::{Device, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A recording under way. Dropping it ends it.
+/// A capture in progress. Dropping it ends the capture.
 pub struct Recording {
     device: Device,
     streams: Box<dyn Streams>,
@@ -18,7 +18,7 @@ pub struct Recording {
     ended: bool,
 }
 
-/// What was recorded.
+/// A captured graph, ready to launch.
 pub struct Graph {
     replay: Box<dyn Replay>,
     inputs: Vec<View>,
@@ -34,7 +34,7 @@ fn streams(device: Device) -> Result<(&'static dyn Backend, Box<dyn Streams>)> {
 }
 
 impl Recording {
-    /// Begins: each input gets memory of the graph's own, with the same values.
+    /// Begins the capture. Each input is copied to memory that belongs to the graph.
     pub fn begin(device: Device, inputs: &[Array]) -> Result<Recording> {
         let (backend, streams) = streams(device)?;
         if let Some(other) = inputs.iter().map(Array::device).find(|&d| d != device) {
@@ -56,12 +56,12 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The inputs in the graph's memory.
+    /// The inputs, in the graph's memory.
     pub fn inputs(&self) -> Vec<Array> {
         self.inputs.iter().cloned().map(Array::from_view).collect()
     }
 
-    /// Ends it with what the block gave, and runs it once.
+    /// Ends the capture with the values that the block returned, and launches the graph once.
     pub fn end(mut self, outputs: &[Array]) -> Result<Graph> {
         let outputs = outputs.iter().map(Array::contiguous).collect::<Result<Vec<_>>>()?;
         for view in &outputs {
@@ -81,18 +81,18 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if !self.ended {
-            // what was computed until then gets its values; a failure shows at the next use of the device
+            // Arrays computed during the capture get their values. A failure shows at the next use of the device.
             let _ = self.streams.end_capture(self.before);
         }
     }
 }
 
 impl Graph {
-    /// Launches the graph. Inputs that are not given keep their last values. The results are copies, or, without
+    /// Launches the graph. Inputs that are None keep their last values. Returns copies of the results or, without
     /// `copy`, the graph's own memory, which the next launch overwrites.
     ///
     /// # Errors
-    /// `DType`, `Shape` and `Device` for an input that differs from the first one; nothing has run then.
+    /// `DType`, `Shape` and `Device` for an input that differs from the one at capture; nothing has run then.
     pub fn run(&self, given: &[Option<Array>], copy: bool) -> Result<Vec<Array>> {
         let mut ready: Vec<(View, &View)> = Vec::with_capacity(given.len());
         for (array, input) in given.iter().zip(&self.inputs) {
@@ -112,7 +112,7 @@ impl Graph {
         if copy {
             outputs.map(Array::duplicate).collect()
         } else {
-            // readers see the values of the next run
+            // Shared, because the next launch changes the values.
             Ok(outputs.cloned().inspect(|view| view.buffer.share()).map(Array::from_view).collect())
         }
     }
@@ -122,12 +122,12 @@ impl Graph {
         self.inputs.iter().map(|view| (view.dtype, view.len()))
     }
 
-    /// Kernels, copies and fills.
+    /// The number of kernels, copies and fills.
     pub fn nodes(&self) -> usize {
         self.replay.nodes()
     }
 
-    /// Bytes of device memory that are its own.
+    /// Bytes of device memory that belong to the graph.
     pub fn bytes(&self) -> u64 {
         self.replay.bytes()
     }

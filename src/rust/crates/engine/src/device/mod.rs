@@ -12,13 +12,13 @@ use crate::backend;
 use crate::memory::buffer::Device;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub device: Device,
-    /// The product's name.
+    /// The product name.
     pub name: String,
-    /// Bytes; 0 where the system does not tell.
+    /// Bytes; 0 if the system does not report it.
     pub memory: u64,
     /// Compute capability; None for the cpu.
     pub capability: Option<(u32, u32)>,
@@ -32,7 +32,7 @@ pub struct Description {
 /// `Device` for any other name. Whether the device exists is not checked.
 pub fn parse(name: &str) -> Result<Device> {
     let ordinal = |digits: &str| match digits.parse() {
-        // `parse` takes a plus sign, which no one writes
+        // `parse` would also accept a plus sign.
         Ok(ordinal) if digits.bytes().all(|b| b.is_ascii_digit()) => Some(Device::Cuda(ordinal)),
         _ => None,
     };
@@ -50,7 +50,7 @@ pub fn parse(name: &str) -> Result<Device> {
     })
 }
 
-/// The device that a name is likely to stand for: `GPU`, `cuda0`, `gpu:1`, `1`.
+/// The device that a wrong name probably means: `GPU`, `cuda0`, `gpu:1`, `1`.
 fn meant(name: &str) -> Option<String> {
     let name = name.trim().to_ascii_lowercase();
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -64,22 +64,22 @@ fn meant(name: &str) -> Option<String> {
     }
 }
 
-/// The choice of `set_current`.
+/// The device chosen by `set_current`.
 static CHOSEN: Mutex<Option<Device>> = Mutex::new(None);
 
 fn chosen() -> std::sync::MutexGuard<'static, Option<Device>> {
     CHOSEN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What `set_current` was last told; None where the default serves.
+/// The device chosen by `set_current`; None if the default applies.
 pub fn choice() -> Option<Device> {
     *chosen()
 }
 
-/// Makes a device the current one, None the default again. Returns the previous choice.
+/// Makes a device the current one, or with None the default device. Returns the previous choice.
 ///
 /// # Errors
-/// Those of `backend::of`, where the device cannot be used: it then stays as it was.
+/// Those of `backend::of` if the device cannot be used; the choice is unchanged then.
 pub fn set_current(device: Option<Device>) -> Result<Option<Device>> {
     if let Some(device) = device {
         backend::of(device)?;
@@ -87,7 +87,7 @@ pub fn set_current(device: Option<Device>) -> Result<Option<Device>> {
     Ok(std::mem::replace(&mut *chosen(), device))
 }
 
-/// The first CUDA device where there is one that works, else the cpu. Found out once.
+/// The first CUDA device if it works, else the cpu. Determined once.
 pub fn default() -> Device {
     static DEFAULT: OnceLock<Device> = OnceLock::new();
     *DEFAULT.get_or_init(|| if works(0).is_ok() { Device::Cuda(0) } else { Device::Cpu })
@@ -96,7 +96,7 @@ pub fn default() -> Device {
 /// Whether a CUDA device can be used. NVRTC is not needed: without it, expressions are interpreted.
 ///
 /// # Errors
-/// The obstacle, with the command that removes it.
+/// What prevents it, with advice on how to fix it.
 #[cfg(not(target_os = "macos"))]
 pub fn works(ordinal: u32) -> Result<()> {
     crate::backend::cuda::driver::library::driver()?;
@@ -108,7 +108,7 @@ pub fn works(ordinal: u32) -> Result<()> {
     backend::of(Device::Cuda(ordinal)).map(|_| ())
 }
 
-/// The cpu, and every CUDA device that the driver shows; makes no context on them.
+/// The cpu and every CUDA device that the driver lists. Creates no contexts.
 pub fn list() -> Vec<Description> {
     #[cfg_attr(target_os = "macos", allow(unused_mut))]
     let mut out = vec![cpu()];
@@ -126,7 +126,7 @@ pub fn list() -> Vec<Description> {
 }
 
 fn cpu() -> Description {
-    // Linux tells; elsewhere the architecture has to do
+    // Linux reports the processor's name; elsewhere the architecture is used.
     let field = |file: &str, key: &str| -> Option<String> {
         let text = fs::read_to_string(file).ok()?;
         let line = text.lines().find(|line| line.starts_with(key))?;
@@ -158,7 +158,7 @@ mod tests {
     fn a_choice_is_kept_and_given_back() {
         let before = set_current(Some(Device::Cpu)).unwrap();
         assert_eq!(choice(), Some(Device::Cpu));
-        // no machine has this many
+        // an ordinal that no machine has
         assert!(set_current(Some(Device::Cuda(10_000))).is_err());
         assert_eq!(choice(), Some(Device::Cpu));
         assert_eq!(set_current(before).unwrap(), Some(Device::Cpu));

@@ -1,11 +1,11 @@
 //! Named ranges for NVIDIA's profilers (NVTX).
 //!
 //! Since NVTX 3 there is no library to link. A profiler names its library in the environment variable
-//! `NVTX_INJECTION64_PATH`. The process loads it, calls `InitializeInjectionNvtx2` and offers slots, into which the
-//! profiler puts the functions that it wants called. The interface is in CUDA's headers
-//! `nvtx3/nvtxDetail/nvtxInitDefs.h` and `nvtxTypes.h`. Without that variable `libnvToolsExt` serves, which CUDA
-//! had up to version 12.
-#![cfg_attr(target_os = "macos", allow(dead_code))] // there is no profiler of NVIDIA's there
+//! `NVTX_INJECTION64_PATH`. The process loads it, calls `InitializeInjectionNvtx2` and offers a table of slots, in
+//! which the profiler stores the functions to be called. The interface is in CUDA's headers
+//! `nvtx3/nvtxDetail/nvtxInitDefs.h` and `nvtxTypes.h`. Without that variable, `libnvToolsExt` is used, which CUDA
+//! included up to version 12.
+#![cfg_attr(target_os = "macos", allow(dead_code))] // NVIDIA has no profiler for macOS
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CString};
 use std::path::Path;
@@ -24,13 +24,13 @@ struct Functions {
     pop: Pop,
 }
 
-/// `NvtxCallbackModule`. The second has domains, which are not used here: profilers want to be offered both.
+/// `NvtxCallbackModule`. The second is for domains, which are not used here; profilers expect both.
 const CORE: c_uint = 1;
 const CORE2: c_uint = 5;
-/// `NvtxCallbackIdCore`: the slots that are used here.
+/// `NvtxCallbackIdCore`: the slots used here.
 const RANGE_PUSH_A: usize = 9;
 const RANGE_POP: usize = 11;
-/// Slots of each of the two modules; the first is nobody's.
+/// Slots of each of the two modules; slot 0 is unused.
 const SLOTS: usize = 16;
 /// `NvtxExportTableID`.
 const CALLBACKS: u32 = 1;
@@ -48,10 +48,10 @@ struct Callbacks {
     module_functions: unsafe extern "C" fn(c_uint, *mut *const *const Slot, *mut c_uint) -> c_int,
 }
 
-/// Gives the addresses of a module's slots, and how many there are beside the first.
+/// Returns the addresses of a module's slots, and their number without slot 0.
 unsafe extern "C" fn module_functions(module: c_uint, out: *mut *const *const Slot, size: *mut c_uint) -> c_int {
     struct Tables([[*const Slot; SLOTS]; 2]);
-    // SAFETY: addresses of what is never freed.
+    // SAFETY: the addresses are those of statics.
     unsafe impl Sync for Tables {}
     static TABLES: Tables = {
         let mut tables = [[std::ptr::null(); SLOTS]; 2];
@@ -68,7 +68,7 @@ unsafe extern "C" fn module_functions(module: c_uint, out: *mut *const *const Sl
         CORE2 => Some(&TABLES.0[1]),
         _ => None,
     };
-    // SAFETY: the profiler gives addresses of its own, or null.
+    // SAFETY: the profiler passes addresses of its own variables, or null.
     unsafe {
         if !out.is_null() {
             *out = table.map_or(std::ptr::null(), |table| table.as_ptr());
@@ -89,14 +89,14 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
     }
 }
 
-/// What a profiler has put into the slots; None where it did not want ranges.
+/// The functions that the profiler has stored; None if it did not store both.
 fn offered() -> Option<Functions> {
     let taken = |slot: usize| OFFERED[0][slot].load(Ordering::Acquire);
     let (push, pop) = (taken(RANGE_PUSH_A), taken(RANGE_POP));
     if push.is_null() || pop.is_null() {
         return None;
     }
-    // SAFETY: the profiler puts functions of these types there.
+    // SAFETY: the profiler stores functions of these types there.
     Some(unsafe {
         Functions {
             push: std::mem::transmute::<*mut c_void, Push>(push),
@@ -105,17 +105,17 @@ fn offered() -> Option<Functions> {
     })
 }
 
-/// The profiler's library, which the user, or a profiler that started this process, names.
+/// Loads and initialises the profiler's library, which the user, or a profiler that started this process, names.
 #[cfg(not(target_os = "macos"))]
 fn injected(path: &Path) -> Option<Functions> {
     let library = Handle::open(path).ok()?;
     // SAFETY: the type is that of nvtxTypes.h.
     let initialize: Initialize = unsafe { library.function("InitializeInjectionNvtx2")? };
-    // SAFETY: the function asks for tables and fills slots.
+    // SAFETY: the function asks for tables and stores functions in slots.
     (unsafe { initialize(export_table) } != 0).then(offered).flatten()
 }
 
-/// The library of CUDA up to 12.
+/// The NVTX library of CUDA up to 12.
 #[cfg(not(target_os = "macos"))]
 fn installed() -> Option<Functions> {
     let names = if cfg!(windows) {
@@ -123,7 +123,7 @@ fn installed() -> Option<Functions> {
     } else {
         ["libnvToolsExt.so.1", "libnvToolsExt.so"]
     };
-    // NVIDIA's library, whose loading does nothing but look for a profiler
+    // Loading NVIDIA's library only looks for a profiler.
     let library = names.into_iter().find_map(|name| Handle::open(Path::new(name)).ok())?;
     // SAFETY: the types are those of nvToolsExt.h.
     unsafe { Some(Functions { push: library.function("nvtxRangePushA")?, pop: library.function("nvtxRangePop")? }) }
@@ -143,7 +143,7 @@ fn functions() -> Option<Functions> {
     })
 }
 
-/// Begins a range of this thread; whether there is anyone to tell.
+/// Begins a range on this thread. Returns whether there is a profiler.
 pub fn push(name: &str) -> bool {
     let (Some(functions), Ok(name)) = (functions(), CString::new(name.replace('\0', " "))) else { return false };
     // SAFETY: a string that ends in NUL, which is copied.
@@ -151,10 +151,10 @@ pub fn push(name: &str) -> bool {
     true
 }
 
-/// Ends the last one that was begun.
+/// Ends the last range begun on this thread.
 pub fn pop() {
     if let Some(functions) = functions() {
-        // SAFETY: takes nothing.
+        // SAFETY: it has no arguments.
         unsafe { (functions.pop)() };
     }
 }
@@ -171,7 +171,7 @@ mod tests {
         8
     }
 
-    /// What a profiler does when it is initialised.
+    /// Does what a profiler's initialisation does.
     unsafe extern "C" fn profiler(get: GetExportTable) -> c_int {
         let (mut table, mut size) = (std::ptr::null(), 0);
         // SAFETY: the tables are those of `nvtxTypes.h`.
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_profiler_puts_its_functions_into_the_slots() {
         assert!(offered().is_none());
-        // SAFETY: as a profiler is called.
+        // SAFETY: called as for a profiler.
         assert_eq!(unsafe { profiler(export_table) }, 1);
         let functions = offered().unwrap();
         // SAFETY: the test's functions.

@@ -14,16 +14,16 @@ use verdigris_ops::scalar::Scalar;
 use verdigris_ops::MOST_OPERANDS;
 
 /// Builds the plan that computes a node. Nodes below it that the plan cannot fuse (shorter ones, which are recycled)
-/// must be evaluated before: `Array::prepare` does that.
+/// must be evaluated before; `evaluate::prepare` does that.
 ///
-/// Plans are built far more often than kernels are compiled, so building allocates nothing: the lists of an earlier
-/// plan are reused (`recycle`), and a node remembers its own register.
+/// Plans are built far more often than kernels are compiled, so building does not allocate: the vectors of an earlier
+/// plan are reused (`recycle`), and each node notes its own register.
 pub struct Builder {
     plan: Plan,
     bound: Bound,
     values: Values,
     walk: Walk,
-    /// Whether nodes are marked as fused: not where the kernel computes a few elements only.
+    /// Whether to mark nodes as fused. False if the kernel computes only a few of their elements.
     marks: bool,
 }
 
@@ -32,7 +32,7 @@ thread_local! {
     static VALUES: RefCell<Values> = const { RefCell::new(Values { slots: Vec::new() }) };
 }
 
-/// Keeps the lists of a plan that has run for the next one.
+/// Keeps the vectors of a plan that has run, for the next plan.
 pub fn recycle(mut plan: Plan, mut bound: Bound) {
     plan.inputs.clear();
     plan.code.clear();
@@ -51,10 +51,10 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
     });
 }
 
-/// Which register holds the value of an instruction: a table of registers by the instruction's hash.
+/// A hash table from instructions to the registers that hold their values.
 #[derive(Default)]
 struct Values {
-    /// A register and one more, 0 where free; a power of two of them, at most half in use.
+    /// A register plus one; 0 if free. The number of slots is a power of two, and at most half are in use.
     slots: Vec<Register>,
 }
 
@@ -72,7 +72,7 @@ impl Values {
         at
     }
 
-    /// The register of an equal instruction; else the instruction is added to the code.
+    /// The register of an equal instruction; if there is none, the instruction is appended to the code.
     fn register(&mut self, code: &mut Vec<Instruction>, instruction: Instruction) -> Register {
         if self.slots.len() < 2 * (code.len() + 1) {
             let size = (4 * code.len()).next_power_of_two().max(Values::SMALLEST);
@@ -101,7 +101,7 @@ impl Builder {
         Builder { plan, bound, values, walk: Walk::new(), marks: true }
     }
 
-    /// This plan does not mark nodes as fused.
+    /// Makes this builder not mark nodes as fused.
     pub fn unmarked(mut self) -> Builder {
         self.marks = false;
         self
@@ -123,7 +123,7 @@ impl Builder {
         self.push(Instruction::Load(k))
     }
 
-    /// The number of an input that is read in this way.
+    /// The index of an input that is accessed in this way; adds it if needed.
     fn input(&mut self, view: &View, access: Access) -> u16 {
         let known = self.plan.inputs.iter().zip(&self.bound.inputs).position(|(input, other)| {
             input.access == access
@@ -177,7 +177,8 @@ impl Builder {
         register
     }
 
-    /// Has an input stand for a node that is not computed. The view is of no memory; the register, and the input.
+    /// Adds an input that represents a node whose values the kernel computes itself; the view has no memory. Returns
+    /// the register and the input.
     pub fn stand_in(&mut self, node: &Node, view: &View) -> (Register, u16) {
         let register = self.load(view);
         self.walk.note(node, register);
@@ -185,8 +186,8 @@ impl Builder {
         (register, input)
     }
 
-    /// The register that holds a node's value already; None where nothing that was built does. The builder takes
-    /// nothing more then.
+    /// The register that already holds a node's value; None if nothing built so far computes it. Nothing may be added
+    /// to the builder afterwards.
     pub fn find(&mut self, node: &Node) -> Option<Register> {
         fn is_plain(node: &Node) -> bool {
             node.with_state(|state| match state {
@@ -219,7 +220,7 @@ impl Builder {
         }
     }
 
-    /// What `Operation::Pick` picks.
+    /// Adds a gather, `Operation::Pick`.
     fn pick(&mut self, args: &[Arg]) -> Register {
         let [at, Arg::Node(source)] = args else { unreachable!("a pick has positions and a source") };
         let at = self.operand(at);
@@ -227,7 +228,7 @@ impl Builder {
         self.push(Instruction::Pick { input, at })
     }
 
-    /// The input that is read at positions.
+    /// The input that a gather reads.
     fn picked(&mut self, source: &Node) -> u16 {
         source.with_state(|state| match state {
             Err(view) => self.input(view, Access::Picked),
@@ -235,7 +236,7 @@ impl Builder {
         })
     }
 
-    /// What `Operation::Call` runs.
+    /// Adds a call of a routine, `Operation::Call`.
     fn call(&mut self, routine: Interned, expr: &Expr) -> Register {
         let (parameters, tables) = expr.args.split_at(routine.parameters.len());
         let args = parameters.iter().map(|arg| self.operand(arg)).collect();
@@ -253,19 +254,19 @@ impl Builder {
     }
 
     fn scalar(&mut self, scalar: Scalar) -> Register {
-        // equal scalars are not joined: a kernel must not depend on which of its arguments happen to agree
+        // Equal scalars get separate arguments: the kernel must not depend on which scalars happen to be equal.
         let k = self.bound.scalars.len();
         self.bound.scalars.push(scalar);
         self.plan.scalars = k + 1;
         self.push(Instruction::Scalar(k as u16, scalar.class()))
     }
 
-    /// Whether one kernel takes what has been built so far.
+    /// Whether one kernel can compute what has been built so far.
     pub fn fits(&self) -> bool {
         self.bound.inputs.len() <= MOST_INPUTS && self.plan.code.len() <= (MOST_OPS as usize + MOST_INPUTS) * 2
     }
 
-    /// The plan that stores these registers.
+    /// Finishes the plan, with these registers as outputs.
     pub fn outputs(mut self, outputs: &[(Register, DType)]) -> (Plan, Bound) {
         self.plan.outputs.extend_from_slice(outputs);
         VALUES.with(|values| values.replace(self.values));

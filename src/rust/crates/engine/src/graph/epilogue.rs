@@ -1,8 +1,8 @@
 //! Reductions within groups and their epilogues: `sqrt(rowSums(x^2))` is one kernel.
 //!
-//! Such a reduction is recorded as a node. A kernel of the same length as its results computes the reduction, goes on
-//! with the operations on the results (the epilogue), and stores both. For any other reader the reduction is computed
-//! before.
+//! Such a reduction is recorded as a node. A kernel over as many elements as the reduction has results computes the
+//! reduction, continues with the operations on the results (the epilogue), and stores both. For any other reader the
+//! reduction is computed before.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::reduction::{Groups, Reduction};
 
-/// The reduction that a kernel fuses: the one that reads most. One that is repeated is fused only if it is alone, and
-/// has groups that a block walks twice.
+/// Chooses the reduction that a kernel fuses: the one that reads most. A reduction whose results are repeated for its
+/// elements is fused only if it is the only one, and its groups are many and long.
 pub(crate) fn fusion_target(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     if let [alone] = reductions {
         if let Some((results, length)) = alone.repeats() {
@@ -27,20 +27,20 @@ pub(crate) fn fusion_target(reductions: &[Arc<Node>]) -> Option<&Arc<Node>> {
     reductions.iter().filter(|node| node.repeats().is_none()).max_by_key(|node| read(node))
 }
 
-/// Whether nothing else reads the results themselves: they are an operand of a stored root only. (Any other node might
-/// be evaluated later, and would reduce again.) The caller holds two references: in its list of reductions, and as the
-/// fusion target.
+/// Whether nothing but a stored root reads the results. (Any other node that reads them might be evaluated later, and
+/// would compute the reduction again.) The caller holds two references: in its list of reductions, and as the fusion
+/// target.
 pub(crate) fn is_intermediate(target: &Arc<Node>, roots: &[Arc<Node>]) -> bool {
     let reads = |root: &Arc<Node>| root.args().is_some_and(|args| args.nodes().any(|arg| Arc::ptr_eq(arg, target)));
-    // the operand itself, if a copy of the root's operands is not held any more
+    // The third reference is the root's operand; a copy of the operands elsewhere only makes this false.
     Arc::strong_count(target) == 3 && roots.iter().any(reads)
 }
 
-/// Groups of so many elements give the threads of a block enough to do, and so many groups fill a GPU with blocks.
+/// Groups of at least `LONG` elements keep the threads of a block busy, and `MANY` groups fill a GPU with blocks.
 const LONG: usize = 512;
 const MANY: usize = 512;
 
-/// A view of no memory, in the place of values that a kernel computes itself.
+/// A view without memory that represents values which the kernel computes itself.
 pub(crate) fn stand_in(node: &Node) -> View {
     let nothing = Arc::new(Buffer::new(node.device, 0, 0, Box::new(())));
     match node.repeats() {
@@ -49,14 +49,14 @@ pub(crate) fn stand_in(node: &Node) -> View {
     }
 }
 
-/// Each element so many times.
+/// A view in which each element is repeated `length` times.
 pub(crate) fn repeating(results: View, length: usize) -> View {
     let layout = Layout::new(results.layout.offset(), &[length, results.len()], &[0, 1]);
     View { layout, ..results }
 }
 
-/// The results of groups of `length` neighbours, or what a few operations make of them, repeated for each element; None
-/// where there is more to it.
+/// The results of groups of `length` neighbours, or of a few operations on them, repeated for each element of their
+/// group. None if the node is anything else.
 pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Node>>> {
     let n = node.len * length;
     match node.expr() {
@@ -76,10 +76,10 @@ pub(crate) fn repeated(node: &Arc<Node>, length: usize) -> Result<Option<Arc<Nod
     }
 }
 
-/// Up to so many operations on a result are repeated for each element of its group.
+/// The most operations on results that are recomputed for each element.
 const MOST_REPEATED: u32 = 3;
 
-/// A reduction within groups, with what it reads.
+/// A reduction within groups, and the plan of its operand.
 pub(crate) struct Reducing {
     device: Device,
     operand: Arc<Node>,
@@ -88,12 +88,12 @@ pub(crate) struct Reducing {
     reduction: Reduction,
     na_rm: bool,
     groups: Groups,
-    /// Whether what comes after is over the elements, which the node repeats its results for.
+    /// Whether the epilogue is over the elements, with each element's group result, instead of over the results.
     spread: bool,
 }
 
 impl Reducing {
-    /// Of a node that was recorded as one; `planned` is what its operand takes.
+    /// From a node recorded as a reduction; `planned` plans its operand.
     pub fn of(node: &Node, planned: impl FnOnce(&Arc<Node>) -> Result<(Plan, Bound)>) -> Result<Reducing> {
         let Some(Expr { op: Operation::Reduce { reduction, na_rm, groups }, args, .. }) = node.expr() else {
             unreachable!("it was recorded as a reduction");
@@ -103,17 +103,18 @@ impl Reducing {
         Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
     }
 
-    /// With its results repeated for the elements of their groups.
+    /// Makes the epilogue be over the elements.
     pub fn spread(self) -> Reducing {
         Reducing { spread: true, ..self }
     }
 
-    /// The register of a plan over the elements that has what is reduced here; to be asked last.
+    /// The register of an epilogue over the elements that holds the reduced values. Must be called after everything
+    /// else was added to `after`.
     pub fn values(&self, after: &mut Builder) -> Option<Register> {
         self.spread.then(|| after.find(&self.operand)).flatten()
     }
 
-    /// Computes the results, and goes on to a plan in which `input` stands for them.
+    /// Computes the reduction and its epilogue, the plan `after`, whose input `input` represents the results.
     pub fn run(
         mut self,
         (after, bound): (Plan, Bound),
@@ -121,7 +122,7 @@ impl Reducing {
         values: Option<Register>,
         outputs: &[Arc<Buffer>],
     ) -> Result<()> {
-        // nothing but the results themselves
+        // Whether the epilogue only stores the results themselves.
         let plain = !self.spread
             && after.outputs.len() == 1
             && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
@@ -145,7 +146,7 @@ mod tests {
 
     const ROWS: Groups = Groups { outer: 1, length: 3, inner: 2 };
 
-    /// A matrix of two rows and three columns.
+    /// A matrix of two rows and three columns, by columns.
     fn matrix() -> Array {
         array(&[3.0, 1.0, 0.0, 2.0, 4.0, 2.0])
     }
@@ -181,14 +182,14 @@ mod tests {
         let kernels = explain(&sums);
         assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 1));
         assert_eq!(values(&sums.cast(verdigris_ops::dtype::DType::Float64, None).expect("a cast")), [7.0, 5.0]);
-        // a second use of them does not reduce again
+        // a second use of the sums does not reduce again
         let sums = x.reduce_groups_in_width(Reduction::Sum, false, ROWS).expect("recorded");
         let root = apply("sqrt", &[&sums]);
         let kernels = explain(&root);
         assert_eq!((kernels.len(), kernels[0].writes.len()), (1, 2));
         root.evaluate().expect("computed");
         assert_eq!(explain(&sums)[0].reads[0].elements, 2);
-        // another node holds them
+        // another node refers to the sums
         let sums = x.reduce_groups(Reduction::Sum, false, ROWS).expect("recorded");
         let (twice, root) = (twice(&sums), apply("sqrt", &[&sums]));
         drop(sums);
@@ -205,7 +206,7 @@ mod tests {
         let ratio = apply("div", &[&b, &a]);
         assert_eq!(explain(&ratio).len(), 1);
         assert_eq!(values(&ratio), [2.0, 2.0]);
-        // for any other reader they are computed first
+        // for any other reader the sums are computed first
         let scaled = apply("div", &[&x, &apply("sqrt", &[&sums(&apply("mul", &[&x, &x]))])]);
         assert_eq!(explain(&scaled).len(), 2);
         assert_eq!(values(&scaled)[..2], [0.6, 1.0 / 3.0]);
@@ -229,7 +230,7 @@ mod tests {
         let more = apply("add", &[&twice(&a), &a]);
         crate::array::evaluate_all(&[a.clone(), more.clone()]).expect("computed");
         assert_eq!((values(&a), values(&more)), (vec![7.0, 5.0], vec![21.0, 15.0]));
-        // of nothing
+        // empty groups
         let none = array(&[]);
         let groups = Groups { outer: 1, length: 0, inner: 2 };
         let empty = none.reduce_groups(Reduction::Sum, false, groups).expect("recorded");

@@ -13,7 +13,7 @@ use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Plan, Register};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
-/// The values of a node, computed: queued on the device, not waited for.
+/// Computes a node's values. The work is queued on the device, not waited for.
 pub(crate) fn evaluate(node: &Arc<Node>) -> Result<View> {
     if let Some(view) = node.values()? {
         return Ok(view);
@@ -22,8 +22,8 @@ pub(crate) fn evaluate(node: &Arc<Node>) -> Result<View> {
     node.values()?.ok_or_else(|| Error::new(ErrorKind::Panic, "a computed array has no values"))
 }
 
-/// As `evaluate`, with a strided view's elements brought together: for good, the node keeps the new buffer, unless the
-/// memory is shared with another library, whose writes are to be seen here.
+/// As `evaluate`, but copies a strided view to contiguous memory. The node keeps the contiguous buffer, unless the
+/// memory is shared with another library, whose later writes must be visible.
 pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
     let view = evaluate(node)?;
     if view.layout.is_contiguous() {
@@ -41,8 +41,8 @@ pub(crate) fn contiguous(node: &Arc<Node>) -> Result<View> {
     Ok(view)
 }
 
-/// The plan that computes a node's values, after what cannot be fused is computed; `root_too`: and after the node
-/// itself, where that is to be kept.
+/// The plan that computes a node's values, after computing what cannot be fused. With `root_too`, the node itself is
+/// computed first if it is worth keeping.
 pub(crate) fn planned(node: &Arc<Node>, root_too: bool) -> Result<(Plan, Bound)> {
     let _used = spill::Used::new();
     let mut builder = builder(std::slice::from_ref(node), root_too)?;
@@ -50,7 +50,8 @@ pub(crate) fn planned(node: &Arc<Node>, root_too: bool) -> Result<(Plan, Bound)>
     Ok(builder.outputs(&[(register, node.dtype)]))
 }
 
-/// A builder for a plan of nodes of one length, after what it cannot take in is computed, and what is to be kept.
+/// A builder for a plan of nodes of one length, after computing what the plan cannot fuse, and values that are worth
+/// keeping.
 pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
     let below = prepare(roots, root_too)?;
     for node in below.reductions {
@@ -65,8 +66,8 @@ pub(crate) fn builder(roots: &[Arc<Node>], root_too: bool) -> Result<Builder> {
     Ok(Builder::new(roots[0].len))
 }
 
-/// Computes recorded nodes of one length and device in one kernel, and with them what is used a second time; in
-/// several, where they are too much for one.
+/// Computes recorded nodes of one length and device, and values that are worth keeping, in one kernel; in several
+/// kernels if they do not fit one.
 pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     if let [node] = roots {
         if node.repeats().is_some() {
@@ -81,7 +82,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     if let ([node], [], None) = (roots, &kept[..], &target) {
         return evaluate_alone(node);
     }
-    // what the reduction itself reads is planned first: that may compute nodes of ours
+    // Plan the reduction's operand first, as that may compute some of the roots.
     let reduction = target.as_ref().map(reducing).transpose()?;
     let target = target.filter(|target| !target.is_ready());
     let intermediate =
@@ -89,9 +90,9 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     let mut builder = Builder::new(n);
     let results = target.as_ref().map(|target| builder.stand_in(target, &stand_in(target)));
     let mut stored: Vec<(Arc<Node>, Register)> = Vec::with_capacity(roots.len() + kept.len() + 1);
-    // the results are stored too: what R still has of them is not known before it collects
+    // The results are stored too: R may still hold them, which is unknown before it collects garbage.
     for node in roots.iter().chain(&kept).chain(target.as_ref().filter(|_| !intermediate)) {
-        // computing what cannot be fused may have computed a root too
+        // Computing what cannot be fused may have computed a root as well.
         if !node.is_ready() && !stored.iter().any(|(known, _)| Arc::ptr_eq(known, node)) {
             stored.push((node.clone(), builder.node(node)));
         }
@@ -100,7 +101,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
         if let Some(target) = &target {
             evaluate_together(std::slice::from_ref(target))?;
         }
-        // what the roots read is prepared; the kept values are below them
+        // The roots' operands are prepared; the kept values are below them.
         return kept.iter().chain(roots).try_for_each(evaluate_alone);
     }
     let mut outputs = Vec::with_capacity(stored.len());
@@ -111,7 +112,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
                 outputs.push((*register, node.dtype));
                 buffers.push((node, buffer));
             }
-            // keeping a value is optional
+            // Storing a kept value is optional, so it may fail for lack of memory.
             Err(error) if error.kind == ErrorKind::Memory && k >= roots.len() && target.is_none() => {}
             Err(error) => return Err(error),
         }
@@ -119,7 +120,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     if outputs.is_empty() {
         return Ok(());
     }
-    // results that each element of their group reads are few beside those
+    // The results that are repeated for the elements are stored as well: they are small in comparison.
     let repeated = match target.as_ref().and_then(|target| target.repeats()) {
         Some((results, _)) => Some((allocate_for(&results)?, results)),
         None => None,
@@ -146,7 +147,7 @@ pub(crate) fn evaluate_together(roots: &[Arc<Node>]) -> Result<()> {
     Ok(())
 }
 
-/// Chooses the reduction that the kernel fuses, and computes the other reductions that it reads.
+/// Chooses the reduction to fuse, and computes the others.
 fn prepared_target(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
     let target = fusion_target(reductions);
     for node in reductions.iter().filter(|node| !target.is_some_and(|target| Arc::ptr_eq(node, target))) {
@@ -155,7 +156,7 @@ fn prepared_target(reductions: &[Arc<Node>]) -> Result<Option<Arc<Node>>> {
     Ok(target.filter(|target| !target.is_ready()).cloned())
 }
 
-/// Computes the results that a node repeats, and has it read them.
+/// Computes the results that a node repeats, and makes the node a view of them.
 fn repeat(node: &Arc<Node>) -> Result<()> {
     if let Some((results, length)) = node.repeats() {
         node.resolve(repeating(contiguous(&results)?, length));
@@ -163,20 +164,20 @@ fn repeat(node: &Arc<Node>) -> Result<()> {
     Ok(())
 }
 
-/// A reduction, and the plan of what it reads.
+/// The reduction of a node, and the plan of its operand.
 fn reducing(node: &Arc<Node>) -> Result<Reducing> {
     let Some((results, _)) = node.repeats() else {
         return Reducing::of(node, |operand| planned(operand, true));
     };
     let reducing = reducing(&results)?;
-    // planning may have computed the results on the way
+    // Planning the operand may have computed the results.
     if results.is_ready() {
         repeat(node)?;
     }
     Ok(reducing.spread())
 }
 
-/// A buffer for a node's values; a large one is said to be made by the call that recorded it.
+/// A buffer for a node's values. A large one is attributed to the call that recorded the node.
 fn allocate_for(node: &Node) -> Result<Arc<Buffer>> {
     let bytes = node.len * node.dtype.size();
     let backend = backend::of(node.device)?;
@@ -186,7 +187,7 @@ fn allocate_for(node: &Node) -> Result<Arc<Buffer>> {
     memory::made_by(node.expr().and_then(|expr| expr.site), || backend.allocate(bytes))
 }
 
-/// `evaluate_together` for one node by itself, which allocates only the result.
+/// As `evaluate_together` for a single node without anything to keep; allocates only the result.
 fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
     if node.is_ready() {
         return Ok(());
@@ -204,7 +205,7 @@ fn evaluate_alone(node: &Arc<Node>) -> Result<()> {
     Ok(())
 }
 
-/// The first `n` elements of a node alone, which stays as it is; no node is marked.
+/// The first `n` elements of a node. The node stays recorded, and no node is marked as fused.
 pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     let _used = spill::Used::new();
     for reduction in prepare(std::slice::from_ref(node), false)?.reductions {
@@ -223,18 +224,19 @@ pub(crate) fn leading(node: &Arc<Node>, n: usize) -> Result<View> {
     Ok(View::contiguous(buffer, node.dtype, n))
 }
 
-/// What a walk found below the roots of a kernel, of their length.
+/// The nodes of the roots' length that a walk found below them.
 #[derive(Default)]
 pub(crate) struct Below {
-    /// To be stored.
+    /// Nodes to store.
     pub kept: Vec<Arc<Node>>,
-    /// Reductions within groups that are not computed; a kernel takes in one of them, if it begins with that.
+    /// Reductions within groups that are not computed. The kernel can fuse one of them, by starting with it.
     pub reductions: Vec<Arc<Node>>,
 }
 
-/// Computes the nodes below that a kernel over the roots' elements cannot fuse: recorded ones of another length, and
-/// strided views that would be recycled. Returns the nodes of the roots' length that are to be stored, a root itself
-/// only if `root_too`, and among them the other results of calls that run anyway; and the reductions, roots too.
+/// Computes the nodes below the roots that their kernel cannot fuse: recorded nodes of another length, and strided
+/// views that would be recycled. Returns the reductions (a root that is one, too) and the nodes of the roots' length
+/// that are to be stored: those that are worth keeping (a root only if `root_too`), and the other results of calls that
+/// the kernel runs anyway.
 pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
     let mut found = Below::default();
     let mut calls = Vec::new();
@@ -250,19 +252,19 @@ pub(crate) fn prepare(roots: &[Arc<Node>], root_too: bool) -> Result<Below> {
         }
     }
     lasting(roots, &mut found.kept, !root_too);
-    // what else comes of a call costs nothing but its memory here, and all of the call later
+    // Storing a call's other results now costs only memory; computing them later would run the whole call again.
     let aside = calls.iter().flat_map(|call| call.living_results()).filter(|node| walk.noted(node).is_none());
     found.kept.extend(aside);
     found.kept.retain(|node| root_too || !roots.iter().any(|root| Arc::ptr_eq(root, node)));
     Ok(found)
 }
 
-/// `prepare` for what is below a node; `calls` gathers those of routines.
+/// `prepare` for the operands of a node; `calls` collects the calls of routines.
 fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>) -> Result<()> {
-    // a copy: the node's lock is not held while others are computed
+    // A copy of the operands, so that the node is not locked while others are computed.
     let args = match node.args() {
         Some(args) => args,
-        // what the kernel will read must be on the device
+        // Values that the kernel reads must be on the device.
         None => return node.bring(),
     };
     for arg in args.nodes().filter(|arg| walk.visit(arg)) {
@@ -285,9 +287,9 @@ fn below(node: &Node, walk: Walk, found: &mut Below, calls: &mut Vec<Arc<Node>>)
     Ok(())
 }
 
-/// Keeps the graph small enough for one kernel: computes a new node's operands where it is too large. Returns the
-/// number of computed nodes below. The next operation starts from computed operands again, so a loop of updates gives
-/// the same graph, and so the same kernel, each time.
+/// Keeps the graph small enough for one kernel: computes a new node's operands if it would become too large. Returns
+/// the number of computed nodes below. The next operation then starts from computed operands again, so each iteration
+/// of an update loop records the same graph, and uses the same kernel.
 pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     let mut cost = Node::cost_of(op, args);
     if !cost.reads_few() {
@@ -302,14 +304,13 @@ pub(crate) fn bound(op: Operation, args: &Args) -> Result<u32> {
     Ok(args.nodes().count() as u32)
 }
 
-/// Whether a result that is recorded had better be computed at once: it is small, and what it reads could not be freed
-/// meanwhile.
+/// Whether a recorded result should be computed at once, because it is small and keeps far more memory alive.
 pub(crate) fn holds_much(reads: usize, bytes: usize) -> bool {
     const MUCH: usize = 256 << 20;
     reads > MUCH && reads / 8 > bytes
 }
 
-/// Distinct computed nodes below.
+/// The number of distinct computed nodes below.
 fn leaves(args: &Args) -> u32 {
     fn count(node: &Node, walk: Walk) -> u32 {
         if !walk.visit(node) {

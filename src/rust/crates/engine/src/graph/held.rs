@@ -1,4 +1,4 @@
-//! Device memory that goes when references to nodes go.
+//! How much device memory would be freed if some references to nodes were dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::graph::node::Node;
 use crate::memory::buffer::{Buffer, Device};
 
-/// Something counted, and how many of its references go. The map has one more.
+/// A node or buffer, and how many references to it would be dropped. The map holds one more.
 struct Counted<T> {
     of: Arc<T>,
     going: usize,
@@ -24,8 +24,8 @@ impl<T> Counted<T> {
     }
 }
 
-/// Bytes of buffers on a device that nothing holds any more once the owners of these references, one each, are gone;
-/// what a recorded operation reads goes with it. Nothing is kept of what is iterated over.
+/// Bytes of buffers on a device that would be freed if the owners of these references, one each, were gone. Operands of
+/// recorded operations that go are included. The iterator's own references are dropped on return.
 pub fn bytes(references: impl Iterator<Item = Arc<Node>>, device: Device) -> u64 {
     let mut nodes: HashMap<*const Node, Counted<Node>> = HashMap::new();
     for node in references {
@@ -41,7 +41,7 @@ pub fn bytes(references: impl Iterator<Item = Arc<Node>>, device: Device) -> u64
         let Some(args) = args else { continue };
         let operands: Vec<_> = args.nodes().map(|operand| count(&mut nodes, operand.clone())).collect();
         drop(args);
-        // of one that is taken twice, once
+        // An operation that uses an operand twice lists it once.
         for (k, operand) in operands.iter().enumerate() {
             if nodes[operand].goes() && !operands[..k].contains(operand) {
                 going.push(*operand);

@@ -1,9 +1,9 @@
-//! Which recorded values a kernel stores besides those that it was asked for.
+//! Decides which recorded values a kernel stores besides those that were requested.
 //!
-//! A value that is costly, and that an earlier kernel has computed too, is stored by its second reader, if it can be
-//! asked for a third time: if something other than this kernel's own nodes refers to it. On a device that computes a
-//! row in more time than it takes to store its values, the first reader stores them. What R still has of a value is
-//! not known before it collects, so a forgotten variable counts.
+//! A costly value that an earlier kernel has already computed is stored by its second reader, if it can be requested a
+//! third time: if something other than this kernel's own nodes refers to it. If a device takes longer to compute a row
+//! than to store its values, the first reader stores them. R's references are unknown before it collects garbage, so a
+//! forgotten variable counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::backend;
 use crate::graph::node::{Node, Operation, Walk};
 
-/// Whether a kernel that needs this recorded value may store it: it is costly, and an earlier kernel has computed it,
-/// or is for the device to store at once.
+/// Whether a kernel that computes this recorded value should store it: either it is costly and an earlier kernel has
+/// computed it, or the device wants it stored the first time.
 pub(crate) fn is_worth_keeping(node: &Node) -> bool {
     if node.is_call() || node.is_ready() {
         return false;
@@ -25,20 +25,20 @@ fn is_kept_at_once(node: &Node) -> bool {
     backend::of(node.device).is_ok_and(|device| device.keeps_at_once(row, node.len * node.dtype.size()))
 }
 
-/// Those of `candidates`, recorded values below `roots`, that can be asked for once the roots are computed. `resolves`:
-/// whether the roots' own operands are let go then.
+/// Drops from `candidates`, recorded values below `roots`, those that nothing can request once the roots are computed.
+/// `resolves`: whether the roots then drop their operands.
 pub(crate) fn lasting(roots: &[Arc<Node>], candidates: &mut Vec<Arc<Node>>, resolves: bool) {
     if candidates.is_empty() {
         return;
     }
-    // parents before what they read; `order` and `candidates` have a reference to each
+    // Readers before their operands. `order` and `candidates` each hold one reference.
     let mut order = Vec::new();
     let walk = Walk::new();
     for root in roots {
         gather(root, walk, &mut order);
     }
     order.reverse();
-    // how many references of walked nodes there are, and whether one of those lasts
+    // For each node: the number of references from walked nodes, and whether one of those nodes keeps its operands.
     let mut below: HashMap<*const Node, (usize, bool)> = HashMap::with_capacity(order.len());
     for node in &order {
         let is_root = roots.iter().any(|root| Arc::ptr_eq(root, node));
@@ -49,7 +49,7 @@ pub(crate) fn lasting(roots: &[Arc<Node>], candidates: &mut Vec<Arc<Node>>, reso
         if let (Some(at), false) = (candidate, lasts) {
             candidates.swap_remove(at);
         }
-        // what is stored, and what goes, lets its operands go
+        // A node that is stored, or is dropped, releases its operands.
         let holds = lasts && candidate.is_none() && !(is_root && resolves);
         node.with_state(|state| {
             let Ok(expr) = state else { return };
@@ -62,7 +62,7 @@ pub(crate) fn lasting(roots: &[Arc<Node>], candidates: &mut Vec<Arc<Node>>, reso
     }
 }
 
-/// The recorded nodes below, what they read first.
+/// Lists the recorded nodes below, operands first.
 fn gather(node: &Arc<Node>, walk: Walk, order: &mut Vec<Arc<Node>>) {
     if !walk.visit(node) {
         return;
@@ -93,7 +93,7 @@ mod tests {
             super::lasting(std::slice::from_ref(root.node()), &mut found, true);
             found.len()
         };
-        // both are variables, then one
+        // both costly values are referred to by variables, then only one is
         assert_eq!(lasting(&first), 2);
         let only = |costly: Array, inner: Array, root: &Array| {
             let mut found = vec![costly.node().clone(), inner.node().clone()];
@@ -101,7 +101,7 @@ mod tests {
             super::lasting(std::slice::from_ref(root.node()), &mut found, true);
             found.len()
         };
-        // the other reader refers to the inner one, which is stored; so nothing refers to what that reads
+        // `second` refers to the inner value, which is stored, so nothing refers to the inner value's operands any more
         assert_eq!(only(costly.clone(), inner.clone(), &first), 2);
         let kept = only(costly, inner, &first);
         assert_eq!(kept, 1);

@@ -16,20 +16,20 @@ use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::OpId;
 
-/// An operand of a recorded operation, already in the class that the operation takes.
+/// An operand of a recorded operation, already in the class that the operation reads.
 #[derive(Clone)]
 pub enum Arg {
     Node(Arc<Node>),
     Scalar(Scalar),
 }
 
-/// The operands of one operation: up to three in place, so that recording a row allocates nothing for them. (The
-/// crate smallvec was tried: recording and planning took a tenth more instructions.)
+/// The operands of an operation: up to three are stored inline, so that recording a row allocates nothing for them.
+/// (The crate smallvec was tried: recording and planning took a tenth more instructions.)
 #[derive(Clone)]
 pub struct Args {
     list: [Arg; 3],
     count: u8,
-    /// All of them, where they are more. One word, since operands are moved often.
+    /// All operands, if there are more than three. Boxed to take one word, since operands are moved often.
     #[allow(clippy::box_collection)]
     many: Option<Box<Vec<Arg>>>,
 }
@@ -39,7 +39,7 @@ impl Args {
         Args { list: [const { Arg::Scalar(Scalar::I32(0)) }; 3], count: 0, many: None }
     }
 
-    /// One array.
+    /// A single array.
     pub fn of(node: &Arc<Node>) -> Args {
         let mut args = Args::new();
         args.push(Arg::Node(node.clone()));
@@ -62,7 +62,7 @@ impl Args {
         self.many.get_or_insert_with(|| Box::new(list.iter_mut().map(take).collect())).push(arg);
     }
 
-    /// Those that are arrays.
+    /// The operands that are arrays.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.iter().filter_map(|arg| match arg {
             Arg::Node(node) => Some(node),
@@ -96,36 +96,37 @@ impl FromIterator<Arg> for Args {
     }
 }
 
-/// What is recorded.
+/// A recorded operation, without its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// A row of the operation table, element by element.
+    /// A row of the operation table, applied elementwise.
     Row(OpId),
-    /// The elements of an array at given positions: operands are the positions (int64, from 0; outside and NA give NA),
-    /// and the array, which is computed and contiguous.
+    /// A gather: the elements of an array at positions. The operands are the positions (int64, 0-based; out of bounds
+    /// and NA give NA) and the array, which is computed and contiguous.
     Pick,
-    /// The operand reduced within groups: one value each. Computed by a kernel of its own, which may go on to what
-    /// reads it.
+    /// A reduction of the operand within groups, to one value for each. Its kernel can continue with operations that
+    /// read the results.
     Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
-    /// Each element of the operand, a reduction within groups of `length` neighbours, as often as its group has
-    /// elements.
+    /// Each result of the operand, a reduction within groups of `length` neighbours, repeated for each element of its
+    /// group.
     Repeat { length: usize },
-    /// A routine's run for each element: operands are its parameters in order, then its tables, which are computed and
-    /// contiguous. It has no values itself. Its results have: nodes of their own, which read nothing but this one.
+    /// A run of a routine for each element. The operands are its parameters in order, then its tables, which are
+    /// computed and contiguous. The node has no values; nodes for its results, whose only operand is this node, have
+    /// them.
     Call(Interned),
-    /// One of the results of the operand, a call.
+    /// One of the results of the operand, which is a call.
     Result(u8),
 }
 
 impl Operation {
-    /// What it costs by itself, in cheap operations.
+    /// The cost of the operation itself, in units of a cheap operation.
     fn weight(self) -> u32 {
         match self {
             Operation::Row(op) => op.weight(),
             Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
-            // a line of memory for an element: a value needed twice is better stored
+            // An access may load a cache line for one element, so a value that is needed twice should be stored.
             Operation::Pick => COSTLY,
-            // long ones leave no room for others in their kernel
+            // A long routine leaves no room for other operations in its kernel.
             Operation::Call(routine) => routine.size().clamp(COSTLY, MOST_CALL),
             Operation::Result(_) => 1,
         }
@@ -136,18 +137,19 @@ impl Operation {
 #[derive(Clone)]
 pub struct Expr {
     pub op: Operation,
-    /// The class that computes.
+    /// The class in which the operation computes.
     pub class: Class,
     pub args: Args,
-    /// Kept only where the operation may warn, or its result is large.
+    /// Kept only if the operation may warn, or its result is large.
     pub site: Option<CallSite>,
 }
 
 impl Expr {
-    /// Whether an element depends on nothing but the operands' elements in its place, wherever that is: not on its
-    /// index; and whether it stays silent, since warnings concern all elements.
+    /// Whether an element depends only on the operands' elements at the same index, and not on the index itself, and
+    /// whether the operation cannot warn (warnings concern all elements). Such operations can be applied to a view of
+    /// the operands.
     pub fn is_by_element(&self) -> bool {
-        // calls are too long to be done again in another place
+        // Calls are too long to be recomputed elsewhere.
         matches!(self.op, Operation::Row(op) if !op.row().rule.uses_index() && !op.may_warn(self.class))
     }
 }
@@ -159,22 +161,22 @@ enum State {
     Spilled(Arc<Spilled>),
 }
 
-/// An array: its type, length and device are known, its values recorded or computed.
+/// An array: its dtype, length and device, and its values, recorded or computed.
 pub struct Node {
     pub dtype: DType,
     pub len: usize,
     pub device: Device,
-    /// Of the graph below, so that it can be kept small; nothing where it was made computed.
+    /// The cost of the graph below, which is kept small; the default for nodes made from computed values.
     pub cost: Cost,
-    /// Whether it was recorded as `Operation::Reduce`, or repeats such results.
+    /// Whether it was recorded as a reduction or as its repeated results.
     reduces: bool,
-    /// Of a call: the nodes of its results.
+    /// For a call: the nodes of its results.
     results: OnceLock<Box<[Weak<Node>]>>,
-    /// Set by a walk of the graph where it has been; see `Walk`.
+    /// Set when a walk of the graph visits the node; see `Walk`.
     mark: AtomicU64,
-    /// Whether some kernel has already computed it on the way to something else.
+    /// Whether a kernel has computed the value without storing it.
     fused: AtomicBool,
-    /// When it was last asked for its values.
+    /// The tick of the last use; see `spill::tick`.
     used: AtomicU64,
     state: Mutex<State>,
 }
@@ -196,17 +198,17 @@ impl Node {
         }
     }
 
-    /// The cost of a node that records `op`.
+    /// The cost of a node that would record `op`.
     pub fn cost_of(op: Operation, args: &Args) -> Cost {
         let own = Cost::of(op.weight());
-        // to its readers it is an input
+        // To its readers, a reduction is an input.
         if let Operation::Reduce { .. } | Operation::Repeat { .. } = op {
             return own.and(Cost::COMPUTED);
         }
         args.nodes().fold(own, |cost, node| cost.and(node.cost_to_read()))
     }
 
-    /// Of reading its values in another kernel.
+    /// The cost of reading its values in another kernel.
     pub fn cost_to_read(&self) -> Cost {
         if self.is_ready() {
             Cost::COMPUTED
@@ -215,7 +217,7 @@ impl Node {
         }
     }
 
-    /// The same with a closer count of what is below.
+    /// Sets a more accurate count of the computed nodes below.
     pub fn with_leaves(mut self, leaves: u32) -> Node {
         self.cost.leaves = leaves;
         self
@@ -237,11 +239,11 @@ impl Node {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock is held leaves a whole state behind: it is only ever replaced.
+        // A panic while the lock is held leaves the state intact, as it is only ever replaced as a whole.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether computing it may warn; of a large graph yes.
+    /// Whether computing it may warn; assumed for a large graph.
     pub fn may_warn(&self) -> bool {
         const MOST: u32 = 64;
         match &*self.state() {
@@ -255,7 +257,7 @@ impl Node {
         }
     }
 
-    /// The values, where they are computed and on the device.
+    /// The values, if they are computed and on the device.
     pub fn view(&self) -> Option<View> {
         match &*self.state() {
             State::Ready(view) => Some(view.clone()),
@@ -263,12 +265,12 @@ impl Node {
         }
     }
 
-    /// Whether the values lie in a buffer of which `test` is true. Of one that is not shared nothing is asked.
+    /// Whether the values are in a buffer for which `test` holds. False without a test if no buffer is shared at all.
     pub fn is_in(&self, test: fn(&Buffer) -> bool) -> bool {
         any_shared() && matches!(&*self.state(), State::Ready(view) if test(&view.buffer))
     }
 
-    /// The values, where they are computed and nobody but this node holds or knows their buffer.
+    /// The values, if they are computed and their buffer is private and held by this node alone.
     pub fn sole(&self) -> Option<View> {
         match &*self.state() {
             State::Ready(view) => {
@@ -278,12 +280,12 @@ impl Node {
         }
     }
 
-    /// Whether the values lie in this buffer.
+    /// Whether the values are in this buffer.
     pub fn lies_in(&self, buffer: &Arc<Buffer>) -> bool {
         matches!(&*self.state(), State::Ready(view) if Arc::ptr_eq(&view.buffer, buffer))
     }
 
-    /// The values, if they are computed, after bringing them back to the device if they were spilled.
+    /// The values, if they are computed. Spilled values are moved back to the device.
     ///
     /// # Errors
     /// `Memory` where the device has too little.
@@ -296,7 +298,7 @@ impl Node {
         Ok(self.view())
     }
 
-    /// Brings spilled values back to the device, and notes the use.
+    /// Moves spilled values back to the device, and notes the use.
     ///
     /// # Errors
     /// `Memory` where the device has too little.
@@ -309,7 +311,7 @@ impl Node {
             State::Lazy(_) => return Ok(()),
             State::Spilled(spilled) => spilled.clone(),
         };
-        // not under the lock: freeing memory may run R code that asks for this node
+        // The lock is not held here: freeing memory may run R code that needs this node.
         let view = spilled.restore()?;
         self.touch(&view);
         let old = std::mem::replace(&mut *self.state(), State::Ready(view));
@@ -317,35 +319,35 @@ impl Node {
         Ok(())
     }
 
-    /// Whether it is a reduction within groups that is not computed, or repeats one.
+    /// Whether it is a reduction within groups, or its repeated results, and not computed.
     pub fn is_reduction(&self) -> bool {
         self.reduces && !self.is_ready()
     }
 
-    /// The nodes of a call's results: those with other references are computed together.
+    /// Sets the result nodes of a call. Results that something still refers to are computed together.
     pub fn give_results(&self, results: &[Arc<Node>]) {
         let results = results.iter().map(Arc::downgrade).collect();
-        // set once, when the call is recorded
+        // The call is recorded once, so this cannot fail.
         let _ = self.results.set(results);
     }
 
-    /// What is recorded; `None` once it is computed.
+    /// The recorded operation; `None` once the values are computed.
     pub fn operation(&self) -> Option<Operation> {
         self.with_state(|state| state.ok().map(|expr| expr.op))
     }
 
-    /// Whether it is a call, which has no values.
+    /// Whether it is a call of a routine, which has no values.
     pub fn is_call(&self) -> bool {
         self.results.get().is_some()
     }
 
-    /// Of a call: its results that somebody holds and that are not computed.
+    /// The results of a call that something refers to and that are not computed.
     pub fn living_results(&self) -> impl Iterator<Item = Arc<Node>> + '_ {
         self.results.get().into_iter().flatten().filter_map(Weak::upgrade).filter(|node| !node.is_ready())
     }
 
-    /// What is recorded here, its `expr`, on other arrays: what `other` gives for each operand, of `len` elements. None
-    /// where it gives none.
+    /// Records `expr` (this node's operation) on other operands: `other` maps each operand to one of `len` elements.
+    /// None if `other` returns None for an operand.
     pub fn over(
         &self,
         expr: Expr,
@@ -365,7 +367,7 @@ impl Node {
         Ok(Some(Arc::new(Node::lazy(self.dtype, len, self.device, Expr { args, ..expr }))))
     }
 
-    /// What it repeats, and how often each, where it does and is not computed.
+    /// The results that it repeats, and how often each, if it is `Operation::Repeat` and not computed.
     pub fn repeats(&self) -> Option<(Arc<Node>, usize)> {
         match &*self.state() {
             State::Lazy(Expr { op: Operation::Repeat { length }, args, .. }) => {
@@ -375,7 +377,7 @@ impl Node {
         }
     }
 
-    /// What the recorded operation takes, where the values are not computed. A copy: the lock is not held.
+    /// The operands, if the values are not computed. A copy, so that the lock is not held.
     pub fn args(&self) -> Option<Args> {
         match &*self.state() {
             State::Lazy(expr) => Some(expr.args.clone()),
@@ -389,14 +391,14 @@ impl Node {
         }
     }
 
-    /// When its values were last asked for, on a clock of its own.
+    /// The tick at which its values were last used; see `spill::tick`.
     pub fn last_use(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The bytes that `spill` would free; None where the buffer is in use.
+    /// The bytes that `spill` would free; None if the buffer is in use or not eligible.
     pub fn spillable(&self) -> Option<u64> {
-        // a lock that is held is a node in use
+        // A locked node is in use.
         match &*self.state.try_lock().ok()? {
             State::Ready(view) if Arc::strong_count(&view.buffer) == 1 && spill::is_eligible(&view.buffer) => {
                 Some(view.buffer.bytes as u64)
@@ -405,7 +407,7 @@ impl Node {
         }
     }
 
-    /// Spills the values to the host. Returns the bytes of device memory freed: 0 where the buffer is in use.
+    /// Spills the values to the host. Returns the bytes of device memory freed: 0 if the buffer is in use.
     ///
     /// # Errors
     /// Those of copying to the host.
@@ -417,7 +419,7 @@ impl Node {
         let spilled = Arc::new(Spilled::new(&view)?);
         let mut state = self.state();
         match &*state {
-            // the node's, and ours
+            // Two references: the node's, and `view`.
             State::Ready(now) if Arc::ptr_eq(&now.buffer, &view.buffer) && Arc::strong_count(&view.buffer) == 2 => {}
             _ => return Ok(0),
         }
@@ -427,8 +429,8 @@ impl Node {
         Ok(view.buffer.bytes as u64)
     }
 
-    /// Calls `read` with the values or the recorded operation, under the lock of the node. `read` may lock nodes below,
-    /// and must not evaluate nodes above.
+    /// Calls `read` with the values or the recorded operation, while the node is locked. `read` may lock nodes below
+    /// this one, but must not evaluate nodes above it.
     pub fn with_state<R>(&self, read: impl FnOnce(std::result::Result<&Expr, &View>) -> R) -> R {
         loop {
             match &*self.state() {
@@ -436,12 +438,12 @@ impl Node {
                 State::Lazy(expr) => return read(Ok(expr)),
                 State::Spilled(_) => {}
             }
-            // planning has brought its operands to the device; a failure here is a bug
+            // Planning has moved the operands to the device, so a failure here is a bug.
             self.bring().expect("memory on the device");
         }
     }
 
-    /// The recorded operation, where the values are not computed.
+    /// The recorded operation, if the values are not computed.
     pub fn expr(&self) -> Option<Expr> {
         match &*self.state() {
             State::Ready(_) | State::Spilled(_) => None,
@@ -458,12 +460,12 @@ impl Node {
         self.fused.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether `mark_fused` was called.
+    /// Whether `mark_fused` has been called.
     pub fn was_fused(&self) -> bool {
         self.fused.load(Ordering::Relaxed)
     }
 
-    /// Gives the node its values and drops the graph below it.
+    /// Sets the node's values and drops the graph below it.
     pub fn resolve(self: &Arc<Node>, view: View) {
         computed(self, &view);
         self.touch(&view);
@@ -472,18 +474,18 @@ impl Node {
     }
 }
 
-/// Computed nodes with large buffers.
+/// Computed nodes with large buffers, which may be spilled.
 static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
 
-/// Tells of a node that has got a buffer.
+/// Must be called when a node gets a buffer.
 pub(crate) fn computed(node: &Arc<Node>, view: &View) {
-    // on the cpu device memory is the host's already
+    // Memory of the cpu device is already on the host.
     if view.buffer.device != Device::Cpu && spill::is_eligible(&view.buffer) {
         enlist(node);
     }
 }
 
-/// Registers a computed node for spilling.
+/// Registers a computed node as a candidate for spilling.
 pub fn enlist(node: &Arc<Node>) {
     let mut nodes = NODES.lock().unwrap_or_else(|p| p.into_inner());
     if nodes.len() == nodes.capacity() {
@@ -495,7 +497,7 @@ pub fn enlist(node: &Arc<Node>) {
     memory::set_spill(spill_nodes);
 }
 
-/// Spills nodes of a device, least recently used first, until this many bytes are free. Where that is not possible it
+/// Spills nodes of a device, least recently used first, until this many bytes are freed. If that is not possible, it
 /// spills nothing and returns false.
 ///
 /// # Errors
@@ -511,7 +513,7 @@ pub fn spill_nodes(device: Device, bytes: u64) -> Result<bool> {
         .collect();
     nodes.sort_by_key(|(used, ..)| *used);
     nodes.dedup_by(|a, b| Arc::ptr_eq(&a.2, &b.2));
-    // the host needs its memory too
+    // At most a quarter of the host's memory is used for spilled values.
     let most = (memory::machine() / 4).saturating_sub(spill::spilled());
     if nodes.iter().map(|(_, bytes, _)| bytes).sum::<u64>().min(most) < bytes {
         return Ok(false);
@@ -526,13 +528,13 @@ pub fn spill_nodes(device: Device, bytes: u64) -> Result<bool> {
     Ok(freed > 0)
 }
 
-/// One walk over a graph: it knows where it has been by a mark in the nodes, so that it needs no table of them. Two
-/// walks at once, on different threads, may wipe out each other's marks; then a node is visited again, no more.
+/// A walk over a graph. It marks the nodes that it visits, so that it needs no table of them. Concurrent walks on
+/// different threads may overwrite each other's marks; a node is then visited again, which is harmless.
 #[derive(Clone, Copy)]
 pub struct Walk(u64);
 
 impl Walk {
-    /// Bits of a mark that hold the note; the walk's number is above them.
+    /// Bits of a mark that hold the note; the walk's number is in the bits above.
     const NOTE: u32 = 16;
 
     pub fn new() -> Walk {
@@ -540,7 +542,7 @@ impl Walk {
         Walk(WALKS.fetch_add(1, Ordering::Relaxed) << Walk::NOTE)
     }
 
-    /// What this walk has noted at the node.
+    /// The note that this walk left at the node; None if it has not visited it.
     pub fn noted(self, node: &Node) -> Option<u16> {
         let mark = node.mark.load(Ordering::Relaxed);
         (mark >> Walk::NOTE == self.0 >> Walk::NOTE).then_some(mark as u16)
@@ -550,7 +552,7 @@ impl Walk {
         node.mark.store(self.0 | note as u64, Ordering::Relaxed);
     }
 
-    /// Whether this is the first visit.
+    /// Whether this is the walk's first visit of the node; marks it as visited.
     pub fn visit(self, node: &Node) -> bool {
         let first = self.noted(node).is_none();
         if first {

@@ -1,7 +1,7 @@
-//! Spilling: values are moved to the host when a device is full, and brought back when they are needed.
+//! Spilling: when a device is full, values are moved to the host, and moved back when they are needed.
 //!
 //! A computed node is spilled only if nothing else refers to its buffer. Buffers that a plan or a view refers to are in
-//! use and stay; so do values that a running evaluation has requested but not yet put into its plan.
+//! use and stay. So do values that a running evaluation has requested but not yet bound to its plan.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -14,17 +14,17 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 
-/// Bytes on the host in place of a device's.
+/// Bytes of values that are spilled to the host.
 static SPILLED: AtomicU64 = AtomicU64::new(0);
 
-/// Ticks when large values are asked for.
+/// A logical clock, advanced each time a large value is used.
 static CLOCK: AtomicU64 = AtomicU64::new(1);
-/// The computations under way, of all threads.
+/// The evaluations in progress, on all threads.
 static UNDER_WAY: Mutex<UnderWay> = Mutex::new(UnderWay { count: 0, since: u64::MAX });
 
 pub(crate) struct UnderWay {
     count: usize,
-    /// What was asked for from this tick on is in use.
+    /// Values used at this tick or later are in use.
     pub since: u64,
 }
 
@@ -32,12 +32,12 @@ pub(crate) fn under_way() -> MutexGuard<'static, UnderWay> {
     UNDER_WAY.lock().unwrap_or_else(|p| p.into_inner())
 }
 
-/// The next tick.
+/// Advances the clock, and returns the tick.
 pub fn tick() -> u64 {
     CLOCK.fetch_add(1, Ordering::Relaxed)
 }
 
-/// While it lives, values that are asked for stay on the device: until a plan holds their views.
+/// While a `Used` exists, requested values are not spilled. A plan is made under one, until it holds the views.
 pub struct Used(());
 
 impl Used {
@@ -67,12 +67,12 @@ impl Drop for Used {
     }
 }
 
-/// Bytes that are on the host in place of a device's.
+/// Bytes of values that are spilled to the host.
 pub fn spilled() -> u64 {
     SPILLED.load(Ordering::Relaxed)
 }
 
-/// A node's buffer on the host.
+/// A copy of a node's buffer on the host.
 pub struct Spilled {
     dtype: DType,
     layout: Layout,
@@ -82,7 +82,7 @@ pub struct Spilled {
 }
 
 impl Spilled {
-    /// Copies a view's whole buffer.
+    /// Copies the whole buffer of a view to the host.
     pub fn new(view: &View) -> Result<Spilled> {
         let (device, bytes) = (view.buffer.device, view.buffer.bytes);
         let host = host_pool::Block::new(bytes, device)?;
@@ -93,7 +93,7 @@ impl Spilled {
         Ok(Spilled { dtype: view.dtype, layout: view.layout.clone(), device, bytes, host })
     }
 
-    /// The view, on the device again.
+    /// Copies the buffer back to the device.
     pub fn restore(&self) -> Result<View> {
         let backend = backend::of(self.device)?;
         let buffer = backend.allocate(self.bytes)?;
@@ -109,7 +109,8 @@ impl Drop for Spilled {
     }
 }
 
-/// Whether a buffer is worth it, and can be replaced by another: not what other libraries hold the address of.
+/// Whether a buffer is large enough, and may be replaced by another: not if another library or a CUDA graph has its
+/// address.
 pub fn is_eligible(buffer: &Buffer) -> bool {
     buffer.bytes >= LARGE && !buffer.is_fixed() && !buffer.is_shared() && !buffer.is_read_only()
 }

@@ -1,13 +1,13 @@
-//! Type strings of the CUDA Array Interface (version 3) and of NumPy's array interface, from which it comes:
+//! Type strings of the CUDA Array Interface (version 3), which are those of NumPy's array interface:
 //! <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>.
 
 use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The type string of a dtype, with the byte order of this machine.
+/// The type string of a dtype, in this machine's byte order.
 ///
 /// # Errors
-/// `DType` for bfloat16, which has none.
+/// `DType` for bfloat16, which has no type string.
 pub fn typestr(dtype: DType) -> Result<String> {
     let code = match dtype.number() {
         Number::Bool => 'b',
@@ -35,7 +35,7 @@ fn native() -> char {
 /// The dtype of a type string.
 ///
 /// # Errors
-/// `DType` for types that arrays do not have, and for the other byte order.
+/// `DType` for element types that arrays do not have, and for the other byte order.
 pub fn dtype(text: &str) -> Result<DType> {
     let refused = || {
         Error::new(Kind::DType, format!("arrays cannot hold elements of type \"{text}\""))

@@ -1,7 +1,7 @@
-//! Arrays in safetensors files: written and read in pieces, straight from and to a device.
+//! Arrays in safetensors files: written and read in pieces, directly from and to a device.
 //!
 //! An element has the same index in R and in Python. Files are row-major and arrays column-major, so a matrix is
-//! transposed on its device on the way. A thread writes (or reads) one piece while the next one is transferred.
+//! transposed on its device. A background thread writes (or reads) one piece while the next one is transferred.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -25,25 +25,25 @@ use verdigris_ops::interrupt::Watch;
 use verdigris_ops::layout::{Axis, Layout};
 use verdigris_ops::reduction::Reduction;
 
-/// Bytes that go at a time: enough for the ring's threads to share.
+/// Bytes of a piece: enough to split among the threads of the staging ring.
 const PIECE: usize = 32 << 20;
-/// Up to so many bytes are brought into the file's order as a whole; beyond, on the cpu, by pieces: that takes less
-/// memory, and more time where rows are long.
+/// Up to this size, an array is brought into the file's order as a whole. Beyond, on the cpu device, it is done piece
+/// by piece, which takes less memory, but more time if rows are long.
 const WHOLE: usize = 1 << 30;
 
-/// An array to be written.
+/// An array to write.
 pub struct Item {
     pub name: String,
     pub array: Array,
     pub dim: Vec<usize>,
 }
 
-/// What an array is stored as where the format, or its readers, do not have what it is.
+/// How an array is stored, if the format or its readers do not have its dtype.
 pub enum Stored {
     AsItIs,
-    /// Logical with NA: int8, which has NA.
+    /// A logical with NA is stored as int8, which has an NA.
     Int8,
-    /// complex128: float64 with a last dimension of 2, the real and the imaginary part.
+    /// complex128 is stored as float64 with a last dimension of 2 for the real and the imaginary part.
     Pairs,
 }
 
@@ -63,14 +63,14 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
 
 pub(super) fn failed_argument(argument: &str, what: &str, path: &Path, error: &io::Error) -> Error {
     let out = Error::new(Kind::File, format!("the file {} cannot be {what}: {error}", path.display()));
-    // `disk` refuses to open anything but a regular file
+    // `disk` reports anything but a regular file as invalid input.
     if error.kind() == io::ErrorKind::InvalidInput {
         return out.advise(format!("`{argument}` must name a regular file, not a device, FIFO, socket or folder."));
     }
     out
 }
 
-/// The bytes of a file that an argument names.
+/// The contents of a file that an R argument names.
 ///
 /// # Errors
 /// `File` where it cannot be read, or is no regular file.
@@ -80,21 +80,21 @@ pub fn bytes(path: &Path, argument: &str) -> Result<Vec<u8>> {
 
 // ---- out -----------------------------------------------------------------------------------------
 
-/// Bytes on their way to the file, or that these were all.
+/// The next bytes for the file, or its end.
 enum Step {
     Piece(Block, usize),
     End,
 }
 
-/// Writes a file on a thread of its own. Dropped before its end, it leaves no file, and waits for that a moment only: a
-/// disk that hangs must not keep R.
+/// A file that a background thread writes. If it is dropped before its end, the file is removed. The drop waits only
+/// briefly for that, so that a disk that hangs does not block R.
 pub(super) struct Writer {
-    /// None once it is dropped.
+    /// None during the drop, which closes the channel.
     steps: Option<SyncSender<Step>>,
     outcome: Receiver<io::Result<()>>,
 }
 
-/// Where a thread cannot be made, the calling one writes.
+/// A file that is being written: by a thread or, if no thread can be started, by the caller.
 pub(super) enum Out {
     Thread(Writer),
     Here(Part),
@@ -104,7 +104,7 @@ impl Out {
     pub(super) fn new(part: Part) -> Out {
         let (steps, received) = sync_channel::<Step>(1);
         let (report, outcome) = sync_channel::<io::Result<()>>(1);
-        // the part is handed over once there is a thread
+        // The part is sent once the thread has started, so that it is not lost if no thread can be started.
         let (hand_over, taken) = sync_channel::<Part>(1);
         let write = move || {
             let Ok(part) = taken.recv() else { return };
@@ -118,7 +118,7 @@ impl Out {
                     drop(part);
                     Err(error)
                 }
-                // no one waits for the end
+                // The writer was dropped: nobody waits for the outcome.
                 Ok(()) => return,
             };
             let _ = report.send(outcome);
@@ -132,7 +132,7 @@ impl Out {
         }
     }
 
-    /// Takes the next bytes. False where the file has failed already, which `end` tells.
+    /// Writes the next bytes. Returns false if writing has failed before; `end` then returns the error.
     pub(super) fn piece(&mut self, block: Block, bytes: usize, watch: &mut Watch) -> Result<io::Result<bool>> {
         match self {
             Out::Here(part) => {
@@ -143,7 +143,7 @@ impl Out {
         }
     }
 
-    /// Puts the file in its place.
+    /// Completes the file and moves it to its target.
     pub(super) fn end(self, watch: &mut Watch) -> Result<io::Result<()>> {
         let writer = match self {
             Out::Here(part) => return Ok(part.put()),
@@ -161,7 +161,7 @@ impl Out {
 }
 
 impl Writer {
-    /// False where the thread takes no more.
+    /// Returns false if the thread has ended.
     fn send(&self, mut step: Step, watch: &mut Watch) -> Result<bool> {
         loop {
             watch.check()?;
@@ -179,20 +179,20 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.steps = None;
-        // the thread removes the file before it lets go of this
+        // The thread removes the file before it closes this channel.
         let _ = self.outcome.recv_timeout(PATIENCE);
     }
 }
 
-/// How long to wait before the user is asked whether to go on.
+/// How long to wait between two checks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 fn write_block(part: &Part, block: &Block, bytes: usize) -> io::Result<()> {
-    // SAFETY: the block was filled with so many bytes.
+    // SAFETY: this many bytes of the block were written.
     part.file().write_all(unsafe { std::slice::from_raw_parts(block.start(), bytes) })
 }
 
-/// What runs that were killed have left in a folder is removed, once in a process.
+/// Removes temporary files that killed runs have left in the path's folder, once per process and folder.
 pub(super) fn sweep_once(path: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let folder = match path.parent() {
@@ -206,12 +206,12 @@ pub(super) fn sweep_once(path: &Path) {
     }
 }
 
-/// Writes arrays and metadata to a file. It replaces an existing file only when it is complete.
+/// Writes arrays and metadata to a file. An existing file is replaced only when the new one is complete.
 ///
-/// Arrays are downloaded in pieces; elements are brought into the file's order on the device.
+/// Arrays are downloaded in pieces, after their elements are brought into the file's order on the device.
 ///
 /// # Errors
-/// `File` where the file cannot be written; then no file is changed. `Argument` for duplicate names.
+/// `File` if the file cannot be written; no file is changed then. `Argument` for duplicate names.
 pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Result<()> {
     let mut names = std::collections::HashSet::new();
     if let Some(twice) = items.iter().find(|item| !names.insert(item.name.as_str()) || item.name == "__metadata__") {
@@ -235,7 +235,7 @@ pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Resul
         entries.push(Entry { name: item.name.clone(), dtype, shape, offset: 0, bytes });
         arrays.push(array);
     }
-    // large elements first, so that each tensor begins where an element may
+    // Largest elements first, so that each tensor is aligned for its elements.
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&k| std::cmp::Reverse(arrays[k].dtype().size()));
     let mut offset = 0;
@@ -268,7 +268,7 @@ pub fn save(path: &Path, items: &[Item], metadata: &[(String, String)]) -> Resul
     out.end(&mut watch)?.map_err(wrong)
 }
 
-/// The view in the order of the file: the first axis slowest.
+/// A view of the array in the file's order, row-major.
 fn row_major(array: &Array, dim: &[usize]) -> Result<View> {
     let view = array.evaluate()?;
     if view.is_empty() || dim.len() < 2 {
@@ -284,7 +284,7 @@ fn row_major(array: &Array, dim: &[usize]) -> Result<View> {
     Ok(View { layout, ..view })
 }
 
-/// Hands an array's bytes over, in the order of the file, in blocks on the host, until `each` wants no more.
+/// Passes an array's bytes, in the file's order, to `each` in blocks on the host, until `each` returns false.
 pub(super) fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, usize) -> Result<bool>) -> Result<()> {
     let mut view = row_major(array, dim)?;
     let (n, size) = (view.len(), view.dtype.size());
@@ -295,7 +295,7 @@ pub(super) fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, us
     if !view.layout.is_contiguous() && (device != Device::Cpu || n * size <= WHOLE) {
         match Array::from_view(view.clone()).contiguous() {
             Ok(whole) => view = whole,
-            // then piece by piece
+            // too little memory: transpose piece by piece
             Err(error) if error.kind == Kind::Memory => {}
             Err(error) => return Err(error),
         }
@@ -307,7 +307,7 @@ pub(super) fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, us
         }
         let bytes = piece.len() * size;
         let block = Block::new(bytes, device)?;
-        // SAFETY: the block has this many bytes, and no one else knows it.
+        // SAFETY: the block has this many bytes, and nobody else uses it.
         let out = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
         backend::of(device)?.download(&piece.buffer, piece.layout.offset() * size, out)?;
         if !each(block, bytes)? {
@@ -319,11 +319,11 @@ pub(super) fn bring(array: &Array, dim: &[usize], each: &mut dyn FnMut(Block, us
 
 // ---- in ------------------------------------------------------------------------------------------
 
-/// A file whose header has been read and checked.
+/// An open file whose header has been read and checked.
 pub struct Source {
     file: File,
     path: PathBuf,
-    /// Where its data begin.
+    /// The offset of the data in the file.
     start: u64,
     pub header: Header,
 }
@@ -351,11 +351,11 @@ pub fn open(path: &Path) -> Result<Source> {
 }
 
 impl Source {
-    /// Reads a tensor to a device: an array in column-major order, and its dimensions. With `pairs` the last dimension
-    /// holds real and imaginary parts.
+    /// Reads a tensor to a device. Returns an array in column-major order, and its dimensions. With `pairs`, the last
+    /// dimension of a float64 tensor holds real and imaginary parts if its extent is 2.
     ///
     /// # Errors
-    /// `DType` for a type that arrays do not have; `File` where the file has changed or a bool is neither 0 nor 1.
+    /// `DType` for a dtype that arrays do not have; `File` if the file has changed or a bool is neither 0 nor 1.
     pub fn load(&self, entry: &Entry, pairs: bool, device: Device) -> Result<(Array, Vec<usize>)> {
         let mut dtype = dtype_of(&entry.dtype).ok_or_else(|| {
             Error::new(
@@ -387,7 +387,7 @@ impl Source {
                 ));
             }
         }
-        // row-major memory, as a view that is then brought into R's order
+        // A strided view of the row-major memory, which is then made contiguous in R's order.
         let mut strides = vec![1isize; dim.len()];
         for k in (1..dim.len()).rev() {
             strides[k - 1] = strides[k].saturating_mul(dim[k] as isize);
@@ -395,7 +395,7 @@ impl Source {
         let layout = if dim.is_empty() { Layout::contiguous(1) } else { Layout::new(0, &dim, &strides) };
         let array = Array::from_view(View { buffer, dtype, layout });
         match array.contiguous() {
-            // where there is no room it stays a view
+            // Without memory for that, the array remains a strided view.
             Err(error) if error.kind != Kind::Memory => Err(error),
             _ => Ok((array, dim)),
         }
@@ -413,7 +413,7 @@ impl Source {
             for at in (0..total).step_by(PIECE) {
                 watch.check()?;
                 let bytes = PIECE.min(total - at);
-                // SAFETY: host memory of our own, of at least so many bytes, that no one reads yet.
+                // SAFETY: the buffer is new, on the host, has this many bytes, and nobody reads it yet.
                 let out = unsafe { std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(at), bytes) };
                 file.read_exact(out).map_err(wrong)?;
             }
@@ -422,14 +422,14 @@ impl Source {
         let mut next = move |at: usize| -> Result<(Block, usize)> {
             let bytes = PIECE.min(total - at);
             let block = Block::new(bytes, device)?;
-            // SAFETY: the block has this many bytes, and no one else knows it.
+            // SAFETY: the block has this many bytes, and nobody else uses it.
             let out = unsafe { std::slice::from_raw_parts_mut(block.start(), bytes) };
             file.read_exact(out).map_err(wrong)?;
             Ok((block, bytes))
         };
         let mut upload = |(block, bytes): (Block, usize), at: usize| {
             watch.check()?;
-            // SAFETY: the block was filled with so many bytes.
+            // SAFETY: this many bytes of the block were written.
             backend.upload(unsafe { std::slice::from_raw_parts(block.start(), bytes) }, buffer, at)
         };
         let (send, receive) = sync_channel::<Result<(Block, usize)>>(1);
@@ -445,7 +445,7 @@ impl Source {
             };
             let reader = std::thread::Builder::new().name("verdigris-file".into()).spawn_scoped(scope, read);
             if reader.is_err() {
-                // no thread can be made: one piece after the other
+                // No thread can be started: read and upload in turn.
                 return (0..total).step_by(PIECE).try_for_each(|at| upload(next(at)?, at));
             }
             for (piece, at) in receive.into_iter().zip((0..total).step_by(PIECE)) {

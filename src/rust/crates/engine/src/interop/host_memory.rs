@@ -1,6 +1,7 @@
 //! Checks whether a range of host memory can be read, without reading it.
 //!
-//! The answer may be stale at once: the owner may unmap the memory. The check finds wrong addresses and wrong sizes.
+//! The answer may be outdated at once, since the owner may unmap the memory. The check detects wrong addresses and
+//! wrong sizes.
 
 #[cfg(unix)]
 mod system {
@@ -12,45 +13,45 @@ mod system {
         fn sysconf(name: c_int) -> c_long;
     }
 
-    /// Starts no writing on any system where it is not asked for: Linux and macOS only look the pages up.
+    /// Does not start any writing: Linux and macOS only check that the pages are mapped.
     const MS_ASYNC: c_int = 1;
     #[cfg(target_os = "linux")]
     const SC_PAGESIZE: c_int = 30;
     #[cfg(not(target_os = "linux"))]
     const SC_PAGESIZE: c_int = 29;
-    /// Linux 5.14: reads a page in, or says that it cannot be read.
+    /// Linux 5.14: populates a page for reading, or fails if it cannot be read.
     const MADV_POPULATE_READ: c_int = 22;
 
     fn page() -> u64 {
         static PAGE: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         *PAGE.get_or_init(|| u64::try_from(unsafe { sysconf(SC_PAGESIZE) }).unwrap_or(4096).max(1))
     }
 
-    /// Whether the page at an address can be read; true where the system does not tell.
+    /// Whether the page at an address can be read; true if the system cannot tell.
     fn is_readable(at: u64) -> bool {
         static TELLS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        // SAFETY: reads a page in at most; it need not be mapped.
+        // SAFETY: at most faults a page in; the page need not be mapped.
         let ask = |at: u64| unsafe { madvise(at as *mut c_void, page() as usize, MADV_POPULATE_READ) } == 0;
         if !cfg!(target_os = "linux") {
             return true;
         }
-        // a page that is there for certain: other systems refuse this one too
+        // Tests the system call on a page that is certainly mapped: systems without it refuse that page as well.
         let here = &raw const TELLS as u64 / page() * page();
         !*TELLS.get_or_init(|| ask(here)) || ask(at)
     }
 
-    /// Whether a range lies in the heap below the program's break, where the C library keeps what is small: all of that
-    /// can be read, as long as it is below. Asks the system once.
+    /// Whether a range is in the heap below the program break, where the C library allocates small blocks. All of it
+    /// can be read, as long as it is below the break. Needs a system call only for the first, lowest address.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub fn is_heap(address: u64, bytes: usize) -> bool {
         use std::sync::atomic::{AtomicU64, Ordering};
         extern "C" {
             fn sbrk(increment: isize) -> *mut c_void;
         }
-        /// From there to the break there is no gap.
+        /// The heap is known to be mapped without gaps from this address to the break.
         static START: AtomicU64 = AtomicU64::new(u64::MAX);
-        // SAFETY: moves nothing: the library answers with a number that it keeps.
+        // SAFETY: an increment of 0 moves nothing; the C library returns a stored number.
         let end = unsafe { sbrk(0) } as u64;
         if address.checked_add(bytes as u64).is_none_or(|last| last > end) {
             return false;
@@ -59,7 +60,7 @@ mod system {
             return true;
         }
         let start = address / page() * page();
-        // SAFETY: looks at the page table only.
+        // SAFETY: only checks that the pages are mapped.
         let whole = unsafe { msync(start as *mut c_void, (end - start) as usize, MS_ASYNC) } == 0;
         if whole {
             START.fetch_min(start, Ordering::Relaxed);
@@ -67,7 +68,7 @@ mod system {
         whole
     }
 
-    /// Elsewhere the system is asked.
+    /// On other systems the range is not known without a system call.
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
     pub fn is_heap(_: u64, _: usize) -> bool {
         false
@@ -81,11 +82,11 @@ mod system {
         let start = address / page * page;
         let Some(end) = address.checked_add(bytes as u64) else { return false };
         let length = (end - start) as usize;
-        // SAFETY: looks at the page table only; the range need not be mapped.
+        // SAFETY: only checks that the pages are mapped; the range need not be.
         if unsafe { msync(start as *mut c_void, length, MS_ASYNC) } != 0 {
             return false;
         }
-        // reserved and not readable: at the end, where a wrong size would lead
+        // A range can be mapped but not readable. Only its last page is checked, where a wrong size would show.
         end - start <= page || is_readable((end - 1) / page * page)
     }
 }
@@ -94,7 +95,7 @@ mod system {
 mod system {
     use std::ffi::c_void;
 
-    /// `MEMORY_BASIC_INFORMATION`: pages that follow each other and are alike.
+    /// `MEMORY_BASIC_INFORMATION`: a range of pages with equal attributes.
     #[repr(C)]
     #[derive(Default)]
     struct Region {
@@ -115,15 +116,15 @@ mod system {
     const MEM_COMMIT: u32 = 0x1000;
     const PAGE_NOACCESS: u32 = 0x01;
     const PAGE_GUARD: u32 = 0x100;
-    /// `PAGE_READWRITE`, `PAGE_WRITECOPY`, and both where code may run.
+    /// `PAGE_READWRITE`, `PAGE_WRITECOPY`, and their executable variants.
     const WRITABLE: u32 = 0x04 | 0x08 | 0x40 | 0x80;
 
-    /// Whether all of `address .. end` may be read, and whether it may be written.
+    /// Whether all of `address .. end` can be read, and whether it can be written.
     pub fn access(address: u64, end: u64) -> (bool, bool) {
         let (mut at, mut writable) = (address, true);
         while at < end {
             let mut region = Region::default();
-            // SAFETY: looks at the page table; writes a region of the size that it is told of.
+            // SAFETY: only reads the page table, and writes a region of the given size.
             let told = unsafe { VirtualQuery(at as *const c_void, &mut region, size_of::<Region>()) };
             let closed = region.protect == 0 || region.protect & (PAGE_NOACCESS | PAGE_GUARD) != 0;
             if told == 0 || region.state != MEM_COMMIT || closed {
@@ -144,20 +145,20 @@ mod system {
     }
 }
 
-/// Whether all of a range is mapped: quick, and said of each page, but on Unix not whether it may be read, except of the
-/// last one.
+/// Whether all of a range is mapped. Fast, and checks every page; but on Unix readability is only checked for the last
+/// page.
 pub fn is_mapped(address: u64, bytes: usize) -> bool {
     bytes == 0 || system::is_mapped(address, bytes)
 }
 
-/// Whether a range is memory of this process that can be read, as far as that is known without asking the system, which
-/// takes a microsecond on some virtual machines.
+/// Whether a range is known to be readable without a system call, which takes a microsecond on some virtual machines.
+/// False means that it is not known.
 pub fn is_heap(address: u64, bytes: usize) -> bool {
     system::is_heap(address, bytes)
 }
 
-/// Whether all of a range may be read, and whether it may be written; None where the system does not tell. Reads a list
-/// of all mappings, which takes a tenth of a millisecond.
+/// Whether all of a range can be read, and whether it can be written; None if the system cannot tell. Reads a list of
+/// all mappings, which takes a tenth of a millisecond.
 pub fn access(address: u64, bytes: usize) -> Option<(bool, bool)> {
     let end = match address.checked_add(bytes as u64) {
         Some(end) => end,
@@ -207,14 +208,14 @@ mod tests {
         assert_eq!(access(constant, 10), Some((true, false)));
         let small = Box::new([1u8; 100]);
         let (at_small, large) = (&raw const *small as u64, vec![1u8; 1 << 26]);
-        // a thread's own allocations are in the heap or not
+        // a thread's own allocations may be in the heap or not
         assert!(is_mapped(at_small, 100) && !is_heap(large.as_ptr() as u64, large.len()));
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         {
             extern "C" {
                 fn sbrk(increment: isize) -> *mut std::ffi::c_void;
             }
-            // SAFETY: asks for a number.
+            // SAFETY: an increment of 0 moves nothing.
             let end = unsafe { sbrk(0) } as u64;
             assert!(is_heap(end - 64, 64) && is_heap(end - 4096, 1000));
         }

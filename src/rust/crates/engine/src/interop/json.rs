@@ -1,30 +1,30 @@
 //! A strict JSON reader and writer (RFC 8259), as far as file headers need it.
 //!
-//! Files may come from untrusted sources. Reading is bounded by the text's length and by a depth. A duplicate name in
-//! an object is an error, since readers differ in which value they take.
+//! Files may come from untrusted sources. Reading is bounded by the text's length and a nesting depth. A duplicate name
+//! in an object is an error, since readers differ in which value they use.
 
 use std::fmt::Write;
 
-/// Objects and arrays within each other.
+/// The greatest nesting depth of objects and arrays.
 const DEEPEST: usize = 32;
-/// What is wrong where the memory does not suffice for the values of a text.
+/// The error if memory does not suffice for the values.
 pub const NO_MEMORY: &str = "there is no memory for its values";
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Json {
     Null,
     Bool(bool),
-    /// A number that is written in digits alone, and below 2^64.
+    /// A number written with digits only, and below 2^64.
     Integer(u64),
     Number(f64),
     String(String),
     Array(Vec<Json>),
-    /// In the order in which they are written.
+    /// Members in the order of the text.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Reads one value, with nothing but white space behind it. What is wrong, and at which byte.
+    /// Parses a text that holds one value, and white space around it. An error says what is wrong, and at which byte.
     pub fn parse(text: &str) -> Result<Json, String> {
         let mut reader = Reader { text, at: 0 };
         let value = reader.value(0)?;
@@ -35,7 +35,7 @@ impl Json {
         Ok(value)
     }
 
-    /// The value of a name in an object.
+    /// The member of this name; None if there is none or the value is not an object.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.object()?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
@@ -68,7 +68,7 @@ impl Json {
         }
     }
 
-    /// Appends the value's text. A number that is not finite, which JSON cannot say, is null.
+    /// Appends the value's text. A number that is not finite, which JSON cannot represent, becomes null.
     pub fn write(&self, out: &mut String) {
         let mut list = |open: char, close: char, n: usize, each: &mut dyn FnMut(&mut String, usize)| {
             out.push(open);
@@ -89,7 +89,7 @@ impl Json {
             }),
             Json::String(text) => quote(text, out),
             Json::Integer(n) => write!(out, "{n}").expect("a string takes it"),
-            // the shortest digits that are read as the same number
+            // Rust prints the fewest digits that are read as the same number.
             Json::Number(x) if x.is_finite() => write!(out, "{x:?}").expect("a string takes it"),
             Json::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
             Json::Null | Json::Number(_) => out.push_str("null"),
@@ -110,7 +110,7 @@ fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Room for one more.
+/// Reserves space for one more element.
 fn grow<T>(list: &mut Vec<T>) -> Result<(), String> {
     list.try_reserve(1).map_err(|_| NO_MEMORY.into())
 }
@@ -142,7 +142,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes past a character, after white space, if it comes next.
+    /// Skips white space and then the character `c`, if it is next; returns whether it was.
     fn next_is(&mut self, c: u8) -> bool {
         self.space();
         let found = self.peek() == Some(c);
@@ -225,7 +225,7 @@ impl Reader<'_> {
         loop {
             let rest = &self.text[self.at..];
             let plain = rest.find(|c| c == '"' || c == '\\' || c < ' ').unwrap_or(rest.len());
-            // one more for what is escaped
+            // Up to 4 more bytes for an escaped character.
             out.try_reserve(plain + 4).map_err(|_| NO_MEMORY)?;
             out.push_str(&rest[..plain]);
             self.at += plain;

@@ -1,5 +1,5 @@
 //! Exchange with other libraries and programs: memory in this process by DLPack, raw pointers and array interfaces;
-//! files in the safetensors format, and of elements alone.
+//! files in the safetensors format, and files of raw elements.
 //!
 //! Only the export and import of arrays belong here. Computing and device functions belong to the backends.
 
@@ -16,7 +16,7 @@ pub mod raw_file;
 mod region;
 pub mod safetensors;
 
-/// Whether a value is missing, which other libraries' bool has no byte for. Waits for the device.
+/// Whether a value is missing; bools of other libraries have no NA. Waits for the device.
 fn any_na(array: &Array) -> Result<bool> {
     known::are_complete(std::slice::from_ref(array)).map(|complete| !complete)
 }

@@ -12,9 +12,9 @@ use crate::memory::buffer::{Device, View};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What someone says of his memory.
+/// The caller's description of the memory.
 pub struct Given {
-    /// Of the first element.
+    /// The address of the first element.
     pub address: u64,
     pub dim: Vec<usize>,
     /// In elements; None for column-major order.
@@ -22,16 +22,16 @@ pub struct Given {
     pub dtype: DType,
     pub device: Device,
     pub read_only: bool,
-    /// The memory that the address is known to belong to: its first byte and how many there are.
+    /// The first byte and the length of the allocation that contains the address, if known.
     pub within: Option<(u64, usize)>,
 }
 
-/// An array over memory at an address, after all possible checks: that the memory exists, on that device, and is as
-/// large as extents and strides require. `owner` is called once nothing can fail any more; its result is dropped with
-/// the last array that uses the memory.
+/// Makes an array over memory at an address, after all possible checks: that the memory exists, on that device, and is
+/// as large as extents and strides require. `owner` is called once nothing can fail any more; its result is dropped
+/// with the last array that uses the memory.
 ///
 /// # Errors
-/// `Argument`, `Shape`, `Device`, `DType` for an address, extents or a dtype that no memory has.
+/// `Argument`, `Shape`, `Device`, `DType` for an address, extents or a dtype that the memory cannot have.
 ///
 /// # Safety
 /// The memory holds elements of the dtype, and lives until the owner is dropped.

@@ -1,8 +1,8 @@
-//! Files of elements alone: matrices that are read block by block, and written one block after the other.
+//! Files of raw elements: matrices that are read block by block, and written one block after the other.
 //!
-//! Blocks are read by their positions (`pread`), not mapped: reading straight to page-locked memory takes no page
-//! faults, threads do not wait for each other, and a file that becomes shorter meanwhile is an error, where touching
-//! mapped memory would end the process.
+//! Blocks are read with `pread`, not mapped. Reading directly into page-locked memory takes no page faults, threads do
+//! not wait for each other, and a file that is truncated meanwhile gives an error, where access to mapped memory would
+//! end the process.
 
 use std::fs::File;
 use std::io;
@@ -22,18 +22,18 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 use verdigris_ops::layout::Layout;
 
-/// How elements are stored.
+/// How the elements are stored.
 #[derive(Clone, Copy)]
 pub struct Stored {
-    /// As they are read.
+    /// The dtype to which they are read.
     pub dtype: DType,
-    /// Bytes in the file.
+    /// Bytes of an element in the file.
     size: usize,
     widen: Option<Widen>,
     swap: bool,
 }
 
-/// Unsigned types, which arrays do not have: read as the next signed type, or as double.
+/// Unsigned dtypes, which arrays do not have. They are read as a wider signed integer, or as double.
 #[derive(Clone, Copy)]
 enum Widen {
     U16,
@@ -41,7 +41,7 @@ enum Widen {
 }
 
 impl Stored {
-    /// By the name that people type; `swap` where the bytes are in the other order.
+    /// From the dtype's name in R; `swap` if the file has the other byte order.
     pub fn new(name: &str, swap: bool) -> Option<Stored> {
         let (dtype, size, widen) = match name {
             "uint16" => (DType::Int32, 2, Some(Widen::U16)),
@@ -54,7 +54,7 @@ impl Stored {
         Some(Stored { dtype, size, widen, swap })
     }
 
-    /// Bytes whose order is turned around: of a complex number each half.
+    /// Bytes of the units whose byte order is swapped; a complex number consists of two.
     fn unit(&self) -> usize {
         match self.dtype {
             DType::Complex64 | DType::Complex128 => self.size / 2,
@@ -63,7 +63,7 @@ impl Stored {
     }
 }
 
-/// A matrix in a file: `stride` elements for each of `columns`. Of a file in row-major order these are its rows.
+/// A matrix in a file: `columns` columns of `stride` elements. For a file in row-major order these are its rows.
 pub struct RawFile {
     file: File,
     /// The same file, where it is read without the page cache.
@@ -76,7 +76,7 @@ pub struct RawFile {
 }
 
 impl RawFile {
-    /// Opens a file that has these elements from byte `offset` on, and no others. `direct` says whether it is read
+    /// Opens a file that consists of these elements from byte `offset` on. `direct` says whether it is read
     /// without the page cache; by default where the file is larger than the machine's memory, so that the cache would
     /// hold no block until it is read again.
     ///
@@ -119,10 +119,10 @@ impl RawFile {
         self.direct.is_some()
     }
 
-    /// Starts to read `rows` rows from `first` on of `columns` columns from `from` on.
+    /// Starts to read `rows` rows from row `first` on, of `columns` columns from column `from` on.
     ///
     /// # Errors
-    /// `Argument` for rows and columns that are not there; those of memory.
+    /// `Argument` for rows and columns out of bounds; those of memory.
     pub fn ahead(
         self: &Arc<RawFile>,
         (first, rows): (usize, usize),
@@ -167,7 +167,7 @@ impl RawFile {
         let Stored { dtype, size, widen, swap } = self.stored;
         let n = out.len() / dtype.size();
         let at = self.offset + from as u64 * size as u64;
-        // what is widened is read to the end, and moved forward
+        // Elements to widen are read to the end of `out`, and widened towards its front.
         let start = out.len() - n * size;
         let room = &mut out[start..];
         let read = match &self.direct {
@@ -222,7 +222,7 @@ impl RawFile {
     }
 }
 
-/// A file's elements from one of them on.
+/// The elements of a file from one of them on.
 struct From {
     file: Arc<RawFile>,
     element: usize,
@@ -234,7 +234,7 @@ impl Elements for From {
     }
 }
 
-/// An array of `fast` elements for each of `slow` rows, as a matrix in R's order with these rows.
+/// An array of `slow` rows of `fast` elements each, as a column-major matrix with these rows.
 ///
 /// # Errors
 /// `Memory`.
@@ -249,8 +249,8 @@ pub fn turned(array: &Array, fast: usize, slow: usize) -> Result<Array> {
     Ok(out)
 }
 
-/// A file that is written one block after the other. It is under another name until its end; dropped before, it is
-/// removed.
+/// A file that is written one block after the other. It has a temporary name until `end`; dropping it before removes
+/// it.
 pub struct RawWriter {
     out: Out,
     path: PathBuf,
@@ -259,15 +259,15 @@ pub struct RawWriter {
 
 impl RawWriter {
     /// # Errors
-    /// `File` where the file cannot be made.
+    /// `File` if the file cannot be created.
     pub fn create(path: &Path) -> Result<RawWriter> {
         sweep_once(path);
         let part = Part::new(path, 0o666).map_err(|error| failed_argument("to", "written", path, &error))?;
         Ok(RawWriter { out: Out::new(part), path: path.into(), watch: Watch::new() })
     }
 
-    /// Appends an array's elements, of a matrix with `dim` the first row first. A thread writes while the next piece is
-    /// on its way from the device. False where the file has failed already, which `end` tells.
+    /// Appends an array's elements; those of a matrix of shape `dim` by rows. A background thread writes while the next
+    /// piece is downloaded. Returns false if writing has failed; `end` then returns the error.
     ///
     /// # Errors
     /// `File` and those of the array's computation.
@@ -282,10 +282,10 @@ impl RawWriter {
         Ok(more)
     }
 
-    /// Puts the file in its place.
+    /// Completes the file and moves it to its target.
     ///
     /// # Errors
-    /// `File`; then there is no file, or the one that there was.
+    /// `File`; the target is unchanged then.
     pub fn end(mut self) -> Result<()> {
         let done = self.out.end(&mut self.watch)?;
         done.map_err(|error| failed_argument("to", "written", &self.path, &error))

@@ -1,5 +1,5 @@
-//! The region of another library's memory that an array would use (device, dtype, extents, strides, address), checked
-//! as far as numbers can be.
+//! The region of another library's memory that an array would use (device, dtype, extents, strides, address), with
+//! those checks that need only numbers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Layout;
 
-/// The greatest extent that R's `dim` can say.
+/// The greatest extent that R's `dim` can hold.
 const GREATEST: usize = i32::MAX as usize;
 
 pub(super) struct Region {
     pub device: Device,
     pub dtype: DType,
     pub dim: Vec<usize>,
-    /// The lowest address that an element has, and the bytes from there to the end of the last.
+    /// The lowest address of an element, and the bytes from there to the end of the highest element.
     pub address: u64,
     pub bytes: usize,
     pub layout: Layout,
@@ -26,7 +26,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// `first` is the address of the first element, strides count elements.
+    /// `first` is the address of the first element; strides are in elements.
     pub fn new(device: Device, dtype: DType, dim: Vec<usize>, strides: &[i64], first: u64) -> Result<Region> {
         if dim.len() > 1 && dim.iter().any(|&extent| extent > GREATEST) {
             return Err(Error::new(Kind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
@@ -47,7 +47,7 @@ impl Region {
         Ok(Region { device, dtype, layout, dim, address, bytes, aligned: address.is_multiple_of(alignment(dtype)) })
     }
 
-    /// Host memory that is not there is refused; that of a device its backend looks up.
+    /// Checks that the memory exists: host memory is looked up here, device memory by the backend.
     pub fn exists(&self) -> Result<()> {
         if self.device != Device::Cpu {
             return if self.bytes > 0 {
@@ -76,7 +76,8 @@ impl Region {
         .advise("Copy them before they are exported, so that they are aligned.")
     }
 
-    /// Memory of ours that comes back is known as that.
+    /// A buffer over the region. If the region is memory of this engine, the buffer becomes an alias of the original
+    /// one.
     pub fn buffer(&self, owner: Box<dyn Any + Send + Sync>) -> Buffer {
         let mut buffer = Buffer::new(self.device, self.address, self.bytes, owner);
         if let Some(origin) = origin_of(self.device, self.address, self.bytes) {
@@ -88,7 +89,7 @@ impl Region {
         buffer
     }
 
-    /// A view of a buffer that holds the span; bools are looked at, since 2 would be NA.
+    /// A view of a buffer that holds the span. Bools are validated, because a 2 would be NA.
     pub fn view(&self, buffer: Arc<Buffer>) -> Result<View> {
         let view = View { buffer, dtype: self.dtype, layout: self.layout.clone() };
         if self.dtype == DType::Bool8 {
@@ -97,14 +98,14 @@ impl Region {
         Ok(view)
     }
 
-    /// As `view` on memory that is only looked at.
+    /// As `view`, over a temporary buffer that does not own the memory.
     pub fn validated_view(&self) -> Result<View> {
         self.view(Arc::new(self.buffer(Box::new(()))))
     }
 }
 
-/// What loads and kernels need: a complex number is two numbers to the cpu device, and one of its size
-/// to the 16-byte loads of a GPU, which check for themselves.
+/// The alignment that loads and kernels need. The cpu device loads a complex number as two numbers; kernels check for
+/// themselves whether they can use 16-byte loads.
 fn alignment(dtype: DType) -> u64 {
     match dtype {
         DType::Complex64 => 4,

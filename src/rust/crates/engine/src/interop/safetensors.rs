@@ -1,14 +1,14 @@
 //! The header of a safetensors file: names, types, shapes and offsets of its tensors.
 //!
-//! A file is the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes, row-major,
-//! one after the other without gaps (<https://github.com/huggingface/safetensors>, whose README is the
+//! A file consists of the header's length (8 bytes, little-endian), the header (JSON), and the tensors' bytes,
+//! row-major, one after the other without gaps (<https://github.com/huggingface/safetensors>, whose README is the
 //! specification). `files` reads the tensors.
 
 use crate::interop::json::{Json, NO_MEMORY};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The specification's limit.
+/// The specification's limit on the header's length.
 pub const LONGEST: u64 = 100_000_000;
 const METADATA: &str = "__metadata__";
 
@@ -16,15 +16,15 @@ const METADATA: &str = "__metadata__";
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
     pub name: String,
-    /// As the format calls it: some of them arrays do not have.
+    /// The format's name of the dtype, which may be one that arrays do not have.
     pub dtype: String,
     pub shape: Vec<usize>,
-    /// From the end of the header on.
+    /// Relative to the end of the header.
     pub offset: u64,
     pub bytes: u64,
 }
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Header {
     pub entries: Vec<Entry>,
@@ -35,7 +35,7 @@ pub fn dtype_of(name: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|&d| d.safetensors() == Some(name))
 }
 
-/// Bits of an element; None for a type that is not in the specification.
+/// Bits of an element; None for a dtype that is not in the specification.
 fn bits_of(name: &str) -> Option<u64> {
     Some(match name {
         "F4" => 4,
@@ -76,11 +76,11 @@ impl Entry {
 }
 
 impl Header {
-    /// Reads a header; `data` is the number of bytes that follow it.
+    /// Parses a header; `data` is the number of bytes that follow it.
     ///
     /// # Errors
-    /// `File` where it is not JSON, a tensor's type, shape and offsets contradict each other, or the tensors overlap,
-    /// leave gaps, or do not end where the file does.
+    /// `File` if it is not JSON, if a tensor's dtype, shape and offsets are inconsistent, or if the tensors overlap,
+    /// leave gaps, or do not end at the end of the file.
     pub fn parse(text: &[u8], data: u64) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|_| malformed("its header is not UTF-8"))?;
         if !text.starts_with('{') {
@@ -110,7 +110,7 @@ impl Header {
                 let what = if entry.offset < end { "overlaps another" } else { "leaves a gap before it" };
                 return Err(malformed(format!("tensor \"{}\" {what}", entry.name)));
             }
-            // no overflow: the sum was read as an offset
+            // No overflow: the sum was read as an offset.
             end = entry.offset + entry.bytes;
         }
         match end {
@@ -123,8 +123,8 @@ impl Header {
         }
     }
 
-    /// A header for tensors (name, dtype as the format calls it, shape, bytes) that follow each other in the order of
-    /// `entries`. Padded so that the data begin at a multiple of 8.
+    /// A header for tensors that follow each other in the order of `entries`. It is padded so that the data start at a
+    /// multiple of 8.
     pub fn write(entries: &[Entry], metadata: &[(String, String)]) -> Vec<u8> {
         let integers = |numbers: &[u64]| Json::Array(numbers.iter().map(|&n| Json::Integer(n)).collect());
         let mut members = Vec::with_capacity(entries.len() + 1);
@@ -193,7 +193,7 @@ mod tests {
         let bad = [
             file(&[tensor("F32", "[2]", 0, 8), tensor("U8", "[3]", 7, 10)]), // overlap
             file(&[tensor("F32", "[2]", 0, 8), tensor("U8", "[3]", 9, 12)]), // gap
-            file(&[tensor("F32", "[2]", 0, 8)]),                             // bytes of no one
+            file(&[tensor("F32", "[2]", 0, 8)]),                             // bytes that belong to no tensor
             file(&[tensor("F32", "[3]", 0, 11)]),
             file(&[tensor("F32", "[2]", 8, 0)]),
             file(&[tensor("Q32", "[2]", 0, 11)]),

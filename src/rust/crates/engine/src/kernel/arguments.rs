@@ -1,26 +1,26 @@
-//! The launch of a user-written kernel: its geometry and the bytes of its arguments.
+//! The geometry of a kernel launch, and the bytes of its arguments.
 
 use verdigris_ops::small_vec::SmallVec;
 
-/// How a kernel is to be run; what is None is chosen.
+/// How to launch a kernel; the backend chooses what is None.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Geometry {
     pub grid: Option<[u32; 3]>,
     pub block: Option<[u32; 3]>,
-    /// Bytes of shared memory beyond what the source declares.
+    /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Threads that are needed; the length of the longest array.
+    /// The number of threads needed; None: the length of the longest array.
     pub n: Option<usize>,
-    /// Whether all blocks must run at once, since they wait for each other.
+    /// Whether this is a cooperative launch, all of whose blocks must be resident, since they wait for each other.
     pub cooperative: bool,
-    /// Blocks of a cluster.
+    /// Blocks in each dimension of a cluster.
     pub cluster: Option<[u32; 3]>,
 }
 
-/// Most kernels have at most so many arguments; a call with these allocates nothing.
+/// Most kernels have at most this many arguments; such a call allocates nothing.
 pub const USUAL: usize = 16;
 
-/// The bytes of arguments, each at a multiple of 16.
+/// The bytes of all arguments, each at a multiple of 16.
 #[derive(Default)]
 pub struct Arguments {
     memory: SmallVec<u128, USUAL>,
@@ -43,7 +43,7 @@ impl Arguments {
         }
     }
 
-    /// Puts an address in place of the bytes of one.
+    /// Replaces the bytes of argument `k` by an address.
     pub fn set_address(&mut self, k: usize, address: u64) {
         self.memory[self.ranges[k].0 as usize] = u128::from(address);
     }
@@ -56,14 +56,14 @@ impl Arguments {
         self.ranges.is_empty()
     }
 
-    /// The bytes of one.
+    /// The bytes of argument `k`.
     pub fn bytes(&self, k: usize) -> &[u8] {
         let (at, len) = self.ranges[k];
         // SAFETY: `push` wrote them.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at as usize).cast(), len as usize) }
     }
 
-    /// The bytes of all of them.
+    /// The bytes of each argument.
     pub fn all(&self) -> SmallVec<&[u8], USUAL> {
         let mut all = SmallVec::default();
         (0..self.len()).for_each(|k| all.push(self.bytes(k)));

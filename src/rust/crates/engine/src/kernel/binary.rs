@@ -1,8 +1,8 @@
-//! Compiled device code: the kind of a file, whether it is complete, and its declarations of kernels.
+//! Compiled device code: the format of a file, whether it is complete, and the kernels that it declares.
 //!
-//! The driver is given an address without a length and reads as far as the headers say. So the headers are checked
-//! against the file first. Formats: PTX (text), cubin (ELF for machine 190), fatbin (a container of both), and host ELF
-//! files made by nvcc, whose section `.nv_fatbin` is a sequence of fatbins.
+//! The driver gets an address without a length, and reads as far as the headers say. So the headers are checked against
+//! the file's length first. Formats: PTX (text), cubin (ELF for machine 190), fatbin (a container of both), and host
+//! ELF files made by nvcc, whose section `.nv_fatbin` is a sequence of fatbins.
 
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -14,7 +14,7 @@ pub enum Format {
     Ptx,
     Cubin,
     Fatbin,
-    /// A shared object or an object file of the host.
+    /// A shared object or an object file for the host.
     Host,
 }
 
@@ -22,19 +22,21 @@ pub enum Format {
 #[derive(Clone, Debug)]
 pub struct Binary {
     pub format: Format,
-    /// What the driver loads; PTX ends in a zero byte.
+    /// The images that the driver loads; PTX ends in a zero byte.
     pub images: Vec<Vec<u8>>,
-    /// The kernels, mangled, where the file says so plainly.
+    /// The mangled names of the kernels, if the format lists them.
     pub kernels: Vec<String>,
-    /// Signatures as PTX has them.
+    /// Signatures, if it is PTX.
     pub signatures: Vec<Signature>,
 }
 
 const FATBIN: u32 = 0xBA55_ED50;
 const CUDA: u16 = 190;
 
+/// Reads a file of device code. `label` is its name in messages.
+///
 /// # Errors
-/// `Compile`, where it is none of the formats, or not whole. `label` is what messages call it.
+/// `Compile`, if it has none of the formats, or is truncated.
 pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
     let refuse = |what: String| Error::new(Kind::Compile, format!("{label} {what}"));
     if bytes.is_empty() {
@@ -76,7 +78,7 @@ pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
     Ok(Binary { format: Format::Ptx, images: vec![image], kernels, signatures })
 }
 
-/// The fatbins that follow each other, with zeros between them.
+/// Splits a sequence of fatbins, with zeros between them.
 fn fatbins(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
     const BROKEN: &str = "is truncated or damaged: its fatbin headers describe more than the file has";
     let mut found = Vec::new();
@@ -90,12 +92,12 @@ fn fatbins(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, &'static str> {
             at += 8;
             continue;
         }
-        // magic, version, bytes of this header, bytes behind it
+        // magic, version, bytes of this header, bytes after it
         let header = usize::from(u16_at(bytes, at + 6).ok_or(BROKEN)?);
         let size = u64_at(bytes, at + 8).and_then(|n| usize::try_from(n).ok()).ok_or(BROKEN)?;
         let end =
             at.checked_add(header).and_then(|n| n.checked_add(size)).filter(|&n| n <= bytes.len()).ok_or(BROKEN)?;
-        // each part: kind, version, bytes of its header, bytes behind that
+        // for each part: kind, version, bytes of its header, bytes after that
         let mut part = at + header;
         while part < end {
             let header = u32_at(bytes, part + 4).ok_or(BROKEN)? as usize;
@@ -156,7 +158,7 @@ impl Elf {
         for header in &headers {
             let (kind, from) = (u32_at(header, 4).ok_or(BROKEN)?, u64_at(header, 24).ok_or(BROKEN)?);
             let size = u64_at(header, 32).ok_or(BROKEN)?;
-            // 8: takes no room in the file
+            // 8 (SHT_NOBITS): occupies no space in the file
             let inside = kind == 8 || from.checked_add(size).is_some_and(|end| end <= bytes.len() as u64);
             if !inside {
                 return Err(BROKEN);
@@ -179,7 +181,7 @@ impl Elf {
         Ok(Elf { machine, sections })
     }
 
-    /// Each kernel has a section of its own.
+    /// Names of the kernels: each has a section of its own.
     fn kernels(&self) -> Vec<String> {
         self.sections.iter().filter_map(|s| s.name.strip_prefix(".text.")).map(String::from).collect()
     }
@@ -197,8 +199,8 @@ fn u64_at(b: &[u8], at: usize) -> Option<u64> {
     Some(u64::from(u32_at(b, at)?) | u64::from(u32_at(b, at.checked_add(4)?)?) << 32)
 }
 
-/// Whether a symbol is a C++ function or variable of this name, by the Itanium ABI's mangling: `_Z5twicePdi` is
-/// `twice`, `_ZN1a5twiceEPd` is `a::twice`. Parameters are not compared.
+/// Whether a symbol is the Itanium ABI's mangling of a C++ function or variable of this name: `_Z5twicePdi` is `twice`,
+/// `_ZN1a5twiceEPd` is `a::twice`. Parameter types are ignored.
 pub fn is_mangled(symbol: &str, name: &str) -> bool {
     let parts: Vec<String> = name.split("::").map(|part| format!("{}{part}", part.len())).collect();
     match parts.as_slice() {
@@ -214,7 +216,7 @@ pub fn is_mangled(symbol: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A cubin as far as headers go: a string table, a kernel's section, and what takes no room.
+    /// The headers of a cubin: a string table, a kernel's section, and a section without space in the file.
     fn cubin() -> Vec<u8> {
         let names = b"\0.shstrtab\0.text._Z5twicePdi\0.nv.global\0";
         let mut bytes = vec![0u8; 64];
@@ -271,7 +273,7 @@ mod tests {
         for n in 0..fat.len() {
             assert_eq!(read(&fat[..n], "x").unwrap_err().kind, Kind::Compile, "fatbin of {n} bytes");
         }
-        // every byte of the headers broken in turn: refused or not, nothing is read beyond the end
+        // Each header byte is corrupted in turn: the file is refused or not, but nothing is read past its end.
         for n in 0..whole.len() {
             for value in [0, 0x7f, 0xff] {
                 let mut broken = whole.clone();

@@ -1,4 +1,4 @@
-//! A module: a source or a binary with kernels in it, independent of the devices that it is loaded on.
+//! A module: a source or a binary with kernels, independent of the devices on which it is loaded.
 
 use std::any::Any;
 use std::collections::hash_map::DefaultHasher;
@@ -11,28 +11,28 @@ use super::parse::{self, Contents, Global};
 use super::signature::{Element, Parameter, Passing, Signature};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What a module is made of.
+/// The description of a module by the user.
 #[derive(Clone, Debug, Default)]
 pub struct Spec {
     pub code: Code,
-    /// What messages call it: `kernel.cu`, or the file's name.
+    /// The name in messages: `kernel.cu`, or the file's name.
     pub label: String,
-    /// Options for NVRTC, as nvcc has them.
+    /// NVRTC options, in nvcc's syntax.
     pub options: Vec<String>,
-    /// Folders of headers.
+    /// Directories of headers.
     pub include: Vec<PathBuf>,
-    /// Instances of templates: `scale<float>`.
+    /// Template instances to compile: `scale<float>`.
     pub names: Vec<String>,
-    /// Signatures as C writes them, of a binary's kernels and host functions.
+    /// C declarations of a binary's kernels and host functions.
     pub signatures: Vec<String>,
-    /// Compiled code to link with: a name and the file's bytes.
+    /// Compiled code to link: a name and the file's bytes.
     pub link: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Code {
     Source(String),
-    /// The path is that of a file that has host functions to call.
+    /// The file's bytes. The path is given for a shared library whose host functions are called.
     Binary(Vec<u8>, Option<PathBuf>),
 }
 
@@ -42,22 +42,22 @@ impl Default for Code {
     }
 }
 
-/// A module, loaded on a device when a kernel of it is first called there.
+/// A module. It is loaded on a device when one of its kernels is first called there.
 pub struct Module {
     pub spec: Spec,
     contents: Contents,
     binary: Option<Binary>,
     declared: Vec<(Signature, bool)>,
-    /// What a backend has made of it.
+    /// The loaded module on each device, as made by the backend.
     pub loaded: PerDevice,
 }
 
-/// Something that a backend makes once for each of its devices.
+/// A value that a backend makes once for each device.
 #[derive(Default)]
 pub struct PerDevice(Mutex<Vec<(u32, Arc<dyn Any + Send + Sync>)>>);
 
 impl PerDevice {
-    /// The one of a device, made where there is none.
+    /// The value of a device; `make` is called if there is none yet.
     pub fn get<T: Any + Send + Sync>(&self, ordinal: u32, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let known = |list: &[(u32, Arc<dyn Any + Send + Sync>)]| {
             list.iter().find(|(of, _)| *of == ordinal).and_then(|(_, value)| value.clone().downcast().ok())
@@ -76,22 +76,22 @@ impl PerDevice {
     }
 }
 
-/// A kernel of a module, or a function of the host that launches some.
+/// A kernel of a module, or a host function that launches kernels.
 pub struct Function {
     pub module: Arc<Module>,
     pub name: String,
-    /// Whether it runs on the host.
+    /// Whether it is a host function.
     pub host: bool,
     signature: OnceLock<Arc<Signature>>,
-    /// What a backend has made of it.
+    /// The loaded function on each device, as made by the backend.
     pub loaded: PerDevice,
 }
 
 impl Module {
-    /// Reads the declarations in the code; compiles and loads nothing.
+    /// Parses the declarations in the code; compiles and loads nothing.
     ///
     /// # Errors
-    /// `Argument` for signatures that cannot be read; `Compile` for a file that is no device code.
+    /// `Argument` for signatures that cannot be parsed; `Compile` for a file that is not device code.
     pub fn new(spec: Spec) -> Result<Module> {
         let (contents, binary) = match &spec.code {
             Code::Source(text) => {
@@ -110,12 +110,12 @@ impl Module {
         Ok(module)
     }
 
-    /// What a binary is; None for a source.
+    /// The format of a binary; None for a source.
     pub fn format(&self) -> Option<Format> {
         self.binary.as_ref().map(|b| b.format)
     }
 
-    /// What the driver loads of a binary.
+    /// The images of a binary for the driver to load.
     pub fn images(&self) -> &[Vec<u8>] {
         self.binary.as_ref().map_or(&[], |b| &b.images)
     }
@@ -128,7 +128,7 @@ impl Module {
         }
     }
 
-    /// A hash of all that it is made of, but for headers.
+    /// Hashes everything that the compiled module depends on, except for headers.
     pub fn hash_into(&self, hasher: &mut DefaultHasher) {
         match &self.spec.code {
             Code::Source(text) => text.hash(hasher),
@@ -137,12 +137,12 @@ impl Module {
         (&self.spec.options, &self.spec.names, &self.spec.link).hash(hasher);
     }
 
-    /// The variables on the device that the source declares.
+    /// The device variables that the source declares.
     pub fn globals(&self) -> &[Global] {
         &self.contents.globals
     }
 
-    /// Names of what can be called, as far as the code says so. Templates appear by their instances.
+    /// Names of kernels and host functions, as far as the code lists them. Templates appear as their instances.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let plain = self.contents.kernels.iter().filter(|k| k.template.is_none()).map(|k| &k.name);
@@ -161,7 +161,7 @@ impl Module {
         names
     }
 
-    /// Whether a kernel's name must be asked of the compiler.
+    /// The signature of a template instance, such as `scale<float>`.
     fn instance(&self, name: &str) -> Result<Signature> {
         let base = name.split('<').next().unwrap_or_default().trim();
         let found = self.contents.kernels.iter().find(|k| k.name == base).ok_or_else(|| self.unknown(name))?;
@@ -189,10 +189,10 @@ impl Module {
             .advise("A kernel looks like `extern \"C\" __global__ void name(const float* x, float* y, int n) { ... }`.")
     }
 
-    /// The kernel of this name, or the only one where there is no name.
+    /// The kernel of this name; without a name, the module's only kernel.
     ///
     /// # Errors
-    /// `Argument`, naming the kernels of the module.
+    /// `Argument`, with the names of the module's kernels.
     pub fn function(self: &Arc<Module>, name: Option<&str>) -> Result<Function> {
         let name = match name {
             Some(name) => name.to_string(),
@@ -262,12 +262,12 @@ impl Module {
 }
 
 impl Function {
-    /// The signature, where the code says it.
+    /// The signature, if the code declares it.
     pub fn known_signature(&self) -> Option<&Arc<Signature>> {
         self.signature.get()
     }
 
-    /// The signature. For a binary that does not declare it, the `sizes` of its parameters.
+    /// The signature. If the binary does not declare it, `sizes` returns the sizes of the parameters.
     ///
     /// # Errors
     /// Those of `sizes`.

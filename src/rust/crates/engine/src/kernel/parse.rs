@@ -1,33 +1,33 @@
-//! Reads the kernels of CUDA C source, their parameters, and the variables in device memory.
+//! Parses CUDA C source for kernels, their parameters, and device variables.
 //!
-//! This is no C++ parser. The text between `__global__` and the body's `{` is read token by token, and so are outermost
-//! declarations that begin with `__device__` or `__constant__`. The compiler has the last word.
+//! This is no C++ parser. It reads the tokens between `__global__` and the body's `{`, and declarations at namespace
+//! scope with `__device__` or `__constant__`. The compiler has the last word.
 
 use super::signature::{Element, Parameter, Passing, Signature};
 use super::tokens::{closing, split, tokens, Token};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// What a source defines.
+/// The declarations in a source.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     pub kernels: Vec<Definition>,
     pub globals: Vec<Global>,
 }
 
-/// A kernel as it is defined: a template's parameters are not known before it has arguments.
+/// The definition of a kernel. The parameters of a template are only known for an instance.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// With its namespaces: `a::scale`.
+    /// The qualified name: `a::scale`.
     pub name: String,
-    /// Whether the compiler keeps the name as it is.
+    /// Whether the name is not mangled.
     pub c_linkage: bool,
-    /// Names of a template's parameters, and their defaults.
+    /// The template parameters' names and defaults.
     pub template: Option<Vec<(String, Vec<Token>)>>,
     pub line: usize,
     parameters: Vec<Token>,
 }
 
-/// A variable on the device.
+/// A device variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Global {
     pub name: String,
@@ -45,12 +45,12 @@ enum Scope {
 /// The kernels and variables that a source defines.
 ///
 /// # Errors
-/// `Argument`, where a kernel cannot be understood.
+/// `Argument`, if a kernel's declaration cannot be parsed.
 pub fn contents(source: &str) -> Result<Contents> {
     let tokens = tokens(source);
     let mut found = Contents::default();
     let mut scopes: Vec<Scope> = Vec::new();
-    // the tokens since the last `;`, `{` or `}`: where a declaration starts
+    // The start of the current declaration: the token after the last `;`, `{` or `}`.
     let mut start = 0;
     let mut k = 0;
     while k < tokens.len() {
@@ -95,11 +95,11 @@ pub fn contents(source: &str) -> Result<Contents> {
     Ok(found)
 }
 
-/// Parses declarations given by the user, of a binary's kernels and of host functions: `__global__ void f(float* x, int
-/// n)` and `int g(float* x, cudaStream_t s)`. True for kernels.
+/// Parses a user's declaration of a binary's kernel or host function: `__global__ void f(float* x, int n)` or `int
+/// g(float* x, cudaStream_t s)`. Also returns whether it is a kernel.
 ///
 /// # Errors
-/// `Argument`, where one cannot be understood.
+/// `Argument`, if it cannot be parsed.
 pub fn declared(text: &str) -> Result<(Signature, bool)> {
     let broken = |what: &str| {
         Error::new(Kind::Argument, format!("the signature `{}` cannot be read: {what}", text.trim()))
@@ -134,10 +134,10 @@ pub fn declared(text: &str) -> Result<(Signature, bool)> {
 }
 
 impl Definition {
-    /// The parameters, with a template's arguments substituted.
+    /// The signature, with a template's arguments, taken from `name`, substituted.
     ///
     /// # Errors
-    /// `Argument`, where they cannot be understood.
+    /// `Argument`, if the parameters cannot be parsed.
     pub fn signature(&self, name: &str) -> Result<Signature> {
         let line = self.line;
         let broken = |what: &str| {
@@ -179,7 +179,7 @@ fn substituted(text: &[Token], values: &[(&str, Vec<Token>)]) -> Vec<Token> {
         .collect()
 }
 
-/// What the brace behind these tokens opens.
+/// The kind of scope that the brace after these tokens opens.
 fn scope(before: &[Token]) -> Scope {
     let words: Vec<&str> = before.iter().map(|t| t.text.as_str()).collect();
     match words.as_slice() {
@@ -215,12 +215,12 @@ fn is_extern_c(pair: &[Token]) -> bool {
     pair[0].text == "extern" && pair[1].text == "\"C\""
 }
 
-/// `__global__ extern "C" void f()` is allowed too.
+/// `__global__ extern "C" void f()` is also valid.
 fn after_extern_c(tokens: &[Token], k: usize) -> bool {
     tokens.get(k + 1..k + 3).is_some_and(is_extern_c)
 }
 
-/// The parameters of `template <class T, int N = 4>`, where that is how a declaration begins.
+/// The parameters of `template <class T, int N = 4>`; None if the declaration does not start with that.
 fn template(before: &[Token]) -> Option<Vec<(String, Vec<Token>)>> {
     if before.first()?.text != "template" || before.get(1)?.text != "<" {
         return None;
@@ -242,7 +242,8 @@ fn template(before: &[Token]) -> Option<Vec<(String, Vec<Token>)>> {
     )
 }
 
-/// From `__global__` on: the kernel, the index behind its parameters, and whether a body follows.
+/// Parses a kernel from `__global__` on. Also returns the index after its parameters, and whether it is a definition
+/// that is not a template specialisation.
 fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> {
     let line = tokens[at].line;
     let broken = |what: &str| {
@@ -253,7 +254,7 @@ fn definition(tokens: &[Token], at: usize) -> Result<(Definition, usize, bool)> 
     let (mut name, mut special) = (None, false);
     loop {
         match text(k) {
-            // a template's specialisation
+            // a template specialisation
             "<" => {
                 k = closing(tokens, k).ok_or_else(|| broken("a `<` is not closed"))?;
                 special = true;
@@ -286,7 +287,8 @@ fn parameters(inner: &[Token], broken: &dyn Fn(&str) -> Error) -> Result<Vec<Par
         .collect()
 }
 
-/// The variables of a declaration such as `__constant__ float a[16], b`; None where it declares none.
+/// The variables that a declaration such as `__constant__ float a[16], b` declares; None if it is no variable
+/// declaration.
 fn globals(tokens: &[Token], scopes: &[Scope]) -> Option<Vec<Global>> {
     let mut constant = false;
     let mut kept: Vec<Token> = Vec::new();
@@ -356,7 +358,7 @@ fn parameter(tokens: &[Token]) -> std::result::Result<Parameter, &'static str> {
     if stars > 1 {
         return Err("is a pointer to a pointer; a kernel takes numbers and pointers to numbers");
     }
-    // types of several words are made of a few known ones: another word at the end is the name
+    // Fundamental types of several words consist of a few known words: any other last word is the parameter's name.
     if let (None, [.., before, last]) = (named, words.as_slice()) {
         if *before != "::" && *last != ">" && !is_part(last) {
             named = words.pop();
@@ -377,7 +379,7 @@ fn parameter(tokens: &[Token]) -> std::result::Result<Parameter, &'static str> {
     Ok(Parameter { name: named.unwrap_or("").into(), element, passing })
 }
 
-/// Words that types of several words are made of: they are never names.
+/// Whether a word may be part of a fundamental type of several words; such words are never names.
 fn is_part(word: &str) -> bool {
     matches!(word, "unsigned" | "signed" | "char" | "short" | "int" | "long" | "float" | "double" | "bool")
 }
@@ -416,7 +418,7 @@ fn element(words: &[&str]) -> Option<Element> {
     }
 }
 
-/// `unsigned long long int`, in any order.
+/// A fundamental integer type such as `unsigned long long int`, whose words may be in any order.
 fn integer(words: &[&str]) -> Option<Element> {
     let (mut signed, mut longs, mut base) = (None, 0, None);
     for &word in words {

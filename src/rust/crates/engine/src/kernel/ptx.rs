@@ -1,8 +1,8 @@
-//! Reads kernel declarations from PTX. See the PTX ISA, "Kernel Function Parameters".
+//! Parses kernel declarations in PTX. See the PTX ISA, "Kernel Function Parameters".
 
 use super::signature::{Element, Parameter, Passing, Signature};
 
-/// Without comments.
+/// The text without comments.
 fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -23,13 +23,12 @@ fn bare(text: &str) -> String {
     out
 }
 
-/// PTX begins with its version, after comments.
+/// Whether a text is PTX: it starts with the directive `.version`, after comments.
 pub fn is_ptx(text: &str) -> bool {
     bare(text).trim_start().starts_with(".version")
 }
 
-/// The kernels, with the types of their parameters as far as PTX has them. What cannot be read is left out: the driver
-/// decides.
+/// The signatures of the kernels, with types as far as PTX has them. Kernels that cannot be parsed are left out.
 pub fn entries(text: &str) -> Vec<Signature> {
     let text = bare(text);
     let mut found = Vec::new();

@@ -1,22 +1,22 @@
-//! A kernel's signature: the C types of its parameters, as far as passing arguments needs them.
+//! A kernel's signature: the C types of its parameters, as far as needed to pass arguments.
 
 use std::fmt;
 
 use verdigris_ops::dtype::{DType, Number};
 use verdigris_ops::error::{Error, Kind as ErrorKind};
 
-/// A `__global__` function, or a function of the host that launches some.
+/// The signature of a `__global__` function, or of a host function that launches kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     pub name: String,
     pub parameters: Vec<Parameter>,
-    /// What it returns, where that is a status.
+    /// Whether it returns a status code.
     pub status: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Empty where nothing gives one.
+    /// Empty if unknown.
     pub name: String,
     pub element: Element,
     pub passing: Passing,
@@ -30,7 +30,7 @@ pub enum Passing {
     Read,
     /// `float* y`
     Write,
-    /// Eight bytes of a binary that does not say whether they are an address. Arrays are taken to be written.
+    /// Eight bytes of a binary that may be an address or a number. Arrays are assumed to be written.
     Either,
 }
 
@@ -38,7 +38,7 @@ pub enum Passing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
     Bool,
-    /// Bytes, and whether it has a sign.
+    /// The number of bytes, and whether it is signed.
     Integer(u8, bool),
     Half,
     BFloat16,
@@ -47,22 +47,22 @@ pub enum Element {
     FloatComplex,
     DoubleComplex,
     Void,
-    /// `cudaStream_t`, of a function of the host: not an argument, the stream is passed.
+    /// `cudaStream_t` of a host function: not an argument; the current stream is passed.
     Stream,
     /// A type that the source or a header defines.
     Other(String),
-    /// So many bytes of a binary that does not say more. True: whole numbers of PTX, whose sign is not known.
+    /// A number of bytes, for a binary that does not declare the type. True: an integer in PTX, of unknown signedness.
     Bytes(usize, bool),
 }
 
 impl Element {
-    /// Dtypes that a pointer to it takes, first the one that a host vector is uploaded as; None for any.
+    /// The dtypes of arrays that a pointer to this type accepts, preferred one first; None for any.
     pub fn dtypes(&self) -> Option<impl Iterator<Item = DType>> {
         let is_unsigned = |bytes: u8| DType::ALL.iter().any(|d| d.number() == Number::UInt && d.size() == bytes.into());
         let numbers: &[Number] = match self {
             Element::Bool => &[Number::Bool],
             Element::Integer(bytes, false) if is_unsigned(*bytes) => &[Number::UInt, Number::Bool],
-            // bits, as those of the half types for code that includes no header for them
+            // Raw bits, such as half floats in code that does not include their header.
             Element::Integer(2, false) => &[Number::Float, Number::BFloat, Number::Int],
             Element::Integer(..) => &[Number::Int],
             Element::Half | Element::Float | Element::Double => &[Number::Float],
@@ -75,7 +75,7 @@ impl Element {
         Some(numbers.iter().flat_map(stored))
     }
 
-    /// Bytes that a value has; None where the source does not say, or nothing can be passed so.
+    /// Bytes of a value; None if the size is unknown or no value can be passed.
     pub fn size(&self) -> Option<usize> {
         Some(match self {
             Element::Bool => 1,
@@ -123,7 +123,7 @@ impl fmt::Display for Element {
 }
 
 impl Parameter {
-    /// The type, as C writes it.
+    /// The type in C's notation.
     pub fn c_type(&self) -> String {
         match self.passing {
             Passing::Value => self.element.to_string(),
@@ -133,12 +133,12 @@ impl Parameter {
         }
     }
 
-    /// The dtype that a host vector is uploaded as for it.
+    /// The dtype to which a host vector is converted when it is uploaded for this parameter.
     pub fn dtype(&self) -> Option<DType> {
         self.element.dtypes()?.next()
     }
 
-    /// Bytes of an argument, where they are known.
+    /// Bytes of an argument, if known.
     pub fn size(&self) -> Option<usize> {
         if self.passing == Passing::Value {
             self.element.size()
@@ -147,7 +147,7 @@ impl Parameter {
         }
     }
 
-    /// Whether an array is written.
+    /// Whether the kernel may write an array passed as this parameter.
     pub fn writes(&self) -> bool {
         matches!(self.passing, Passing::Write | Passing::Either)
     }
@@ -172,22 +172,21 @@ impl fmt::Display for Signature {
 }
 
 impl Signature {
-    /// The parameters that a caller gives arguments for: all but a stream.
+    /// The parameters, with their indices, that callers pass arguments for: all but streams.
     pub fn taken(&self) -> impl Iterator<Item = (usize, &Parameter)> {
         self.parameters.iter().enumerate().filter(|(_, p)| p.element != Element::Stream)
     }
 }
 
-/// How messages call an argument.
+/// The name of an argument in messages.
 fn called(signature: &Signature, k: usize) -> String {
     let parameter = &signature.parameters[k];
     let name = if parameter.name.is_empty() { format!("{}", k + 1) } else { format!("`{}`", parameter.name) };
     format!("argument {name} of kernel `{}`", signature.name)
 }
 
-/// An argument that does not fit its parameter.
 impl Signature {
-    /// An argument that does not fit the parameter of this index.
+    /// The error for an argument that does not fit parameter `k`.
     pub fn misfit(&self, k: usize, why: &str) -> Error {
         let parameter = &self.parameters[k];
         Error::new(ErrorKind::DType, format!("{} is `{}`: {why}", called(self, k), parameter.c_type()))

@@ -266,7 +266,7 @@ fn who_shares_memory_keeps_it() {
     let own = |a: &Array, holders| {
         own(a, a.contiguous().unwrap(), holders, false).map(|(_, copy)| copy.unwrap_or_else(|| a.clone()))
     };
-    // alone: `x` itself is the only holder
+    // only `x` refers to the node
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));
     // a recorded operation that reads it
     let pending = x.cast(DType::Float32, None).unwrap();
@@ -278,13 +278,13 @@ fn who_shares_memory_keeps_it() {
     assert_ne!(address(&own(&x, 1).unwrap()), address(&x));
     assert_ne!(address(&own(&view, 1).unwrap()), address(&view));
     drop(view);
-    // a consumer elsewhere
+    // a DLPack consumer
     let raw = crate::interop::dlpack::export(&x, &[3], true, None).unwrap();
     assert_ne!(address(&own(&x, 1).unwrap()), address(&x));
-    // SAFETY: just made.
+    // SAFETY: it was just made, and nothing uses it.
     unsafe { raw.delete() };
     assert_eq!(address(&own(&x, 1).unwrap()), address(&x));
-    // strided: brought together, by itself or, where it is shared, beside it
+    // strided: made contiguous in the node itself or, if the memory is shared, as a copy
     let t = |x: &Array| x.view(&[3, 1], &[Axis { of: 0, start: 2, step: -1, extent: 3 }]).unwrap();
     let strided = t(&doubles(&[1.0, 2.0, 3.0]));
     assert_eq!(address(&own(&strided, 1).unwrap()), address(&strided));

@@ -7,7 +7,7 @@ pub struct Token {
     pub line: usize,
 }
 
-/// Words, numbers, strings and signs, with their lines; comments and preprocessor lines are left out.
+/// The words, numbers, strings and punctuation of a source, without comments and preprocessor directives.
 pub fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let mut out = Vec::new();
@@ -22,10 +22,10 @@ pub fn tokens(source: &str) -> Vec<Token> {
         } else if c.is_whitespace() {
             k += 1;
         } else if starts(k, "//") || (c == '#' && fresh) {
-            // to the end of the line; a backslash before it joins the next
+            // up to the end of the line; a backslash at its end continues it
             while k < chars.len() && chars[k] != '\n' {
                 if starts(k, "/*") {
-                    break; // a comment may begin in a directive and go on behind it
+                    break; // a comment may start in a directive and continue after it
                 }
                 if chars[k] == '\\' && starts(k + 1, "\n") {
                     line += 1;
@@ -68,7 +68,7 @@ pub fn tokens(source: &str) -> Vec<Token> {
     out
 }
 
-/// The index of the bracket that closes the one at `open`.
+/// The index of the token that closes the bracket at `open`.
 pub fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     let opener = tokens[open].text.as_str();
     let closer = match opener {
@@ -91,7 +91,7 @@ pub fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     None
 }
 
-/// At commas outside brackets.
+/// Splits at commas outside brackets.
 pub fn split(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut depth, mut from) = (0, 0);
     let mut pieces = Vec::new();

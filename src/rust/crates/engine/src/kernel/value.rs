@@ -4,7 +4,7 @@ use super::signature::Element;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::scalar::{Scalar, NA_I32, NA_I64};
 
-/// The bytes of a number, stored inline: a launch should allocate nothing.
+/// The bytes of a number, stored inline so that a launch allocates nothing.
 #[derive(Clone, Copy)]
 pub struct Bytes {
     storage: [u8; 16],
@@ -27,7 +27,7 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-/// The bytes that a parameter of this type takes for a number; else why it does not fit.
+/// Converts a number to the bytes of a parameter of this type; the error says why it does not fit.
 pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, String> {
     let is_na = matches!(value, Scalar::I32(NA_I32) | Scalar::I64(NA_I64));
     if let (Kind::Complex, false) =
@@ -53,7 +53,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
             if !(least..=most).contains(&whole) {
                 return Err(format!("{whole} is outside {least} to {most}"));
             }
-            // two's complement, the low bytes first: CUDA devices and their hosts are little-endian
+            // little-endian two's complement, as on all CUDA devices and their hosts
             Bytes::new(&whole.to_le_bytes()[..usize::from(*size)])
         }
         Element::Half => {
@@ -90,7 +90,7 @@ pub fn bytes(element: &Element, value: Scalar, kind: Kind) -> Result<Bytes, Stri
             if *size > 8 {
                 return Err(format!("it takes a raw vector of {size} bytes"));
             }
-            // R's integers and logicals are whole numbers; a double may be meant as many things
+            // R's integers and logicals can only be meant as integers; the type of a double is ambiguous.
             let whole = match value {
                 Scalar::F64(_) if !known => {
                     return Err(
@@ -115,7 +115,7 @@ fn in_range(x: f64, became_infinite: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The value as a whole number.
+/// The value as an integer.
 fn whole(value: Scalar, is_na: bool) -> Result<i128, String> {
     match value {
         _ if is_na => Err("it takes a whole number, not NA".into()),

@@ -1,5 +1,5 @@
-//! Buffers (device memory with an owner) and views of them; records which memory is shared with other libraries and may
-//! change.
+//! Buffers (device memory with an owner) and views of them. Also tracks which memory is shared with other libraries,
+//! and which values were lost because work on a device failed.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Layout;
 
-/// Where a buffer lives and work on it runs.
+/// A device: where a buffer is allocated, and where work on it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Device {
     Cpu,
@@ -28,56 +28,56 @@ impl fmt::Display for Device {
     }
 }
 
-/// Whether memory is where it was when it came in.
+/// Whether imported memory is still at the address that it had at the import.
 pub type Watch = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A piece of memory, freed when its owner is dropped.
 ///
-/// The content is written once, by the operation that made the buffer, and not changed afterwards, unless a kernel or
-/// someone outside was given the address (`share`, `Lent`), or an array that alone holds the buffer is assigned to
-/// (`array/assign.rs`).
+/// The content is written once, by the operation that made the buffer, and not changed afterwards. The exceptions are
+/// buffers whose address was given to a kernel or another library (`share`, `Lent`), and assignment to an array that
+/// alone holds the buffer (`array/assign.rs`).
 pub struct Buffer {
     pub device: Device,
-    /// The address on the device; a host address where the device is the cpu. 0 where empty.
+    /// The address on the device; a host address for the cpu device. 0 for an empty buffer.
     pub address: u64,
     pub bytes: usize,
-    /// Whether someone outside holds the address for as long as the buffer lives.
+    /// Whether another library holds the address for as long as the buffer lives.
     shared: AtomicBool,
     fixed: AtomicBool,
     read_only: bool,
-    /// Number of borrowers outside, and how many of them may write.
+    /// The number of borrowers (see `Lent`), and how many of them may write.
     lent: AtomicU32,
     lent_to_write: AtomicU32,
-    /// The lender: the number of an array, 0 where that is not known, `SEVERAL` for more than one.
+    /// The number of the array that lent the buffer: 0 if unknown, `SEVERAL` if there were several.
     lender: AtomicU64,
-    /// The buffer whose memory this is, where it left and came back.
+    /// The buffer that owns this memory, if it was exported and then imported again.
     origin: Option<Weak<Buffer>>,
-    /// Whether it came in as bools.
+    /// Whether it was imported as bools.
     bools: bool,
-    /// Tells whether foreign memory is still there, where its owner may replace it.
+    /// Checks whether imported memory is still there, if its owner may replace it.
     watch: Option<Watch>,
-    /// Which buffer of the process it is, from 1.
+    /// The number of the buffer, counted from 1 in the order in which the process made them.
     number: u64,
-    /// What its values are computed from while others are awaited that may never come: twice the period's number, and
-    /// one more where that is known to be none of them. 0: not known.
+    /// Whether the values depend on outstanding results (see `Awaited`): `2 * period` if they may, `2 * period + 1` if
+    /// they are known not to, 0 if unknown.
     origins: AtomicU64,
-    /// How many of the earlier losses are known not to be its own.
+    /// How many entries of `LOST`, from the first on, are known not to concern this buffer.
     cleared: AtomicUsize,
-    // Dropping it frees the memory: a pool's block, or a foreign tensor's deleter.
+    // Dropping the owner frees the memory: a block of a pool, or a foreign tensor by its deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-/// Number of shared and lent buffers. At zero no buffer is checked one by one.
+/// The number of shared and lent buffers. While it is 0, no buffer needs to be checked.
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 
-/// No array's number.
+/// In place of an array's number.
 const SEVERAL: u64 = u64::MAX;
 
-/// How many buffers were made.
+/// The number of buffers made so far.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Buffers of a device that work has left without values: those of the numbers from the first to the last but for those
-/// that are known to be computed from others, and older ones that were written since with what is computed from them.
+/// Buffers of a device whose values were lost: those numbered `from` to `to`, except ones known not to depend on the
+/// lost results, and older ones known to depend on them.
 struct Lost {
     device: Device,
     from: u64,
@@ -86,26 +86,26 @@ struct Lost {
     error: Error,
 }
 
-/// Values of a device that are on their way, and may never come.
+/// Outstanding results of a device, which may be lost.
 #[derive(Clone, Copy)]
 pub struct Awaited {
-    /// The number of the first buffer that receives some; the greatest number where there is none.
+    /// The number of the first buffer that receives such results; the greatest number if there is none.
     pub since: u64,
-    /// A number for the time from when there is such a buffer to when there is none; 0 where origins are not known.
+    /// The number of the period during which there is such a buffer; 0 if dependencies are not tracked.
     pub period: u64,
 }
 
 static LOST: Mutex<Vec<Lost>> = Mutex::new(Vec::new());
 
-/// Notes that work on a device has ended without values: of the buffer of this number, and of those made since, which
-/// may be computed from it.
+/// Records that work on a device failed to compute its results: the values of buffers from number `since` on that may
+/// depend on them are lost.
 pub fn note_lost_from(device: Device, awaited: Awaited, error: Error) {
     let Awaited { since: from, period } = awaited;
     let to = MADE.load(Ordering::Relaxed);
     LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Lost { device, from, to, period, error });
 }
 
-/// Whether any buffer may be shared: one load.
+/// Whether any buffer may be shared. Costs one atomic load.
 pub fn any_shared() -> bool {
     SHARED.load(Ordering::Relaxed) > 0
 }
@@ -132,13 +132,15 @@ impl Buffer {
         }
     }
 
-    /// Its place in the order in which the process has made buffers.
+    /// The number of the buffer, in the order in which the process made them.
     pub fn number(&self) -> u64 {
         self.number
     }
 
+    /// Checks that the values were not lost.
+    ///
     /// # Errors
-    /// That of the work that should have written the values, if it has ended without.
+    /// The error of the work that should have computed the values.
     #[cold]
     pub fn check_lost(&self) -> Result<()> {
         let lost = LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -154,7 +156,7 @@ impl Buffer {
             .map_or(Ok(()), |lost| Err(lost.error.clone()))
     }
 
-    /// Whether its values may depend on those that are awaited.
+    /// Whether the values may depend on these outstanding results.
     pub fn depends(&self, awaited: Awaited) -> bool {
         let origins = self.origins.load(Ordering::Acquire);
         if origins / 2 == awaited.period {
@@ -164,10 +166,11 @@ impl Buffer {
         }
     }
 
-    /// Notes that work is queued that writes it. What was awaited stays so where a part alone is written.
+    /// Notes that queued work writes the buffer. If the work `depends` on outstanding results, or the buffer did before
+    /// (only part of it may be written), it depends on them afterwards.
     pub fn note_origins(&self, period: u64, depends: bool) {
         if self.check_lost().is_ok() {
-            // what is noted now says nothing of earlier periods
+            // The new note does not cover earlier periods, so record that their losses do not concern this buffer.
             self.cleared.store(LOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).len(), Ordering::Relaxed);
         }
         if depends {
@@ -177,7 +180,7 @@ impl Buffer {
         }
     }
 
-    /// Whether not even a kernel may write: a foreign library said so.
+    /// Whether not even a kernel may write to it, because its owner shared it read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -186,13 +189,13 @@ impl Buffer {
         self.read_only = true;
     }
 
-    /// Notes that these are bools, as others know them.
+    /// Notes that another library imported or exported the memory as bools.
     pub fn set_bools(&mut self) {
         self.bools = true;
     }
 
-    /// The greatest byte of bools that someone else may write; None where nobody else writes. 2 is NA, in memory of
-    /// ours alone.
+    /// The greatest valid byte of a bool, if others may write to the memory; else None. 2 is NA, which only memory of
+    /// this engine can hold.
     pub fn greatest_bool(&self) -> Option<i32> {
         match self.origin.as_ref().and_then(Weak::upgrade) {
             Some(origin) if self.bools || origin.bools => Some(if origin.bools { 1 } else { 2 }),
@@ -206,13 +209,13 @@ impl Buffer {
         self.watch = Some(watch);
     }
 
-    /// Whether its owner has put other memory in the place of this.
+    /// Whether the owner has replaced the memory.
     pub fn is_gone(&self) -> bool {
         self.watch.as_ref().is_some_and(|is_there| !is_there())
             || self.origin.as_ref().and_then(Weak::upgrade).is_some_and(|origin| origin.is_gone())
     }
 
-    /// An error where it is gone.
+    /// An error if the owner has replaced the memory.
     pub fn check(&self) -> Result<()> {
         if !any_shared() || !self.is_gone() {
             return Ok(());
@@ -221,8 +224,8 @@ impl Buffer {
             .advise("Make the array again with `as_gpu(tensor)`."))
     }
 
-    /// Marks this buffer as an alias of `origin`: writes there show here. It is read-only unless `origin` was lent to a
-    /// writer.
+    /// Marks this buffer as an alias of `origin`, whose writes are visible here. The alias is read-only unless `origin`
+    /// may be written by a borrower.
     pub fn set_origin(&mut self, origin: &Arc<Buffer>) {
         if origin.origin.is_none() {
             self.read_only |= origin.read_only || !origin.is_volatile();
@@ -233,14 +236,14 @@ impl Buffer {
         }
     }
 
-    /// Whether this is memory of another buffer that somebody here, or who was given that one, may write to.
+    /// Whether this is an alias, and the original buffer may be written by this engine or by a borrower.
     fn is_written_elsewhere(&self) -> bool {
         let Some(origin) = self.origin.as_ref().and_then(Weak::upgrade) else { return false };
-        // all references can write, but for borrowers' and this one
+        // Any reference may be used to write, except the borrowers' references and the upgraded one.
         !origin.read_only && (origin.is_volatile() || Arc::strong_count(&origin) > 1 + origin.lent())
     }
 
-    /// Notes that the values belong to this address: a graph writes there each time that it runs.
+    /// Notes that the values must stay at this address: a CUDA graph writes there on each launch.
     pub fn fix(&self) {
         self.fixed.store(true, Ordering::Release);
     }
@@ -249,24 +252,25 @@ impl Buffer {
         self.fixed.load(Ordering::Acquire)
     }
 
-    /// Notes that someone outside holds the address from now on, and, unless the buffer is read-only, may write.
+    /// Notes that another library holds the address from now on, and may write unless the buffer is read-only.
     pub fn share(&self) {
         if !self.shared.swap(true, Ordering::AcqRel) {
             SHARED.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Whether someone outside holds the address: nothing that was read of the content holds for long.
+    /// Whether another library holds the address, so that facts read from the content may become outdated.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Acquire) || self.lent.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the memory came from here and nobody outside knows the address: no other library, and no recorded graph.
+    /// Whether the memory was allocated by this engine and its address is known neither to another library nor to a
+    /// CUDA graph.
     pub fn is_private(&self) -> bool {
         !self.is_shared() && !self.is_fixed() && !self.read_only && self.origin.is_none() && self.watch.is_none()
     }
 
-    /// Notes that an array, by a number of its own, is about to lend it.
+    /// Notes that the array of this number is about to lend the buffer.
     pub fn note_lender(&self, number: u64) {
         if self.lent() == 0 {
             self.lender.store(number, Ordering::Release);
@@ -275,24 +279,24 @@ impl Buffer {
         }
     }
 
-    /// Whether this array has lent it, and no other one: who borrowed it sees what this array becomes, and of others he
-    /// does not.
+    /// Whether this array, and no other one, has lent the buffer. A borrower sees changes of the array that lent it,
+    /// but not of other arrays.
     pub fn is_lent_by(&self, number: u64) -> bool {
         self.lender.load(Ordering::Acquire) == number
     }
 
-    /// Number of borrowers outside; each of them has a reference to it.
+    /// The number of borrowers; each of them has a reference to the buffer.
     pub fn lent(&self) -> usize {
         self.lent.load(Ordering::Acquire) as usize
     }
 
-    /// Whether our work on it and work of someone outside are to be kept in order: he may write to it, or it is his.
-    /// A read-only borrower that was promised constant memory needs no ordering.
+    /// Whether this engine's work on it must be ordered with that of another library: because the other one may write
+    /// to it, or owns it. A read-only borrower was promised constant memory, and needs no ordering.
     pub fn is_contested(&self) -> bool {
         self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
     }
 
-    /// Whether someone may write at any time by another way than this buffer: what is computed from the content is
+    /// Whether the content may change at any time other than through this buffer. Operations on such memory are
     /// computed at once.
     pub fn is_volatile(&self) -> bool {
         self.shared.load(Ordering::Acquire) && !self.read_only
@@ -309,7 +313,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory that someone outside holds, by where it begins: where it ends, the buffer, and how often it is held.
+/// Lent memory by its first address: the end, the buffer, and the number of `Lent` values.
 type Given = BTreeMap<u64, (u64, Weak<Buffer>, u32)>;
 static GIVEN: Mutex<Given> = Mutex::new(BTreeMap::new());
 
@@ -317,12 +321,12 @@ fn given() -> MutexGuard<'static, Given> {
     GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The buffer of ours in whose memory these bytes lie, if it was given out and is held.
+/// The lent buffer that contains these bytes; None if there is none.
 pub fn origin_of(device: Device, address: u64, bytes: usize) -> Option<Arc<Buffer>> {
     if bytes == 0 || !any_shared() {
         return None;
     }
-    // memory of buffers does not overlap, unless foreign memory came in twice
+    // Buffers do not overlap, unless foreign memory was imported twice; so only a few entries need checking.
     const MOST_PROBED: usize = 4;
     let end = address.checked_add(bytes as u64)?;
     let found = {
@@ -333,14 +337,14 @@ pub fn origin_of(device: Device, address: u64, bytes: usize) -> Option<Arc<Buffe
     found?.upgrade().filter(|buffer| buffer.device == device)
 }
 
-/// A buffer that someone outside holds, for as long as this lives. Dropped on any thread.
+/// A buffer that another library borrows while this value lives. May be dropped on any thread.
 pub struct Lent {
     buffer: Arc<Buffer>,
     writes: bool,
 }
 
 impl Lent {
-    /// `writes`: whether he may write.
+    /// `writes`: whether the borrower may write.
     pub fn new(buffer: Arc<Buffer>, writes: bool) -> Lent {
         SHARED.fetch_add(1, Ordering::AcqRel);
         buffer.lent.fetch_add(1, Ordering::AcqRel);
@@ -357,7 +361,7 @@ impl Lent {
         Lent { buffer, writes }
     }
 
-    /// Whether the holder may write.
+    /// Whether the borrower may write.
     pub fn writes(&self) -> bool {
         self.writes
     }
@@ -384,7 +388,7 @@ impl Drop for Lent {
     }
 }
 
-/// Elements of a type in a buffer.
+/// A layout of elements of a dtype in a buffer.
 #[derive(Clone)]
 pub struct View {
     pub buffer: Arc<Buffer>,
@@ -405,7 +409,7 @@ impl View {
         self.layout.is_empty()
     }
 
-    /// The address of the first element (offset folded in).
+    /// The address of the first element, offset included.
     pub fn address(&self) -> u64 {
         self.buffer.address + (self.layout.offset() * self.dtype.size()) as u64
     }
@@ -446,7 +450,7 @@ mod tests {
         computed.note_origins(5, awaited.depends(now));
         other.note_origins(5, old.depends(now));
         updated.note_origins(5, computed.depends(now));
-        // a part of what is awaited is written
+        // only a part of a buffer with outstanding results is written
         awaited.note_origins(5, false);
         note_lost_from(device, now, Error::new(Kind::Member, "values were lost: a test"));
         for lost in [&awaited, &computed, &updated, &unknown] {
@@ -455,7 +459,7 @@ mod tests {
         for kept in [&old, &other, &made()] {
             assert!(kept.check_lost().is_ok());
         }
-        // what was known in another period says nothing of this one
+        // dependencies in one period say nothing of another one
         let later = Awaited { since: other.number(), period: 6 };
         assert!(other.depends(later) && !updated.depends(later));
     }

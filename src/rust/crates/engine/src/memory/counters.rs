@@ -1,10 +1,10 @@
-//! Counters of launches, copies and the like since the process began, for benchmarks and for tests, which assert that a
-//! computation is one kernel or that a read copies nothing. They are relaxed atomics of the whole process, so that
-//! counting costs nearly nothing.
+//! Counters of launches, copies and the like since the process started, for benchmarks and tests, which assert for
+//! instance that a computation is one kernel or that a read copies nothing. They are process-wide relaxed atomics, so
+//! counting costs almost nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// A monotonic counter.
 pub struct Counter(AtomicU64);
 
 impl Counter {
@@ -23,25 +23,25 @@ impl Counter {
 
 /// Kernels queued on CUDA devices, and plans that the cpu device has run.
 pub static LAUNCHES: Counter = Counter::new();
-/// Those among them that were launched as graphs of one kernel (`backend/cuda/launch/relaunch.rs`).
+/// Those of them that were launched as graphs of one kernel (`backend/cuda/launch/relaunch.rs`).
 pub static RELAUNCHES: Counter = Counter::new();
-/// Bytes copied from the host to a device's buffers, and back.
+/// Bytes copied from the host to devices, and from devices to the host.
 pub static BYTES_UP: Counter = Counter::new();
 pub static BYTES_DOWN: Counter = Counter::new();
-/// Sources that NVRTC has compiled, and those that were found compiled on the disk.
+/// Sources compiled by NVRTC, and sources whose compiled kernel was found in the disk cache.
 pub static COMPILED: Counter = Counter::new();
 pub static CACHE_HITS: Counter = Counter::new();
-/// Assignments to parts of arrays that were written in place.
+/// Assignments to parts of arrays that were done in place.
 pub static IN_PLACE: Counter = Counter::new();
 
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
-/// Notes how many bytes arrays hold on a device.
+/// Notes the number of bytes that arrays hold on a device.
 pub fn note_live(bytes: u64) {
     PEAK.fetch_max(bytes, Ordering::Relaxed);
 }
 
-/// The most bytes that arrays have held on one device since the last call of this.
+/// The most bytes that arrays have held on one device since the last call of this function.
 pub fn take_peak() -> u64 {
     PEAK.swap(0, Ordering::Relaxed)
 }

@@ -1,12 +1,12 @@
-//! Vectors whose length users decide. A failed allocation is an error here, where `vec!` and `collect()` would abort
-//! the process.
+//! Vectors whose length users determine. A failed allocation is an error here; `vec!` and `collect()` would abort the
+//! process.
 
 use crate::memory::host_pool;
 use crate::memory::{self, Collect};
 use verdigris_ops::error::{Error, Result};
 use verdigris_ops::parallel::fail;
 
-/// From here on the system is asked whether it has as much: it promises memory that it does not have.
+/// From this size on, the available memory is checked first, because the system overcommits.
 const ASKED: usize = 1 << 30;
 
 /// Reserves capacity for `more` elements.
@@ -25,7 +25,7 @@ pub fn reserve<T>(out: &mut Vec<T>, more: usize) -> Result<()> {
     if out.try_reserve_exact(more).is_ok() {
         return Ok(());
     }
-    // as for arrays: what is kept for later, and garbage
+    // As for arrays: free cached memory, then collect garbage.
     host_pool::trim();
     if out.try_reserve_exact(more).is_ok() {
         return Ok(());
@@ -35,13 +35,13 @@ pub fn reserve<T>(out: &mut Vec<T>, more: usize) -> Result<()> {
     out.try_reserve_exact(more).map_err(|_| refusal::<T>(out.len().saturating_add(more)))
 }
 
-/// Memory that a thread keeps for its tasks: makes `kept` at least `n` elements long. Where there is none, the call
-/// whose task this is fails, and the task is to return.
+/// Grows memory that a thread keeps for its tasks to at least `n` elements. If that fails, it returns false, the task
+/// must return, and the call that runs the task fails.
 #[must_use]
 pub fn room_for_task<T: Clone>(kept: &mut Vec<T>, n: usize, value: T) -> bool {
     let more = n.saturating_sub(kept.len());
     if kept.try_reserve_exact(more).is_err() {
-        // garbage cannot be collected on other threads
+        // Garbage can only be collected on R's thread.
         host_pool::trim();
         if kept.try_reserve_exact(more).is_err() {
             fail(refusal::<T>(n));
@@ -66,7 +66,7 @@ pub fn with_capacity<T>(most: usize) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// A value, `n` times.
+/// A vector of `n` copies of a value.
 ///
 /// # Errors
 /// `Memory`.
@@ -76,6 +76,8 @@ pub fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>> {
     Ok(out)
 }
 
+/// A copy of a slice.
+///
 /// # Errors
 /// `Memory`.
 pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>> {
@@ -95,7 +97,7 @@ pub fn text(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// Collects an iterator.
+/// Collects an iterator to a vector.
 ///
 /// # Errors
 /// `Memory`.
@@ -107,7 +109,7 @@ pub fn collected<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>> {
     Ok(out)
 }
 
-/// Collects results: all values, or the first error.
+/// Collects the values of results, up to the first error.
 ///
 /// # Errors
 /// `Memory`, or an item's error.
@@ -134,7 +136,7 @@ pub fn push<T>(out: &mut Vec<T>, item: T) -> Result<()> {
 /// The product of extents.
 ///
 /// # Errors
-/// `Shape` where no array can have so many elements.
+/// `Shape` if no array can have that many elements.
 pub fn product(extents: impl IntoIterator<Item = usize>) -> Result<usize> {
     let mut total = 1usize;
     let mut none = false;
@@ -144,7 +146,7 @@ pub fn product(extents: impl IntoIterator<Item = usize>) -> Result<usize> {
     }
     match total {
         _ if none => Ok(0),
-        // bytes and strides must be numbers too
+        // Sizes in bytes and strides must not overflow either.
         total if total <= MOST => Ok(total),
         _ => Err(Error::new(
             verdigris_ops::error::Kind::Shape,
@@ -154,7 +156,7 @@ pub fn product(extents: impl IntoIterator<Item = usize>) -> Result<usize> {
     }
 }
 
-/// R's longest vector.
+/// The greatest length of an R vector.
 const MOST: usize = 1 << 52;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The host pool: memory of arrays on the cpu device, and of host copies, by which R reads arrays of any device.
+//! The host pool: memory of arrays on the cpu device, and of host copies, through which R reads arrays of any device.
 //!
-//! Freed blocks are kept for the next allocation of about their size, since fresh pages cost more (a fault and a
-//! clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked at its second
-//! use, and the device then writes it directly. Locking a fresh block would cost more than filling it through the
+//! Freed blocks are kept for the next allocation of about the same size, since fresh pages cost more (a page fault and
+//! a clearing each) than the copy that fills them. A block that a CUDA device transfers to is page-locked at its second
+//! use, so that the device then writes it directly. Locking a fresh block would cost more than filling it through the
 //! staging ring (800 MB: 50 ms to touch and lock, 34 ms through the ring).
 
 use std::alloc::{alloc, dealloc, Layout};
@@ -16,34 +16,36 @@ use crate::memory::{self, human, Collect};
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::parallel;
 
-/// Blocks below it come from the allocator's own lists. From here on the allocator would give pages back to the system.
+/// Smaller blocks are left to the allocator, which keeps free lists of them. It returns the pages of larger ones to the
+/// system.
 const LARGE: usize = 1 << 16;
-/// From here on blocks have pages of their own, so that they may be page-locked.
+/// Blocks from this size on are aligned to pages, so that they can be page-locked.
 const PAGES: usize = 1 << 20;
-/// A page that the system clears at once, where it has such pages.
+/// The size of a transparent huge page, which the system clears at once.
 const HUGE_PAGE: usize = 2 << 20;
-/// Bytes that are kept at most where no CUDA device is in use, if a sixteenth of the machine's memory is less.
+/// Without a CUDA device in use, at most this many bytes are kept, or a sixteenth of the machine's memory if that is
+/// more.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// Page-locked bytes, in use or kept.
 static PINNED: AtomicU64 = AtomicU64::new(0);
-/// Bytes of blocks since the last collection, and of those that none was kept for.
+/// Bytes of blocks allocated since the last collection, and of those among them that needed fresh pages.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static FRESH: AtomicU64 = AtomicU64::new(0);
-/// From so many on garbage is likely to hold blocks that would have served.
+/// From these amounts allocated, and allocated freshly, garbage probably holds blocks that could have been reused.
 const LIKELY: u64 = 64 << 20;
 const MISSED: u64 = 8 << 20;
-/// Bytes that may be kept for a CUDA device that is in use.
+/// Bytes that may be kept if a CUDA device is in use.
 static FOR_CUDA: AtomicU64 = AtomicU64::new(0);
 
-/// Memory that was freed.
+/// Freed blocks that are kept for reuse.
 static KEPT: Mutex<Kept> = Mutex::new(Kept { classes: BTreeMap::new(), bytes: 0, freed: 0 });
 
 fn kept() -> MutexGuard<'static, Kept> {
     KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Kept blocks by their size; of one size the oldest first, each with its number in the order of freeing.
+/// Kept blocks by size; those of one size in the order of freeing, each with the number of its freeing.
 struct Kept {
     classes: BTreeMap<usize, VecDeque<(u64, Raw)>>,
     bytes: u64,
@@ -57,7 +59,7 @@ impl Kept {
         self.classes.entry(raw.layout.size()).or_default().push_back((self.freed, raw));
     }
 
-    /// The block of this size that was freed last, a page-locked one first.
+    /// Takes the block of this size that was freed last; of large ones preferably a page-locked one.
     fn take(&mut self, size: usize) -> Option<Raw> {
         let blocks = self.classes.get_mut(&size)?;
         let at = if size < PAGES { None } else { blocks.iter().rposition(|(_, raw)| raw.is_pinned()) };
@@ -69,7 +71,7 @@ impl Kept {
         Some(raw)
     }
 
-    /// The block that was freed first.
+    /// Takes the block that was freed first.
     fn oldest(&mut self) -> Option<Raw> {
         let first = |blocks: &VecDeque<(u64, Raw)>| blocks.front().map_or(u64::MAX, |(turn, _)| *turn);
         let (_, blocks) = self.classes.iter_mut().min_by_key(|(_, blocks)| first(blocks))?;
@@ -82,7 +84,7 @@ impl Kept {
 struct Raw {
     address: *mut u8,
     layout: Layout,
-    /// The device whose driver has locked the pages; `UNPINNED` for none.
+    /// The ordinal of the device whose driver has locked the pages; `UNPINNED` if none.
     pinned: AtomicU32,
 }
 
@@ -91,23 +93,23 @@ const UNPINNED: u32 = u32::MAX;
 // SAFETY: plain memory, which any thread may free.
 unsafe impl Send for Raw {}
 
-/// How a backend locks the pages of host memory, which its driver then transfers directly.
+/// How a backend locks pages of host memory, so that its driver transfers them directly.
 pub struct PageLock {
-    /// Device, address, bytes; false where the driver cannot.
+    /// Arguments: device ordinal, address, bytes. Returns false if the driver cannot lock them.
     pub pin: fn(u32, *mut u8, usize) -> bool,
     pub unpin: fn(u32, *mut u8),
 }
 
 static PAGE_LOCK: OnceLock<PageLock> = OnceLock::new();
 
-/// By a backend, before it has its first device.
+/// Called by a backend before it opens its first device.
 pub fn set_page_lock(lock: PageLock) {
     let _ = PAGE_LOCK.set(lock);
 }
 
 impl Raw {
     fn fresh(bytes: usize) -> Option<Raw> {
-        // pages of its own where it may be page-locked
+        // page-aligned if it may be page-locked
         let align = match bytes {
             _ if bytes >= 2 * HUGE_PAGE => HUGE_PAGE,
             PAGES.. => 4096,
@@ -133,7 +135,7 @@ impl Raw {
         self.pinned.load(Ordering::Relaxed) != UNPINNED
     }
 
-    /// Locks the pages, where the limit allows it and the driver can.
+    /// Locks the pages, if the limit allows it and the driver can.
     fn pin(&self, ordinal: u32) {
         let limit = memory::pinned_limit(memory::machine() / 4).unwrap_or(0);
         if !self.is_pinned()
@@ -159,31 +161,31 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         self.unpin();
-        // SAFETY: allocated with this layout in `fresh`, and freed once.
+        // SAFETY: `Raw::fresh` allocated it with this layout, and it is freed once.
         unsafe { dealloc(self.address, self.layout) }
     }
 }
 
-/// Sizes are rounded up to eight steps an octave, so that blocks serve sizes near theirs; pages of the rest are
-/// never touched.
+/// The size of the block for an allocation: rounded up to eight steps an octave, so that blocks can serve allocations
+/// of similar sizes. Pages beyond the requested bytes are never touched.
 fn class(bytes: usize) -> usize {
     let step = (bytes.next_power_of_two() / 16).max(64);
     bytes.div_ceil(step) * step
 }
 
-/// Host memory; kept for reuse when it is dropped.
+/// A block of host memory. Dropping it keeps the memory for reuse.
 pub struct Block {
     raw: Option<Raw>,
 }
 
-// SAFETY: the block gives no access to the memory but its address.
+// SAFETY: the block only exposes the address of its memory.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Uninitialised memory that `device` will fill or read, aligned to 64 bytes.
+    /// Uninitialised memory that `device` will write or read, aligned to 64 bytes.
     ///
     /// # Errors
-    /// `Memory` where the system has none.
+    /// `Memory` if the system has none left.
     pub fn new(bytes: usize, device: Device) -> Result<Block> {
         if bytes < LARGE {
             return Raw::fresh(bytes.max(16)).map(|raw| Block { raw: Some(raw) }).ok_or_else(|| refusal(bytes));
@@ -219,10 +221,10 @@ impl Block {
             .ok_or_else(|| refusal(bytes))
     }
 
-    /// Zeroed memory, page-locked for a CUDA device, ordinary for the cpu device.
+    /// Zeroed memory; page-locked for a CUDA device, ordinary memory for the cpu device.
     ///
     /// # Errors
-    /// `Memory` where the limit of page-locked memory would be exceeded, or the system refuses to lock so much.
+    /// `Memory` if the limit of page-locked memory would be exceeded, or the system refuses to lock this much.
     pub fn page_locked(bytes: usize, device: Device) -> Result<Block> {
         let Device::Cuda(ordinal) = device else {
             let block = Block::new(bytes, device)?;
@@ -230,14 +232,14 @@ impl Block {
             return Ok(block);
         };
         let block = Block::new(bytes.max(PAGES), device)?;
-        // fresh pages cost less when several threads take them than when the driver does
+        // Several threads fault fresh pages in faster than the driver does.
         clear(block.start(), bytes)?;
         let Some(raw) = block.raw.as_ref() else { return Ok(block) };
         raw.pin(ordinal);
         if raw.is_pinned() {
             return Ok(block);
         }
-        // what is kept for later may be locked too
+        // Kept blocks may be page-locked too; free them.
         trim();
         raw.pin(ordinal);
         if raw.is_pinned() {
@@ -273,7 +275,7 @@ impl Block {
         self.raw.as_ref().map_or(std::ptr::null_mut(), |raw| raw.address)
     }
 
-    /// Bytes: those asked for, or somewhat more.
+    /// Bytes of the block: at least those requested.
     pub fn capacity(&self) -> usize {
         self.raw.as_ref().map_or(0, |raw| raw.layout.size())
     }
@@ -290,7 +292,7 @@ impl Drop for Block {
         if raw.layout.size() < LARGE || raw.bytes() > most {
             return;
         }
-        let mut dropped = Vec::new(); // freed after the lock
+        let mut dropped = Vec::new(); // freed after the lock is released
         let mut blocks = kept();
         blocks.keep(raw);
         while blocks.bytes > most {
@@ -301,11 +303,11 @@ impl Drop for Block {
     }
 }
 
-/// Clears memory, on several threads where it is much.
+/// Clears memory, on several threads if it is large.
 fn clear(start: *mut u8, bytes: usize) -> Result<()> {
     let start = Shared(start);
     parallel::parallel(bytes, 4 << 20, |from, to| {
-        // SAFETY: within the memory, and no other thread has this part.
+        // SAFETY: within the memory, and each thread has a part of its own.
         unsafe { start.at(from).write_bytes(0, to - from) };
     })
 }
@@ -317,22 +319,22 @@ pub fn refusal(bytes: usize) -> Error {
         .advise("Or work on the data in pieces with `gpu_chunked()`.")
 }
 
-/// Whether a block of this size would be one that is kept.
+/// Whether a block of this size could be taken from the kept ones.
 pub fn has_kept(bytes: usize) -> bool {
     bytes >= LARGE && kept().classes.get(&class(bytes)).is_some_and(|blocks| !blocks.is_empty())
 }
 
-/// Bytes that are kept for reuse.
+/// Bytes kept for reuse.
 pub fn cached() -> u64 {
     kept().bytes
 }
 
-/// Bytes of blocks since the last collection, and of those that none was kept for, so that fresh pages were taken.
+/// Bytes of blocks allocated since the last collection, and of those among them that needed fresh pages.
 pub fn asked() -> (u64, u64) {
     (ASKED.load(Ordering::Relaxed), FRESH.load(Ordering::Relaxed))
 }
 
-/// After a collection.
+/// Resets the counts of `asked` after a garbage collection.
 pub fn collected() {
     ASKED.store(0, Ordering::Relaxed);
     FRESH.store(0, Ordering::Relaxed);
@@ -343,13 +345,13 @@ pub fn pinned() -> u64 {
     PINNED.load(Ordering::Relaxed)
 }
 
-/// Gives kept memory back.
+/// Frees all kept memory.
 pub fn trim() {
     let mut blocks = kept();
     blocks.bytes = 0;
     let dropped = std::mem::take(&mut blocks.classes);
     drop(blocks);
-    drop(dropped); // after the lock
+    drop(dropped); // freed after the lock is released
 }
 
 #[cfg(target_os = "linux")]
@@ -358,7 +360,7 @@ fn advise_huge(address: *mut u8, bytes: usize) {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
     }
     const MADV_HUGEPAGE: i32 = 14;
-    // SAFETY: the range is whole pages of our own; a refusal changes nothing.
+    // SAFETY: the range consists of whole pages of the block; a failure has no effect.
     unsafe { madvise(address.cast(), bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) };
 }
 

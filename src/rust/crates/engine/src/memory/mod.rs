@@ -1,7 +1,7 @@
-//! Accounts of the bytes in use on each device, limits, and the steps that are tried before an allocation is refused.
+//! Accounting of the bytes in use on each device, limits, and the steps that are tried before an allocation fails.
 //!
 //! Backends allocate through `obtain`. The bridge registers what only R can do (collect garbage, deparse a call, read
-//! an option) by `set_hooks`.
+//! an option) with `set_hooks`.
 
 pub mod buffer;
 pub mod counters;
@@ -18,51 +18,51 @@ use crate::memory::buffer::Device;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Buffers from this size on are listed with the call that made them, and may be spilled.
+/// Buffers from this size on are listed in messages with the call that made them, and may be spilled.
 pub const LARGE: usize = 1 << 20;
-/// Below this many bytes no device is pressed: R's own gc comes often enough.
+/// Below this many bytes, no garbage collection is requested: R's own collections are frequent enough.
 const CALM: u64 = 256 << 20;
-/// Listed in a message.
+/// The number of arrays listed in an out-of-memory message.
 const LISTED: usize = 5;
-/// The cpu, the most CUDA devices, and what R reads of arrays.
+/// The accounts: the cpu, CUDA devices, and host copies.
 const ACCOUNTS_KEPT: usize = 66;
 
-/// How thoroughly garbage is collected.
+/// How thoroughly to collect garbage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collect {
-    /// What was made lately; a millisecond or two.
+    /// Only recently made objects; takes a millisecond or two.
     Young,
-    /// Everything.
+    /// All garbage.
     Full,
-    /// Everything, and what other libraries of this process keep for later use: torch.
+    /// All garbage, and memory that other libraries in this process cache (torch).
     Last,
 }
 
-/// What the bridge does for this module; all but `is_main` on R's thread only.
+/// What the bridge does for this module. All but `is_main` may only be called on R's thread.
 #[derive(Clone, Copy)]
 pub struct Hooks {
     /// Whether this is R's thread.
     pub is_main: fn() -> bool,
-    /// Lets R collect its garbage and frees the arrays that it found.
+    /// Runs R's garbage collection, and frees the arrays that it found.
     pub collect: fn(Collect),
-    /// The text of a recorded call.
+    /// The text of a recorded call, for messages.
     pub describe: fn(&CallSite) -> Option<String>,
-    /// The limit that the user has set for a device, if any, given its whole memory in bytes.
+    /// The user's memory limit for a device, if any, given the device's total bytes.
     pub limit: fn(Device, u64) -> Result<Option<u64>>,
-    /// Bytes of page-locked host memory that may be in use.
+    /// The user's limit of page-locked host memory in bytes, if any, given the machine's memory.
     pub pinned_limit: fn(u64) -> Result<Option<u64>>,
-    /// How many threads copy to and from a device.
+    /// The user's number of threads that copy to and from a device, if any.
     pub threads: fn() -> Result<Option<usize>>,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// What moves arrays to the host until so many bytes of a device are free; false where that cannot be.
+/// Moves arrays of a device to the host until this many bytes are free; returns false if that is not possible.
 type Spill = fn(Device, u64) -> Result<bool>;
 
 static SPILL: OnceLock<Spill> = OnceLock::new();
 
-/// Once there is something that may be moved to the host.
+/// Registered when there is first an array that can be spilled.
 pub(crate) fn set_spill(spill: Spill) {
     let _ = SPILL.set(spill);
 }
@@ -71,7 +71,7 @@ fn spill(device: Device, bytes: u64) -> Result<bool> {
     SPILL.get().map_or(Ok(false), |spill| spill(device, bytes))
 }
 
-/// Once, before anything is allocated.
+/// Must be called once, before anything is allocated.
 pub fn set_hooks(hooks: Hooks) {
     let _ = HOOKS.set(hooks);
 }
@@ -80,19 +80,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Set where some device holds so much more than after the last collection that another may pay.
+/// Set when a device holds so much more than after the last garbage collection that another one may pay.
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Set where some device holds more than three quarters of what it may.
+/// Set when a device holds more than three quarters of its limit, or arrays three quarters of the host's memory.
 static TIGHT: AtomicBool = AtomicBool::new(false);
 
-/// Whether a collection may pay: one load.
+/// Whether a garbage collection may pay. Costs one atomic load.
 pub fn is_pressed() -> bool {
     PRESSED.load(Ordering::Relaxed)
 }
 
-/// Whether it still may, `otherwise` or because some device holds as much: R's own collections free much too, and one
-/// right after another finds nothing.
+/// Whether a collection may still pay, either because of `otherwise` or because a device still holds as much. R's own
+/// collections may have freed memory since the request, and a second collection right afterwards would find nothing.
 pub fn is_still_pressed(otherwise: bool) -> bool {
     let pressed = otherwise || ACCOUNTS.iter().any(|a| a.live() > a.next.load(Ordering::Relaxed));
     if !pressed {
@@ -102,16 +102,16 @@ pub fn is_still_pressed(otherwise: bool) -> bool {
     pressed
 }
 
-/// Says that a collection may pay.
+/// Requests a garbage collection.
 pub(crate) fn press() {
     PRESSED.store(true, Ordering::Relaxed);
 }
 
-/// A device's bytes.
+/// The bytes in use on a device.
 pub struct Account {
     live: AtomicU64,
     buffers: AtomicU64,
-    /// A collection may pay above this.
+    /// A collection is requested above this many bytes.
     next: AtomicU64,
     limit: AtomicU64,
 }
@@ -133,23 +133,23 @@ pub fn account(device: Device) -> &'static Account {
     }
 }
 
-/// Bytes on the host that R reads arrays by: host copies, and vectors that lie in our memory.
+/// The account of host memory through which R reads arrays: host copies, and R vectors in memory of this engine.
 pub fn host_account() -> &'static Account {
     &ACCOUNTS[ACCOUNTS_KEPT - 1]
 }
 
 impl Account {
-    /// Bytes in buffers that are alive.
+    /// Bytes of live buffers.
     pub fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// How many buffers are alive.
+    /// The number of live buffers.
     pub fn buffers(&self) -> u64 {
         self.buffers.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be alive: the user's limit, else all of the device.
+    /// The most bytes that live buffers may have: the user's limit, or all of the device.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
@@ -172,24 +172,25 @@ impl Account {
     pub(crate) fn remove(&self, bytes: u64) {
         let live = self.live.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         self.buffers.fetch_sub(1, Ordering::Relaxed);
-        // R's own collections free much too: growth counts from what is left
+        // R's own collections free memory too, so growth is measured from what is left.
         if live.saturating_mul(3).saturating_add(CALM) < self.next.load(Ordering::Relaxed) {
             self.next.store((live + live / 2).max(CALM), Ordering::Relaxed);
         }
     }
 }
 
-/// Whether some device, or this machine, was above three quarters of what may be held when more was asked for.
+/// Whether a device, or this machine, was above three quarters of its limit when more was allocated.
 pub fn is_tight() -> bool {
     TIGHT.load(Ordering::Relaxed)
 }
 
-/// Bytes alive, everywhere.
+/// Bytes of live buffers on all devices and the host.
 pub fn everything() -> u64 {
     ACCOUNTS.iter().map(Account::live).sum()
 }
 
-/// After a collection: the next one may pay when a device holds half as much again, or half of what it may still take.
+/// Called after a garbage collection. The next one is requested when a device holds half as much again, or has used
+/// half of the memory that is left.
 pub fn collected() {
     PRESSED.store(false, Ordering::Relaxed);
     TIGHT.store(false, Ordering::Relaxed);
@@ -201,14 +202,14 @@ pub fn collected() {
     }
 }
 
-/// Reads the limit of a device from the user's option. `total` is its whole memory, 0 where it is not known.
+/// Reads the user's limit for a device. `total` is the device's memory in bytes, 0 if unknown.
 ///
 /// # Errors
-/// `Argument` where the option's value is no limit.
+/// `Argument` if the option's value is not a valid limit.
 pub fn refresh_limit(device: Device, total: u64) -> Result<u64> {
     let a = account(device);
     let wanted = match HOOKS.get() {
-        // the user's options cannot be read on other threads: what was said last holds
+        // Other threads than R's cannot read options, so the last limit is used.
         Some(hooks) if !(hooks.is_main)() && a.limit() != u64::MAX => return Ok(a.limit()),
         Some(hooks) if (hooks.is_main)() => (hooks.limit)(device, total)?,
         _ => None,
@@ -220,7 +221,7 @@ pub fn refresh_limit(device: Device, total: u64) -> Result<u64> {
     Ok(limit)
 }
 
-/// Bytes of page-locked host memory that may be in use; `default` where the user has said nothing.
+/// Bytes of page-locked host memory that may be in use; `default` if the user has set no limit.
 pub fn pinned_limit(default: u64) -> Result<u64> {
     static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
     let limit = match HOOKS.get() {
@@ -231,19 +232,20 @@ pub fn pinned_limit(default: u64) -> Result<u64> {
     Ok(limit)
 }
 
-/// How many threads the user wants to copy to and from a device.
+/// The number of threads that the user wants for copies to and from a device; None if not set, or on other threads than
+/// R's.
 pub fn threads() -> Result<Option<usize>> {
     HOOKS.get().filter(|hooks| (hooks.is_main)()).map_or(Ok(None), |hooks| (hooks.threads)())
 }
 
-/// Lets R collect its garbage.
+/// Runs R's garbage collection; does nothing on other threads than R's.
 pub fn collect(how: Collect) {
     if let Some(hooks) = HOOKS.get().filter(|hooks| (hooks.is_main)()) {
         (hooks.collect)(how);
     }
 }
 
-// ---- the large buffers, for messages --------------------------------------------------------------
+// ---- large buffers, for messages ------------------------------------------------------------------
 
 struct Entry {
     device: Device,
@@ -257,7 +259,7 @@ thread_local! {
     static MAKER: RefCell<Option<CallSite>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`; large buffers that it allocates are said to be made by the call.
+/// Runs `body`, attributing large buffers that it allocates to the call.
 pub fn made_by<T>(site: Option<CallSite>, body: impl FnOnce() -> T) -> T {
     struct Restore(Option<CallSite>);
     impl Drop for Restore {
@@ -269,11 +271,11 @@ pub fn made_by<T>(site: Option<CallSite>, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Bytes on an account, for as long as this lives.
+/// Bytes charged to an account while this value lives.
 pub struct Held {
     account: &'static Account,
     bytes: u64,
-    /// Its entry among the large ones; 0 for none.
+    /// The key of its entry in `ENTRIES`; 0 for a small buffer.
     id: u64,
 }
 
@@ -290,7 +292,7 @@ impl Held {
         Held { account: account(device), bytes, id }
     }
 
-    /// Bytes that R reads arrays by.
+    /// Charges bytes through which R reads arrays.
     pub fn on_host(bytes: u64) -> Held {
         host_account().add(bytes);
         Held { account: host_account(), bytes, id: 0 }
@@ -306,12 +308,12 @@ impl Drop for Held {
         self.account.remove(self.bytes);
         if self.id != 0 {
             let entry = lock(&ENTRIES).as_mut().and_then(|entries| entries.remove(&self.id));
-            drop(entry); // not under the lock
+            drop(entry); // freed after the lock is released
         }
     }
 }
 
-/// The largest buffers alive on a device: bytes, and the call that made them where it is known.
+/// The largest live buffers on a device: bytes, and the call that made each, if known.
 pub fn largest(device: Device, most: usize) -> Vec<(u64, Option<String>)> {
     let mut found: Vec<(u64, u64, Option<CallSite>)> = lock(&ENTRIES)
         .iter()
@@ -325,27 +327,27 @@ pub fn largest(device: Device, most: usize) -> Vec<(u64, Option<String>)> {
     found.into_iter().map(|(bytes, _, site)| (bytes, site.and_then(|site| describe.and_then(|d| d(&site))))).collect()
 }
 
-// ---- the ladder -----------------------------------------------------------------------------------
+// ---- allocation and its fallbacks -----------------------------------------------------------------
 
-/// Where a device's memory comes from.
+/// A device's allocator.
 pub trait Source {
-    /// Memory, or None where there is none left.
+    /// Allocates memory; None if there is none left.
     fn take(&self, bytes: usize) -> Result<Option<u64>>;
 
-    /// Waits for the work whose end frees memory.
+    /// Waits for queued work whose completion frees memory.
     fn finish(&self) -> Result<()>;
 
-    /// Gives what is kept for reuse back to the system.
+    /// Returns cached memory to the system.
     fn trim(&self) -> Result<()>;
 
     fn device(&self) -> Device;
 
-    /// The device's whole memory; 0 where it is not known.
+    /// The device's total memory; 0 if unknown.
     fn total(&self) -> u64;
 
     fn cached(&self) -> u64;
 
-    /// What others leave of the device's memory, where that is looked at before memory is taken.
+    /// The memory that other processes leave free, if the device checks that before it allocates.
     fn left(&self) -> Option<u64> {
         None
     }
@@ -356,7 +358,7 @@ pub trait Source {
 /// arrays to the host.
 ///
 /// # Errors
-/// `Memory`, naming what is held.
+/// `Memory`; the message says how much memory is held, and by what.
 pub fn obtain(source: &dyn Source, bytes: usize) -> Result<u64> {
     let device = source.device();
     let account = account(device);
@@ -378,7 +380,7 @@ pub fn obtain(source: &dyn Source, bytes: usize) -> Result<u64> {
 #[cold]
 fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<u64>>) -> Result<u64> {
     let (device, limit) = (source.device(), account(source.device()).limit());
-    // more than the device may ever hold: nothing would help
+    // More than the device may ever hold: no fallback can help.
     if bytes as u64 <= limit {
         for step in 0..6 {
             match step {
@@ -394,7 +396,8 @@ fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<
                     source.trim()?;
                 }
                 _ => {
-                    // what the limit asks for; then, or where it is the device itself that is full, room for everything
+                    // Step 4 spills what exceeds the limit. Step 5, or step 4 if the limit allows the allocation but
+                    // the device itself is full, spills enough for the whole allocation.
                     let over = account(device).live().saturating_add(bytes as u64).saturating_sub(limit);
                     let wanted = if step == 4 && over > 0 { over } else { bytes as u64 };
                     if !spill(device, wanted)? {
@@ -442,7 +445,7 @@ fn refusal(source: &dyn Source, bytes: u64) -> Error {
         .advise("Or work on the data in pieces with `gpu_chunked()`, or in float32.")
 }
 
-/// Bytes as people read them.
+/// Formats a number of bytes.
 pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
@@ -459,7 +462,7 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
-/// Bytes of memory of this machine, or of the container.
+/// Bytes of memory of this machine, or of the container's limit.
 pub fn machine() -> u64 {
     static MEMORY: OnceLock<u64> = OnceLock::new();
     *MEMORY.get_or_init(|| {
@@ -472,7 +475,7 @@ pub fn machine() -> u64 {
     })
 }
 
-/// Bytes that this machine can give away now, by Linux's own estimate; None where nobody tells.
+/// Bytes that this machine can provide now, by Linux's estimate; None on other systems.
 pub fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let field = |name: &str| {
@@ -493,7 +496,7 @@ mod tests {
         }
     }
 
-    /// A device of its own, with room for 10 MiB, 6 of which a collection would free.
+    /// A device with 10 MiB, 6 of which a garbage collection would free.
     struct Fake {
         used: AtomicU64,
         garbage: AtomicU64,
@@ -544,7 +547,7 @@ mod tests {
         assert_eq!(error.kind, Kind::Memory);
         assert!(error.message.contains("6.29 MB") && error.message.contains("hold 5.24 MB"), "{error}");
         assert!(error.advice[0].contains("5.24 MB"), "{error}");
-        // larger than the device: nothing is tried
+        // larger than the device: no fallback is tried
         let trims = fake.trims.load(Ordering::Relaxed);
         assert_eq!(obtain(&fake, 11 << 20).unwrap_err().kind, Kind::Memory);
         assert_eq!(fake.trims.load(Ordering::Relaxed), trims);

@@ -1,5 +1,5 @@
-//! Sources of uploads: elements of a vector, or rows of a matrix, in memory or in a file, which are copied or converted
-//! while staging chunks are filled.
+//! Sources of uploads: elements of a vector, or rows of a matrix, in memory or in a file. They are copied or converted
+//! while staging buffers are filled.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 use verdigris_ops::loops::convert::Converter;
 
-/// A host address that threads may share: each of them uses a part of its own.
+/// A pointer that threads may share, if each of them uses a part of the memory of its own.
 pub struct Shared<T = u8>(pub *mut T);
 // SAFETY: see above.
 unsafe impl<T> Send for Shared<T> {}
@@ -27,6 +27,8 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 
 impl<T> Shared<T> {
+    /// The memory at an offset.
+    ///
     /// # Safety
     /// `at` must be within the memory.
     pub unsafe fn at(self, at: usize) -> *mut T {
@@ -35,9 +37,9 @@ impl<T> Shared<T> {
     }
 }
 
-/// Elements that are read by their positions, by several threads at once.
+/// Elements that several threads read at once by their positions, as from a file.
 pub trait Elements: Send + Sync {
-    /// Writes elements `from ..` to `out`, whole elements.
+    /// Reads elements from index `from` on until `out`, a whole number of elements, is full.
     fn read(&self, from: usize, out: &mut [u8]) -> Result<()>;
 }
 
@@ -45,31 +47,31 @@ pub trait Elements: Send + Sync {
 #[derive(Clone)]
 enum Source {
     Memory(*const u8),
-    /// Reading takes long, and ends early once the flag is set.
+    /// Reading may take long, and is cancelled by setting the flag.
     Stored(Arc<dyn Elements>, Arc<AtomicBool>),
 }
 
-/// What a stored source is read by at once where rows are short: fewer calls, and more bytes than are wanted.
+/// Bytes that are read from a stored source at once if rows are short: fewer calls, but more bytes than needed.
 const SPAN: usize = 1 << 20;
-/// Runs of so many bytes are read straight to their place.
+/// Runs of at least this many bytes are read directly into their place.
 const DIRECT: usize = 64 << 10;
 
-/// Elements that become bytes of a buffer: in order, or some rows of a matrix; as they are, or converted.
+/// The source of an upload: elements in order, or some rows of a matrix, as they are or converted.
 #[derive(Clone)]
 pub struct Filling {
     source: Source,
-    /// Bytes of an element, here and there.
+    /// Bytes of an element in the source and in the target.
     from: usize,
     to: usize,
     n: usize,
-    /// Rows of the slab and of the matrix, and the first row; of a vector the slab is everything.
+    /// Rows to take, rows of the matrix, and the first row to take. For a vector, all rows are taken.
     rows: usize,
     stride: usize,
     first: usize,
     converter: Option<Converter>,
 }
 
-// SAFETY: the maker promises that the source lives and is not written meanwhile; it is only read.
+// SAFETY: the constructor's caller promises that the source lives and is not written meanwhile; it is only read.
 unsafe impl Send for Filling {}
 // SAFETY: as above.
 unsafe impl Sync for Filling {}
@@ -92,7 +94,7 @@ impl Filling {
         }
     }
 
-    /// Rows `first .. first + rows` of a matrix of `stride` rows and `columns` columns, a column after the other.
+    /// Rows `first .. first + rows` of a column-major matrix of `stride` rows and `columns` columns.
     ///
     /// # Safety
     /// As `vector`; the rows must be within the matrix.
@@ -108,7 +110,7 @@ impl Filling {
         Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
     }
 
-    /// The same rows of what is stored.
+    /// As `rows`, for stored elements.
     pub fn stored(
         source: Arc<dyn Elements>,
         size: usize,
@@ -121,7 +123,7 @@ impl Filling {
         Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
     }
 
-    /// The flag that ends a reading of what is stored; None for what is in memory.
+    /// The flag that cancels reading of stored elements; None for a source in memory.
     pub fn stop(&self) -> Option<Arc<AtomicBool>> {
         match &self.source {
             Source::Memory(_) => None,
@@ -137,12 +139,12 @@ impl Filling {
         self.converter.is_some()
     }
 
-    /// Bytes that it becomes.
+    /// Bytes of the target.
     pub fn bytes(&self) -> usize {
         self.n * self.to
     }
 
-    /// The source where it is just these bytes of memory.
+    /// The address of the source, if the target is a plain copy of contiguous memory.
     pub fn plain(&self) -> Option<*const u8> {
         let Source::Memory(source) = self.source else { return None };
         (self.converter.is_none() && (self.rows == self.stride || self.n == self.rows))
@@ -150,21 +152,21 @@ impl Filling {
             .then(|| unsafe { source.add(self.first * self.from) })
     }
 
-    /// Elements that follow each other in the source too, from element `e` on.
+    /// The position in the source of element `e`, and how many elements, up to `end`, are contiguous from there on.
     fn run(&self, e: usize, end: usize) -> (usize, usize) {
         let (column, row) = (e / self.rows, e % self.rows);
         let count = if self.rows == self.stride { end - e } else { (self.rows - row).min(end - e) };
         (column * self.stride + self.first + row, count)
     }
 
-    /// Writes bytes `at .. at + bytes`, whole elements. Returns the flag bits of the cast, which tell of values that do
-    /// not fit.
+    /// Writes bytes `at .. at + bytes` of the target, whole elements, to the address `target`. Returns the flag bits of
+    /// the cast, which report values that do not fit.
     ///
     /// # Errors
-    /// Those of what is stored, and `Interrupt` where the reading was stopped.
+    /// Those of reading, and `Interrupt` if reading was cancelled.
     ///
     /// # Safety
-    /// There is space for them at `target`, aligned for an element.
+    /// There must be space for them at `target`, aligned for an element.
     pub unsafe fn fill(&self, at: usize, bytes: usize, target: *mut u8) -> Result<u32> {
         let (e, end) = (at / self.to, (at + bytes) / self.to);
         match &self.source {
@@ -179,7 +181,7 @@ impl Filling {
         let mut bits = 0;
         while e < end {
             let (at, count) = self.run(e, end);
-            // SAFETY: within the source as `vector` and `rows` were told, and within the room.
+            // SAFETY: within the source, by the promise to `vector` and `rows`, and within the target.
             unsafe {
                 bits |= self.convert(source.add(at * self.from), out, count);
                 out = out.add(count * self.to);
@@ -190,7 +192,7 @@ impl Filling {
     }
 
     /// # Safety
-    /// Both addresses are good for `count` elements.
+    /// Both addresses are valid for `count` elements.
     unsafe fn convert(&self, from: *const u8, out: *mut u8, count: usize) -> u32 {
         // SAFETY: the caller's promise.
         unsafe {
@@ -222,7 +224,7 @@ impl Filling {
             let sparse = self.rows != self.stride && 2 * self.stride * self.from > SPAN;
             if self.converter.is_none() && (self.rows == self.stride || sparse || count * self.from >= DIRECT) {
                 let count = count.min((2 * SPAN / self.from).max(1));
-                // SAFETY: within the room.
+                // SAFETY: within the target.
                 let room = unsafe { std::slice::from_raw_parts_mut(out, count * self.from) };
                 source.read(start, room)?;
                 // SAFETY: as above.
@@ -235,11 +237,11 @@ impl Filling {
                 scratch.try_reserve_exact(SPAN / 16).map_err(refused)?;
                 scratch.extend(std::iter::repeat_n(0, SPAN / 16));
             }
-            // rows of several columns at once, with what lies between
+            // Read rows of several columns at once, including the gaps between them.
             let (last, _) = self.run(end - 1, end);
             let most = if sparse { count } else { last + 1 - start };
             let span = most.min(SPAN / self.from);
-            // SAFETY: within the scratch memory, any bytes of which are numbers.
+            // SAFETY: within the scratch memory; any bytes are valid numbers.
             let room = unsafe { std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast::<u8>(), span * self.from) };
             source.read(start, room)?;
             while e < end {
@@ -248,7 +250,7 @@ impl Filling {
                     break;
                 }
                 let count = count.min(start + span - at);
-                // SAFETY: within what was read, and within the room.
+                // SAFETY: within what was read, and within the target.
                 unsafe {
                     bits |= self.convert(room.as_ptr().add((at - start) * self.from), out, count);
                     out = out.add(count * self.to);
@@ -260,13 +262,14 @@ impl Filling {
     }
 }
 
-/// A copy under way.
+/// A copy in progress.
 pub trait Ahead {
-    /// The buffer, whose use from here on waits for the copy, and the bits of the cast that found what does not fit.
+    /// The buffer, whose later use waits for the copy, and the flag bits of the cast, which report values that do not
+    /// fit.
     fn take(self: Box<Self>) -> Result<(Arc<Buffer>, u32)>;
 }
 
-/// A copy that is done.
+/// A completed copy.
 pub struct Done(pub Arc<Buffer>, pub u32);
 
 impl Ahead for Done {
@@ -275,7 +278,7 @@ impl Ahead for Done {
     }
 }
 
-/// Joins the thread of a copy. One that reads what is stored may take long: the user may stop it.
+/// Joins the thread of a copy. If the copy can be cancelled, because it may take long, checks for interrupts meanwhile.
 ///
 /// # Errors
 /// Those of the copy, and `Interrupt`.
@@ -297,7 +300,7 @@ pub fn finished(thread: JoinHandle<Result<u32>>, stop: Option<&AtomicBool>) -> R
     interrupted.and(done)
 }
 
-/// Between two looks at a thread that reads.
+/// The time between two checks of a thread that reads.
 const NAP: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
@@ -308,7 +311,7 @@ mod tests {
     #[test]
     fn rows_of_a_matrix_in_pieces() {
         let matrix: Vec<f64> = (0..7 * 5).map(f64::from).collect();
-        // SAFETY: the matrix lives, and the room is enough, here and below.
+        // SAFETY: the matrix lives, and the target is large enough, here and below.
         let slab = unsafe { Filling::rows(matrix.as_ptr().cast(), 8, 7, 5, 2, 3) };
         assert!(slab.plain().is_none());
         let expected: Vec<f64> = (0..5).flat_map(|c| (2..5).map(move |r| f64::from(c * 7 + r))).collect();
@@ -331,16 +334,16 @@ mod tests {
     #[test]
     fn a_vector_and_a_whole_matrix_are_plain() {
         let x = [1f64; 6];
-        // SAFETY: never read.
+        // SAFETY: the pointers are never dereferenced.
         unsafe {
             assert_eq!(Filling::vector(x.as_ptr().cast(), 8, 6).plain(), Some(x.as_ptr().cast()));
             assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 3, 2, 0, 3).plain(), Some(x.as_ptr().cast()));
-            // rows of one column follow each other
+            // rows of a single column are contiguous
             assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 6, 1, 2, 3).plain(), Some(x[2..].as_ptr().cast()));
         }
     }
 
-    /// Bytes of a matrix of float64 in column-major order, whose elements are their positions.
+    /// A float64 matrix in column-major order, each element of which is its own position.
     struct Positions;
 
     impl Elements for Positions {
@@ -354,7 +357,7 @@ mod tests {
 
     #[test]
     fn stored_rows_are_those_of_memory() {
-        // short runs, long ones, runs that lie far apart, and all of it
+        // short runs, long ones, runs that are far apart, and the whole matrix
         for (stride, columns, first, rows) in [
             (7, 5, 2, 3),
             (40_000, 4, 10_000, 20_000),

@@ -1,7 +1,7 @@
 //! Plans: the program of one kernel.
 //!
-//! A plan is a straight-line program over registers, the result of fusing recorded operations. It holds no
-//! addresses, lengths, strides or scalars, which are passed when it runs (`Bound`). So equal plans share a kernel.
+//! A plan is a straight-line program over registers, the result of fusing recorded operations. It holds no addresses,
+//! lengths, strides or scalars; these are passed when it runs (`Bound`). So equal plans share a kernel.
 
 pub mod warning;
 
@@ -17,23 +17,23 @@ use verdigris_ops::reduction::Groups;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{OpId, MOST_OPERANDS};
 
-/// How an input's element is found from the index of the result.
+/// How the index of a result element maps to an element of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
     /// Element `i`.
     Linear,
-    /// One element for all.
+    /// The same element for all.
     Broadcast,
     /// Element `i` modulo the input's length.
     Recycled,
     /// By strides over this many axes.
     Strided(u8),
-    /// By positions that the plan computes; contiguous, and not empty.
+    /// By positions that the plan computes. The input is contiguous and not empty.
     Picked,
 }
 
 impl Access {
-    /// Whether the elements follow the result's, so that a thread may fetch many together.
+    /// Whether neighbouring results read neighbouring elements, so that a thread may load several at once.
     pub fn follows(self) -> bool {
         !matches!(self, Access::Broadcast | Access::Picked)
     }
@@ -45,14 +45,14 @@ pub struct Input {
     pub access: Access,
 }
 
-/// The number of the instruction that defines a value.
+/// The index of the instruction that defines a value.
 pub type Register = u16;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Instruction {
     /// An element of input `k`.
     Load(u16),
-    /// The element of an input at a position (int64, from 0); NA outside.
+    /// The element of an input at a position (int64, 0-based); NA if out of bounds.
     Pick {
         input: u16,
         at: Register,
@@ -64,7 +64,7 @@ pub enum Instruction {
         class: Class,
         args: [Register; MOST_OPERANDS],
     },
-    /// A routine's run, which defines no value itself: `Result` does.
+    /// A run of a routine. It defines no value itself; `Result` does.
     Call(Box<Call>),
     /// A result of a call.
     Result {
@@ -76,14 +76,14 @@ pub enum Instruction {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Call {
     pub routine: Interned,
-    /// Its parameters.
+    /// The registers of its parameters.
     pub args: Box<[Register]>,
-    /// Inputs that are its tables, with `Access::Picked`.
+    /// The inputs that are its tables, accessed as `Access::Picked`.
     pub tables: Box<[u16]>,
 }
 
 impl Instruction {
-    /// The registers that it reads.
+    /// The registers that the instruction reads.
     pub fn operands(&self) -> &[Register] {
         match self {
             Instruction::Load(_) | Instruction::Scalar(..) => &[],
@@ -100,48 +100,51 @@ impl Instruction {
 pub struct Plan {
     pub inputs: Vec<Input>,
     pub code: Vec<Instruction>,
-    /// What is stored, and as what. A reduction's plan has one output, which is not stored.
+    /// The registers to store, and their dtypes. A reduction's plan has one output, which is reduced and not stored.
     pub outputs: Vec<(Register, DType)>,
-    /// How many scalars there are.
+    /// The number of scalars.
     pub scalars: usize,
-    /// What a reduction's kernel computes of its results, the epilogue; what that stores is all that is stored then.
+    /// The epilogue of a reduction, which its kernel computes from the results. Then only the epilogue's outputs are
+    /// stored.
     pub after: Option<Box<After>>,
 }
 
-/// A plan over the results of a reduction.
+/// The epilogue of a reduction: a plan over its results or, if `spread`, over its elements.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct After {
     pub plan: Plan,
-    /// The input that stands for the results; it has no memory.
+    /// The input that represents the reduction's results; it has no memory.
     pub results: u16,
-    /// Whether it is over the elements that were reduced, each with its group's result, and not over the results.
+    /// Whether the epilogue is over the elements that were reduced, each with its group's result, and not over the
+    /// results.
     pub spread: bool,
-    /// Where it is over the elements: the register that has what was reduced again, which a kernel may have kept.
+    /// If it is over the elements: the register that equals the reduced values, which the kernel may keep instead of
+    /// recomputing.
     pub values: Option<Register>,
 }
 
 impl After {
-    /// Bytes that the results take.
+    /// Bytes of the reduction's results.
     pub fn results_size(&self, groups: Groups) -> usize {
         groups.count() * self.plan.inputs[self.results as usize].dtype.size()
     }
 }
 
-/// What a plan is run on.
+/// The arguments of a plan.
 #[derive(Clone, Default)]
 pub struct Bound {
-    /// Elements of the result.
+    /// The number of elements of the result.
     pub n: usize,
     pub inputs: Vec<View>,
     pub scalars: Vec<Scalar>,
-    /// Where the instructions that may warn were recorded: register and call.
+    /// For each instruction that may warn, its register and the call that recorded it.
     pub sites: Vec<(Register, Option<CallSite>)>,
-    /// What `Plan::after` is run on.
+    /// The arguments of `Plan::after`.
     pub after: Option<Box<Bound>>,
 }
 
 impl Bound {
-    /// With memory for an input that had none.
+    /// A copy in which an input without memory gets a buffer.
     pub fn with(&self, input: u16, buffer: Arc<Buffer>) -> Bound {
         let mut bound = self.clone();
         let view = &mut bound.inputs[input as usize];
@@ -151,12 +154,12 @@ impl Bound {
 }
 
 impl Plan {
-    /// Whether it is reduced, and then goes on to the elements of each group.
+    /// Whether it is a reduction with an epilogue over the elements.
     pub fn spreads(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.spread)
     }
 
-    /// What a register's call runs.
+    /// The call that defines a register.
     pub fn call(&self, register: Register) -> &Call {
         match &self.code[register as usize] {
             Instruction::Call(call) => call,
@@ -164,7 +167,7 @@ impl Plan {
         }
     }
 
-    /// Whether it, or what is done with its results, calls a routine.
+    /// Whether the plan or its epilogue calls a routine.
     pub fn calls(&self) -> bool {
         self.code.iter().any(|i| matches!(i, Instruction::Call(_)))
             || self.after.as_ref().is_some_and(|a| a.plan.calls())
@@ -184,7 +187,7 @@ impl Plan {
         }
     }
 
-    /// A text that is the same for two plans exactly when one kernel serves both.
+    /// A string that is equal for two plans exactly if they can share a kernel.
     pub fn key(&self) -> String {
         let mut key = String::with_capacity(16 * self.code.len());
         for input in &self.inputs {
@@ -225,7 +228,7 @@ impl Plan {
     }
 }
 
-/// Mixes what it is given, fast; for tables of our own values, which no one chooses to collide.
+/// A fast hasher for tables of internal values, for which nobody provokes collisions.
 #[derive(Clone, Copy, Default)]
 pub struct Mix(u64);
 

@@ -1,7 +1,7 @@
 //! Warnings of computed operations, on their way to R.
 //!
-//! A kernel that may warn sets bits. The backend notes them here with the call that recorded the operation, and the
-//! bridge takes them when it next returns to R.
+//! A kernel that may warn sets flag bits. The backend notes them here with the call that recorded the operation. The
+//! bridge takes the warnings when it next returns to R.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,30 +12,30 @@ use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::{Flag, OpId};
 
-/// What R makes of a warning.
+/// How R signals it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// A warning as base R gives it.
+    /// As a plain warning, like base R's.
     Base,
-    /// A warning that values have lost digits, of a class of this package.
+    /// As a warning of this package's class for lost precision.
     Precision,
-    /// An error: an element has left its routine.
+    /// As an error: a routine failed for an element.
     Error,
 }
 
-/// What happened, in R's words, and where it was recorded.
+/// The message, and the call that recorded the operation.
 pub struct Warning {
     pub message: Cow<'static, str>,
     pub site: Option<CallSite>,
     pub class: Class,
 }
 
-/// Of int64 that became floats, in bit64's words.
+/// For int64 converted to floats, in bit64's words.
 const ROUNDED: &str = "integer precision lost while converting to double";
-/// Its place among the bits of a cast's flag word.
+/// Its bit in the flag word of a cast.
 const ROUNDED_BIT: usize = 3;
 
-/// A site without a call, of what warns wherever it is recorded.
+/// A site without a call, for operations that must warn even if their call is unknown.
 pub fn no_call() -> Option<CallSite> {
     Some(Arc::new(()))
 }
@@ -43,7 +43,7 @@ pub fn no_call() -> Option<CallSite> {
 static ANY: AtomicBool = AtomicBool::new(false);
 static NOTED: Mutex<Vec<Warning>> = Mutex::new(Vec::new());
 
-/// Notes the warnings that the bits of a row's flag word stand for.
+/// Notes the warnings for the bits of a row's flag word.
 pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
     let row = op.row();
     let precision = |bit| if row.flag == Flag::Coercion && bit == ROUNDED_BIT { Class::Precision } else { Class::Base };
@@ -76,7 +76,7 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
     let mut order = [0, 1, 2, 3];
     if row.flag == Flag::NaNsProduced {
-        order.rotate_left(1); // R says "NaNs produced" when all elements are computed
+        order.rotate_left(1); // R warns "NaNs produced" after all elements are computed
     }
     for bit in order.into_iter().filter(|bit| bits >> bit & 1 != 0) {
         let Some(message) = messages[bit].clone() else { continue };
@@ -85,7 +85,7 @@ pub fn note(op: OpId, bits: u32, site: Option<&CallSite>) {
     }
 }
 
-/// R's name of the C function that computes `r`.
+/// The name of R's C function for the R function `r`.
 fn c_name(r: &str) -> String {
     match r.strip_prefix("bessel") {
         Some(kind) => format!("bessel_{}", kind.to_lowercase()),
@@ -93,13 +93,13 @@ fn c_name(r: &str) -> String {
     }
 }
 
-/// Notes that an int64 became another number as a double.
+/// Notes that an int64 was rounded to another number as a double.
 pub fn rounded(site: Option<&CallSite>) {
     note(OpId::cast(DType::Float64), 1 << ROUNDED_BIT, site);
 }
 
-/// Notes what a call of a routine has left in its words, one for each row that may warn, and the first element that has
-/// failed.
+/// Notes the warnings of a call of a routine, from its flag words (one for each row that may warn), and its first
+/// failure.
 pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site: Option<&CallSite>) {
     for (&op, &bits) in routine.notes.iter().zip(words).filter(|(_, bits)| **bits != 0) {
         note(op, bits, site);
@@ -109,14 +109,14 @@ pub fn note_call(routine: &Routine, words: &[u32], failed: Option<Failed>, site:
     }
 }
 
-/// Notes the first element of a call that has failed.
+/// Notes the failure of the first element of a call that failed.
 pub fn fail(routine: &Routine, failed: Failed, site: Option<&CallSite>) {
     let mut noted = NOTED.lock().unwrap_or_else(|p| p.into_inner());
     noted.push(Warning { message: failed.message(routine).into(), site: site.cloned(), class: Class::Error });
     ANY.store(true, Ordering::Release);
 }
 
-/// Whether there is anything to take: one load.
+/// Whether there are warnings to take. Costs one atomic load.
 pub fn any() -> bool {
     ANY.load(Ordering::Acquire)
 }

@@ -1,4 +1,4 @@
-//! What moves elements between members: sockets ([`super::host`]), or GPUs ([`super::gpus`]).
+//! The transport of elements between members: sockets ([`super::host`]) or GPUs ([`super::gpus`]).
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use crate::team::mesh::Mesh;
 use crate::team::message::Call;
 use verdigris_ops::error::Result;
 
-/// Where the elements of another member are to be put.
+/// Where to put the elements that another member sends.
 pub enum Room {
     /// In this memory.
     At(View),
-    /// In a new buffer for so many elements of the call's dtype.
+    /// In a new buffer for this many elements of the call's dtype.
     Of(usize),
-    /// In a new buffer, for as many as come.
+    /// In a new buffer, for as many elements as are sent.
     New,
 }
 
-/// What came from a member.
+/// The message received from a member.
 pub struct Received {
     pub call: Call,
-    /// None where there was room for it.
+    /// None if the elements were written to a `Room::At`.
     pub buffer: Option<Arc<Buffer>>,
 }
 
 pub trait Carrier {
-    /// The connections, over which members always tell each other what they are in.
+    /// The socket connections, through which members always compare their collectives.
     fn mesh(&mut self) -> &mut Mesh;
 
     fn rank(&self) -> usize;
 
     fn size(&self) -> usize;
 
-    /// Where elements of an array on this device must be, to be sent, and will be when they come.
+    /// The device to which an array on `device` must be moved before it is sent, and on which received elements arrive.
     fn place(&self, device: Device) -> Device;
 
-    /// Up to so many bytes each member sends all its elements to each other: the way back would cost more.
+    /// Arrays up to this many bytes are sent whole by every member to each other one: a second step would cost more.
     fn short(&self) -> usize;
 
-    /// Sends contiguous views that are at their place to members, and receives from others. What came is in the order of
-    /// `rooms`.
+    /// Sends contiguous views on the device given by `place` to members, and receives from others. The result is in the
+    /// order of `rooms`.
     ///
     /// # Errors
-    /// Those of `Mesh::exchange`; the team has ended then.
+    /// Those of `Mesh::exchange`; the team has then ended.
     fn exchange(
         &mut self,
         call: &Call,
@@ -51,9 +51,8 @@ pub trait Carrier {
         rooms: Vec<(usize, Room)>,
     ) -> Result<Vec<Received>>;
 
-    /// Folds the elements of a long array and brings the results to all, where the carrier has a better way than two
-    /// exchanges; None where it has none. `fold` takes the members' elements of a run, in the order of ranks; another
-    /// order may do where not `exact`.
+    /// All-reduces a long array, if the carrier has a better way than two exchanges; else None. `fold` folds the
+    /// members' elements of a run in the order of ranks. If not `exact`, another order is allowed.
     fn all_reduce(
         &mut self,
         _call: &Call,
@@ -64,6 +63,6 @@ pub trait Carrier {
         None
     }
 
-    /// Ends the team, and tells the others why.
+    /// Ends the team, and sends the reason to the other members.
     fn stop(&mut self, reason: &str);
 }

@@ -1,9 +1,9 @@
-//! Collectives, whatever carries the elements. Members exchange raw elements in one step or two, and fold them by the
-//! operation table in the order of ranks. So the rules on types, NA and overflow are those of R's operators, and the
-//! bits depend on the members' values alone; only of long arrays a carrier may have another order, where `exact` allows.
+//! Collectives over any carrier. Members exchange raw elements in one or two steps, and fold them with the operation
+//! table in the order of ranks. So types, NA and overflow follow the rules of R's operators, and the bits depend only
+//! on the members' values. Only for long arrays, and if not `exact`, may a carrier use another order.
 //!
-//! Of a long array each member folds its own run, which the others send to it, and sends the result to all. Over
-//! connections between all pairs this moves as many bytes as a ring does, in 2 steps where a ring takes 2 (size - 1).
+//! For a long array, each member folds one run, for which the others send it their elements, and sends the result to
+//! all. With connections between all pairs this moves as many bytes as a ring, in 2 steps instead of 2 (size - 1).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) fn part_of(view: &View, part: Range<usize>) -> View {
     View { buffer: view.buffer.clone(), dtype: view.dtype, layout }
 }
 
-/// The dtype of a fold.
+/// The dtype of the result of a fold.
 fn folded(dtype: DType, fold: Fold) -> Result<DType> {
     rule::resolve(fold.row(), &[Typed::Array(dtype), Typed::Array(dtype)]).map(|(_, dtype)| dtype)
 }
@@ -42,16 +42,17 @@ fn fold_parts(parts: Vec<View>, fold: Fold, site: &Option<CallSite>) -> Result<V
     let total = parts.try_fold(Array::from_view(first), |total, part| {
         Array::apply(fold.row(), &[Operand::Array(total), Operand::Array(Array::from_view(part))], site.clone())
     })?;
-    // of one member nothing was folded
+    // With a single member nothing was folded, so cast to the fold's dtype.
     total.cast(dtype, None)?.contiguous()
 }
 
 impl<C: Carrier> Collectives<C> {
-    /// The elements where they can be sent from, one after the other.
+    /// The elements, contiguous and on the device from which the carrier sends.
     fn at_place(&self, x: &Array) -> Result<View> {
         x.to_device(self.0.place(x.device()))?.contiguous()
     }
 
+    /// Begins a collective, and describes it for the other members. `x` is None if this member only receives.
     fn call(&mut self, verb: Verb, x: Option<&View>, caller: &Caller) -> Result<Call> {
         let number = self.0.mesh().begin()?;
         let (dtype, length) = (x.map(|x| x.dtype), x.map_or(0, View::len));
@@ -61,7 +62,7 @@ impl<C: Carrier> Collectives<C> {
 
     fn others(&self) -> impl Iterator<Item = usize> {
         let (rank, size) = (self.0.rank(), self.0.size());
-        // from the next one on, so that not all send to one
+        // Starts with the next rank, so that members do not all send to the same one.
         (1..size).map(move |k| (rank + k) % size)
     }
 
@@ -69,18 +70,18 @@ impl<C: Carrier> Collectives<C> {
         fallible::collected(self.others().map(|k| (k, make(k))))
     }
 
-    /// As `each_other`, in the order of ranks.
+    /// As `each_other`, but in the order of ranks.
     fn by_rank<R>(&self, make: impl Fn(usize) -> R) -> Result<Vec<(usize, R)>> {
         let rank = self.0.rank();
         fallible::collected((0..self.0.size()).filter(|&k| k != rank).map(|k| (k, make(k))))
     }
 
-    /// Ends the team where this member fails when a collective has begun: the others would wait for it.
+    /// Ends the team if this member fails after a collective has begun, because the others would wait for it.
     fn or_end<R>(&mut self, result: Result<R>) -> Result<R> {
         result.inspect_err(|error| self.0.stop(&error.message))
     }
 
-    /// Folds a run: the members' elements of it, this one's own among them.
+    /// Exchanges and folds a run: the elements of all members for this member's run.
     fn fold(
         &mut self,
         call: &Call,
@@ -103,7 +104,7 @@ impl<C: Carrier> Collectives<C> {
                     Some(buffer) => buffer,
                     None => backend::of(x.buffer.device)?.allocate(0)?,
                 };
-                // the other has checked that it has as much
+                // The other member has checked that both arrays have one length.
                 if buffer.bytes < own.len() * x.dtype.size() {
                     return Err(Error::new(Kind::Member, "a member sent too little"));
                 }
@@ -114,7 +115,7 @@ impl<C: Carrier> Collectives<C> {
         fold_parts(parts, fold, site)
     }
 
-    /// All members' runs of a result, together.
+    /// Exchanges the members' runs of a result, so that all have all of it.
     fn assemble(&mut self, call: &Call, part: &View, n: usize) -> Result<View> {
         let (rank, size) = (self.0.rank(), self.0.size());
         let width = part.dtype.size();
@@ -128,7 +129,7 @@ impl<C: Carrier> Collectives<C> {
         Ok(whole)
     }
 
-    /// Waits for all members, and compares what they are in.
+    /// Waits for all members, and checks that they are in the same collective.
     fn meet(&mut self, call: &Call) -> Result<()> {
         let (parcels, rooms) = (self.each_other(|_| ())?, self.by_rank(|_| ())?);
         let met = self.0.mesh().meet(call, 0, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0)).map(|_| ());
@@ -199,7 +200,7 @@ impl<C: Carrier> Transport for Collectives<C> {
         let is_root = root == self.0.rank();
         let view = if is_root { Some(self.at_place(x)?) } else { None };
         let call = self.call(Verb::Broadcast(root), view.as_ref(), caller)?;
-        // where calls are compared, those of members from whom nothing is received are, too
+        // If calls are compared, do so with all members, even those from whom nothing is received.
         let step = u32::from(!call.text.is_empty());
         if step == 1 {
             self.meet(&call)?;
@@ -226,7 +227,7 @@ impl<C: Carrier> Transport for Collectives<C> {
     }
 }
 
-/// The array of what came.
+/// The array of received elements.
 fn arrived(buffer: Option<Arc<Buffer>>, dtype: DType, n: usize) -> Result<Array> {
     let buffer = match buffer {
         Some(buffer) => buffer,

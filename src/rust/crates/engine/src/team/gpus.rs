@@ -1,5 +1,5 @@
-//! The carrier of arrays on GPUs, by NCCL; arrays on the host go by sockets. Members tell each other over the sockets
-//! what they are in while NCCL's kernels wait for each other on the GPUs.
+//! The carrier for arrays on GPUs, by NCCL. Arrays on the host are sent through sockets. Members compare their
+//! collectives over the sockets while NCCL's kernels wait for each other on the GPUs.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::reduction::Reduction;
 
-/// Arrays of so many bytes are long. NCCL reaches its bandwidth at some hundred MiB, so that pieces are few.
+/// Arrays from this size on are long. NCCL reaches its full bandwidth at some hundred MiB, so there are few pieces.
 const LONG: usize = 4 << 20;
 const PIECE: usize = 32 << 20;
 const MOST_PIECES: usize = 4;
 
 pub struct Gpus {
-    // its thread looks at the connections, so that it ends first
+    // Dropped first: its thread polls the connections of the mesh.
     communicator: Communicator,
     mesh: Mesh,
-    /// Whether NCCL has connected all pairs, for which each waits for the other.
+    /// Whether NCCL has connected all pairs; while it connects, members wait for each other.
     is_connected: bool,
 }
 
-/// Connects the members' GPUs, if all have one of their own and NCCL; `device` is this one's. Else the members remain
-/// as they are, with the reason.
+/// Connects the members' GPUs, if each member has a GPU of its own and NCCL. `device` is this member's device.
+/// Otherwise the members stay connected by sockets, and the reason is returned.
 ///
 /// # Errors
 /// Those of a collective.
@@ -52,7 +52,7 @@ pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Res
     let id = if rank == 0 { communicator::new_id() } else { Ok([0; communicator::ID]) };
     let id = share_id(&mut host, id)?;
     let others_live = host.0 .0.others_live();
-    // of a failure the others are told within the other half
+    // Half of the timeout: the other half is left to tell the others of a failure.
     let made = match id {
         Some(id) => Communicator::new(ordinal, id, rank, size, timeout / 2, others_live),
         None => Err(Error::new(Kind::Library, "NCCL made no id")),
@@ -67,7 +67,7 @@ pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Res
     }
     let Collectives(Sockets(mesh)) = host;
     let mut gpus = Collectives(Gpus { mesh, communicator: made?, is_connected: false });
-    // connects each with each
+    // The first collective makes NCCL connect all pairs.
     let one = Array::from_view(View::contiguous(backend::of(Device::Cuda(ordinal))?.allocate(8)?, DType::Float64, 1));
     gpus.all_reduce(&one, Fold::Max, false, &Caller::default())?;
     backend::of(Device::Cuda(ordinal))?.synchronize()?;
@@ -77,7 +77,7 @@ pub fn connect(mut host: Host, device: Option<Device>, timeout: Duration) -> Res
 
 pub enum Connected {
     Gpus(Collectives<Gpus>),
-    /// Why the members' GPUs are not connected.
+    /// The socket connections, and why the GPUs are not connected.
     Host(Host, Error),
 }
 
@@ -88,13 +88,13 @@ fn bytes_on_host(bytes: &[u8]) -> Result<Array> {
     Ok(Array::from_view(View::contiguous(buffer, DType::UInt8, bytes.len())))
 }
 
-/// Whether something holds for all members.
+/// Whether something is true on all members.
 pub(super) fn all(host: &mut Host, here: bool) -> Result<bool> {
     let least = host.all_reduce(&bytes_on_host(&[here.into()])?, Fold::Min, false, &Caller::default())?;
     Ok(host::bytes(&least.cast(DType::UInt8, None)?.contiguous()?) == [1])
 }
 
-/// The first member's id; None where it has none.
+/// The NCCL id of the first member; None if it could not make one.
 pub(super) fn share_id(host: &mut Host, id: Result<[u8; communicator::ID]>) -> Result<Option<[u8; communicator::ID]>> {
     let own = id.as_ref().map_or(&[][..], |id| &id[..]);
     let view = host.broadcast(&bytes_on_host(own)?, 0, &Caller::default())?.contiguous()?;
@@ -116,7 +116,7 @@ impl Gpus {
         self.communicator.exchange(sends, &fallible::collected(receives)?)
     }
 
-    /// Of collectives in which all members' arrays have one length and are on GPUs.
+    /// Exchanges for collectives in which all members' arrays are on GPUs and have one length.
     fn exchange_known(
         &mut self,
         call: &Call,
@@ -127,7 +127,8 @@ impl Gpus {
         let meet = |mesh: &mut Mesh| {
             mesh.meet(call, step, sends.iter().map(|moved| moved.member), rooms.iter().map(|room| room.0))
         };
-        // the kernels' first wait is on the host, where a member that is elsewhere must be found before
+        // While NCCL connects, it waits on the host, so a member in another collective must be detected before. Once it
+        // is connected, comparing the calls overlaps with the transfer.
         let met = match self.is_connected {
             true => {
                 self.queue(sends, rooms)?;
@@ -143,7 +144,8 @@ impl Gpus {
         fallible::collected(met.into_iter().zip(rooms).map(|(r, room)| Received { call: r.call, buffer: buffer(room) }))
     }
 
-    /// Of collectives in which members learn how much comes, and from where: what is on a host comes with the message.
+    /// Exchanges for collectives in which a message says how many elements follow, and from which device. Elements on a
+    /// host follow in the message itself.
     fn exchange_told(
         &mut self,
         call: &Call,
@@ -169,8 +171,9 @@ impl Gpus {
         Ok(received)
     }
 
-    /// By NCCL's own sum or product. Of two members its bits are those of the operators, but for NA, which it does not
-    /// know: None where a member has NA or NaN, which each looks for meanwhile and tells the others.
+    /// All-reduces by NCCL's own sum or product. With two members, its bits are those of the operators, except for NA,
+    /// which NCCL does not know. So each member looks for NA and NaN meanwhile and tells the others; None if a member
+    /// has any.
     fn all_reduce_by_nccl(&mut self, call: &Call, x: &View, fold: Fold) -> Result<Option<View>> {
         let (rank, size) = (self.rank(), self.size());
         let whole = self.room(x.dtype, x.len())?;
@@ -187,7 +190,7 @@ impl Gpus {
         Ok((!any_missing).then_some(whole))
     }
 
-    /// While the elements of one piece of the array travel, those of the piece before are folded.
+    /// All-reduces in pieces: while one piece is transferred, the one before is folded.
     fn all_reduce_by_pieces(
         &mut self,
         call: &Call,
@@ -198,7 +201,7 @@ impl Gpus {
         let (rank, size, n) = (self.rank(), self.size(), x.len());
         let others = fallible::collected((0..size).filter(|&k| k != rank))?;
         let pieces = (n * x.dtype.size() / PIECE).clamp(2, MOST_PIECES);
-        // of piece p, the elements that member k folds
+        // the elements of piece p that member k folds
         let part = |p: usize, k: usize| {
             let piece = run(n, p, pieces);
             let within = run(piece.len(), k, size);
@@ -221,7 +224,7 @@ impl Gpus {
                 self.communicator.note_aside(p)?;
             }
             if p == 0 {
-                // all are there: what is queued ends
+                // All members take part, so the queued transfers will complete.
                 self.mesh.meet(call, step, others.iter().copied(), others.iter().copied())?;
                 continue;
             }
@@ -325,7 +328,7 @@ impl Carrier for Gpus {
             _ => None,
         };
         let by_nccl = by_nccl.filter(|_| matches!(x.dtype, DType::Float32 | DType::Float64));
-        // members that record a graph, or want another order, are found by that
+        // The way must be equal on all members: this detects members that capture a graph or need another order.
         let call = &Call { way: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
         let done = match by_nccl {
             Some(kind) => match self.all_reduce_by_nccl(call, x, kind) {

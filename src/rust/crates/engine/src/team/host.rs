@@ -1,4 +1,4 @@
-//! The carrier of arrays on the host, by sockets.
+//! The carrier for arrays on the host, by sockets. Arrays on GPUs are copied through the host.
 
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
@@ -10,12 +10,12 @@ use crate::team::rendezvous::{self, Listener, Place};
 use crate::team::{Caller, Transport};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A member whose arrays go by sockets.
+/// A member whose arrays are sent through sockets.
 pub type Host = Collectives<Sockets>;
 
 pub struct Sockets(pub Mesh);
 
-/// Joins a team; the first member has the listener.
+/// Joins a team. Only the first member passes a listener.
 ///
 /// # Errors
 /// Those of `rendezvous::join`.
@@ -25,7 +25,7 @@ pub fn join(listener: Option<Listener>, place: &Place) -> Result<Host> {
     }
     let mesh = Mesh::new(place.rank, rendezvous::join(listener, place)?, place.timeout);
     let mut host = Collectives(Sockets(mesh));
-    // so that none goes on while another fails
+    // So that no member returns while another one fails.
     host.barrier(&Caller::default())?;
     Ok(host)
 }
@@ -40,7 +40,7 @@ pub fn bytes(view: &View) -> &[u8] {
     unsafe { std::slice::from_raw_parts(view.address() as *const u8, bytes) }
 }
 
-/// Sends views on the host and receives into memory of the host.
+/// Sends views on the host, and receives into host memory.
 pub fn exchange(
     mesh: &mut Mesh,
     call: &Call,
@@ -51,7 +51,7 @@ pub fn exchange(
     let parcels = fallible::collected(parcels.iter().map(|(to, view)| Parcel { to: *to, bytes: bytes(view) }))?;
     let room = |room: &Room| match room {
         Room::At(view) if !view.is_empty() => {
-            // SAFETY: memory of a buffer that its maker has given nobody yet; rooms do not overlap.
+            // SAFETY: memory of a new buffer that nobody else uses; rooms do not overlap.
             mesh::Room::At(unsafe {
                 std::slice::from_raw_parts_mut(view.address() as *mut u8, view.len() * view.dtype.size())
             })
@@ -114,7 +114,7 @@ mod tests {
     use verdigris_ops::dtype::DType;
     use verdigris_ops::scalar::Scalar;
 
-    /// Runs each member on a thread; what they return, by rank.
+    /// Runs each member on a thread; returns their results by rank.
     fn team<R: Send + 'static>(
         size: usize,
         timeout: f64,
@@ -200,7 +200,7 @@ mod tests {
                 assert_eq!(values(part), elements(k, 1000 * k));
             }
             for root in 0..3 {
-                // who receives need not know what
+                // receivers need not know the dtype or length
                 let own = if rank == root { array(&elements(root, 70_000)) } else { array(&[]) };
                 let x = host.broadcast(&own, root, &Caller::default()).unwrap();
                 assert_eq!(values(&x), elements(root, 70_000));
@@ -231,7 +231,7 @@ mod tests {
                 1 => host.barrier(&caller).unwrap_err(),
                 _ => host.all_reduce(&x, Fold::Sum, false, &caller).err().unwrap(),
             };
-            // the team has ended, for the same reason
+            // the team has ended, and later calls give the same error
             assert_eq!(host.barrier(&caller).unwrap_err().message, error.message);
             assert_eq!(error.kind, Kind::Member);
             error.message
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_member_may_end_after_its_last_collective() {
         let sums = team(3, 30.0, |mut host| {
-            // the first two have what they need long before the third
+            // the first two members have all they need long before the third
             if host.rank() == 2 {
                 thread::sleep(Duration::from_millis(100));
             }

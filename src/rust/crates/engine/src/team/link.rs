@@ -1,5 +1,5 @@
-//! A connection to another member: a socket that never blocks. A forked child closes its copies, so that the end of a
-//! member is seen by the others although its child lives on.
+//! A non-blocking socket connection to another member. A forked child closes its copies of the sockets, so that the
+//! others notice the end of a member even if its child lives on.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,14 +10,14 @@ use verdigris_ops::fork;
 
 #[cfg(unix)]
 mod copies {
-    //! Descriptors that a child closes.
+    //! The descriptors that a forked child closes.
     use std::os::fd::RawFd;
     use std::sync::atomic::{AtomicI32, Ordering::AcqRel};
     use std::sync::Once;
 
     use verdigris_ops::fork;
 
-    /// As many as a process has descriptors by default.
+    /// 1024: the default limit of descriptors for a process.
     static OPEN: [AtomicI32; 1024] = [const { AtomicI32::new(-1) }; 1024];
 
     unsafe extern "C" {
@@ -49,7 +49,7 @@ mod copies {
     }
 }
 
-/// What is awaited of a connection.
+/// A connection to wait for, to become readable or writable.
 #[derive(Clone, Copy)]
 pub struct Awaited<'a> {
     pub link: &'a Link,
@@ -77,19 +77,19 @@ mod system {
     pub const READ: i16 = 1;
     pub const WRITE: i16 = 4;
 
-    /// Waits until something has happened, and no longer than asked.
+    /// Waits until an event occurs, at most for the given time.
     pub fn wait(all: &mut [Poll], most: Duration) {
-        // SAFETY: an array of so many, as the system knows them.
+        // SAFETY: an array of this many structs, laid out as the system's `pollfd`.
         unsafe { poll(all.as_mut_ptr(), all.len() as Count, most.as_millis() as i32) };
     }
 }
 
-/// Sleeps until one of some connections can go on, and no longer than asked. A thread that yields instead waits for a
-/// turn behind all others that want the processor.
+/// Sleeps until one of the connections is ready, at most for the given time. A thread that yields instead would queue
+/// behind all other threads that want the processor.
 #[cfg(unix)]
 pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Duration) {
     use system::{wait, Poll, READ, WRITE};
-    /// Of more the first count, and the others are looked at soon.
+    /// If there are more connections, only the first are polled, and the timeout is short.
     const MOST: usize = 64;
     let mut all = [const { Poll { descriptor: -1, events: 0, happened: 0 } }; MOST];
     let mut count = 0;
@@ -103,11 +103,12 @@ pub fn sleep<'a>(awaited: impl Iterator<Item = Awaited<'a>> + Clone, most: Durat
     wait(&mut all[..count], most);
 }
 
-/// Says, on any thread and as long as the connections live, whether the other ends have them open too.
+/// Returns a function that says whether the other ends are still open. It may be called on any thread, but only while
+/// the connections live.
 #[cfg(all(unix, not(target_os = "macos")))]
 pub fn are_open<'a>(links: impl Iterator<Item = &'a Link>) -> Box<dyn Fn() -> bool + Send> {
     use system::{wait, Poll};
-    /// `POLLRDHUP`: nothing will come any more. What has come is not read.
+    /// `POLLRDHUP`: the other end has closed. Does not consume received data.
     const ENDED: i16 = 0x2000;
     let descriptors: Vec<i32> = links.filter_map(Link::stream).map(std::os::fd::AsRawFd::as_raw_fd).collect();
     Box::new(move || {
@@ -123,24 +124,27 @@ pub fn sleep<'a>(_: impl Iterator<Item = Awaited<'a>> + Clone, _: Duration) {
     std::thread::yield_now();
 }
 
-/// What a read or write has done.
+/// The result of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// So many bytes; 0 where none can be moved now.
+    /// The number of bytes moved; 0 if the socket is not ready.
     Bytes(usize),
     /// The other end is closed.
     Closed,
 }
 
+/// A connection to another member.
 pub struct Link {
     stream: Option<TcpStream>,
-    /// `fork::depth()` of the process that has the connection.
+    /// `fork::depth()` of the process that owns the connection.
     home: u32,
 }
 
 impl Link {
+    /// Makes a connected socket non-blocking.
+    ///
     /// # Errors
-    /// `Member` where the socket is closed already.
+    /// `Member` if the socket is closed already.
     pub fn new(stream: TcpStream) -> Result<Link> {
         let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         ready.map_err(|e| Error::new(Kind::Member, format!("a connection failed: {e}")))?;
@@ -149,8 +153,10 @@ impl Link {
         Ok(Link { stream: Some(stream), home: fork::watch() })
     }
 
+    /// Checks that this process owns the connection.
+    ///
     /// # Errors
-    /// `Fork` in a child of the member.
+    /// `Fork` in a forked child of the member.
     pub fn check(&self) -> Result<()> {
         if self.home == fork::depth() {
             return Ok(());
@@ -168,22 +174,22 @@ impl Link {
         }
     }
 
-    /// Reads what has come, at most as much as there is room for, which must be some.
+    /// Reads received bytes, at most as many as fit `into`, which must not be empty.
     pub fn read(&mut self, into: &mut [u8]) -> Moved {
         self.stream.as_mut().map_or(Moved::Closed, |stream| Link::moved(stream.read(into)))
     }
 
-    /// As `read`, and leaves it there.
+    /// As `read`, but leaves the bytes in the socket.
     pub fn peek(&self, into: &mut [u8]) -> Moved {
         self.stream.as_ref().map_or(Moved::Closed, |stream| Link::moved(stream.peek(into)))
     }
 
-    /// Writes what can be written now of some bytes.
+    /// Writes as many of the bytes as is possible without blocking.
     pub fn write(&mut self, bytes: &[u8]) -> Moved {
         self.stream.as_mut().map_or(Moved::Closed, |stream| Link::moved(stream.write(bytes)))
     }
 
-    /// Tells the other end that nothing will come any more.
+    /// Tells the other end that nothing more will be sent.
     pub fn end(&mut self) {
         if let Some(stream) = &self.stream {
             _ = stream.shutdown(Shutdown::Write);
@@ -199,7 +205,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         let Some(stream) = self.stream.take() else { return };
         if self.home != fork::depth() {
-            // closed when the child began; the number may be another file's by now
+            // The child closed it when it began; the descriptor may be another file's by now.
             std::mem::forget(stream);
             return;
         }

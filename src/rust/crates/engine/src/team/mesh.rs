@@ -1,6 +1,6 @@
-//! Connections between all members, and the exchange that collectives are made of: each member sends to some and
-//! receives from some, at once. Whatever goes wrong ends the team for all its members, with the reason, since bytes of
-//! a broken exchange may be anywhere.
+//! Connections between all members, and the exchange on which collectives are built: each member sends to some members
+//! and receives from some, concurrently. Any failure ends the team for all members, with the reason, because a broken
+//! exchange leaves connections in the middle of a message.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,41 +14,42 @@ use crate::team::rendezvous::Links;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 
-/// Between two looks at members from whom nothing is awaited: whether they stop.
+/// The time between two checks whether members from whom nothing is awaited have stopped.
 const LOOK: Duration = Duration::from_millis(10);
-/// A wait spins for so long: waking a thread takes as long.
+/// How long a wait spins before it sleeps: about the time to wake a thread.
 const LIVELY: Duration = Duration::from_micros(30);
-/// Bytes moved on one connection before the next has its turn.
+/// The most bytes moved on one connection before the next connection has its turn.
 const TURN: usize = 1 << 20;
 
+/// A member's connections to all other members.
 pub struct Mesh {
     pub rank: usize,
     links: Links,
     timeout: Duration,
-    /// Collectives begun.
+    /// The number of collectives begun.
     number: u64,
-    /// Why there will be no further one.
+    /// Why the team has ended; None while it lives.
     ended: Option<Error>,
 }
 
-/// What a member sends to another.
+/// Bytes to send to a member.
 pub struct Parcel<'a> {
     pub to: usize,
     pub bytes: &'a [u8],
 }
 
-/// Where that of another is to be put.
+/// Where to put the bytes that a member sends.
 pub enum Room<'a> {
-    /// In so many bytes.
+    /// In this memory, whose length must match.
     At(&'a mut [u8]),
-    /// In a new buffer on the host, of as many bytes as come.
+    /// In a new host buffer, for as many bytes as are sent.
     New,
 }
 
-/// What came from a member.
+/// The message received from a member.
 pub struct Received {
     pub call: Call,
-    /// None where there was room for it.
+    /// None if the bytes were written to a `Room::At`.
     pub buffer: Option<Arc<Buffer>>,
 }
 
@@ -74,7 +75,7 @@ impl Sending<'_> {
         self.sent == self.head.1 + self.bytes.len()
     }
 
-    /// Whether the other end waits for the rest of a message.
+    /// Whether part of a message has been sent, so that the other end waits for the rest.
     fn is_begun(&self) -> bool {
         self.sent > 0 && !self.is_done()
     }
@@ -95,7 +96,7 @@ impl Receiving<'_> {
         self.message.as_ref().is_some_and(|message| self.got == message.bytes)
     }
 
-    /// Reads what has come; checks the message once its header and text are there.
+    /// Reads what is available. Checks the message once its header and text are complete.
     fn step(&mut self, link: &mut Link, own: &Call, step: u32, rank: usize) -> Result<Moved> {
         let Some(message) = &self.message else {
             let needed = if self.have < HEADER { HEADER } else { HEADER + Message::text_length(&self.head[..HEADER])? };
@@ -111,7 +112,7 @@ impl Receiving<'_> {
         let most = (message.bytes - self.got).min(TURN);
         let into = match (&mut self.room, &self.buffer) {
             (Room::At(bytes), _) => &mut bytes[self.got..self.got + most],
-            // SAFETY: a buffer of so many bytes on the host, which nobody else knows yet.
+            // SAFETY: a new host buffer of this many bytes, which nobody else uses.
             (Room::New, Some(buffer)) => unsafe {
                 std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(self.got), most)
             },
@@ -124,6 +125,7 @@ impl Receiving<'_> {
         Ok(moved)
     }
 
+    /// Checks a complete header and text, and prepares to receive the data.
     fn begin(&mut self, own: &Call, step: u32, rank: usize) -> Result<()> {
         let message = Message::decode(&self.head[..HEADER], &self.head[HEADER..self.have])?;
         if message.stops {
@@ -176,16 +178,17 @@ impl Mesh {
         self.links.len()
     }
 
-    /// Says, on any thread, whether the other members have their connections open. The mesh must live.
+    /// Returns a function that says, on any thread, whether all other members have their connections open. It may only
+    /// be called while the mesh lives.
     #[cfg(all(unix, not(target_os = "macos")))]
     pub fn others_live(&self) -> Box<dyn Fn() -> bool + Send> {
         link::are_open(self.links.iter().flatten())
     }
 
-    /// The number of the collective that begins.
+    /// Begins a collective, and returns its number.
     ///
     /// # Errors
-    /// `Fork` in a child; why the team has ended.
+    /// `Fork` in a forked child; if the team has ended, the error that ended it.
     pub fn begin(&mut self) -> Result<u64> {
         self.links.iter().flatten().try_for_each(Link::check)?;
         if let Some(error) = &self.ended {
@@ -195,11 +198,11 @@ impl Mesh {
         Ok(self.number - 1)
     }
 
-    /// Sends and receives. What came is in the order of `rooms`.
+    /// Sends and receives. The result is in the order of `rooms`.
     ///
     /// # Errors
-    /// `Member` where a member has ended, stopped, is in another collective, or does not come in time; `Interrupt`;
-    /// `Memory`. The team has ended then.
+    /// `Member` if a member has ended, has stopped, is in another collective, or is not there in time; `Interrupt`;
+    /// `Memory`. The team has then ended.
     pub fn exchange(
         &mut self,
         call: &Call,
@@ -230,7 +233,7 @@ impl Mesh {
         }
     }
 
-    /// Tells some members what this one is in, and hears from some what they are in.
+    /// Exchanges calls without data: sends this member's to some members, and receives those of some.
     ///
     /// # Errors
     /// As `exchange`.
@@ -307,8 +310,8 @@ impl Mesh {
         }
     }
 
-    /// Whether a member from whom nothing is awaited says that it stops. One that has ended without a word has done its
-    /// part of this collective.
+    /// Checks whether a member from whom nothing is awaited has sent that it stops. A member that has closed its
+    /// connection without that has completed its part of this collective.
     fn look(&self, receiving: &[Receiving<'_>]) -> Result<()> {
         let awaited = |from: usize| receiving.iter().any(|r| r.from == from && !r.is_done());
         for from in (0..self.size()).filter(|&from| !awaited(from)) {
@@ -319,16 +322,16 @@ impl Mesh {
         Ok(())
     }
 
-    /// The error of a member whose connection is closed: the reason that it, or another one, has told comes first.
+    /// The error for a closed connection. A reason to stop that any member has sent takes precedence.
     fn why(&self, closed: usize, call: &Call, receiving: &[Receiving<'_>]) -> Error {
-        // in the midst of a message what comes next is no beginning of one
+        // In the middle of a message, the next bytes are not a header.
         let midst = |from: usize| receiving.iter().any(|r| r.from == from && r.have > 0 && !r.is_done());
         let told =
             (0..self.size()).filter(|&from| !midst(from)).find_map(|from| self.reason(from).unwrap_or_else(Some));
         told.unwrap_or_else(|| self.gone(closed, call))
     }
 
-    /// Why a member stops, where that is what it says next.
+    /// Why a member stops, if the next message in its connection says so.
     fn reason(&self, from: usize) -> Result<Option<Error>> {
         let Some(link) = &self.links[from] else { return Ok(None) };
         let mut head = [0; HEADER + MOST_TEXT];
@@ -362,7 +365,8 @@ impl Mesh {
         self.end(&advised(Error::new(Kind::Member, reason)), |_| false);
     }
 
-    /// As `stop`, for an error; `begun` tells to whom a message is under way, in which no other can be told.
+    /// As `stop`, with an error. `begun` says to which members a message is only partly sent, so that no other message
+    /// can be sent.
     fn end(&mut self, error: &Error, begun: impl Fn(usize) -> bool) {
         if self.ended.is_some() {
             return;
@@ -372,7 +376,8 @@ impl Mesh {
         for (to, link) in self.links.iter_mut().enumerate() {
             let Some(link) = link.as_mut().filter(|link| link.check().is_ok()) else { continue };
             if !begun(to) {
-                // there is room for it, unless the member takes nothing, and then it learns by the end
+                // There is space in the socket's buffer, unless the member reads nothing; it then notices the closed
+                // connection.
                 _ = link.write(&message[..n]);
             }
             link.end();

@@ -1,4 +1,4 @@
-//! What members tell each other before the data: which collective they are in, or that they stop.
+//! The messages that members exchange before the data: in which collective they are, or that they stop.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::{id, OpId};
 
-/// How the members' elements become one. Members are taken in the order of their ranks.
+/// How the members' elements are combined, in the order of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     Sum,
@@ -79,35 +79,35 @@ impl Verb {
     }
 }
 
-/// A member's collective, as the others see it.
+/// A member's collective, as sent to the others to be compared.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub verb: Verb,
-    /// How many the team had before.
+    /// The number of the team's earlier collectives.
     pub number: u64,
-    /// None where the member receives only.
+    /// None if the member only receives.
     pub dtype: Option<DType>,
-    /// Elements of the member's array.
+    /// The number of elements of the member's array.
     pub length: usize,
-    /// Whether the elements go from GPU to GPU.
+    /// Whether the elements are sent from GPU to GPU.
     pub on_gpus: bool,
-    /// Whether elements are missing, which a carrier's own sum does not know.
+    /// Whether the array has NA or NaN, which NCCL's own sum does not handle.
     pub missing: bool,
-    /// How the carrier does it, which must be the same for all members.
+    /// The carrier's algorithm, which must be the same on all members.
     pub way: u8,
-    /// R's call; empty unless calls are compared.
+    /// R's call; empty unless calls are compared (option `verdigris.debug`).
     pub text: String,
 }
 
 impl Call {
-    /// Whether two members are in the same collective, with arrays that go together.
+    /// Whether two members are in the same collective, with compatible arrays.
     pub fn goes_with(&self, other: &Call) -> bool {
         let same_length = self.length == other.length || matches!(self.verb, Verb::AllGather | Verb::Broadcast(_));
         let same_type = match (self.dtype, other.dtype) {
             (Some(own), Some(theirs)) => own == theirs,
             _ => matches!(self.verb, Verb::Broadcast(_) | Verb::Barrier),
         };
-        // of parts that are handed on each says where it is
+        // In other collectives, each message says for itself whether its elements are on a GPU.
         let same_way =
             self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
         let same_call = self.verb == other.verb && self.number == other.number && self.way == other.way;
@@ -135,25 +135,25 @@ impl fmt::Display for Call {
     }
 }
 
-/// Begins each message.
+/// Bytes of the header that starts each message.
 pub const HEADER: usize = 56;
 const MAGIC: [u8; 4] = *b"vgt1";
 const NONE: u8 = 255;
-/// Bytes of R's call, or of a reason.
+/// The most bytes of R's call, or of a reason to stop.
 pub const MOST_TEXT: usize = 512;
 
-/// A message: its header and the text that follows; then come `bytes` of data.
+/// A message: its header and text. `bytes` of data follow.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Of a collective that has several.
+    /// The step of a collective that has several exchanges.
     pub step: u32,
     pub call: Call,
-    /// Whether the member stops instead: the call's text is the reason.
+    /// Whether the member stops instead; the call's text is then the reason.
     pub stops: bool,
     pub bytes: usize,
 }
 
-/// The first `most` bytes of a text, whole characters.
+/// The start of a text, at most `most` bytes, cut between characters.
 fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -170,7 +170,7 @@ impl Message {
         Message { step: 0, call, stops: true, bytes: 0 }
     }
 
-    /// The header with the text behind it.
+    /// The header followed by the text, and their length in bytes.
     pub fn encode(&self) -> ([u8; HEADER + MOST_TEXT], usize) {
         let mut out = [0; HEADER + MOST_TEXT];
         let text = cut(&self.call.text, MOST_TEXT).as_bytes();
@@ -192,10 +192,10 @@ impl Message {
         (out, HEADER + text.len())
     }
 
-    /// How much text follows a header.
+    /// The length of the text that follows a header.
     ///
     /// # Errors
-    /// `Member` where this is none.
+    /// `Member` if this is not a header.
     pub fn text_length(header: &[u8]) -> Result<usize> {
         let length = u32::from_le_bytes([header[40], header[41], header[42], header[43]]) as usize;
         if header[..4] != MAGIC || length > MOST_TEXT {
@@ -204,6 +204,8 @@ impl Message {
         Ok(length)
     }
 
+    /// Decodes a header and its text.
+    ///
     /// # Errors
     /// As `text_length`.
     pub fn decode(header: &[u8], text: &[u8]) -> Result<Message> {
@@ -273,7 +275,7 @@ mod tests {
         ] {
             assert!(!sum.goes_with(&other) && !other.goes_with(&sum), "{other}");
         }
-        // members' parts have different lengths, and who receives knows none
+        // members' parts may have different lengths, and receivers know none
         let parts = [3, 4].map(|n| call(Verb::AllGather, 0, Some(DType::Int32), n));
         assert!(parts[0].goes_with(&parts[1]));
         assert!(call(Verb::Broadcast(1), 0, None, 0).goes_with(&call(Verb::Broadcast(1), 0, Some(DType::Int8), 5)));

@@ -1,8 +1,8 @@
-//! Teams: processes that compute together. A member holds a [`Transport`], which is [`collectives`] by a [`carrier`]:
+//! Teams: processes that compute together. A member holds a [`Transport`], which is [`collectives`] over a [`carrier`]:
 //! sockets for arrays of any device ([`host`]), or NCCL between GPUs (`gpus`).
 //!
-//! All members call the same collectives in the same order. A member that ends, stops, or calls another collective ends
-//! the team: an error of kind `Member` on all that live.
+//! All members must call the same collectives in the same order. A member that ends, stops, or calls another collective
+//! ends the team: all others get an error of kind `Member`.
 
 pub mod carrier;
 pub mod collectives;
@@ -19,42 +19,43 @@ use message::Fold;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::error::Result;
 
-/// Where a collective was called.
+/// The R call of a collective.
 #[derive(Clone, Default)]
 pub struct Caller {
-    /// For warnings of what folds.
+    /// The call site, for warnings of the fold.
     pub site: Option<CallSite>,
-    /// R's call, where calls are compared.
+    /// The call's text; empty unless calls are compared.
     pub text: String,
 }
 
-/// What carries collectives between members. Results are on the device of the member's array.
+/// The collectives of a team. Results are on the device of the member's array.
 pub trait Transport {
-    /// From 0.
+    /// The member's number, from 0.
     fn rank(&self) -> usize;
 
     fn size(&self) -> usize;
 
-    /// Folds the members' elements, in the order of ranks where `exact`; all have the result.
+    /// Folds the members' elements, in the order of ranks if `exact`. All members get the result.
     fn all_reduce(&mut self, x: &Array, fold: Fold, exact: bool, caller: &Caller) -> Result<Array>;
 
-    /// As `all_reduce`, but of the result each member has its run (`run()`) of pieces of `unit` elements.
+    /// As `all_reduce`, but each member gets only its run (see `run()`) of the result, split in pieces of `unit`
+    /// elements.
     fn reduce_scatter(&mut self, x: &Array, fold: Fold, unit: usize, exact: bool, caller: &Caller) -> Result<Array>;
 
-    /// The members' arrays, which may have different lengths, in the order of ranks; all have them.
+    /// All members' arrays, which may have different lengths, in the order of ranks.
     fn all_gather(&mut self, x: &Array, caller: &Caller) -> Result<Vec<Array>>;
 
-    /// The array of one member, which all have then. Of the others it is the array whose device counts.
+    /// The array `x` of member `root`. The other members' `x` only determine the device of their result.
     fn broadcast(&mut self, x: &Array, root: usize, caller: &Caller) -> Result<Array>;
 
-    /// Waits until all members have come.
+    /// Waits for all members.
     fn barrier(&mut self, caller: &Caller) -> Result<()>;
 
-    /// Ends the team, and tells the others why.
+    /// Ends the team, and sends the reason to the other members.
     fn stop(&mut self, reason: &str);
 }
 
-/// The run of one member among `n` things: contiguous, in the order of ranks.
+/// The indices, among `n`, of one member's run. Runs are contiguous and in the order of ranks.
 pub fn run(n: usize, rank: usize, size: usize) -> std::ops::Range<usize> {
     let bound = |k: usize| (n as u128 * k as u128 / size as u128) as usize;
     bound(rank)..bound(rank + 1)

@@ -1,6 +1,6 @@
-//! How members find each other. The first listens; whoever shows the token, of the same version and for a team of the
-//! same size, is told where the others listen, and each pair is connected. Nothing but this is read from a stranger: a
-//! fixed number of bytes, in a few seconds, after which the connection is closed without an answer.
+//! How members connect. The first member listens. Each other member that presents the token, with the same package
+//! version and team size, is told where the others listen, and then each pair connects. A stranger can send only a
+//! fixed number of bytes, within a few seconds, after which the connection is closed without an answer.
 
 use std::hash::{BuildHasher, Hasher};
 use std::io::{ErrorKind, Read};
@@ -12,17 +12,17 @@ use crate::team::link::{Link, Moved};
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 
-/// What members of one team know and others do not.
+/// The secret that the members of a team share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// One that nobody can guess.
+    /// A token from the system's random numbers.
     pub fn new() -> Token {
         let mut bytes = [0; 16];
         let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
         if read.is_err() {
-            // the standard library seeds its hashes from the system
+            // The standard library seeds its hashes from the system.
             for half in bytes.chunks_mut(8) {
                 let number = std::collections::hash_map::RandomState::new().build_hasher().finish();
                 half.copy_from_slice(&number.to_ne_bytes());
@@ -31,11 +31,13 @@ impl Token {
         Token(bytes)
     }
 
-    /// As 32 hexadecimal digits.
+    /// The token as 32 hexadecimal digits.
     pub fn text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).fold(String::new(), |all, byte| all + &byte)
     }
 
+    /// Parses 32 hexadecimal digits.
+    ///
     /// # Errors
     /// `Argument` for anything else.
     pub fn parse(text: &str) -> Result<Token> {
@@ -50,7 +52,7 @@ impl Token {
         Ok(Token(bytes))
     }
 
-    /// In a time that does not tell how many bytes are right.
+    /// Compares in constant time, so that timing does not reveal how many bytes are right.
     fn is(&self, other: &[u8]) -> bool {
         self.0.iter().zip(other).fold(other.len() ^ 16, |off, (a, b)| off | usize::from(a ^ b)) == 0
     }
@@ -62,22 +64,22 @@ impl Default for Token {
     }
 }
 
-/// What a member must know to join.
+/// What a member needs to know to join.
 pub struct Place<'a> {
     /// From 0.
     pub rank: usize,
     pub size: usize,
-    /// Where the first member listens.
+    /// The address at which the first member listens.
     pub address: &'a str,
     pub port: u16,
     pub token: Token,
-    /// Of the package: members of others are refused.
+    /// The package's version, which must be the same for all members.
     pub version: &'a str,
-    /// For the whole of it.
+    /// The time limit for all of the joining.
     pub timeout: Duration,
 }
 
-/// The first member's socket.
+/// The first member's listening socket.
 pub struct Listener {
     socket: TcpListener,
 }
@@ -87,10 +89,10 @@ fn failed(what: &str, error: &std::io::Error) -> Error {
 }
 
 impl Listener {
-    /// On a free port of an address of this host, and of that alone.
+    /// Listens on a port of one address of this host, and on no other address. Port 0 picks a free port.
     ///
     /// # Errors
-    /// `Member` where the host has no such address.
+    /// `Member` if the host does not have the address.
     pub fn new(address: &str, port: u16) -> Result<Listener> {
         let fails = |e: std::io::Error| {
             failed(&format!("cannot listen on {address}"), &e).advise("It must be an address of the member's own host.")
@@ -100,6 +102,8 @@ impl Listener {
         Ok(Listener { socket })
     }
 
+    /// The port on which it listens.
+    ///
     /// # Errors
     /// `Member`.
     pub fn port(&self) -> Result<u16> {
@@ -110,19 +114,19 @@ impl Listener {
 // ---- greetings ---------------------------------------------------------------------------------------
 
 const VERSION: usize = 32;
-/// Token, byte order, protocol, rank, size, port, version.
+/// The fields: token, byte order, protocol, rank, size, port, version.
 const GREETING: usize = 16 + 4 + 4 + 4 + 4 + 4 + VERSION;
 const PROTOCOL: u32 = 1;
-/// Tells the order of bytes, in which data travel.
+/// Written in native byte order, to detect a member with another one: data are sent in native order.
 const ORDER: u32 = 0x0102_0304;
-/// What the first member answers: how it went, then each member's address and port, or a text.
+/// The first member's answer: a status and a length, then each member's address and port, or the text of a refusal.
 const ANSWER: usize = 8;
 const TEXT: usize = 256;
 const ADDRESS: usize = 18;
 
-/// A stranger has so long to say the token.
+/// How long a connection may take to present the token.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that have not said it yet.
+/// The most connections that have not yet presented the token.
 const MOST_WAITING: usize = 64;
 
 struct Greeting {
@@ -159,7 +163,7 @@ impl Greeting {
         out
     }
 
-    /// None from a stranger.
+    /// Parses a greeting; None if the token is wrong.
     fn read(bytes: &[u8; GREETING], token: &Token) -> Option<Greeting> {
         let mut version = [0; VERSION];
         version.copy_from_slice(&bytes[36..]);
@@ -169,7 +173,7 @@ impl Greeting {
         token.is(&bytes[..16]).then_some(known)
     }
 
-    /// Why who knows the token cannot be a member all the same.
+    /// Why a process that knows the token cannot be a member; None if it can.
     fn refusal(&self, place: &Place, is_taken: impl Fn(usize) -> bool) -> Option<String> {
         let member = format!("member {}", self.rank.saturating_add(1));
         if self.protocol != PROTOCOL || self.version != padded(place.version) {
@@ -190,7 +194,7 @@ impl Greeting {
     }
 }
 
-/// Waits under way: for so long, and while nobody interrupts.
+/// A wait with a time limit, which checks for interrupts.
 struct Wait {
     until: Instant,
     watch: Watch,
@@ -215,7 +219,7 @@ impl Wait {
     }
 }
 
-/// Writes a few bytes.
+/// Writes all bytes.
 fn tell(link: &mut Link, mut bytes: &[u8], wait: &mut Wait, whom: usize) -> Result<()> {
     let gone = || Error::new(Kind::Member, format!("member {} has left while the team was made", whom + 1));
     while !bytes.is_empty() {
@@ -228,7 +232,7 @@ fn tell(link: &mut Link, mut bytes: &[u8], wait: &mut Wait, whom: usize) -> Resu
     Ok(())
 }
 
-/// Reads so many bytes.
+/// Reads until `into` is full.
 fn hear(link: &mut Link, mut into: &mut [u8], wait: &mut Wait, gone: impl Fn() -> Error) -> Result<()> {
     while !into.is_empty() {
         match link.read(into) {
@@ -241,7 +245,7 @@ fn hear(link: &mut Link, mut into: &mut [u8], wait: &mut Wait, gone: impl Fn() -
 }
 
 fn connect(to: SocketAddr, wait: &mut Wait) -> Result<Link> {
-    /// Between two looks for an interrupt.
+    /// The time between two checks for an interrupt.
     const ATTEMPT: Duration = Duration::from_millis(500);
     loop {
         match TcpStream::connect_timeout(&to, ATTEMPT.min(wait.left().max(Duration::from_millis(1)))) {
@@ -252,14 +256,14 @@ fn connect(to: SocketAddr, wait: &mut Wait) -> Result<Link> {
     }
 }
 
-/// Whoever comes.
+/// Accepted connections that have not yet presented the token.
 struct Guests<'a> {
     listener: &'a Listener,
     waiting: Vec<(Link, [u8; GREETING], usize, Instant)>,
 }
 
 impl Guests<'_> {
-    /// The next who knows the token.
+    /// The next connection that presents the token; None if there is none now.
     fn next(&mut self, token: &Token) -> Result<Option<(Link, Greeting)>> {
         while self.waiting.len() < MOST_WAITING {
             match self.listener.socket.accept() {
@@ -269,7 +273,7 @@ impl Guests<'_> {
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                // of a connection that is closed again
+                // a connection that was closed again
                 Err(_) => break,
             }
         }
@@ -280,7 +284,7 @@ impl Guests<'_> {
                 Moved::Closed => true,
                 Moved::Bytes(n) => {
                     *have += n;
-                    // what does not begin with the token need say no more
+                    // A connection that does not start with the token is closed at once.
                     since.elapsed() > PATIENCE || *have >= 16 && !token.is(&bytes[..16])
                 }
             };
@@ -301,13 +305,13 @@ impl Guests<'_> {
 
 // ---- joining -----------------------------------------------------------------------------------------
 
-/// The members' connections, by rank; none to itself.
+/// The connections to the members, by rank; None to itself.
 pub type Links = Vec<Option<Link>>;
 
-/// Joins a team; the first member has the listener. Returns when each pair of members is connected.
+/// Joins a team. Only the first member passes a listener. Returns when all pairs of members are connected.
 ///
 /// # Errors
-/// `Member` where members are refused, or do not come in time.
+/// `Member` if members are refused, or do not join in time.
 pub fn join(listener: Option<Listener>, place: &Place) -> Result<Links> {
     let mut wait = Wait::new(place.timeout);
     match listener {
@@ -323,7 +327,7 @@ fn missing(links: &Links, own: usize) -> String {
     format!("of {} members these did not join: {names}", links.len())
 }
 
-/// The first member: hears all others, and tells each where all listen.
+/// The first member: receives all greetings, and sends each member the addresses of all.
 fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> {
     let mut links: Links = fallible::collected((0..place.size).map(|_| None))?;
     let mut ports = fallible::filled(0u16, place.size)?;
@@ -339,7 +343,7 @@ fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> 
                     told[4..8].copy_from_slice(&(n as u32).to_le_bytes());
                     told[ANSWER..ANSWER + n].copy_from_slice(&why.as_bytes()[..n]);
                     let mut all = links.iter_mut().flatten();
-                    // one that has gone need not know
+                    // Errors are ignored: the member may have left.
                     _ = tell(&mut link, &told[..ANSWER + n], wait, greeting.rank);
                     all.try_for_each(|link| tell(link, &told[..ANSWER + n], wait, 0)).ok();
                     return Err(refused(&why));
@@ -375,14 +379,14 @@ fn refused(why: &str) -> Error {
         .advise("All members need the same version of verdigris and one team's size and token.")
 }
 
-/// Any other member: greets the first, connects to those before it, and hears those behind it.
+/// Any other member: greets the first member, connects to those of lower rank, and accepts those of higher rank.
 fn ask(place: &Place, wait: &mut Wait) -> Result<Links> {
     let name = || format!("{}:{}", place.address, place.port);
     let found = std::net::ToSocketAddrs::to_socket_addrs(&(place.address, place.port));
     let to = found.map_err(|e| failed(&format!("there is no host {}", place.address), &e))?.next();
     let to = to.ok_or_else(|| Error::new(Kind::Member, format!("there is no host {}", place.address)))?;
     let mut first = connect(to, wait)?;
-    // the others reach this member by the address by which it has reached the first
+    // Listen on the address from which the first member was reached: the others can reach it too.
     let own = first.stream().and_then(|stream| stream.local_addr().ok()).map_or(to.ip(), |address| address.ip());
     let listener = Listener::new(&own.to_string(), 0)?;
     tell(&mut first, &Greeting::bytes(place, listener.port()?), wait, 0)?;
@@ -451,7 +455,7 @@ mod tests {
     fn members_meet_and_strangers_do_not() {
         let listener = Listener::new("127.0.0.1", 0).unwrap();
         let (port, token) = (listener.port().unwrap(), Token::new());
-        // silent ones, one who talks, and one who guesses
+        // silent connections, one that sends other data, and one that guesses a token
         let mut strangers: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
         strangers[0].write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         let wrong = std::thread::spawn(move || join(None, &place(1, 3, port, Token::new())).err());

@@ -1,6 +1,5 @@
-//! Products of two sparse matrices by operations that devices have anyway: all products of elements are expanded,
-//! sorted by where they belong, and added up in the order of the second matrix's elements (Bell, Dalton and Olson
-//! 2012).
+//! Products of two sparse matrices by general array operations: all products of elements are expanded, sorted by their
+//! place in the result, and added in the order of the second matrix's elements (Bell, Dalton and Olson 2012).
 
 use super::{array, Made};
 use crate::array::{host_bytes, Array, Operand};
@@ -22,13 +21,13 @@ fn with(op: OpId, x: &Array, number: i64) -> Result<Array> {
     Array::apply(op, &[Operand::Array(x.clone()), Operand::Value(Scalar::I64(number), Kind::Integer64)], None)
 }
 
-/// From 0: int64.
+/// 0, 1, ..., n - 1 as int64.
 fn counting(n: usize, like: &Array) -> Result<Array> {
     let steps = [Scalar::I64(0), Scalar::I64(1)];
     Array::source(id::SEQ, Class::I64, DType::Int64, n, like.device(), &steps)
 }
 
-/// All elements but the last, or the first.
+/// All elements but the last (`start` is 0) or but the first (`start` is 1).
 fn beside(x: &Array, start: usize) -> Result<Array> {
     x.view(&[x.len()], &[Axis { of: 0, start, step: 1, extent: x.len() - 1 }])
 }
@@ -41,7 +40,8 @@ fn one(value: i64, like: &Array) -> Result<Array> {
     Array::full(Scalar::I64(value), DType::Int64, 1, like.device())
 }
 
-/// Offsets, positions and values of two matrices by columns; the product has such an extent.
+/// Multiplies two matrices given by columns, each as offsets, positions and values. `[rows, columns]` are the extents
+/// of the product.
 pub(super) fn multiply(
     a: &[Option<Array>; 3],
     b: &[Option<Array>; 3],
@@ -53,7 +53,7 @@ pub(super) fn multiply(
     if ib.is_empty() {
         return none(pa, columns, dtype);
     }
-    // of each element of b: where its column of a begins, and the products before it
+    // For each element of b: the first element of its column of a, and the number of products before it.
     let (pa, ib_wide) = (pa.cast(DType::Int64, None)?, ib.cast(DType::Int64, None)?);
     let begin = pa.gather(&ib_wide)?;
     let lengths = apply(id::SUB, [&pa.gather(&with(id::ADD, &ib_wide, 1)?)?, &begin])?;
@@ -87,14 +87,15 @@ fn none(like: &Array, columns: usize, dtype: DType) -> Result<Made> {
     Ok(Made { offsets: full(DType::Int32, columns + 1)?, positions: full(DType::Int32, 0)?, values: full(dtype, 0)? })
 }
 
-/// The number of each element's segment.
+/// The 0-based segment number of each of `len` elements.
 fn expand(backend: &dyn Backend, offsets: &Array, len: usize) -> Result<Array> {
     let (view, output) = (offsets.contiguous()?, backend.allocate(len * 4)?);
     backend.segment_expand(&Segments { offsets: &view, len }, &output)?;
     Ok(array(output, DType::Int32, len))
 }
 
-/// `before`: products before each element of b; `shift`: what an element's products count from in a.
+/// `before`: for each element of b, the number of products before it. `shift`: what to add to a product's index to get
+/// its element of a.
 #[allow(clippy::too_many_arguments)]
 fn expand_and_add(
     backend: &dyn Backend,
@@ -130,7 +131,7 @@ fn expand_and_add(
     let (sorted, order) = place.sort(false, true)?;
     drop(place);
     let order = order.expect("positions were asked for");
-    // where another place begins
+    // The indices at which a new place of the result begins.
     let starts = match total {
         1 => one(0, ia)?,
         _ => {
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_expanded_adds_up_to_the_same() {
         let integers = |x: &[i32]| Array::upload(Host::Integer(x), Some(DType::Int32), Device::Cpu, None).unwrap();
-        // 4 x 3 and 3 x 4, of which the last column is empty
+        // 4 x 3 and 3 x 4; the last column of the second matrix is empty
         let (pa, ia) = (integers(&[0, 2, 2, 5]), integers(&[0, 3, 0, 1, 3]));
         let (pb, ib) = (integers(&[0, 2, 3, 5, 5]), integers(&[0, 2, 1, 0, 2]));
         let (xa, xb) = (doubles(&[1.0, 2.0, 3.0, 4.0, -2.0]), doubles(&[1.0, 1.0, 5.0, 2.0, 0.5]));

@@ -1,8 +1,8 @@
-//! Segments of elements, of which sparse matrices are made: products with dense matrices and with each other,
-//! reductions, the structure by the other margin, triangular systems.
+//! Operations on segments of elements, which represent sparse matrices: products with dense matrices and with each
+//! other, reductions, transposes, triangular systems.
 //!
-//! Offsets are int32 or int64 and positions int32, both from 0. Products are float32 or float64: integers and logicals
-//! count as doubles, halves as float32.
+//! Offsets are int32 or int64 and positions int32, both 0-based. Products are float32 or float64: integers and logicals
+//! are computed as doubles, halves as float32.
 
 mod expanded;
 
@@ -20,22 +20,22 @@ use verdigris_ops::reduction::Reduction;
 use verdigris_ops::rule::{self, Typed};
 use verdigris_ops::scalar::Scalar;
 
-/// Segments whose elements have positions and values.
+/// A sparse matrix: segments whose elements have positions and values.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
     pub offsets: &'a Array,
     pub positions: &'a Array,
-    /// Ones without.
+    /// None: all values are 1.
     pub values: Option<&'a Array>,
-    /// Positions are below.
+    /// Positions are less than this.
     pub extent: usize,
 }
 
-/// A structure, or a sparse matrix.
+/// A sparse matrix or its structure, newly made.
 pub struct Made {
     pub offsets: Array,
     pub positions: Array,
-    /// Values, or where elements were.
+    /// The values; after `transpose`, the 0-based index that each element had before.
     pub values: Array,
 }
 
@@ -43,7 +43,7 @@ fn shape(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Shape, message)
 }
 
-/// The dtype in which these are multiplied.
+/// The dtype in which the operands are multiplied.
 fn real_dtype<'a>(operands: impl IntoIterator<Item = &'a Array>) -> Result<DType> {
     let types: Vec<Typed> = operands.into_iter().map(|x| Typed::Array(x.dtype())).collect();
     match rule::promote(&types) {
@@ -58,7 +58,7 @@ fn real_dtype<'a>(operands: impl IntoIterator<Item = &'a Array>) -> Result<DType
     }
 }
 
-/// Offsets as devices take them; int64 where others of the call are.
+/// Offsets as contiguous int32, or int64 if `wide` or if they are not int32.
 fn offsets_of(x: &Array, wide: bool) -> Result<View> {
     match x.dtype() {
         _ if x.is_empty() => Err(shape("`p` must have a number more than there are segments")),
@@ -67,7 +67,7 @@ fn offsets_of(x: &Array, wide: bool) -> Result<View> {
     }
 }
 
-/// A matrix's operands, brought together.
+/// A matrix's operands, cast and made contiguous.
 struct Operands {
     offsets: View,
     positions: View,
@@ -92,7 +92,7 @@ impl Operands {
         })
     }
 
-    /// The operands as arrays again.
+    /// The offsets, positions and values as arrays.
     fn arrays(&self) -> [Option<Array>; 3] {
         [Some(&self.offsets), Some(&self.positions), self.values.as_ref()]
             .map(|view| view.cloned().map(Array::from_view))
@@ -122,7 +122,7 @@ impl Matrix<'_> {
     }
 }
 
-/// No position is one of none.
+/// An extent of 0 allows no positions.
 fn check_extent(a: &Matrix<'_>) -> Result<()> {
     if a.extent == 0 && !a.positions.is_empty() {
         return Err(bad_positions(0));
@@ -135,7 +135,7 @@ fn backend_of<'a>(arrays: impl IntoIterator<Item = &'a Array>) -> Result<&'stati
     backend::of(common_device(&operands)?)
 }
 
-/// A matrix of these extents row by row.
+/// A matrix of these extents in row-major order.
 fn by_rows(x: &Array, rows: usize, columns: usize) -> Result<Array> {
     if rows.min(columns) < 2 {
         return Ok(x.clone());
@@ -147,8 +147,8 @@ fn array(buffer: Arc<Buffer>, dtype: DType, n: usize) -> Array {
     Array::from_view(View::contiguous(buffer, dtype, n))
 }
 
-/// Element `[s, j]` is the sum over the elements of segment s of value times `b[position, j]`: the product of a sparse
-/// matrix by rows and a dense one, which has `a.extent` rows and so many columns.
+/// The product of a sparse matrix, whose segments are its rows, with a dense matrix of `a.extent` rows and `columns`
+/// columns: element `[s, j]` is the sum over the elements of segment s of value times `b[position, j]`.
 pub fn products(a: &Matrix<'_>, b: &Array, columns: usize) -> Result<Array> {
     let dtype = real_dtype(a.values.into_iter().chain([b]))?;
     let backend = backend_of(a.arrays().chain([b]))?;
@@ -172,7 +172,7 @@ pub fn products(a: &Matrix<'_>, b: &Array, columns: usize) -> Result<Array> {
     }
 }
 
-/// A value for each segment, as `Reduction` says; of float32 sums and means are float32.
+/// Reduces each segment to a value. Sums and means of float32 are float32.
 pub fn reduce(offsets: &Array, x: &Array, reduction: Reduction, na_rm: bool) -> Result<Array> {
     let class = reduction
         .class(x.dtype().class())
@@ -196,7 +196,7 @@ pub fn reduce(offsets: &Array, x: &Array, reduction: Reduction, na_rm: bool) -> 
     }
 }
 
-/// The number of each element's segment, from 0: int32.
+/// The 0-based segment number of each element (int32).
 pub fn expand(offsets: &Array, len: usize) -> Result<Array> {
     let (backend, offsets) = (backend::of(offsets.device())?, offsets_of(offsets, false)?);
     let output = backend.allocate(len * 4)?;
@@ -206,8 +206,8 @@ pub fn expand(offsets: &Array, len: usize) -> Result<Array> {
     Ok(array(output, DType::Int32, len))
 }
 
-/// The elements by position, of which there are `extent`, instead of by segment; beside offsets and positions where
-/// each element was, from 0.
+/// Transposes a sparse structure: elements grouped by their position, which is less than `extent`, instead of by
+/// segment. `values` of the result are the 0-based indices of the elements in the input.
 pub fn transpose(offsets: &Array, positions: &Array, extent: usize) -> Result<Made> {
     let matrix = Matrix { offsets, positions, values: None, extent };
     let backend = backend_of(matrix.arrays())?;
@@ -220,7 +220,7 @@ pub fn transpose(offsets: &Array, positions: &Array, extent: usize) -> Result<Ma
     })
 }
 
-/// `a %*% b`, all three by columns. Sums that are 0 are kept.
+/// `a %*% b`, all three stored by columns. Elements whose sum is 0 are kept.
 pub fn multiply(a: &Matrix<'_>, b: &Matrix<'_>) -> Result<Made> {
     let dtype = real_dtype(a.values.into_iter().chain(b.values))?;
     let backend = backend_of(a.arrays().chain(b.arrays()))?;
@@ -239,7 +239,7 @@ pub fn multiply(a: &Matrix<'_>, b: &Matrix<'_>) -> Result<Made> {
     })
 }
 
-/// For each element the sum over l of `a[position, l] * b[segment, l]`; both have `inner` columns.
+/// For each element, the sum over l of `a[position, l] * b[segment, l]`. `a` and `b` have `inner` columns.
 pub fn sampled(offsets: &Array, positions: &Array, a: &Array, b: &Array, inner: usize) -> Result<Array> {
     let dtype = real_dtype([a, b])?;
     let backend = backend_of([offsets, positions, a, b])?;
@@ -268,7 +268,7 @@ pub fn sampled(offsets: &Array, positions: &Array, a: &Array, b: &Array, inner: 
     Ok(array(output, dtype, n))
 }
 
-/// Solves a triangular system whose matrix is by columns; `unit`: its diagonal counts as ones.
+/// Solves a triangular system whose matrix is stored by columns. With `unit` the diagonal counts as ones.
 pub fn solve(a: &Matrix<'_>, b: &Array, columns: usize, upper: bool, unit: bool) -> Result<Array> {
     let dtype = real_dtype(a.values.into_iter().chain([b]))?;
     let backend = backend_of(a.arrays().chain([b]))?;

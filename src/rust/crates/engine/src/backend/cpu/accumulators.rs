@@ -1,4 +1,4 @@
-//! What a reduction on the cpu device reduces, and the accumulators into which it does.
+//! The accumulators of a reduction on the cpu device, and the description of a reduction.
 
 use std::ffi::c_void;
 
@@ -12,7 +12,7 @@ use verdigris_ops::loops::Folding;
 use verdigris_ops::loops::BLOCK;
 use verdigris_ops::reduction::Groups;
 
-/// Accumulators in a row, as raw memory that is aligned for any of them.
+/// An array of accumulators in raw memory, aligned for any kind of them.
 pub(super) struct Accumulators {
     memory: Block,
     size: usize,
@@ -27,24 +27,24 @@ impl Accumulators {
         let bytes = fallible::product([n, size])?;
         let mut a = Accumulators { memory: Block::new(bytes, Device::Cpu)?, size };
         for from in (0..n).step_by(BLOCK) {
-            // SAFETY: there is room for n accumulators.
+            // SAFETY: there is space for n accumulators.
             unsafe { (f.start)(a.at(from), BLOCK.min(n - from) as i32) };
         }
         Ok(a)
     }
 
     pub fn at(&mut self, k: usize) -> *mut c_void {
-        // SAFETY: k is within the accumulators that `new` made room for.
+        // SAFETY: k is within the accumulators that `new` allocated.
         unsafe { self.memory.start().add(k * self.size).cast() }
     }
 
-    /// Bytes of one.
+    /// Bytes of one accumulator.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Merges `count` parts of n accumulators each into the first: pairwise, by bit 0 of their numbers first. Part 0 is
-    /// at `first`, and each `stride` accumulators behind the one before it.
+    /// Merges `count` parts of n accumulators each into the first part, in pairs: neighbours first, then neighbours of
+    /// the merged parts. Part 0 starts at `first`, and each part starts `stride` accumulators after the one before it.
     pub fn merge_pairwise(&mut self, f: &Folding, first: usize, count: usize, stride: usize, n: usize) {
         let mut by = 1;
         while by < count {
@@ -57,13 +57,13 @@ impl Accumulators {
         }
     }
 
-    /// For tasks that have some of the accumulators each to themselves.
+    /// The memory, for tasks that each use a range of accumulators of their own.
     pub fn shared(&mut self) -> Shared {
         Shared(self.memory.start())
     }
 }
 
-/// What is reduced, and how.
+/// A reduction: the plan, its accumulators' functions, and the groups.
 pub(super) struct Job<'a> {
     pub schedule: &'a Schedule<'a>,
     pub f: &'a Folding,
@@ -73,7 +73,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Whether it is worth more than one thread.
+    /// Whether the reduction is worth more than one thread.
     pub fn is_worth(&self) -> bool {
         self.schedule.is_worth(self.groups.count() * self.groups.length)
     }

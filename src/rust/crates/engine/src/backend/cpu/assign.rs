@@ -1,4 +1,4 @@
-//! Assignment on the cpu: a plan's values at the places of a view.
+//! Assignment on the cpu device: writes a plan's values to the elements of a view.
 
 use std::ffi::c_void;
 
@@ -14,15 +14,16 @@ use verdigris_ops::loops::{BLOCK, STORES};
 use verdigris_ops::parallel::{spread, stoppable};
 use verdigris_ops::scalar::Scalar;
 
-/// One value at the one place of a view. It has the class of the view's dtype.
+/// Writes one value to the single element of a view. The value has the class of the view's dtype.
 pub fn set(part: &View, value: Scalar) {
     debug_assert!(part.len() == 1 && (part.layout.offset() + 1) * part.dtype.size() <= part.buffer.bytes);
     let (target, value) = (part.buffer.address as *mut c_void, value.bytes());
-    // SAFETY: the place is within the buffer, which nobody else uses.
+    // SAFETY: the element is within the buffer, which nobody else uses.
     unsafe { STORES[part.dtype as usize](target, value.as_ptr().cast(), part.layout.offset() as i64, 1) };
 }
 
-/// `Backend::put`. Without a base nothing interrupts it: the values in place would be neither the old nor the new ones.
+/// `Backend::put`. Without a base it cannot be interrupted, as the array would be left with some old and some new
+/// values.
 pub fn put(plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<()> {
     if let Some(Base { view, .. }) = base {
         let size = view.dtype.size();
@@ -44,7 +45,7 @@ pub fn put(plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> 
                 let n = BLOCK.min(to - i);
                 let values = schedule.evaluate(scratch, i, n, register, None);
                 runs(part, i, n, |done, place, length| {
-                    // SAFETY: the places are within the buffer, no other task has them, and no input lies there; the
+                    // SAFETY: the elements are within the buffer, belong to this task alone, and are no input; the
                     // register holds n values of the dtype's class.
                     unsafe {
                         let (target, values) = (target.at(0).cast::<c_void>(), values.add(done * size));
@@ -63,7 +64,7 @@ pub fn put(plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> 
     match base {
         Some(_) => spread(bound.n, schedule.task(), schedule.is_worth(bound.n), body)?,
         None => {
-            // nothing is written yet: this may fail
+            // Nothing is written yet, so an allocation of scratch memory may fail here.
             stoppable(|| schedule.with_scratch(0, |_| ()))?;
             body(0, bound.n);
         }

@@ -1,5 +1,5 @@
-//! Bases that grow by a column, on the cpu device. Rows are cut into parts of one size, whose sums are added in order,
-//! so that results depend on no number of threads.
+//! Bases that grow by a column, on the cpu device. Rows are split into parts of fixed size, whose sums are added in
+//! order, so that results do not depend on the number of threads.
 
 use super::gather::elements;
 use super::segments::Real;
@@ -11,12 +11,12 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
 
-/// Rows of a part: of some columns they stay in a core's cache.
+/// Rows of a part: a few columns of this many rows stay in a core's cache.
 const ROWS: usize = 1024;
-/// Sums that are added to in turn.
+/// Independent partial sums of a dot product.
 const LANES: usize = 8;
 
-/// Writes a column.
+/// Writes the next column; see `Growth`.
 pub fn extend(job: &Growth<'_>) -> Result<()> {
     match job.basis.dtype {
         DType::Float32 => run::<f32>(job),
@@ -24,7 +24,7 @@ pub fn extend(job: &Growth<'_>) -> Result<()> {
     }
 }
 
-/// The columns of a basis, of which the last is written.
+/// The columns of a basis and, at index `count`, the new column.
 struct Columns<T> {
     memory: Shared<T>,
     rows: usize,
@@ -32,19 +32,19 @@ struct Columns<T> {
 }
 
 impl<T: Real> Columns<T> {
-    /// Some rows of a column.
+    /// Rows `from .. to` of a column.
     ///
     /// # Safety
-    /// Of the last column these must be the task's own.
+    /// These rows of the new column must belong to the calling task alone.
     unsafe fn part(&self, column: usize, from: usize, to: usize) -> &[T] {
-        // SAFETY: within the memory, by the caller's promise not written meanwhile.
+        // SAFETY: within the memory; by the caller's promise not written meanwhile.
         unsafe { std::slice::from_raw_parts(self.memory.at(column * self.rows + from), to - from) }
     }
 
-    /// Calls with each part of the rows, which is its own.
+    /// Calls `body` with each part of the rows, and with these rows of the new column.
     fn each(&self, body: impl Fn(usize, usize, &mut [T]) + Sync) -> Result<()> {
         parallel(self.rows, ROWS, |from, to| {
-            // SAFETY: tasks have different rows of the column, which is not read otherwise.
+            // SAFETY: tasks have different rows of the new column, which is not read otherwise.
             let own =
                 unsafe { std::slice::from_raw_parts_mut(self.memory.at(self.count * self.rows + from), to - from) };
             body(from, to, own);
@@ -52,7 +52,7 @@ impl<T: Real> Columns<T> {
     }
 }
 
-/// Numbers of a view that is written.
+/// The elements of a view, to be written.
 fn address<T>(view: &View) -> *mut T {
     view.address() as *mut T
 }
@@ -61,13 +61,13 @@ fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
     let (count, near, from) = (job.count, job.near, job.from);
     let columns = Columns::<T> { memory: Shared(address(job.basis)), rows: job.rows, count };
     let vector: &[T] = elements(job.vector);
-    // SAFETY: numbers that this call alone uses.
+    // SAFETY: this call alone uses the numbers.
     let numbers = unsafe { std::slice::from_raw_parts_mut(address::<f64>(job.numbers), job.numbers.len()) };
     let mut products = fallible::filled(0f64, count - near)?;
     if near < count {
         sums(&columns, near..count, &mut products, |start, end, out| out.copy_from_slice(&vector[start..end]))?;
     }
-    // the vector without these, and its products
+    // Subtract the components along the columns from `near` on, then compute the products again.
     let mut taken: Vec<(usize, f64)> = (near..count).zip(products.iter().copied()).collect();
     taken.extend(job.known.map(|place| (near - 1, numbers[place])));
     let mut again = fallible::filled(0f64, count - from + 1)?;
@@ -81,7 +81,7 @@ fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
     sums(&columns, from..count + 1, &mut again, |start, end, out| out.copy_from_slice(&own[start..end]))?;
     let (whole, parts) = (again[count - from], &again[..count - from]);
     let square = whole - parts.iter().map(|x| x * x).sum::<f64>();
-    // NaN stays
+    // `square.max(0.0)` would turn a NaN into 0.
     let norm = if square <= 0.0 { 0.0 } else { square.sqrt() };
     let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
     let noted = &mut numbers[job.at..job.at + job.noted()];
@@ -98,16 +98,16 @@ fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
     })
 }
 
-/// Takes multiples of columns from some rows of a vector.
+/// Subtracts multiples of columns from the rows of a vector that begin at `start`.
 fn subtract<T: Real>(columns: &Columns<T>, taken: &[(usize, f64)], start: usize, x: &mut [f64]) {
     for &(c, by) in taken {
-        // SAFETY: columns before the last, which nothing writes.
+        // SAFETY: these columns are before the new one; nothing writes them.
         let column = unsafe { columns.part(c, start, start + x.len()) };
         x.iter_mut().zip(column).for_each(|(x, v)| *x -= by * v.wide());
     }
 }
 
-/// The products of a vector, whose parts `load` gives, with some columns.
+/// The dot products of a vector with some columns. `load` writes a part of the vector to its last argument.
 fn sums<T: Real>(
     columns: &Columns<T>,
     which: std::ops::Range<usize>,
@@ -122,7 +122,7 @@ fn sums<T: Real>(
         let x = &mut x[..end - start];
         load(start, end, x);
         for (k, c) in which.clone().enumerate() {
-            // SAFETY: nothing writes columns meanwhile; a part has its sums to itself.
+            // SAFETY: nothing writes the columns meanwhile; each part has sums of its own.
             unsafe { *shared.at(start / ROWS * width + k) = dot(x, columns.part(c, start, end)) };
         }
     })?;

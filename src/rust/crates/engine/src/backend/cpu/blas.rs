@@ -1,12 +1,12 @@
-//! The host's BLAS: R's, which its owner chose, and whose functions the bridge registers. Called as R itself calls it,
-//! so that a product of doubles has the bits of base R's.
+//! The host's BLAS: the one that R uses, registered by the bridge. It is called as R calls it, so that products of
+//! doubles have the same bits as base R's.
 
 use std::os::raw::c_char;
 use std::sync::OnceLock;
 
 use crate::backend::dense::{holds, stored_extents};
 
-/// Fortran's functions take addresses, and after them the lengths of the strings.
+/// Fortran passes all arguments by address, followed by the lengths of the strings.
 type Int<'a> = &'a i32;
 type Flag<'a> = &'a c_char;
 #[rustfmt::skip]
@@ -29,12 +29,12 @@ pub struct Blas {
 
 static BLAS: OnceLock<Blas> = OnceLock::new();
 
-/// Makes a BLAS known, once.
+/// Registers the BLAS. Only the first call has an effect.
 pub fn register(blas: Blas) {
     _ = BLAS.set(blas);
 }
 
-/// A factor as BLAS takes it: column-major, read as it lies or transposed.
+/// A factor in BLAS' terms: stored by columns, transposed or not, with its leading dimension.
 #[derive(Clone, Copy)]
 pub(super) struct Factor<'a> {
     pub values: &'a [f64],
@@ -47,19 +47,19 @@ impl Factor<'_> {
         (if self.transposed { b'T' } else { b'N' }) as c_char
     }
 
-    /// Length and number of the stored columns of a `rows × columns` factor.
+    /// The length and number of the stored columns of a `rows × columns` factor.
     fn stored(&self, rows: usize, columns: usize) -> (usize, usize) {
         stored_extents(self.transposed, rows, columns)
     }
 
-    /// Whether a BLAS with 32-bit integers can read a `rows × columns` factor, and no more than it has.
+    /// Whether a BLAS with 32-bit integers can read a `rows × columns` factor within its values.
     fn is_readable(&self, rows: usize, columns: usize) -> bool {
         i32::try_from(self.leading).is_ok() && holds(self.values.len(), self.leading, self.stored(rows, columns))
     }
 }
 
-/// The `m × k` factor `a` times the `k × n` factor `b`, no extent of which is 0; with `own` they are one matrix and
-/// its transpose, and the result is symmetric. False where there is no BLAS for it.
+/// Multiplies the `m × k` factor `a` by the `k × n` factor `b`; no extent may be 0. With `own`, they are one matrix and
+/// its transpose, and the result is symmetric. Returns false if no BLAS can compute it.
 pub(super) fn product(a: Factor<'_>, b: Factor<'_>, [m, k, n]: [usize; 3], own: bool, out: &mut [f64]) -> bool {
     let Some(blas) = BLAS.get() else { return false };
     let int = |n: usize| i32::try_from(n).ok();
@@ -69,9 +69,9 @@ pub(super) fn product(a: Factor<'_>, b: Factor<'_>, [m, k, n]: [usize; 3], own: 
     }
     let (ld_a, ld_b) = (a.leading as i32, b.leading as i32);
     let (a_values, b_values, to) = (a.values.as_ptr(), b.values.as_ptr(), out.as_mut_ptr());
-    // a vector's elements are contiguous, or `leading` apart
+    // The increment between a vector's elements: contiguous, or `leading` apart.
     let step = |x: &Factor<'_>, is_row: bool| if x.transposed == is_row { 1 } else { x.leading as i32 };
-    // `y = M x` of an `rows × columns` matrix
+    // `y = M x` for a `rows × columns` matrix
     let gemv = |matrix: Factor<'_>, rows: usize, columns: usize, x: *const f64, step: i32| {
         let (length, lines) = matrix.stored(rows, columns);
         let (length, lines, leading) = (length as i32, lines as i32, matrix.leading as i32);
@@ -79,7 +79,7 @@ pub(super) fn product(a: Factor<'_>, b: Factor<'_>, [m, k, n]: [usize; 3], own: 
         // SAFETY: as below.
         unsafe { (blas.gemv)(&matrix.flag(), &length, &lines, &1.0, values, &leading, x, &step, &0.0, to, &1, 1) }
     };
-    // SAFETY: the factors have the elements that these extents reach, and the output `m * n`.
+    // SAFETY: the factors have all elements within these extents, and the output has `m * n`.
     unsafe {
         if own {
             let upper = b'U' as c_char;
@@ -87,7 +87,7 @@ pub(super) fn product(a: Factor<'_>, b: Factor<'_>, [m, k, n]: [usize; 3], own: 
         } else if n == 1 {
             gemv(a, m, k, b_values, step(&b, false));
         } else if m == 1 {
-            // of the transposed product
+            // Computed as the transposed product.
             gemv(Factor { transposed: !b.transposed, ..b }, n, k, a_values, step(&a, true));
         } else {
             let (flag_a, flag_b) = (a.flag(), b.flag());

@@ -1,4 +1,4 @@
-//! Runs a plan block by block: each instruction is one compiled loop over a block of a register.
+//! Runs a plan block by block: each instruction is one compiled loop over a block.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,36 +19,35 @@ use verdigris_ops::loops::{BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES}
 use verdigris_ops::parallel::{goes_on, spread};
 use verdigris_ops::MOST_OPERANDS;
 
-/// So many blocks are one where nothing is kept between instructions.
+/// Blocks that are processed as one if no intermediate values are stored.
 const BLOCKS: usize = 16;
-/// What one task takes, in loads (some 0.2 ns each): 20 microseconds.
+/// Cost of a task, in loads (some 0.2 ns each): 20 microseconds.
 const TASK: usize = 100_000;
-/// What is not worth a second thread, which takes some microseconds to wake up, and longer where others use the
-/// machine.
+/// Below this cost, a second thread does not pay: it takes some microseconds to wake up, and longer on a busy machine.
 const ALONE: usize = 4 * TASK;
-/// A recycled vector of this many elements or more is read run by run.
+/// A recycled vector of at least this many elements is loaded in contiguous runs.
 const RUN: usize = 32;
-/// A view whose first axis has this many elements or more is read run by run.
+/// A view whose first axis has at least this many elements is loaded axis by axis.
 const AXIS: usize = 8;
-/// Runs of so many neighbours are read where they lie.
+/// Contiguous runs of at least this many elements are read in place.
 const LONG: usize = 256;
-/// A block ends with such a run, unless less than this is left of it.
+/// A block ends at the end of a run that is read in place, unless less than this is left of the run.
 const REST: usize = 128;
-/// Bytes of a register: a block of the widest class.
+/// Bytes of a slot: a block of the widest class.
 const SLOT_BYTES: usize = BLOCK * 16;
 
-/// Where a register's block lies.
+/// Where the values of a register are.
 #[derive(Clone, Copy)]
 enum Location {
     /// In scratch memory.
     Slot(usize),
-    /// In the input's own buffer: element `i` of a contiguous input that is stored as it computes.
+    /// In the input's own buffer, for a contiguous input whose dtype is natural for its class.
     Input(usize),
-    /// Of an input that consists of long runs: in its buffer where a block is part of one, else copied to the slot.
+    /// An input that consists of long runs: in its buffer if the block is within one run, else copied to the slot.
     Run(usize, usize),
 }
 
-/// The length of the runs of neighbours that a view consists of, where they are long and stored as they compute.
+/// The length of the contiguous runs of a view, if they are long and need no conversion.
 fn long_runs(view: &View, access: Access) -> Option<usize> {
     let run = match access {
         Access::Linear => return None,
@@ -59,28 +58,29 @@ fn long_runs(view: &View, access: Access) -> Option<usize> {
     (run >= LONG && view.dtype.is_natural()).then_some(run)
 }
 
-/// A plan with its registers placed.
+/// A plan with a location for each register.
 pub struct Schedule<'a> {
     plan: &'a Plan,
     bound: &'a Bound,
     locations: Vec<Location>,
     slots: usize,
-    /// Elements of a block, where runs do not end it.
+    /// Elements of a block that no run ends earlier.
     most: usize,
-    /// Flag bits of each register that may warn: a word for an operation, several for a call.
+    /// Flag bits of each register that may warn: one word for an operation, several for a call.
     flags: Vec<AtomicU32>,
-    /// Of each call of a routine the first element that has failed.
+    /// For each call of a routine, the first element that has failed.
     failed: Mutex<BTreeMap<Register, Failed>>,
 }
 
 thread_local! {
-    /// Taken while it is in use: a long task asks for an interrupt, which may run code of R's that comes here again.
+    /// Emptied while in use: a long task checks for interrupts, which may run R code that evaluates plans on this
+    /// thread.
     static SCRATCH: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
 }
 
 impl<'a> Schedule<'a> {
     pub fn new(plan: &'a Plan, bound: &'a Bound) -> Schedule<'a> {
-        // the last instruction that reads each register; outputs are read after all
+        // The last instruction that reads each register; outputs are read after all instructions.
         let mut last = vec![0usize; plan.code.len()];
         for (k, instruction) in plan.code.iter().enumerate() {
             last[k] = last[k].max(k);
@@ -111,12 +111,12 @@ impl<'a> Schedule<'a> {
                         Location::Slot(take(&mut free))
                     }
                 }
-                // filled once a task, so its slot is its own throughout
+                // Filled once for each task, so the slot is not shared.
                 Instruction::Scalar(..) => {
                     slots += 1;
                     Location::Slot(slots - 1)
                 }
-                // the slots of its results, theirs throughout
+                // The results of a call have slots of their own.
                 Instruction::Call(call) => {
                     slots += call.routine.results.len();
                     Location::Slot(slots - call.routine.results.len())
@@ -125,11 +125,12 @@ impl<'a> Schedule<'a> {
                     Location::Slot(first) => Location::Slot(first + *result as usize),
                     Location::Input(_) | Location::Run(..) => unreachable!("results are computed"),
                 },
-                // the result never shares a slot with an operand: the loops' pointers do not alias
+                // The result must not share a slot with an operand: the loops assume that pointers do not alias.
                 Instruction::Apply { .. } | Instruction::Pick { .. } => Location::Slot(take(&mut free)),
             };
             locations.push(location);
-            // what is read here for the last time; each register once, though an instruction may read it twice
+            // Free the slots of operands that are read for the last time; each once, though an instruction may read a
+            // register twice.
             let operands = instruction.operands();
             for (j, &r) in operands.iter().chain([&(k as Register)]).enumerate() {
                 let own = |r: usize| {
@@ -149,8 +150,8 @@ impl<'a> Schedule<'a> {
         Schedule { plan, bound, locations, slots, most: BLOCK, flags, failed: Mutex::default() }
     }
 
-    /// Takes longer blocks, for one loop over inputs in memory whose last value is computed where it belongs: what a
-    /// block costs beside its loops is a tenth of a sum's time.
+    /// Uses longer blocks if the plan is a single loop that reads inputs in place and writes the output directly: the
+    /// overhead of a block takes a tenth of the time of a sum.
     fn lengthen(&mut self) {
         let in_memory = |k: usize| matches!(self.locations[k], Location::Input(_) | Location::Run(..));
         let last = self.plan.code.len() - 1;
@@ -159,11 +160,11 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What an element costs, in loads.
+    /// The cost of an element, in loads.
     fn cost(&self) -> usize {
         let of = |instruction: &Instruction| match instruction {
             Instruction::Apply { op, class, .. } => op.time(*class),
-            // anywhere in memory
+            // a random access
             Instruction::Pick { .. } => 4,
             Instruction::Call(call) => call.routine.cost(),
             _ => 1,
@@ -171,8 +172,8 @@ impl<'a> Schedule<'a> {
         1 + self.plan.code.iter().map(of).sum::<usize>()
     }
 
-    /// Whether an operation, with at most a cast before it, takes less time than writing the result to memory, in
-    /// elements of 8 bytes. In longer loops the processor's own prefetching is enough, and explicit prefetches would
+    /// Whether the plan is so cheap (at most two plain operations, one of them usually a cast) that writing the result
+    /// to memory takes longer, for elements of 8 bytes. Slower loops do not gain from explicit prefetches, which would
     /// delay their reads.
     fn waits_for_memory(&self) -> bool {
         let mut left = 2;
@@ -186,8 +187,8 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// How many elements a task takes, whole blocks, where they are worth more than one thread. Of a long function,
-    /// whose turns are worth a dispatch each for fewer elements too, a part of a block.
+    /// Elements of a task, in whole blocks. A long routine, which is worth a task even for fewer elements, gets part of
+    /// a block.
     pub fn task(&self) -> usize {
         let most = TASK / self.cost();
         if most == 0 && self.plan.calls() {
@@ -196,16 +197,16 @@ impl<'a> Schedule<'a> {
         most.max(1).next_multiple_of(BLOCK)
     }
 
-    /// Whether so many elements are worth more than one thread.
+    /// Whether `n` elements are worth more than one thread.
     pub fn is_worth(&self, n: usize) -> bool {
         n.saturating_mul(self.cost()) >= ALONE
     }
 
-    /// Runs `body` with scratch memory whose scalar registers are filled, for blocks of at most `most` elements. It does
-    /// not run, and the call of this task fails, where there is no memory.
+    /// Runs `body` with scratch memory whose scalar registers are filled for blocks of at most `most` elements. If
+    /// memory runs out, `body` is not run and the call to which this task belongs fails.
     pub fn with_scratch(&self, most: usize, body: impl FnOnce(&mut Scratch)) {
         let mut memory = SCRATCH.take();
-        // one more for the positions of strided inputs, and one for where runs lie
+        // Two extra slots: for positions of strided inputs, and for the addresses of runs.
         let wanted = (self.slots + 2) * SLOT_BYTES / 64;
         if !fallible::room_for_task(&mut memory, wanted, [0; 8]) {
             return;
@@ -216,8 +217,8 @@ impl<'a> Schedule<'a> {
                 let bytes = self.bound.scalars[*s as usize].bytes();
                 let (first, all) = (scratch.slot(slot), most.min(BLOCK) * class.size());
                 let mut done = class.size();
-                // SAFETY: a slot has room for a block of the widest class; what is there is doubled, and ends where it
-                // should.
+                // SAFETY: a slot has space for a block of the widest class; each copy doubles the filled part and ends
+                // at `all` at most.
                 unsafe {
                     std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, done);
                     while done < all {
@@ -231,8 +232,8 @@ impl<'a> Schedule<'a> {
         SCRATCH.set(memory);
     }
 
-    /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted` and returns where its
-    /// values lie: at `direct` where that is given. No later instruction reads them there.
+    /// Computes elements `i .. i + n` (at most a block) of the instructions up to `wanted`, and returns the address of
+    /// its values. They are written to `direct`, if given; later instructions do not find them there.
     pub fn evaluate(
         &self,
         scratch: &mut Scratch,
@@ -248,7 +249,7 @@ impl<'a> Schedule<'a> {
                 (_, Location::Run(slot, input)) => {
                     let (start, left) = self.run(input, i);
                     let out = if left < n { scratch.slot(slot) } else { start };
-                    // SAFETY: the slot has room for a pointer of each register.
+                    // SAFETY: the slot has space for a pointer for each register.
                     unsafe { scratch.slot(self.slots + 1).cast::<*mut u8>().add(k).write(out) };
                     if left >= n {
                         result = out.cast_const();
@@ -269,7 +270,7 @@ impl<'a> Schedule<'a> {
                     let view = &self.bound.inputs[*input as usize];
                     let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
                     let body = GATHERS[view.dtype as usize];
-                    // SAFETY: n positions, room for n elements, and the view has m that follow each other.
+                    // SAFETY: there are n positions and space for n elements; the view's m elements are contiguous.
                     unsafe { body(out.cast(), view.address() as *const c_void, m, at, n as i32) };
                 }
                 Instruction::Apply { op, class, args } => {
@@ -281,7 +282,7 @@ impl<'a> Schedule<'a> {
                         .expect("the type rules allow only classes that have an expression");
                     let [a, b, c, d] = operands;
                     let mut bits = 0u32;
-                    // SAFETY: operands and result have room for n elements of their classes and do not overlap.
+                    // SAFETY: operands and result have space for n elements of their classes and do not overlap.
                     unsafe { body(out.cast(), a, b, c, d, i as i64, n as i32, &mut bits) };
                     if bits != 0 {
                         self.note(k, &[bits]);
@@ -291,8 +292,8 @@ impl<'a> Schedule<'a> {
                 Instruction::Result { .. } => {
                     let own = self.value(scratch, k as Register, i);
                     if out != own {
-                        // SAFETY: the call has put n values of the class there, and the caller has room for them
-                        // elsewhere.
+                        // SAFETY: the call has written n values of the class to its slot, and `out` has space for them
+                        // and does not overlap it.
                         unsafe { std::ptr::copy_nonoverlapping(own, out, n * self.plan.class(k as Register).size()) };
                     }
                 }
@@ -305,7 +306,7 @@ impl<'a> Schedule<'a> {
         result
     }
 
-    /// Keeps what a register's computation has noted.
+    /// Adds the flag bits that computing a register has set.
     fn note(&self, register: usize, words: &[u32]) {
         let mut first = 0;
         for (at, _) in &self.bound.sites {
@@ -330,8 +331,8 @@ impl<'a> Schedule<'a> {
         let Location::Slot(first) = self.locations[register] else { unreachable!("results are computed") };
         let results: Vec<*mut u8> = (0..call.routine.results.len()).map(|k| scratch.slot(first + k)).collect();
         let mut words = vec![0; call.routine.notes.len()];
-        // SAFETY: the arguments have n elements of the parameters' classes, each result a slot of its own, and tables
-        // are whole inputs.
+        // SAFETY: the arguments have n elements of the parameters' classes, each result has a slot of its own, and
+        // tables are whole inputs.
         let failed = unsafe { routine::run(call.routine.0, &args, &tables, i, n, &results, &mut words) };
         if words.iter().any(|&bits| bits != 0) {
             self.note(register, &words);
@@ -343,7 +344,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Where a register's values for the block at element `i` lie.
+    /// The address of a register's values for the block that begins at element `i`.
     fn value(&self, scratch: &Scratch, register: Register, i: usize) -> *mut u8 {
         match self.locations[register as usize] {
             Location::Slot(slot) => scratch.slot(slot),
@@ -352,12 +353,12 @@ impl<'a> Schedule<'a> {
                 // SAFETY: the input has more than i elements.
                 unsafe { (view.address() as *mut u8).add(i * view.dtype.size()) }
             }
-            // SAFETY: its load has written this for the block at hand.
+            // SAFETY: the register's load has written this address for the current block.
             Location::Run(..) => unsafe { *scratch.slot(self.slots + 1).cast::<*mut u8>().add(register as usize) },
         }
     }
 
-    /// Where element `i` of an input that consists of runs lies, and how many neighbours there are from there on.
+    /// The address of element `i` of an input that consists of runs, and how many elements are left in its run.
     fn run(&self, input: usize, i: usize) -> (*mut u8, usize) {
         let view = &self.bound.inputs[input];
         let at = i % view.len();
@@ -369,7 +370,7 @@ impl<'a> Schedule<'a> {
         (unsafe { (view.buffer.address as *mut u8).add(offset * view.dtype.size()) }, left)
     }
 
-    /// How many elements a block at `i` has, so that runs need not be copied.
+    /// The length of the block at `i`: it ends with a run, so that runs need not be copied.
     fn block(&self, i: usize) -> usize {
         let left = |location: &Location| match *location {
             Location::Run(_, input) => Some(self.run(input, i).1).map(|left| if left >= REST { left } else { BLOCK }),
@@ -384,7 +385,7 @@ impl<'a> Schedule<'a> {
         match self.plan.inputs[input].access {
             // SAFETY: the view has i + n elements.
             Access::Linear => unsafe { LOADS[dtype](out.cast(), view.address() as *const c_void, i as i64, n as i32) },
-            // a vector that is recycled, in the runs that it consists of
+            // a recycled vector, in contiguous runs
             Access::Recycled if view.len() >= RUN => {
                 let (mut done, mut from) = (0, i % view.len());
                 while done < n {
@@ -413,7 +414,7 @@ impl<'a> Schedule<'a> {
             }
             _ => {
                 let at = scratch.slot(self.slots).cast::<i64>();
-                // SAFETY: the slot past the registers has room for a block of positions, all within the view.
+                // SAFETY: the slot past the registers has space for a block of positions, all within the view.
                 unsafe {
                     positions(view, i, std::slice::from_raw_parts_mut(at, n));
                     PICKS[dtype](out.cast(), view.buffer.address as *const c_void, at, n as i32);
@@ -422,11 +423,11 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The values of `n` elements from `i` on beside each other, for more than a block: where they lie in memory, or
-    /// brought to `room`.
+    /// The values of `n` elements from `i` on, contiguous, for more than a block: in place if they are in memory, else
+    /// computed block by block into `room`.
     ///
     /// # Safety
-    /// `room` has room for `n` values of the register's class.
+    /// `room` has space for `n` values of the register's class.
     pub unsafe fn values(
         &self,
         scratch: &mut Scratch,
@@ -442,18 +443,18 @@ impl<'a> Schedule<'a> {
         for at in (0..n).step_by(BLOCK) {
             let some = BLOCK.min(n - at);
             let block = self.evaluate(scratch, i + at, some, register, None);
-            // SAFETY: a block of values, and room for them by this function's contract.
+            // SAFETY: a block of values, and space for them by this function's contract.
             unsafe { std::ptr::copy_nonoverlapping(block, room.add(at * width), some * width) };
         }
         room
     }
 
-    /// Whether a register's values lie in memory one after the other, so that more than a block is there at once.
+    /// Whether a register's values are contiguous in an input, so that more than a block can be read in place.
     pub fn in_memory(&self, register: Register) -> bool {
         matches!(self.locations[register as usize], Location::Input(_))
     }
 
-    /// Hands the flag bits that were set to the warnings.
+    /// Reports the flag bits that were set as warnings.
     pub fn warn(&self) {
         let mut flags = &self.flags[..];
         for (register, site) in &self.bound.sites {
@@ -477,7 +478,7 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// How many words of flags a register's computation has.
+/// The number of flag words of a register.
 fn words(plan: &Plan, register: Register) -> usize {
     match &plan.code[register as usize] {
         Instruction::Call(call) => call.routine.notes.len(),
@@ -485,23 +486,23 @@ fn words(plan: &Plan, register: Register) -> usize {
     }
 }
 
-/// A thread's registers.
+/// A thread's scratch memory: the slots of the registers.
 pub struct Scratch {
     base: *mut u8,
     turns: u32,
 }
 
 impl Scratch {
-    /// Called once a block by tasks of any number of them: whether to go on.
+    /// Whether to go on. Called once for each block of a task; checks for an interrupt now and then.
     pub fn goes_on(&mut self) -> bool {
-        /// Blocks between two looks at the clock.
+        /// Blocks between two checks for an interrupt.
         const LOOK: u32 = 16;
         self.turns += 1;
         !self.turns.is_multiple_of(LOOK) || goes_on()
     }
 
     fn slot(&self, k: usize) -> *mut u8 {
-        // SAFETY: `with_scratch` made room for every slot of the schedule and one more.
+        // SAFETY: `with_scratch` allocated every slot of the schedule and two more.
         unsafe { self.base.add(k * SLOT_BYTES) }
     }
 }
@@ -520,8 +521,8 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     }
     let mut schedule = Schedule::new(plan, bound);
     let last = plan.outputs.iter().map(|(register, _)| *register).max().unwrap_or(0);
-    // the last value is computed where it belongs, unless it must be converted, is wanted twice, or an input lies
-    // there: the loops' pointers do not alias
+    // The last value is computed directly into its output, unless it must be converted, is stored twice, or an input is
+    // in the same buffer: the loops assume that pointers do not alias.
     let written = plan.outputs.iter().position(|&(register, dtype)| {
         let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
         register == last && computed && dtype.is_natural() && plan.class(register) == dtype.class()

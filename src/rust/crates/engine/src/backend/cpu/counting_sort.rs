@@ -1,5 +1,5 @@
-//! Sorting on the cpu device of keys that lie near each other: they are counted (Knuth, TAOCP 5.2). Pieces count and
-//! scatter their elements on all cores.
+//! Counting sort on the cpu device, for keys in a small range (Knuth, TAOCP 5.2). Pieces count and scatter their
+//! elements on all cores.
 
 use super::sort_keys::{Position, Sortable};
 use crate::memory::fallible;
@@ -7,37 +7,37 @@ use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::{goes_on, parts_of_task, spread};
 
-/// So many keys next to each other are counted: their counters stay in the second-level cache.
+/// Keys in a range below this are counted: the counters stay in the second-level cache.
 const COUNTED: u64 = 1 << 18;
-/// A look at this many counters takes no longer than one at an element.
+/// Reading this many counters takes no longer than reading one element.
 const PER_ELEMENT: u64 = 4;
 
-/// Whether `n` elements are counted whose keys reach this far from the smallest one.
+/// Whether `n` elements whose keys are within `reach` of the smallest one are sorted by counting.
 pub(super) fn is_counted(n: usize, reach: u64) -> bool {
     reach < COUNTED && reach / PER_ELEMENT < n as u64 && u32::try_from(n).is_ok()
 }
 
-/// Elements of a piece that counts by itself, at least.
+/// The fewest elements of a piece, each of which has counters of its own.
 const PIECE: usize = 1 << 17;
 
-/// Counts the elements of each bucket.
+/// Counts the elements of each bucket. `bucket` must return an index of `counts`.
 pub(super) fn count_buckets<T: Copy>(from: &[T], counts: &mut [u32], bucket: impl Fn(T) -> usize) {
     for part in parts_of_task(from.len()) {
         for &x in &from[part] {
-            // SAFETY: the caller's buckets are below the width.
+            // SAFETY: the caller's buckets are indices of `counts`.
             unsafe { *counts.get_unchecked_mut(bucket(x)) += 1 };
         }
     }
 }
 
-/// Elements that are scattered together where there are few buckets.
+/// Elements that are scattered together if there are few buckets.
 const TOGETHER: usize = 256;
 
-/// Scatters the indices `first ..` of elements to the starts of their buckets, of which there are `W`. Neighbours are
-/// mostly in the same bucket and would wait for a counter in memory, so the counters are kept in registers.
+/// Writes the indices `first ..` of the elements to the places of their `W` buckets. Neighbours are mostly in the same
+/// bucket and would wait for a counter in memory, so the counters are kept in registers.
 ///
 /// # Safety
-/// There is space for all at `at`, and no one else writes there.
+/// There is space for all indices at `at`, and no one else writes there.
 unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     from: &[T],
     first: usize,
@@ -59,7 +59,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
             }
         }
         for digit in 0..W {
-            // SAFETY: the caller's promise; the range of a digit ends where that of the next begins.
+            // SAFETY: the caller's promise; the range of a bucket ends where that of the next begins.
             unsafe {
                 let to = at.add(starts[digit] as usize);
                 std::ptr::copy_nonoverlapping(staged[digit].as_ptr(), to, counts[digit]);
@@ -69,8 +69,8 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
     }
 }
 
-/// Positions in order, and values where they are wanted, by counting keys, which reach this far from `low` on; what
-/// is missing comes last. Pieces count and scatter their elements on all cores.
+/// Sorts by counting keys that are within `reach` of `low`; missing values come last. Writes the positions, counted
+/// from `first`, to the address `at`, and the values to the address `sorted`, if given.
 pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
     from: &[T],
     (low, reach): (u64, u64),
@@ -86,7 +86,7 @@ pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
     let of = |piece: usize| (piece * each).min(n)..((piece + 1) * each).min(n);
     let mut starts = fallible::filled(0u32, pieces * width)?;
     let memory = Shared(starts.as_mut_ptr().cast::<u8>());
-    // SAFETY: a piece has its row to itself.
+    // SAFETY: each piece has a row of its own.
     let row = |piece: usize| unsafe {
         std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
     };
@@ -99,14 +99,14 @@ pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
         }
     }
     let (sorted, at) = (sorted.map(|sorted| Shared(sorted as *mut u8)), Shared(at as *mut u8));
-    // of floats zeros and missing values have several forms; whole numbers are known from the counts
+    // Floats are moved, since zeros and missing values have several bit patterns; integers are written from the counts.
     let moved = sorted.as_ref().filter(|_| !T::WHOLE);
     if let Some(sorted) = sorted.as_ref().filter(|_| T::WHOLE) {
         let missing = from.iter().copied().find(|x| x.missing()).unwrap_or_default();
         for digit in 0..width {
             let (first, end) = (row(0)[digit] as usize, row(0).get(digit + 1).map_or(n, |&end| end as usize));
             let value = if digit + 1 == width { missing } else { value(low + digit as u64) };
-            // SAFETY: there is room for every element.
+            // SAFETY: there is space for every element.
             unsafe { std::slice::from_raw_parts_mut(sorted.at(first * size_of::<T>()).cast::<T>(), end - first) }
                 .fill(value);
         }

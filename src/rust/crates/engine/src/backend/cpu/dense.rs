@@ -1,4 +1,4 @@
-//! Batches of small matrices on the cpu device, some for each thread.
+//! Batches of small matrices on the cpu device; each task handles a few.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +12,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::FACTORINGS;
 use verdigris_ops::parallel::parallel;
 
-/// Beyond these sizes R's LAPACK is as quick on one core: its loops are blocked, and rotations of pairs are not the
-/// quickest way to singular values on a processor. But its QR moves columns.
+/// Beyond these sizes R's LAPACK is as fast on one core: its loops are blocked, and Jacobi rotations are not the
+/// fastest way to singular values on a processor. R's QR, however, moves columns, so all sizes of QR are taken.
 pub const fn takes(factoring: Factoring, m: usize, n: usize) -> bool {
     match factoring {
         Factoring::Qr => m <= LARGEST && n <= LARGEST,
@@ -22,10 +22,10 @@ pub const fn takes(factoring: Factoring, m: usize, n: usize) -> bool {
     }
 }
 
-/// Multiplications that one task makes, about.
+/// The approximate number of multiplications of a task.
 const TASK: usize = 1 << 16;
 
-/// The first that has failed.
+/// Runs the factoring of each matrix. Returns the index of the first one that failed.
 ///
 /// # Errors
 /// `Interrupt`, `Memory`.
@@ -40,14 +40,14 @@ pub fn many(many: &Many<'_>) -> Result<Option<usize>> {
     let size = TASK / (many.m * many.n * many.n.max(many.columns)) + 1;
     let full = AtomicBool::new(false);
     parallel(many.count, size, |from, to| {
-        // aligned for any element
+        // `u128` aligns the memory for any element.
         let Ok(mut memory) = fallible::filled(0u128, (room * dtype.size()).div_ceil(16)) else {
             full.store(true, Ordering::Relaxed);
             return;
         };
         let job = Job { from: from as i64, to: to as i64, ..all };
-        // SAFETY: `fits` has compared all memory with the extents, the room is what they need, and no other task writes
-        // results of these matrices.
+        // SAFETY: `fits` has compared all memory with the extents, the scratch memory is as large as they need, and no
+        // other task writes results of these matrices.
         unsafe { run(&job, memory.as_mut_ptr().cast()) };
     })?;
     if full.into_inner() {

@@ -1,5 +1,5 @@
-//! Fourier transforms on the cpu device, by rustfft and realfft: lines are shared among all cores, a single line is
-//! transformed by one.
+//! Fourier transforms on the cpu device, by rustfft and realfft. Lines are distributed over all cores; each line is
+//! transformed by one core.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::parallel::parallel;
 
-/// Elements that one task transforms, about.
+/// The approximate number of elements of a task.
 const TASK: usize = 1 << 14;
 
-/// Lines that are not contiguous are transformed together where they are neighbours: so many, or as fit into this many
-/// elements.
+/// Neighbouring lines that are not contiguous are transformed together: up to `NEIGHBOURS` of them, with at most
+/// `IN_CACHE` elements.
 const NEIGHBOURS: usize = 16;
 const IN_CACHE: usize = 1 << 16;
 
@@ -36,7 +36,7 @@ pub fn run(transform: &Transform<'_>, input: &View, output: &Buffer) -> Result<(
     }
 }
 
-/// `fits` has compared the memory at these addresses with the extents.
+/// The caller has checked `fits`, which compares the memory at these addresses with the extents.
 fn run_in<T: Real>(transform: &Transform<'_>, input: u64, output: u64) -> Result<()> {
     let (lengths, outer) = (transform.lengths, transform.outer);
     let lines = lengths[1..].iter().product::<usize>() * outer;
@@ -115,7 +115,7 @@ fn refused(error: realfft::FftError) -> Error {
     Error::new(Kind::Panic, format!("an internal error: {error}"))
 }
 
-/// Runs a task for some lines of `n` elements each; the first error of them.
+/// Runs tasks over ranges of lines of `n` elements each; returns the first error.
 fn tasks(lines: usize, n: usize, body: impl Fn(std::ops::Range<usize>) -> Result<()> + Sync) -> Result<()> {
     let failed = Mutex::new(None);
     let ends = AtomicBool::new(false);
@@ -134,8 +134,8 @@ fn tasks(lines: usize, n: usize, body: impl Fn(std::ops::Range<usize>) -> Result
     }
 }
 
-/// Lines in memory: in each of `blocks` blocks lie `rows` rows of `row` elements, `n` times one after the other; a line
-/// has one element of each of these, and begins at one of the first `neighbours` elements of a row.
+/// The layout of lines in memory: `blocks` blocks, each of `n` planes of `rows` rows of `row` elements. A line takes
+/// one element of each plane of a block, and starts at one of the first `neighbours` elements of a row.
 #[derive(Clone, Copy)]
 struct Lines {
     neighbours: usize,
@@ -144,7 +144,7 @@ struct Lines {
     blocks: usize,
 }
 
-/// Transforms lines from memory into memory of the same layout, which may be the same.
+/// Transforms lines from one memory to another of the same layout; they may be the same.
 fn complex_lines<T: FftNum>(
     fft: &dyn Fft<T>,
     lines: Lines,
@@ -226,13 +226,14 @@ impl Real for f64 {
     }
 }
 
-/// The last plans are kept, so many of lines of at most so many elements: their tables of factors take time to make,
-/// and at least as much memory as a line.
+/// The number of recent plans that are kept, and the longest line for which they are. Their tables of factors take time
+/// to compute, and at least as much memory as a line.
 const KEPT: usize = 16;
 const LONGEST_KEPT: usize = 1 << 18;
 
-/// Elements for each of a line's that a plan may take, in its tables: rustfft allocates them where no failure is
-/// foreseen. (Of a prime length they are those of a convolution of more than twice its length.)
+/// The most elements that a plan's tables may have, as a multiple of the line's. rustfft allocates them infallibly, so
+/// this much is allocated and freed first. (A prime length needs tables for a convolution of more than twice its
+/// length.)
 const TABLES: usize = 6;
 
 fn plan<T: Real>(direction: Direction, n: usize) -> Result<Planned<T>> {

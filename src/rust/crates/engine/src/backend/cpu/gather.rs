@@ -12,16 +12,17 @@ use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::raw_slice;
 
+/// The elements of a contiguous view. `T` must have the size of the view's dtype.
 pub(super) fn elements<T: Copy>(view: &View) -> &[T] {
     let size = std::mem::size_of::<T>();
-    // SAFETY: a finished buffer of the cpu, contiguous, read as what it holds; buffers are aligned to 64 bytes.
+    // SAFETY: the buffer is complete, on the cpu and contiguous; buffers are aligned to 64 bytes.
     unsafe {
         let raw = bytes(&view.buffer, view.layout.offset() * size, view.len() * size);
         raw_slice::slice(raw.as_ptr().cast(), view.len())
     }
 }
 
-/// Calls a function with the word that moves elements of a size.
+/// Calls a function with an unsigned type of the element's size; elements are moved as plain words.
 macro_rules! by_size {
     ($size:expr, $function:ident($($argument:expr),*)) => {
         match $size {
@@ -34,7 +35,7 @@ macro_rules! by_size {
     };
 }
 
-/// New elements, which `fill` writes, all of them; there are some then.
+/// New memory for `n` elements. `fill` must write all of them; it is not called if n is 0.
 pub(super) fn made<T>(
     cpu: &dyn Backend,
     dtype: DType,
@@ -43,7 +44,7 @@ pub(super) fn made<T>(
 ) -> Result<View> {
     let buffer = cpu.allocate(n * size_of::<T>())?;
     if n > 0 {
-        // SAFETY: nobody else sees the buffer yet; it has room for so many, and is aligned to 64 bytes.
+        // SAFETY: nobody else sees the buffer yet; it has space for n elements, and is aligned to 64 bytes.
         fill(unsafe { std::slice::from_raw_parts_mut(buffer.address as *mut T, n) })?;
     }
     Ok(View::contiguous(buffer, dtype, n))
@@ -52,19 +53,19 @@ pub(super) fn made<T>(
 /// The NA of a dtype as the word that its elements move as.
 fn na_word<T: Copy>(dtype: DType) -> T {
     let na = dtype.na_bytes();
-    // SAFETY: the bytes are an element's, and words are plain.
+    // SAFETY: the bytes are those of an element, and any bits are a valid word.
     unsafe { na.as_ptr().cast::<T>().read_unaligned() }
 }
 
-/// Those of the elements that are at the positions; outside NA.
+/// The elements at 0-based positions; NA where out of bounds.
 fn pick<T: Copy>(from: &[T], at: &[i64], na: T, out: &mut [T]) {
     for (slot, &p) in out.iter_mut().zip(at) {
-        // a negative position is a very large one
+        // A negative position becomes a very large index.
         *slot = from.get(p as usize).copied().unwrap_or(na);
     }
 }
 
-/// The elements at positions; outside NA.
+/// The elements at 0-based positions; NA where out of bounds.
 fn take(source: &View, at: &[i64], output: &Arc<Buffer>) -> Result<()> {
     by_size!(source.dtype.size(), take_as(source, at, output))
 }
@@ -81,7 +82,7 @@ fn take_as<T: Copy + Sync>(source: &View, at: &[i64], output: &Arc<Buffer>) -> R
     })
 }
 
-/// The elements at positions on each axis; where one is negative NA.
+/// The elements at 0-based positions on each axis; NA where a position is negative. Others must be within bounds.
 pub fn take_axes(source: &View, dim: &[usize], axes: &[Vec<i64>], output: &Arc<Buffer>) -> Result<()> {
     by_size!(source.dtype.size(), take_axes_as(source, dim, axes, output))
 }
@@ -94,7 +95,7 @@ fn take_axes_as<T: Copy + Sync>(source: &View, dim: &[usize], axes: &[Vec<i64>],
     let out = output.address;
     parallel(columns, (1 << 15) / first.len().max(1), |begin, end| {
         for column in begin..end {
-            // where the column begins; None where a position is NA
+            // The offset of the column; None if one of its positions is NA.
             let (mut left, mut stride, mut start) = (column, extent, Some(0));
             for (axis, &extent) in others.iter().zip(&dim[1..]) {
                 let at = usize::try_from(axis[left % axis.len()]);
@@ -114,12 +115,12 @@ pub fn scatter(target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, v
 }
 
 fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values: &View) {
-    // SAFETY: the target was made for this call, and has n elements.
+    // SAFETY: the buffer has n elements, and the caller lets nobody else use it meanwhile.
     let out = unsafe {
         let raw = bytes_mut(target, 0, n * std::mem::size_of::<T>());
         raw_slice::slice_mut(raw.as_mut_ptr().cast::<T>(), n)
     };
-    // a negative position is a very large one
+    // A negative position becomes a very large index, and is ignored.
     for (&p, &value) in elements::<i64>(positions).iter().zip(elements::<T>(values).iter().cycle()) {
         if let Some(slot) = out.get_mut(p as usize) {
             *slot = value;
@@ -127,7 +128,7 @@ fn scatter_as<T: Copy>(target: &Arc<Buffer>, n: usize, positions: &View, values:
     }
 }
 
-/// Matrices of so many columns one below the other.
+/// Stacks matrices of `columns` columns by rows.
 pub fn join_rows(parts: &[View], columns: usize, output: &Arc<Buffer>) -> Result<()> {
     by_size!(parts.first().map_or(1, |part| part.dtype.size()), join_rows_as(parts, columns, output))
 }
@@ -171,7 +172,7 @@ fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
         for part in parts(mask.len()) {
             let part = part?;
             for (k, &x) in (part.start as i64..).zip(&mask[part]) {
-                // every element is written, and only those that count move on
+                // Every element is written to the next slot; only those that are kept advance it.
                 let Some(slot) = out.get_mut(at) else { return Ok(()) };
                 *slot = if x == 1 { k } else { -1i64 };
                 at += usize::from(keeps(x));
@@ -181,9 +182,10 @@ fn positions(cpu: &dyn Backend, mask: &View, keep_na: bool) -> Result<View> {
     })
 }
 
-/// What the plan's first output, a mask, chooses of the second, or the positions.
+/// The elements of the plan's second output that its first output, a mask, selects; without a second output the
+/// positions.
 pub fn mask(cpu: &dyn Backend, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
-    // what lies in memory as it is needed is not computed
+    // An output that is an input in memory, of the right dtype, need not be computed.
     let ready = |&(register, dtype): &(Register, DType)| match plan.code[register as usize] {
         Instruction::Load(k) => {
             let input = &plan.inputs[k as usize];

@@ -1,5 +1,5 @@
-//! Cross products of columns, on the cpu device: a block of rows at a time is packed into a matrix that a core's cache
-//! holds, which BLAS multiplies.
+//! Cross products of columns on the cpu device: blocks of rows are packed into a matrix that fits a core's cache, which
+//! BLAS multiplies.
 
 use super::blas::{self, Factor};
 use super::gather::elements;
@@ -13,10 +13,10 @@ use verdigris_ops::raw_slice;
 
 /// Elements of a block.
 const BLOCK: usize = 1 << 17;
-/// Rows of a column that one task packs.
+/// Rows of one column that a task packs.
 const TASK: usize = 1 << 13;
 
-/// Writes the products.
+/// Writes the cross products to `output`.
 pub fn gram(job: &Gram<'_>, output: &Buffer) -> Result<()> {
     let m = job.columns.len();
     // SAFETY: the output has m * m elements, and was made for this call.
@@ -41,7 +41,7 @@ pub fn gram(job: &Gram<'_>, output: &Buffer) -> Result<()> {
     Ok(())
 }
 
-/// Some rows of the columns, scaled, one column after the other.
+/// Packs rows `from .. from + rows` of the columns, scaled, one column after the other.
 fn pack(job: &Gram<'_>, scale: Option<&[f64]>, from: usize, rows: usize, packed: &mut [f64]) -> Result<()> {
     let to = Shared(packed.as_mut_ptr());
     let parts = rows.div_ceil(TASK);
@@ -49,7 +49,7 @@ fn pack(job: &Gram<'_>, scale: Option<&[f64]>, from: usize, rows: usize, packed:
         for task in first..last {
             let (column, begin) = (task / parts, task % parts * TASK);
             let end = (begin + TASK).min(rows);
-            // SAFETY: a task has these rows of a column to itself.
+            // SAFETY: a task has these rows of the column to itself.
             let own = unsafe { raw_slice::slice_mut(to.at(column * rows + begin), end - begin) };
             let range = from + begin..from + end;
             let scale = scale.filter(|_| column < job.scaled).map(|scale| &scale[range.clone()]);
@@ -67,7 +67,7 @@ fn pack(job: &Gram<'_>, scale: Option<&[f64]>, from: usize, rows: usize, packed:
     })
 }
 
-/// Without a BLAS.
+/// The cross products of a packed block, for when there is no BLAS.
 fn multiply(values: &[f64], rows: usize, m: usize, sums: &mut [f64]) {
     for (i, left) in values.chunks_exact(rows).enumerate() {
         for (j, right) in values.chunks_exact(rows).take(i + 1).enumerate() {

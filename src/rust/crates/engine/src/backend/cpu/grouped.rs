@@ -1,4 +1,4 @@
-//! Counts, reductions by code and searches on the cpu device.
+//! Counts, reductions by code, and searches on the cpu device.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use verdigris_ops::scalar::{NA_I32, NA_I64};
 use verdigris_ops::tree;
 use verdigris_ops::with_real_type;
 
-/// Spans of chunks that tasks take at most.
+/// The most tasks into which the chunks of a column are split.
 const SPANS: usize = 16;
 
-/// Elements of a piece that is counted, and pieces at most: each has a table of its own.
+/// The fewest elements of a piece that is counted, and the most pieces: each has a table of counts.
 const PIECE: usize = 1 << 18;
 const PIECES: usize = 16;
 
-/// The ends of pieces, which depend on nothing but the sizes.
+/// The number of pieces and their length, which depend only on the sizes.
 fn pieces(n: usize, groups: usize) -> (usize, usize) {
     let count = (n / PIECE.max(4 * groups)).clamp(1, PIECES);
     (count, n.div_ceil(count))
 }
 
 trait Whole: Copy + Sync {
-    /// The bin from `low` on; None for all else.
+    /// The index of the bin, counted from `low`; `bins` if it is none of them.
     fn bin(self, low: i64, bins: usize) -> usize;
 }
 macro_rules! whole {
@@ -48,7 +48,8 @@ macro_rules! floats {
             let (x, low) = (f64::from(self), low as f64);
             let d = x - low;
             let bin = d as usize;
-            // false for NaN; x itself must be whole: d is rounded, and may be whole where x is not. The sum is exact
+            // False for NaN. The addition is exact and detects an x that is not an integer, which the rounded
+            // difference d may hide.
             if d >= 0.0 && d < bins as f64 && bin as f64 + low == x { bin } else { bins }
         }
     })* };
@@ -61,7 +62,7 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
     let mut tables = fallible::filled(0i64, count * (bins + 1))?;
     let memory = Shared(tables.as_mut_ptr().cast::<u8>());
     spread(count, 1, true, |piece, _| {
-        // SAFETY: a piece has its table to itself.
+        // SAFETY: each piece has a table of its own.
         let table =
             unsafe { std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1) };
         let from = &from[(piece * each).min(from.len())..((piece + 1) * each).min(from.len())];
@@ -82,10 +83,11 @@ pub fn count(values: &View, low: i64, bins: usize, out: &mut [i64]) -> Result<()
     with_real_type!(values.dtype, T => count_as::<T>(values, low, bins, out)).expect("complex values are not counted")
 }
 
-/// Elements of columns that one task takes.
+/// Elements of columns in a task.
 const COLUMNS: usize = 1 << 14;
 
-/// A value for each code from 1 to `groups`, to `out`; of several columns those of one after the other's.
+/// Writes the reduction of each code from 1 to `groups` to `out`; with several columns, one column's results after the
+/// other's.
 pub fn reduce(
     values: &View,
     codes: &View,
@@ -110,16 +112,16 @@ pub fn reduce(
     let out = Shared(out.as_mut_ptr());
     parallel(columns, COLUMNS / codes.len(), |first, end| {
         for k in first..end {
-            // SAFETY: the output has space for each column, and tasks write different ones.
+            // SAFETY: `out` has space for each column, and tasks write different ones.
             let out = unsafe { std::slice::from_raw_parts_mut(out.at(k * to), to) };
-            // one chunk, which is not interrupted
+            // A single chunk, which is not interrupted.
             let _ = column(f, &raw[k * from..][..from], size_of, codes, groups, na_rm, out);
         }
     })
 }
 
-/// A column's values, of elements of `size_of` bytes each: chunks have tables of their own, which are merged in pairs
-/// (`tree::chunk`).
+/// Reduces one column, whose elements have `size_of` bytes. Each chunk has an accumulator table, and the tables are
+/// merged in pairs (see `tree::chunk`).
 fn column(
     f: &Folding,
     raw: &[u8],
@@ -131,7 +133,7 @@ fn column(
 ) -> Result<()> {
     let each = tree::chunk(codes.len(), groups);
     let chunks = codes.len().div_ceil(each).max(1);
-    // so many of a task, whose tables are those of 2^l chunks for each l
+    // Chunks of a task. It needs one table for each level of merging: the table of level l has 2^l chunks.
     let span = chunks.div_ceil(SPANS).next_power_of_two();
     let (spans, levels) = (chunks.div_ceil(span), span.ilog2() as usize + 1);
     let mut tables = Accumulators::new(f, spans * levels * groups)?;
@@ -140,12 +142,12 @@ fn column(
     let seen = Shared(stamps.as_mut_ptr().cast::<u8>());
     spread(spans, 1, true, |first, end| {
         for task in first..end {
-            // SAFETY: a task has its tables and stamps to itself.
+            // SAFETY: each task has tables and stamps of its own.
             let (own, stamps) =
                 unsafe { (memory.at(task * levels * groups * size), seen.at(task * groups * 8).cast()) };
             let add = |chunk: usize, table: *mut c_void| {
                 let (from, to) = (chunk * each, ((chunk + 1) * each).min(codes.len()));
-                // SAFETY: a chunk of elements of the class and of codes, and a table that is empty.
+                // SAFETY: elements of the class and their codes, and an empty table.
                 unsafe {
                     let x = raw.as_ptr().add(from * size_of).cast();
                     (f.coded)(
@@ -164,24 +166,24 @@ fn column(
         }
     })?;
     tables.merge_pairwise(f, 0, spans, levels * groups, groups);
-    // SAFETY: a table of `groups` accumulators, and room for their values.
+    // SAFETY: a table of `groups` accumulators, and space for their values.
     unsafe { (f.finish)(out.as_mut_ptr().cast(), tables.at(0), groups as i32) };
     Ok(())
 }
 
-/// A task's tables.
+/// The tables of a task, one for each level.
 struct Tables<'a> {
     f: &'a Folding,
     groups: usize,
     start: *mut c_void,
-    /// Of a table.
+    /// Bytes of a table.
     bytes: usize,
-    /// The end of the chunks.
+    /// The total number of chunks.
     last: usize,
 }
 
 impl Tables<'_> {
-    /// Reduces up to `count` chunks, a power of two, from chunk `from` on into the table of a level.
+    /// Reduces up to `count` chunks (a power of two) from chunk `from` on into the table of a level.
     fn reduce(&self, from: usize, count: usize, level: usize, add: &impl Fn(usize, *mut c_void)) {
         // SAFETY: there is a table for each halving of a span, and one more.
         let table = |level: usize| unsafe { self.start.cast::<u8>().add(level * self.bytes).cast::<c_void>() };
@@ -197,7 +199,7 @@ impl Tables<'_> {
         self.reduce(from, half, level, add);
         if from + half < self.last {
             self.reduce(from + half, half, level + 1, add);
-            // SAFETY: as above, both.
+            // SAFETY: both tables have `groups` accumulators.
             unsafe { (self.f.merge)(table(level), table(level + 1), self.groups as i32) };
         }
     }
@@ -234,7 +236,7 @@ fn search_as<T: Ordered>(values: &View, table: &View, strictly: bool, out: &Arc<
     })
 }
 
-/// How many elements of the table are at most each element (less than it, if `strictly`).
+/// For each element, how many elements of the sorted table are less than or equal to it (less than it, if `strictly`).
 pub fn search(values: &View, table: &View, strictly: bool, out: &Arc<Buffer>) -> Result<()> {
     match values.dtype {
         DType::Int32 => search_as::<i32>(values, table, strictly, out),

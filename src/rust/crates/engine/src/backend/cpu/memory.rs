@@ -1,4 +1,4 @@
-//! Memory of the cpu device: buffers on blocks of the host pool, within the device's limit, and scratch memory of
+//! Memory of the cpu device: buffers from the host pool, counted against the device's limit, and scratch memory of
 //! computations.
 
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::spread;
 
-/// A block, counted as the device's while it lives.
+/// A block that counts as the device's while it lives.
 struct Owned {
     _block: Block,
     _held: Held,
@@ -22,8 +22,8 @@ struct Owned {
 
 struct Host;
 
-/// From here on the system is asked whether it has as much: it promises memory that it does not have, and ends the
-/// process that uses it.
+/// From this size on, the available memory is checked first: the system overcommits, and later kills the process that
+/// uses the memory.
 const ASKED: usize = 1 << 30;
 
 impl Source for Host {
@@ -31,7 +31,7 @@ impl Source for Host {
         if bytes >= ASKED && !host_pool::has_kept(bytes) && self.left().is_some_and(|left| left < bytes as u64) {
             return Ok(None);
         }
-        // the address of the block itself: `allocate` takes it over
+        // The address of the boxed `Block`, not of its memory; `allocate` takes ownership of it.
         Ok(Some(Box::into_raw(Box::new(Block::new(bytes, Device::Cpu)?)) as u64))
     }
 
@@ -61,12 +61,12 @@ impl Source for Host {
     }
 }
 
-/// A buffer, not initialised.
+/// A new buffer, not initialised.
 pub fn allocate(bytes: usize) -> Result<Arc<Buffer>> {
     if bytes == 0 {
         return Ok(Arc::new(Buffer::new(Device::Cpu, 0, 0, Box::new(()))));
     }
-    // SAFETY: `take` has made it by Box::into_raw, for us alone.
+    // SAFETY: `Host::take` made it by Box::into_raw, for this call alone.
     let block = unsafe { *Box::from_raw(memory::obtain(&Host, bytes)? as *mut Block) };
     let address = block.start() as u64;
     let owner = Owned { _block: block, _held: Held::new(Device::Cpu, bytes as u64) };
@@ -80,7 +80,7 @@ const CLEARED: usize = 1 << 20;
 pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
     let start = Shared(output.address as *mut u8);
     spread(bytes, CLEARED, bytes > 4 * CLEARED, |from, to| {
-        // SAFETY: the output has so many bytes, and no other task has this part.
+        // SAFETY: the buffer has this many bytes, and no other task has this part.
         unsafe {
             let to_write = start.at(from);
             fetched(to_write, to - from).for_each(|(at, size)| to_write.add(at).write_bytes(0, size));
@@ -88,26 +88,25 @@ pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
     })
 }
 
-/// From so many bytes on a buffer is likely to lie in no cache: R finds garbage late, and a block is used again after
-/// many others.
+/// Buffers from this size on are probably in no cache: R collects garbage late, and a block is reused after many
+/// others.
 pub const FAR: usize = 1 << 19;
 
-/// Prefetches the memory that is about to be written, all at once. A simple loop waits for one line after the other
-/// where they are in no cache: the processor reads each before it changes it, and prefetches less far ahead for writes
-/// than for reads.
+/// Prefetches memory that is about to be written. A simple loop waits for each cache line that is in no cache: the
+/// processor reads a line before it changes it, and prefetches less far ahead for writes than for reads.
 pub fn fetch(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(LINE) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        // SAFETY: an address is named; nothing is read there.
+        // SAFETY: a prefetch may name any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, bytes);
 }
 
-/// The parts, from where on and how many bytes, in which memory is copied or cleared, each asked for when its turn
-/// comes; one part where that does not pay.
+/// The parts (offset, bytes) in which memory is copied or cleared. Each part is prefetched just before it is yielded; a
+/// single part if that does not pay.
 pub fn fetched(start: *const u8, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let (far, part) = if bytes >= FAR { (true, FETCHED) } else { (false, bytes.max(1)) };
     (0..bytes).step_by(part).map(move |at| {
@@ -119,15 +118,15 @@ pub fn fetched(start: *const u8, bytes: usize) -> impl Iterator<Item = (usize, u
     })
 }
 
-/// Bytes that are asked for before they are written. More at once have left the first-level cache by then.
+/// Bytes that are prefetched at a time. Larger parts would leave the first-level cache before they are written.
 const FETCHED: usize = 1 << 11;
 
-/// Bytes that the processor reads and writes together.
+/// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Numbers that a computation needs until it ends, on a block that the next one uses again: a `Vec` of many would take
-/// fresh pages from the system each time.
+/// A vector for a computation's temporary values, in a block of the host pool that the next computation reuses: a large
+/// `Vec` would take fresh pages from the system each time.
 pub struct ScratchVec<T> {
     block: Block,
     most: usize,
@@ -145,7 +144,7 @@ impl<T: Copy> ScratchVec<T> {
         Ok(ScratchVec { block: Block::new(most * size_of::<T>(), Device::Cpu)?, most, len: 0, of: PhantomData })
     }
 
-    /// Capacity for `most`, holding these items.
+    /// A vector with capacity for `most`, filled with these items.
     ///
     /// # Errors
     /// `Memory`, `Interrupt`.
@@ -162,14 +161,14 @@ impl<T: Copy> ScratchVec<T> {
         Ok(scratch)
     }
 
-    /// The whole capacity.
+    /// All slots, written or not.
     pub fn slots(&mut self) -> &mut [MaybeUninit<T>] {
-        // SAFETY: the block has room for so many, is aligned, and is this value's alone.
+        // SAFETY: the block has space for this many, is aligned, and belongs to this value alone.
         unsafe { std::slice::from_raw_parts_mut(self.block.start().cast(), self.most) }
     }
 
     /// # Safety
-    /// So many slots have been written.
+    /// The first `len` slots have been written.
     pub unsafe fn set_len(&mut self, len: usize) {
         self.len = len.min(self.most);
     }
@@ -178,7 +177,7 @@ impl<T: Copy> ScratchVec<T> {
 impl<T> Deref for ScratchVec<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: so many were written; the block is aligned.
+        // SAFETY: the first `len` slots were written; the block is aligned.
         unsafe { std::slice::from_raw_parts(self.block.start().cast(), self.len) }
     }
 }

@@ -76,7 +76,7 @@ pub(super) unsafe fn bytes(buffer: &Buffer, from: usize, len: usize) -> &[u8] {
 /// A buffer's memory as writable bytes.
 ///
 /// # Safety
-/// The buffer must be on the cpu device, and no one may use this part meanwhile.
+/// The buffer must be on the cpu device, and no one else may use this part meanwhile.
 #[allow(clippy::mut_from_ref)]
 pub(super) unsafe fn bytes_mut(buffer: &Buffer, from: usize, len: usize) -> &mut [u8] {
     if len == 0 {
@@ -94,7 +94,7 @@ fn check(buffer: &Buffer, from: usize, len: usize) -> usize {
 /// Bytes, or elements, that one task copies.
 const PIECE: usize = 1 << 20;
 
-/// Copies, on all cores where that pays.
+/// Copies the bytes that both slices have, on all cores where that pays.
 fn move_bytes(source: &[u8], target: &mut [u8]) -> Result<()> {
     let out = Shared(target.as_mut_ptr());
     parallel(source.len().min(target.len()), PIECE, |from, to| {
@@ -153,7 +153,7 @@ impl Backend for Cpu {
             return reading::start(source, buffer, out);
         }
         let bits = AtomicU32::new(0);
-        // nothing is gained by a thread of its own: all cores copy
+        // A background thread would gain nothing: the copy already uses all cores.
         parallel(source.bytes(), PIECE, |from, to| {
             // SAFETY: within the buffer, and no other task has this part; pieces are whole elements.
             if let Ok(found) = unsafe { source.fill(from, to - from, out.at(from)) } {
@@ -314,7 +314,7 @@ impl Backend for Cpu {
     }
 
     fn keeps_at_once(&self, row: OpId, bytes: usize) -> bool {
-        // what is shorter takes less time than a buffer, and what leaves the cache takes memory's
+        // Shorter results take less time to compute than to store, and longer ones leave the cache.
         (32 << 10..=1 << 20).contains(&bytes) && row.row().rule != Rule::Source && !row.is_plain()
     }
 

@@ -1,4 +1,4 @@
-//! Products on the cpu device: by the host's BLAS, and of a long matrix and a vector, or one of float32, in parallel.
+//! Matrix products on the cpu device: by the host's BLAS, or in parallel for matrices times vectors (large or float32).
 
 use super::blas::{self, Factor};
 use super::gather::elements;
@@ -11,12 +11,12 @@ use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
 use verdigris_ops::raw_slice;
 
-/// Elements of the matrix that one task takes.
+/// Elements of the matrix in a task.
 const TASK: usize = 1 << 15;
-/// Rows that are added to at a time: they stay in the first-level cache.
+/// Rows whose sums are computed at a time; they stay in the first-level cache.
 const ROWS: usize = 1024;
 
-/// A stored float, which is added up in float64.
+/// A stored float; sums are computed in float64.
 trait Float: Copy + Sync {
     fn wide(self) -> f64;
     fn of(x: f64) -> Self;
@@ -33,8 +33,8 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-/// Computes the product; returns false where base R has to: for other types than float64 and float32, with elements
-/// that are not finite, where it decides what results, and where there is no BLAS.
+/// Computes the product. Returns false if base R has to compute it: for dtypes other than float64 and float32, for
+/// elements that are not finite (base R decides what results), and if there is no BLAS.
 ///
 /// # Errors
 /// `Interrupt`.
@@ -64,7 +64,7 @@ fn doubles(product: &Product<'_>, output: &Buffer) -> bool {
     blas::product(first, second, [m, k, n], own, out)
 }
 
-/// By way of doubles, in which the sums are exact to float32's last bits.
+/// float32 products, computed in float64 and rounded once.
 fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     let &Product { a, b, m, n, k, own, .. } = product;
     let (first, second) = (widened(a, m, k)?, if own { Vec::new() } else { widened(b, k, n)? });
@@ -88,7 +88,7 @@ fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     Ok(true)
 }
 
-/// The elements of a `rows × columns` factor as it lies, one line after the other.
+/// The stored columns of a `rows × columns` factor as doubles, without gaps between them.
 fn widened(x: &Matrix, rows: usize, columns: usize) -> Result<Vec<f64>> {
     let (length, lines) = stored_extents(x.transposed, rows, columns);
     let values = elements::<f32>(&x.view);
@@ -100,15 +100,15 @@ fn widened(x: &Matrix, rows: usize, columns: usize) -> Result<Vec<f64>> {
 }
 
 fn are_finite(x: &[f64]) -> bool {
-    // in lanes, without a branch for each element
+    // Vectorises, as it does not branch for each element.
     x.chunks(1024).all(|some| !some.iter().fold(false, |odd, x| odd | !x.is_finite()))
 }
 
-/// A matrix times a vector: y = M x, or y = t(M) x, with M as it lies in memory.
+/// A matrix times a vector: y = M x, or y = t(M) x, with M as stored in memory.
 fn by_vector<T: Float>(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     let &Product { a, b, m, n, k, .. } = product;
     let (matrix, x, across, length) = if n == 1 { (a, b, !a.transposed && m > 1, m) } else { (b, a, b.transposed, n) };
-    // a row that is all of the matrix may be stored as one column
+    // A matrix of a single row may be stored as one column.
     let leading = if length == 1 { k } else { matrix.leading };
     let x = elements::<T>(&x.view);
     let matrix = elements::<T>(&matrix.view);
@@ -138,7 +138,7 @@ fn by_vector<T: Float>(product: &Product<'_>, output: &Buffer) -> Result<bool> {
     Ok(!part(0, length).iter().any(|y| y.wide().is_nan()))
 }
 
-/// In eight lanes, so that additions need not wait for each other.
+/// A dot product with eight independent partial sums, so that additions need not wait for each other.
 fn dot<T: Float>(a: &[T], b: &[T]) -> f64 {
     let mut lanes = [0.0; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));

@@ -1,5 +1,5 @@
-//! Order statistics on the cpu device by quickselect (Hoare 1961). Ranks are found in turn, each in the partition
-//! between the known ranks around it.
+//! Order statistics on the cpu device by quickselect (Hoare 1961). Each rank is searched in the partition between the
+//! ranks found before.
 
 use super::gather::elements;
 use super::memory::ScratchVec;
@@ -11,13 +11,13 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
 
-/// From so many keys on a partition is made here, where the user may end it: below, the library's takes no longer than
-/// some ten milliseconds.
+/// From this many keys on, partitioning is done here, where it can be interrupted. Below, the standard library takes
+/// some ten milliseconds at most.
 const LONG: usize = 1 << 21;
-/// Keys of which a long partition's pivot is the middle one.
+/// Size of the sample whose median is the pivot of a long partition.
 const SAMPLE: usize = 255;
 
-/// Moves the keys for which this holds to the front; returns their number.
+/// Moves the keys for which `first` holds to the front; returns their number.
 fn partition(keys: &mut [u64], first: impl Fn(u64) -> bool) -> Result<usize> {
     let mut count = 0;
     for part in parts(keys.len()) {
@@ -29,7 +29,7 @@ fn partition(keys: &mut [u64], first: impl Fn(u64) -> bool) -> Result<usize> {
     Ok(count)
 }
 
-/// Finds the keys at these ranks of `keys`, which begin at rank `base`.
+/// Finds the keys at `ranks` (ascending) among `keys`, the lowest of which has rank `base`.
 fn find(keys: &mut [u64], base: usize, ranks: &[usize], found: &mut [u64]) -> Result<()> {
     if keys.len() < LONG || ranks.is_empty() {
         find_short(keys, base, ranks, found);
@@ -77,7 +77,7 @@ fn ranks_as<T: Sortable>(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> R
     Ok(Some(Ranked { values: Some(View::contiguous(buffer, values.dtype, out.len())), missing }))
 }
 
-/// The elements at ranks (from 0) among those that are not missing.
+/// The elements at 0-based ranks among those that are not missing.
 pub fn ranks(cpu: &dyn Backend, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
     match values.dtype {
         DType::Int32 => ranks_as::<i32>(cpu, values, ranks),

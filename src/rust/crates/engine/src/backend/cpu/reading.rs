@@ -1,4 +1,4 @@
-//! Arrays that threads of their own read from a file, while the caller computes.
+//! Arrays that background threads read from a file while the caller computes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::memory::staging::{finished, Ahead, Done, Filling, Shared};
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel;
 
-/// Bytes of the buffer that a thread reads at a time. A multiple of the size of any element.
+/// Bytes that a thread reads at a time: a multiple of the size of any element.
 const PIECE: usize = 1 << 20;
-/// More threads than this take time from computing, and a disk that needs more requests at once is rare.
+/// More threads would take time from computing, and few disks need more requests at once.
 const MOST: usize = 4;
 
 struct Reading {
@@ -21,7 +21,7 @@ struct Reading {
     threads: Vec<JoinHandle<Result<u32>>>,
 }
 
-/// Starts to fill a buffer, whose memory is `out`.
+/// Starts to fill a buffer, whose memory is at `out`.
 pub fn start(source: Filling, buffer: Arc<Buffer>, out: Shared) -> Result<Box<dyn Ahead>> {
     let bytes = source.bytes();
     let next = Arc::new(AtomicUsize::new(0));
@@ -48,7 +48,7 @@ pub fn start(source: Filling, buffer: Arc<Buffer>, out: Shared) -> Result<Box<dy
     for _ in 0..wanted {
         let (source, next) = (source.clone(), next.clone());
         let thread = Builder::new().name("verdigris-read".into()).spawn(move || work(source, next));
-        // those that there are do the work
+        // The threads that were started do the work.
         let Ok(thread) = thread else { break };
         reading.threads.push(thread);
     }
@@ -80,7 +80,7 @@ impl Ahead for Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // the buffer is freed next
+        // The threads must end before the buffer is freed.
         if let Some(stop) = self.source.stop() {
             stop.store(true, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
-//! Reductions on the cpu device. Those whose results depend on the order of additions follow the tree
-//! (`reduce_tree.rs`); of the others, here, threads take pieces.
+//! Reductions on the cpu device. Reductions whose results depend on the order of additions follow the tree
+//! (`reduce_tree.rs`); for the others, threads reduce pieces in any order.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,14 +19,14 @@ use verdigris_ops::tree::Tree;
 /// Elements of a piece.
 const PIECE: usize = 64 * BLOCK;
 
-/// Groups of neighbours up to this length are reduced many at a time.
+/// Contiguous groups up to this length are reduced many at a time.
 const SHORT: usize = 64;
 
-/// Pieces of one group at most where neighbours belong to different groups: each has an accumulator for every
+/// The most pieces of a group if neighbours belong to different groups: each piece has an accumulator for every
 /// neighbour.
 const PIECES: usize = 16;
 
-/// Reduces the plan's value within groups; writes one result a group to `out`, returns the status bits.
+/// Reduces the plan's value within groups; writes one result for each group to `out`, and returns the status bits.
 ///
 /// # Errors
 /// `Interrupt`.
@@ -71,15 +71,15 @@ pub fn groups(
     let (mut status, width) = (0, out.len() / count.max(1));
     for from in (0..count).step_by(BLOCK) {
         let n = BLOCK.min(count - from);
-        // SAFETY: `out` has room for a value of each group; a whole reduction's room is larger than its value.
+        // SAFETY: `out` has space for a value of each group; for a whole reduction it is larger than the value.
         status |= unsafe { (f.finish)(out.as_mut_ptr().add(from * width).cast(), all.at(from), n as i32) };
     }
     Ok(status)
 }
 
 impl Job<'_> {
-    /// Runs tasks that have an accumulator each, or `width` of them; `pieces` tasks that follow each other make a
-    /// result.
+    /// Runs tasks that reduce into `width` accumulators each. `pieces` consecutive tasks belong to one result, and are
+    /// merged in order; `together` tasks are run by a thread at a time.
     fn merged(
         &self,
         all: &mut Accumulators,
@@ -93,25 +93,25 @@ impl Job<'_> {
         spread(tasks, together, self.is_worth(), |first, end| {
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for task in first..end {
-                    // SAFETY: a task has these accumulators to itself.
+                    // SAFETY: each task has accumulators of its own.
                     body(task, unsafe { memory.at(task * width * size) }.cast(), scratch);
                 }
             });
         })?;
         if let Some(partial) = &mut partial {
             for task in 0..tasks {
-                // SAFETY: both are accumulators of this kind, `width` of them.
+                // SAFETY: both are `width` accumulators of this kind.
                 unsafe { (self.f.merge)(all.at(task / pieces * width), partial.at(task * width), width as i32) };
             }
         }
         Ok(())
     }
 
-    /// Each group is a run of elements that follow each other.
+    /// Each group is contiguous.
     fn segments(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let length = self.groups.length;
         let pieces = length.div_ceil(PIECE);
-        // short groups share a task
+        // Short groups share a task.
         self.merged(all, (pieces, 1, (PIECE / length).max(1)), |task, own, scratch| {
             let (group, piece) = (task / pieces, task % pieces);
             let to = ((piece + 1) * PIECE).min(length);
@@ -124,8 +124,8 @@ impl Job<'_> {
         })
     }
 
-    /// Each group is a few elements that follow each other: a block holds many groups, and is done with at once.
-    /// Returns the status bits.
+    /// Each group is contiguous and short: a block holds many groups, which are finished at once. Returns the status
+    /// bits.
     fn short(&self, any: &InAnyOrder, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
@@ -135,7 +135,8 @@ impl Job<'_> {
                 for group in (from..to).step_by(width) {
                     let n = width.min(to - group);
                     let values = self.schedule.evaluate(scratch, group * length, n * length, self.register, None);
-                    // SAFETY: n * length values of the class, and room for the results, which no other task has.
+                    // SAFETY: n * length values of the class, and space for the results, which belong to this task
+                    // alone.
                     let bits = unsafe {
                         (any.short)(out.at(group * bytes).cast(), values.cast(), length as i32, n as i32, self.na_rm)
                     };
@@ -146,7 +147,7 @@ impl Job<'_> {
         Ok(status.into_inner())
     }
 
-    /// Neighbours belong to different groups, and a block holds some rows of them.
+    /// Neighbours belong to different groups, and a block holds several rows of them.
     fn rows(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, .. } = self.groups;
         let most = BLOCK / inner;
@@ -168,7 +169,8 @@ impl Job<'_> {
         })
     }
 
-    /// Neighbours belong to different groups, and a row has many of them: some columns are walked from row to row.
+    /// Neighbours belong to different groups, and a row is longer than a block: each task walks a block of columns row
+    /// by row.
     fn lanes(&self, any: &InAnyOrder, all: &mut Accumulators) -> Result<()> {
         let Groups { inner, length, outer } = self.groups;
         let blocks = inner.div_ceil(BLOCK);

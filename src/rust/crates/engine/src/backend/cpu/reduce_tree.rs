@@ -1,5 +1,6 @@
-//! Reductions on the cpu device whose bits depend on the order of additions: in the order of `verdigris_ops::tree`, as
-//! on CUDA devices. The accumulators of a tile are a state of `tree.h`; tiles are merged as they come, in pairs.
+//! Reductions on the cpu device whose bits depend on the order of additions. They follow the order of
+//! `verdigris_ops::tree`, as CUDA devices do. The accumulators of a tile are a state of `tree.h`; tiles are merged in
+//! pairs.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -15,23 +16,23 @@ use verdigris_ops::parallel::spread;
 use verdigris_ops::reduction::Groups;
 use verdigris_ops::tree::{Tree, ALIGN};
 
-/// Elements of a task where there are many.
+/// The least number of elements of a task.
 const TASK: usize = 1 << 16;
 
-/// Spans of a group's tiles that tasks take at most.
+/// The most spans (ranges of tiles) into which a group is split for tasks.
 const SPANS: usize = 16;
 
-/// The widest element.
+/// Bytes of the widest element.
 const ELEMENT: usize = 16;
 
 thread_local! {
-    /// A state and four rows. Taken while it is in use: a long task asks for an interrupt, which may run code of R's
-    /// that comes here again.
+    /// A state and four rows. Emptied while in use: a long task checks for interrupts, which may run R code that
+    /// reduces on this thread.
     static STATE: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lanes of groups of neighbours of which a block holds some, each a tile; None where they are longer. A row that is
-/// not full needs no more lanes than it has places.
+/// The number of lanes for short contiguous groups, each a single tile; None if groups are longer than a block or need
+/// more lanes. A row that is not full needs no more lanes than it has elements.
 pub(super) fn short_lanes(tree: Tree, groups: Groups) -> Option<usize> {
     const MOST: usize = 128;
     let Groups { outer, length, inner } = groups;
@@ -39,14 +40,14 @@ pub(super) fn short_lanes(tree: Tree, groups: Groups) -> Option<usize> {
     (fits && (tree.lanes <= MOST || length + ALIGN - 1 <= MOST)).then_some(tree.lanes.min(MOST))
 }
 
-/// How a reduction's elements are shared out.
+/// How a reduction's elements are distributed over tasks.
 struct Shape {
-    /// Results beside each other that a task has, and how often that makes `inner`.
+    /// Adjacent groups that a task reduces, and how many such columns of groups make up `inner`.
     width: usize,
     columns: usize,
-    /// Tiles of a group; of the longest, where groups begin at different places of a row.
+    /// Tiles of a group, or of the longest one, if groups begin at different places of a row.
     tiles: usize,
-    /// Tiles of a task, a power of two.
+    /// Tiles of a task; a power of two.
     span: usize,
 }
 
@@ -67,15 +68,15 @@ impl Shape {
         self.tiles.div_ceil(self.span)
     }
 
-    /// Accumulators of a task: a part of 2^l tiles for each l.
+    /// Levels of accumulators of a task: one for a part of 2^l tiles, for each l.
     fn levels(&self) -> usize {
         self.span.ilog2() as usize + 1
     }
 }
 
 impl Job<'_> {
-    /// Each group is a few elements that follow each other: a block holds some groups, and is done with at once.
-    /// Returns the status bits.
+    /// Each group is contiguous and short: a block holds several groups, which are finished at once. Returns the status
+    /// bits.
     pub(super) fn short_trees(&self, lanes: usize, f: &InTree, out: &mut [u8]) -> Result<u32> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
@@ -86,7 +87,8 @@ impl Job<'_> {
                     let (n, i) = (width.min(to - group), group * length);
                     let values = self.schedule.evaluate(scratch, i, n * length, self.register, None);
                     let (first, lanes) = ((i % ALIGN) as i32, lanes as i32);
-                    // SAFETY: n * length values of the class, and room for the results, which no other task has.
+                    // SAFETY: n * length values of the class, and space for the results, which belong to this task
+                    // alone.
                     let bits = unsafe {
                         let out = out.at(group * bytes).cast();
                         (f.groups)(out, values.cast(), first, length as i32, n as i32, lanes, self.na_rm)
@@ -128,11 +130,11 @@ impl Job<'_> {
                         from,
                         width: width.min(self.groups.inner - from),
                         last: (span + 1) * shape.span,
-                        // SAFETY: a task has these accumulators to itself.
+                        // SAFETY: each task has accumulators of its own.
                         levels: unsafe { memory.at(number * room * size) },
                         level_bytes: width * size,
                         state: start.cast(),
-                        // SAFETY: behind the state, where there is room for four rows.
+                        // SAFETY: the memory behind the state has space for four rows.
                         rows: unsafe { start.add(bytes.next_multiple_of(64)) },
                         special: false,
                         scratch,
@@ -155,25 +157,25 @@ impl Job<'_> {
     }
 }
 
-/// Some tiles of a group, or of groups that lie abreast.
+/// A task: some tiles of a group, or of adjacent groups.
 struct Task<'a> {
     job: &'a Job<'a>,
     tree: Tree,
     f: &'a InTree,
     group: usize,
-    /// The first of the groups that lie abreast, and how many there are.
+    /// The first of the adjacent groups, and their number.
     from: usize,
     width: usize,
-    /// The end of the tiles.
+    /// The end of the task's tiles.
     last: usize,
     /// Accumulators, `level_bytes` for each level.
     levels: *mut u8,
     level_bytes: usize,
-    /// Of `tree.h`.
+    /// The state of `tree.h`.
     state: *mut c_void,
-    /// Room for four rows.
+    /// Space for four rows.
     rows: *mut u8,
-    /// Whether elements that are not as usual have been seen.
+    /// Whether elements that need the special path of `tree.h` have been seen.
     special: bool,
     scratch: &'a mut Scratch,
 }
@@ -184,9 +186,10 @@ impl Task<'_> {
         unsafe { self.levels.add(level * self.level_bytes).cast() }
     }
 
-    /// Reduces up to `count` tiles, a power of two, from tile `from` on into the accumulators of a level.
+    /// Reduces up to `count` tiles (a power of two) from tile `from` on into the accumulators of a level.
     fn tiles(&mut self, from: usize, count: usize, level: usize) {
-        // a group that begins at the first place of a row may have a tile less than others; it is empty as it is
+        // A group that starts at the first place of a row may have a tile less than others; the accumulators stay
+        // empty.
         if from * self.tree.tile() >= self.places() {
             return;
         }
@@ -197,12 +200,12 @@ impl Task<'_> {
         self.tiles(from, half, level);
         if from + half < self.last && (from + half) * self.tree.tile() < self.places() {
             self.tiles(from + half, half, level + 1);
-            // SAFETY: `width` accumulators each.
+            // SAFETY: both have `width` accumulators.
             unsafe { (self.job.f.merge)(self.level(level), self.level(level + 1), self.width as i32) };
         }
     }
 
-    /// Where the group begins in its first row.
+    /// The place in its first row at which the group begins.
     fn first(&self) -> usize {
         match self.job.groups.inner {
             1 => self.group * self.job.groups.length % ALIGN,
@@ -221,22 +224,23 @@ impl Task<'_> {
                 1 => self.neighbours(from, to),
                 _ => self.across(from, to),
             };
-            // SAFETY: so many accumulators have begun, and there is room for `width`.
+            // SAFETY: `lanes` lanes are initialised, and there is space for `width` results.
             let done =
                 unsafe { (self.f.collapse)(self.state, into, lanes as i32, self.width as i32, self.special.into()) };
             if done != 0 {
                 return;
             }
-            // once more, and what comes after it at once
+            // Repeat the tile on the special path, and use that path for all later tiles.
             self.special = true;
         }
     }
 
-    /// The places `from .. to` of a tile whose elements follow each other; returns how many lanes have begun.
+    /// Reduces the places `from .. to` of a tile of contiguous elements; returns the number of lanes that are
+    /// initialised.
     fn neighbours(&mut self, from: usize, to: usize) -> usize {
         let (lanes, first) = (self.tree.lanes, self.first());
         let used = if to - from < lanes { (to - from).next_power_of_two() } else { lanes };
-        // SAFETY: the state has room for BLOCK accumulators.
+        // SAFETY: the state has space for BLOCK accumulators.
         unsafe { (self.f.begin)(self.state, used as i32, self.special.into()) };
         let start = self.group * self.job.groups.length;
         let together = self.f.fours || self.job.schedule.in_memory(self.job.register);
@@ -252,7 +256,8 @@ impl Task<'_> {
         used
     }
 
-    /// The rows `from .. to` of a tile, each an element of every group; returns how many lanes have begun.
+    /// Reduces the rows `from .. to` of a tile, each with an element of every group; returns the number of lanes that
+    /// are initialised.
     fn across(&mut self, from: usize, to: usize) -> usize {
         let (lanes, inner) = (self.tree.lanes, self.job.groups.inner);
         let used = if to - from < lanes { (to - from).next_power_of_two() } else { lanes };
@@ -270,15 +275,15 @@ impl Task<'_> {
 
     fn walk(&self, place: usize, values: *const u8, n: usize, lanes: usize) {
         let fours = i32::from(self.job.groups.inner == 1);
-        // SAFETY: n values of the class, and a state in which so many lanes have begun.
+        // SAFETY: n values of the class, and a state in which this many lanes are initialised.
         unsafe {
             (self.f.walk)(self.state, place as i64, values.cast(), n as i32, lanes as i32, fours, self.job.na_rm)
         };
     }
 
-    /// So many elements from `i` on, a block or four.
+    /// The values of `n` elements from `i` on: at most a block, or four blocks.
     fn values(&mut self, i: usize, n: usize) -> *const u8 {
-        // SAFETY: there is room for four blocks.
+        // SAFETY: there is space for four blocks.
         unsafe { self.job.schedule.values(self.scratch, i, n, self.job.register, self.rows) }
     }
 }

@@ -1,4 +1,4 @@
-//! Scans on the cpu device: one pass from the first element to the last, in the order in which CUDA devices add.
+//! Scans on the cpu device: one pass from the first element to the last, in the order of addition of CUDA devices.
 
 use super::blocks::{Schedule, Scratch};
 use crate::memory::fallible;
@@ -9,8 +9,8 @@ use verdigris_ops::parallel::stoppable;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 
-/// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum that does not
-/// fit on, all results are NA; returns whether there is one.
+/// Scans the plan's value into memory for `bound.n` elements of its output's dtype. From the first sum that overflows
+/// on, all results are NA; returns whether there was one.
 ///
 /// # Errors
 /// `Memory`, `Interrupt`.
@@ -20,7 +20,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
     let schedule = Schedule::new(plan, bound);
     let most = f.tile.unwrap_or(BLOCK);
     let width = plan.class(register).size();
-    // aligned for any state and any element
+    // `u128` aligns the memory for any state and any element.
     // SAFETY: reports a size.
     let mut state = fallible::filled(0u128, unsafe { (f.bytes)() }.unsigned_abs() as usize / 16 + 1)?;
     let room = |is_needed| fallible::filled(0u128, if is_needed { most.min(bound.n) * width / 16 + 1 } else { 0 });
@@ -29,7 +29,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
     let mut unfit = false;
     let (size, na) = (dtype.size(), Scalar::na(dtype.class()).bytes());
     let na = &na[..size];
-    // SAFETY: the state is as large as it says.
+    // SAFETY: the state has the size that `bytes` reports.
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
     let work = |scratch: &mut Scratch| {
         for i in (0..bound.n).step_by(most) {
@@ -37,8 +37,8 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
                 return;
             }
             let n = most.min(bound.n - i);
-            // evaluated in any case: what it warns of is noted
-            // SAFETY: there is room for a tile.
+            // Evaluated even after an overflow, so that its warnings are noted.
+            // SAFETY: there is space for a tile.
             let values = unsafe { schedule.values(scratch, i, n, register, values_in.as_mut_ptr().cast()) };
             if unfit {
                 make_missing(&mut out[i * size..(i + n) * size], na);
@@ -59,7 +59,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
             if status != 0 {
                 unfit = true;
                 let block = &mut out[i * size..(i + n) * size];
-                // nothing is missing before, or no sum would have been told of
+                // The first NA is the overflow: after an NA in the input, no overflow is reported.
                 let fitted = block.chunks_exact(size).take_while(|&sum| sum != na).count();
                 make_missing(&mut block[fitted * size..], na);
             }

@@ -1,4 +1,4 @@
-//! Sorting on the cpu device: a radix sort of keys, least significant digit first. It is stable and reads each element
+//! Sorting on the cpu device: a radix sort of keys, least significant digit first. It is stable, and reads each element
 //! a fixed number of times (Knuth, TAOCP 5.2.5).
 
 use std::ops::Range;
@@ -16,8 +16,8 @@ use verdigris_ops::interrupt::{parts, Watch};
 use verdigris_ops::parallel::stoppable;
 use verdigris_ops::with_real_type;
 
-/// Bits of a digit: 2048 counters stay in the first-level cache, and where everything is in the second, the places that
-/// 256 of them count do too.
+/// Bits of a digit. 2048 counters fit the first-level cache. Short inputs use 256 counters, because everything then
+/// fits the second-level cache.
 const fn digit(n: usize) -> u32 {
     if n < 1 << 16 {
         8
@@ -25,11 +25,11 @@ const fn digit(n: usize) -> u32 {
         11
     }
 }
-/// Fewer elements are sorted by comparing keys: a radix sort first clears and sums its counters.
+/// Fewer elements are sorted by comparisons: a radix sort first clears and sums its counters.
 const RADIX_FROM: usize = 256;
 
-/// How many of a long key's lowest bits the passes leave out: mostly few elements have all others in common, and those
-/// are put in order by themselves.
+/// How many of the lowest bits of a long key the radix passes leave out. Few elements mostly agree in all other bits;
+/// those are then sorted among themselves.
 const fn left_out(n: usize, bits: u32) -> u32 {
     let sorted_by = 32u32.next_multiple_of(digit(n));
     if bits < sorted_by + digit(n) {
@@ -38,10 +38,10 @@ const fn left_out(n: usize, bits: u32) -> u32 {
     bits - sorted_by
 }
 
-/// Items that differ in the lowest bits of their keys alone, and are more than these, are sorted by digits too.
+/// Longer runs of items that differ only in the lowest bits of their keys are radix sorted too.
 const LONG_RUN: usize = 1 << 18;
 
-/// Sorts what is in order but for the lowest bits of its keys, which `rest` says.
+/// Completes the sort of items that are in order except for the lowest `rest` bits of their keys.
 fn finish<E: Copy>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) -> Result<()> {
     if rest == 0 {
         return Ok(());
@@ -62,7 +62,7 @@ fn finish<E: Copy>(items: &mut [E], rest: u32, key: impl Fn(&E) -> u64) -> Resul
     Ok(())
 }
 
-/// Sorts by `key`, of which the lowest `bits` count; equal keys stay in their order.
+/// Sorts by the lowest `bits` of `key`. The sort is stable.
 fn by_key<E: Copy>(items: &mut ScratchVec<E>, bits: u32, key: impl Fn(&E) -> u64) -> Result<()> {
     if items.len() < RADIX_FROM {
         items.sort_by_key(key);
@@ -90,7 +90,7 @@ fn by_passes<E: Copy>(items: &mut ScratchVec<E>, bits: u32, rest: u32, key: impl
     for pass in 0..passes {
         let starts = &mut counts[(pass as usize) << width..][..1 << width];
         if starts.contains(&items.len()) {
-            continue; // all have this digit
+            continue; // all items have this digit
         }
         let mut sum = 0;
         for start in starts.iter_mut() {
@@ -104,14 +104,14 @@ fn by_passes<E: Copy>(items: &mut ScratchVec<E>, bits: u32, rest: u32, key: impl
                 *start += 1;
             }
         }
-        // SAFETY: each of the items was written to an index of its own.
+        // SAFETY: each item was written to an index of its own.
         unsafe { other.set_len(items.len()) };
         std::mem::swap(items, &mut other);
     }
     Ok(())
 }
 
-/// What is asked for.
+/// What the caller wants.
 #[derive(Clone, Copy, PartialEq)]
 enum Wanted {
     Values,
@@ -119,7 +119,7 @@ enum Wanted {
     Both,
 }
 
-/// The values in order.
+/// A view of the sorted values.
 fn stored<T>(
     cpu: &dyn Backend,
     like: &View,
@@ -134,7 +134,7 @@ fn stored<T>(
     Ok((Some(made(cpu, like.dtype, like.len(), fill)?), None))
 }
 
-/// Values and positions, as far as they are wanted.
+/// Sorted values and positions, as far as they are wanted.
 fn sort_as<T: Sortable + Sync>(
     cpu: &dyn Backend,
     values: &View,
@@ -169,7 +169,7 @@ fn sort_as<T: Sortable + Sync>(
             };
             return Ok((Some(made(cpu, values.dtype, from.len(), fill)?), None));
         }
-        // the keys themselves, where they tell the values
+        // Sort the keys themselves, if they determine the values.
         let keys = from.iter().map(|&x| (key(x), x.missing() || T::of_key(x.key()).is_none()));
         let mut plain = true;
         let mut keys = ScratchVec::of(from.len(), keys.inspect(|&(_, other)| plain &= !other).map(|(key, _)| key))?;
@@ -189,8 +189,8 @@ fn sort_as<T: Sortable + Sync>(
     }
 }
 
-/// Whether each of as many numbers as there are elements is there once; then `at` has their positions, counted from 1.
-/// What is none mostly has a number twice among the first.
+/// Whether each of as many integers as there are elements occurs exactly once; `at` then holds their 1-based positions.
+/// Integers that are no permutation mostly have a duplicate early, so this ends early.
 fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> usize, at: &mut [P]) -> Result<bool> {
     parts(at.len()).try_for_each(|part| part.map(|part| at[part].fill(P::of(0))))?;
     let mut is_new = |(k, &x): (usize, &T)| !x.missing() && std::mem::replace(&mut at[number(x)], P::of(k)) == P::of(0);
@@ -203,7 +203,7 @@ fn is_permutation<T: Sortable, P: Position>(from: &[T], number: impl Fn(T) -> us
     Ok(true)
 }
 
-/// Sorted values, where they are wanted, and their former positions.
+/// Sorted values, if wanted, and their former positions.
 fn with_positions<T: Sortable + Sync, P: Position>(
     cpu: &dyn Backend,
     values: &View,
@@ -224,10 +224,10 @@ fn with_positions<T: Sortable + Sync, P: Position>(
             Some(View::contiguous(at, position, n)),
         )
     };
-    // positions alone go to R, which counts from 1
+    // Positions alone are returned to R, so they are 1-based.
     let first = usize::from(wanted == Wanted::Positions);
     if wanted == Wanted::Positions && T::WHOLE && reach + 1 == n as u64 {
-        // SAFETY: as for `put` below; a position is a key's distance from the first, which is less than n.
+        // SAFETY: as for `put` below; the position is a key's distance from the lowest, which is less than n.
         let out = unsafe { std::slice::from_raw_parts_mut(at.address as *mut P, n) };
         if is_permutation(from, |x| (key(x) - low) as usize, out)? {
             return Ok(done(at));
@@ -238,8 +238,8 @@ fn with_positions<T: Sortable + Sync, P: Position>(
         return Ok(done(at));
     }
     let put = |k: usize, (x, p): (T, P)| {
-        // SAFETY: the buffers are written before anyone else sees them, have room for so many, and are aligned to 64
-        // bytes.
+        // SAFETY: the buffers are written before anyone else sees them, have space for n elements, and are aligned to
+        // 64 bytes.
         unsafe {
             if let Some(address) = address {
                 (address as *mut T).add(k).write(x);
@@ -262,9 +262,9 @@ fn with_positions<T: Sortable + Sync, P: Position>(
     Ok(done(at))
 }
 
-/// Calls `put` with the pairs in order, by the lowest `bits` of the keys, and each pair's position; equal keys stay in
-/// their order. The pairs are those of parts of `0 .. most`, generated when first read, and the last digit's pass puts
-/// them directly. Returns their number.
+/// Calls `put` with each pair and its place in the order of the lowest `bits` of the keys. The sort is stable. `pairs`
+/// generates the pairs of a part of `0 .. most`; the last pass passes them directly to `put`. Returns the number of
+/// pairs.
 fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
     pairs: impl Fn(Range<usize>) -> I,
     most: usize,
@@ -305,10 +305,10 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
             count += 1;
         }
     }
-    // a digit that all share is passed over
+    // A digit that all keys share needs no pass.
     let differ = |pass: &u32| !counts[(*pass as usize) << width..][..1 << width].contains(&count);
     let differing: Vec<u32> = (0..passes).filter(differ).collect();
-    // pairs of one digit go where they belong at once
+    // With a single pass, pairs are put in their place at once.
     let kept = if rest > 0 || differing.len() > 1 { count } else { 0 };
     let (mut now, mut next) = (ScratchVec::<(T, P)>::new(kept)?, ScratchVec::new(kept)?);
     for (turn, &pass) in differing.iter().enumerate() {
@@ -334,7 +334,7 @@ fn by_digits<T: Copy, P: Position, I: Iterator<Item = (T, P)>>(
             }
         }
         if !ends {
-            // SAFETY: each of the pairs was written to an index of its own.
+            // SAFETY: each pair was written to an index of its own.
             unsafe { next.set_len(count) };
             std::mem::swap(&mut now, &mut next);
         }
@@ -368,7 +368,7 @@ fn of_dtype(
     wanted: Wanted,
 ) -> Result<(Option<View>, Option<View>)> {
     match values.dtype {
-        // NA is 2, and so already last; a decreasing order needs it last too
+        // NA is 2, so it is last in increasing order. In decreasing order it must be last too.
         DType::Bool8 if decreasing => {
             let recoded = |from: &View, dtype, code: fn(u8) -> u8| {
                 made::<u8>(cpu, dtype, from.len(), |out| {
@@ -376,7 +376,7 @@ fn of_dtype(
                     Ok(())
                 })
             };
-            // as int8, whose NA is the smallest value
+            // Sorted as int8, whose NA is the smallest value.
             let wide = recoded(values, DType::Int8, |x| if x == 2 { i8::MIN as u8 } else { x })?;
             let (sorted, at) = sort_as::<i8>(cpu, &wide, decreasing, wanted)?;
             let back = |view: View| recoded(&view, DType::Bool8, |x| if x == i8::MIN as u8 { 2 } else { x });
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn long_keys_are_sorted_to_their_last_bit() {
-        // most in one run, some in several, some that all bits tell apart
+        // most keys in one run, some in several runs, some that differ in high bits
         for n in [300u64, 5000, 1 << 18] {
             let key = |k: u64| (k * 7919 % n) << (k % 5 * 11) | u64::from(k == 7) << 62;
             let pairs = |k: u64| (key(k) as i64, k as i32);

@@ -1,22 +1,23 @@
-//! What the cpu device sorts by: unsigned keys of the elements of each type, and positions.
+//! Sort keys of the cpu device: an unsigned integer for each value of each type, and the types of positions.
 
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 
-/// How a type sorts: by an unsigned key; missing values last either way.
+/// A sortable type: values are ordered by an unsigned key, and missing values come last in either direction.
 pub(super) trait Sortable: Copy + Default {
     const BITS: u32;
-    /// Each key but that of what is missing is one value's, and what is missing is one value.
+    /// Whether each key belongs to one value, and there is only one missing value.
     const WHOLE: bool;
     fn missing(self) -> bool;
     fn key(self) -> u64;
-    /// The smallest and the largest key of what is not missing; the greater one first where there is none.
+    /// The smallest and the largest key of the values that are not missing. If there are none, the first is greater
+    /// than the second.
     fn extremes(from: &[Self]) -> (u64, u64) {
         let keys = from.iter().filter(|x| !x.missing()).map(|x| x.key());
         keys.fold((u64::MAX >> (64 - Self::BITS), 0), |(low, high), key| (low.min(key), high.max(key)))
     }
-    /// The value that has this key; None where several have it, which are the zeros.
+    /// The value of this key; None for the key of zero, which both zeros of a float have.
     fn of_key(key: u64) -> Option<Self>;
 }
 
@@ -32,7 +33,7 @@ macro_rules! integers {
             fn key(self) -> u64 {
                 (self as i64).wrapping_sub(<$type>::MIN as i64) as u64
             }
-            // in registers of the type, of which more go at once; what is missing is the smallest
+            // Computed in the type itself, so that SIMD registers hold more lanes. The missing value is the smallest.
             fn extremes(from: &[$type]) -> (u64, u64) {
                 let known = |x: $type| if x.missing() { <$type>::MAX } else { x };
                 let low = from.iter().fold(<$type>::MAX, |low, &x| low.min(known(x)));
@@ -63,8 +64,8 @@ macro_rules! floats {
             fn missing(self) -> bool {
                 self.is_nan()
             }
-            // positive numbers grow with their bits, negative ones fall; -0 equals 0. Signs come in any order, so
-            // nothing branches.
+            // The bits of positive floats increase with the value, those of negative ones decrease; -0 equals 0.
+            // Branchless, since signs are unpredictable.
             fn key(self) -> u64 {
                 let (bits, sign) = (u64::from(self.to_bits()), 1u64 << ($bits - 1));
                 let bits = if bits == sign { 0 } else { bits };
@@ -81,7 +82,7 @@ macro_rules! floats {
 }
 floats! { f64, 64; f32, 32; half::f16, 16; half::bf16, 16; }
 
-/// The smallest and the largest key of all, as `Sortable::extremes`.
+/// The smallest and the largest key of all elements, as `Sortable::extremes`.
 pub(super) fn extremes<T: Sortable>(from: &[T]) -> Result<(u64, u64)> {
     let mut all = T::extremes(&[]);
     for part in parts(from.len()) {
@@ -96,7 +97,7 @@ pub(super) fn bytes_of<T>(x: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), std::mem::size_of_val(x)) }
 }
 
-/// A position: int32 where that reaches (`position_dtype`).
+/// A type of positions: int32 if long enough, else int64 (`position_dtype`).
 pub(super) trait Position: Copy + PartialEq {
     fn of(k: usize) -> Self;
 }

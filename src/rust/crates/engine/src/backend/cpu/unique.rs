@@ -1,5 +1,5 @@
 //! First positions of distinct elements, and positions in a table, on the cpu device: by a hash table with open
-//! addressing, or, for integers of a small range, by a table indexed by value.
+//! addressing or, for integers of a small range, by a table indexed by value.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
 use verdigris_ops::parallel::parallel;
 
-/// Multiplication by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of what is
-/// folded.
+/// Multiplicative hashing by the golden ratio (Knuth, TAOCP 6.4): the upper half of the product depends on all bits of
+/// the folded key.
 fn hash(x: u64) -> usize {
     (((x ^ (x >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 32) as usize
 }
 
-/// Whole numbers that reach no further than this many times the number of elements have a position each.
+/// Integers whose range is at most this many times the number of elements use a table indexed by value.
 const SPREAD: u64 = 16;
 
-/// A hashed element's line of the table is asked for while so many before it are looked up.
+/// How many elements ahead the hash table is prefetched.
 const AHEAD: usize = 16;
 
-/// The first position of each key among some elements, from 1; 0 for none.
+/// For each key, the 1-based position of its first occurrence among some elements; 0 for none.
 enum Table<'a, T> {
-    /// Of every key from the first on.
+    /// Indexed by key, relative to the lowest one.
     Direct(u64, Entries),
     Hashed(&'a [T], Entries),
 }
 
-/// Hash table entries in memory that is used again: fresh pages would cost more than all the rest.
+/// Table entries in a reused block: fresh pages would cost more than all the rest.
 struct Entries {
     block: Block,
     len: usize,
@@ -44,14 +44,14 @@ impl Entries {
         let block = Block::new(len * 4, Device::Cpu)?;
         for part in parts(len) {
             let part = part?;
-            // SAFETY: the block has room for them.
+            // SAFETY: the block has space for them.
             unsafe { block.start().add(part.start * 4).write_bytes(0, part.len() * 4) };
         }
         Ok(Entries { block, len })
     }
 
     fn all(&self) -> &[u32] {
-        // SAFETY: so many were cleared, and blocks are aligned to 64 bytes.
+        // SAFETY: all entries were cleared, and blocks are aligned to 64 bytes.
         unsafe { std::slice::from_raw_parts(self.block.start().cast(), self.len) }
     }
 
@@ -62,7 +62,7 @@ impl Entries {
 }
 
 impl<'a, T: Sortable> Table<'a, T> {
-    /// Calls `new` with the first positions, from 0, in order.
+    /// Calls `new` with the 0-based positions of first occurrences, in order.
     fn of(from: &'a [T], mut new: impl FnMut(u32) -> Result<()>) -> Result<Table<'a, T>> {
         let (low, high) = extremes(from)?;
         let reach = high.wrapping_sub(low);
@@ -89,7 +89,7 @@ impl<'a, T: Sortable> Table<'a, T> {
         Ok(if is_near { Table::Direct(low, table) } else { Table::Hashed(from, table) })
     }
 
-    /// The positions of elements, 0 for none and for what is missing.
+    /// The 1-based positions of the elements; 0 if they do not occur or are missing.
     fn positions(&self, values: &[T], out: &mut [i32]) {
         match self {
             Table::Direct(low, positions) => {
@@ -111,10 +111,10 @@ impl<'a, T: Sortable> Table<'a, T> {
     }
 }
 
-/// Asks for the memory of a position that will be looked at.
+/// Prefetches the entry of an index.
 fn fetch(positions: &[u32], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, of any address.
+    // SAFETY: a prefetch may name any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch(positions.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
     }
@@ -122,7 +122,7 @@ fn fetch(positions: &[u32], at: usize) {
     let _ = (positions, at);
 }
 
-/// Where a key is in a table that is at most half full, or would be.
+/// The index of a key's entry, or of the free entry for it, in a table that is at most half full.
 fn find<T: Sortable>(from: &[T], positions: &[u32], key: u64) -> usize {
     let mask = positions.len() - 1;
     let mut at = hash(key) & mask;
@@ -148,7 +148,7 @@ fn matches_as<T: Sortable + Sync>(values: &View, table: &View, out: &Arc<Buffer>
     })
 }
 
-/// The position in a table where each value stands first, from 1; 0 where it does not.
+/// The 1-based position of the first occurrence of each value in a table; 0 if it does not occur.
 pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
     match values.dtype {
         DType::Int32 => matches_as::<i32>(values, table, out),
@@ -159,7 +159,8 @@ pub fn matches(values: &View, table: &View, out: &Arc<Buffer>) -> Result<()> {
     }
 }
 
-/// The positions, in order, where each known value stands first; of at most 2^31 - 1 elements.
+/// The 0-based positions, ascending, of the first occurrence of each value that is not missing. At most 2^31 - 1
+/// elements.
 pub fn firsts(values: &View) -> Result<Vec<i32>> {
     match values.dtype {
         DType::Int32 => firsts_as::<i32>(values),

@@ -2,11 +2,11 @@
 
 use crate::memory::buffer::View;
 
-/// Walks a view, modulo its length, element by element of its first axis.
+/// Walks over the elements of a view by runs of its first axis, starting again at the end of the view.
 struct Walk<'a> {
     view: &'a View,
     at: Vec<usize>,
-    /// In the buffer.
+    /// The element's offset in the buffer.
     offset: i64,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Walk<'a> {
         Walk { view, at: view.layout.shape().iter().map(along).collect(), offset }
     }
 
-    /// Goes on along an axis; at its end along the next one, too.
+    /// Advances along an axis; at its end, also along the next one.
     fn step(&mut self, axis: usize, by: usize) {
         let (shape, strides) = (self.view.layout.shape(), self.view.layout.strides());
         self.at[axis] += by;
@@ -41,8 +41,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Elements `i .. i + n` of a view as runs along its first axis: how many come before the run, the offset of its first
-/// element in the buffer, and its length.
+/// Calls `run` for elements `i .. i + n` of a view, split into runs along its first axis, with the number of elements
+/// before the run, the offset of its first element in the buffer, and its length.
 pub fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usize)) {
     let (mut walk, extent) = (Walk::new(view, i), view.layout.shape()[0]);
     let mut done = 0;
@@ -54,7 +54,7 @@ pub fn runs(view: &View, i: usize, n: usize, mut run: impl FnMut(usize, i64, usi
     }
 }
 
-/// The offsets of elements from `i` on, of a view whose first axis is short: it goes together with the second.
+/// The offsets of elements from `i` on. For views with a short first axis: it handles the first two axes together.
 pub fn positions(view: &View, i: usize, mut out: &mut [i64]) {
     let (mut walk, shape, strides) = (Walk::new(view, i), view.layout.shape(), view.layout.strides());
     let (extent, step) = (shape[0], strides[0] as i64);

@@ -17,19 +17,19 @@ use crate::memory::buffer::{Device, Lent};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Which side waits for the values of an exported array.
+/// How a consumer's reads are ordered after the work that computes an exported array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// This thread, here.
+    /// This thread waits, during the export.
     Wait,
-    /// A stream of the consumer (`CUstream`; 1 is the legacy default stream, and 0 counts as 1).
+    /// A stream of the consumer waits (`CUstream`; 1 is the legacy default stream, and 0 is taken as 1).
     Stream(u64),
-    /// Nobody: the consumer sees to it.
+    /// Nothing waits: the consumer synchronises by itself.
     Nobody,
 }
 
 impl Order {
-    /// Has the consumer's stream wait for what is queued on the device, or waits here.
+    /// Makes the consumer's stream wait for the work queued on the device, or waits on this thread.
     pub fn arrange(self, device: Device) -> Result<()> {
         match self {
             Order::Wait => backend::of(device)?.release(None),
@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// How an array leaves.
+/// The terms of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub versioned: bool,
@@ -49,22 +49,22 @@ pub struct Terms {
 }
 
 thread_local! {
-    /// Whether the next tensor that comes back had been taken in here.
+    /// Whether the next tensor to be released here was imported again by this engine.
     static OWN_RETURN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The tensor that comes back next has been taken in by an array of ours, and what was queued on that is done.
+/// Notes that the tensor to be released next was imported by an array of this engine, whose queued work is done.
 pub(super) fn note_own_return() {
     OWN_RETURN.set(true);
 }
 
-/// What a tensor that left keeps alive: its deleter drops this, on any thread.
+/// What an exported tensor keeps alive. Its deleter drops this, on any thread.
 pub(super) struct Keep {
     lent: Option<Lent>,
 }
 
 impl Keep {
-    /// Whether these bytes are part of the array's memory.
+    /// Whether these bytes are within the array's memory.
     pub fn holds(&self, device: Device, address: u64, bytes: usize) -> bool {
         self.lent.as_ref().is_some_and(|lent| {
             let buffer = lent.buffer();
@@ -78,10 +78,11 @@ impl Drop for Keep {
     fn drop(&mut self) {
         let own_return = OWN_RETURN.take();
         let Some(lent) = self.lent.take() else { return };
-        // the deleter is a C function: a panic must not leave it
+        // The deleter is a C function: a panic must not unwind out of it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            // The consumer's work on the default stream may still read; our stream frees the memory after it. One
-            // that works on other streams has to wait for them before it deletes: DLPack does not say which they are.
+            // The consumer's work on the default stream may still read the memory; this engine frees it in stream order
+            // after that work. A consumer that works on other streams must synchronise them before it calls the
+            // deleter, as DLPack does not name them.
             let device = lent.buffer().device;
             if device != Device::Cpu && !own_return {
                 let _ = backend::of(device).and_then(|b| b.acquire());
@@ -91,7 +92,7 @@ impl Drop for Keep {
     }
 }
 
-/// `export_as` for a read-only consumer; with None the call waits.
+/// As `export_as` for a read-only consumer. If `stream` is None, the call waits.
 ///
 /// # Errors
 /// As `export_as`.
@@ -103,7 +104,7 @@ pub fn export(array: &Array, dim: &[usize], versioned: bool, stream: Option<u64>
 /// Exports an array: computes it, and describes its memory, which stays alive until the deleter is called.
 ///
 /// `dim` is the array's shape. A view is exported with its strides, without a copy. The tensor is marked read-only
-/// unless the terms allow the consumer to write. In that case the caller makes sure that no operation recorded before
+/// unless the terms allow the consumer to write; the caller must then make sure that no operation recorded earlier
 /// reads the array's memory later.
 ///
 /// # Errors
@@ -143,7 +144,7 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     managed(terms, Memory { address, device, dtype: view.dtype }, dim, &strides, keep)
 }
 
-/// Where the first element lies, and what it is.
+/// The first element's address, device and dtype.
 struct Memory {
     address: u64,
     device: Device,
@@ -156,7 +157,7 @@ fn managed(terms: Terms, memory: Memory, dim: &[usize], strides: &[i64], keep: K
     } else {
         Raw::Legacy(filled(terms, memory, dim, strides, keep)?)
     };
-    // SAFETY: a whole tensor.
+    // SAFETY: the tensor is complete.
     raw.own_deleter().store(unsafe { raw.owner() }.0, Ordering::Relaxed);
     Ok(raw)
 }

@@ -18,15 +18,15 @@ use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::fork;
 use verdigris_ops::raw_slice;
 
-/// A producer's tensor as the owner of a buffer: dropping it calls the producer's deleter.
+/// A producer's tensor, as the owner of a buffer. Dropping it calls the producer's deleter.
 struct Foreign {
     deleter: Option<AllocationDeleter>,
     device: Device,
-    /// `fork::depth()` where it was taken in.
+    /// `fork::depth()` at the time of the import.
     depth: u32,
-    /// Whether we have made the tensor ourselves.
+    /// Whether this engine exported the tensor.
     ours: bool,
-    /// The stream in whose order the producer uses memory that it gets back; None where it may be any.
+    /// The stream in whose order the producer reuses the memory; None if that may be any stream.
     stream: Option<u64>,
 }
 
@@ -34,12 +34,12 @@ impl Drop for Foreign {
     fn drop(&mut self) {
         let deleter = self.deleter.take();
         if self.depth != fork::depth() {
-            // a forked child: the parent's memory is the parent's to free
+            // In a forked child the memory still belongs to the parent, which frees it.
             std::mem::forget(deleter);
             return;
         }
-        // What we queued may still read the memory, and the producer may give it to others at once.
-        // A device that is broken or gone runs nothing any more.
+        // Queued work of this engine may still read the memory, and the producer may reuse it at once. Errors are
+        // ignored: a device that is broken or gone runs nothing any more.
         if self.device != Device::Cpu {
             let _ = backend::of(self.device).and_then(|b| b.release(self.stream));
         }
@@ -50,27 +50,26 @@ impl Drop for Foreign {
     }
 }
 
-/// Imports a tensor: an array over the producer's memory, and its shape. The producer's deleter is called when the last
-/// view of that memory is gone, or here, if the data were copied.
+/// Imports a tensor as an array over the producer's memory; also returns its shape. The producer's deleter is called
+/// when the last view of the memory is dropped, or during the import if the data are copied.
 ///
 /// An element has the same index on both sides, so row-major memory becomes a strided view. The producer's work must be
-/// done or queued on the device's default stream (or on one that waits for it). Users of the array call
-/// `Backend::acquire` before, as for all memory that others write to.
+/// done, or queued on the device's default stream or on a stream that waits for it. Code that uses the array calls
+/// `Backend::acquire` first, as for all memory that others write to.
 ///
-/// # Errors
 /// `Device`, `DType`, `Shape`, `Argument`, for tensors that cannot become an array; the caller then still owns the
 /// tensor.
 ///
 /// # Safety
-/// The tensor is complete, owned by the caller, and describes memory that may be read until it is deleted.
+/// The tensor is complete and owned by the caller, and describes memory that may be read until it is deleted.
 pub unsafe fn import(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     // SAFETY: the caller's promise.
     unsafe { import_on(raw, copying, None, None) }
 }
 
 /// As `import`, for a library in this process that has just described its own memory and uses it in the order of one
-/// stream. So releasing it does not wait, and the driver is not asked whether device memory exists. `watch` is called
-/// before each use, and not after the tensor is deleted.
+/// stream. Releasing the memory then does not wait, and the driver is not asked whether device memory exists. `watch`
+/// is called before each use, and never after the tensor is deleted.
 ///
 /// # Errors
 /// As `import`.
@@ -88,7 +87,7 @@ pub unsafe fn import_on(
     // SAFETY: as above.
     let region = unsafe { inspect(tensor)? };
     let backend = backend::of(region.device)?;
-    // what we gave out ourselves lives as long as the tensor
+    // Memory that this engine exported lives as long as the tensor.
     // SAFETY: the caller's promise.
     let kept = unsafe { raw.kept() };
     let ours = kept.is_some_and(|kept| kept.holds(region.device, region.address, region.bytes));
@@ -99,9 +98,9 @@ pub unsafe fn import_on(
         if copying == Copying::Never || region.device != Device::Cpu {
             return Err(region.misaligned());
         }
-        // the whole span, elements and gaps, to where it is aligned
+        // Copies the whole span, elements and gaps, to aligned memory.
         let buffer = backend.allocate(region.bytes)?;
-        // SAFETY: host memory that the producer lets us read.
+        // SAFETY: host memory that the consumer may read.
         let bytes = unsafe { raw_slice::slice(region.address as *const u8, region.bytes) };
         backend.upload(bytes, &buffer, 0)?;
         let array = Array::from_view(region.view(buffer)?);
@@ -109,12 +108,12 @@ pub unsafe fn import_on(
         unsafe { raw.delete() };
         return Ok((array, region.dim));
     }
-    // a look at the values while the tensor is still the caller's
+    // Validates the values while the caller still owns the tensor.
     if copying == Copying::Always && !flags.contains(DlpackFlags::IS_COPIED) {
         backend.acquire()?;
         let array = Array::duplicate(&region.validated_view()?)?;
         backend.release(stream)?;
-        // SAFETY: the caller's promise; the copy is done, or comes before what the producer does next.
+        // SAFETY: the caller's promise. The copy is done, or is ordered before the producer's next work.
         unsafe { raw.delete() };
         return Ok((array, region.dim));
     }
@@ -123,7 +122,7 @@ pub unsafe fn import_on(
         region.validated_view()?;
     }
 
-    // SAFETY: the caller gives the tensor away, and its version is checked.
+    // SAFETY: the caller gives the tensor away, and its version was checked.
     let deleter = unsafe {
         match raw {
             Raw::Legacy(p) => Managed::from_raw(p).map(Managed::into_deleter),

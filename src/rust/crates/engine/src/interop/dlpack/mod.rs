@@ -1,8 +1,8 @@
 //! DLPack: exchange of arrays with other libraries in this process, without a copy.
 //!
-//! The structs, their allocation and their deleters are dlpark's; storage, layouts and the order of work on a device
-//! are ours. dlpark's safe interface would take ownership of a tensor before it is checked, but a failed import must
-//! leave the capsule to its owner. So checks read the structs of `dlpark::ffi`.
+//! The structs, their allocation and their deleters are from the crate dlpark; storage, layouts and stream order are
+//! handled here. dlpark's safe interface would take ownership of a tensor before it is checked, but a failed import
+//! must leave the capsule to its owner. So the checks read the structs of `dlpark::ffi`.
 
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ mod import;
 pub use export::{export, export_as, Order, Terms};
 pub use import::{import, import_on};
 
-/// A managed tensor in transit, in either form of the ABI. Owned by its holder: see `delete`.
+/// A managed tensor in transit, in either form of the ABI. Whoever holds it owns the tensor: see `delete`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Raw {
     /// `DLManagedTensor`, in capsules called `dltensor`.
@@ -32,29 +32,29 @@ pub enum Raw {
     Versioned(*mut DLManagedTensorVersioned),
 }
 
-/// What a tensor says of itself.
+/// The metadata of a tensor.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub device: String,
     pub dtype: String,
     pub shape: Vec<i64>,
-    /// In elements; row-major ones where the tensor leaves them out.
+    /// In elements; those of row-major order if the tensor has none.
     pub strides: Vec<i64>,
-    /// Of the first element.
+    /// The address of the first element.
     pub address: u64,
-    /// None in the form without a version.
+    /// None for the unversioned form.
     pub version: Option<(u32, u32)>,
     pub read_only: bool,
 }
 
-/// What to do about data that could be shared.
+/// Whether to copy data that could be shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Copying {
-    /// Share; copy what cannot be shared.
+    /// Share the memory, and copy only if it cannot be shared.
     #[default]
     IfNeeded,
     Always,
-    /// An error where the data cannot be shared.
+    /// Fail if the memory cannot be shared.
     Never,
 }
 
@@ -62,7 +62,7 @@ impl Raw {
     pub const LEGACY: &'static CStr = c"dltensor";
     pub const VERSIONED: &'static CStr = c"dltensor_versioned";
 
-    /// The name of the capsule that such a tensor travels in.
+    /// The name of the capsule for such a tensor.
     pub const fn name(self) -> &'static CStr {
         match self {
             Raw::Legacy(_) => Raw::LEGACY,
@@ -70,7 +70,7 @@ impl Raw {
         }
     }
 
-    /// The tensor of a capsule; None where the name is another or the pointer is null.
+    /// The tensor of a capsule; None if the name is not a DLPack one or the pointer is null.
     pub fn from_capsule(name: &CStr, pointer: *mut c_void) -> Option<Raw> {
         if pointer.is_null() {
             None
@@ -90,10 +90,10 @@ impl Raw {
         }
     }
 
-    /// The address of the deleter, and the data that it frees.
+    /// The address of the deleter, and the manager context that it frees.
     ///
     /// # Safety
-    /// The tensor can be read.
+    /// The tensor must be readable.
     unsafe fn owner(self) -> (usize, *const c_void) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -104,27 +104,27 @@ impl Raw {
         }
     }
 
-    /// The deleter of tensors that are made here.
+    /// The deleter of tensors exported here; 0 before the first export.
     fn own_deleter(self) -> &'static AtomicUsize {
         static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
         &OWN[usize::from(matches!(self, Raw::Versioned(_)))]
     }
 
-    /// The owner inside a tensor that was exported here; None for any other.
+    /// The manager context of a tensor that was exported here; None for tensors of others.
     ///
     /// # Safety
-    /// The tensor can be read, and is not deleted during `'a`.
+    /// The tensor must be readable, and not be deleted during `'a`.
     unsafe fn kept<'a>(self) -> Option<&'a Keep> {
         // SAFETY: the caller's promise.
         let (deleter, kept) = unsafe { self.owner() };
         let ours = deleter != 0 && deleter == self.own_deleter().load(Ordering::Relaxed);
         let there = ours && kept.cast::<Keep>().is_aligned() && host_memory::is_mapped(kept as u64, size_of::<Keep>());
-        // SAFETY: with this deleter it is what `export` has put there.
+        // SAFETY: a tensor with this deleter has the context that `export` stored.
         there.then(|| unsafe { &*kept.cast::<Keep>() })
     }
 
-    /// Checks that the tensor and its shape are mapped memory of this process: a forged or freed one is likely to fail
-    /// here. It must come before `describe` and `import` for tensors from outside.
+    /// Checks that the tensor and its shape are mapped memory of this process; a forged or freed tensor probably fails
+    /// here. Must be called before `describe` and `import` for tensors from outside.
     ///
     /// # Errors
     /// `Argument`.
@@ -144,11 +144,11 @@ impl Raw {
         if !at.is_multiple_of(8) || !host_memory::is_mapped(at, bytes) {
             return Err(gone("the tensor", at));
         }
-        // SAFETY: memory that can be read, of the tensor's size and alignment; of another version only the version is
-        // looked at.
+        // SAFETY: the memory is readable, and has the tensor's size and alignment. For another major version only the
+        // version is read.
         let Ok((tensor, ..)) = (unsafe { self.tensor() }) else { return Ok(()) };
         let Ok(ndim) = usize::try_from(tensor.ndim) else { return Ok(()) };
-        // most producers keep all of it together, in a page that has been looked at
+        // Most producers keep the shape with the tensor, in a page that was just checked.
         const PAGE: u64 = 4096;
         let end = at + bytes as u64;
         for list in [tensor.shape, tensor.strides] {
@@ -164,7 +164,7 @@ impl Raw {
     /// Calls the producer's deleter.
     ///
     /// # Safety
-    /// The tensor is whole, and nothing uses it afterwards.
+    /// The tensor must be complete, and not be used afterwards.
     pub unsafe fn delete(self) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -175,13 +175,13 @@ impl Raw {
         }
     }
 
-    /// The tensor, if its version is one that we can read.
+    /// The tensor, if its version can be read.
     ///
     /// # Safety
-    /// The tensor is complete, and lives for `'a`.
+    /// The tensor must be complete, and live for `'a`.
     unsafe fn tensor<'a>(self) -> Result<(&'a DLTensor, Option<DLPackVersion>, DlpackFlags)> {
-        // SAFETY: the caller's promise; of another major version only the version is read, which all of them begin
-        // with.
+        // SAFETY: the caller's promise. For another major version only the version is read, which is first in all of
+        // them.
         unsafe {
             match self {
                 Raw::Legacy(p) => Ok((&(*p).dl_tensor, None, DlpackFlags::empty())),
@@ -205,11 +205,13 @@ impl Raw {
         }
     }
 
+    /// The metadata of a tensor.
+    ///
     /// # Errors
-    /// `Argument`, where the tensor contradicts itself or has an unknown version.
+    /// `Argument`, if the tensor is inconsistent or its version is unknown.
     ///
     /// # Safety
-    /// The tensor is complete.
+    /// The tensor must be complete.
     pub unsafe fn describe(self) -> Result<Description> {
         // SAFETY: the caller's promise.
         let (tensor, version, flags) = unsafe { self.tensor()? };

@@ -1,4 +1,4 @@
-//! Liveness analysis: registers that are read later, on some path, before they are written.
+//! Liveness analysis: which registers are read later, on some path, before they are written.
 
 use verdigris_compile::{Operand, Register, Routine, Statement};
 
@@ -55,18 +55,18 @@ impl FromIterator<Register> for Set {
     }
 }
 
-/// The innermost loop around a statement: what is live where its next turn begins, and where it has ended.
+/// The liveness around a loop's body: before its next iteration, and after the loop.
 pub struct Around {
     pub head: Set,
     pub exit: Set,
 }
 
-/// What is live where elements leave the routine with results.
+/// Registers that are live where elements return results.
 pub fn at_return(routine: &Routine) -> Set {
     routine.results.iter().map(|(r, _)| *r).collect()
 }
 
-/// What is live before a statement that has no blocks, given what is live after it.
+/// Updates `live` from after to before a statement that has no blocks.
 pub fn across(routine: &Routine, statement: &Statement, live: &mut Set, around: Option<&Around>) {
     let of_loop = || around.expect("a break and a next stand in a loop");
     match statement {
@@ -83,8 +83,8 @@ pub fn across(routine: &Routine, statement: &Statement, live: &mut Set, around: 
     }
 }
 
-/// What is live before a block. A path through a loop adds nothing the second time: what a turn makes live does not
-/// depend on what is live after it but for what passes through.
+/// Registers that are live before a block. One pass over a loop's body suffices: what is live after an iteration only
+/// passes through it, so a second pass would add nothing.
 pub fn before(routine: &Routine, block: &[Statement], after: &Set, around: Option<&Around>) -> Set {
     let mut live = after.clone();
     for statement in block.iter().rev() {
@@ -106,7 +106,8 @@ pub fn before(routine: &Routine, block: &[Statement], after: &Set, around: Optio
     live
 }
 
-/// What is live where a turn of a loop begins: of one that counts, what is live after it too, since it may end there.
+/// Registers that are live where an iteration begins. A counted loop may end there, so the registers that are live
+/// after it are included.
 pub fn at_head(routine: &Routine, counter: Option<Register>, body: &[Statement], exit: &Set) -> Set {
     let inside = Around { head: Set::default(), exit: exit.clone() };
     let mut live = before(routine, body, &Set::default(), Some(&inside));

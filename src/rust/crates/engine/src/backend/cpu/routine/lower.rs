@@ -1,5 +1,5 @@
-//! Lowers structured code over registers to loops over lanes. Every register gets a slot in scratch memory, which it
-//! shares with registers that are never live at the same time.
+//! Lowers structured code over registers to loops over lanes. Each register gets a slot in scratch memory; registers
+//! that are never live at the same time share slots.
 
 use super::live::{across, at_head, at_return, Around, Set};
 use super::program::*;
@@ -13,19 +13,19 @@ use verdigris_ops::loops::{GATHERS, LOOPS, NUMBERED};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId, MOST_OPERANDS};
 
-/// Bytes of registers and arrays that lanes may take together: what the second-level cache has room for.
+/// Bytes that the lanes' registers and arrays may take together: the size of the second-level cache.
 const L2_BYTES: usize = 512 << 10;
-/// The fewest lanes at a time, as long as they have no more than this.
+/// The fewest lanes at a time, unless they would take more than `MOST_BYTES`.
 const LEAST_LANES: usize = 64;
 const MOST_BYTES: usize = 16 << 20;
-/// Between registers, so that a loop's reads and writes do not fall on the same offset of their pages.
+/// Bytes between slots, so that a loop's reads and writes are not at the same offset of their pages.
 const GAP: usize = 128;
-/// Sizes of registers.
+/// Bytes of the registers' types.
 const SIZES: [u8; 3] = [4, 8, 16];
 
 macro_rules! declare {
     ($($choose:ident $get:ident $set:ident),+; $($locate:ident),+; $($standard:ident),+) => {
-        // lanes.h
+        // defined in lanes.h
         unsafe extern "C" {
             $(fn $choose(o: *mut c_void, test: *const i32, yes: *const c_void, no: *const c_void, n: i32);
               fn $get(o: *mut c_void, a: *const c_void, at: *const i64, home: *const i32, m: i64, width: i64, n: i32);
@@ -49,7 +49,7 @@ declare!(
     vg_lanes_uniform, vg_lanes_normal, vg_lanes_exponential
 );
 
-/// How many programs there have been, and one: 0 is none.
+/// The id of the next program; 0 means none.
 static PROGRAMS: AtomicUsize = AtomicUsize::new(1);
 
 /// Lowers a routine for at most `width` lanes at a time.
@@ -59,12 +59,11 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
     verdigris_compile::written(&body).into_iter().for_each(|r| written.insert(r));
     let returned = at_return(routine);
     let mut lowering = Lowering { routine, classes: routine.registers.clone(), ..Lowering::new(routine) };
-    // once to see what is live together, once with slots
+    // Lower twice: first to find which registers are live together, then with slots.
     let (_, live) = lowering.block(&body, &returned, None);
     let given: Vec<Register> = routine.parameters.iter().map(|p| p.register).filter(|r| live.contains(*r)).collect();
     for &r in &given {
-        // a parameter that is never written keeps its slot to itself, since what is the same for all lanes does not
-        // move
+        // A parameter that is never written gets a slot of its own, because lanes with equal values are not swapped.
         let meets: Vec<Register> = match written.contains(r) {
             true => live.iter().collect(),
             false => (0..lowering.classes.len() as Register).collect(),
@@ -79,7 +78,7 @@ pub fn lower(routine: &Routine, width: usize) -> Program {
     lowering.finish(code, &given)
 }
 
-/// Whether some statement of a block is so; of `inner` loops in it too.
+/// Whether some statement of a block satisfies `is`; `inner`: search the bodies of inner loops too.
 fn has(block: &Block, is: &impl Fn(&Statement) -> bool, inner: bool) -> bool {
     block.iter().any(|statement| {
         is(statement)
@@ -91,7 +90,7 @@ fn has(block: &Block, is: &impl Fn(&Statement) -> bool, inner: bool) -> bool {
     })
 }
 
-/// Whether lanes may leave the routine at a statement.
+/// Whether lanes may leave the routine at this statement.
 fn is_last(statement: &Statement) -> bool {
     match statement {
         Statement::If { missing, .. } => missing.is_some(),
@@ -100,24 +99,24 @@ fn is_last(statement: &Statement) -> bool {
     }
 }
 
-/// Whether lanes may leave a block in its middle.
+/// Whether lanes may leave a block before its end.
 fn leaves(block: &Block) -> bool {
     has(block, &is_last, true) || has(block, &|s| matches!(s, Statement::Break | Statement::Next), false)
 }
 
 struct Lowering<'a> {
     routine: &'a Routine,
-    /// Of the routine's registers and those that were added.
+    /// Classes of the routine's registers and of those added here.
     classes: Vec<Class>,
-    /// Which registers are live, or read, where a register is written.
+    /// The interference graph: for each register, those that are live or read where it is written.
     meets: Vec<Set>,
     constants: Vec<Scalar>,
-    /// How many counted loops stand in each other here, and at most.
+    /// The nesting depth of counted loops here, and the greatest one so far.
     depth: usize,
     deepest: usize,
     /// Parameters that are never written.
     fixed: Set,
-    // known the second time
+    // The fields below are set after the first pass.
     width: usize,
     bytes: usize,
     slots: Vec<Slot>,
@@ -156,7 +155,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Colors the interference graph: each register gets the first color that no interfering register of its size has.
+    /// Colours the interference graph: each register gets the first colour that no interfering register of its size
+    /// has.
     fn color(&mut self) -> Vec<usize> {
         self.meets.resize(self.classes.len(), Set::default());
         let mut colors: Vec<usize> = Vec::with_capacity(self.classes.len());
@@ -172,7 +172,7 @@ impl<'a> Lowering<'a> {
         colors
     }
 
-    /// Lays out constants, slots and the rest.
+    /// Lays out the slots of constants, registers and spare registers, and picks the number of lanes.
     fn assign_slots(&mut self, colors: Vec<usize>, width: usize) {
         let of_size = |k: usize| {
             let with = colors.iter().zip(&self.classes).filter(|(_, class)| class.size() == SIZES[k] as usize);
@@ -200,7 +200,7 @@ impl<'a> Lowering<'a> {
             |class: &Class| SIZES.iter().position(|s| *s as usize == class.size()).expect("these are the sizes");
         self.slots = colors.iter().zip(&self.classes).map(|(color, class)| starts[index(class)][*color]).collect();
         self.spare = SIZES.map(&mut take);
-        // a slot of int32 each
+        // an int32 slot for each nested counted loop
         let kept: Vec<u32> = (0..self.deepest).map(|_| take(4).offset).collect();
         self.kept = kept;
         self.bytes = end;
@@ -274,7 +274,7 @@ impl<'a> Lowering<'a> {
             k.filter(|_| self.fixed.contains(r)).map(|k| k as u16)
         };
         let mut moves: Vec<Moved> = live.iter().map(|r| Moved { slot: self.at(r), parameter: parameter(r) }).collect();
-        // two registers whose lanes are in different parts of the code may have one slot
+        // Two registers may share a slot if they are live in different branches, and so in different lanes.
         moves.sort_by_key(|m| m.slot.offset);
         moves.dedup_by_key(|m| m.slot.offset);
         moves.into()
@@ -285,15 +285,15 @@ impl<'a> Lowering<'a> {
         k.filter(|_| is_noted(self.routine, statement)).map(|k| k as u16)
     }
 
-    /// The steps of a block, and what is live before it.
+    /// The steps of a block, and the registers that are live before it.
     fn block(&mut self, block: &[Statement], after: &Set, around: Option<&Around>) -> (Vec<Step>, Set) {
         let mut live = after.clone();
-        // from the last to the first
+        // from the last statement to the first
         let mut steps = Vec::with_capacity(block.len());
         let mut k = block.len();
         while k > 0 {
             k -= 1;
-            // what is only computed to be moved is computed where it is moved to
+            // A value that is only computed to be moved is computed in place of the move.
             let direct = match (&block[k], k.checked_sub(1).map(|before| &block[before])) {
                 (Statement::Move { to, from: Operand::Register(from) }, Some(before))
                     if before.written() == Some(*from) && !live.contains(*from) && to != from =>
@@ -398,8 +398,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The steps of a statement without blocks, the last first. The loops' results do not alias what they read, so what
-    /// is written over something that is read is computed beside it.
+    /// The steps of a statement without blocks, in reverse order. A loop's result must not alias its operands, so a
+    /// result that overwrites an operand is computed in a spare slot and copied.
     fn simple(&mut self, statement: &Statement, live: &Set, steps: &mut Vec<Step>) {
         let routine = self.routine;
         let class_of = |this: &Self, operand: Operand| match operand {
@@ -498,12 +498,12 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Whether the loop may write what it reads: element `k` of all alone.
+/// Whether a loop may write over its operands, because element `k` depends on elements `k` alone.
 fn is_elementwise(statement: &Statement) -> bool {
     matches!(statement, Statement::Move { .. } | Statement::Step { .. } | Statement::Apply { op: id::SELECT, .. })
 }
 
-/// The statement with another register to write, where that is all that it writes.
+/// The statement with another destination register, if it writes nothing else.
 fn redirected(statement: &Statement, register: Register) -> Option<Statement> {
     let mut statement = statement.clone();
     match &mut statement {

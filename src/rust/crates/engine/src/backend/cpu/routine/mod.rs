@@ -1,11 +1,11 @@
 //! Routines on the cpu device: every statement is one compiled loop over the active lanes.
 //!
-//! A lane works on one element. The lanes that are at the same statement are contiguous, so a loop takes them like a
+//! A lane works on one element. Lanes that are at the same statement are contiguous, so a loop processes them like a
 //! block of a plan. Where lanes diverge at a condition they are swapped, with all live registers, until the lanes of
 //! each branch are contiguous again. So there are no masks and no gathers, and no lane runs a statement that R would
-//! not run. Where both branches are short and cannot warn or fail, all lanes run both and a select takes the result.
+//! not run. If both branches are short and cannot warn or fail, all lanes run both, and a select takes the result.
 //!
-//! [`lower`] makes a [`program::Program`] of a routine, once; [`lanes`] runs it.
+//! [`lower`] translates a routine to a [`program::Program`], once; [`lanes`] runs it.
 
 mod lanes;
 mod live;
@@ -28,7 +28,7 @@ use program::Program;
 use verdigris_compile::{Failed, Routine};
 use verdigris_ops::loops::BLOCK;
 
-/// The program of a routine. Both stay for the process: routines are interned.
+/// The program of a routine. Both live until the process ends: routines are interned.
 fn program(routine: &'static Routine) -> &'static Program {
     thread_local! {
         static LAST: Cell<Option<(*const Routine, &'static Program)>> = const { Cell::new(None) };
@@ -51,14 +51,14 @@ fn program(routine: &'static Routine) -> &'static Program {
 
 /// Runs a routine for elements `i .. i + n` of a call.
 ///
-/// `args` has `n` elements for each parameter, of its class. `results` has space for `n` elements of each result, of
-/// its register's class, and overlaps nothing else. `tables` are addresses and numbers of elements. `words` receives
-/// the flag bits of each row of `notes`. Returns the failure of the first element that failed.
+/// `args` holds `n` elements for each parameter, of the parameter's class. `results` has space for `n` elements of each
+/// result, of its register's class, and overlaps nothing else. `tables` are addresses and numbers of elements. `words`
+/// receives the flag bits of each row of `notes`. Returns the failure of the first element that failed.
 ///
-/// After a user interrupt (`parallel::goes_on`) it returns early, with results that are not computed.
+/// After a user interrupt (`parallel::goes_on`) it returns early, with incomplete results.
 ///
 /// # Safety
-/// The addresses are those of such memory.
+/// All addresses must point to memory as described above.
 pub unsafe fn run(
     routine: &'static Routine,
     args: &[*const u8],

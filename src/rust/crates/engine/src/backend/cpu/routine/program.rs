@@ -1,4 +1,4 @@
-//! A routine in the form that the cpu device runs: loops over lanes, with every register at its slot in scratch memory.
+//! The form of a routine that the cpu device runs: loops over lanes, with every register in a slot of scratch memory.
 
 use std::ffi::c_void;
 use verdigris_compile::FailureId;
@@ -7,18 +7,19 @@ use verdigris_ops::loops::{Gather, Loop, Numbered};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::MOST_OPERANDS;
 
-/// Where lane 0 of a register lies, in bytes from the start of the scratch memory; its other lanes follow.
+/// The location of lane 0 of a register, as bytes from the start of the scratch memory; the other lanes follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slot {
     pub offset: u32,
     pub size: u8,
 }
 
-/// A register whose values move with the lanes when these are swapped.
+/// A register whose values are swapped along with the lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     pub slot: Slot,
-    /// Of a parameter that is never written: which one. Where it is one value for all, nothing need move.
+    /// The index of the parameter, for one that is never written. If it has the same value in all lanes, it is not
+    /// swapped.
     pub parameter: Option<u16>,
 }
 
@@ -33,13 +34,14 @@ pub type Set = unsafe extern "C" fn(*mut c_void, *const i64, *const c_void, *con
 pub type Standard = unsafe extern "C" fn(*mut c_void, i64, i64, *const i32, *mut i32, i32);
 
 pub enum Step {
-    /// `note` is the word that takes the row's bits.
+    /// `note` is the flag word that receives the row's bits.
     Apply {
         body: Loop,
         to: Slot,
         args: [Slot; MOST_OPERANDS],
         note: Option<u16>,
     },
+    /// `yes` in lanes where the test is true, else `no`.
     Choose {
         body: Choose,
         to: Slot,
@@ -51,6 +53,7 @@ pub enum Step {
         to: Slot,
         from: Slot,
     },
+    /// `from + counter * step`.
     Vary {
         body: Vary,
         to: Slot,
@@ -58,6 +61,8 @@ pub enum Step {
         counter: Slot,
         step: Slot,
     },
+    /// The 0-based position of the subscript `from`; -1 for NA. A lane below 1 fails with `low`, one beyond the extent
+    /// with `high` or, without it, gets -1.
     Position {
         body: Locate,
         to: Slot,
@@ -68,11 +73,12 @@ pub enum Step {
         high: Option<FailureId>,
         moves: Moves,
     },
+    /// The offset of a position on each axis, given with its stride; -1 if a position is negative.
     Along {
         to: Slot,
         at: Box<[(Slot, Slot)]>,
     },
-    /// `none` is the element where there is no table.
+    /// An element of a table; `none` if the table is empty.
     Read {
         body: Gather,
         to: Slot,
@@ -80,23 +86,27 @@ pub enum Step {
         table: u16,
         at: Slot,
     },
+    /// An element of the lane's local array.
     Get {
         body: Get,
         to: Slot,
         array: u16,
         at: Slot,
     },
+    /// Assigns an element of the lane's local array.
     Set {
         body: Set,
         array: u16,
         at: Slot,
         value: Slot,
     },
+    /// A draw from a standard distribution. `count` numbers the draws of each element.
     Standard {
         body: Standard,
         to: Slot,
         count: Slot,
     },
+    /// A draw by a row of the operation table.
     Numbered {
         body: Numbered,
         to: Slot,
@@ -118,21 +128,22 @@ pub struct Branch {
     pub missing: Option<FailureId>,
     pub then: Code,
     pub otherwise: Code,
-    /// What does the same for lanes that differ, without a branch: both blocks, and what each lane keeps.
+    /// The branch without divergence: all lanes run both blocks, and a select keeps the values of each lane's block.
     pub both: Option<Code>,
-    /// Which block stands in front: the one that fewer lanes leave.
+    /// Whether the lanes of `otherwise` are moved to the front. The block in front should be the one that fewer lanes
+    /// leave.
     pub otherwise_first: bool,
-    /// What is live before the blocks, and after them or where lanes go that leave them.
+    /// Registers to swap before the blocks, and after them.
     pub moves: Moves,
     pub joined: Moves,
 }
 
 pub struct Turns {
     pub body: Code,
-    /// What is live where a turn begins or the loop has ended, and what is live then.
+    /// Registers to swap between iterations, and after the loop.
     pub moves: Moves,
     pub ended: Moves,
-    /// Whether lanes may go on with the next turn before this one's end, and whether they may leave the routine.
+    /// Whether lanes may skip to the next iteration, and whether they may leave the routine.
     pub nexts: bool,
     pub returns: bool,
 }
@@ -140,9 +151,9 @@ pub struct Turns {
 pub struct Counted {
     pub turns: Turns,
     pub times: Slot,
-    /// Where something reads it.
+    /// None if nothing reads the counter.
     pub counter: Option<Slot>,
-    /// Where each element's `times` are kept, where they differ.
+    /// The offset of each element's trip count, used if trip counts differ.
     pub kept: u32,
 }
 
@@ -159,19 +170,19 @@ pub struct Local {
 }
 
 pub struct Program {
-    /// Another for every program.
+    /// Unique to each program.
     pub id: usize,
     pub code: Code,
-    /// The most lanes at a time.
+    /// The greatest number of lanes at a time.
     pub width: usize,
     pub bytes: usize,
     pub constants: Vec<(Slot, Scalar)>,
     pub given: Vec<Given>,
-    /// The parameter that is the call's key.
+    /// The parameter that is the key of random draws.
     pub key: Option<u16>,
     pub results: Vec<(Slot, Class)>,
     pub arrays: Vec<Local>,
-    /// Which element a lane works on (i32 each); why an element is not with the others (u8 each); two lists of lanes
+    /// Offsets of: the element on which each lane works (i32), the status of each element (u8), and two lists of lanes
     /// (u16).
     pub home: u32,
     pub status: u32,

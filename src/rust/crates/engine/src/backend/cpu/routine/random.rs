@@ -1,4 +1,4 @@
-//! Random programs, compared with the reference, which runs one element at a time.
+//! Compares random programs with the reference, which runs one element at a time.
 
 use super::tests::*;
 use verdigris_compile::{Block, Draw, LocalArray, Operand, Parameter, Register, Routine, Source, Statement};
@@ -6,9 +6,9 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::{Scalar, NA_F64, NA_I32};
 use verdigris_ops::{id, OpId};
 
-/// Registers of the programs: doubles 0 ... 4, of which 0 and 1 are parameters, integers 5 ... 8, of which 5 is one,
-/// logicals 9 and 10, positions 11 and 12, counts of draws 13 and 14, the key 15, double parameters 16 that are not
-/// written; counters and turns are added as needed.
+/// Registers of the programs: doubles 0 to 4, of which 0 and 1 are parameters; integers 5 to 8, of which 5 is a
+/// parameter; logicals 9 and 10; positions 11 and 12; counts of draws 13 and 14; the key 15; a double parameter 16 that
+/// is never written. Counters and tests are added as needed.
 struct Random {
     state: u64,
     registers: Vec<Class>,
@@ -51,7 +51,7 @@ impl Random {
         }
     }
 
-    /// A condition, mostly one that lanes do not share: of what they are given, or of a draw.
+    /// Returns a condition that mostly differs between lanes: it tests a parameter or a random draw.
     fn test(&mut self, out: &mut Block) -> Operand {
         let draw = match self.below(4) {
             0 => return self.logical(),
@@ -158,7 +158,7 @@ impl Random {
                     1 => vec![Statement::Step { to: x, from: a, counter, step: num(0.5) }],
                     _ => vec![i32(n, id::ADD, &[i, r(counter)])],
                 };
-                // steps of integers are of small ones
+                // Integer steps start from a small number, so that they do not overflow.
                 if let Statement::Step { to, from, step: Operand::Constant(Scalar::I32(_)), .. } = &mut body[0] {
                     (*to, *from) = (n, int(4));
                 }

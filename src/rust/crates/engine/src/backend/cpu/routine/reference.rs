@@ -1,4 +1,4 @@
-//! Reference semantics of a routine, one element at a time; tests compare the lanes with it.
+//! The reference semantics of a routine, one element at a time. Tests compare the lanes with it.
 
 use std::ffi::c_void;
 
@@ -46,7 +46,7 @@ pub fn scalar(class: Class, bytes: &[u8]) -> Scalar {
     }
 }
 
-/// The results of an element, and what it notes.
+/// The results of an element, its flag words, and its failure.
 pub fn run(
     routine: &Routine,
     args: &[Scalar],

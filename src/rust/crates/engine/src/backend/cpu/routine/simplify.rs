@@ -1,4 +1,4 @@
-//! Rewrites a block of statements before it is lowered: the same values by cheaper steps.
+//! Rewrites a block of statements, before it is lowered, to cheaper statements with the same values.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::id;
 use verdigris_ops::scalar::Scalar;
 
-/// Up to so many statements, both branches of a condition run and a select takes one: cheaper than divergence.
+/// Up to this many statements, both branches of a condition are run and a select takes the result: cheaper than
+/// divergence.
 const MOST_SELECTED: usize = 8;
 
-/// Squares are products (`r_pow` of arith.h says so).
+/// Turns x^2 into x * x, as `r_pow` of arith.h does.
 pub fn simplify(block: &Block) -> Block {
     let two = |operand: &Operand| {
         matches!(operand, Operand::Constant(Scalar::F64(x)) if *x == 2.0)
@@ -33,7 +34,7 @@ pub fn simplify(block: &Block) -> Block {
     block.iter().map(one).collect()
 }
 
-/// Whether lanes that should not run the statement may do so, as long as what it writes is not kept.
+/// Whether lanes that should not run the statement may run it, provided that its result is discarded for them.
 fn is_harmless(routine: &Routine, statement: &Statement) -> bool {
     match statement {
         Statement::Apply { op, class, .. } => op.is_plain() && !is_noted(routine, statement) && class.size() <= 8,
@@ -42,7 +43,7 @@ fn is_harmless(routine: &Routine, statement: &Statement) -> bool {
     }
 }
 
-/// Whether it may set bits that someone wants.
+/// Whether the statement may set flag bits that the routine reports.
 pub fn is_noted(routine: &Routine, statement: &Statement) -> bool {
     match statement {
         Statement::Apply { op, class, .. } => op.may_warn(*class) && routine.notes.contains(op),
@@ -51,8 +52,9 @@ pub fn is_noted(routine: &Routine, statement: &Statement) -> bool {
     }
 }
 
-/// The two blocks of an `If` without a branch: each writes registers of its own, and every lane keeps those of its
-/// block. None where that would not be the same, or not cheaper. `classes` grows by the new registers.
+/// The two blocks of an `If` as one block without a branch: each block writes to new registers, and a select keeps the
+/// values of each lane's block. None if that would not be equivalent, or not cheaper. The classes of the new registers
+/// are appended to `classes`.
 pub fn merged(
     routine: &Routine,
     classes: &mut Vec<Class>,
@@ -98,7 +100,7 @@ pub fn merged(
     };
     let (yes, no) = (renamed(then, &mut out)?, renamed(otherwise, &mut out)?);
     let written: Set = yes.keys().chain(no.keys()).copied().filter(|r| after.contains(*r)).collect();
-    // the test last, where it is among them
+    // The register of the test is selected last, if it is among them.
     let mut written: Vec<Register> = written.iter().collect();
     written.sort_by_key(|r| Operand::Register(*r) == test);
     for r in written {

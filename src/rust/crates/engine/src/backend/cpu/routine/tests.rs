@@ -79,7 +79,7 @@ pub(super) fn described() -> Vec<Table> {
         .collect()
 }
 
-/// The results of all elements, what they note, and the first that fails.
+/// The results of all elements, the flag words, and the first failure.
 type Ran = (Vec<Vec<[u8; 16]>>, Vec<u32>, Option<Failed>);
 
 /// Runs all elements, from index `first` on, at most `width` lanes at a time.
@@ -94,7 +94,7 @@ fn run(routine: &Routine, columns: &[Column], first: usize, width: usize) -> Ran
     let mut results: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0xAA; n * size]).collect();
     let out: Vec<*mut u8> = results.iter_mut().map(|r| r.as_mut_ptr()).collect();
     let mut words = vec![0; routine.notes.len()];
-    // SAFETY: all have n elements.
+    // SAFETY: all arguments and results have n elements.
     let failed = unsafe { lanes::run(&lower(routine, width), &args, &tables(), first, n, &out, &mut words) };
     let element = |k: usize, i: usize| {
         let mut bytes = [0u8; 16];
@@ -104,7 +104,7 @@ fn run(routine: &Routine, columns: &[Column], first: usize, width: usize) -> Ran
     ((0..n).map(|i| (0..sizes.len()).map(|k| element(k, i)).collect()).collect(), words, failed)
 }
 
-/// Holds the lanes, so many at a time, against one element after the other.
+/// Compares the lanes, for each of the widths, with the reference.
 pub(super) fn check(routine: &Routine, columns: &[Column], widths: &[usize]) {
     const FIRST: usize = 5;
     let n = columns[0].len();
@@ -145,7 +145,7 @@ fn integers(n: usize, f: impl Fn(usize) -> i32) -> Column {
     (0..n).map(|i| Scalar::I32(f(i))).collect()
 }
 
-/// A routine of doubles 0 ... 3 and integers 4 ... 7, of which 0 and 4 are given, with results 1 and 5.
+/// A routine of doubles 0 to 3 and integers 4 to 7; 0 and 4 are parameters, 1 and 5 results.
 fn small(body: Block) -> Routine {
     let registers = [[Class::F64; 4], [Class::I32; 4]].concat();
     Routine {
@@ -186,7 +186,7 @@ fn straight_code_notes_and_writes_what_it_reads() {
 
 #[test]
 fn rows_that_may_warn_run_for_their_lanes_alone() {
-    // sqrt of the positive only: no lane may note a NaN
+    // sqrt of positive values only: no lane may note a NaN
     let body = vec![
         f64(6, id::GT, &[r(0), num(0.0)]),
         Statement::If {
@@ -293,7 +293,7 @@ fn counted_loops_end_for_each_lane_by_its_own_count() {
         Statement::For {
             counter: 8,
             times: r(4),
-            // the count is read once
+            // the trip count is read once
             body: vec![set(4, int(1)), inner, i32(5, id::ADD, &[r(5), r(8)]), f64(3, id::ADD, &[r(3), r(1)])],
         },
         set(1, r(3)),
@@ -315,7 +315,7 @@ fn positions_places_and_tables() {
         Statement::Read { to: 3, table: 2, at: r(8) },
         apply(6, id::IS_NA, Class::F64, &[r(3)]),
         when(r(6), vec![set(1, r(2))], vec![]),
-        // over itself
+        // the position overwrites its own operand
         Statement::Position { to: 8, from: r(8), extent: at(3), low: 0, high: None, inside: false },
         Statement::Read { to: 2, table: 0, at: r(8) },
         f64(1, id::ADD, &[r(1), r(2)]),

@@ -1,5 +1,5 @@
-//! Operations on segments, of which sparse matrices are made, on the cpu device. Results depend on no number of
-//! threads: pieces are cut by the elements alone, and what is left of each is added in their order.
+//! Operations on segments, which represent sparse matrices, on the cpu device. Results do not depend on the number of
+//! threads: pieces are cut by the elements alone, and their partial results are added in order.
 
 mod multiply;
 mod path;
@@ -18,9 +18,9 @@ pub use turn::{expand, transpose};
 
 use verdigris_ops::scalar::NA_F64;
 
-/// A number that sparse matrices hold. Both are added up as doubles.
+/// A type of the values of sparse matrices. Sums are computed in float64.
 pub trait Real: Copy + Default + Sync + Send + 'static {
-    /// What stands for a value that is not there.
+    /// The value to use where an element is missing.
     const MISSING: Self;
     fn wide(self) -> f64;
     fn of(sum: f64) -> Self;
@@ -44,7 +44,7 @@ impl Real for f64 {
     }
 }
 
-/// Calls a function with a type of offsets and one of values.
+/// Calls a function with the types of offsets and values.
 macro_rules! by_types {
     ($segments:expr, $values:expr, $function:ident($($argument:expr),*)) => {
         match ($segments.offsets.dtype, $values) {
@@ -57,12 +57,12 @@ macro_rules! by_types {
 }
 use by_types;
 
-/// R's NA, and not another NaN.
+/// Whether x is R's NA, and not another NaN.
 fn is_na(x: f64) -> bool {
     x.is_nan() && x.to_bits() as u32 == 1954
 }
 
-/// A sum, or a product, of two numbers: where it is NaN, NA if one of them is.
+/// The sum or product `result` of `a` and `b`; if it is NaN, it is NA if one of them is NA.
 #[inline]
 fn kept(result: f64, a: f64, b: f64) -> f64 {
     if result.is_nan() {
@@ -72,7 +72,7 @@ fn kept(result: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// NA, or a NaN that is not.
+/// NA, or a NaN that is not NA.
 #[cold]
 fn missing(na: bool) -> f64 {
     if na {

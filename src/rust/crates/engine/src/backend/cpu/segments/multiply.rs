@@ -1,5 +1,6 @@
-//! Products of two sparse matrices, column by column (Gustavson 1978): the columns of the first that a column of the
-//! second names are added up in a row of sums. One pass counts, one fills.
+//! Products of two sparse matrices, column by column (Gustavson 1978). For a column of the second matrix, the columns
+//! of the first matrix that it refers to are added in a dense vector of sums. A first pass counts the elements, a
+//! second one fills them in.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -16,13 +17,13 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::{fail, goes_on, parallel, spread};
 
-/// Products of elements that are worth a task, and tasks at most.
+/// The least number of element products in a task, and the greatest number of tasks.
 const TASK: usize = 1 << 14;
 const TASKS: usize = 1 << 10;
-/// A column of which every so manyth row is taken is put in order by walking the rows.
+/// If more than one in this many rows of a column is occupied, its elements are sorted by walking over all rows.
 const DENSE: usize = 16;
 
-/// Both by columns; the values' dtype where there are none.
+/// Multiplies two matrices, both by columns. `dtype` is that of the result's values.
 pub fn multiply(cpu: &dyn Backend, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<SparseProduct> {
     match (a.segments.offsets.dtype, dtype) {
         (DType::Int64, DType::Float32) => product::<i64, f32>(cpu, a, b, dtype),
@@ -32,7 +33,7 @@ pub fn multiply(cpu: &dyn Backend, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType)
     }
 }
 
-/// A factor.
+/// A factor of the product.
 struct Factor<'a, I, T> {
     path: Path<'a, I>,
     at: &'a [i32],
@@ -54,18 +55,18 @@ impl<'a, I: Offset, T: Real> Factor<'a, I, T> {
     }
 }
 
-/// A task's memory: for each row the column for which it was seen last, and its sum.
+/// A task's workspace: for each row, a mark of the last column that occupied it, and its sum.
 #[derive(Default)]
 struct Space {
     seen: Vec<u32>,
     sums: Vec<f64>,
 }
 
-/// The memories that no task has.
+/// Workspaces that no task uses at the moment.
 struct Spaces(Mutex<Vec<Space>>);
 
 impl Spaces {
-    /// Runs a task's body in a memory for so many rows, with sums or without.
+    /// Runs `body` in a workspace for `rows` rows, with sums if `sums`. If there is no memory, the call fails.
     fn with(&self, rows: usize, sums: bool, body: impl FnOnce(&mut Space)) {
         let taken = || self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut space = taken().pop().unwrap_or_default();
@@ -110,7 +111,7 @@ fn added<I: Offset, T: Real>(
                 *seen = mark;
             }
         }
-        // SAFETY: each column has one task.
+        // SAFETY: each column belongs to one task.
         unsafe { *counts_of.at(column * 4).cast::<u32>() = count };
     })?;
     let total: usize = counts.iter().map(|&count| count as usize).sum();
@@ -122,7 +123,7 @@ fn added<I: Offset, T: Real>(
     let (positions_of, values_of) = (Shared(positions.address as *mut u8), Shared(values.address as *mut u8));
     each_column(tasks, &spaces, rows, true, |space, column| {
         let (from, n) = (starts[column], starts[column + 1] - starts[column]);
-        // SAFETY: the places of this column, which one task has.
+        // SAFETY: the range of this column, which belongs to one task.
         let (positions, values) = unsafe {
             (
                 std::slice::from_raw_parts_mut(positions_of.at(from * 4).cast::<i32>(), n),
@@ -148,7 +149,7 @@ fn copy_to<I: Offset>(from: &[usize], to: &mut [I]) -> Result<()> {
     Ok(())
 }
 
-/// A column of the product, whose places have been counted.
+/// Fills in a column of the product, whose elements have been counted.
 fn fill<I: Offset, T: Real>(
     left: &Factor<'_, I, T>,
     right: &Factor<'_, I, T>,
@@ -157,7 +158,7 @@ fn fill<I: Offset, T: Real>(
     positions: &mut [i32],
     values: &mut [T],
 ) {
-    // another one than when it was counted
+    // A mark that differs from those of the counting pass.
     let (mark, rows) = (column as u32 + 1 + (1 << 31), space.seen.len());
     let mut count = 0;
     for e in right.column(column) {
@@ -169,7 +170,7 @@ fn fill<I: Offset, T: Real>(
                 space.sums[row] = kept(sum + term, sum, term);
             } else {
                 space.seen[row] = mark;
-                // a sum begins with 0, which is not -0
+                // A sum starts with 0, so that it is never -0.
                 space.sums[row] = kept(0.0 + term, left.value(f), by);
                 positions[count] = row as i32;
                 count += 1;
@@ -187,7 +188,8 @@ fn fill<I: Offset, T: Real>(
     }
 }
 
-/// Ranges of columns of about the same work, and all of it, which is the number of products and columns.
+/// Splits the columns into tasks of about the same work. Also returns the total work: the number of element products
+/// plus the number of columns.
 fn tasks<I: Offset, T: Real>(left: &Factor<'_, I, T>, right: &Factor<'_, I, T>) -> Result<(Vec<Range<usize>>, usize)> {
     let columns = right.path.count();
     let mut work = fallible::filled(0usize, columns)?;
@@ -202,7 +204,7 @@ fn tasks<I: Offset, T: Real>(left: &Factor<'_, I, T>, right: &Factor<'_, I, T>) 
                 }
                 products += left.column(k as usize).len();
             }
-            // SAFETY: each column has one task.
+            // SAFETY: each column belongs to one task.
             unsafe { *work_of.at(column * size_of::<usize>()).cast::<usize>() = products };
         }
     })?;

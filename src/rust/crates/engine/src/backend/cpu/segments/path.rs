@@ -1,5 +1,6 @@
-//! Work on segments in pieces of one size, however long segments are: the ends of segments and the elements are one
-//! path, an end before the elements of later segments, and a piece is a part of it (Merrill and Garland 2016).
+//! Splits work on segments into pieces of equal size, however long the segments are. The ends of segments and the
+//! elements form one path, on which a segment's end comes before the elements of later segments. A piece is a part of
+//! the path (Merrill and Garland 2016).
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use crate::memory::buffer::View;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::{fail, parallel, spread};
 
-/// A number of elements as it is stored.
+/// An integer type of stored offsets.
 pub trait Offset: Copy + Sync + Send + Ord + 'static {
     fn at(self) -> usize;
     fn of(n: usize) -> Self;
@@ -26,10 +27,10 @@ macro_rules! offsets {
 }
 offsets!(i32 i64);
 
-/// Ends of segments and elements of a piece.
+/// Length of a piece: segment ends plus elements.
 const PIECE: usize = 1 << 13;
 
-/// Segments whose offsets are in order, as a path.
+/// Segments with checked, ascending offsets, as a path.
 pub struct Path<'a, I> {
     pub offsets: &'a [I],
     pub len: usize,
@@ -37,9 +38,9 @@ pub struct Path<'a, I> {
 
 /// A part of a path.
 pub struct Piece {
-    /// Segments that end in it: all of them but the first begin in it, too.
+    /// Segments that end in the piece. All but the first also begin in it.
     pub segments: Range<usize>,
-    /// Those after the end of the last are of the next segment.
+    /// Elements of the piece. Those after the end of the last segment belong to the next segment.
     pub elements: Range<usize>,
 }
 
@@ -68,7 +69,7 @@ impl<'a, I: Offset> Path<'a, I> {
         (self.count() + self.len).div_ceil(PIECE)
     }
 
-    /// Segments that end, and elements that lie, before a place of the path.
+    /// The numbers of segment ends and of elements before a point of the path.
     fn point(&self, place: usize) -> (usize, usize) {
         let (mut from, mut to) = (place.saturating_sub(self.len), place.min(self.count()));
         while from < to {
@@ -88,19 +89,19 @@ impl<'a, I: Offset> Path<'a, I> {
         Piece { segments: s0..s1, elements: e0..e1 }
     }
 
-    /// The elements of a segment that lie in a piece.
+    /// The elements of a segment that are in a piece.
     pub fn part(&self, piece: &Piece, segment: usize) -> Range<usize> {
         let [from, to] =
             [segment, segment + 1].map(|s| self.offsets[s].at().clamp(piece.elements.start, piece.elements.end));
         from..to
     }
 
-    /// The elements of a piece that are of a segment which does not end there.
+    /// The elements of a piece whose segment does not end in it.
     pub fn rest(&self, piece: &Piece) -> Range<usize> {
         self.offsets[piece.segments.end].at().max(piece.elements.start)..piece.elements.end
     }
 
-    /// Each piece as a task.
+    /// Runs `body` for each piece, as a task.
     pub fn each(&self, body: impl Fn(usize, Piece) + Sync) -> Result<()> {
         spread(self.pieces(), 1, true, |k, _| body(k, self.piece(k)))
     }
@@ -117,7 +118,7 @@ macro_rules! by_offsets {
 }
 pub(super) use by_offsets;
 
-/// The path of some segments.
+/// The path of the segments.
 pub fn path<'a, I: Offset>(segments: &Segments<'a>) -> Result<Path<'a, I>> {
     Path::new(segments.offsets, segments.len)
 }

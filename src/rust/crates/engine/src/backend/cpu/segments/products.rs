@@ -13,15 +13,15 @@ use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
-/// Columns that are added up together, in registers.
+/// Columns whose sums are computed together, in registers.
 const TOGETHER: usize = 32;
-/// Elements of a line of memory.
+/// Elements of a cache line.
 const LINE: usize = 8;
-/// Elements by which rows are asked for ahead.
+/// How many elements ahead the rows of `b` are prefetched.
 const AHEAD: usize = 4;
 
-/// Element `[s, j]` is the sum over the elements of segment s of value times `b[position, j]`; b is stored row by row,
-/// the result column by column.
+/// Element `[s, j]` is the sum over the elements of segment s of value times `b[position, j]`. `b` is stored by rows,
+/// the result by columns.
 pub fn products(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<()> {
     by_types!(a.segments, b.dtype, run(a, b, columns, out))
 }
@@ -38,12 +38,13 @@ fn run<I: Offset, T: Real>(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<B
     let path = path::<I>(&a.segments)?;
     let (count, pieces) = (path.count(), path.pieces());
     let job = Job::<T> { at: elements(a.positions), values: a.values.map(elements), b: elements(b), columns };
-    // of each piece the sums of the segment that ends first, and of the one that does not end
+    // For each piece, two partial sums: of the first segment that ends in it, and of the segment that does not end in
+    // it.
     let mut ends = fallible::filled(0f64, fallible::product([pieces, 2, columns])?)?;
     let (ends_of, out) = (Shared(ends.as_mut_ptr().cast::<u8>()), Shared(out.address as *mut u8));
     let wide = is_wide();
     path.each(|k, piece| {
-        // SAFETY: a piece has its ends to itself, and the column of the result the places of the piece's segments.
+        // SAFETY: each piece has sums of its own, and writes only the results of segments that begin and end in it.
         let own = unsafe { std::slice::from_raw_parts_mut(ends_of.at(k * 2 * columns * 8).cast::<f64>(), 2 * columns) };
         let (first, rest) = own.split_at_mut(columns);
         let into =
@@ -71,7 +72,7 @@ fn run<I: Offset, T: Real>(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<B
                 continue;
             }
             let sum = kept(*open + first[j], *open, first[j]);
-            // SAFETY: the place of the first segment that ends in this piece; all tasks are done.
+            // SAFETY: the result of the first segment that ends in this piece; all tasks are done.
             unsafe { *out.at((segments.start + j * count) * size_of::<T>()).cast::<T>() = T::of(sum) };
             *open = rest[j];
         }
@@ -79,7 +80,7 @@ fn run<I: Offset, T: Real>(a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<B
     Ok(())
 }
 
-/// The parts of segments that a piece has.
+/// The parts of segments that are in a piece.
 struct Parts<'a, I> {
     offsets: &'a [I],
     piece: &'a Piece,
@@ -87,7 +88,7 @@ struct Parts<'a, I> {
 }
 
 impl<I: Offset> Parts<'_, I> {
-    /// Calls with each segment that ends in the piece, from which element to which; then with the rest, as None.
+    /// Calls `body` with each segment that ends in the piece and its range of elements, then with None and the rest.
     #[inline(always)]
     fn each(&self, mut body: impl FnMut(Option<usize>, usize, usize)) {
         let mut from = self.piece.elements.start;
@@ -100,19 +101,20 @@ impl<I: Offset> Parts<'_, I> {
     }
 }
 
-/// What a piece adds up, and where its sums belong.
+/// The partial sums of a piece, and where its results go.
 struct Sums<'a, I, T, F> {
     job: &'a Job<'a, T>,
     parts: Parts<'a, I>,
-    /// The place of a segment and a column in the result; the piece has those of segments that begin in it to itself.
+    /// The address of a result, by segment and column. The piece may write those of segments that begin and end in it.
     into: F,
-    /// Of each column the sum of the segment that ends first, and of the one that does not end.
+    /// For each column, the partial sum of the first segment that ends in the piece, and of the segment that does not
+    /// end.
     first: &'a mut [f64],
     rest: &'a mut [f64],
 }
 
 impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
-    /// One column. Returns how many columns that are.
+    /// Computes a single column. Returns the number of columns, 1.
     fn alone(&mut self) -> usize {
         let job = self.job;
         match job.values {
@@ -131,13 +133,13 @@ impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
             match segment {
                 None => rest[0] = sum,
                 Some(segment) if segment == start => first[0] = sum,
-                // SAFETY: `into` gives places that this piece alone writes.
+                // SAFETY: `into` gives an address that this piece alone writes.
                 Some(segment) => unsafe { *into(segment, 0) = T::of(sum) },
             }
         });
     }
 
-    /// `N` columns from one on. Returns how many columns that are.
+    /// Computes `N` columns from `column` on. Returns `N`.
     #[inline(always)]
     fn together<const N: usize>(&mut self, column: usize) -> usize {
         let Sums { job, parts, into, first, rest } = self;
@@ -150,7 +152,7 @@ impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
         if !segments.is_empty() {
             first[column..column + N].copy_from_slice(&next(parts.offsets[segments.start + 1].at()));
         }
-        // so many that each column gets a line of memory at a time
+        // A tile of sums, so that each column is written by cache lines.
         let mut tile = [[0f64; N]; LINE];
         for start in (segments.start + 1..segments.end).step_by(LINE) {
             let count = LINE.min(segments.end - start);
@@ -159,7 +161,7 @@ impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
             }
             for l in 0..N {
                 for (k, sums) in tile[..count].iter().enumerate() {
-                    // SAFETY: a place that this piece alone writes.
+                    // SAFETY: an address that this piece alone writes.
                     unsafe { *into(start + k, column + l) = T::of(sums[l]) };
                 }
             }
@@ -168,8 +170,7 @@ impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
         N
     }
 
-    /// As `together`, of `TOGETHER` columns, where the processor has wide registers: the same operations, and so the
-    /// same bits.
+    /// As `together::<TOGETHER>`, compiled for wide registers: the same operations, and so the same bits.
     fn widely(&mut self, column: usize) -> usize {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2")]
@@ -180,14 +181,14 @@ impl<I: Offset, T: Real, F: Fn(usize, usize) -> *mut T> Sums<'_, I, T, F> {
             sums.together::<TOGETHER>(column)
         }
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller has asked the processor.
+        // SAFETY: the caller has checked that the processor has AVX2.
         return unsafe { compiled(self, column) };
         #[cfg(not(target_arch = "x86_64"))]
         self.together::<TOGETHER>(column)
     }
 }
 
-/// A part's sum, by four sums that the elements take in turn.
+/// The sum of a range of elements, with four independent partial sums.
 #[inline(always)]
 fn dot<T: Real>(job: &Job<'_, T>, from: usize, to: usize, value: impl Fn(usize) -> f64) -> f64 {
     let at = &job.at[from..to];
@@ -210,11 +211,11 @@ fn dot<T: Real>(job: &Job<'_, T>, from: usize, to: usize, value: impl Fn(usize) 
 
 #[inline(always)]
 fn picked<T: Real>(b: &[T], at: i32) -> f64 {
-    // a negative position is a very large one
+    // A negative position becomes a very large index.
     b.get(at as usize).copied().unwrap_or(T::MISSING).wide()
 }
 
-/// The sums of a part, in `N` columns.
+/// The sums of a range of elements in `N` columns.
 #[inline(always)]
 fn row_sums<T: Real, const N: usize>(job: &Job<'_, T>, from: usize, to: usize, column: usize) -> [f64; N] {
     let mut sums = [0f64; N];
@@ -240,11 +241,11 @@ fn row_sums<T: Real, const N: usize>(job: &Job<'_, T>, from: usize, to: usize, c
     sums
 }
 
-/// Asks for an element that is needed soon.
+/// Prefetches an element.
 #[inline(always)]
 fn fetch<T>(x: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: any address may be asked for.
+    // SAFETY: any address may be prefetched.
     unsafe {
         std::arch::x86_64::_mm_prefetch(x.as_ptr().wrapping_add(at).cast(), std::arch::x86_64::_MM_HINT_T0);
     }
@@ -259,7 +260,7 @@ fn is_wide() -> bool {
     false
 }
 
-/// Of sums that are NaN, which are NA.
+/// Decides for each sum that is NaN whether it is NA.
 #[cold]
 fn mark_missing<T: Real>(job: &Job<'_, T>, from: usize, to: usize, column: usize, sums: &mut [f64]) {
     for (j, sum) in sums.iter_mut().enumerate().filter(|(_, sum)| sum.is_nan()) {

@@ -1,4 +1,4 @@
-//! Reductions of segments, by the accumulators of `reduce.h`.
+//! Reductions of segments, with the accumulators of `reduce.h`.
 
 use super::super::accumulators::Accumulators;
 use super::super::bytes;
@@ -10,7 +10,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::loops::Folding;
 use verdigris_ops::reduction::Reduction;
 
-/// A value for each segment, of elements that are stored as their class computes.
+/// Reduces each segment to a value. The values must be stored in the natural dtype of their class.
 pub fn reduce(segments: &Segments<'_>, values: &View, reduction: Reduction, na_rm: bool, out: &mut [u8]) -> Result<()> {
     by_offsets!(segments, reduced::<_>(segments, values, reduction, na_rm, out))
 }
@@ -28,13 +28,15 @@ fn reduced<I: Offset>(
     let raw: &[u8] =
         unsafe { bytes(&values.buffer, values.layout.offset() * class.size(), values.len() * class.size()) };
     let width = reduction.result(class).size();
-    // of each piece what has come to the segment that ends first, and to the one that does not end
+    // For each piece, two accumulators: for the first segment that ends in it, and for the segment that does not end in
+    // it.
     let mut ends = Accumulators::new(f, 2 * path.pieces())?;
     let (size, memory) = (ends.size(), ends.shared());
     let results = Shared(out.as_mut_ptr());
     path.each(|k, piece| {
         let start = piece.segments.start;
-        // SAFETY: elements of the class; a piece has its ends to itself, and the places of its segments' results.
+        // SAFETY: elements of the class; each piece has accumulators of its own, and writes the results of its segments
+        // alone.
         unsafe {
             (f.segments)(
                 results.at(start * width).cast(),
@@ -49,11 +51,11 @@ fn reduced<I: Offset>(
             );
         }
     })?;
-    // what is open at the end of a piece
+    // the accumulator of the segment that is open at the end of a piece
     let mut open = Accumulators::new(f, 1)?;
     for k in 0..path.pieces() {
         let (segments, [first, rest]) = (path.piece(k).segments, [2 * k, 2 * k + 1].map(|l| ends.at(l)));
-        // SAFETY: one accumulator each, and the place of a result.
+        // SAFETY: one accumulator each, and space for a result.
         unsafe {
             if segments.is_empty() {
                 (f.merge)(open.at(0), rest, 1);

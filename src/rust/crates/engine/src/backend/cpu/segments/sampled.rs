@@ -1,4 +1,4 @@
-//! Products of rows of dense matrices at the elements of a sparse one.
+//! Dot products of rows of two dense matrices, computed only for the elements of a sparse matrix.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 
-/// Sums that are added to in turn.
+/// Independent partial sums of a dot product.
 const LANES: usize = 8;
 
 pub fn sampled(job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> {
@@ -28,7 +28,7 @@ fn run<I: Offset, T: Real>(job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> {
             for e in range {
                 let row = usize::try_from(at[e]).ok().and_then(|k| rows.get(k * n..(k + 1) * n));
                 let value = row.map_or(T::MISSING, |row| T::of(dot(row, &others[segment * n..(segment + 1) * n])));
-                // SAFETY: there is a place for each element, and pieces have different ones.
+                // SAFETY: there is space for each element, and pieces have different ones.
                 unsafe { *out.at(e * size_of::<T>()).cast::<T>() = value };
             }
         };

@@ -1,4 +1,4 @@
-//! Triangular systems whose matrix is sparse, by columns: right sides are solved one after the other on each core.
+//! Sparse triangular systems stored by columns. Each core solves for one right-hand side at a time.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::{goes_on, spread};
 
-/// Columns between two looks at whether the user has interrupted.
+/// Columns between two checks for an interrupt.
 const LOOK: usize = 1 << 12;
 
 pub fn solve(job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
@@ -51,7 +51,7 @@ fn run<I: Offset, T: Real>(job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> 
                 }
             }
         }
-        // SAFETY: a column of the result, which one task has.
+        // SAFETY: a column of the result, which belongs to one task.
         let out = unsafe { std::slice::from_raw_parts_mut(out.at(column * n * size_of::<T>()).cast::<T>(), n) };
         out.iter_mut().zip(&x).for_each(|(out, &x)| *out = T::of(x));
     })

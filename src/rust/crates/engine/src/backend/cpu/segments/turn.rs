@@ -1,4 +1,4 @@
-//! The structure of a sparse matrix by its other margin, and each element's segment.
+//! Transposes the structure of a sparse matrix, and expands segments to their numbers.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::{fail, spread, width};
 
-/// Elements that are worth a table of counts.
+/// The least number of elements of a part, which has a table of counts.
 const WORTH_A_TABLE: usize = 1 << 16;
 
-/// The number of each element's segment, from 0: int32.
+/// The 0-based segment number of each element (int32).
 pub fn expand(segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()> {
     by_offsets!(segments, expanded::<_>(segments, out))
 }
@@ -25,7 +25,7 @@ fn expanded<I: Offset>(segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()>
     let path = path::<I>(segments)?;
     let out = Shared(out.address as *mut u8);
     path.each(|_, piece| {
-        // SAFETY: there is a place for each element, and pieces have different ones.
+        // SAFETY: there is space for each element, and pieces have different ones.
         let fill = |elements: std::ops::Range<usize>, segment: usize| unsafe {
             let from = out.at(elements.start * 4).cast::<i32>();
             std::slice::from_raw_parts_mut(from, elements.len()).fill(segment as i32);
@@ -37,7 +37,7 @@ fn expanded<I: Offset>(segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()>
     })
 }
 
-/// By position instead of by segment: `extent` segments, whose elements stay in order.
+/// Groups the elements by position, `extent` of them, instead of by segment; elements of one position stay in order.
 pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
     match (segments.offsets.dtype, position_dtype(segments.len)) {
         (DType::Int64, DType::Int64) => turned::<i64, i64>(cpu, segments, positions, extent),
@@ -46,7 +46,8 @@ pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, e
     }
 }
 
-/// Parts of the elements are counted, each in a table of its own; then each part knows where its elements belong.
+/// A parallel counting sort: each part of the elements is counted in its own table, from which it knows the places of
+/// its elements.
 fn turned<I: Offset, O: Offset>(
     cpu: &dyn Backend,
     segments: &Segments<'_>,
@@ -56,12 +57,12 @@ fn turned<I: Offset, O: Offset>(
     let path = path::<I>(segments)?;
     let at: &[i32] = elements(positions);
     let n = at.len();
-    // what each part has counted is added up, so that their number does not show
+    // The parts' counts are summed, so the result does not depend on the number of parts.
     let parts = (n / WORTH_A_TABLE.max(extent)).clamp(1, width());
     let each = n.div_ceil(parts).max(1);
     let mut tables = fallible::filled(O::of(0), fallible::product([parts, extent])?)?;
     let tables_of = Shared(tables.as_mut_ptr().cast::<u8>());
-    // SAFETY: a part has its table to itself.
+    // SAFETY: each part has a table of its own.
     let table = |part: usize| unsafe {
         std::slice::from_raw_parts_mut(tables_of.at(part * extent * size_of::<O>()).cast::<O>(), extent)
     };
@@ -102,11 +103,11 @@ fn turned<I: Offset, O: Offset>(
                 segment += 1;
                 end = path.offsets[segment + 1].at();
             }
-            // a position that was counted
+            // in bounds: the position was counted
             let slot = &mut next[at[e] as usize];
             let place = slot.at();
             *slot = O::of(place + 1);
-            // SAFETY: the counts add up to n, and each place is given once.
+            // SAFETY: the counts add up to n, and each place is used once.
             unsafe {
                 *to_of.at(place * 4).cast::<i32>() = segment as i32;
                 *order_of.at(place * size_of::<O>()).cast::<O>() = O::of(e);

@@ -1,7 +1,7 @@
 //! Runs a program over lanes.
 //!
-//! `block` runs steps for lanes `from .. to` and returns the end of the active lanes: these lie in front, and behind
-//! them the lanes that have left the block, whose `status` says where to.
+//! `block` runs steps for lanes `from .. to` and returns the end of the lanes that are still active. Those are in
+//! front; behind them are the lanes that have left the block, and `status` says why each left.
 
 mod turns;
 
@@ -18,10 +18,10 @@ use verdigris_ops::scalar::{Scalar, NA_I32};
 /// Lanes times steps between two checks for an interrupt: a millisecond or so.
 const CHECK_EVERY: usize = 1 << 21;
 
-/// A position below 1, as `position` in routine.h says; the number before it is that beyond the extent.
+/// What `position` in routine.h stores for a position below 1; one less means a position beyond the extent.
 const AT_LOW: i64 = -2;
 
-/// Where a lane has gone that has left a block.
+/// Why a lane has left a block: to the next iteration, out of the loop, or out of the routine.
 const NEXT: u8 = 1;
 const BREAK: u8 = 2;
 const GONE: u8 = 3;
@@ -35,12 +35,12 @@ struct Line {
 #[derive(Default)]
 struct Scratch {
     lines: Vec<Line>,
-    /// The program whose constants lie there.
+    /// The id of the program whose constants are in the memory; 0 for none.
     holds: usize,
 }
 
 thread_local! {
-    /// Taken while it is in use: asking for an interrupt may run code of R's, which may come here again.
+    /// Emptied while in use: checking for an interrupt may run R code that runs a routine on this thread.
     static SCRATCH: Cell<Scratch> = Cell::default();
 }
 
@@ -71,12 +71,12 @@ pub unsafe fn run(
     let base: *mut u8 = scratch.lines.as_mut_ptr().cast();
     if scratch.holds != program.id {
         for &(slot, scalar) in &program.constants {
-            // SAFETY: a slot has room for the program's width of its size.
+            // SAFETY: a slot has space for an element of its size for each of the program's lanes.
             unsafe { fill(base.add(slot.offset as usize), &scalar.bytes()[..slot.size as usize], program.width) };
         }
         scratch.holds = program.id;
     }
-    // SAFETY: there is an element of every argument.
+    // SAFETY: every argument has at least one element.
     let key = program.key.map_or(0, |k| unsafe { args[k as usize].cast::<i64>().read_unaligned() });
     let mut work = 0;
     let mut failed = None;
@@ -97,7 +97,7 @@ pub unsafe fn run(
             stopped: false,
             work,
         };
-        // SAFETY: the caller's promise: `count` elements from `from` on are there.
+        // SAFETY: the caller's promise: there are `count` elements from `from` on.
         unsafe { lanes.start(args, count) };
         let end = lanes.block(&program.code, 0, count);
         lanes.give(0, end);
@@ -111,10 +111,10 @@ pub unsafe fn run(
 }
 
 /// # Safety
-/// There is room for `n` elements.
+/// `to` has space for `n` elements.
 unsafe fn fill(to: *mut u8, element: &[u8], n: usize) {
     let (mut done, all) = (element.len(), n * element.len());
-    // SAFETY: the caller's promise; what is there is doubled, and ends where it should.
+    // SAFETY: the caller's promise; each copy doubles the filled part, and ends at `all` at most.
     unsafe {
         std::ptr::copy_nonoverlapping(element.as_ptr(), to, done);
         while done < all {
@@ -127,7 +127,7 @@ unsafe fn fill(to: *mut u8, element: &[u8], n: usize) {
 struct Lanes<'a> {
     program: &'a Program,
     base: *mut u8,
-    /// Of the call's elements those from here on are in the lanes; the index of the first.
+    /// The position in the call of the first element in the lanes, and its index.
     from: usize,
     first: i64,
     key: i64,
@@ -136,18 +136,19 @@ struct Lanes<'a> {
     words: &'a mut [u32],
     /// The first element that has failed.
     failed: Option<Failed>,
-    /// A bit for each of the first parameters that is the same for all lanes.
+    /// Bit k is set if the first 64 parameters include k and it has the same value in all lanes.
     shared: u64,
-    /// Whether every lane is still at its own index.
+    /// Whether every lane still works on the element of its own index.
     straight: bool,
     stopped: bool,
     work: usize,
 }
 
 impl Lanes<'_> {
-    /// Lane `k` of a register. All slots lie in the scratch memory, and lanes are below the program's width.
+    /// The address of lane `k` of a register. All slots are in the scratch memory, and lanes are below the program's
+    /// width.
     fn at(&self, slot: Slot, k: usize) -> *mut c_void {
-        // SAFETY: see above.
+        // SAFETY: `offset` is that of a slot, and `k` a lane of it.
         unsafe { self.base.add(slot.offset as usize + k * slot.size as usize).cast() }
     }
 
@@ -156,13 +157,13 @@ impl Lanes<'_> {
         unsafe { self.base.add(self.program.home as usize).cast() }
     }
 
-    /// The element that lane `k` works on.
+    /// The element on which lane `k` works.
     fn element(&self, k: usize) -> usize {
         // SAFETY: as above.
         unsafe { *self.home().add(k) as usize }
     }
 
-    /// By element, not by lane.
+    /// The status of an element (not of a lane).
     fn status(&self, element: usize) -> *mut u8 {
         // SAFETY: as above.
         unsafe { self.base.add(self.program.status as usize + element) }
@@ -174,13 +175,13 @@ impl Lanes<'_> {
         let program = self.program;
         for given in &program.given {
             let size = given.slot.size as usize;
-            // SAFETY: the caller's promise, and a slot has room for n elements.
+            // SAFETY: the caller's promise, and a slot has space for n elements.
             let source = unsafe {
                 let source = args[given.parameter as usize].add(self.from * size);
                 std::ptr::copy_nonoverlapping(source, self.at(given.slot, 0).cast(), n * size);
                 std::slice::from_raw_parts(source, n * size)
             };
-            // one value for all lanes: each is as the one before
+            // All lanes have the same value if each equals the one before.
             if given.fixed && given.parameter < 64 && source[size..] == source[..(n - 1) * size] {
                 self.shared |= 1 << given.parameter;
             }
@@ -191,7 +192,7 @@ impl Lanes<'_> {
         }
         for array in &program.arrays {
             let bytes = Scalar::na(array.class).bytes();
-            // SAFETY: the array has room for its length times the width.
+            // SAFETY: the array has space for its length times the width.
             unsafe {
                 let to = self.base.add(array.offset as usize);
                 fill(to, &bytes[..array.class.size()], array.length * program.width);
@@ -199,14 +200,14 @@ impl Lanes<'_> {
         }
     }
 
-    /// Gives the results of lanes that have come to the end.
+    /// Writes the results of lanes that have finished, and marks them as gone.
     fn give(&mut self, from: usize, to: usize) {
         if from == to {
             return;
         }
         for (&(slot, _), &result) in self.program.results.iter().zip(self.results) {
             let size = slot.size as usize;
-            // SAFETY: the results have room for all elements of the call.
+            // SAFETY: the results have space for all elements of the call.
             unsafe {
                 let result = result.add(self.from * size);
                 let source = self.at(slot, 0).cast::<u8>().cast_const();
@@ -226,7 +227,7 @@ impl Lanes<'_> {
     }
 
     /// # Safety
-    /// Source and result have room for the lanes and the elements.
+    /// Source and result have space for the lanes and the elements.
     unsafe fn scatter<T: Copy>(&self, source: *const u8, result: *mut u8, from: usize, to: usize) {
         let (source, result) = (source.cast::<T>(), result.cast::<T>());
         for k in from..to {
@@ -242,7 +243,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Notes that lane `k` fails, unless it is known to.
+    /// Records that lane `k` fails. The first element of a call that fails is reported.
     fn note_failed(&mut self, k: usize, failure: u8, subscript: f64, extent: i64) {
         let element = self.first + self.element(k) as i64;
         self.failed = Some(Failed { element, failure, subscript, extent }.first(self.failed));
@@ -258,7 +259,7 @@ impl Lanes<'_> {
         for (&(slot, class), &result) in self.program.results.iter().zip(self.results) {
             let (size, bytes) = (slot.size as usize, Scalar::na(class).bytes());
             for k in from..to {
-                // SAFETY: the results have room for all elements of the call.
+                // SAFETY: the results have space for all elements of the call.
                 unsafe {
                     let result = result.add((self.from + self.element(k)) * size);
                     std::ptr::copy_nonoverlapping(bytes.as_ptr(), result, size);
@@ -268,14 +269,14 @@ impl Lanes<'_> {
         self.leave(from, to, GONE);
     }
 
-    /// Brings the lanes that stay to the front; returns where they end.
+    /// Moves the lanes for which `stays` holds to the front; returns their end.
     fn part(&mut self, from: usize, to: usize, moves: &Moves, stays: impl Fn(&Self, usize) -> bool) -> usize {
         let [front, back] = self.program.lists.map(|offset| {
-            // SAFETY: each list has room for all lanes.
+            // SAFETY: each list has space for all lanes.
             unsafe { self.base.add(offset as usize).cast::<u16>() }
         });
-        // lanes that leave and lanes that stay, in order: a staying lane at the back is swapped with a leaving one at
-        // the front
+        // List the lanes that leave and those that stay, in order. Then each staying lane at the back is swapped with a
+        // leaving one at the front.
         let (mut leaving, mut staying) = (0usize, 0usize);
         for k in from..to {
             let stay = stays(self, k);
@@ -288,7 +289,7 @@ impl Lanes<'_> {
             staying += usize::from(stay);
         }
         let end = from + staying;
-        // SAFETY: so many were written.
+        // SAFETY: this many were written.
         let (front, back) =
             unsafe { (std::slice::from_raw_parts(front, leaving), std::slice::from_raw_parts(back, staying)) };
         let wrong = front.partition_point(|&k| (k as usize) < end);
@@ -296,7 +297,7 @@ impl Lanes<'_> {
         end
     }
 
-    /// Lanes of the two lists are swapped.
+    /// Swaps the lanes of the two lists in all registers of `moves`.
     fn swap(&mut self, a: &[u16], b: &[u16], moves: &Moves) {
         if a.is_empty() {
             return;
@@ -321,13 +322,13 @@ impl Lanes<'_> {
         unsafe { exchange::<i32>(self.home(), a, b) };
     }
 
-    /// Moves the lanes between `from .. end` and `middle .. to` behind both, so that the two runs are adjacent. Returns
-    /// where the second one ends.
+    /// The active lanes are two runs, `.. from_end` and `middle .. to`. Moves the inactive lanes between them behind
+    /// both, so that the runs are adjacent. Returns the end of the second run.
     fn join(&mut self, from_end: usize, middle: usize, to: usize, moves: &Moves) -> usize {
         let (gap, last) = (middle - from_end, to - middle);
         let moved = gap.min(last);
         let [front, back] = self.program.lists.map(|offset| {
-            // SAFETY: each list has room for all lanes.
+            // SAFETY: each list has space for all lanes.
             unsafe { std::slice::from_raw_parts_mut(self.base.add(offset as usize).cast::<u16>(), moved) }
         });
         for k in 0..moved {
@@ -351,8 +352,8 @@ impl Lanes<'_> {
     fn step(&mut self, step: &Step, from: usize, to: usize) -> usize {
         let n = (to - from) as i32;
         let at = |slot: Slot| self.at(slot, from);
-        // SAFETY: each loop takes lanes `from .. to` of slots of its classes; what it writes does not alias what it
-        // reads but where it may (see `lower`).
+        // SAFETY: each loop takes lanes `from .. to` of slots of its classes; results do not alias operands except
+        // where the loop allows it (see `lower`).
         unsafe {
             match step {
                 Step::Apply { body, to: result, args, note } => {
@@ -451,7 +452,7 @@ impl Lanes<'_> {
         to
     }
 
-    /// A subscript of lane `k`.
+    /// A subscript in lane `k` of a register, as a double.
     fn number(&self, slot: Slot, class: Class, k: usize) -> f64 {
         let at = self.at(slot, k);
         // SAFETY: the slot has numbers of the class.
@@ -466,7 +467,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Lanes whose positions are below 1 or beyond the extent fail.
+    /// Removes the lanes whose positions are below 1 or beyond the extent; those with a failure id fail.
     fn outside(&mut self, slot: Slot, failures: [Option<u8>; 2], from: usize, mut to: usize, moves: &Moves) -> usize {
         for (value, failure) in [AT_LOW, AT_LOW - 1].into_iter().zip(failures) {
             // SAFETY: lanes are below the width.
@@ -521,7 +522,7 @@ impl Lanes<'_> {
         self.join(first, middle, second, &branch.joined)
     }
 
-    /// Whether the user wants it to go on, asked now and then.
+    /// Whether to go on; checks for an interrupt now and then.
     fn goes_on(&mut self, lanes: usize, steps: usize) -> bool {
         self.work += lanes * steps + 64;
         if self.work > CHECK_EVERY {

@@ -1,10 +1,10 @@
-//! Loops over lanes, which leave a loop one by one.
+//! Loops over lanes, which leave a loop one at a time.
 
 use super::{fill, Lanes, BREAK, NEXT};
 use crate::backend::cpu::routine::program::*;
 
 impl Lanes<'_> {
-    /// After a turn: those that go on with the next one come to the front.
+    /// After an iteration: moves the lanes that continue with the next one to the front.
     fn sorted(&mut self, end: usize, active: usize, turns: &Turns) -> usize {
         if end == active || !turns.nexts {
             return end;
@@ -13,7 +13,7 @@ impl Lanes<'_> {
         self.part(end, active, &turns.moves, |this, k| unsafe { *this.status(this.element(k)) == NEXT })
     }
 
-    /// After a loop: those that have left it come to the front, those that have left the routine behind them.
+    /// After a loop: moves the lanes that have left the loop to the front, ahead of those that have left the routine.
     fn ended(&mut self, from: usize, to: usize, turns: &Turns) -> usize {
         if !turns.returns {
             return to;
@@ -40,9 +40,9 @@ impl Lanes<'_> {
             // SAFETY: lanes are below the width.
             unsafe { *this.at(counted.times, k).cast::<i32>() }
         };
-        // times are read once: by element, since the register may be written
+        // Trip counts are kept by element, since the loop may write the register or swap lanes.
         let kept = |this: &Self, k: usize| {
-            // SAFETY: there is room for all elements.
+            // SAFETY: there is space for all elements.
             unsafe { this.base.add(counted.kept as usize).cast::<i32>().add(this.element(k)) }
         };
         let all = times(self, from);
