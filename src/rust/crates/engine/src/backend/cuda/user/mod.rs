@@ -70,7 +70,7 @@ struct Ready {
     sizes: Option<Vec<usize>>,
     /// Bytes of shared memory that the source declares.
     shared: u32,
-    /// Bytes of dynamic shared memory that it has been allowed beyond the usual.
+    /// Bytes of dynamic shared memory that it has been allowed so far; 0 stands for the usual limit.
     allowed: AtomicU32,
     /// Block sizes that `best_block` has found, by dynamic shared memory.
     blocks: Mutex<Vec<(u32, u32)>>,
