@@ -161,8 +161,8 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Scans a plan's values into a contiguous buffer of its output's dtype. Returns whether a sum did not fit; it and
-    /// all later ones are NA. Only sums of integers may not fit, and wait for the answer.
+    /// Scans a plan's values into a contiguous buffer of its output's dtype. Returns whether a sum did not fit; that
+    /// one and all later ones are NA. Only sums of integers can overflow; they wait for the answer.
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool>;
 
     /// `target[positions[k]] = values[k mod length]`. Of equal positions the last wins; positions out of bounds are
@@ -171,7 +171,7 @@ pub trait Backend: Send + Sync {
 
     /// Selects by a mask, the plan's first output (bool8): the elements of the second output where the mask is TRUE,
     /// and NA where it is NA if `keep_na`. Without a second output the result has the positions (int64, from 0; -1 for
-    /// NA).
+    /// NA). Waits for the length of the result.
     fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
     /// Sorts values stably, NA and NaN last. If `with_positions`, also returns the positions (from 0, of
@@ -295,8 +295,8 @@ pub trait Backend: Send + Sync {
         Err(no_kernels(self.device()))
     }
 
-    /// A token buffer that orders access to a module's globals across streams: its kernels read the token, a copy from or
-    /// to a global writes it. None for a module without globals.
+    /// A token buffer that orders access to a module's globals across streams: its kernels read the token, a copy from
+    /// or to a global writes it. `None` for a module without globals.
     fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }

@@ -45,7 +45,7 @@ pub trait Streams: Send + Sync {
     /// The least urgent priority, and the most urgent.
     fn priorities(&self) -> Result<(i32, i32)>;
 
-    /// The driver's handle, for code that may queue work on the stream at any time.
+    /// The driver's handle, for another library, which may then queue work on the stream at any time.
     fn raw(&self, stream: u32) -> u64;
 
     /// Makes an event, which `event_free` destroys.

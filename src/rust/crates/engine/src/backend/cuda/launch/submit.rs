@@ -93,7 +93,7 @@ impl Slot {
             // SAFETY: within the units.
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
-        // SAFETY: the caller that left the launch here promises the arguments; no module is ever unloaded.
+        // SAFETY: the caller of `leave` promises the arguments; no module is ever unloaded.
         let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }

@@ -26,7 +26,7 @@ const ACCUMULATOR: usize = 64;
 /// An upper bound of the size of a `Job` without an epilogue.
 const MOST_JOB: usize = 128;
 
-/// A reduction to carry out.
+/// The arguments of a reduction.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     cuda: &'a Cuda,

@@ -33,7 +33,7 @@ struct Tiers {
 
 static TIERS: PerDevice<Tiers> = PerDevice::new();
 
-/// How plans were carried out so far.
+/// How many plans each tier has run so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub interpreted: u64,

@@ -22,13 +22,12 @@ pub(crate) enum Use {
     Store,
     /// The bool is `na.rm`.
     Reduce(Reduction, bool, reduce::Form),
-    /// Selected where the mask is TRUE, and if set as NA where the mask is NA.
+    /// Selected where the mask is TRUE; if set, also as NA where the mask is NA.
     Mask(bool),
     Scan(Scan),
-    /// Assigned to a part of an array, in place. The number of the part's axes.
+    /// Assigned to a part of an array, in place; with the number of the part's axes.
     Put(u8),
-    /// Written to a second array, as a part of it, with the old array's elements around. The number of the part's
-    /// windows.
+    /// Written to a second array, with the old array's elements around it; with the number of the part's windows.
     Patch(u8),
 }
 

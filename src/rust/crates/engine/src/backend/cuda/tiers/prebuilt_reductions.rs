@@ -1,5 +1,5 @@
-//! Prebuilt reductions of stored arrays, for plans whose own kernels are not compiled yet. One module has all reductions
-//! of a class along memory, another those across it.
+//! Prebuilt reductions of stored arrays, for plans whose own kernels are not compiled yet. One module has all
+//! reductions of a class along memory, another those across it.
 
 use std::sync::{Arc, Mutex};
 

@@ -140,7 +140,7 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
         }
         error.detail(log)
     };
-    // SAFETY: options, names and data outlive the linker, lengths are theirs; PTX ends in zero by its length.
+    // SAFETY: options, names and data outlive the linker; each length is that of its data.
     unsafe {
         let status = create(&mut linker.handle, pointers.len() as u32, pointers.as_ptr());
         if status != 0 {
