@@ -7,15 +7,15 @@ use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dense::{Factoring, Job};
 use verdigris_ops::dtype::DType;
 
-/// A matrix where it lies in memory: columns `leading` elements apart from the view's offset on, stored as it is meant
-/// or transposed. The view's own layout says nothing more.
+/// A matrix in memory, stored as it is or transposed. Columns begin `leading` elements apart, the first at the view's
+/// offset; extents and strides of the view's layout are not used.
 pub struct Matrix {
     pub view: View,
     pub transposed: bool,
     pub leading: usize,
 }
 
-/// Length and number of the columns that a `rows × columns` matrix is stored as.
+/// Length and number of the columns in which a `rows × columns` matrix is stored.
 pub(crate) fn stored_extents(transposed: bool, rows: usize, columns: usize) -> (usize, usize) {
     if transposed {
         (columns, rows)
@@ -24,13 +24,13 @@ pub(crate) fn stored_extents(transposed: bool, rows: usize, columns: usize) -> (
     }
 }
 
-/// Whether so many elements hold columns of a length, `leading` elements apart.
+/// Whether `elements` elements hold this many columns of this length, `leading` elements apart.
 pub(crate) fn holds(elements: usize, leading: usize, (length, columns): (usize, usize)) -> bool {
     leading >= length && elements >= (columns - 1) * leading + length
 }
 
-/// Products of pairs of matrices that lie at equal distances: elements from one left factor to the next, and from one
-/// right factor to the next. 0 is the same matrix each time.
+/// A batch of products. `a` and `b` are the strides from one left factor to the next and from one right factor to the
+/// next, in elements; 0 repeats the same matrix.
 #[derive(Clone, Copy)]
 pub struct Batch {
     pub count: usize,
@@ -42,7 +42,8 @@ impl Batch {
     pub const ONE: Batch = Batch { count: 1, a: 0, b: 0 };
 }
 
-/// What factors of float32 (and complex64) are rounded to before they are multiplied; sums are always float32.
+/// The precision to which factors of float32 (and complex64) are rounded before they are multiplied; sums are always
+/// float32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precision {
     Float32,
@@ -50,7 +51,7 @@ pub enum Precision {
     BFloat16,
 }
 
-/// `a %*% b`, `m × k` by `k × n`, one after the other in the output.
+/// `a %*% b`, `m × k` by `k × n`. The output holds the products of a batch one after the other.
 pub struct Product<'a> {
     pub a: &'a Matrix,
     pub b: &'a Matrix,
@@ -60,45 +61,47 @@ pub struct Product<'a> {
     pub batch: Batch,
     /// The factors are one matrix and its transpose.
     pub own: bool,
-    /// Of such a product the upper triangle alone is to be computed, where the device has a way to.
+    /// If `own`: only the upper triangle is to be computed, if the device can do that.
     pub upper: bool,
     pub precision: Precision,
 }
 
-/// What a device has made of a product.
+/// The part of a product that a device has computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Multiplied {
     /// Base R has to compute it.
     Nothing,
-    /// What is above the diagonal; it counts for both sides.
+    /// The upper triangle. The caller mirrors it, whatever is below the diagonal.
     UpperTriangle,
     Whole,
 }
 
-/// What LAPACK does. Buffers are written: they hold contiguous matrices that nobody else sees yet.
+/// A task for LAPACK. Each `Buffer` is written; it holds a contiguous matrix that nothing else refers to. Each `View`
+/// is read.
 pub enum Task<'a> {
     /// `a` (`n × n`) becomes L and U; `pivots` (int64, from 1) are the rows exchanged.
     Lu { a: &'a Buffer, n: usize, pivots: &'a Buffer },
     /// `b` (`n × columns`) becomes the solution of `a x = b`, or of `t(a) x = b`.
     LuSolve { lu: &'a View, pivots: &'a View, n: usize, b: &'a Buffer, columns: usize, transpose: bool },
-    /// The lower triangle of `a` becomes its Cholesky factor; what is above it is not read, and means nothing then.
-    /// (cuSOLVER takes more than twice as long for an upper one.)
+    /// The lower triangle of `a` becomes its Cholesky factor. The part above the diagonal is not read, and is undefined
+    /// afterwards. (cuSOLVER takes more than twice as long for an upper one.)
     Cholesky { a: &'a Buffer, n: usize },
-    /// `b` becomes the solution of `r x = b` with the upper or lower triangle of what `r` stores; `transpose` beside
-    /// `r`'s own.
+    /// `b` becomes the solution of `r x = b`, or of `t(r) x = b` if `transpose`, where `r` is the upper or lower
+    /// triangle of the matrix (after its own transposition).
     Triangular { r: &'a Matrix, upper: bool, transpose: bool, n: usize, b: &'a Buffer, columns: usize },
     /// `a` (`m × n`) becomes R and, below the diagonal, the reflectors as LAPACK stores them; `tau` their factors.
     Qr { a: &'a Buffer, m: usize, n: usize, tau: &'a Buffer },
-    /// `c` (`m × columns`) becomes `Q c` or `t(Q) c`, with the first `k` reflectors of `qr`. Real types alone.
+    /// `c` (`m × columns`) becomes `Q c` or `t(Q) c`, with the first `k` reflectors of `qr`. Real types only.
     QrApply { qr: &'a View, tau: &'a View, m: usize, k: usize, c: &'a Buffer, columns: usize, transpose: bool },
-    /// Of the symmetric (or Hermitian) matrix whose lower triangle `a` holds: `values` in ascending order, of the real
-    /// type; `a` becomes the vectors where these are asked for, or nothing that means anything.
+    /// Eigenvalues of the symmetric (or Hermitian) matrix whose lower triangle `a` holds: `values`, of the real type,
+    /// ascending. `a` becomes the eigenvectors if `vectors`, else it is undefined.
     Symmetric { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: bool },
-    /// Of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as LAPACK's dgeev
-    /// does.
+    /// Eigenvalues of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as
+    /// LAPACK's dgeev does.
     General { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: Option<&'a Buffer> },
-    /// `a` (`m × n`, `m >= n`) is destroyed; `d` has `n` values of the real type. `moved` is by how much they may be
-    /// off, where the method works on a matrix beside one that is singular; else 0.
+    /// Singular values of `a` (`m × n`, `m >= n`), which is destroyed: `d` has `n` values of the real type. `moved` is
+    /// set to the size of the perturbation by which `Method::Polar` makes a singular matrix regular, a bound of the
+    /// values' error; else 0.
     Svd {
         a: &'a Buffer,
         m: usize,
@@ -111,7 +114,7 @@ pub enum Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// What is read, and what is written.
+    /// The operands that are read, and those that are written.
     pub(crate) fn operands(&self) -> (Vec<&'a View>, Vec<&'a Buffer>) {
         match *self {
             Task::Lu { a, pivots, .. } => (vec![], vec![a, pivots]),
@@ -133,7 +136,7 @@ impl<'a> Task<'a> {
 #[derive(Clone, Copy)]
 pub struct Vectors<'a> {
     pub u: &'a Buffer,
-    /// `n × n`: its conjugate transpose by `Method::Bidiagonal`, itself by `Method::Polar`.
+    /// `n × n`: the conjugate transpose of V from `Method::Bidiagonal`, V itself from `Method::Polar`.
     pub v: &'a Buffer,
     pub full: bool,
 }
@@ -147,7 +150,7 @@ pub enum Method {
     Polar,
 }
 
-/// The dtype of a magnitude.
+/// The real dtype of the same precision.
 pub const fn real(dtype: DType) -> DType {
     match dtype {
         DType::Complex64 => DType::Float32,
@@ -156,20 +159,20 @@ pub const fn real(dtype: DType) -> DType {
     }
 }
 
-/// Rows or columns of which `Job` can count all elements.
+/// The most rows or columns for which the fields of `Job` can count elements.
 pub const LARGEST: usize = 1 << 14;
 
-/// `count` matrices (`m × n`, one after the other), of each of which the same is computed by this package's own code.
+/// The same factorisation of each of `count` matrices (`m × n`, one after the other), by this package's own code.
 pub struct Many<'a> {
     pub factoring: Factoring,
     pub count: usize,
     pub m: usize,
     pub n: usize,
     pub a: &'a View,
-    /// Right sides of so many columns, contiguous, and whether each matrix has its own. None for an inverse.
+    /// Contiguous right-hand sides of `columns` columns, and whether each matrix has its own. `None` for inverses.
     pub b: Option<(&'a View, bool)>,
     pub columns: usize,
-    /// Of the results that `Factoring` names.
+    /// The results that `Factoring` names, in its order.
     pub outputs: &'a [Arc<Buffer>],
     /// int32, one a matrix.
     pub status: &'a Arc<Buffer>,
@@ -178,7 +181,7 @@ pub struct Many<'a> {
 }
 
 impl Many<'_> {
-    /// Of all matrices. Memory for teams is the device's matter.
+    /// The job for all matrices. The device adds memory for its teams.
     pub(super) fn job(&self) -> Job {
         let output = |k: usize| self.outputs.get(k).map_or(0, |buffer| buffer.address);
         Job {
@@ -200,7 +203,7 @@ impl Many<'_> {
         }
     }
 
-    /// Whether all memory is as large as the extents say, and extents are numbers that `Job` holds.
+    /// Whether buffers and views have the sizes that the extents require, and the extents fit the fields of `Job`.
     pub(super) fn fits(&self) -> bool {
         let (dtype, &Many { m, n, count, columns, .. }) = (self.a.dtype, self);
         let k = m.min(n);

@@ -1,5 +1,5 @@
-//! The order of additions of `verdigris_ops::tree`, written out one element after the other, and the cpu device held
-//! against it bit by bit.
+//! A reference implementation of the order of additions of `verdigris_ops::tree`, element by element, with which the
+//! cpu device is compared bit by bit.
 
 use std::ffi::c_void;
 
@@ -30,12 +30,12 @@ impl Random {
     }
 }
 
-/// An accumulator, as `reduce.h` lays it out.
+/// Memory for any accumulator of `reduce.h`.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Accumulator([u8; 64]);
 
-/// What a group gives by the tree, from the bytes of its elements.
+/// The result of a group by the tree, from the bytes of its elements. `first` is the place of the first one in its row.
 fn by_tree(f: &Folding, tree: Tree, first: usize, elements: &[&[u8]], na_rm: bool) -> Vec<u8> {
     let new = || {
         let mut a = Accumulator([0; 64]);
@@ -95,7 +95,7 @@ fn expected(reduction: Reduction, class: Class, bytes: &[u8], groups: Groups, na
     out
 }
 
-/// Numbers whose sums round, of quite different sizes, with some missing.
+/// Numbers of very different magnitudes, whose sums are rounded; some are NA if `missing`.
 pub(crate) fn numbers(random: &mut Random, n: usize, missing: bool) -> Vec<f64> {
     let number = |random: &mut Random| {
         let x = random.next() as f64 / u64::MAX as f64 - 0.3;
@@ -109,6 +109,7 @@ pub(crate) fn numbers(random: &mut Random, n: usize, missing: bool) -> Vec<f64> 
     (0..n).map(|_| number(random)).collect()
 }
 
+/// Shapes of groups on both sides of the limits in tree.rs.
 pub(crate) fn shapes(random: &mut Random) -> Vec<Groups> {
     let mut all: Vec<Groups> = [1, 3, 63, 64, 65, 127, 128, 129, 1000, 1024, 4097, 70_001].map(Groups::whole).to_vec();
     for length in [1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 200, 256, 500, 512, 513, 1000] {
@@ -142,7 +143,7 @@ fn cpu_follows_the_tree() {
         let n = groups.count() * groups.length;
         let mut values = numbers(&mut random, n, s % 3 == 0);
         if s % 5 == 0 {
-            // beyond the range of sums and squares
+            // sums and squares of these overflow
             values[n / 2] = 1.5e308;
             values[n - 1] = 1.7e308;
         }
@@ -158,7 +159,7 @@ fn cpu_follows_the_tree() {
                     continue;
                 }
                 let tree = Tree::of(reduction, class, groups);
-                // four rows at once are not written out here
+                // the reference does not add four rows at once, as the loops do here
                 let fours = reduction == Reduction::Var && class == Class::F64 && groups.inner == 1;
                 if fours && groups.length >= 4 * tree.lanes {
                     continue;
@@ -214,7 +215,7 @@ fn sums_reach_beyond_the_largest_double() {
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     for (values, sum, mean) in cases {
         for shape in 0..3 {
-            // alone, as neighbours, and across memory
+            // one group, groups of neighbours, and groups across memory
             let n = values.len();
             let (groups, all): (Groups, Vec<f64>) = match shape {
                 0 => (Groups::whole(n), values.to_vec()),

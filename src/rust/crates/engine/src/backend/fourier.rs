@@ -1,38 +1,39 @@
-//! Discrete Fourier transforms, as backends take them. Nothing is divided by the length, in either direction.
+//! Discrete Fourier transforms, as backends take them: not divided by the length, in either direction.
 
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::DType;
 
-/// What a transform makes of a line of `n` elements.
+/// The kind of transform of a line of `n` elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// `sum(x[j] exp(-2 pi i j k / n))`, complex to complex.
     Forward,
     /// The same with the opposite sign.
     Inverse,
-    /// `Forward` of real elements, of whose results the first `n / 2 + 1` are kept: the others are their conjugates.
+    /// `Forward` of real elements. Only the first `n / 2 + 1` results are stored: the others are their conjugates.
     RealToHalf,
-    /// `Inverse` of `n / 2 + 1` elements that stand for `n`, to real ones. Of the first element, and of the last where
-    /// `n` is even, the real part counts.
+    /// `Inverse` to `n` real elements, from the first `n / 2 + 1` of `n` Hermitian ones. Of the first element, and of
+    /// the last if `n` is even, only the real part is used.
     HalfToReal,
 }
 
-/// Equal transforms of arrays that lie one after the other.
+/// The same transform of arrays that follow each other in memory.
 pub struct Transform<'a> {
     pub direction: Direction,
-    /// The extents that are transformed, the fastest first: one to three, of which none is 0. One for `HalfToReal`.
+    /// The one to three extents that are transformed, the fastest first; none is 0. `HalfToReal` takes one.
     pub lengths: &'a [usize],
-    /// Elements from one to the next of the first extent: so many transforms are interleaved. 1 for real elements.
+    /// The stride along the first extent, which is also the number of interleaved transforms. 1 for `RealToHalf` and
+    /// `HalfToReal`.
     pub inner: usize,
-    /// Arrays.
+    /// The number of arrays.
     pub outer: usize,
-    /// Elements that a line of the first extent takes in the output: more than it has where `RealToHalf` leaves room
-    /// for the conjugates.
+    /// Elements of the output from one line of the first extent to the next. More than the results if `RealToHalf`
+    /// leaves space for the conjugates.
     pub room: usize,
 }
 
 impl Transform<'_> {
-    /// Elements of a line of the first extent, before and after.
+    /// Elements of a line of the first extent, in the input and in the output.
     pub fn line(&self) -> (usize, usize) {
         let n = self.lengths[0];
         match self.direction {
@@ -53,7 +54,8 @@ impl Transform<'_> {
         }
     }
 
-    /// Whether memory is as large as the extents say, and the elements are of a dtype that is served.
+    /// Whether input and output have the sizes that the extents require, and the input a dtype that the transform
+    /// takes.
     pub fn fits(&self, input: &View, output: &Buffer) -> bool {
         let real = matches!(input.dtype, DType::Float32 | DType::Float64);
         let complex = matches!(input.dtype, DType::Complex64 | DType::Complex128);

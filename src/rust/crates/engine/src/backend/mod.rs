@@ -42,15 +42,15 @@ pub struct Outcome {
     pub status: u32,
 }
 
-/// Work on buffers that is being queued: see `Backend::touching`.
+/// The guard of `Backend::touching`, which lives until the work is queued.
 pub trait Touching {}
 
 /// The value of a reduction that may not have run yet.
 pub trait Deferred: Send + Sync {
-    /// Waits for it.
+    /// Waits for the value.
     fn outcome(&self) -> Result<Outcome>;
 
-    /// Its first bytes in memory of the device, without waiting.
+    /// Copies the value's first `bytes` bytes to a new buffer of the device, without waiting.
     fn buffer(&self, bytes: usize) -> Result<Arc<Buffer>>;
 }
 
@@ -68,16 +68,17 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// The array that an assignment to a part of it gives a second buffer: contiguous, its extents, and the part of each
-/// axis.
+/// The array whose elements `Backend::put` copies around the part that it writes: contiguous, with the extents `dim`.
+/// `axes` say which part is written.
 pub struct Base<'a> {
     pub view: &'a View,
     pub dim: &'a [usize],
     pub axes: &'a [Axis],
 }
 
-/// A device. Work is queued on its current stream, in order; only `download`, `reduce` to the host and `synchronize`
-/// wait.
+/// A device. Methods queue work on its current stream, in order, and return. A method waits if it returns values to the
+/// host, or a result whose size depends on values: `download`, `reduce`, `mask`, `ranks`, `firsts`, `factor`, `many`
+/// and `synchronize`, and `scan` for sums of integers.
 pub trait Backend: Send + Sync {
     fn device(&self) -> Device;
 
@@ -87,12 +88,12 @@ pub trait Backend: Send + Sync {
     /// Host to device; returns when `source` may be changed again.
     fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()>;
 
-    /// As `upload`, with elements of `wire`, one of the dtypes in which R stores them, converted to `dtype` on the way.
-    /// The bits of the cast that found what does not fit; None where the device had better convert: nothing was copied.
+    /// As `upload`, for elements that R stores as `wire`, converted to `dtype` on the way. Returns the warning bits of
+    /// the cast; `None`, with nothing copied, if the caller should upload the elements and cast them on the device.
     fn upload_as(&self, source: &[u8], wire: DType, target: &Buffer, dtype: DType) -> Result<Option<u32>>;
 
     /// Starts a copy to a new buffer that overlaps with work queued from here on. With `convert` (from, to) elements
-    /// are converted where the table has such a cast.
+    /// are converted if the table has such a cast.
     ///
     /// # Safety
     /// The source must live, and not be written, until the result is taken or dropped.
@@ -104,7 +105,7 @@ pub trait Backend: Send + Sync {
     /// Device to device, the same device.
     fn copy(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, to: usize, bytes: usize) -> Result<()>;
 
-    /// As `upload`, but returns when the copy is queued; returns false, with nothing done, where that is not possible.
+    /// As `upload`, but returns when the copy is queued. False, with nothing done, if that is not possible.
     ///
     /// # Safety
     /// The source must live, and not be written, until the copy is done.
@@ -112,11 +113,10 @@ pub trait Backend: Send + Sync {
         Ok(false)
     }
 
-    /// As `download`, but returns when the copy is queued; returns false, with nothing done, where that is not
-    /// possible.
+    /// As `download`, but returns when the copy is queued. False, with nothing done, if that is not possible.
     ///
     /// # Safety
-    /// The target must live, and nobody use it, until the copy is done.
+    /// The target must live, and not be used, until the copy is done.
     unsafe fn download_queued(&self, _source: &Arc<Buffer>, _offset: usize, _target: &mut [u8]) -> Result<bool> {
         Ok(false)
     }
@@ -124,16 +124,15 @@ pub trait Backend: Send + Sync {
     /// Computes an elementwise plan. Output `k` is written to `outputs[k]`, contiguous.
     fn run(&self, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()>;
 
-    /// Computes an elementwise plan of one output into the places of a view, of which the plan's inputs hold none.
-    /// With a base the view's buffer takes the base's elements in all other places. False where the device has no
-    /// kernel for that, and nothing was done.
+    /// Computes an elementwise plan of one output into the elements of the view `part`, which no input of the plan may
+    /// overlap. With a base, the rest of the view's buffer gets the base's elements. False, with nothing done, if the
+    /// device has no kernel for that.
     fn put(&self, plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> Result<bool>;
 
-    /// Reduces the plan's value over everything, to the host.
+    /// Reduces all of a plan's values, and waits for the result.
     fn reduce(&self, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome>;
 
-    /// As `reduce`, but does not wait for the value; None where the device has nothing to gain by that, or no room for
-    /// it.
+    /// As `reduce`, but does not wait for the value. `None` if the device gains nothing by that, or has no slot free.
     fn reduce_later(
         &self,
         _plan: &Plan,
@@ -144,8 +143,8 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Reduces within groups, into a buffer of the reduction's result type, or into those of the plan's epilogue, and
-    /// where that is over the elements into one more for the results; there are no status bits.
+    /// Reduces within groups. `outputs` is one buffer of the reduction's result type, or those of the plan's epilogue,
+    /// followed by a buffer for the results if the epilogue is over the elements. There are no status bits.
     fn reduce_groups(
         &self,
         plan: &Plan,
@@ -156,45 +155,47 @@ pub trait Backend: Send + Sync {
         outputs: &[Arc<Buffer>],
     ) -> Result<()>;
 
-    /// Whether a kernel should store so many bytes of a row's values the first time it computes them, if they can be
-    /// asked for again: computing them takes longer.
+    /// Whether a kernel should store a row's values, of `bytes` bytes, when it first computes them and they may be
+    /// needed again, because computing them again takes longer.
     fn keeps_at_once(&self, _row: OpId, _bytes: usize) -> bool {
         false
     }
 
-    /// Scans the plan's value into a buffer of its output's dtype, contiguous. Returns whether a sum did not fit, from
-    /// which on all are NA; waits where one may not, which are sums of whole numbers.
+    /// Scans a plan's values into a contiguous buffer of its output's dtype. Returns whether a sum did not fit; that
+    /// one and all later ones are NA. Only sums of integers can overflow; they wait for the answer.
     fn scan(&self, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool>;
 
-    /// `target[positions[k]] = values[k mod length]`; of equal positions the last wins; a position outside is passed
-    /// over.
+    /// `target[positions[k]] = values[k mod length]`. Of equal positions the last wins; positions out of bounds are
+    /// ignored.
     fn scatter(&self, target: &Arc<Buffer>, dtype: DType, n: usize, positions: &View, values: &View) -> Result<()>;
 
-    /// Selects by the plan's first output (bool8), a mask: the elements of its second output where the mask is TRUE,
-    /// and NA where it is NA and `keep_na`; without a second output the positions (int64, from 0; -1 for NA).
+    /// Selects by a mask, the plan's first output (bool8): the elements of the second output where the mask is TRUE,
+    /// and NA where it is NA if `keep_na`. Without a second output the result has the positions (int64, from 0; -1 for
+    /// NA). Waits for the length of the result.
     fn mask(&self, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View>;
 
-    /// The values in order, NA and NaN last, and where `with_positions` the positions (from 0, of `position_dtype`) that
-    /// they had; equal ones stay in their order. The view is contiguous.
+    /// Sorts values stably, NA and NaN last. If `with_positions`, also returns the positions (from 0, of
+    /// `position_dtype`) that they had. The view is contiguous.
     fn sort(&self, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)>;
 
-    /// The positions that `sort` gives, alone and counted from 1, as R wants them; None where the caller should sort.
+    /// Only the positions of `sort`, counted from 1 as R wants them; `None` if the caller should use `sort`.
     fn order(&self, _values: &View, _decreasing: bool) -> Result<Option<View>> {
         Ok(None)
     }
 
-    /// The elements at ranks (from 0) among those that are not missing; None where the caller should sort.
+    /// The elements at ranks (from 0) among those that are not missing; `None` if the caller should sort.
     fn ranks(&self, _values: &View, _ranks: &[usize]) -> Result<Option<Ranked>> {
         Ok(None)
     }
 
-    /// How many elements equal each whole number from `low` on, `bins` of them, and, at the end, how many equal none:
-    /// int64. Of the dtypes that are real and not half.
+    /// Counts the elements that equal each of `bins` integers from `low` on and, last, those that equal none: int64.
+    /// For real dtypes other than half types.
     fn count_bins(&self, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>>;
 
-    /// Reduces the elements of each code (int32, 1 to `groups`; others are ignored) to one value, with elements stored
-    /// as their class computes. None where there are too many groups for this method; the caller should sort. On the
-    /// cpu device the values may be several columns as long as the codes.
+    /// Reduces the elements of each group to one value. `codes` (int32) gives the group of each element, 1 to `groups`;
+    /// other codes are ignored. Values are of their class's natural dtype. `None` if the caller should sort, because
+    /// there are too many groups for this method. On the cpu device the values may be several columns, each as long as
+    /// the codes.
     fn reduce_coded(
         &self,
         values: &View,
@@ -204,25 +205,27 @@ pub trait Backend: Send + Sync {
         na_rm: bool,
     ) -> Result<Option<Arc<Buffer>>>;
 
-    /// The first positions (int32, from 0, in order) of values that are not missing; 0 and -0 are the same. Values are
-    /// stored as their class computes. None where a sort is faster. `between`: the smallest and the largest value of
-    /// integers, if known.
+    /// The first position (int32, from 0, ascending) of each distinct value that is not missing; 0 and -0 are the same.
+    /// Values are of their class's natural dtype. `None` if a sort is faster. `between`: the smallest and the largest
+    /// value of integers, if known.
     fn firsts(&self, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>>;
 
-    /// The position in a table (int32, from 1) where each value first occurs, 0 where it does not or is missing. Both
-    /// are of one dtype, stored as its class computes. None where the caller should search a sorted table.
+    /// The position (int32, from 1) of the first occurrence of each value in a table; 0 if it is missing or does not
+    /// occur. Both are of one dtype, the natural one of its class. `None` if the caller should search a sorted table.
     fn matches(&self, _values: &View, _table: &View) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }
 
-    /// How many elements of a table in order, which has nothing missing, are at most each value, or less than it:
-    /// int32, NA for what is missing. Both are of one dtype, stored as its class computes.
+    /// For each value the number of elements of a table that are less than or equal to it, or less if `strictly`:
+    /// int32, NA for missing values. The table is sorted and has no missing elements. Both are of one dtype, the
+    /// natural one of its class.
     fn search(&self, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>>;
 
-    /// A product of matrices, or several.
+    /// A product of matrices, or a batch of products.
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied>;
 
-    /// A factorisation, or what is solved with one. LAPACK's `info`, which is waited for: 0, or where it failed.
+    /// Factors a matrix, or solves with a factorisation. Returns LAPACK's `info`: 0, or where it failed. Waits for it
+    /// if the task can fail.
     fn factor(&self, _dtype: DType, _task: &Task<'_>) -> Result<i32> {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
@@ -230,19 +233,19 @@ pub trait Backend: Send + Sync {
     /// Whether `many` takes matrices of this size.
     fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool;
 
-    /// Computes the same of each of many small matrices. The first that has failed, which is waited for; its status
-    /// says how.
+    /// Factors each of many small matrices. Waits, and returns the first that has failed; its status says how.
     fn many(&self, many: &Many<'_>) -> Result<Option<usize>>;
 
-    /// Fourier transforms of contiguous elements, into a buffer; `HalfToReal` may overwrite its input. `Library` where
-    /// the device needs one that is missing.
+    /// Fourier transforms of contiguous elements, into a buffer; `HalfToReal` may overwrite its input. Fails with
+    /// `Library` if the device needs a library that is missing.
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()>;
 
-    /// The product of a sparse matrix, whose segments are its rows, and a dense one, which is stored row by row; how the
-    /// result is stored. A sum's order depends on the elements alone.
+    /// The product of a sparse matrix, whose segments are its rows, and a dense one that is stored row by row. Returns
+    /// the order in which the result is stored. The order of additions depends on the sparse matrix's structure alone.
     fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order>;
 
-    /// Reduces each segment of elements, stored as their class computes, to a value of the reduction's result type.
+    /// Reduces each segment of elements, which are of their class's natural dtype, to a value of the reduction's result
+    /// type.
     fn segment_reduce(
         &self,
         segments: &Segments<'_>,
@@ -255,16 +258,17 @@ pub trait Backend: Send + Sync {
     /// The number of each element's segment, from 0: int32.
     fn segment_expand(&self, segments: &Segments<'_>, output: &Arc<Buffer>) -> Result<()>;
 
-    /// The elements by position, of which there are `extent`, instead of by segment, in their order.
+    /// Regroups the elements by position, from 0 to `extent` - 1, instead of by segment. Elements of one position stay
+    /// in their order.
     fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned>;
 
-    /// The product of two sparse matrices by columns, whose offsets and values have one dtype each; sums that are 0 are
-    /// kept. None where the caller should expand all products of elements and sort them.
+    /// The product of two sparse matrices, stored by columns, with one dtype of offsets and one of values. Sums that
+    /// are 0 stay in the result. `None` if the caller should expand all products of elements and sort them.
     fn segment_multiply(&self, _a: &Sparse<'_>, _b: &Sparse<'_>, _dtype: DType) -> Result<Option<SparseProduct>> {
         Ok(None)
     }
 
-    /// For each element the product of the rows at its position and at its segment.
+    /// For each element the inner product of two dense rows: that of its position and that of its segment.
     fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()>;
 
     /// Solves a triangular system whose matrix is stored by columns.
@@ -273,26 +277,26 @@ pub trait Backend: Send + Sync {
     /// Writes the next column of an orthonormal basis, and its numbers.
     fn extend_basis(&self, job: &Growth<'_>) -> Result<()>;
 
-    /// Cross products of columns, as a matrix; false where the device has no kernel for it.
+    /// Cross products of columns, as a matrix; false if the device has no kernel for it.
     fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool>;
 
-    /// Runs a kernel of someone's own module.
+    /// Queues a kernel of a user's module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {
         Err(no_kernels(self.device()))
     }
 
-    /// Bytes of each parameter of a kernel whose code does not say them.
+    /// Bytes of each parameter of a kernel, as the driver reports them: for compiled code without a signature.
     fn parameters(&self, _function: &Function) -> Result<Vec<usize>> {
         Err(no_kernels(self.device()))
     }
 
-    /// The memory of a module's variable. It is the module's: freeing it does nothing.
+    /// The memory of a module's global variable, which the module owns: freeing the buffer does nothing.
     fn global(&self, _module: &Module, _name: &str) -> Result<Arc<Buffer>> {
         Err(no_kernels(self.device()))
     }
 
-    /// A token buffer that orders access to a module's globals across streams: its kernels read the token, a copy from or
-    /// to a global writes it. None for a module without globals.
+    /// A token buffer that orders access to a module's globals across streams: its kernels read the token, a copy from
+    /// or to a global writes it. `None` for a module without globals.
     fn variables(&self, _module: &Module) -> Result<Option<Arc<Buffer>>> {
         Ok(None)
     }
@@ -310,18 +314,19 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Before work is queued that only its maker knows: it waits for what other streams do with these buffers (each
-    /// with whether it is written). What is returned lives until the work is queued.
+    /// To be called before work is queued by other means than this trait: makes that work wait for what other streams
+    /// do with these buffers (each with whether it is written). The caller keeps the returned guard until the work is
+    /// queued.
     fn touching<'a>(&'a self, _touched: &[(&'a Arc<Buffer>, bool)]) -> Result<Option<Box<dyn Touching + 'a>>> {
         Ok(None)
     }
 
-    /// None where work is done when a call returns.
+    /// The device's streams; `None` if work is done when a call returns.
     fn streams(&'static self) -> Option<Box<dyn Streams>> {
         None
     }
 
-    /// Makes a stream of another library wait for the work queued so far; waits here where it is None.
+    /// Makes a stream of another library wait for the work queued so far; if that is `None`, the host waits.
     fn release(&self, _stream: Option<u64>) -> Result<()> {
         Ok(())
     }
@@ -334,7 +339,7 @@ pub trait Backend: Send + Sync {
     /// Checks that the device can use memory of another library, and that all of it exists. Not called for host memory.
     ///
     /// # Errors
-    /// `Device` where it cannot; `Argument` where the memory ends before.
+    /// `Device` if it cannot; `Argument` if the memory is shorter.
     fn reaches(&self, _address: u64, _bytes: usize) -> Result<()> {
         Ok(())
     }
@@ -356,8 +361,9 @@ pub const fn position_dtype(n: usize) -> DType {
 
 /// Order statistics.
 pub struct Ranked {
-    /// None where a rank is not less than the number of elements that are known.
+    /// `None` if a rank is not less than the number of elements that are not missing.
     pub values: Option<View>,
+    /// The number of missing elements.
     pub missing: usize,
 }
 
@@ -366,12 +372,12 @@ fn no_kernels(device: Device) -> Error {
         .advise("Move the arrays with `as_gpu(x, device = \"cuda\")`.")
 }
 
-/// A call of a kernel of a module, checked against its signature.
+/// A launch of a user's kernel, checked against its signature.
 pub struct Launch<'a> {
     pub function: &'a Function,
     pub signature: &'a Signature,
     pub geometry: &'a Geometry,
-    /// Threads that are needed, where the geometry leaves open how many there are.
+    /// Threads that are needed: decides the number of blocks if the geometry leaves it open.
     pub n: usize,
     pub arguments: &'a Arguments,
     /// The arguments, for messages.
@@ -392,15 +398,15 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
-/// A copy of contiguous elements into a buffer of another device, from a byte of it on.
+/// A copy of contiguous elements into a buffer of another device, at the byte offset `at`.
 pub struct AcrossDevices<'a> {
     pub source: &'a View,
     pub target: &'a Arc<Buffer>,
     pub at: usize,
 }
 
-/// Queues copies between CUDA devices of this process, which run at once, in the order of both devices' streams. False,
-/// with nothing done, where the host must be between them.
+/// Queues copies between CUDA devices of this process. They run concurrently, after the work that both devices' streams
+/// have now. False, with nothing done, if a copy must go through the host.
 ///
 /// # Errors
 /// Those of the devices.
@@ -428,7 +434,7 @@ pub fn check(module: &Module) -> Result<bool> {
     }
 }
 
-/// The CUDA C of a routine, to look at; None where this build has no CUDA.
+/// The CUDA C of a routine, for display; `None` if this build has no CUDA.
 pub fn routine_source(routine: &verdigris_compile::Routine) -> Option<String> {
     #[cfg(not(target_os = "macos"))]
     return Some(cuda::codegen::routine::define(routine, &cuda::codegen::routine::name(routine, 0)));

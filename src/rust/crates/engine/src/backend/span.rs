@@ -1,4 +1,4 @@
-//! Time spans of kernels and copies while a profile is recorded; those of the cpu device are noted here.
+//! Time spans of kernels and copies in a profile. This file records those of the cpu device.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ pub struct Span {
     pub stream: u32,
     /// Bytes that a copy moves.
     pub bytes: u64,
-    /// Seconds since the beginning.
+    /// Seconds since the profile began.
     pub start: f64,
     pub end: f64,
 }
@@ -25,19 +25,19 @@ fn host() -> std::sync::MutexGuard<'static, Option<(Instant, Vec<Span>)>> {
     HOST.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Begins to note what the cpu device runs.
+/// Begins to record spans of the cpu device.
 pub(crate) fn begin_on_host() {
     *host() = Some((Instant::now(), Vec::new()));
     ON.store(true, Ordering::Relaxed);
 }
 
-/// Ends it.
+/// Ends the recording, and returns the spans.
 pub(crate) fn end_on_host() -> Vec<Span> {
     ON.store(false, Ordering::Relaxed);
     host().take().map_or_else(Vec::new, |(_, spans)| spans)
 }
 
-/// What runs while this lives is one span.
+/// A guard that records a span of the cpu device, from its creation until it is dropped.
 pub(crate) struct OnHost {
     name: String,
     began: Instant,
@@ -54,7 +54,7 @@ impl Drop for OnHost {
     }
 }
 
-/// A span of the cpu device, where somebody measures.
+/// Begins a span of the cpu device, if a profile is being recorded.
 pub(crate) fn on_host(name: impl FnOnce() -> String) -> Option<OnHost> {
     ON.load(Ordering::Relaxed).then(|| OnHost { name: name(), began: Instant::now() })
 }

@@ -8,24 +8,24 @@ use crate::backend::span::Span;
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::Result;
 
-/// What was recorded, to be run again.
+/// A recorded graph, which can be launched again.
 pub trait Replay: Send + Sync {
-    /// Queues it on the current stream.
+    /// Queues the graph on the current stream.
     fn launch(&self) -> Result<()>;
 
-    /// Kernels, copies and fills.
+    /// The number of kernels, copies and fills.
     fn nodes(&self) -> usize;
 
-    /// Bytes of device memory that are its own.
+    /// Bytes of device memory that the graph owns.
     fn bytes(&self) -> u64;
 }
 
-/// Streams of a device, by number; 0 is there from the start. Events by their handle.
+/// Streams of a device, by number, and events, by the driver's handle. Stream 0 always exists.
 pub trait Streams: Send + Sync {
-    /// Lower priorities go first; beyond the device's range the nearest one is taken.
+    /// Makes a stream. Lower numbers are more urgent; priorities outside the device's range are clamped to it.
     fn make(&self, priority: i32) -> Result<u32>;
 
-    /// It may be another's from here on; its work goes on.
+    /// Gives the stream back for reuse; work that is queued on it goes on.
     fn retire(&self, stream: u32);
 
     fn current(&self) -> u32;
@@ -36,56 +36,59 @@ pub trait Streams: Send + Sync {
     /// `Capture` while a graph is recorded.
     fn select(&self, stream: u32) -> Result<u32>;
 
-    /// Waits for its work.
+    /// Waits on the host for the stream's work.
     fn wait(&self, stream: u32) -> Result<()>;
 
+    /// Whether the stream's work is done.
     fn is_idle(&self, stream: u32) -> Result<bool>;
 
     /// The least urgent priority, and the most urgent.
     fn priorities(&self) -> Result<(i32, i32)>;
 
-    /// The driver's own handle.
+    /// The driver's handle, for another library, which may then queue work on the stream at any time.
     fn raw(&self, stream: u32) -> u64;
 
+    /// Makes an event, which `event_free` destroys.
     fn event(&self) -> Result<u64>;
 
     fn event_free(&self, event: u64);
 
-    /// The event happens when the stream's work so far is done.
+    /// Records the event, which completes when the stream's work so far is done.
     fn record(&self, event: u64, stream: u32) -> Result<()>;
 
-    /// The stream's further work waits for the event.
+    /// Makes the stream's later work wait for the event.
     fn await_event(&self, event: u64, stream: u32) -> Result<()>;
 
-    /// Waits here for the event.
+    /// Waits on the host for the event.
     fn event_wait(&self, event: u64) -> Result<()>;
 
     fn event_is_done(&self, event: u64) -> Result<bool>;
 
-    /// Seconds between two events that have happened.
+    /// Seconds between two completed events.
     fn elapsed(&self, from: u64, to: u64) -> Result<f64>;
 
-    /// The stream's further work waits for what all streams have been given so far.
+    /// Makes the stream's later work wait for all work that is queued on any stream so far.
     fn join(&self, stream: u32) -> Result<()>;
 
-    /// Notes a span for each kernel and copy from here on.
+    /// Begins to record a span for each kernel and copy.
     fn begin_profile(&self) -> Result<()>;
 
-    /// Ends that, waits, and gives the spans.
+    /// Ends the recording, waits for the work, and returns the spans.
     fn end_profile(&self) -> Result<Vec<Span>>;
 
+    /// Whether a graph is being recorded.
     fn is_capturing(&self) -> bool;
 
-    /// While a graph is recorded: a copy of a whole buffer that is done now, on the stream that is there from the
-    /// start.
+    /// While a graph is being recorded: queues a copy now, on stream 0 and not as part of the graph, from the byte
+    /// offset `from` to the beginning of `target`.
     fn copy_aside(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, bytes: usize) -> Result<()>;
 
-    /// Keeps something as long as the graph that is being recorded.
+    /// Keeps a value alive as long as the graph that is being recorded.
     fn hold(&self, what: Box<dyn Any + Send + Sync>);
 
-    /// What is queued from here on is recorded instead of run. Returns what `end_capture` is to be told.
+    /// Begins to record a graph: work is recorded from here on instead of run. Returns the argument for `end_capture`.
     fn begin_capture(&self) -> Result<u32>;
 
-    /// Ends it, and runs what was recorded once.
+    /// Ends the recording, and launches the graph once.
     fn end_capture(&self, before: u32) -> Result<Box<dyn Replay>>;
 }

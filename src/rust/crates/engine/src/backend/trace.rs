@@ -19,7 +19,7 @@ fn folder() -> Option<&'static PathBuf> {
     FOLDER.get_or_init(|| std::env::var_os("VERDIGRIS_KERNEL_TRACE").map(PathBuf::from)).as_ref()
 }
 
-/// Writes a source, unless it is there.
+/// Writes a source to the folder, once for each kind and key.
 fn keep(kind: &str, source: impl FnOnce() -> String, key: &str) {
     static SEEN: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
     let Some(folder) = folder() else { return };
@@ -35,14 +35,14 @@ fn keep(kind: &str, source: impl FnOnce() -> String, key: &str) {
     }
 }
 
-/// Notes an elementwise kernel.
+/// Writes the source of an elementwise kernel.
 pub fn elementwise(plan: &Plan) {
     if folder().is_some() {
         keep("elementwise", || codegen::source(plan, Variant::default()), &plan.key());
     }
 }
 
-/// Notes the kernels that take what a mask chooses.
+/// Writes the source of the kernels that select by a mask.
 pub fn mask(plan: &Plan, keep_na: bool) {
     if folder().is_some() {
         let source = || codegen::mask::source(plan, Variant::default(), keep_na);
@@ -50,7 +50,7 @@ pub fn mask(plan: &Plan, keep_na: bool) {
     }
 }
 
-/// Notes a reduction.
+/// Writes the source of a reduction.
 pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups) {
     if folder().is_some() {
         let form = match groups {
@@ -63,7 +63,7 @@ pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups)
     }
 }
 
-/// Notes a scan.
+/// Writes the source of a scan.
 pub fn scan(plan: &Plan, scan: Scan) {
     if folder().is_some() {
         let key = format!("{scan:?} {}", plan.key());

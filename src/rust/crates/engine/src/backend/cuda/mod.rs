@@ -1,10 +1,10 @@
 //! CUDA devices.
 //!
-//! Each layer uses the ones before it and none behind it: [`driver`] (the libraries' functions, kernels and page-locked
-//! memory as the driver knows them), [`codegen`] (CUDA C of plans), [`context`] (a device, its streams, memory and
-//! copies), [`compile`] (from text to loaded kernels), [`launch`], [`interpret`] (plans without a compiler), [`tiers`]
-//! (which kernel runs a plan), `ops` (operations with kernels of their own, or a library's), [`prebuilt_list`] (the
-//! kernels in the package), [`user`] (user-written kernels).
+//! Each layer uses only those before it: [`driver`] (the libraries' functions, kernels and page-locked memory as the
+//! driver knows them), [`codegen`] (CUDA C of plans), [`context`] (a device, its streams, memory and copies),
+//! [`compile`] (from text to loaded kernels), [`launch`], [`interpret`] (plans that need no compiler), [`tiers`] (which
+//! kernel runs a plan), `ops` (operations with kernels of their own, or a library's), [`prebuilt_list`] (the kernels in
+//! the package), [`user`] (user-written kernels).
 
 pub mod codegen;
 pub mod compile;
@@ -61,7 +61,7 @@ use verdigris_ops::scan::Scan;
 /// The backend of a device.
 ///
 /// # Errors
-/// `Device`, `Library` or `Fork`, where it cannot be used.
+/// `Device`, `Library` or `Fork` if the device cannot be used.
 pub fn backend(ordinal: u32) -> Result<&'static dyn Backend> {
     let cuda = Cuda::of(ordinal)?;
     ops::preload::begin(cuda);
@@ -216,13 +216,14 @@ impl Backend for Cuda {
     fn multiply(&self, product: &Product<'_>, output: &Arc<Buffer>) -> Result<Multiplied> {
         let _ordered = self.ordered(|t| _ = t.view(&product.a.view).view(&product.b.view).write(output))?;
         let done = product::multiply(self, product, output)? || {
-            // the library has kept the stream, but code that queues on it takes it each time
+            // cuBLAS has its stream already, but `stream()` must be called for each use: it flushes the launch thread's
+            // ring and counts the work
             let _timed = self.timed("library", self.stream(), 0, || "cuBLAS product".into());
             blas::multiply(self, product, output)?
         };
         Ok(match done {
             false => Multiplied::Nothing,
-            // neither makes both sides of a symmetric product alike to the last bit
+            // neither kernel gives exactly symmetric results, so the caller mirrors the upper triangle
             true if product.own => Multiplied::UpperTriangle,
             true => Multiplied::Whole,
         })

@@ -12,9 +12,9 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scan::Scan;
 
-/// Whether a kernel's machine code is in the package, so that its first use waits for no compiler: the interpreters of
-/// plain arithmetic, what new reductions, scans and masks of the usual classes run next, and products of small matrices.
-/// All machine code together would be twice the package's 5 MB.
+/// Whether a kernel's machine code is in the package, so that its first use needs no compiler: the interpreters of
+/// plain arithmetic, the kernels that new reductions, scans and masks of the usual classes need next, and products of
+/// small matrices. All machine code together would be twice the package's 5 MB.
 pub fn is_compiled(name: &str) -> bool {
     const USUAL: [Class; 3] = [Class::I32, Class::F32, Class::F64];
     let reductions = USUAL.into_iter().flat_map(|class| [false, true].map(|across| reductions_name(class, across)));
@@ -38,17 +38,19 @@ pub fn is_compiled(name: &str) -> bool {
         .any(|compiled| compiled == name)
 }
 
-/// What is prebuilt of batches of small matrices, of real ones; the others are compiled at their first use.
+/// The prebuilt factorisations of batches of small matrices, for real classes. The others are compiled at their first
+/// use.
 const SYSTEMS: [Factoring; 2] = [Factoring::Cholesky, Factoring::Solve];
 
 /// A kernel to ship.
 pub struct Prebuilt {
+    /// The file in `ptx/` that holds it, with others.
     pub pack: &'static str,
     pub name: String,
     pub source: String,
 }
 
-/// Everything to ship.
+/// All kernels to ship.
 pub fn sources() -> Vec<Prebuilt> {
     let mut out = Vec::new();
     let mut add = |pack: &'static str, name: String, source: String| out.push(Prebuilt { pack, name, source });
@@ -66,7 +68,7 @@ pub fn sources() -> Vec<Prebuilt> {
         }
     }
     for keep_na in [false, true] {
-        // what a mask chooses is gathered by its positions
+        // the kernel finds positions; a gather then takes the selected values
         let source = codegen::mask::source(&plain(DType::Bool8), PLAIN, keep_na);
         add("select", positions_name(keep_na), source);
     }
@@ -77,7 +79,7 @@ pub fn sources() -> Vec<Prebuilt> {
         }
     }
     for dtype in DType::ALL.into_iter().filter(|d| !matches!(d, DType::Complex64 | DType::Complex128)) {
-        // from 2^30 elements on other kernels serve, which need NVRTC
+        // arrays of 2^30 elements and more need other kernels, which NVRTC compiles
         for positions in [false, true] {
             let form = sort::Form { dtype, positions, wide_positions: false, wide_counts: false };
             add("sort", format!("sort {dtype} {positions}"), form.source());

@@ -1,6 +1,7 @@
-//! CUDA's libraries: [`library`] finds and loads them, [`functions`] makes tables of
-//! their functions, [`api`] declares the driver's and NVRTC's, [`devices`] lists
-//! devices; [`kernel`], [`host_memory`] and [`submitted`] are the parts of launches that the layers above share.
+//! CUDA's libraries. [`library`] finds and loads them, [`functions`] makes tables of their functions, [`api`] declares
+//! the functions of the driver and NVRTC, [`status`] classifies status codes, [`devices`] lists devices. [`kernel`],
+//! [`host_memory`] and [`submitted`] are shared by the layers above: loaded kernels, page-locked memory, and the
+//! counters of the launch thread.
 
 pub mod api;
 pub mod devices;

@@ -3,7 +3,8 @@
 use cudarc::driver::sys::CUresult;
 use verdigris_ops::error::Kind;
 
-/// Defines the checked way from a status to the enum: the codes that we tell apart, `None` for all others.
+/// Defines a checked conversion from a status to cudarc's enum: `Some` for the listed codes, `None` for all others. A
+/// transmuted unknown code would be undefined behaviour.
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident: $enum:ident { $($code:ident)* }) => {
         $(#[$doc])*
@@ -17,11 +18,11 @@ macro_rules! codes {
 }
 pub(crate) use codes;
 
-/// The status of a call that did what it was asked.
+/// The status of a successful call.
 pub const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
 
 codes! {
-    /// `CUresult`.
+    /// The `CUresult` of a status, if it is one of those that this crate distinguishes.
     code: CUresult {
         CUDA_ERROR_OUT_OF_MEMORY
         CUDA_ERROR_NOT_INITIALIZED
@@ -66,8 +67,7 @@ codes! {
     }
 }
 
-/// Whether no call on this context can succeed after the status: failures of ECC and NVLink, faults of
-/// kernels, and a destroyed context.
+/// Whether the status leaves the context unusable: ECC and NVLink failures, faults of kernels, a destroyed context.
 pub fn is_sticky(status: u32) -> bool {
     matches!(
         code(status),
@@ -90,7 +90,7 @@ pub fn is_sticky(status: u32) -> bool {
     )
 }
 
-/// The kind of error that a status is.
+/// The error kind of a driver status.
 pub(super) fn kind(status: u32) -> Kind {
     match code(status) {
         Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Kind::Memory,

@@ -1,31 +1,32 @@
-//! Launches that wait in the launch thread's ring (`launch::submit`). All other calls of the driver come behind them,
-//! so that the driver sees the order in which work was queued.
+//! Counters of the launches in the launch thread's ring (`launch::submit`). Any other driver call must first wait until
+//! the ring is empty, so that the driver receives work in the order in which it was queued.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::devices::at_home;
 
-/// Memory that one thread writes, on cache lines of its own.
+/// Keeps a value on cache lines of its own, against false sharing.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub T);
 
-/// Launches that were left to the thread, and those that it has made.
+/// The number of launches written to the ring so far, and of those made from it.
 pub(crate) static LEFT: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 pub(crate) static MADE: Apart<AtomicU64> = Apart(AtomicU64::new(0));
 
-/// Whether no launch waits to be made.
+/// Whether the ring is empty.
 pub(crate) fn is_idle() -> bool {
     let left = LEFT.0.load(Ordering::Acquire);
     MADE.0.load(Ordering::Acquire) >= left
 }
 
-/// Waits until the driver has all launches that were left to the thread.
+/// Waits until the launch thread has made all launches in the ring. Returns at once in a forked child, which has no
+/// launch thread.
 #[inline]
 pub(crate) fn flush() {
     let left = LEFT.0.load(Ordering::Acquire);
     let mut turns = 0;
     while MADE.0.load(Ordering::Acquire) < left && at_home() {
-        // where others have the processor, the thread needs it more
+        // on a busy machine the launch thread may need this processor to proceed
         turns += 1;
         if turns % 1024 == 0 {
             std::thread::yield_now()

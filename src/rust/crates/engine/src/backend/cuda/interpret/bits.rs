@@ -1,5 +1,5 @@
-//! Compares an interpreter's values with those of NVRTC's kernel of the same plan, bit by bit, wherever one stands in
-//! for the other. With `VERDIGRIS_TEST_DEVICE=cuda` on a device.
+//! Compares an interpreter's values with those of the kernel that NVRTC compiles for the same plan, bit by bit, for all
+//! plans that the interpreter may run in the kernel's place. Needs a GPU: `VERDIGRIS_TEST_DEVICE=cuda`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::NA_F64;
 use verdigris_ops::OpId;
 
-/// Numbers of any bits, and of the sizes that functions do most of their work on.
+/// Random bit patterns, mixed with numbers of the magnitudes in which functions do most of their work.
 fn numbers(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
     let double = |random: &mut Random| {
         let r = random.next();
@@ -35,7 +35,7 @@ fn numbers(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
         DType::Complex64 => (0..2 * n).flat_map(|_| single(random).to_ne_bytes()).collect(),
         DType::Float64 => (0..n).flat_map(|_| double(random).to_ne_bytes()).collect(),
         DType::Complex128 => (0..2 * n).flat_map(|_| double(random).to_ne_bytes()).collect(),
-        // small ones and any
+        // half of them arbitrary, half small
         _ => (0..n)
             .flat_map(|_| {
                 let r = random.next() as i64;
@@ -45,7 +45,7 @@ fn numbers(random: &mut Random, dtype: DType, n: usize) -> Vec<u8> {
     }
 }
 
-/// The numbers' bits, with one NaN for all beside NA: a GPU's NaNs have the sign that an optimization left them.
+/// The bits of the numbers, with all NaNs except NA mapped to one: the sign of a NaN on a GPU depends on optimisation.
 fn bits(raw: &[u8], dtype: DType) -> Vec<u64> {
     if matches!(dtype, DType::Float32 | DType::Complex64) {
         let one = |x: f32| if x.is_nan() { u64::MAX } else { x.to_bits().into() };
@@ -63,7 +63,7 @@ fn bits(raw: &[u8], dtype: DType) -> Vec<u64> {
     raw.chunks_exact(8).map(|b| one(f64::from_le_bytes(b.try_into().unwrap()))).collect()
 }
 
-/// What a plan's own kernel makes of it.
+/// The value of a plan, computed by its own kernel.
 fn compiled(cuda: &'static Cuda, plan: &Plan, bound: &Bound) -> Vec<u8> {
     let out = Arc::new(cuda.allocate(bound.n * plan.outputs[0].1.size()).unwrap());
     let (variant, _) = parameters::fit(plan, bound, body::pack_size(plan), &[out.address]);

@@ -8,37 +8,38 @@ use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::MOST_OPERANDS;
 
-/// Bytes of a program, and where its parts begin: `struct Program`.
+/// Size and layout of `struct Program` in interpret.h: a header of 48 bytes, then the words.
 const BYTES: usize = 4096;
 const WORDS_AT: usize = 48;
 const WORDS: usize = (BYTES - WORDS_AT) / 8;
-/// The addresses of the words for warnings and of the host's word, to be filled in before the launch.
+/// Offset of two addresses that are filled in before the launch: of the flag words and of the host's word.
 const FLAGS_AT: usize = 8;
 
-// operands that are no slots
+// operands other than slots, as in interpret.h
 const NONE: u8 = 126;
 const ACC: u8 = 127;
 const SCALAR: u8 = 128;
 const MOST_SLOTS: usize = NONE as usize;
 const MOST_SCALARS: usize = 128;
-/// No words for warnings.
+/// The flag position of instructions that raise no warnings.
 const NOWHERE: u16 = 0xFFFF;
 
 pub struct Program {
     pub family: Family,
     pub bytes: Vec<u8>,
-    /// Bytes of shared memory of a block of so many threads.
+    /// Bytes of shared memory: for each thread, and for the scalars of a block.
     shared: (usize, usize),
     n: usize,
 }
 
 impl Program {
+    /// Sets the addresses of the flag words on the device, for warnings, and of the host's word.
     pub fn set_flags(&mut self, words: u64, any: u64) {
         self.bytes[FLAGS_AT..FLAGS_AT + 8].copy_from_slice(&words.to_ne_bytes());
         self.bytes[FLAGS_AT + 8..FLAGS_AT + 16].copy_from_slice(&any.to_ne_bytes());
     }
 
-    /// Bytes of shared memory for a block.
+    /// Bytes of shared memory for a block of `threads` threads.
     pub fn shared(&self, threads: usize) -> usize {
         self.shared.0 * threads + self.shared.1
     }
@@ -48,13 +49,14 @@ impl Program {
     }
 }
 
-/// What a program does next.
+/// An instruction of the program: compute a register, or store one as output `k`.
 enum Step {
     Value(Register),
     Store(usize, Register),
 }
 
-/// Where a value is used: at which step, and whether as a third operand, which the accumulator cannot be.
+/// The steps at which a value is defined and last used, and whether it must be in a slot. The accumulator cannot be a
+/// third operand.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     defined: usize,
@@ -62,7 +64,7 @@ struct Uses {
     needs_slot: bool,
 }
 
-/// The interpreter that serves every instruction of a plan.
+/// The first family that serves every instruction of a plan; `None` if no family does.
 pub fn family_of(plan: &Plan) -> Option<Family> {
     if plan.calls() {
         return None;
@@ -77,6 +79,7 @@ pub fn family_of(plan: &Plan) -> Option<Family> {
     })
 }
 
+/// The instructions of a plan in order, each followed by the stores of its value. Scalars need no instruction.
 fn steps(plan: &Plan) -> Vec<Step> {
     let mut steps = Vec::with_capacity(plan.code.len() + plan.outputs.len());
     let is_scalar = |r: Register| matches!(plan.code[r as usize], Instruction::Scalar(..));
@@ -85,7 +88,7 @@ fn steps(plan: &Plan) -> Vec<Step> {
             continue;
         }
         steps.push(Step::Value(r));
-        // stored at once, while the value is in the accumulator
+        // stores come first, while the value is in the accumulator
         let here = plan.outputs.iter().enumerate().filter(|(_, (register, _))| *register == r);
         steps.extend(here.map(|(k, _)| Step::Store(k, r)));
     }
@@ -94,10 +97,10 @@ fn steps(plan: &Plan) -> Vec<Step> {
     steps
 }
 
-/// When each value is made and last used, and whether it must outlive the accumulator.
+/// When each value is defined and last used, and whether it must be kept in a slot.
 fn uses(plan: &Plan, steps: &[Step]) -> Vec<Uses> {
     let mut uses = vec![Uses::default(); plan.code.len()];
-    // the step whose value replaces that of step `s` in the accumulator
+    // replaced[s]: the step that overwrites the value of step s in the accumulator
     let mut replaced = vec![usize::MAX; steps.len()];
     let mut next = usize::MAX;
     for (s, step) in steps.iter().enumerate().rev() {
@@ -119,8 +122,8 @@ fn uses(plan: &Plan, steps: &[Step]) -> Vec<Uses> {
     uses
 }
 
-/// The program of a plan, or `None` where it does not fit: instructions, inputs and scalars in a kernel's
-/// parameters, slots in `most_shared` bytes of a block.
+/// The program of a plan. `None` if no family serves the plan or the program does not fit: instructions, inputs and
+/// scalars must fit a kernel's parameters, and slots `most_shared` bytes of shared memory. `outputs` are addresses.
 pub fn encode(
     plan: &Plan,
     bound: &Bound,
@@ -133,7 +136,7 @@ pub fn encode(
     let steps = steps(plan);
     let uses = uses(plan, &steps);
 
-    // inputs and outputs come behind the instructions
+    // the words of inputs and outputs follow the instructions
     let mut words: Vec<u64> = vec![0; steps.len()];
     let input_at: Vec<u16> = (plan.inputs.iter().zip(&bound.inputs))
         .map(|(input, view)| {
@@ -211,7 +214,7 @@ pub fn encode(
                         (codes.picked(), input_at[*k as usize])
                     }
                     Instruction::Apply { op, class, args } => {
-                        // a row of four operands has no code
+                        // always there: `family_of` has checked the row; rows of four operands are never served
                         let code = codes.row(*op, *class)?;
                         for (k, &arg) in args[..op.row().arity as usize].iter().enumerate() {
                             from[k] = source(arg, k == 2);
@@ -223,7 +226,7 @@ pub fn encode(
                     Instruction::Scalar(..) => unreachable!("scalars are no steps"),
                     Instruction::Call(_) | Instruction::Result { .. } => unreachable!("no family serves calls"),
                 };
-                // operands are read before the result is written, so that it may take a slot of theirs
+                // operands are read before the result is written, so the result may reuse their slots
                 for &operand in instruction.operands() {
                     if let (Some(slot), true) = (slot_of[operand as usize], uses[operand as usize].last == s) {
                         slots.give(slot);
@@ -266,7 +269,7 @@ pub fn encode(
     Some(Program { family, bytes, shared, n: bound.n })
 }
 
-/// Slots of shared memory, the lowest free one first.
+/// Allocates slots of shared memory, the lowest free one first.
 #[derive(Default)]
 struct Slots {
     taken: Vec<bool>,
@@ -277,7 +280,7 @@ impl Slots {
     fn take(&mut self) -> Option<u8> {
         let slot = match self.taken.iter().position(|taken| !taken) {
             Some(slot) => slot,
-            // one is left for the scratch slot
+            // the last one is reserved as the scratch slot
             None if self.taken.len() + 1 >= MOST_SLOTS => return None,
             None => {
                 self.taken.push(false);
@@ -294,11 +297,12 @@ impl Slots {
     }
 }
 
-/// The bit that says that a unit may be moved at once.
+/// The bit of an input or output whose address is aligned for vector loads or stores of `together` elements.
 fn packed(address: u64, dtype: DType, together: usize) -> u64 {
     u64::from(address.is_multiple_of((together * dtype.size()) as u64)) << 16
 }
 
+/// Appends the words of an input; interpret.h describes their layout.
 fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize) {
     let address = view.address();
     words.push(address);
@@ -323,26 +327,27 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
     }
 }
 
-/// What a kernel needs to divide numbers below 2^63 by `d`: Granlund and Montgomery 1994.
+/// The divisor, multiplier and shift with which a kernel divides numbers below 2^63 by `d`: Granlund and Montgomery
+/// 1994.
 fn divisor(d: u64) -> [u64; 3] {
-    // of one there is no more than index 0, which any divisor serves
+    // layouts have an axis of extent 1 only if they have one element, whose index 0 any divisor serves
     let d = d.max(2);
     let log = u64::BITS - (d - 1).leading_zeros();
     let m = (1u128 << (63 + log)).div_ceil(u128::from(d));
     [d, m as u64, u64::from(log - 1)]
 }
 
-/// A plan in two, where it does not fit as one: values that the first half makes and the second needs go through
-/// memory. They keep their bits there.
+/// A plan split in two, because one program cannot hold it. Values of the first half that the second needs go through
+/// memory in their natural dtype, so their bits do not change.
 pub struct Halves {
     pub first: (Plan, Bound),
-    /// The second half; the values that come from the first are its last inputs, without views yet.
+    /// The second half. The values of the first are its last inputs; their views are added when they have memory.
     pub second: (Plan, Bound),
-    /// What is handed over.
+    /// The dtypes of the values that the first half passes to the second.
     pub between: Vec<DType>,
 }
 
-/// `None` where there is only one operation.
+/// Splits a plan in the middle of its operations. `None` if it has only one.
 pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     let is_computed = |k: usize| !plan.code[k].operands().is_empty();
     let applied: Vec<usize> = (0..plan.code.len()).filter(|&k| is_computed(k)).collect();
@@ -366,7 +371,7 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
         first.plan.outputs.push((new, dtype(r)));
     }
     let mut second = Half::new(plan, bound);
-    // those that are handed over come last, because they have no views yet: the others first
+    // values that are passed on must be the last inputs, since they have no views yet: copy the other inputs first
     let kept: Vec<Register> = plan.code[cut..].iter().flat_map(Instruction::operands).copied().collect();
     for r in kept.into_iter().chain(plan.outputs.iter().map(|(r, _)| *r)) {
         if (r as usize) < cut && !is_made(r) {
@@ -406,13 +411,15 @@ pub fn single(plan: &Plan, bound: &Bound, output: usize) -> (Plan, Bound) {
     (part.plan, part.bound)
 }
 
-/// A part of a plan, copied value by value.
+/// A part of the plan `from`, copied value by value.
 struct Half<'a> {
     from: &'a Plan,
     given: &'a Bound,
     plan: Plan,
     bound: Bound,
+    /// By input of `from`: its number here, if it was copied.
     inputs: Vec<Option<u16>>,
+    /// By register of `from`: its register here, if it was copied.
     known: Vec<Option<Register>>,
 }
 
@@ -428,7 +435,7 @@ impl<'a> Half<'a> {
         }
     }
 
-    /// The number that an input has here.
+    /// The number of an input in this part; copies the input if needed.
     fn input(&mut self, k: usize) -> u16 {
         if let Some(known) = self.inputs[k] {
             return known;
@@ -440,7 +447,7 @@ impl<'a> Half<'a> {
         new
     }
 
-    /// The register that holds a value of the whole plan here; its operands come along.
+    /// The register of a value in this part; copies the value and its operands if needed.
     fn value(&mut self, r: Register) -> Register {
         if let Some(known) = self.known[r as usize] {
             return known;

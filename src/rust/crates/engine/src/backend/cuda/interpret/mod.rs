@@ -28,7 +28,8 @@ use verdigris_ops::error::{Error, Kind, Result};
 pub(crate) use encode::family_of;
 pub use source::Family;
 
-/// Computes a plan's outputs. What does not fit one program is computed in pieces, through memory.
+/// Queues the computation of a plan's outputs. A plan that does not fit one program is split, with temporary values in
+/// memory.
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {
     if bound.n == 0 {
         return Ok(());
@@ -47,7 +48,8 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<(
     cuda.launch(&kernel, grid, [THREADS as u32, 1, 1], program.shared(THREADS) as u32, &mut args)
 }
 
-/// A plan's outputs in memory of their own. It is freed in the stream's order, and so behind the kernels that read it.
+/// Computes a plan's outputs into new buffers. Buffers are freed in stream order, so they may be dropped as soon as the
+/// kernels that read them are queued.
 pub(crate) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View>> {
     let output =
         |&(_, dtype): &(_, DType)| Ok(View::contiguous(cuda.allocate(bound.n * dtype.size())?, dtype, bound.n));
@@ -57,6 +59,7 @@ pub(crate) fn values(cuda: &Cuda, plan: &Plan, bound: &Bound) -> Result<Vec<View
     Ok(views)
 }
 
+/// Runs a plan that does not fit one program: in halves, or else each output separately.
 fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result<()> {
     let Some(halves) = halves(plan, bound) else {
         if outputs.len() > 1 {
@@ -80,7 +83,7 @@ fn in_halves(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[u64]) -> Result
 }
 
 static INTERPRETERS: PerDevice<[OnceLock<Arc<Kernel>>; Family::ALL.len()]> = PerDevice::new();
-/// Held by the thread that loads one: another's driver call should not compile it a second time.
+/// Locked while a family is loaded, so that another thread does not have the driver compile it a second time.
 static LOADING: [Mutex<()>; Family::ALL.len()] = [const { Mutex::new(()) }; Family::ALL.len()];
 
 /// A family's kernel, loaded at its first use.
@@ -101,7 +104,7 @@ fn kernel(cuda: &Cuda, family: Family) -> Result<Arc<Kernel>> {
     Ok(slot.get_or_init(|| kernel).clone())
 }
 
-/// Loads the interpreters of plain arithmetic where the package has their machine code for the device.
+/// Loads the interpreters of plain arithmetic if the package has their machine code for the device.
 pub(crate) fn prepare(cuda: &Cuda) {
     for family in [Family::Wide, Family::Narrow] {
         let _loading = lock(&LOADING[family as usize]);
@@ -109,7 +112,8 @@ pub(crate) fn prepare(cuda: &Cuda) {
     }
 }
 
-/// Whether an interpreter carries the plan out without delay, and to the bits that NVRTC's kernel will give.
+/// Whether an interpreter can run the plan without compilation, and with the same bits as the kernel that NVRTC will
+/// compile.
 pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan) else { return false };
     let Some(interpreter) = cuda.prebuilt_at_hand(family.name()) else { return false };
@@ -123,10 +127,10 @@ pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
     })
 }
 
-/// Versions of CUDA.
+/// A CUDA version: major, minor.
 type Version = (u32, u32);
 
-/// Versions at which CUDA's functions changed their bits, and the rows that use them: found with
+/// CUDA versions in which the bits of math functions changed, with the rows and classes that use them. Found with
 /// `tools/gpu/functions.py`, which compares every float32, and 2^30 random operands of each other function, from 12.0
 /// to `NEWEST`.
 #[rustfmt::skip]
@@ -134,14 +138,15 @@ const CHANGES: [(Version, &[&str], &[Class]); 5] = [
     ((12, 1), &["asin", "acos", "atan", "pow", "tanpi"], &[Class::F32]),
     ((13, 0), &["acosh"], &[Class::F32]),
     ((13, 0), &["asinh", "atan2"], &[Class::F32, Class::F64]),
-    // complex numbers are computed in float64: these by atan2
+    // complex functions are computed in float64; these use atan2
     ((13, 0), &["log", "log2", "log10", "log_base", "pow", "asin", "acos", "atan", "asinh", "acosh", "atanh", "argument"],
         &[Class::C64, Class::C128]),
     ((13, 2), &["expm1"], &[Class::F32]),
 ];
 const NEWEST: Version = (13, 5);
 
-/// Whether a row's values are the same to the last bit where two versions of NVRTC compiled it.
+/// Whether two versions of NVRTC compile a row to the same bits. False for versions after `NEWEST`, which were not
+/// compared.
 fn are_same(row: &str, class: Class, one: Version, other: Version) -> bool {
     let (first, last) = (one.min(other), one.max(other));
     let changes = |(version, rows, classes): &(Version, &[&str], &[Class])| {

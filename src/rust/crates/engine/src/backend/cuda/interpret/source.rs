@@ -7,8 +7,8 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::table::Subject;
 use verdigris_ops::{OpId, COMMON_HEADERS, RANDOM_HEADERS};
 
-/// Rows of long code that the interpreter of plain arithmetic has all the same: simulations and likelihoods begin with
-/// them, and would wait for a compiler else.
+/// Rows of long code that `Family::Wide` includes nevertheless: simulations and likelihoods start with them, and would
+/// otherwise wait for a compiler.
 const USUAL: [&str; 10] = [
     "runif",
     "rnorm",
@@ -22,13 +22,13 @@ const USUAL: [&str; 10] = [
     "pnorm",
 ];
 
-/// The interpreters: each serves some classes and rows, so that plain arithmetic has a small and quick one.
+/// The interpreters. Each serves some classes and rows, so that the one for plain arithmetic stays small and fast.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(usize)]
 pub enum Family {
     /// Arithmetic and Math of float32 and int32: 16 elements a thread.
     Narrow,
-    /// The same of float64 and int64 too, and `USUAL`: 8 elements.
+    /// As `Narrow`, and float64, int64 and the rows of `USUAL`: 8 elements.
     Wide,
     /// Everything about complex numbers, with the real arithmetic that leads to and from them: 2 elements.
     Complex,
@@ -53,7 +53,7 @@ impl Family {
         }
     }
 
-    /// Bytes of a cell.
+    /// Bytes of a cell, which holds one value of any class that the family serves.
     pub const fn cell(self) -> usize {
         match self {
             Family::Narrow => 4,
@@ -71,12 +71,12 @@ impl Family {
         }
     }
 
-    /// Neighbours that lie in a unit of 16 bytes.
+    /// Neighbouring cells that make a unit of 16 bytes.
     pub const fn together(self) -> usize {
         16 / self.cell()
     }
 
-    /// Whether its functions are long, so that they stand there once and are called.
+    /// Whether its rows have long code, which is compiled once and called instead of inlined.
     pub const fn has_long_code(self) -> bool {
         self.pack() == 2
     }
@@ -100,7 +100,7 @@ impl Family {
         let classes = (0..row.arity as usize).map(|k| row.operand_class(k, class));
         let fits = row.expression(class).is_some()
             && classes.chain([class, row.result_class(class)]).all(|c| self.serves_class(c));
-        // long code stands in an interpreter of its own
+        // rows of long code are in an interpreter of their own
         fits && match op.row() {
             row if self == Family::Wide && USUAL.contains(&row.name) => true,
             row if row.is_only_compiled() => false,
@@ -113,13 +113,13 @@ impl Family {
 /// Threads of a block: `VG_THREADS` in interpret.h.
 pub const THREADS: usize = 64;
 
-// ---- instructions: what `interpret.h` calls them ----------------------------------------------------
-/// `LINEAR + dtype`.
+// ---- codes of instructions --------------------------------------------------------------------------
+/// `LINEAR + dtype` loads linearly, `STORE + dtype` stores; rows are numbered from `FIRST_ROW` on.
 const LINEAR: u16 = 0;
 const STORE: u16 = 12;
 const FIRST_ROW: u16 = 24;
 
-/// Whether a row's code is short enough, and the row common enough, to stand there once for every element of a pack.
+/// Whether a row's code is unrolled over the elements of a pack: if it is short and the row is common.
 fn is_short(family: Family, op: OpId, class: Class) -> bool {
     if family.has_long_code() {
         return false;
@@ -133,10 +133,11 @@ fn is_short(family: Family, op: OpId, class: Class) -> bool {
     }
 }
 
-/// The numbers of a family's instructions.
+/// The codes of a family's instructions.
 pub struct Codes {
+    /// By row and class.
     rows: Vec<[Option<u16>; 6]>,
-    /// The first one that reaches its operands by index: `Placed`.
+    /// The first code whose operands are accessed by index in shared memory: `FIRST_INDEXED` of interpret.h.
     first_indexed: u16,
 }
 
@@ -168,17 +169,17 @@ impl Codes {
         self.rows[op.0 as usize][class as usize]
     }
 
-    /// Loads element `i` for index `i`.
+    /// The load of element `i` for index `i`.
     pub fn linear(dtype: DType) -> u16 {
         LINEAR + dtype as u16
     }
 
-    /// Loads by any other way; the dtype is the instruction's third operand.
+    /// The load with any other access; the dtype is the instruction's third operand.
     pub fn indexed(&self) -> u16 {
         self.first_indexed
     }
 
-    /// Loads from positions, its first operand; the dtype is the third.
+    /// The load from computed positions, the first operand; the dtype is the third.
     pub fn picked(&self) -> u16 {
         self.first_indexed + 1
     }
@@ -234,7 +235,7 @@ pub fn source(family: Family) -> String {
     }
     let (mut linear, mut indexed, mut stores) = (String::new(), String::new(), String::new());
     let mut picked = String::new();
-    // where a linear load comes to an end or is not aligned, it goes by index
+    // a linear load that is unaligned, or crosses the end, falls through to the indexed load
     let mut ends = String::new();
     for dtype in &dtypes {
         let k = *dtype as usize;
@@ -269,7 +270,7 @@ pub fn source(family: Family) -> String {
     text
 }
 
-/// The call of a row's function.
+/// The call of a row's function. `$` in an operand stands for the operand's C type.
 fn call(op: OpId, class: Class, operands: [&str; 3]) -> String {
     let row = op.row();
     let mut arguments = String::new();

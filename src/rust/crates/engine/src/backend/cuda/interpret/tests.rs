@@ -1,5 +1,5 @@
-//! Programs executed on the host: the C++ compiler compiles the interpreters' sources, and their values of random plans
-//! are compared with the cpu device, bit by bit.
+//! Runs programs on the host: the C++ compiler compiles the interpreters, and their values for random plans are
+//! compared with the cpu device's, bit by bit.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,7 @@ fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
     let (text, library) = (folder.join(format!("{}.cpp", family.name())), folder.join(format!("{}.so", family.name())));
     std::fs::write(&text, source(family)).unwrap();
     let headers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../ops/kernels");
-    // as build.rs compiles the cpu device's loops
+    // the flags with which build.rs compiles the cpu device's loops
     let done = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()))
         .args([
             "-std=c++14",
@@ -66,7 +66,7 @@ fn compiled(family: Family, folder: &std::path::Path) -> Kernel {
     }
 }
 
-/// Carries a plan out as a GPU would, with blocks of one thread; gives the bits that were noted, by register.
+/// Runs a plan as a GPU would, with blocks of one thread. Appends the flags raised to `noted`: row, bits, call site.
 fn interpret(
     plan: &Plan,
     bound: &Bound,
@@ -98,7 +98,7 @@ fn interpret(
     };
     let (mut flags, mut any) = (vec![0u32; words.max(1)], 0u32);
     program.set_flags(flags.as_mut_ptr() as u64, &mut any as *mut u32 as u64);
-    // units are aligned to 16
+    // units are aligned to 16 bytes
     let mut shared = vec![0u128; program.shared(1).div_ceil(16).max(1)];
     // SAFETY: the program is of this plan, whose views and outputs are live host memory.
     unsafe {
@@ -143,11 +143,11 @@ impl Random {
     }
 }
 
-/// An array of `n` elements, or one that is recycled, read by one of the ways there are.
+/// An array of `n` elements, or a shorter one that is recycled, with a random kind of access.
 fn leaf(random: &mut Random, n: usize) -> Array {
     match random.pick(7) {
         6 => {
-            // positions, some outside on both sides
+            // gathered, with some positions out of bounds on either side
             let m = 1 + random.pick(9);
             let at: Vec<i64> = (0..n).map(|_| random.pick(m + 4) as i64 - 2).collect();
             let at = Array::upload(Host::Integer64(&at), None, Device::Cpu, None).unwrap();
@@ -195,18 +195,18 @@ fn tree(random: &mut Random, leaves: &[Array], depth: usize, ops: &[OpId], site:
     }
 }
 
-/// What was warned of since the last call, by the number of the site.
+/// The warnings since the last call, by the number of their call site.
 fn warnings() -> Vec<(u32, String)> {
     let site = |w: &warning::Warning| w.site.as_ref().and_then(|s| s.downcast_ref::<u32>()).copied();
     let mut out: Vec<_> =
         warning::take().iter().filter_map(|w| site(w).map(|site| (site, w.message.to_string()))).collect();
     out.sort();
-    // of a plan with several outputs the cpu device makes several loops
+    // the cpu device runs a loop for each output of a plan, so warnings may repeat
     out.dedup();
     out
 }
 
-/// The same plan on the cpu device and interpreted: values and warnings.
+/// Runs a plan on the cpu device and in the interpreter, and compares values and warnings.
 fn compare(plan: &Plan, bound: &Bound, most_shared: usize) {
     let device = cpu::backend();
     let outputs = || -> Vec<Arc<Buffer>> {
@@ -239,8 +239,8 @@ fn compare(plan: &Plan, bound: &Bound, most_shared: usize) {
     }
 }
 
-/// The same value, whichever NaN: that is the compiler's choice where it optimises differently, as a loop for the cpu
-/// device, and one by one here.
+/// Whether two values are the same, up to the bits of NaN: those depend on how the compiler optimises, as a loop on the
+/// cpu device and element by element here.
 fn same(dtype: DType, a: &[u8], b: &[u8]) -> bool {
     let double = |x: &[u8]| f64::from_ne_bytes(x.try_into().expect("eight bytes"));
     let single = |x: &[u8]| f64::from(f32::from_ne_bytes(x.try_into().expect("four bytes")));
@@ -268,8 +268,8 @@ fn cpu_run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) {
     }
 }
 
-/// The rows for random expressions: not sources, which have no operands, nor those that make much of what `same`
-/// overlooks.
+/// The rows for random expressions: those with operands, except `is_nan`, which would turn differences that `same`
+/// ignores into values.
 fn rows(family: &[Family]) -> Vec<OpId> {
     let serves = |op: OpId| Class::ALL.into_iter().any(|c| family.iter().any(|f| f.serves(op, c)));
     let plain = |op: &OpId| {
@@ -283,7 +283,7 @@ fn rows(family: &[Family]) -> Vec<OpId> {
 fn every_row_gives_what_the_cpu_gives() {
     let mut random = Random(1);
     let mut interpreted = 0;
-    // distributions wait for their kernels
+    // no interpreter has these rows
     for op in OpId::all().filter(|op| !op.row().is_only_compiled()) {
         let row = op.row();
         for class in Class::ALL.into_iter().filter(|&c| row.expression(c).is_some()) {
@@ -324,7 +324,7 @@ fn every_row_gives_what_the_cpu_gives() {
     assert!(interpreted > 300, "only {interpreted} rows and classes");
 }
 
-/// Random expressions of a family's rows, long ones too, which take many slots.
+/// Compares random expressions of the families' rows, some of them long enough to need many slots.
 fn random_plans(seed: u64, families: &[Family], trees: usize) {
     let mut random = Random(seed);
     let ops = rows(families);
@@ -339,7 +339,7 @@ fn random_plans(seed: u64, families: &[Family], trees: usize) {
         let depth = 1 + random.pick(6);
         let array = tree(&mut random, &leaves, depth, &ops, &mut site);
         let (plan, bound) = array.plan().unwrap();
-        // now and then with so little shared memory that the plan does not fit
+        // every fourth with so little shared memory that long plans do not fit
         compare(&plan, &bound, if k % 4 == 0 { 18_000 } else { 1 << 16 });
     }
 }

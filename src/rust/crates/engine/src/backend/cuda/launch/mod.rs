@@ -15,7 +15,7 @@ use verdigris_ops::error::{Error, Result};
 use verdigris_ops::small_vec::SmallVec;
 
 impl Cuda {
-    /// Queues a kernel.
+    /// Queues a kernel on the current stream.
     pub fn launch(
         &self,
         kernel: &Arc<Kernel>,
@@ -28,11 +28,11 @@ impl Cuda {
         unsafe { self.launch_at(kernel, Shape { grid, block, shared }, &args.0.all(), false) }
     }
 
-    /// As `launch`, with the bytes of the arguments, and whether the host is about to wait for the result. Allocates
-    /// nothing.
+    /// As `launch`, with the arguments as bytes. `awaited` says that the host is about to wait for the result: such a
+    /// launch goes to the launch thread only if others are still in its ring. Allocates nothing.
     ///
     /// # Safety
-    /// Each is an argument as the kernel declares it; the grid and the block are within the device's limits.
+    /// The arguments are those that the kernel declares; the grid and the block are within the device's limits.
     pub(crate) unsafe fn launch_at(
         &self,
         kernel: &Arc<Kernel>,
@@ -51,8 +51,7 @@ impl Cuda {
         unsafe { self.launch_explained(kernel, shape, arguments, awaited, explain) }
     }
 
-    /// As `launch_at`, for callers that add the kernel's name to errors themselves: `explain` does so for a failed
-    /// launch.
+    /// As `launch_at`, but `explain` adds the kernel's name and geometry to the error of a failed launch.
     ///
     /// # Safety
     /// As for `launch_at`.
@@ -85,7 +84,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// The driver's call. Returns its status.
+    /// Calls `cuLaunchKernel`. Returns the driver's status.
     ///
     /// # Safety
     /// The context is current, the function loaded in it, the arguments those that it declares.
@@ -98,8 +97,8 @@ impl Cuda {
         }
     }
 
-    /// Queues a kernel by a call of the driver; remembers it for messages, and waits for it where launches are to be
-    /// checked.
+    /// Queues a kernel by `call`, which calls the driver's `function`. Remembers the kernel for messages, and waits for
+    /// it if launches are to be checked.
     pub(crate) fn queue(
         &self,
         kernel: &Arc<Kernel>,
@@ -107,7 +106,7 @@ impl Cuda {
         call: impl FnOnce() -> u32,
         explain: impl FnOnce(Error) -> Error,
     ) -> Result<()> {
-        // after a failure this is refused, and that is not this launch's doing
+        // fails if an earlier error broke the context, which `explain` must not blame on this launch
         let _entered = self.enter()?;
         self.note_recent(kernel);
         let done = {
@@ -115,7 +114,7 @@ impl Cuda {
             self.check(call(), function)
         };
         let waited = || if checks_launches() && !self.is_capturing() { self.wait() } else { Ok(()) };
-        // an earlier kernel's failure may show here, too
+        // the error may be that of an earlier kernel, if it broke the context and launches are not checked one by one
         let ours = || checks_launches() || !self.is_broken();
         done.and_then(|()| waited()).map_err(|error| if ours() { explain(error) } else { error })
     }

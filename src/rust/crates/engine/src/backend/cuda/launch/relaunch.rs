@@ -1,9 +1,9 @@
 //! Recurring launches, as CUDA graphs of one kernel.
 //!
-//! `cuLaunchKernel` takes 3 µs. The same kernel launched as a graph starts 2 µs earlier on the GPU: 1.5 µs for the new
-//! arguments and the launch (H100, driver 580). Changing the number of blocks, or the kernel, of a graph costs as much
-//! as a launch, so each configuration has a graph of its own; so has each stream, since a graph does not run
-//! concurrently with itself.
+//! `cuLaunchKernel` takes 3 µs. The same kernel launched as a graph starts 2 µs earlier on the GPU: setting the new
+//! arguments and launching take 1.5 µs (H100, driver 580). Changing the number of blocks, or the kernel, of a graph
+//! costs as much as a launch, so each configuration has a graph of its own. So has each stream, since a graph does not
+//! run concurrently with itself.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -15,24 +15,26 @@ use crate::backend::cuda::driver::kernel::{Configuration, Shape};
 use crate::memory::counters::RELAUNCHES;
 use crate::plan::Mix;
 
-/// As many launches are made before a graph is worth the 20 to 120 µs that it takes.
+/// A configuration gets a graph after this many launches, since making one takes 20 to 120 µs.
 const OFTEN: u32 = 16;
-/// Graphs at most: each takes 0.1 MB of the device's memory.
+/// The most graphs: each takes 0.1 MB of the device's memory.
 const MOST: usize = 64;
-/// Launches that are told apart at most.
+/// The most configurations that are counted.
 const MOST_SEEN: usize = 1024;
-/// A graph that was not launched among the last so many makes room for another.
+/// At the limit a graph may be replaced if it was not used in this many launches.
 const LONG: u64 = 4096;
 
+/// What is known of a configuration.
 enum State {
+    /// How often it was launched, by `cuLaunchKernel`.
     Seen(u32),
-    /// And the number of its last launch.
+    /// Its graph, and the number of its last launch.
     Ready(Single, u64),
-    /// The driver has refused its graph.
+    /// The driver has refused the graph or an update of it: `cuLaunchKernel` is used from then on.
     Plain,
 }
 
-/// A graph of one kernel. The node is known as one of `graph`, which lives as long as what is launched.
+/// A graph of one kernel. `graph` must live as long as `exec`: updates name the kernel by its `node`.
 #[derive(Clone, Copy)]
 struct Single {
     graph: Graph,
@@ -40,7 +42,7 @@ struct Single {
     exec: GraphExec,
 }
 
-/// Launches, of which one thread at a time makes one.
+/// The configurations seen, and their graphs. Used by one thread at a time.
 #[derive(Default)]
 pub(crate) struct Relaunch {
     seen: HashMap<Configuration, State, BuildHasherDefault<Mix>>,
@@ -49,7 +51,7 @@ pub(crate) struct Relaunch {
 }
 
 impl Relaunch {
-    /// Makes a launch. Returns the driver's status.
+    /// Launches a kernel, by its graph if it has one. Returns the driver's status.
     ///
     /// # Safety
     /// As for `Cuda::call_launch`; the function is never unloaded.
@@ -97,8 +99,8 @@ impl Relaunch {
         unsafe { cuda.call_launch(what, arguments) }
     }
 
-    /// Whether one more graph may be kept; at the limit the least recently launched one is destroyed, if it is old
-    /// enough.
+    /// Makes room for one more graph: at the limit it destroys the least recently launched one, if that is old enough.
+    /// False if there is no room.
     fn make_slot(&mut self, cuda: &Cuda) -> bool {
         if self.graphs < MOST {
             return true;
@@ -141,7 +143,7 @@ impl Single {
     unsafe fn make(cuda: &Cuda, node: &KernelNode) -> Option<Single> {
         let driver = cuda.driver;
         let mut single = Single { graph: Graph::NULL, node: GraphNode::NULL, exec: GraphExec::NULL };
-        // SAFETY: writes handles, which are given back where something is refused; the caller's promise.
+        // SAFETY: writes handles, which are destroyed if a later call fails; the caller's promise.
         unsafe {
             if (driver.graph_create)(&mut single.graph, 0) != SUCCESS {
                 return None;
@@ -159,7 +161,7 @@ impl Single {
     }
 
     /// # Safety
-    /// Once.
+    /// Called once; the handles are not used afterwards.
     unsafe fn destroy(self, cuda: &Cuda) {
         // SAFETY: the caller's promise.
         unsafe {

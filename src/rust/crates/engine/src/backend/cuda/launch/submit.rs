@@ -1,4 +1,4 @@
-//! A worker thread that makes launches while R's thread goes on.
+//! A worker thread, the launch thread, which makes launches while R's thread goes on.
 //!
 //! `cuLaunchKernel` takes 3 to 5 µs of the calling thread, more than all other work of a small operation. When
 //! launches follow each other closely, R's thread writes each into a ring buffer and the worker makes it, as a graph
@@ -25,26 +25,26 @@ use crate::backend::cuda::driver::submitted::{flush, Apart, LEFT, MADE};
 
 /// Launches that the ring holds.
 const SLOTS: u64 = 1024;
-/// Arguments of a launch, and 16-byte units of them, that a slot can hold.
+/// The most arguments of a launch that a slot holds, and the most 16-byte units of them.
 const MOST_ARGUMENTS: usize = 16;
 const MOST_UNITS: usize = 32;
-/// As many launches, none later than `NEAR` after the one before, and the thread is woken, which costs as much as half
-/// a launch.
+/// The worker is woken when this many launches in a row have come within `NEAR` of the launch before them. Waking it
+/// costs as much as half a launch.
 const CLOSE: u32 = 3;
 const NEAR: Duration = Duration::from_micros(50);
-/// It looks for more so long before it sleeps again.
+/// How long the idle worker polls the ring before it sleeps.
 const LINGER: Duration = Duration::from_micros(100);
-/// With fewer processors than this the thread would take R's.
+/// With fewer processors the worker would compete with R's thread.
 const PROCESSORS: usize = 4;
 
-/// A launch in the ring. What usual launches need of it lies in three cache lines, since each goes from one processor
-/// to the other.
+/// A launch in the ring. The fields that usual launches need fill three cache lines, each of which has to move from one
+/// processor to the other.
 #[repr(C, align(64))]
 struct Slot {
     cuda: Option<&'static Cuda>,
     what: Configuration,
     count: u32,
-    /// The units at which the arguments begin.
+    /// The first unit of each argument.
     at: [u8; MOST_ARGUMENTS],
     units: [u128; MOST_UNITS],
 }
@@ -62,7 +62,7 @@ impl Slot {
         units: [0; MOST_UNITS],
     };
 
-    /// Copies the arguments; false where there is no room for them.
+    /// Copies the arguments into the slot; false if they do not fit.
     fn fill(&mut self, arguments: &[&[u8]]) -> bool {
         let mut used = 0;
         if arguments.len() > MOST_ARGUMENTS {
@@ -93,13 +93,13 @@ impl Slot {
             // SAFETY: within the units.
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
-        // SAFETY: the caller that left the launch here promises the arguments; no module is ever unloaded.
+        // SAFETY: the caller of `leave` promises the arguments; no module is ever unloaded.
         let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
 }
 
-/// What the worker does.
+/// The state of the worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
@@ -110,7 +110,7 @@ enum State {
 }
 
 struct Ring {
-    /// Hands over every launch that the worker can make, however far apart they are.
+    /// Every launch that the worker can make is handed to it, however far apart they are.
     always: bool,
     /// Whether there are enough processors for the worker.
     threaded: bool,
@@ -127,18 +127,19 @@ struct Ring {
 
 /// The state of the producer side, owned by the holder of `held`.
 struct Leaving {
-    /// As many were made when it was last looked at.
+    /// The value of `MADE` when it was last read.
     made: u64,
-    /// How many came closely before now, and when the last one did.
+    /// How many launches in a row came within `NEAR` of the one before, and when the last one came.
     close: u32,
     last: Option<Instant>,
 }
 
-// SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards; `leaving`
-// belongs to the holder of `held`; `before` to whom its comment names, since no launch is written without `held`.
+// SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards. `leaving`
+// belongs to the holder of `held`. `before` belongs to the thread that its comment names, since no launch is written
+// without `held`.
 unsafe impl Sync for Ring {}
 
-/// What the environment variable `VERDIGRIS_SUBMIT` may be, for messages.
+/// The values of the environment variable `VERDIGRIS_SUBMIT`, for messages.
 pub const WISHES: &str = "\"auto\", \"never\" or \"always\"";
 
 pub fn is_wish(text: &str) -> bool {
@@ -147,9 +148,10 @@ pub fn is_wish(text: &str) -> bool {
 
 static RING: OnceLock<Option<Ring>> = OnceLock::new();
 
-/// The ring. There is none where the environment variable `VERDIGRIS_SUBMIT` is "never", with too few processors, or
-/// under a profiler, which attributes a launch to the named range (`nvtx`) of the thread that makes it. "always" is for
-/// tests, which then leave every possible launch to the thread.
+/// Makes the ring. There is none if the environment variable `VERDIGRIS_SUBMIT` is "never", or under a profiler, which
+/// attributes a launch to the named range (`nvtx`) of the thread that makes it. With too few processors the ring has no
+/// worker, and only its graphs of single kernels are used. "always" is for tests: every possible launch goes to the
+/// worker.
 fn made() -> Option<Ring> {
     let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -169,7 +171,7 @@ fn made() -> Option<Ring> {
     })
 }
 
-/// Leaves a launch to the thread, on a stream of this device; false where the caller must make it.
+/// Hands a launch to the worker, on a stream of this device. False if the caller must make the launch.
 ///
 /// # Safety
 /// As for `Cuda::launch_at`.
@@ -192,7 +194,8 @@ pub(crate) unsafe fn leave(
                 std::hint::spin_loop();
                 leaving.made = MADE.0.load(Ordering::Acquire);
             }
-            // SAFETY: the slot is nobody's: what was there is made, and nobody else leaves a launch now.
+            // SAFETY: the launch that was in the slot is made, and no other thread writes launches while `held` is
+            // ours.
             let slot = unsafe { &mut *ring.slots[(left % SLOTS) as usize].get() };
             if !slot.fill(arguments) {
                 return false;
@@ -217,14 +220,15 @@ pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *
         return unsafe { cuda.call_launch(what, arguments) };
     };
     ring.alone(|_| {
-        // other threads may have left some
+        // other threads may have handed launches to the worker
         flush();
         // SAFETY: `held` is ours and no launch waits; the caller's promise.
         unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
     })
 }
 
-/// Before the process ends: what was left is made, and nothing more is taken.
+/// Called before the process ends: waits until the ring is empty, and ends the worker. Later launches are made by their
+/// callers.
 pub(crate) fn end() {
     let Some(Some(ring)) = RING.get() else { return };
     if at_home() {
@@ -248,8 +252,8 @@ impl Ring {
         self.state.0.store(state as u8, Ordering::Release);
     }
 
-    /// While nobody else leaves a launch, and the thread does not go to sleep. The thread itself never waits for it,
-    /// since its holder may wait for the thread.
+    /// Runs `body` as the holder of `held`: meanwhile no other thread writes launches, and the worker does not go to
+    /// sleep. The worker must not call this, since the holder may be waiting for the worker.
     fn alone<R>(&self, mut body: impl FnMut(&mut Leaving) -> R) -> R {
         loop {
             match self.try_alone(&mut body) {
@@ -259,6 +263,7 @@ impl Ring {
         }
     }
 
+    /// As `alone`; `None` if another thread holds `held`.
     fn try_alone<R>(&self, body: impl FnOnce(&mut Leaving) -> R) -> Option<R> {
         if self.held.0.swap(true, Ordering::Acquire) {
             return None;
@@ -269,7 +274,7 @@ impl Ring {
         Some(done)
     }
 
-    /// Notes a launch that is made without the thread, and wakes it where they come closely.
+    /// Notes a launch that the caller makes, and wakes the worker if launches follow each other closely.
     fn note_launch(&'static self, leaving: &mut Leaving) {
         let now = Instant::now();
         let close = leaving.last.is_some_and(|last| now - last < NEAR);
@@ -280,7 +285,7 @@ impl Ring {
         }
     }
 
-    /// Called by the holder of `held`.
+    /// Wakes the worker if it sleeps. Called by the holder of `held`.
     fn wake(&'static self) {
         if self.runs() && self.state() == State::Asleep {
             self.set(State::Woken);
@@ -290,14 +295,14 @@ impl Ring {
         }
     }
 
-    /// Whether there is the thread; it is made here. Without it the callers launch themselves.
+    /// Starts the worker if needed. False if it cannot be started, or has ended: callers then launch themselves.
     fn runs(&'static self) -> bool {
         let thread = || std::thread::Builder::new().name("verdigris-submit".into()).spawn(|| self.run());
         self.thread.get_or_init(|| thread().ok().map(|made| made.thread().clone())).is_some()
             && self.state() != State::Ended
     }
 
-    /// The thread.
+    /// The main loop of the worker.
     fn run(&self) {
         loop {
             match self.state() {
@@ -312,7 +317,7 @@ impl Ring {
         }
     }
 
-    /// Makes launches until none has come for a while.
+    /// Makes launches until none has come for `LINGER`, then sets the state to `Asleep`.
     fn work(&self) {
         let mut context = None;
         let mut idle: Option<Instant> = None;
@@ -325,13 +330,13 @@ impl Ring {
                     more(next)
                 });
             if came {
-                // SAFETY: the slot was left to us, and is written again only when it is made.
+                // SAFETY: the slot was handed to the worker, and is not written again before its launch is made.
                 let slot = unsafe { &mut *self.slots[(next % SLOTS) as usize].get() };
                 if let Some(cuda) = slot.cuda.filter(|&cuda| context != Some(cuda.properties.ordinal)) {
                     cuda.bind();
                     context = Some(cuda.properties.ordinal);
                 }
-                // SAFETY: a launch waits, so it is ours.
+                // SAFETY: the ring is not empty, so the worker owns `before`.
                 slot.launch(unsafe { &mut *self.before.get() });
                 next += 1;
                 MADE.0.store(next, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Bases that grow by a column (`kernels/basis.cuh`): two kernels for a recurrence, three for all columns. None is
-//! prebuilt: NVRTC compiles them at their first use.
+//! Orthonormal bases that grow by a column (`kernels/basis.cuh`). A new column takes three launches, or two in a
+//! recurrence. The kernels are not prebuilt: NVRTC compiles them at their first use.
 
 use crate::backend::basis::Growth;
 use crate::backend::cuda::context::device::Cuda;
@@ -8,7 +8,7 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
 
 const THREADS: usize = 256;
-/// Rows of a block at least, and blocks at most, each of which leaves a sum for each column.
+/// The fewest rows of a block, and the most blocks. Each block writes a partial sum for each column.
 const ROWS: usize = 512;
 const BLOCKS: usize = 512;
 
@@ -24,14 +24,14 @@ pub(crate) fn source(class: Class) -> String {
     )
 }
 
-/// Writes a column.
+/// See `Backend::extend_basis`.
 pub fn extend(cuda: &Cuda, job: &Growth<'_>) -> Result<()> {
     let class = job.basis.dtype.class();
     let kernel = |name| cuda.kernel(&format!("basis/{class:?}/{name}"), || source(class), name);
     let project = kernel("project")?;
     let grid = job.rows.div_ceil(ROWS).clamp(1, BLOCKS);
     let (near, from, count) = (job.near, job.from, job.count);
-    // sums of blocks, then products, then those of the second time
+    // the partial sums of blocks, then the products of the first pass, then those of the second
     let most = (count - near).max(count - from + 1);
     let scratch = cuda.allocate((most * grid + (count - near) + (count - from + 1)) * 8)?;
     let products = scratch.address + (most * grid * 8) as u64;

@@ -1,5 +1,5 @@
-//! Products of matrices and triangular solves by cuBLAS. Types and constants are cudarc's; the functions return plain
-//! numbers as status (see `functions`).
+//! Products of matrices and triangular solves by cuBLAS. Types and constants are cudarc's; the functions are declared
+//! to return `u32` statuses (see `functions`).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ type Trsm = unsafe extern "C" fn(
     CUdeviceptr, i64, CUdeviceptr, i64,
 ) -> u32;
 
-/// A table in which each type's function is declared alike.
+/// Declares the functions of cuBLAS. All types' variants of syrk, and of trsm, share one declaration.
 macro_rules! table {
     ($($syrk:ident = $syrk_name:ident, $trsm:ident = $trsm_name:ident;)*) => {
         functions! {
@@ -50,7 +50,7 @@ macro_rules! table {
                     Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
                     CUdeviceptr, cudaDataType, i64, CUdeviceptr, cudaDataType, i64,
                     *const c_void, CUdeviceptr, cudaDataType, i64, cublasComputeType_t, cublasGemmAlgo_t);
-                // the same, each matrix with a stride too, and the number of products
+                // as `multiply`, with a stride for each matrix, and the number of products
                 multiply_batched = cublasGemmStridedBatchedEx_64(
                     Context, cublasOperation_t, cublasOperation_t, i64, i64, i64, *const c_void,
                     CUdeviceptr, cudaDataType, i64, i64, CUdeviceptr, cudaDataType, i64, i64,
@@ -83,10 +83,10 @@ impl Cublas {
     }
 }
 
-/// `CUBLAS_DEFAULT_MATH` (no TF32), which is 0, with this flag: half types add in float32.
+/// `CUBLAS_DEFAULT_MATH` (0: no TF32) with this flag: products of half types accumulate in float32.
 const MATH: cublasMath_t = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
 
-/// A device's cuBLAS, bound to the device's stream. One thread uses it at a time.
+/// A cuBLAS handle, bound to one stream of a device. Used by one thread at a time.
 #[derive(Clone, Copy)]
 struct Handle {
     handle: Context,
@@ -95,15 +95,16 @@ struct Handle {
 
 static HANDLES: Handles<Handle> = Handles::new();
 
-/// Makes the handle of the device's own stream, and has it multiply once in each of two types: cuBLAS loads its kernels
-/// when it runs them first. That happens on a stream of its own, since the other may have work, or be recorded.
+/// Makes the handle of the device's current stream, and multiplies once in float64 and once in float32, because cuBLAS
+/// loads its kernels at their first use. These products run on a stream of their own, since the device's may have work
+/// queued, or be recording a graph.
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     const N: i64 = 128;
     let _entered = cuda.enter()?;
     let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
     let (mut stream, mut memory) = (Stream::NULL, 0);
     let (flags, bytes) = (CUstream_flags::CU_STREAM_NON_BLOCKING as u32, 3 * (N * N) as usize * 8);
-    // SAFETY: each writes a handle. Neither is given back: freeing would wait for all that the device has to do.
+    // SAFETY: each writes a handle. Stream and memory are never freed: that would wait for all work of the device.
     unsafe {
         cuda.check((cuda.driver.stream_create)(&mut stream, flags, 0), "cuStreamCreateWithPriority")?;
         cuda.check((cuda.driver.allocate)(&mut memory, bytes), "cuMemAlloc")?;
@@ -123,10 +124,10 @@ pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
             data: data_type(dtype).expect("a type of products"),
             compute: compute_type(dtype, Precision::Float32),
         };
-        // SAFETY: the three matrices are in memory that is theirs, whatever it holds.
+        // SAFETY: the three matrices are within the memory just allocated; their values do not matter.
         done = done.and(check(unsafe { gemm.single(&functions, handle) }, "cublasGemmEx"));
     }
-    // SAFETY: the device's own stream again, for which the handle is.
+    // SAFETY: live streams of this context. The handle is bound to the device's stream again.
     let (waited, set) =
         unsafe { ((cuda.driver.stream_synchronize)(stream), (functions.set_stream)(handle, cuda.stream())) };
     check(set, "cublasSetStream")?;
@@ -146,7 +147,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     Ok(Handle { handle, functions })
 }
 
-/// What a type has in the order of LAPACK's letters: S, D, C, Z.
+/// Picks a value by dtype, from values in the order of LAPACK's letters: S, D, C, Z.
 pub fn by_type<T: Copy>(dtype: DType, [f32, f64, c64, c128]: [T; 4]) -> Result<T> {
     Ok(match dtype {
         DType::Float32 => f32,
@@ -163,7 +164,7 @@ pub fn letter(dtype: DType) -> Result<char> {
 }
 
 crate::backend::cuda::driver::status::codes! {
-    /// `cublasStatus_t`.
+    /// The `cublasStatus_t` of a status.
     code: cublasStatus_t {
         CUBLAS_STATUS_SUCCESS
         CUBLAS_STATUS_NOT_INITIALIZED
@@ -209,7 +210,7 @@ pub fn operation(transpose: bool) -> cublasOperation_t {
     }
 }
 
-/// As a library of CUDA names the type of elements.
+/// The `cudaDataType` of a dtype; `None` for integers and logicals.
 pub fn data_type(dtype: DType) -> Option<cudaDataType> {
     Some(match dtype {
         DType::Float16 => cudaDataType::CUDA_R_16F,
@@ -222,7 +223,7 @@ pub fn data_type(dtype: DType) -> Option<cudaDataType> {
     })
 }
 
-/// What products compute in; half types in float32.
+/// The type in which products accumulate: float32 for half types.
 fn compute_type(dtype: DType, precision: Precision) -> cublasComputeType_t {
     match (dtype, precision) {
         (DType::Float64 | DType::Complex128, _) => cublasComputeType_t::CUBLAS_COMPUTE_64F,
@@ -232,7 +233,8 @@ fn compute_type(dtype: DType, precision: Precision) -> cublasComputeType_t {
     }
 }
 
-/// The bytes of a number of any type. cuBLAS reads complex ones by instructions that fault on other addresses.
+/// The bytes of a scalar (alpha or beta) of any type. cuBLAS reads complex scalars by instructions that fault on
+/// addresses that are not multiples of 16.
 #[repr(align(16))]
 struct Factor([u8; 16]);
 
@@ -242,7 +244,7 @@ impl Factor {
     }
 }
 
-/// One, or zero, as cuBLAS reads a factor of this type.
+/// `value` as a scalar in the compute type of products of `dtype`; its imaginary part is 0.
 fn factor(dtype: DType, value: f64) -> Factor {
     let mut out = [0u8; 16];
     match dtype {
@@ -252,7 +254,7 @@ fn factor(dtype: DType, value: f64) -> Factor {
     Factor(out)
 }
 
-/// A matrix of a product: leading dimension, and elements from one product's matrix to the next one's.
+/// A matrix of a product, with its leading dimension, and the distance to the next matrix of a batch, in elements.
 #[derive(Clone, Copy)]
 struct GemmOperand {
     address: CUdeviceptr,
@@ -260,7 +262,7 @@ struct GemmOperand {
     stride: i64,
 }
 
-/// A product, or several of one shape: the arguments that the two functions share, in one place.
+/// The arguments that single and batched products share.
 struct Gemm {
     operations: [cublasOperation_t; 2],
     extents: [i64; 3],
@@ -277,7 +279,8 @@ impl Gemm {
     const ALGORITHM: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DFALT;
 
     /// # Safety
-    /// The matrices have the elements that the extents ask for, on the handle's device; the factors live.
+    /// The matrices have the elements that the extents require, on the handle's device; the factors' pointers are
+    /// valid.
     #[rustfmt::skip]
     unsafe fn single(&self, functions: &Cublas, handle: Context) -> u32 {
         let Gemm { operations: [op_a, op_b], extents: [m, n, k], factors: [alpha, beta], a, b, out, data, compute } = *self;
@@ -305,13 +308,15 @@ impl Gemm {
     }
 }
 
-/// Whether a `rows × columns` matrix fits its memory, `count` times `next` elements apart.
+/// Whether a view holds `count` matrices of `rows × columns`, which begin `next` elements apart.
 pub(super) fn fits_as(matrix: &Matrix, rows: usize, columns: usize, count: usize, next: usize) -> bool {
     let last = matrix.view.len().checked_sub((count - 1) * next);
     let stored = stored_extents(matrix.transposed, rows, columns);
     last.is_some_and(|elements| holds(elements, matrix.leading, stored))
 }
 
+/// Queues a product, by gemm, batched gemm, or syrk if only the upper triangle is wanted. False if cuBLAS does not
+/// multiply the dtype.
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Result<bool> {
     let &Product { a, b, m, n, k, batch, upper, precision, .. } = product;
     let dtype = a.view.dtype;
@@ -369,7 +374,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Arc<Buffer>) -> Res
     check(unsafe { gemm.batched(&functions, handle, batch.count as i64) }, "cublasGemmStridedBatchedEx").map(|()| true)
 }
 
-/// `b` (`n × columns`) becomes the solution of `r x = b`.
+/// Queues a triangular solve: `b` (`n × columns`) becomes the solution of `r x = b`, or of `t(r) x = b` if `transpose`.
 #[allow(clippy::too_many_arguments)]
 pub fn triangular(
     cuda: &Cuda,
@@ -387,7 +392,7 @@ pub fn triangular(
     let _entered = cuda.enter()?;
     let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
     let trsm = functions.trsm(dtype)?;
-    // the upper triangle of what is stored transposed lies below the diagonal
+    // the upper triangle of a matrix that is stored transposed is below the diagonal in memory
     let triangle = if upper != r.transposed {
         cublasFillMode_t::CUBLAS_FILL_MODE_UPPER
     } else {

@@ -1,8 +1,8 @@
-//! NCCL: elements from GPU to GPU of several processes, in the order of a stream.
+//! NCCL: exchanges of elements between the GPUs of several processes, in stream order.
 //!
-//! NCCL's kernels wait for those of the other members, for ever where one has died. So a thread watches: once the other
-//! members' connections say that one has gone, and what is queued here does not end, it aborts the communicator. The
-//! kernels end then, without values: the device's next wait has the error.
+//! NCCL's kernels wait for those of the other members, for ever if a member has died. So a watchdog thread aborts the
+//! communicator when a member is reported dead and work queued here does not finish. The aborted kernels end without
+//! values, and the device's next wait fails with the error.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,18 +43,18 @@ functions! {
 /// `ncclGetLastError`: why the last call of this thread failed.
 type LastError = unsafe extern "C" fn(ncclComm_t) -> *const c_char;
 
-/// Exchanges aside that can be waited for one by one.
+/// Exchanges on the side stream that can be waited for individually: the last ones.
 const PIECES: usize = 2;
 
-/// Bytes of NCCL's id of a communicator.
+/// Bytes of an `ncclUniqueId`.
 pub const ID: usize = 128;
 
-/// Between two looks of the thread that watches.
+/// Polling interval of the watchdog and of waits.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a member has queued before it went has ended after so long.
+/// Exchanges that a member queued before its death finish within this time.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A call of NCCL's that has not returned by then waits for who is gone.
+/// A call of NCCL that lasts longer than this after a member's death is blocked, waiting for that member.
 const STUCK: Duration = Duration::from_secs(3);
 
 fn nccl() -> Result<Nccl> {
@@ -62,15 +62,17 @@ fn nccl() -> Result<Nccl> {
     unsafe { Nccl::find(library::load(Library::Nccl)?) }
 }
 
+/// Checks that NCCL can be loaded.
+///
 /// # Errors
-/// `Library` where NCCL cannot be loaded.
+/// `Library` if it cannot.
 pub fn is_there() -> Result<()> {
     nccl().map(|_| ())
 }
 
 fn check(status: u32, function: &str) -> Result<()> {
     let name = match status {
-        // in progress, of a communicator that does not block
+        // 7 is ncclInProgress, which only non-blocking communicators return
         0 | 7 => return Ok(()),
         1 => "an unhandled error of CUDA",
         2 => "an unhandled error of the system",
@@ -91,8 +93,8 @@ fn check(status: u32, function: &str) -> Result<()> {
         .advise("`NCCL_DEBUG=WARN` in the members' environment tells more; `transport = \"host\"` needs no NCCL."))
 }
 
-/// Waits for what an earlier communicator's end has left on a device: values that were lost then belong to a team that is
-/// no more. Gives back memory that the pool keeps, since NCCL takes some.
+/// Waits for the device, and discards the error of an earlier communicator that was aborted: the values lost belong to
+/// a team that no longer exists. Then frees memory that the pool caches, since NCCL allocates its own.
 ///
 /// # Errors
 /// Those of a wait.
@@ -105,10 +107,10 @@ pub fn forget_lost(ordinal: u32) -> Result<()> {
     cuda.trim()
 }
 
-/// A new id, which one member makes and all need.
+/// A new id. One member creates it; all members need it.
 ///
 /// # Errors
-/// `Library` where there is no NCCL, `Member` where it fails.
+/// `Library` if there is no NCCL, `Member` if it fails.
 pub fn new_id() -> Result<[u8; ID]> {
     let mut id = ncclUniqueId { internal: [0; ID] };
     // SAFETY: writes an id.
@@ -121,58 +123,63 @@ pub struct Communicator {
     shared: Arc<Shared>,
 }
 
+/// What a communicator shares with its watchdog.
 struct Shared {
     functions: Nccl,
     handle: Mutex<Handle>,
     cuda: &'static Cuda,
-    /// Behind what was queued last.
+    /// Recorded after the exchange queued last.
     event: Event,
-    /// A stream for exchanges beside what the device computes, and events behind the exchanges of an array's pieces.
+    /// The side stream, whose exchanges overlap with the device's computations, and events recorded after the exchanges
+    /// of an array's pieces.
     aside: Stream,
     behind: [Event; PIECES],
-    /// A call of NCCL has begun, and the event is not behind it yet.
+    /// True from the beginning of a call of NCCL until `event` is recorded after it.
     is_calling: AtomicBool,
+    /// Ends the watchdog.
     is_over: AtomicBool,
-    /// Some buffers may not have the values yet that they receive.
+    /// Whether the values of receive buffers may still be outstanding: see `Cuda::await_values`.
     receives: AtomicBool,
-    /// Held while the communicator is aborted: nobody goes on before its kernels have ended.
+    /// Locked while the communicator is aborted, so that `abort` returns on any thread only when the kernels have
+    /// ended.
     aborting: Mutex<()>,
 }
 
-/// NCCL's communicator; null once it was aborted.
+/// NCCL's communicator; null after it was aborted.
 #[derive(Clone, Copy)]
 struct Handle(ncclComm_t);
 
-// SAFETY: NCCL allows that another thread aborts a communicator; all other calls are R's thread's.
+// SAFETY: NCCL allows another thread to abort a communicator; R's thread makes all other calls.
 unsafe impl Send for Handle {}
 
-/// While it lives exchanges run beside what the device computes; then the device's stream waits for them.
+/// A guard: while it lives, exchanges run on the side stream. When it is dropped, the device's stream waits for them.
 #[must_use]
 pub struct Aside<'a> {
     communicator: &'a Communicator,
-    // dropped last: uses are noted behind the wait
+    // dropped after `drop()` has queued the wait, so that the uses of buffers are noted after it
     _ordered: Option<Ordered<'a>>,
 }
 
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
         let shared = &self.communicator.shared;
-        // a failure shows at the next call
+        // a failure is reported by the next call
         _ = order(shared.cuda, shared.aside, shared.cuda.stream_state().delayed());
     }
 }
 
-/// Elements that go to a member, or come from one.
+/// Elements that are sent to, or received from, a member.
 pub struct Moved {
     pub member: usize,
     pub view: View,
 }
 
 impl Communicator {
-    /// Joins the members who have this id; returns when all have. `others_live` says whether they do, at any time.
+    /// Joins the members with this id; returns when all have joined. The watchdog calls `others_live` to ask whether
+    /// all other members are alive.
     ///
     /// # Errors
-    /// `Library`; `Member` where NCCL fails or takes longer than `timeout`; `Interrupt`.
+    /// `Library`; `Member` if NCCL fails or takes longer than `timeout`; `Interrupt`.
     pub fn new(
         ordinal: u32,
         id: [u8; ID],
@@ -243,10 +250,10 @@ impl Communicator {
         self.shared.cuda.properties.ordinal
     }
 
-    /// Queues what is sent and what is received on the device's current stream, all at once.
+    /// Queues sends and receives on the device's current stream, as one NCCL group.
     ///
     /// # Errors
-    /// `Member` where NCCL fails, or the communicator was aborted.
+    /// `Member` if NCCL fails, or the communicator was aborted.
     pub fn exchange(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
         let shared = &*self.shared;
         let cuda = shared.cuda;
@@ -267,7 +274,8 @@ impl Communicator {
         self.called(stream, bytes, received, |handle| self.group(handle, sends, receives, stream))
     }
 
-    /// Calls NCCL, and lets the thread that watches know what is queued, which writes the buffers `received`.
+    /// Runs `call`, which queues work of NCCL on `stream` that writes the buffers `received`, and updates what the
+    /// watchdog reads.
     fn called<'a>(
         &self,
         stream: Stream,
@@ -284,7 +292,7 @@ impl Communicator {
             if handle.0.is_null() {
                 return Err(Error::new(Kind::Member, "the connections of this team were aborted"));
             }
-            // under the lock: the thread that watches leaves a communicator alone that is in a call
+            // set under the lock, so that `forget_received` does not mistake this exchange's receives for finished ones
             shared.is_calling.store(true, Ordering::Release);
             let is_first = !shared.receives.load(Ordering::Acquire);
             if cuda.await_values(received, is_first) {
@@ -298,7 +306,7 @@ impl Communicator {
         done.and(recorded)
     }
 
-    /// NCCL's own sum, or product, of float32 or float64 elements, beside what the device computes.
+    /// NCCL's all-reduce (sum or product) of float32 or float64 elements, on the side stream.
     pub fn reduce_aside(&self, from: &View, to: &View, product: bool) -> Result<()> {
         let dtype = match from.dtype {
             DType::Float32 => ncclDataType_t::ncclFloat32,
@@ -322,37 +330,37 @@ impl Communicator {
         cuda.check(unsafe { (cuda.driver.event_record)(event, stream) }, "cuEventRecord")
     }
 
-    /// Whether a graph is recorded, beside which nothing can run.
+    /// Whether a CUDA graph is being recorded, during which the side stream cannot be used.
     pub fn is_capturing(&self) -> bool {
         self.shared.cuda.is_capturing()
     }
 
-    /// Lets exchanges run beside what the device computes, until what is returned is dropped: buffers that they use must
-    /// be dropped after it.
+    /// Begins exchanges on the side stream, until the returned guard is dropped. Buffers that they use must be dropped
+    /// after the guard.
     pub fn aside<'a>(&'a self, reads: &'a View) -> Result<Aside<'a>> {
         let ordered = self.shared.cuda.ordered(|t| _ = t.view(reads))?;
         self.begin_aside()?;
         Ok(Aside { communicator: self, _ordered: ordered })
     }
 
-    /// What is queued aside from here on waits for what the device's stream has now.
+    /// Makes later work of the side stream wait for the work that the device's stream has now.
     pub fn begin_aside(&self) -> Result<()> {
         let cuda = self.shared.cuda;
         order(cuda, cuda.stream_state().handle(), self.shared.aside)
     }
 
-    /// As `exchange`, beside what the device computes.
+    /// As `exchange`, on the side stream.
     pub fn exchange_aside(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
         self.queue(sends, receives, self.shared.aside)
     }
 
-    /// Notes an exchange that was queued just now, by a number, for `wait_for_aside`.
+    /// Records an event after the exchange just queued on the side stream, under a number for `wait_for_aside`.
     pub fn note_aside(&self, number: usize) -> Result<()> {
         let _entered = self.shared.cuda.enter()?;
         self.record(self.shared.behind[number % PIECES], self.shared.aside)
     }
 
-    /// The device's stream waits for the exchange of this number: one of the last two.
+    /// Makes the device's stream wait for the exchange of this number, which must be one of the last two.
     pub fn wait_for_aside(&self, number: usize) -> Result<()> {
         let cuda = self.shared.cuda;
         let _entered = cuda.enter()?;
@@ -384,7 +392,7 @@ impl Communicator {
         }
     }
 
-    /// Ends what is queued, which has no values then.
+    /// Aborts queued exchanges. Their receive buffers get no values.
     pub fn abort(&self, reason: &str) {
         self.shared.abort(reason);
     }
@@ -394,7 +402,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         let shared = self.shared.clone();
-        // NCCL waits for the others here, for whom R does not
+        // ending a communicator may wait for the other members; R's thread must not
         _ = std::thread::Builder::new().spawn(move || shared.give_up());
     }
 }
@@ -404,14 +412,14 @@ fn bytes_of(view: &View) -> usize {
 }
 
 impl Shared {
-    /// Whether all that was queued has ended.
+    /// Whether no call of NCCL is in progress and all queued exchanges have finished.
     fn is_idle(&self) -> bool {
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
         // SAFETY: a live event; the thread's context is the device's.
         !self.is_calling.load(Ordering::Acquire) && unsafe { (self.cuda.driver.event_query)(self.event) } != NOT_READY
     }
 
-    /// What was received has its values.
+    /// Notes that receive buffers have their values, once all exchanges have finished.
     fn forget_received(&self) {
         let _no_call = lock(&self.handle);
         if self.receives.load(Ordering::Acquire) && self.is_idle() {
@@ -420,6 +428,7 @@ impl Shared {
         }
     }
 
+    /// The main loop of the watchdog.
     fn watch(&self, others_live: impl Fn() -> bool) {
         self.cuda.bind();
         let mut gone: Option<Instant> = None;
@@ -431,7 +440,7 @@ impl Shared {
             }
             let Some(since) = gone else { continue };
             if self.is_idle() {
-                // nothing is awaited of who has gone, and what is queued later finds the connections closed
+                // no exchange waits for the dead member, and later ones will find its connections closed
                 gone = Some(Instant::now());
             } else if since.elapsed() > if self.is_calling.load(Ordering::Acquire) { STUCK } else { PATIENCE } {
                 return self.abort("a member of the team has ended in a collective");
@@ -439,6 +448,7 @@ impl Shared {
         }
     }
 
+    /// Takes the handle out; `None` if that was done before.
     fn take(&self) -> Option<Handle> {
         let mut handle = lock(&self.handle);
         let taken = std::mem::replace(&mut *handle, Handle(std::ptr::null_mut()));
@@ -459,10 +469,12 @@ impl Shared {
             self.cuda.lose_awaited(error);
         }
         self.cuda.bind();
-        // SAFETY: taken out, so that nobody uses it again. A call of NCCL that waits on another thread returns.
+        // SAFETY: the handle was taken out, so no later call uses it. A call of NCCL that blocks another thread
+        // returns.
         unsafe { (self.functions.abort)(handle.0) };
     }
 
+    /// Waits up to 10 s for queued exchanges, then ends the communicator.
     fn give_up(&self) {
         self.cuda.bind();
         let began = Instant::now();

@@ -1,4 +1,5 @@
-//! Batches of small matrices, each for some lanes, a warp or a block; the kernels are in `kernels/dense.cuh`.
+//! Batches of small matrices, each computed by a team of threads: some lanes of a warp, a warp, or a block. The kernels
+//! are in `kernels/dense.cuh`.
 
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
@@ -7,15 +8,15 @@ use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Rows and columns of the largest matrices.
+/// The most rows and the most columns of a matrix.
 pub const MOST: usize = 64;
 /// `DENSE_THREADS` in dense.cuh.
 const THREADS: usize = 128;
-/// Threads that share a matrix, and the most rows and columns that they take.
+/// Threads of a team, and the most rows and columns for which that team is used.
 pub(crate) const TEAMS: [(usize, usize); 3] = [(8, 8), (32, 32), (THREADS, MOST)];
-/// Bytes of shared memory that kernels declare, at most.
+/// An upper bound of the bytes of shared memory that the kernels declare.
 const DECLARED: usize = 1 << 10;
-/// Bytes of memory for teams that shared memory has no room for.
+/// Bytes of global memory for teams whose matrices do not fit shared memory.
 const WORK: usize = 256 << 20;
 
 pub(crate) fn source(factoring: Factoring, class: Class, lanes: usize) -> String {
@@ -32,7 +33,7 @@ pub(crate) fn name(factoring: Factoring, class: Class, lanes: usize) -> String {
     format!("{factoring:?} {class:?} {lanes}").to_lowercase()
 }
 
-/// The first that has failed. Waits.
+/// See `Backend::many`. Waits for the status.
 pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
     let extent = many.m.max(many.n);
     if !many.fits() || extent > MOST {
@@ -40,7 +41,7 @@ pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
     }
     let (class, size) = (many.a.dtype.class(), many.a.dtype.size());
     let most = (cuda.properties.shared as usize).saturating_sub(DECLARED);
-    // right sides beside the matrix where there is room, else where the result is
+    // right-hand sides are kept with the matrix if both fit shared memory, else in the result's memory
     let shapes = |columns: usize| {
         TEAMS.into_iter().filter(|&(_, served)| extent <= served).map(move |(lanes, _)| (lanes, columns))
     };

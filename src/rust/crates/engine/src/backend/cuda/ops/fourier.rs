@@ -1,5 +1,6 @@
-//! Fourier transforms by cuFFT. A plan holds tables in device memory and takes milliseconds to make, so the last ones
-//! are kept; its workspace is taken from the pool for each transform. Statuses are numbers here (see `functions`).
+//! Fourier transforms by cuFFT. A cuFFT plan holds tables in device memory and takes milliseconds to make, so recent
+//! ones are cached. Workspace is allocated for each transform. Functions are declared to return `u32` statuses (see
+//! `functions`).
 
 use std::ffi::{c_int, c_longlong};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ functions! {
     Cufft of cudarc::cufft::sys {
         create = cufftCreate(*mut cufftHandle);
         set_auto_allocation = cufftSetAutoAllocation(cufftHandle, c_int);
-        // plan, rank, extents; of the input and of the output extents, stride and distance; type, number, workspace
+        // plan, rank, extents; embedding extents, stride and distance of input and output; type, batch, workspace size
         make_plan = cufftMakePlanMany64(
             cufftHandle, c_int, *mut c_longlong, *mut c_longlong, c_longlong, c_longlong,
             *mut c_longlong, c_longlong, c_longlong, cufftType_t, c_longlong, *mut usize);
@@ -38,7 +39,7 @@ type Exec = unsafe extern "C" fn(cufftHandle, CUdeviceptr, CUdeviceptr, c_int) -
 const FORWARD: c_int = -1;
 const INVERSE: c_int = 1;
 
-/// What distinguishes plans of a device.
+/// The key of a cached plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Key {
     direction: Direction,
@@ -58,21 +59,21 @@ struct Plan {
     cuda: &'static Cuda,
 }
 
-/// Plans that are kept, by device, the last one last.
+/// The most plans that are cached for a device. Lists are in order of use, the most recent last.
 const KEPT: usize = 32;
 static PLANS: PerDevice<Plans> = PerDevice::new();
 type Plans = Mutex<Vec<(Key, Arc<Plan>)>>;
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // in a forked child, or after a failure, there is nothing to do
+        // in a forked child, or with a broken context, cuFFT must not be called
         let Ok(_entered) = self.cuda.enter() else { return };
         // SAFETY: destroyed once; the library waits for the device before it frees the tables.
         self.cuda.outside(|| unsafe { (self.functions.destroy)(self.handle) });
     }
 }
 
-/// `cufftResult`.
+/// Turns a `cufftResult` into an error.
 fn check(status: u32, function: &str) -> Result<()> {
     let (kind, name) = match status {
         0 => return Ok(()),
@@ -113,7 +114,7 @@ impl Plan {
         // SAFETY: writes a handle; the device's context is current.
         check(unsafe { (functions.create)(&mut handle) }, "cufftCreate")?;
         let mut plan = Plan { handle, workspace: 0, functions, cuda };
-        // the slowest extent first; a line of the fastest takes more or less than its extent where it is half
+        // the slowest extent first; the fastest may be padded, or shorter where half a spectrum is stored
         let extents = |fastest: usize| {
             let mut extents = [1 as c_longlong; 3];
             for (k, &n) in transform.lengths.iter().rev().enumerate() {
@@ -152,6 +153,7 @@ impl Plan {
     }
 }
 
+/// See `Backend::fourier`.
 pub fn run(cuda: &Cuda, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {
     if !transform.fits(input, output) {
         return Err(Error::new(Kind::Shape, "a Fourier transform was given memory of another size"));
@@ -160,12 +162,12 @@ pub fn run(cuda: &Cuda, transform: &Transform<'_>, input: &View, output: &Arc<Bu
     // SAFETY: this is cuFFT, and the type of `cufftXtExec` is its header's, with the status as a number.
     let (functions, exec) = unsafe { (Cufft::find(library)?, library.symbol::<Exec>("cufftXtExec")?) };
     let _entered = cuda.enter()?;
-    // interleaved transforms of one array are one call of the library
+    // one call for all contiguous transforms, or one for each array of interleaved transforms
     let (count, calls) = if transform.inner == 1 { (transform.outer, 1) } else { (transform.inner, transform.outer) };
     let Transform { direction, lengths, inner, room, .. } = *transform;
     let mut key = Key { direction, dtype: input.dtype, lengths: [1; 3], rank: lengths.len(), inner, count, room };
     key.lengths[..lengths.len()].copy_from_slice(lengths);
-    // held while the plan's stream and workspace are set and used: other threads have other ones
+    // locked until the transforms are queued, since a plan's stream and workspace are state of the plan
     let mut plans = lock(PLANS.of(cuda));
     let plan = match plans.iter().position(|(known, _)| *known == key) {
         Some(at) => {

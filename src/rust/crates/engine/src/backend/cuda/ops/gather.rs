@@ -22,7 +22,7 @@ fn mover(size: usize) -> &'static str {
     }
 }
 
-/// A grid that covers `n` with a few blocks' work for each multiprocessor; the kernels stride over the rest.
+/// A grid for `n` elements of at most 32 blocks a multiprocessor; the kernels have grid-stride loops.
 fn grid(cuda: &Cuda, n: usize) -> [u32; 3] {
     let most = cuda.properties.multiprocessors as usize * 32;
     [n.div_ceil(THREADS as usize).clamp(1, most) as u32, 1, 1]
@@ -37,8 +37,8 @@ pub(crate) fn gather_source(size: usize) -> String {
     )
 }
 
-/// Source and positions of a plan that does nothing but store what it picks at positions in memory: the prebuilt kernel
-/// serves that, by the elements' size.
+/// Source and positions of a plan that is a gather alone, from memory and by positions in memory. The prebuilt kernel
+/// for the elements' size serves such a plan.
 pub(crate) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'a View)> {
     let ([Instruction::Load(at), Instruction::Pick { input, at: 0 }], [(1, dtype)]) =
         (&plan.code[..], &plan.outputs[..])
@@ -50,7 +50,7 @@ pub(crate) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'
     (is_linear && source.dtype == *dtype).then_some((source, positions))
 }
 
-/// The first `n` positions' elements; outside NA.
+/// Queues a gather by the first `n` positions; NA for positions out of bounds.
 pub(crate) fn gather(cuda: &Cuda, source: &View, positions: &View, n: usize, output: u64) -> Result<()> {
     let size = source.dtype.size();
     if n == 0 {
@@ -63,7 +63,7 @@ pub(crate) fn gather(cuda: &Cuda, source: &View, positions: &View, n: usize, out
     cuda.launch(&kernel, grid(cuda, n.div_ceil(4)), [THREADS, 1, 1], 0, &mut args)
 }
 
-/// `wide`: whether more elements are written than 32 bits count.
+/// `wide`: whether there are more positions than 32 bits can number.
 pub(crate) fn scatter_source(size: usize, wide: bool) -> String {
     let (t, w) = (mover(size), if wide { "u64" } else { "u32" });
     let head = format!("extern \"C\" __global__ void __launch_bounds__({THREADS})");
@@ -77,6 +77,7 @@ pub(crate) fn scatter_source(size: usize, wide: bool) -> String {
     )
 }
 
+/// See `Backend::scatter`.
 pub fn scatter(
     cuda: &Cuda,
     target: &Arc<Buffer>,
@@ -96,7 +97,7 @@ pub fn scatter(
         cuda.launch(&kernel, grid(cuda, n), [THREADS, 1, 1], 0, args)
     };
     let (at, count_i) = (positions.address(), count as i64);
-    // freed when this returns, and so, on the stream, after the kernels
+    // dropped when this returns, but freed in stream order, after the kernels
     let mut scratch: Option<(Arc<Buffer>, Arc<Buffer>)> = None;
     if length > 1 && count > 1 {
         let equal = cuda.allocate(4)?;

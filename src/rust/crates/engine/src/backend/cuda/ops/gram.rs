@@ -1,5 +1,5 @@
-//! Cross products of columns that lie apart (`kernels/gram.cuh`): one pass over the rows, and the sums of blocks. The
-//! kernels are not prebuilt: those for so many columns are compiled at their first use.
+//! Cross products of separately stored columns (`kernels/gram.cuh`): one kernel passes over the rows, another adds the
+//! sums of its blocks. They are not prebuilt: the kernels for a number of columns are compiled at their first use.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use verdigris_ops::error::{Kind, Result};
 
 const THREADS: usize = 256;
 const WARP: usize = 32;
-/// Columns that a warp multiplies with as many, and rows that it takes at once, at least.
+/// Columns in a tile of the product, and rows that a warp should have at least.
 const EIGHT: usize = 8;
 const ROWS: usize = 16;
-/// Blocks at most, each of which leaves its sums.
+/// The most blocks, each of which writes partial sums.
 const BLOCKS: usize = 528;
 
-/// The kernels for `eights` times eight columns.
+/// The kernels for up to `8 * eights` columns.
 pub(crate) fn source(eights: usize) -> String {
     let kernel = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
     format!(
@@ -29,7 +29,7 @@ pub(crate) fn source(eights: usize) -> String {
     )
 }
 
-/// Writes the products; false where there is no NVRTC.
+/// See `Backend::gram`. False if there is no NVRTC.
 pub fn gram(cuda: &Cuda, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
     let m = job.columns.len();
     let eights = m.div_ceil(EIGHT);

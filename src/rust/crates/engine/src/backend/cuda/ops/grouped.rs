@@ -1,4 +1,5 @@
-//! Counts and reductions by code on the device; the kernels are in `kernels/grouped.cuh`.
+//! Counts of integer values, and reductions by group, on the device. A code (from 1) gives the group of each element.
+//! The kernels are in `kernels/grouped.cuh`.
 
 use std::sync::Arc;
 
@@ -13,18 +14,17 @@ use verdigris_ops::tree;
 
 /// Threads of a block that counts.
 const THREADS: usize = 512;
-/// Bytes of a block's counts while it is worth having several copies.
+/// A block keeps several copies of its counts, against contention, up to this many bytes.
 const COPIES: usize = 16 << 10;
-/// Warps of a block that reduces, at most, and bytes of its tables while there are two blocks to a multiprocessor or
-/// more.
+/// The most warps of a block that reduces.
 const WARPS: usize = 8;
 
-/// Whether elements of a dtype are counted as they are stored.
+/// Whether `count` takes elements of this dtype.
 pub(crate) fn counts(dtype: DType) -> bool {
     !dtype.is_half() && dtype.kind() != Kind::Complex
 }
 
-/// Whether a class is reduced by code as it is.
+/// Whether `reduce` has kernels for this reduction and class.
 pub(crate) fn serves(reduction: Reduction, class: Class) -> bool {
     reduction.serves(class) && !matches!(class, Class::C64 | Class::C128)
 }
@@ -39,7 +39,7 @@ pub(crate) fn count_source(dtype: DType) -> String {
     )
 }
 
-/// How many elements there are of each whole number from `low` on, `bins` of them, and of all else: int64.
+/// See `Backend::count_bins`.
 pub fn count(cuda: &Cuda, values: &View, low: i64, bins: usize) -> Result<Arc<Buffer>> {
     let (n, dtype) = (values.len(), values.dtype);
     let out = cuda.allocate((bins + 1) * 8)?;
@@ -81,7 +81,7 @@ pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
     )
 }
 
-/// Bytes of an accumulator of `reduce.h` in a class; the source asks the compiler.
+/// The size of an accumulator of `reduce.h`, in bytes; the source asserts it.
 const fn accumulator_bytes(reduction: Reduction, class: Class) -> usize {
     match (reduction, class) {
         (Reduction::Sum, Class::F64 | Class::I64) => 24,
@@ -97,7 +97,7 @@ const fn accumulator_bytes(reduction: Reduction, class: Class) -> usize {
     }
 }
 
-/// A value for each code from 1 to `groups`; None where their accumulators have no room.
+/// See `Backend::reduce_coded`. `None` also if there are no groups or no elements.
 pub fn reduce(
     cuda: &Cuda,
     values: &View,
@@ -114,7 +114,8 @@ pub fn reduce(
     if table > tree::MOST_CODED || groups == 0 || n == 0 {
         return Ok(None);
     }
-    // tables of several blocks fit a multiprocessor, or as many warps of one block as have room: a power of two
+    // each warp has a table in shared memory: as many warps as have tables that fit, a power of two; if not even one
+    // fits, tables are in global memory
     let (warps, shared) = match most / table {
         0 => (WARPS, 0),
         few if few < 2 * WARPS => (1 << few.min(WARPS).ilog2(), 1),
@@ -129,7 +130,7 @@ pub fn reduce(
     let each = tree::chunk(n, groups);
     let blocks = n.div_ceil(each).div_ceil(warps);
     let parts = cuda.allocate(blocks * table)?;
-    // a card with less shared memory than an H100 has some tables beyond it
+    // only on cards with less shared memory than an H100
     let far = if shared == 0 { Some(cuda.allocate(blocks * warps * table)?) } else { None };
     let bits = usize::BITS - groups.leading_zeros();
     let mut args = Args::new();

@@ -1,5 +1,5 @@
-//! Handles of a CUDA library, by device and stream: a handle has a workspace, which one stream uses. They are never
-//! destroyed: at the end of the process the driver may be gone before us.
+//! Handles of a CUDA library, one for each device and stream, since a handle's workspace serves one stream at a time.
+//! Handles are never destroyed: at the end of the process the driver may already be unloaded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -17,8 +17,8 @@ impl<T: Copy> Handles<T> {
         Handles(Mutex::new(None))
     }
 
-    /// That of the device's stream, made where it is new, and the lock to hold while it is used. The device's context
-    /// must be current.
+    /// The handle of the device's current stream, made if it is new, and the lock, which must be held while the handle
+    /// is used. The device's context must be current.
     ///
     /// # Errors
     /// Those of `make`.

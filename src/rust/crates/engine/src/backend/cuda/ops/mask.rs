@@ -15,7 +15,7 @@ use verdigris_ops::error::Result;
 
 const WARPS: usize = THREADS / 32;
 
-/// Waits, because the length of the result must be known.
+/// See `Backend::mask`. Waits, because the length of the result must be known.
 pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
     let dtype = plan.outputs.get(1).map_or(DType::Int64, |(_, dtype)| *dtype);
     let n = bound.n;
@@ -29,7 +29,7 @@ pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<Vi
     }
 }
 
-/// Without a kernel of the plan's own: mask and values are interpreted into memory, a prebuilt kernel finds the
+/// Selects without a kernel of the plan's own: mask and values are interpreted into memory, a prebuilt kernel finds the
 /// positions, and the values are gathered by them.
 fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
     let simple = prebuilt::plain(DType::Bool8);
@@ -46,11 +46,12 @@ fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result
     Ok(View::contiguous(out, values.dtype, total))
 }
 
+/// Launches the kernel that counts, waits for the count, and launches the kernel that writes.
 fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: Variant, dtype: DType) -> Result<View> {
     let n = bound.n;
     let write = planned.second.as_ref().expect("both kernels are loaded together");
     let row = 32 * mask::in_flight(plan);
-    // one wave of blocks, each warp with a stretch of its own
+    // one wave of blocks, where each warp takes `each` neighbouring elements
     let blocks = n.div_ceil(WARPS * row).min(planned.wave);
     let each = n.div_ceil(blocks * WARPS).next_multiple_of(row);
     let warps = cuda.allocate(blocks * WARPS * 4)?;
@@ -68,7 +69,7 @@ fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: V
     let total = u64::from_ne_bytes(total[..8].try_into().expect("eight bytes")) as usize;
     let out = cuda.allocate(total * dtype.size())?;
     if total > 0 {
-        // what the expression may warn of the first kernel has noted
+        // no flag words: the first kernel has noted the expression's warnings
         let mut params = Packed::default();
         let packed = parameters::packable(plan, bound, 1, &[]);
         parameters::pack(&mut params, plan, bound, (variant, packed), &[], (0, 0))?;

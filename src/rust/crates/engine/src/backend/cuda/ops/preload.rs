@@ -1,10 +1,10 @@
-//! Loads what a session is likely to want next, in the background, once a device is in use and nothing is to be
-//! compiled: first the prebuilt kernels that serve every new expression and reduction, as far as the package has their
-//! machine code, then cuBLAS and cuSOLVER with their handles. The first product of a session waits at most for what is
-//! left of it.
+//! Loads in the background what a session is likely to need next, once a device is in use and nothing is to be
+//! compiled: first the prebuilt kernels that serve new expressions and reductions, as far as the package has their
+//! machine code, then cuBLAS and cuSOLVER with their handles. The first product of a session waits at most for the rest
+//! of this.
 //!
-//! The driver loads one module at a time, and a library takes it for hundreds of milliseconds. So libraries wait until no
-//! kernel has been loaded for a while.
+//! The driver loads one module at a time, and loading a library keeps it busy for hundreds of milliseconds. So
+//! libraries are loaded only when no kernel has been loaded for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,18 +22,18 @@ pub fn allow(yes: bool) {
     ALLOWED.store(yes, Ordering::Relaxed);
 }
 
-/// Begins it on a device, once.
+/// Queues the loading for a device, once.
 pub(crate) fn begin(cuda: &'static Cuda) {
     static BEGUN: PerDevice<()> = PerDevice::new();
     if !ALLOWED.load(Ordering::Relaxed) {
         return;
     }
     BEGUN.get_or(cuda, || {
-        // one job each: the end of a process waits for one at most
+        // separate jobs, since the end of the process waits for the job that is running
         for prepare in [interpret::prepare as fn(&Cuda), prebuilt_reductions::prepare] {
             background::queue_next(Box::new(move || prepare(cuda)));
         }
-        // a library that is not there is an error in use
+        // errors are ignored here: a missing library is reported when it is used
         for prepare in [blas::prepare as fn(&Cuda) -> Result<()>, solver::prepare] {
             background::queue_later(Box::new(move || _ = prepare(cuda)));
         }

@@ -1,4 +1,5 @@
-//! Products of small matrices by a kernel of our own (`kernels/product.cuh`): nothing waits for cuBLAS to be loaded.
+//! Products of small matrices by a kernel of this package (`kernels/product.cuh`), so that they do not wait until
+//! cuBLAS is loaded.
 
 use super::blas::fits_as;
 use crate::backend::cuda::context::device::Cuda;
@@ -12,7 +13,7 @@ use verdigris_ops::error::Result;
 const TILE: usize = 16;
 const MOST: usize = 64;
 
-/// Of others cuBLAS is loaded sooner than a kernel is compiled.
+/// The classes with a prebuilt kernel. For others, loading cuBLAS takes less time than compiling a kernel.
 pub(crate) const CLASSES: [Class; 2] = [Class::F32, Class::F64];
 
 pub(crate) fn source(class: Class) -> String {
@@ -40,7 +41,7 @@ fn strides(matrix: &Matrix) -> [i64; 2] {
     }
 }
 
-/// Computes the product where no extent is above 64; false where it does not.
+/// Queues the product if no extent is above 64. False if it is not served, with nothing done.
 pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Buffer) -> Result<bool> {
     let &Product { a, b, m, n, k, batch, upper, precision, .. } = product;
     let dtype = a.view.dtype;
@@ -49,7 +50,7 @@ pub fn multiply(cuda: &Cuda, product: &Product<'_>, output: &Buffer) -> Result<b
     if !served || rounded || upper || batch.count != 1 || m.max(n).max(k) > MOST || m.min(n).min(k) == 0 {
         return Ok(false);
     }
-    // of wrong extents and types cuBLAS's side speaks
+    // `blas::multiply` reports wrong extents and dtypes
     let whole = fits_as(a, m, k, 1, 0) && fits_as(b, k, n, 1, 0) && output.bytes == m * n * dtype.size();
     if b.view.dtype != dtype || !whole {
         return Ok(false);

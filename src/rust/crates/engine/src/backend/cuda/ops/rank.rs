@@ -13,9 +13,9 @@ const THREADS: usize = 512;
 /// `TOP_DIGITS` and `NO_SLOT` in rank.cuh.
 const DIGITS: usize = 1 << 11;
 const NO_SLOT: u8 = 255;
-/// First digits that ranks may have: as many as a block can count beside.
+/// The most different first digits at the wanted ranks: a block counts the second digits of each in shared memory.
 const MOST_SLOTS: usize = 24;
-/// Fewer elements are sorted.
+/// Shorter arrays are sorted instead.
 const RADIX_SELECT_FROM: usize = 1 << 16;
 
 pub(crate) fn source(dtype: DType) -> String {
@@ -44,7 +44,7 @@ fn locate(counts: &[u64], mut rank: u64) -> (usize, u64) {
     unreachable!("a rank is less than the sum of the counts")
 }
 
-/// The elements at ranks (from 0) among those that are not missing, and how many are. None where a sort does as well.
+/// See `Backend::ranks`. Waits for counts of digits.
 pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranked>> {
     let (n, dtype) = (values.len(), values.dtype);
     if n < RADIX_SELECT_FROM || !matches!(dtype.size(), 4 | 8) || matches!(dtype, DType::Complex64) {
@@ -73,7 +73,7 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
     if ranks.iter().any(|&rank| rank as u64 >= known) {
         return Ok(Some(Ranked { values: None, missing }));
     }
-    // the digits that ranks fall on, each with a slot
+    // each first digit at a wanted rank gets a slot
     let found: Vec<(usize, u64)> =
         fallible::collected(ranks.iter().map(|&rank| locate(&first[..DIGITS], rank as u64)))?;
     let mut digits: Vec<usize> = fallible::collected(found.iter().map(|p| p.0))?;
@@ -101,7 +101,7 @@ pub fn ranks(cuda: &Cuda, values: &View, ranks: &[usize]) -> Result<Option<Ranke
         wanted[slot * DIGITS + low] = 1;
         (slot * DIGITS + low, rest)
     }))?;
-    // in order of the digits, and so of the keys
+    // before[k]: the elements taken from bins before k, in the order of the keys
     let mut before = fallible::filled(0u64, count * DIGITS)?;
     let mut taken = 0;
     for (k, &take) in wanted.iter().enumerate() {

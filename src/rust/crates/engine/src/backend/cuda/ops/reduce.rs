@@ -23,10 +23,10 @@ use verdigris_ops::tree::{Tree, ALIGN};
 
 /// Bytes of the largest accumulator of `reduce.h` (`Var`), rounded up.
 const ACCUMULATOR: usize = 64;
-/// Bytes of a `Job` without an epilogue, at most.
+/// An upper bound of the size of a `Job` without an epilogue.
 const MOST_JOB: usize = 128;
 
-/// A reduction to carry out.
+/// The arguments of a reduction.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     cuda: &'a Cuda,
@@ -37,13 +37,13 @@ struct Work<'a> {
     groups: Groups,
 }
 
-/// Reduces everything, to the host.
+/// Reduces all elements, and waits for the value.
 pub fn whole(cuda: &Cuda, plan: &Plan, bound: &Bound, reduction: Reduction, na_rm: bool) -> Result<Outcome> {
     let queue = |out, reported, mark| to_slot(cuda, plan, bound, reduction, na_rm, Target::slot(out, reported, mark));
     Ok(outcome(cuda.receive_reported(queue)?))
 }
 
-/// Queues a reduction of everything; None where no slot is free.
+/// Queues a reduction of all elements, whose value is read later; `None` if no slot is free.
 pub(crate) fn later(
     cuda: &Cuda,
     plan: &Plan,
@@ -57,7 +57,7 @@ pub(crate) fn later(
     Ok(Some(Box::new(slot)))
 }
 
-/// Queues a reduction of everything.
+/// Queues a reduction of all elements to `target`.
 pub(crate) fn to_slot(
     cuda: &Cuda,
     plan: &Plan,
@@ -69,7 +69,7 @@ pub(crate) fn to_slot(
     Work { cuda, plan, bound, reduction, na_rm, groups: Groups::whole(bound.n) }.queue(target)
 }
 
-/// Reduces within groups, to a buffer, or to those of the epilogue.
+/// See `Backend::reduce_groups`.
 pub fn groups(
     cuda: &Cuda,
     plan: &Plan,
@@ -94,13 +94,13 @@ pub fn groups(
     if fused == Fused::Done {
         return Ok(());
     }
-    // one after the other
+    // not fused: the reduction, then its epilogue as a plan of its own
     let results = results.map_or_else(|| cuda.allocate(after.results_size(groups)), Ok)?;
     let alone = Plan { after: None, ..plan.clone() };
     let (work, target) = (Work { plan: &alone, ..work }, Target::buffer(results.address));
     let given = given.with(after.results, results);
     if fused == Fused::NotYet {
-        // kernels of the parts would be compiled for this once
+        // prebuilt kernels, since own kernels of the two parts would only serve until the fused one is compiled
         work.queue_prebuilt(target)?;
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
         return interpret::run(cuda, &after.plan, &given, &addresses);
@@ -109,11 +109,11 @@ pub fn groups(
     store(cuda, &after.plan, &given, outputs)
 }
 
-/// What became of a reduction with its epilogue in one kernel.
+/// Whether a reduction and its epilogue were queued as one kernel.
 #[derive(PartialEq, Eq)]
 enum Fused {
     Done,
-    /// The kernel is not made yet, or there is none without NVRTC.
+    /// The kernel is not compiled yet, or there is no NVRTC.
     NotYet,
     /// One kernel cannot do both.
     Never,
@@ -122,9 +122,11 @@ enum Fused {
 /// How the threads of a launch share the elements.
 struct Shape {
     grid: usize,
+    /// Blocks that share the axis of a group, or across memory of a block's packs.
     slices: usize,
-    /// Tiles that a block takes.
+    /// Tiles that a block takes, of a group of neighbours.
     span: usize,
+    /// Across memory: packs side by side in a block, threads that share each, and blocks side by side.
     x: usize,
     y: usize,
     across: usize,
@@ -132,12 +134,12 @@ struct Shape {
 
 /// Blocks that keep any GPU busy.
 const BUSY: usize = 4096;
-/// Parts of a group of neighbours at most: sixteen for each thread of the block that merges them.
+/// The most partial results of a group of neighbours: sixteen for each thread of the block that merges them.
 const MOST_SLICES: usize = 16 * THREADS;
-/// Packs abreast in a block where several blocks share the axis: `MOST_ABREAST` of reduce.cuh.
+/// Packs side by side in a block where several blocks share the axis: `MOST_ABREAST` of reduce.cuh.
 const MOST_ABREAST: usize = 32;
 
-/// How a launch follows the tree. The bits do not depend on it.
+/// Chooses how a launch distributes the tree's lanes and tiles. The bits of results do not depend on it.
 fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tree: Tree) -> Shape {
     let alone = |grid| Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 };
     match form {
@@ -157,7 +159,7 @@ fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tr
         Form::Packs(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
         Form::Lanes | Form::SingleLanes => {
             let packs = groups.inner / v;
-            // lanes of all tiles, each for a thread
+            // the lanes of all tiles; each is reduced by one thread
             let lanes = groups.length.div_ceil(tree.tile()).max(1) * tree.lanes;
             let most = lanes.next_power_of_two();
             let x = packs.min((THREADS / most).max(MOST_ABREAST));
@@ -168,13 +170,13 @@ fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tr
     }
 }
 
-/// Addresses that the results go to; 0 where they are not wanted.
+/// Where a reduction writes its results. An address is 0 if they are not wanted there.
 pub(crate) struct Target {
     out: u64,
-    /// Where the host waits for them with `mark`.
+    /// Host memory, in which the host waits for words with `mark`.
     reported: u64,
     mark: u32,
-    /// The epilogue's `Params`, which say where its outputs go.
+    /// The epilogue's `Params`, which hold the addresses of its outputs.
     after: Vec<u8>,
 }
 
@@ -183,14 +185,15 @@ impl Target {
         Target { out, reported: 0, mark: 0, after: Vec::new() }
     }
 
-    /// Host memory that the device reaches: the result goes to the first address, and for the host to the second.
+    /// A slot in host memory that the device can write. The result goes to `out`, and with `mark` to `reported`, which
+    /// the host polls.
     pub(crate) fn slot(out: u64, reported: u64, mark: u32) -> Target {
         Target { out, reported, mark, after: Vec::new() }
     }
 }
 
 impl Work<'_> {
-    /// By a kernel of the plan's own, or prebuilt ones.
+    /// Queues the reduction by the plan's own kernel, or by prebuilt ones.
     fn queue(self, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
@@ -221,7 +224,7 @@ impl Work<'_> {
         Work { plan: &simple, bound: &bound, ..self }.launch(&planned, fit, form, target)
     }
 
-    /// Reduces and goes on to the epilogue in one kernel, which stores the results too if they have an address.
+    /// Queues the reduction and its epilogue as one kernel, which also stores the results if their address is not 0.
     fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<Fused> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         if after.results as usize >= Tiled::MOST {
@@ -232,7 +235,7 @@ impl Work<'_> {
         let variant = before.0;
         let addresses: Vec<u64> = outputs.iter().map(|b| b.address).collect();
         let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);
-        // words for warnings are taken once a launch
+        // one launch has one set of flag words, so only one of the two parts may warn
         if apart.wide && !variant.wide
             || after.spread && apart.unaligned
             || !bound.sites.is_empty() && !given.sites.is_empty()

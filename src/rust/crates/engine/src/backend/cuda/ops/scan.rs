@@ -1,4 +1,4 @@
-//! Runs scans: tiles, and the prefixes that they pass on.
+//! Runs scans: the partition into tiles, and the memory of the totals that tiles pass on to later tiles.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use verdigris_ops::error::Result;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::scan::Scan;
 
-/// Bytes of a total that travels: the largest states of `scan.h` have 32 bytes, of complex numbers 48, and as many marks
-/// go with them.
+/// Bytes of a total that a tile publishes. The largest states of `scan.h` have 32 bytes, of complex numbers 48, and
+/// their ready marks take as much again.
 fn total_bytes(class: Class) -> usize {
     if class == Class::C128 {
         96
@@ -27,14 +27,16 @@ fn total_bytes(class: Class) -> usize {
         64
     }
 }
-/// Tiles of a group, and groups of a thousand: `GROUP` in scan.cuh.
+/// Tiles of a group, and groups of a set of 1024 tiles (a thousand, in scan.cuh): `GROUP` in scan.cuh.
 const GROUP: usize = 32;
-/// Up to so many tiles the wide kernel alone is faster than two launches (H100: 21 us against 38 at 64 tiles of doubles);
-/// where both serve, their bits are the same.
+/// Up to this many tiles the wide kernel alone is faster than two launches (H100: 21 us against 38 at 64 tiles of
+/// doubles). Where the first kernel's result is valid, the wide one gives the same bits.
 const MOST_WIDE: usize = 64;
-/// Blocks of the wide kernel on a multiprocessor, which take tile after tile: most launches of it have nothing to do.
+/// Blocks of the wide kernel for each multiprocessor; they loop over the tiles. There are few, since most launches of
+/// this kernel have nothing to do.
 const WIDE_BLOCKS: usize = 4;
 
+/// See `Backend::scan`.
 pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>) -> Result<bool> {
     let (register, dtype) = plan.outputs[0];
     let class = plan.class(register);
@@ -45,6 +47,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
         return queue(cuda, plan, bound, scan, output, 0).map(|()| false);
     }
     let first = cuda.allocate(8)?;
+    // all ones: past the end. The kernel lowers it to the first position whose sum does not fit
     cuda.fill(first.address, 0xFF, first.bytes)?;
     queue(cuda, plan, bound, scan, output, first.address)?;
     let bytes = cuda.read(first.address, 8)?;
@@ -67,8 +70,8 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
     }
 }
 
-/// Scans without a kernel of the plan's own: its values are interpreted into memory, a prebuilt kernel scans those, and
-/// where the result is stored in another type than it is computed in, that is interpreted too.
+/// Scans without a kernel of the plan's own: its values are interpreted into memory, where a prebuilt kernel scans
+/// them. If the output's dtype is not the one that is computed, the interpreter converts the result.
 fn queue_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
@@ -101,7 +104,7 @@ fn launch(
     let thousands = groups.div_ceil(GROUP);
     let all = tiles + groups + thousands;
     let total = total_bytes(plan.class(plan.outputs[0].0));
-    // behind the totals two tickets, and whether a sum has passed the largest double
+    // the totals are followed by two tickets, and a word that is set if a sum has passed the largest double
     let totals = cuda.allocate(all * total + 12)?;
     cuda.fill(totals.address, 0, totals.bytes)?;
     let always = planned.second.is_some() && tiles <= MOST_WIDE;

@@ -21,8 +21,7 @@ pub(crate) fn source(class: Class, strictly: bool) -> String {
     )
 }
 
-/// How many elements of the table are at most each element (less than it, if `strictly`): int32, NA for what is
-/// missing.
+/// See `Backend::search`.
 pub fn search(cuda: &Cuda, values: &View, table: &View, strictly: bool) -> Result<Arc<Buffer>> {
     let (n, m, class) = (values.len(), table.len(), values.dtype.class());
     let out = cuda.allocate(n * 4)?;

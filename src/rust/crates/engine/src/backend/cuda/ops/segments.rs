@@ -1,8 +1,8 @@
-//! Operations on segments, of which sparse matrices are made; the kernels are in `kernels/segments.cuh` and
-//! `segments_dense.cuh`. None is prebuilt: NVRTC compiles them at their first use.
+//! Operations on segments, which are the columns or rows of sparse matrices. The kernels are in `kernels/segments.cuh`,
+//! `segments_dense.cuh` and `segments_solve.cuh`. None is prebuilt: NVRTC compiles them at their first use.
 //!
-//! A library's products, such as cuSPARSE's, would be tried first in `products`, by functions of its own as
-//! `ops/fourier.rs` has cuFFT's.
+//! If a library's products were used, such as cuSPARSE's, `products` would try them first, with functions declared as
+//! `ops/fourier.rs` declares cuFFT's.
 
 use std::sync::Arc;
 
@@ -17,18 +17,19 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
 
-/// Threads of a block, and ends and elements that each takes of a tile.
+/// Threads of a block, and items of a tile that each takes. An item is an element or the end of a segment.
 const THREADS: usize = 128;
 const ITEMS: usize = 8;
 const TILE: usize = THREADS * ITEMS;
-/// Ends and elements of a team's part at least, and parts at most, of which each leaves two rows.
+/// The fewest items of a part, which a team of lanes takes, and the most parts, each of which leaves two partial rows.
 const PART: usize = 64;
 const PARTS: usize = 1 << 16;
-/// Bytes of an accumulator, at most.
+/// An upper bound of an accumulator's size, in bytes.
 const ACCUMULATOR: usize = 64;
 
 const KERNEL: &str = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
 
+/// What all sources begin with: definitions, and the kernel `starts`.
 fn head(file: &str, offsets: DType) -> String {
     let starts = "starts(const I* offsets, i64 segments, i64 len, i64 each, i64 parts, i64* starts)";
     format!(
@@ -38,7 +39,8 @@ fn head(file: &str, offsets: DType) -> String {
     )
 }
 
-/// The kernels of tiles and of what is open behind them, for an accumulator and the elements that it takes.
+/// The kernels `tiles`, which reduces tiles, and `ends`, which merges segments that cross tiles. `accumulator` and
+/// `job` are C++ types; `parameters` declares the job's fields, `made` initialises it.
 fn tiles(accumulator: &str, job: &str, parameters: &str, made: &str) -> String {
     format!(
         "typedef {accumulator} A;\ntypedef {job} Job;\n\
@@ -50,7 +52,7 @@ fn tiles(accumulator: &str, job: &str, parameters: &str, made: &str) -> String {
     )
 }
 
-/// Products with one column.
+/// Products with a matrix of one column.
 pub(crate) fn vector_source(offsets: DType, class: Class, weighted: bool) -> String {
     let t = class.c_type();
     let parameters = format!("const i32* at, const {t}* x, const {t}* b, i64 extent");
@@ -58,7 +60,7 @@ pub(crate) fn vector_source(offsets: DType, class: Class, weighted: bool) -> Str
         + &tiles(&format!("Products<{t}>"), &format!("Picked<{t}, {weighted}>"), &parameters, "{at, x, b, extent}")
 }
 
-/// Products with several columns, so many of which a lane has.
+/// Products with a matrix of several columns, of which a lane computes `width`.
 pub(crate) fn rows_source(offsets: DType, class: Class, weighted: bool, width: usize) -> String {
     let t = class.c_type();
     head("segments_dense.cuh", offsets)
@@ -134,13 +136,14 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     out
 }
 
-/// Whether a reduction does not ask where in a segment an element is.
+/// Whether a reduction does not depend on the positions of elements within a segment.
 #[cfg(test)]
 fn takes(reduction: Reduction) -> bool {
     !matches!(reduction, Reduction::WhichMax | Reduction::WhichMin)
 }
 
-/// The path of segments, in parts of `each` ends and elements.
+/// The merge path of segments, a sequence of elements and ends of segments, cut into parts of `each` items. `starts`
+/// holds for each part the first segment that ends in it.
 struct Path<'a> {
     segments: &'a Segments<'a>,
     each: usize,
@@ -164,7 +167,7 @@ impl<'a> Path<'a> {
         push_segments(args, self.segments)
     }
 
-    /// Launches `tiles`, whose first arguments are there, and merges what is open.
+    /// Launches `tiles`, whose first arguments are in `args`, then `ends`.
     fn tiles(&self, cuda: &Cuda, module: &Module, args: &mut Args, na_rm: bool, out: &Arc<Buffer>) -> Result<()> {
         let [heads, opens] = [(); 2].map(|()| cuda.allocate(self.parts * ACCUMULATOR));
         let (heads, opens) = (heads?, opens?);
@@ -191,7 +194,7 @@ fn push_sparse(args: &mut Args, a: &Sparse<'_>, b: &View) {
     args.push(a.positions.address()).push(a.values.map_or(0, View::address)).push(b.address()).push(a.extent as i64);
 }
 
-/// The product with a dense matrix, by rows; of one column that is the same as by columns.
+/// See `Backend::segment_products`. A result of one column is stored alike by rows and by columns.
 pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<Order> {
     let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
     let offsets = segments.offsets.dtype;
@@ -204,14 +207,14 @@ pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc
         path.tiles(cuda, &module, &mut args, false, out)?;
         return Ok(Order::ByColumns);
     }
-    // so many neighbours are one load
+    // columns that a lane loads at once, as alignment allows
     let size = b.dtype.size();
     let fits = |width: usize| columns.is_multiple_of(width) && b.address().is_multiple_of((width * size) as u64);
     let width = [4, 2].into_iter().find(|&width| width * size <= 16 && fits(width)).unwrap_or(1);
     let lanes = columns.div_ceil(width).next_power_of_two().min(32);
     let key = format!("segments/{offsets}/{class:?}/{weighted}/{width}");
     let module = cuda.module(&key, || rows_source(offsets, class, weighted, width))?;
-    // bits depend on where parts end, and so on the matrix alone
+    // the bits of sums depend on where parts end, so `each` must depend on the sparse matrix alone
     let each = (segments.count() + segments.len).div_ceil(PARTS).next_power_of_two().max(PART);
     let path = Path::new(cuda, &module, segments, each)?;
     let [heads, opens] = [(); 2].map(|()| cuda.allocate(path.parts * columns * size));
@@ -231,7 +234,7 @@ pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc
     Ok(Order::ByRows)
 }
 
-/// A value for each segment.
+/// See `Backend::segment_reduce`.
 pub fn reduce(
     cuda: &Cuda,
     segments: &Segments<'_>,
@@ -253,7 +256,7 @@ fn structure(cuda: &Cuda, offsets: DType, order: DType) -> Result<Arc<Module>> {
     cuda.module(&format!("segments/{offsets}/{order}/structure"), || structure_source(offsets, order))
 }
 
-/// The number of each element's segment.
+/// See `Backend::segment_expand`.
 pub fn expand(cuda: &Cuda, segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()> {
     let offsets = segments.offsets.dtype;
     let module = structure(cuda, offsets, offsets)?;
@@ -263,7 +266,7 @@ pub fn expand(cuda: &Cuda, segments: &Segments<'_>, out: &Arc<Buffer>) -> Result
     cuda.launch(&cuda.function(&module, "expand")?, grid, [THREADS as u32, 1, 1], 0, &mut args)
 }
 
-/// By position: sorted by it, which keeps equal ones in their order.
+/// See `Backend::segment_transpose`. A stable sort by position keeps elements of one position in their order.
 pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
     let (n, dtype) = (segments.len, segments.offsets.dtype);
     let module = structure(cuda, dtype, position_dtype(n))?;
@@ -293,7 +296,7 @@ pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent:
     })
 }
 
-/// Products of rows at each element.
+/// See `Backend::segment_sampled`.
 pub fn sampled(cuda: &Cuda, job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> {
     let (n, class) = (job.segments.len, job.by_position.dtype.class());
     let segment = cuda.allocate(n * 4)?;
@@ -307,14 +310,15 @@ pub fn sampled(cuda: &Cuda, job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> 
     cuda.launch(&kernel, [grid as u32, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
 }
 
-/// A triangular system, by rows. A block is a warp.
+/// See `Backend::segment_solve`. The matrix is transposed to rows first. A block is one warp, which takes row after
+/// row.
 pub fn solve(cuda: &Cuda, job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
     let (a, class, n) = (&job.matrix, job.b.dtype.class(), job.matrix.extent);
     let rows = transpose(cuda, &a.segments, a.positions, n)?;
     let (offsets, order) = (rows.offsets.dtype, rows.order.dtype);
     let key = format!("segments/{offsets}/{order}/{class:?}/solve");
     let kernel = cuda.kernel(&key, || solve_source(offsets, order, class), "solve")?;
-    // words of what is solved, and behind them the ticket
+    // a word for each element of the solution, set once it is there, followed by the ticket
     let flags = (n * job.columns * 4).next_multiple_of(8);
     let done = cuda.allocate(flags + 8)?;
     cuda.fill(done.address, 0, done.bytes)?;

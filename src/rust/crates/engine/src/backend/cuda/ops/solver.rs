@@ -1,4 +1,4 @@
-//! Factorisations by cuSOLVER's 64-bit functions. Handles, modes and statuses are numbers here (see `functions`); the other
+//! Factorisations by cuSOLVER's 64-bit functions. Modes and statuses are integers here (see `functions`); the other
 //! types are cuBLAS's, which cuSOLVER's header shares.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -32,7 +32,7 @@ type Sizes = (*mut usize, *mut usize);
 /// Device workspace and its bytes, host workspace and its bytes, info.
 type Work = (CUdeviceptr, usize, *mut c_void, usize, CUdeviceptr);
 
-/// A device's cuSOLVER, bound to the device's stream. One thread uses it at a time.
+/// A cuSOLVER handle, bound to one stream of a device. Used by one thread at a time.
 #[derive(Clone, Copy)]
 struct Handle {
     handle: Context,
@@ -42,7 +42,7 @@ struct Handle {
 
 static HANDLES: Handles<Handle> = Handles::new();
 
-/// Makes the handle of the device's own stream.
+/// Makes the handle of the device's current stream.
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     let _entered = cuda.enter()?;
     HANDLES.of(cuda, make).map(drop)
@@ -68,7 +68,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     Ok(Handle { handle, params, library })
 }
 
-/// `cusolverStatus_t`.
+/// Turns a `cusolverStatus_t` into an error.
 fn check(status: u32, function: &str) -> Result<()> {
     let (kind, name) = match status {
         0 => return Ok(()),
@@ -107,11 +107,11 @@ impl Workspace {
         (self.device.address, self.device.bytes, host, self.host.len(), self.info.address)
     }
 
-    /// Waits for the function's end.
+    /// Waits for the function's end, and returns LAPACK's `info`.
     fn info(self, cuda: &Cuda, function: &str) -> Result<i32> {
         let mut bytes = [0u8; 4];
         if let Err(error) = cuda.download(&self.info, 0, &mut bytes) {
-            // the user did not wait: what is queued may still read it
+            // the wait was interrupted: queued work may still use the host workspace, so it is leaked
             std::mem::forget(self.host);
             return Err(error);
         }
@@ -155,6 +155,7 @@ macro_rules! call {
     }};
 }
 
+/// Fails unless buffers have the sizes that the extents require.
 fn need(holds: bool) -> Result<()> {
     if holds {
         return Ok(());
@@ -162,6 +163,7 @@ fn need(holds: bool) -> Result<()> {
     Err(Error::new(Kind::Shape, "a factorisation was given a buffer of another size"))
 }
 
+/// See `Backend::factor`.
 pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
     let _entered = cuda.enter()?;
     let (solver, _held) = HANDLES.of(cuda, make)?;
@@ -284,7 +286,7 @@ fn getrs(
     // SAFETY: the matrices are as large as the extents say, which the caller has checked.
     let status = unsafe { run(handle, params, operation(transpose), n, columns, t, lu, n, pivots, t, b, n, info) };
     check(status, "cusolverDnXgetrs")?;
-    // only wrong arguments have an info, so there is nothing to wait for
+    // `info` only reports wrong arguments, so there is nothing to wait for
     Ok(0)
 }
 
@@ -328,10 +330,10 @@ fn ormqr(
     check(status, "cusolverDnXormqr_bufferSize")?;
     let workspace = Workspace::new(cuda, usize::try_from(elements).unwrap_or(0) * dtype.size(), 0)?;
     let (work, info) = (workspace.device.address, workspace.info.address);
-    // SAFETY: as above; what it works in is freed in the order of the stream.
+    // SAFETY: as above; the workspace is freed in stream order.
     let status = unsafe { run(handle, left, op, m, columns, k, qr, m, tau, c, m, work, elements, info) };
     check(status, "cusolverDnXormqr")?;
-    // only wrong arguments have an info, so there is nothing to wait for
+    // `info` only reports wrong arguments, so there is nothing to wait for
     Ok(0)
 }
 

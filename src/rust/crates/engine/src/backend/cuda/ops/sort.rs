@@ -13,14 +13,14 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// `DIGITS` in sort.cuh.
 const DIGITS: usize = 256;
 
-/// Which of the instances sorts a vector.
+/// The instance of the kernels that sorts a vector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub dtype: DType,
     pub positions: bool,
     /// Positions are int64.
     pub wide_positions: bool,
-    /// Counts do not fit the 30 bits that their words have beside the state.
+    /// Counts do not fit 30 bits, which is what a 32-bit word has left beside its state.
     pub wide_counts: bool,
 }
 
@@ -34,10 +34,10 @@ impl Form {
         }
     }
 
-    /// Threads of a block, elements that a thread carries, and blocks that a multiprocessor should hold.
+    /// Threads of a block, elements of a thread, and blocks that a multiprocessor should hold.
     fn shape(self) -> (usize, usize, usize) {
         let widest = if self.wide_positions { 8 } else { self.dtype.size().max(if self.positions { 4 } else { 1 }) };
-        // as measured on an H100, of a dozen each; positions take room of their own
+        // the fastest of a dozen shapes each, measured on an H100; carried positions need space of their own
         match (widest, self.positions) {
             (8, true) => (512, 8, 2),
             (8, false) => (384, 10, 3),
@@ -70,7 +70,7 @@ impl Form {
     }
 }
 
-/// The type in `sort.cuh` that gives the keys of a dtype that is not complex.
+/// The C++ type in `sort.cuh` that makes the keys of a dtype, which is not complex.
 pub(super) fn key_type(dtype: DType) -> String {
     let bits = format!("u{}", 8 * dtype.size());
     match dtype.number() {
@@ -90,6 +90,7 @@ pub(super) fn key_type(dtype: DType) -> String {
     }
 }
 
+/// See `Backend::sort`.
 pub fn sort(cuda: &Cuda, values: &View, decreasing: bool, with_positions: bool) -> Result<(View, Option<View>)> {
     let (dtype, n) = (values.dtype, values.len());
     if matches!(dtype, DType::Complex64 | DType::Complex128) {
@@ -119,7 +120,7 @@ fn passes(
     let (down, n_i) = (u32::from(decreasing), n as i64);
 
     let passes = dtype.size();
-    // behind the counts a byte a pass
+    // the counts are followed by a byte for each pass, set if all elements have the same digit
     let bins = cuda.allocate(passes * DIGITS * 8 + 8)?;
     cuda.fill(bins.address, 0, bins.bytes)?;
     let threads = form.shape().0;
@@ -144,7 +145,7 @@ fn passes(
 
     let tiles = n.div_ceil(form.tile());
     let word = if form.wide_counts { 8 } else { 4 };
-    // the tiles' words, and behind them the ticket
+    // the tiles' words, followed by the ticket
     let words = cuda.allocate(tiles * DIGITS * word + 4)?;
     let ticket = words.address + (tiles * DIGITS * word) as u64;
     let sort = kernel(&format!("sort_{name}"))?;

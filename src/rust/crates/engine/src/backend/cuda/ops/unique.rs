@@ -9,10 +9,10 @@ use verdigris_ops::error::{Kind, Result};
 
 /// `THREADS` in unique.cuh.
 const THREADS: usize = 256;
-/// Slots of the table that is tried first, which stays in the second-level cache, and of the largest.
+/// Slots of the hash table that is tried first, which stays in the L2 cache, and of the largest.
 const FIRST: usize = 1 << 21;
 const LARGEST: usize = 1 << 26;
-/// Whole numbers within so many have a table by number.
+/// The largest range of integers for which a table indexed by value is used.
 const NEAR: usize = 1 << 24;
 
 fn whole(dtype: DType) -> bool {
@@ -37,8 +37,7 @@ pub(crate) fn source(dtype: DType) -> String {
     text
 }
 
-/// The first positions (int32, from 0, in order) of known values; None where a sort serves better.
-/// `between`: the smallest and the largest of whole numbers, where they are known.
+/// See `Backend::firsts`. Waits for the number of positions.
 pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result<Option<View>> {
     let (n, dtype) = (values.len(), values.dtype);
     if n == 0 || n > i32::MAX as usize {
@@ -50,7 +49,7 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         Ok([n.div_ceil(THREADS * 4).clamp(1, wave) as u32, 1, 1])
     };
     let threads = [THREADS as u32, 1, 1];
-    // whether the table is full, and how many positions it has
+    // two words: whether the table is full, and the number of positions
     let state = cuda.allocate(8)?;
     let counted = |collect, table: &Buffer, size: usize, out: u64| -> Result<()> {
         let mut args = Args::new();
@@ -85,7 +84,7 @@ pub fn firsts(cuda: &Cuda, values: &View, between: Option<(i64, i64)>) -> Result
         return collected(&collect, &first, bins);
     }
     let (insert, collect) = (cuda.function(&module, "unique_insert")?, cuda.function(&module, "unique_collect")?);
-    // a table half full at most, or large enough for the distinct elements that there may well be
+    // at most half full even if all elements are distinct, unless that needs more than the largest table
     let enough = (2 * n).next_power_of_two().min(LARGEST);
     let mut size = FIRST.min(enough);
     loop {

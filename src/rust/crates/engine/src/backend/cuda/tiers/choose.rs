@@ -3,7 +3,7 @@
 //! used: the plan then waits for NVRTC.
 //!
 //! A reduction without a kernel of its own has its values interpreted into memory, where a prebuilt kernel reduces them
-//! in the same order (`verdigris_ops::tree`). So it is with scans and with what a mask chooses.
+//! in the same order (`verdigris_ops::tree`). Scans and masks are handled likewise.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +21,11 @@ use crate::backend::cuda::launch::submit;
 use crate::plan::Plan;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// A device's plans under way to NVRTC, and counts.
+/// The plans that a device has queued for NVRTC, and counts of plans by tier.
 #[derive(Default)]
 struct Tiers {
-    /// Queued, being compiled, or refused by the compiler: not to be queued again. With what they have cost since.
+    /// Plans that are queued, being compiled, or rejected by the compiler, and so are not queued again. Each with the
+    /// cost of interpreting it so far.
     asked: Mutex<HashMap<(Plan, Use, Variant), Cost>>,
     interpreted: AtomicU64,
     launched: AtomicU64,
@@ -32,13 +33,13 @@ struct Tiers {
 
 static TIERS: PerDevice<Tiers> = PerDevice::new();
 
-/// How plans were carried out so far.
+/// How many plans each tier has run so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub interpreted: u64,
     /// By kernels of their own.
     pub compiled: u64,
-    /// Jobs of the background: plans that wait for NVRTC, mostly.
+    /// Background jobs: mostly plans that wait for NVRTC.
     pub queued: u64,
 }
 
@@ -53,7 +54,7 @@ impl Cuda {
     }
 }
 
-/// The kernel that carries a plan out now, for so many elements; `None` for the interpreter.
+/// The kernel that runs a plan of `n` elements now; `None` for the interpreter.
 pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     let tiers = TIERS.of(cuda);
     let found = match tier() {
@@ -64,7 +65,7 @@ pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Vari
         Tier::Auto => match known(cuda, plan, how, variant) {
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
-            // a graph runs what it was recorded with for good
+            // a recorded graph keeps its kernels, so it is worth waiting for the plan's own
             None if cuda.is_capturing() || !is_served(cuda, plan, how) => awaited(cuda, plan, how, variant)?,
             None => {
                 queue(cuda, plan, n, how, variant);
@@ -77,7 +78,7 @@ pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Vari
     Ok(found)
 }
 
-/// What is missing where a routine cannot be compiled.
+/// Says that routines need NVRTC, if an error is that it is missing.
 fn needs_nvrtc(error: Error) -> Error {
     if error.kind != Kind::Library {
         return error;
@@ -87,17 +88,17 @@ fn needs_nvrtc(error: Error) -> Error {
     Error { message, ..error }.advise(advice)
 }
 
-/// Whether a plan's own kernel is used where it is at hand.
+/// Whether a plan's own kernel is used if it was compiled before.
 pub(crate) fn uses_kernels() -> bool {
     tier() != Tier::Interpreted
 }
 
-/// Counts a plan that its own kernel carries out.
+/// Counts a plan that its own kernel runs.
 pub(crate) fn count_compiled(cuda: &Cuda) {
     TIERS.of(cuda).launched.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The plan's own kernel; `None` where there is no NVRTC.
+/// Waits for the compilation of the plan's own kernel; `None` if there is no NVRTC.
 fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
     match planned(cuda, plan, how, variant) {
         Err(error) if error.kind == Kind::Library => {
@@ -108,7 +109,7 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
     }
 }
 
-/// Whether other kernels than the plan's own can serve at once, to the same bits.
+/// Whether prebuilt kernels can run the plan without compilation, with the bits of the plan's own kernel.
 fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
     let class = plan.class(plan.outputs[0].0);
     let second = match how {
@@ -124,13 +125,14 @@ fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
 
 // ---- compiling in the background --------------------------------------------------------------------
 
-/// NVRTC cannot be loaded: nothing is queued until it may have changed.
+/// NVRTC cannot be loaded: no plan is queued until `look_again()`.
 static NO_NVRTC: AtomicBool = AtomicBool::new(false);
 
-/// What an interpreted launch costs beside its elements, in elements.
+/// The fixed cost of an interpreted launch, as a number of elements.
 const LAUNCH: usize = 1 << 16;
 
-/// Has a plan's kernel made in the background, the sooner the more its elements and steps have cost the interpreter.
+/// Queues a plan's kernel for compilation in the background. The plan that has cost the interpreter most, in elements
+/// times instructions, is compiled first.
 fn queue(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) {
     let mut asked = lock(&TIERS.of(cuda).asked);
     let key = (plan.clone(), how, variant);
@@ -154,18 +156,18 @@ fn compile(ordinal: u32, key: (Plan, Use, Variant)) {
     if made.as_ref().is_some_and(no_nvrtc) {
         NO_NVRTC.store(true, Ordering::Relaxed);
     }
-    // what the compiler refuses stays with the interpreter
+    // a plan that the compiler rejects stays in `asked`, and is always interpreted
     if made.is_none_or(|made| made.is_ok() || no_nvrtc(&made)) {
         lock(&TIERS.of(cuda).asked).remove(&key);
     }
 }
 
-/// What was not found may be there now: `gpu_sitrep()` looks again.
+/// Lets NVRTC be tried again, which may have been installed since: called by `gpu_sitrep()`.
 pub fn look_again() {
     NO_NVRTC.store(false, Ordering::Relaxed);
 }
 
-/// Before the process ends: what was queued is with the driver, and nothing works in the background.
+/// Called before the process ends: makes the launches that are in the ring, and stops work in the background.
 pub fn end() {
     submit::end();
     background::end();

@@ -1,4 +1,4 @@
-//! Plans' own kernels: finds or makes one, fills its parameters, launches it.
+//! Plans' own kernels: finds or compiles one, fills its parameters, launches it.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -20,12 +20,14 @@ use verdigris_ops::scan::Scan;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Use {
     Store,
+    /// The bool is `na.rm`.
     Reduce(Reduction, bool, reduce::Form),
-    /// Taken where its mask is TRUE; also where it is NA?
+    /// Selected where the mask is TRUE; if set, also as NA where the mask is NA.
     Mask(bool),
     Scan(Scan),
-    /// Assigned to a part of an array: with so many axes, where it lies; with so many windows, in a second array.
+    /// Assigned to a part of an array, in place; with the number of the part's axes.
     Put(u8),
+    /// Written to a second array, with the old array's elements around it; with the number of the part's windows.
     Patch(u8),
 }
 
@@ -36,15 +38,15 @@ pub(crate) struct Planned {
     pub second: Option<Arc<Kernel>>,
     /// Elements of a pack.
     pub v: usize,
-    /// Of a mask, blocks that the device runs at once.
+    /// For a mask: the number of blocks that the device runs at once.
     pub wave: usize,
     bits: Vec<(Register, FlagBits)>,
     words: usize,
 }
 
-/// The kernels made for one plan, and what is asked of the plan at each launch.
+/// The kernels made for one plan, and the properties of the plan that each launch needs.
 struct Made {
-    /// Elements of a pack, and of a block, where its values are stored.
+    /// Elements of a pack and of a block, for `Use::Store`.
     v: usize,
     block: usize,
     kernels: Vec<(Use, Variant, Arc<Planned>)>,
@@ -73,7 +75,7 @@ pub(crate) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Opt
     lock(&PLANS.of(cuda).known).get(plan)?.find(how, variant)
 }
 
-/// The kernel for a plan; made here where it is new.
+/// The kernel for a plan; compiled here if it is new.
 pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Arc<Planned>> {
     if let Some(known) = known(cuda, plan, how, variant) {
         return Ok(known);
@@ -97,7 +99,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
         Use::Put(_) | Use::Patch(_) => format!("assignment of {}", plan.key()),
     };
-    // a plan's own kernel is not in the package: no need to look for it there
+    // prebuilt kernels are of this variant, so no other needs to be looked up in the package
     let module =
         if variant == prebuilt::PLAIN { cuda.load_typed(&source, &label) } else { cuda.load(&source, &label) }?;
     let second = match how {
@@ -106,7 +108,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
         _ => None,
     };
     let mut kernel = (*cuda.function(&module, name)?).clone();
-    // messages name the expression, since all kernels have one of two names
+    // messages show the expression, since the function's name is the same for all plans
     kernel.name = label;
     let (bits, words) = body::flag_bits(plan);
     let wave = if matches!(how, Use::Mask(_)) { cuda.wave(&kernel, THREADS as u32, 0)? } else { 0 };
@@ -117,12 +119,12 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> R
 }
 
 impl Planned {
-    /// A prebuilt kernel of a plan that only loads.
+    /// A prebuilt kernel, for a plan that only loads its input.
     pub(super) fn of_plain(kernel: Arc<Kernel>, v: usize) -> Planned {
         Planned { kernel, second: None, v, wave: 0, bits: Vec::new(), words: 0 }
     }
 
-    /// Queues the kernel: its `Params`, and the struct that goes with its kind.
+    /// Queues the kernel, with its `Params` and, for kinds of kernels that take one, the struct `job`.
     #[allow(clippy::too_many_arguments)]
     pub fn launch(
         &self,
@@ -138,7 +140,7 @@ impl Planned {
         self.launch_fit(cuda, plan, bound, (variant, packed), outputs, job, grid, false)
     }
 
-    /// `launch` where it is known what may be moved by packs, and whether the host is about to wait for it. Asks for no
+    /// As `launch`, with the result of `parameters::fit`; `awaited` as for `Cuda::launch_at`. Allocates no device
     /// memory.
     #[allow(clippy::too_many_arguments)]
     pub fn launch_fit(
@@ -155,7 +157,7 @@ impl Planned {
         self.launch_each(cuda, plan, bound, fit, outputs, job, &[(&self.kernel, grid)], awaited)
     }
 
-    /// Both kernels, one after the other, those whose grids have blocks.
+    /// Queues both kernels in order, except one whose grid has no blocks.
     #[allow(clippy::too_many_arguments)]
     pub fn launch_both(
         &self,
@@ -184,7 +186,7 @@ impl Planned {
         kernels: &[(&Arc<Kernel>, u32)],
         awaited: bool,
     ) -> Result<()> {
-        // words for the launch's warnings where somebody waits for them, until the kernel is queued
+        // flag words, if a call site wants warnings; the guard must live until the kernel is queued
         let (flags, _queueing) = cuda.flag_words(&self.bits, self.words, bound)?;
         let mut params = Packed::default();
         parameters::pack(&mut params, plan, bound, fit, outputs, flags)?;
@@ -199,8 +201,8 @@ impl Planned {
     }
 }
 
-/// The kernel that stores a plan's values, where it was made before, with what fits its operands and the elements of a
-/// block.
+/// One look-up for the usual case: the kernel that stores a plan's values, if it was made before, with the result of
+/// `parameters::fit` and the elements of a block.
 pub(super) fn hit(
     cuda: &Cuda,
     plan: &Plan,

@@ -1,5 +1,5 @@
-//! Prebuilt reductions of stored arrays, for plans whose own kernels are not compiled yet. One module has all reductions
-//! of a class along memory, another those across it.
+//! Prebuilt reductions of stored arrays, for plans whose own kernels are not compiled yet. One module has all
+//! reductions of a class along memory, another those across it.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +11,12 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
 
-/// The kernels that were asked for, by reduction, class and whether across memory.
+/// The kernels loaded so far, by reduction, class and whether across memory.
 type Known = Mutex<Vec<((Reduction, Class, bool), Arc<Planned>)>>;
 
 static KNOWN: PerDevice<Known> = PerDevice::new();
 
-/// All modules, with their sources.
+/// The names of all modules, with their sources.
 pub(crate) fn modules() -> Vec<(String, String)> {
     let classes = Class::ALL.into_iter().filter(|&class| Reduction::Sum.serves(class));
     let both = classes.flat_map(|class| [(class, false), (class, true)]);
@@ -41,8 +41,7 @@ pub(crate) fn prebuilt_reduction(
     Ok(made)
 }
 
-/// Loads the modules of sums, each of which has all reductions of its class, where the package has their machine code
-/// for the device.
+/// Loads modules of the usual classes, if the package has their machine code for the device.
 pub(crate) fn prepare(cuda: &Cuda) {
     for (class, across) in [(Class::F64, false), (Class::F64, true), (Class::F32, false), (Class::I32, false)] {
         cuda.load_ahead(&reductions_name(class, across));

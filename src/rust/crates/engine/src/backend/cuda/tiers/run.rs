@@ -13,7 +13,7 @@ use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 
-/// Buffers of so many bytes are indexed by 64 bits where a part of them is assigned to.
+/// Assignments to a part of a buffer use 64-bit indices from this size on, in bytes.
 const MOST_NARROW: usize = 1 << 30;
 
 /// Computes a plan's outputs.
@@ -30,7 +30,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> 
     run_at(cuda, plan, bound, addresses)
 }
 
-/// As `run`, to addresses.
+/// As `run`, with the outputs' addresses.
 pub fn run_at(cuda: &Cuda, plan: &Plan, bound: &Bound, addresses: &[u64]) -> Result<()> {
     if bound.n == 0 {
         return Ok(());
@@ -69,7 +69,7 @@ pub fn put(cuda: &Cuda, plan: &Plan, bound: &Bound, part: &View, base: Option<&B
         None if part.layout.shape().len() > patch::MOST_AXES => return Ok(false),
         None => Vec::new(),
     };
-    // `patch` writes all of the buffer, `put` from the part's first element on
+    // `patch` writes the whole buffer, `put` only from the part's first element on
     let (how, address, n) = match base {
         Some(base) => (Use::Patch(windows.len() as u8), part.buffer.address, base.view.len()),
         None => (Use::Put(part.layout.shape().len() as u8), part.address(), bound.n),

@@ -12,7 +12,7 @@ struct CompileError<'a> {
     shown: Vec<&'a str>,
 }
 
-/// `kernel.cu(3): error: identifier "z" is undefined`, the line, a caret.
+/// The first error of a log: `kernel.cu(3): error: identifier "z" is undefined`, followed by the line and a caret.
 fn first(log: &str) -> Option<CompileError<'_>> {
     let lines: Vec<&str> = log.lines().collect();
     lines.iter().enumerate().find_map(|(k, text)| {
@@ -24,23 +24,23 @@ fn first(log: &str) -> Option<CompileError<'_>> {
     })
 }
 
-/// The source line under its number, and the caret below.
+/// The source line, with its number in front and the caret below.
 fn excerpt(source: &str, found: &CompileError<'_>) -> String {
     let Some(text) = source.lines().nth(found.line - 1) else { return String::new() };
     let number = found.line.to_string();
     let mut out = format!("\n{number} | {}", text.trim_end());
-    // NVRTC shows the line behind two blanks
+    // NVRTC indents the line by two spaces
     let caret =
         found.shown.get(1).filter(|l| l.trim() == "^").and_then(|l| l.find('^')).and_then(|at| at.checked_sub(2));
     if let Some(at) = caret.filter(|&at| at <= text.len()) {
-        // tabs stay tabs, so that the caret stands below
+        // keep tabs, so that the caret lines up
         let before: String = text.chars().take(at).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         out += &format!("\n{} | {before}{}^", " ".repeat(number.len()), " ".repeat(at - before.chars().count()));
     }
     out
 }
 
-/// Puts the first error and the line that it is about into the message.
+/// Puts the first error and its source line into the message.
 pub fn located(error: Error, module: &Module) -> Error {
     let (Kind::Compile, Some(log)) = (error.kind, error.detail.clone()) else { return error };
     let source = module.source();
@@ -68,7 +68,7 @@ pub fn located(error: Error, module: &Module) -> Error {
     located.advise(format!("The condition's `log` has the complete output of the compiler{more}."))
 }
 
-/// What the driver says of code that it does not load.
+/// Explains why the driver does not load compiled code; for PTX with the line that its log names.
 pub fn unloadable(error: Error, module: &Module) -> Error {
     if !matches!(error.kind, Kind::Compile | Kind::Launch | Kind::Library) || module.format().is_none() {
         return error;

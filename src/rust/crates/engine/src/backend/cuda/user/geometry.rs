@@ -11,9 +11,9 @@ use verdigris_ops::error::{Error, Kind, Result};
 const MOST_THREADS: u64 = 1024;
 const MOST_BLOCK: [u32; 3] = [1024, 1024, 64];
 const MOST_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
-/// Blocks of a cluster on every device that has clusters.
+/// The most blocks of a cluster that every device with clusters supports.
 const MOST_CLUSTER: u32 = 8;
-/// A block is not made smaller than this to have work for all multiprocessors.
+/// Blocks are not made smaller than this in order to occupy more multiprocessors.
 const FEW_THREADS: u32 = 64;
 
 pub fn shown(extents: [u32; 3]) -> String {
@@ -44,7 +44,7 @@ pub fn geometry(cuda: &Cuda, ready: &Ready, launch: &Launch<'_>) -> Result<([u32
     choose(launch, ready.kernel.max_threads, cuda.properties.multiprocessors, &best, &resident)
 }
 
-/// The block size that fills a multiprocessor best, by the driver; asked once for each size of shared memory.
+/// The block size that gives the best occupancy, according to the driver; cached by size of shared memory.
 fn best_block(cuda: &Cuda, ready: &Ready, shared: u32) -> Result<u32> {
     if let Some((_, block)) = lock(&ready.blocks).iter().find(|(of, _)| *of == shared) {
         return Ok(*block);
@@ -55,7 +55,7 @@ fn best_block(cuda: &Cuda, ready: &Ready, shared: u32) -> Result<u32> {
     }
     let _entered = cuda.enter()?;
     let (mut grid, mut block) = (0, 0);
-    // SAFETY: writes two numbers; no function tells shared memory from the block's size.
+    // SAFETY: writes two numbers; the callback may be null, since shared memory does not depend on the block's size.
     let status = unsafe {
         let function = ready.kernel.function;
         (cuda.driver.best_block)(&mut grid, &mut block, function, std::ptr::null(), shared as usize, 0)
@@ -66,6 +66,8 @@ fn best_block(cuda: &Cuda, ready: &Ready, shared: u32) -> Result<u32> {
     Ok(block)
 }
 
+/// As `geometry`, without a device. `best` maps shared memory to a block size, `resident` threads to the blocks that
+/// run at once.
 fn choose(
     launch: &Launch<'_>,
     max_threads: u32,
@@ -175,7 +177,7 @@ mod tests {
     fn blocks_cover_n_and_limits_are_kept() {
         let open = Geometry::default();
         let block = |block| Geometry { block: Some(block), ..open };
-        // 4 multiprocessors: each has a block as soon as there are 4 times 64 threads
+        // of 4 multiprocessors each gets a block if there are at least 4 times 64 threads
         assert_eq!(chosen(open, 1_000_000, 1024).unwrap(), ([977, 1, 1], [1024, 1, 1]));
         assert_eq!(chosen(open, 1000, 1024).unwrap(), ([4, 1, 1], [256, 1, 1]));
         assert_eq!(chosen(open, 10, 1024).unwrap(), ([1, 1, 1], [64, 1, 1]));
@@ -197,7 +199,7 @@ mod tests {
             assert_eq!(chosen(geometry, n, 1024).unwrap_err().kind, Kind::Launch, "{geometry:?}");
         }
         assert_eq!(chosen(block([16, 16, 1]), 9, 1024).unwrap_err().kind, Kind::Argument);
-        // as many as run at once, and whole clusters
+        // cooperative launches have as many blocks as run at once; clusters are complete
         assert_eq!(chosen(Geometry { cooperative: true, ..block([256, 1, 1]) }, 1 << 20, 1024).unwrap().0, [32, 1, 1]);
         assert_eq!(
             chosen(Geometry { cluster: Some([4, 1, 1]), ..block([256, 1, 1]) }, 1000, 1024).unwrap().0,

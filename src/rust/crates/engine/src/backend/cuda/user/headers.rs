@@ -1,4 +1,4 @@
-//! Folders of headers: the user's, the source file's own, and CUDA's, which lie beside NVRTC.
+//! Include folders of a source: the user's, the source file's own, and CUDA's, which are near NVRTC.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use crate::backend::cuda::driver::library;
 use crate::disk;
 use crate::kernel::Module;
 
-/// Where NVRTC is to look, in order; nowhere for a source that includes nothing.
+/// The include path for NVRTC, in order; empty for a source that includes nothing.
 pub fn folders(module: &Module) -> Vec<PathBuf> {
     if !module.source().contains("include") {
         return Vec::new();
@@ -21,7 +21,8 @@ pub fn folders(module: &Module) -> Vec<PathBuf> {
 }
 
 /// Folders of CUDA's headers: `include` beside the library's folder (toolkits, wheels of CUDA 13), or beside the
-/// library's wheel (CUDA 12, where each part has its own); NVRTC's first, then wherever libraries are looked for.
+/// library's wheel (CUDA 12, where each part has its own). NVRTC's installation comes first, then the folders that are
+/// searched for libraries.
 fn cuda() -> Vec<PathBuf> {
     let nvrtc = library::expected(library::Library::Nvrtc).and_then(|(file, ..)| file.parent().map(Path::to_path_buf));
     let mut roots: Vec<PathBuf> = Vec::new();
@@ -34,7 +35,7 @@ fn cuda() -> Vec<PathBuf> {
             parts.sort();
             roots.extend(parts);
         }
-        // targets/x86_64-linux/lib of a toolkit
+        // a toolkit's root, if the library is in targets/x86_64-linux/lib
         roots.extend(lib.ancestors().nth(3).map(Path::to_path_buf));
     }
     let mut found: Vec<PathBuf> = Vec::new();
@@ -43,7 +44,7 @@ fn cuda() -> Vec<PathBuf> {
         let has = |name: &str| folder.join(name).exists();
         if has("cuda_fp16.h") || has("cuda_runtime.h") || has("cuda/std") || has("cccl") {
             for folder in [folder.clone(), folder.join("cccl")] {
-                // the first place that has a header of CUDA's serves: two versions beside each other do not fit
+                // only the first installation with CUDA's headers is used: two versions must not be mixed
                 let again = found
                     .iter()
                     .any(|f| f == &folder || f.join("cuda_fp16.h").exists() && folder.join("cuda_fp16.h").exists());
@@ -56,7 +57,7 @@ fn cuda() -> Vec<PathBuf> {
     found
 }
 
-/// What the source includes from the user's folders: where a header changes, it is another module.
+/// Hashes the headers that the source includes from the user's folders, since a changed header makes another module.
 pub fn hash(module: &Module, hasher: &mut DefaultHasher) {
     if module.spec.include.is_empty() {
         return;

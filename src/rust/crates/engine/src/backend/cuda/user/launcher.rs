@@ -1,10 +1,10 @@
-//! Host functions that launch kernels, in a shared object built by nvcc: `int f(const float* x, int n, cudaStream_t
-//! s)`.
+//! Host functions that launch kernels, in a shared object built by nvcc, such as
+//! `int f(const float* x, int n, cudaStream_t s)`.
 //!
-//! Their types are known at run time only. On x86-64 and AArch64 (System V and AAPCS64) integers and addresses are
-//! passed in one set of registers, floating point in another, each in order; arguments beyond these go to the stack in
+//! Their signatures are known at run time only. On x86-64 and AArch64 (System V and AAPCS64) integers and addresses are
+//! passed in one set of registers, floating point in another, each in order; the remaining arguments go to the stack in
 //! words of 8 bytes. So one call that fills all these registers and some words of stack serves every function whose
-//! parameters are numbers and addresses; a function ignores the registers that it does not use.
+//! parameters are numbers and addresses: the function ignores the registers that it does not use.
 
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::Launch;
@@ -31,13 +31,13 @@ mod here {
     const FLOATS: usize = 8;
     const STACK: usize = 16;
 
-    /// A function, in a library that stays loaded.
+    /// The address of a function, with its library, which stays loaded.
     struct Found {
         address: usize,
         _library: Arc<Handle>,
     }
 
-    /// What registers and stack hold at the call.
+    /// The contents of registers and stack at the call.
     #[derive(Default, Debug, PartialEq)]
     struct Words {
         whole: Vec<u64>,
@@ -56,6 +56,8 @@ mod here {
         }
     }
 
+    /// Distributes arguments over registers and stack. `arguments` gives the bits of the k-th argument, not counting
+    /// streams, which get `stream`.
     fn words(signature: &Signature, arguments: &dyn Fn(usize) -> u64, stream: u64) -> Result<Words> {
         let mut words = Words::default();
         let mut taken = 0;
@@ -68,7 +70,7 @@ mod here {
             taken += 1;
             match (&parameter.element, parameter.passing) {
                 (_, Passing::Read | Passing::Write | Passing::Either) => words.add(word, false),
-                // the callee takes the low bytes, but may rely on what a compiler does: the sign goes through
+                // compilers sign-extend arguments, and the callee may rely on that
                 (Element::Integer(bytes, true), _) => {
                     let unused = 64 - 8 * u32::from(*bytes);
                     words.add((((word << unused) as i64) >> unused) as u64, false);
@@ -92,7 +94,7 @@ mod here {
 
     #[rustfmt::skip]
     /// # Safety
-    /// The address is that of a function of the C language whose parameters `words` were made for.
+    /// `address` is that of a C function with the parameters for which `w` was made.
     unsafe fn invoke(address: usize, w: &Words) -> u32 {
         let f: Vec<f64> = w.floats.iter().map(|&bits| f64::from_bits(bits)).collect();
         let (i, s) = (&w.whole, &w.stack);
@@ -107,7 +109,7 @@ mod here {
         type Any = unsafe extern "C" fn(
             Word, Word, Word, Word, Word, Word, Word, Word, f64, f64, f64, f64, f64, f64, f64, f64,
             Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word) -> u32;
-        // SAFETY: the caller's promise; see the top of this file for the words that are too many.
+        // SAFETY: the caller's promise; the top of this file explains why surplus words do no harm.
         unsafe {
             let function = std::mem::transmute::<*const c_void, Any>(std::ptr::with_exposed_provenance(address));
             #[cfg(target_arch = "x86_64")]
@@ -147,7 +149,7 @@ mod here {
             word[..n].copy_from_slice(&bytes[..n]);
             u64::from_le_bytes(word)
         };
-        // it may keep the stream, and queue work there later
+        // the function may keep the stream and queue work on it later
         let stream = cuda.stream_state().give_out();
         let words = words(launch.signature, &word, stream.as_raw() as u64)?;
         let _entered = cuda.enter()?;

@@ -8,7 +8,7 @@ use crate::backend::cuda::driver::api::{CUjitInputType, CUjit_option, SUCCESS};
 use crate::backend::cuda::driver::library::{self, Library, Loaded};
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// The kinds that `nvJitLinkInputType` has.
+/// `nvJitLinkInputType`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(u32)]
 enum Input {
@@ -20,6 +20,7 @@ enum Input {
     Library = 6,
 }
 
+/// The kind of an input, by its first bytes; by its name for LTO-IR.
 fn kind(name: &str, bytes: &[u8]) -> Result<Input> {
     let machine = bytes.get(18..20).map(|b| u16::from_le_bytes([b[0], b[1]]));
     Ok(match bytes {
@@ -50,7 +51,7 @@ pub fn link(cuda: &Cuda, image: Vec<u8>, with: &[(String, Vec<u8>)]) -> Result<V
     let intermediate = inputs.iter().any(|(kind, ..)| *kind == Input::LtoIr);
     match library::load(Library::NvJitLink) {
         Ok(found) => by_library(found, cuda.properties.capability, &inputs).or_else(|error| {
-            // what it does not know the driver may
+            // the driver may read code that is too new for nvJitLink
             let newer = error.message.contains(UNREADABLE) && !intermediate;
             newer.then(|| by_driver(cuda, &inputs).ok()).flatten().ok_or(error)
         }),
@@ -59,13 +60,13 @@ pub fn link(cuda: &Cuda, image: Vec<u8>, with: &[(String, Vec<u8>)]) -> Result<V
     }
 }
 
-/// What nvJitLink says of code that a newer compiler has made; of PTX it says which version it does not know.
+/// nvJitLink's messages about code of a newer compiler, and about PTX of a newer version.
 const UNREADABLE: &str = "bad input";
 const NEWER_PTX: &str = "Unsupported .version";
 
 type Inputs<'a> = [(Input, &'a str, &'a [u8])];
 
-/// What nvJitLink is asked for, destroyed at the end.
+/// A handle of nvJitLink, destroyed on drop.
 struct Linker {
     handle: *mut c_void,
     destroy: unsafe extern "C" fn(*mut *mut c_void) -> u32,
@@ -88,7 +89,7 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
     type Get = unsafe extern "C" fn(*mut c_void, *mut u8) -> u32;
     type Destroy = unsafe extern "C" fn(*mut *mut c_void) -> u32;
     let major = found.version.first().copied().unwrap_or(12);
-    // names carry the version whose interface they have; that of the first of a generation stays
+    // symbols carry the version that introduced them; those of a major version's first release remain
     macro_rules! symbol {
         ($name:literal, $t:ty) => {
             // SAFETY: the signatures of nvJitLink.h.
@@ -139,7 +140,7 @@ fn by_library(found: &'static Loaded, capability: (u32, u32), inputs: &Inputs<'_
         }
         error.detail(log)
     };
-    // SAFETY: options, names and data outlive the linker, lengths are theirs; PTX ends in zero by its length.
+    // SAFETY: options, names and data outlive the linker; each length is that of its data.
     unsafe {
         let status = create(&mut linker.handle, pointers.len() as u32, pointers.as_ptr());
         if status != 0 {

@@ -35,15 +35,16 @@ use crate::kernel::{is_mangled, Function, Module, Signature};
 use crate::memory::buffer::Buffer;
 use verdigris_ops::error::{Error, Kind, Result};
 
-/// Without `--fmad=false`: these kernels are the user's arithmetic, compiled as nvcc would.
+/// Options for users' sources. They lack `--fmad=false`: users' arithmetic is compiled as nvcc would.
 const OPTIONS: &[&str] = &["--std=c++17", "--device-as-default-execution-space"];
 
-/// A module on a device: a fatbin of several sources is several of the driver's modules.
+/// A user's module on a device. A fatbin of several sources becomes several modules of the driver.
 struct Loaded {
     modules: Vec<Arc<compile::Module>>,
-    /// See `Backend::variables`: no memory, but the address of something of the driver's, which no buffer has.
+    /// The token of `Backend::variables`: a buffer of no bytes at the address of the driver's module, which is no other
+    /// buffer's address.
     variables: Option<Arc<Buffer>>,
-    /// Template instances, and what the compiler calls them.
+    /// Template instances, as the user names them, and their mangled names.
     lowered: Vec<(String, String)>,
 }
 
@@ -57,26 +58,26 @@ impl Loaded {
     }
 }
 
-/// What is loaded, by device and content.
+/// Loaded modules, by the device's ordinal and a hash of the content.
 type Known = HashMap<(u32, u128), Arc<Loaded>>;
-/// An image, and what its template instances are called in it.
+/// An image, and its template instances with their mangled names.
 type Named<'a> = (&'a [u8], Vec<(String, String)>);
 
 /// A kernel on a device.
 struct Ready {
     kernel: Arc<Kernel>,
-    /// Bytes of each parameter, where the driver tells.
+    /// Bytes of each parameter, if the driver reports them.
     sizes: Option<Vec<usize>>,
     /// Bytes of shared memory that the source declares.
     shared: u32,
-    /// Bytes beyond these that it was allowed.
+    /// Bytes of dynamic shared memory that it has been allowed so far; 0 stands for the usual limit.
     allowed: AtomicU32,
-    /// Blocks that were chosen, by the shared memory asked for.
+    /// Block sizes that `best_block` has found, by dynamic shared memory.
     blocks: Mutex<Vec<(u32, u32)>>,
 }
 
-/// Compiles a source for the first device, or for the newest architecture that NVRTC knows where there is no device.
-/// False for compiled code, and where there is no NVRTC.
+/// Compiles a source for the first device or, without a device, for the newest architecture that NVRTC knows. False for
+/// compiled code, and if there is no NVRTC.
 ///
 /// # Errors
 /// `Compile`, naming the line, with the compiler's log as detail.
@@ -136,7 +137,7 @@ fn compiled(module: &Module, target: Target) -> Result<nvrtc::Compiled> {
     nvrtc::compile(&request).map_err(|e| compile_error::located(e, module))
 }
 
-/// A module on a device. Modules of the same content are one, so they are loaded once, and their variables are shared.
+/// Loads a module on a device. Modules of the same content are loaded once, and share their variables.
 fn loaded(cuda: &Cuda, module: &Module) -> Result<Arc<Loaded>> {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     let ordinal = cuda.properties.ordinal;
@@ -151,7 +152,7 @@ fn loaded(cuda: &Cuda, module: &Module) -> Result<Arc<Loaded>> {
     Ok(Arc::clone(&slot))
 }
 
-/// A hash of all that a module is made of.
+/// A hash of everything that a module is made of, the user's headers included.
 fn key(module: &Module) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
@@ -175,7 +176,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
         let modules = module.images().iter().map(|image| load(image)).collect::<Result<_>>()?;
         return Ok(Loaded::new(cuda, modules, Vec::new()));
     }
-    // NVRTC is looked at by its file: loading it takes longer than all the rest
+    // NVRTC is identified by its file: loading it would take longer than everything else here
     let name = library::expected(library::Library::Nvrtc).map(|file| {
         let mut hasher = DefaultHasher::new();
         (file, cuda.properties.capability, OPTIONS, headers::folders(module)).hash(&mut hasher);
@@ -195,7 +196,7 @@ fn load(cuda: &Cuda, module: &Module, key: u128) -> Result<Loaded> {
     })
 }
 
-/// What is kept on disk: the lowered names, each ended by a zero byte, behind their number; then the image.
+/// The format of the disk cache: the number of lowered names, the names, each ended by a zero byte, and the image.
 fn packed(compiled: &nvrtc::Compiled) -> Vec<u8> {
     let mut bytes = (compiled.lowered.len() as u32).to_le_bytes().to_vec();
     for name in &compiled.lowered {
@@ -206,6 +207,7 @@ fn packed(compiled: &nvrtc::Compiled) -> Vec<u8> {
     bytes
 }
 
+/// Reads what `packed` wrote; `None` if its names are not as many as the module's.
 fn unpacked<'a>(bytes: &'a [u8], module: &Module) -> Option<Named<'a>> {
     let (count, mut rest) = bytes.split_at_checked(4)?;
     let mut names = Vec::new();
@@ -217,7 +219,7 @@ fn unpacked<'a>(bytes: &'a [u8], module: &Module) -> Option<Named<'a>> {
     (names.len() == module.spec.names.len()).then(|| (rest, module.spec.names.iter().cloned().zip(names).collect()))
 }
 
-/// Names of a module's functions, as the driver has them; None where it does not tell.
+/// The symbols of a module's functions; `None` if the driver does not report them.
 fn symbols(cuda: &Cuda, module: &compile::Module) -> Option<Vec<String>> {
     let reflection = api::reflection()?;
     let _entered = cuda.enter().ok()?;
@@ -227,14 +229,14 @@ fn symbols(cuda: &Cuda, module: &compile::Module) -> Option<Vec<String>> {
         return None;
     }
     let mut functions = vec![api::Function::NULL; count as usize];
-    // SAFETY: there is room for so many.
+    // SAFETY: the vector has room for `count` handles.
     if unsafe { (reflection.functions)(functions.as_mut_ptr(), count, module.handle) } != api::SUCCESS {
         return None;
     }
     let mut names = Vec::new();
     for function in functions {
         let mut name = std::ptr::null();
-        // SAFETY: gives a string that lives as long as the module.
+        // SAFETY: returns a string that lives as long as the module.
         unsafe {
             if (reflection.function_name)(&mut name, function) == api::SUCCESS && !name.is_null() {
                 names.push(CStr::from_ptr(name).to_string_lossy().into_owned());
@@ -244,7 +246,7 @@ fn symbols(cuda: &Cuda, module: &compile::Module) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The kernel of a name, which may be mangled.
+/// The kernel of a name: a template instance, a symbol, or a C++ function, whose symbol is mangled.
 fn find(cuda: &Cuda, loaded: &Loaded, function: &Function) -> Result<Arc<Kernel>> {
     let name = &function.name;
     if let Some((_, symbol)) = loaded.lowered.iter().find(|(given, _)| given == name) {
@@ -252,7 +254,8 @@ fn find(cuda: &Cuda, loaded: &Loaded, function: &Function) -> Result<Arc<Kernel>
     }
     let mut known = Vec::new();
     for module in &loaded.modules {
-        // asked for by its name only where it may be there: a failure is no error yet
+        // look up only symbols that the driver lists; if it lists none, try the name in each module, where a failure is
+        // no error
         match symbols(cuda, module) {
             Some(symbols) => {
                 let fitting =
@@ -300,7 +303,7 @@ fn ready(cuda: &Cuda, function: &Function) -> Result<Arc<Ready>> {
     })
 }
 
-/// Bytes of each parameter; None where the driver does not tell.
+/// Bytes of each parameter; `None` if the driver does not report them.
 fn sizes(kernel: &Kernel) -> Option<Vec<usize>> {
     let reflection = api::reflection()?;
     let mut sizes = Vec::new();
@@ -314,7 +317,7 @@ fn sizes(kernel: &Kernel) -> Option<Vec<usize>> {
     }
 }
 
-/// Whether the signature that is known is that of the code.
+/// Checks a known signature against the code's parameters: their number and sizes.
 fn agree(signature: &Signature, sizes: &[usize], function: &Function) -> Result<()> {
     let error = |what: String| {
         Err(Error::new(Kind::Argument, format!("the signature `{signature}` does not match the code: {what}"))

@@ -1,7 +1,7 @@
-//! Folders in which CUDA's libraries may be, and the order in which to try the files there.
+//! The folders that are searched for CUDA's libraries, and the order in which the files found there are tried.
 //!
-//! Searching is apart from loading: a search is a function of a list of folders, so that it can be tested on folders
-//! made for the test.
+//! Searching is separate from loading: it is a function of a list of folders, so tests can run it on folders of their
+//! own.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::Library;
 
-/// By what a library was found, in the order in which they are tried.
+/// How a library was found. Candidates are tried in the order of the variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
     Option,
@@ -25,7 +25,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// For people: "found by …".
+    /// A description for messages: "found by …".
     pub const fn label(self) -> &'static str {
         match self {
             Origin::Option => "option verdigris.cuda_path",
@@ -41,7 +41,7 @@ impl Origin {
     }
 }
 
-/// What R knows: folders or files.
+/// Folders or files that R passes in.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct SearchPaths {
     /// `getOption("verdigris.cuda_path")`.
@@ -52,28 +52,29 @@ pub struct SearchPaths {
     pub torch: Vec<PathBuf>,
 }
 
-/// A list of folders, in order.
+/// The folders to search, in order.
 #[derive(Clone, Default, Debug)]
 pub struct SearchList {
-    /// Folders that exist, with what led there.
+    /// Existing folders, each with the setting or installation that it comes from.
     pub folders: Vec<(Origin, PathBuf)>,
-    /// Whether to ask the loader by bare name too, and what the process has loaded.
+    /// Whether to use libraries that the process has loaded, and to ask the dynamic loader by bare name.
     pub loader: bool,
 }
 
-/// A file, or a bare name, to try.
+/// A file to try, or a bare name for the dynamic loader.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
     pub origin: Origin,
-    /// Without a folder: a bare name.
+    /// A bare name if it has no folder.
     pub path: PathBuf,
-    /// The CUDA that the library belongs to, where its name or its folder tells.
+    /// The CUDA major version of the library, if its name or its folder shows it.
     pub cuda: Option<u32>,
+    /// Whether the driver can run it: see `served()`.
     pub(crate) served: bool,
 }
 
 impl SearchList {
-    /// The folders of this machine.
+    /// The folders of this machine, in order of precedence.
     pub fn of_machine(paths: &SearchPaths) -> SearchList {
         let mut list = SearchList { folders: Vec::new(), loader: true };
         for path in &paths.option {
@@ -104,7 +105,8 @@ impl SearchList {
         list
     }
 
-    /// Adds a root: the folders below it where a toolkit, a wheel or an R package keeps its libraries.
+    /// Adds the folders below `root` in which toolkits, wheels and R packages keep libraries. A file stands for its
+    /// folder.
     pub fn add(&mut self, origin: Origin, root: &Path) {
         if root.as_os_str().is_empty() {
             return;
@@ -114,7 +116,7 @@ impl SearchList {
         for below in ["", "lib64", "lib", target, "bin", "bin/x64"] {
             self.push(origin, root.join(below));
         }
-        // a Python environment's or an R package's wheels
+        // NVIDIA's wheels in a Python environment or an R package
         self.add_wheels(origin, &root.join("nvidia"));
     }
 
@@ -134,7 +136,7 @@ impl SearchList {
         }
     }
 
-    /// `nvidia/cu13/lib` (CUDA 13) and `nvidia/cublas/lib` (CUDA 12).
+    /// Adds the library folders of NVIDIA's wheels: `nvidia/cu13/lib` (CUDA 13), `nvidia/cublas/lib` (CUDA 12).
     fn add_wheels(&mut self, origin: Origin, nvidia: &Path) {
         let mut parts = listed(nvidia);
         parts.sort_by(|a, b| b.cmp(a));
@@ -151,7 +153,8 @@ impl SearchList {
         }
     }
 
-    /// What to try for a library, best first: what the driver serves, then by origin, then the newest.
+    /// The candidates for a library, best first: those that the driver can run, then by origin, then the newest.
+    /// `driver` is the newest CUDA major version that the driver supports.
     pub fn candidates(&self, library: Library, driver: Option<u32>) -> Vec<Candidate> {
         let mut out = Vec::new();
         for (origin, folder) in &self.folders {
@@ -163,7 +166,7 @@ impl SearchList {
                 let cuda = library.cuda_of(rank.version.first().copied()).or_else(|| cuda_of_folder(folder));
                 found.push((rank, Candidate { origin: *origin, path, cuda, served: served(cuda, driver) }));
             }
-            // the newest first, the plain name before one with a hash in it, the link before what it points to
+            // newest first, plain names before hashed ones, links (`.so.12`) before their targets (`.so.12.8.93`)
             found.sort_by(|(a, x), (b, y)| {
                 (b.version.first(), a.hashed, a.version.len(), &b.version, &x.path).cmp(&(
                     a.version.first(),
@@ -183,13 +186,14 @@ impl SearchList {
                 out.push(Candidate { origin: Origin::Loader, path, cuda, served: served(cuda, driver) });
             }
         }
-        // stable: within one rank the order of the folders stays
+        // a stable sort: candidates of equal rank keep the order of the folders
         out.sort_by_key(|c| (!c.served, c.origin));
         out
     }
 }
 
-/// A driver runs what was built for its own CUDA and for earlier ones.
+/// Whether a driver can run a library of this CUDA major version: its own or an earlier one, from the oldest supported
+/// version on. A library of unknown version is tried.
 fn served(cuda: Option<u32>, driver: Option<u32>) -> bool {
     match (cuda, driver) {
         (Some(cuda), Some(driver)) => cuda <= driver.max(super::driver::OLDEST.0) && cuda >= super::driver::OLDEST.0,
@@ -202,11 +206,11 @@ fn served(cuda: Option<u32>, driver: Option<u32>) -> bool {
 struct Rank {
     /// The numbers in the file's name: `libnvrtc.so.12.8.93`.
     version: Vec<u32>,
-    /// torch ships `libnvrtc-1ea3d5c4.so.12`.
+    /// Whether the name contains a hash: torch ships `libnvrtc-1ea3d5c4.so.12`.
     hashed: bool,
 }
 
-/// Whether a file of this name is the library.
+/// The rank of a file by its name; `None` if it is not the library.
 fn rank(library: Library, name: &str) -> Option<Rank> {
     let stem = library.stem();
     if let Some(rest) = name.strip_prefix("lib").and_then(|n| n.strip_prefix(stem)) {
@@ -233,7 +237,8 @@ fn rank(library: Library, name: &str) -> Option<Rank> {
     Some(Rank { version: vec![if number >= 100 { number / 10 } else { number }], hashed: false })
 }
 
-/// The CUDA of a folder by its name or by what else is in it; for cuSPARSE, whose number does not tell.
+/// A folder's CUDA major version, by its name or by the other libraries in it. cuSPARSE needs this: its own number is
+/// 12 with CUDA 12 and 13.
 fn cuda_of_folder(folder: &Path) -> Option<u32> {
     let text = folder.to_string_lossy();
     for cuda in [13, 12] {
@@ -313,7 +318,7 @@ fn starts(path: &Path, prefix: &str) -> bool {
     path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(prefix))
 }
 
-/// What is in a folder, sorted; nothing where it cannot be read.
+/// The entries of a folder, sorted; empty if it cannot be read.
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> =
         fs::read_dir(folder).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default();
@@ -361,7 +366,7 @@ mod tests {
         assert_eq!(order(Library::Nvrtc, Some(12)), [Some(12), Some(13)]);
         assert_eq!(order(Library::Nvrtc, Some(13)), [Some(13), Some(12)]);
         assert_eq!(order(Library::Nvrtc, None), [Some(13), Some(12)]);
-        // the soname is the same in both; only the folder tells
+        // both have the same soname; only their folders show the version
         let first = list.candidates(Library::Cusparse, Some(12)).remove(0);
         assert!(first.path.ends_with("nvidia/cusparse/lib/libcusparse.so.12"), "{first:?}");
         fs::remove_dir_all(&root).unwrap();

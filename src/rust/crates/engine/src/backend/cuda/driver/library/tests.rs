@@ -1,4 +1,5 @@
-//! Tests on libraries made for them: absent, garbage, truncated, without functions, with unexpected answers.
+//! Tests with shared libraries compiled for the purpose: absent, garbage, truncated, lacking functions, or returning
+//! unexpected values.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A folder that goes when the test ends.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -70,12 +71,12 @@ fn garbage_and_truncated_files_are_errors() {
         fs::write(&garbage, content).unwrap();
         assert_eq!(failure(&garbage).kind, Kind::Library);
     }
-    // every length at which a download may have broken off
+    // prefixes of many lengths, as an interrupted download leaves them
     let whole = fs::read(folder.library("whole.so", &driver_code(0, 13000, 0, 1))).unwrap();
     for length in (0..whole.len() - 1).step_by(61) {
         let cut = folder.0.join(format!("cut{length}.so"));
         fs::write(&cut, &whole[..length]).unwrap();
-        // what is left of the loaded segments may be enough; then it is a driver like any other
+        // a file cut behind its loaded segments may still work as a driver; only a crash would be a failure
         let _ = driver::probe(&[cut]);
     }
     let mut alien = whole.clone();
@@ -178,7 +179,7 @@ fn a_broken_library_gives_way_to_the_next() {
     let folder = Folder::new("next");
     fs::write(folder.0.join("libnvrtc.so.13"), "garbage").unwrap();
     folder.library("lib64/libnvrtc.so.13", "int not_nvrtc;");
-    // a version function that fails, and one that is missing, leave the file's name to tell
+    // the file's name gives the version if the version function fails or is missing
     let refuses = format!("{NVRTC} unsigned nvrtcVersion(int* a, int* b) {{ return 31337; }}");
     let good = folder.library("lib/libnvrtc.so.12", &refuses);
     let loaded = open(Library::Nvrtc, &folder.list(), Some(13)).unwrap();
@@ -207,7 +208,7 @@ fn what_a_library_is_linked_against_is_found_in_the_other_places() {
     let loaded = open(Library::Cusparse, &folder.list(), Some(12)).unwrap();
     // SAFETY: the test's own function.
     let create = unsafe { loaded.symbol::<unsafe extern "C" fn(*mut *mut u8) -> u32>("cusparseCreate") }.unwrap();
-    // SAFETY: it takes no notice of its argument.
+    // SAFETY: the function ignores its argument.
     assert_eq!(unsafe { create(std::ptr::null_mut()) }, 1);
 }
 
@@ -260,7 +261,7 @@ fn a_bare_name_is_checked_before_the_loader_opens_it() {
     refused(&[&broken], "another kind of machine");
     std::os::unix::fs::symlink("/nowhere", broken.0.join("dangling")).unwrap();
     assert!(open(&[]).err().unwrap().absent);
-    // a later folder has a whole one
+    // a later folder has an intact file
     assert_eq!(open(&[&broken, &good]).unwrap().path("verdigris_bare").unwrap(), good.0.join(name));
 }
 
@@ -278,7 +279,7 @@ fn what_a_library_needs_is_checked_too() {
         .unwrap();
     assert!(built.success());
     let whole = fs::read(&needed).unwrap();
-    // by its path, as it was linked, and by its name
+    // a dependency recorded as a path, as linked here, and one recorded as a bare name, below
     fs::write(&needed, &whole[..whole.len() / 2]).unwrap();
     let by_path = Handle::open(&user).err();
     let linked = folder.library("libverdigris-needed.so", "int verdigris_needed(void) { return 1; }");
