@@ -156,8 +156,8 @@ entries! {
         }
     }
 
-    /// Reduces within groups (see `Groups`: outer, length, inner) to an array. With `in_width`, the results of elements
-    /// of at most single precision are of at most single precision too.
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array. With `in_width`, results that are
+    /// added in float64 become float32 if the elements are float32 or narrower.
     fn reduce_groups(
         reduction: Reduction,
         array: Array,
