@@ -128,7 +128,8 @@ static int verdict(int which, int k, SEXP frame, SEXP rho) {
   return said;
 }
 
-// Whether to skip a frame: it belongs to a function of this package, or to a method that S4 has dispatched to.
+// Whether to skip a frame: it belongs to a function of this package, or to an S4 generic (whose environment has
+// .Generic), which only called its method.
 static int is_passing(SEXP frame) {
   SEXP home = frame == R_EmptyEnv ? frame : PARENT(frame);
   return vg_is_namespace(home) || (home != R_EmptyEnv && R_existsVarInFrame(home, generic_symbol));

@@ -22,8 +22,9 @@ static SEXP value_in(SEXP env, SEXP symbol) {
 }
 #endif
 
-// Elements of a mask's state, a list that the binding's function keeps: the name; package:verdigris; the namespace; the
-// namespace of the masked function; the function masked last, and its mask; a value assigned to the binding.
+// Elements of a mask's state, a list that the binding's function keeps: the name as a symbol; package:verdigris; this
+// package's namespace; the namespace of the function that this package's replaces, or NULL; the function masked last,
+// and its mask; a value assigned to the binding. The last three are NULL at first.
 enum { NAME, PACKAGE, OURS, HOME, THEIRS, MASK, ASSIGNED };
 
 static SEXP interposed_symbol, mask_symbol;

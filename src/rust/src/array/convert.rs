@@ -73,12 +73,12 @@ pub fn adopt(x: SEXP) -> Result<Array> {
     upload(x, Some(adopted_dtype(x)?), self::device(r::null())?, None)
 }
 
-/// The dtype that `adopt` gives the array. An error for objects without class `gpu_array`.
+/// The dtype that `adopt` gives the array. An error for objects that are no arrays.
 pub fn adopted_dtype(x: SEXP) -> Result<DType> {
     if !r::inherits(x, "gpu_array") {
         return array(x).map(|array| array.dtype());
     }
-    // SAFETY: x is our caller's argument.
+    // SAFETY: x is an argument of the entry.
     let named = values::dtype(unsafe { r::vg_written_dtype(x) })?;
     named.or_else(|| values::kind(x).map(Kind::default_dtype)).ok_or_else(|| values::unsuitable(x))
 }

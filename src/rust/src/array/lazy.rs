@@ -127,7 +127,7 @@ struct Met {
 
 /// Inspects an operand. `None` if it cannot be an operand of a lazy cell.
 fn meet(x: SEXP) -> Result<Option<Met>> {
-    // SAFETY: x is our caller's argument; types and lengths are checked before elements are taken.
+    // SAFETY: x is an argument of the entry; types and lengths are checked before elements are taken.
     unsafe {
         let data = r::vg_data_of(x);
         if data.is_null() {
@@ -175,7 +175,7 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
 
 /// The cell of a vector that has a handle; made here if there is none.
 fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
-    // SAFETY: x is our caller's argument, and keeps the cell as its second part.
+    // SAFETY: x is an argument of the entry, and keeps the cell as its data2.
     unsafe {
         let known = r::R_altrep_data2(x);
         if !r::is_null(known) && handle.cell() == known {
@@ -260,7 +260,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     }
     let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands,
-    // our caller's arguments. Raw bytes are aligned to 8.
+    // which are arguments of the entry. Raw bytes are aligned to 8.
     let (out, cell) = r::protect(|| unsafe {
         let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Lazy>() as isize));
         r::RAW(bytes).cast::<Lazy>().write(made);
@@ -484,7 +484,7 @@ fn own(cell: SEXP, array: Array) {
 #[no_mangle]
 extern "C" fn vg_give_handle(x: SEXP) {
     conditions::attempt(|| {
-        // SAFETY: x is protected by R or our caller; its first part is a cell.
+        // SAFETY: x is protected by R or the caller; its data1 is a cell.
         unsafe {
             let cell = r::R_altrep_data1(x);
             if lazy(cell).is_some() {
@@ -511,7 +511,7 @@ extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
 /// As `convert::array`, for callers that do not store the values: a lazy cell stays lazy, unless it is costly and was
 /// built before.
 pub fn intermediate(x: SEXP) -> Result<Array> {
-    // SAFETY: x is our caller's argument.
+    // SAFETY: x is an argument of the entry.
     let data = unsafe { r::vg_data_of(x) };
     if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
         if let Some(lazy) = lazy(data).map(Cell::get) {

@@ -37,7 +37,7 @@ const WORTH: usize = 1 << 14;
 
 /// The address and dtype of a large plain vector, if nothing else refers to it.
 fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
         return None;
     }
@@ -74,7 +74,7 @@ entries! {
         let array = match lying_alone(x) {
             Some((address, own)) if device == Device::Cpu && dtype.is_none_or(|dtype| dtype == own) => {
                 let n = r::len(x);
-                // SAFETY: x is our caller's argument. From here on R copies it before it writes.
+                // SAFETY: x is an argument of the entry. From here on R copies it before it writes.
                 unsafe { r::MARK_NOT_MUTABLE(x) };
                 let buffer = Buffer::new(Device::Cpu, address, n * own.size(), preserve::keep(x));
                 Array::from_view(View::contiguous(Arc::new(buffer), own, n))

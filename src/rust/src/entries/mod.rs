@@ -82,7 +82,7 @@ extern "C" fn vg_entries(out: *mut R_CallMethodDef) -> c_int {
     let all = ENTRIES.iter().copied().flatten();
     if !out.is_null() {
         for (k, entry) in all.clone().enumerate() {
-            // SAFETY: C has asked how many there are, and has room for them.
+            // SAFETY: C has asked for the number before, and has allocated room for all.
             unsafe { out.add(k).write(*entry) };
         }
     }

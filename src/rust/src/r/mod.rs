@@ -325,12 +325,12 @@ pub fn real(value: f64) -> SEXP {
 }
 
 pub fn len(x: SEXP) -> usize {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { Rf_xlength(x) as usize }
 }
 
 pub fn kind_of(x: SEXP) -> SEXPTYPE {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { TYPEOF(x) }
 }
 

@@ -87,7 +87,7 @@ pub fn unsuitable(x: SEXP) -> Error {
 /// A description of a value for messages. A single element is written as in R, truncated.
 pub fn describe(x: SEXP) -> String {
     const MOST: usize = 60;
-    // SAFETY: x is a value that R gave us. ALTREP vectors are not read: an array's element may have to be waited for.
+    // SAFETY: x is a valid R object. ALTREP vectors are not read: an array's element may have to be waited for.
     let ordinary = unsafe { r::ALTREP(x) == 0 };
     if r::len(x) == 1 && !is_classed(x) && ordinary {
         // SAFETY: the types are checked, and the length is 1.
@@ -211,7 +211,7 @@ pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
 
 /// Whether a value has a class attribute.
 pub fn is_classed(x: SEXP) -> bool {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE }
 }
 

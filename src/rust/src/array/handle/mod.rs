@@ -38,7 +38,7 @@ pub struct Handle {
     stale: Cell<bool>,
     /// Whether R sees this as a plain vector without class (`ordinary.rs`) instead of an array.
     ordinary: bool,
-    /// Whether the array was made by `import()`.
+    /// Whether the array is the one given to `import()`, and not a subset of it or a later value.
     import: Cell<bool>,
     array: RefCell<Array>,
     /// The cell that stands for these values in lazy cells (`lazy.rs`), kept alive by the vector; or null.

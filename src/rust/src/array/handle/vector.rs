@@ -14,7 +14,7 @@ use crate::r::{self, conditions, finalizers, SEXP};
 /// The handle of a vector of this package, also in base R's wrappers. Fails the entry if the handle was freed, or
 /// cannot be made of a recorded vector.
 fn any<'a>(x: SEXP) -> Option<&'a Handle> {
-    // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
+    // SAFETY: C checks the class; the handle lives as long as x, which is an argument and so protected by R.
     unsafe {
         let owned = r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref();
         if owned.is_none() && r::vg_is_ours(x) != 0 {
@@ -28,7 +28,7 @@ fn any<'a>(x: SEXP) -> Option<&'a Handle> {
 pub fn is_array(x: SEXP) -> bool {
     // SAFETY: as above.
     let owned = unsafe { r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref() };
-    // SAFETY: asks for a class.
+    // SAFETY: reads the class attribute.
     owned.map_or_else(|| unsafe { r::vg_is_ours(x) } != 0 && r::inherits(x, "gpu_array"), |owned| !owned.value.ordinary)
 }
 
@@ -43,7 +43,7 @@ pub fn is_finalized(x: SEXP) -> bool {
 
 /// The handle of an external pointer. Fails the entry if it was freed.
 pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
-    // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
+    // SAFETY: the pointer of a vector or a lazy cell; the handle lives as long as the pointer.
     unsafe { external_ptr::value(pointer) }.unwrap_or_else(|| conditions::fail(finalizers::freed(true)))
 }
 
@@ -143,7 +143,7 @@ pub fn wrap(array: Array) -> SEXP {
 /// A new vector on an array, with its class and with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same
 /// length.
 pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
-    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+    // SAFETY: x is an argument of the entry; the attributes fit a vector of x's length, so R accepts them.
     dressed(array, move |out| unsafe {
         attributes::copy_shape(x, out);
         let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
