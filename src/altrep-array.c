@@ -1,8 +1,8 @@
-// The ALTREP classes: how R's own code sees an array (docs/altrep.md).
+// The ALTREP classes of arrays (docs/altrep.md).
 //
-// A vector's data1 is an external pointer to a Handle in Rust, or, while the vector is only recorded, its lazy cell
-// (rust/src/array/lazy.rs). Once there is a handle the lazy cell is data2. Methods call Rust functions that return a
-// status; conditions are raised here, with no Rust frame alive.
+// A vector's data1 is an external pointer to a Handle in Rust, or, as long as the vector has no handle, its lazy cell
+// (rust/src/array/lazy.rs). When the handle is made, the lazy cell moves to data2. The methods call Rust functions that
+// return a status; conditions are raised here, when no Rust frame is alive.
 #include <string.h>
 #include "altrep-array.h"
 #include "altrep-classes.h"
@@ -14,16 +14,17 @@
 #include "holders.h"
 #include "unwind.h"
 
-static SEXP wrappers[4];      // the classes of base's wrap_* objects, as .onLoad showed them
+static SEXP wrappers[4];      // ALTREP classes of base R's wrappers (wrap_real ...), by vg_place_of(); set by .onLoad
 static SEXP access_symbol;
 
 static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 
-// Whether Dataptr is asked for nothing but a handle.
+// Set while try_handle() calls Dataptr only to have the handle made.
 static int giving = 0;
 
-// The handle, made here for a vector that was only recorded; NULL where that fails. Callers that read an element do not
-// expect R to collect garbage. R has no function that prevents a collection, but runs none in Dataptr.
+// The handle; a vector that is only recorded gets one here. NULL on failure, or if the value was freed. Making a handle
+// allocates, and callers of Elt methods do not expect a garbage collection. R's API cannot switch the collector off,
+// but R does so itself while a Dataptr method runs.
 static void *try_handle(SEXP x) {
   if (is_recorded(x)) {
     giving = 1;
@@ -48,7 +49,7 @@ SEXP vg_data_of(SEXP x) {
   return R_altrep_data1(x);
 }
 
-// x, or what base's wrappers hold, where it is one of our vectors; else NULL, the pointer.
+// The vector of this package that x is, or that base R's wrappers around x hold; a null pointer if there is none.
 static SEXP ours(SEXP x) {
   while (ALTREP(x)) {
     int place = vg_place_of(TYPEOF(x));
@@ -60,7 +61,7 @@ static SEXP ours(SEXP x) {
   return NULL;
 }
 
-// Whether R counts more than one reference, which is never too few; a macro in some versions.
+// R's reference count is an upper bound. A function for Rust, since MAYBE_SHARED is a macro in some versions of R.
 int vg_is_shared(SEXP x) { return MAYBE_SHARED(x); }
 
 int vg_is_ours(SEXP x) { return ours(x) != NULL; }
@@ -70,7 +71,7 @@ void *vg_handle_of(SEXP x) {
   return vector == NULL ? NULL : try_handle(vector);
 }
 
-// A wrapper goes into a file as a wrapper, with its own attributes around those of the vector inside.
+// R serialises a wrapper as a wrapper, so gpu_dtype may be an attribute of the vector inside.
 SEXP vg_written_dtype(SEXP x) {
   SEXP dtype = Rf_getAttrib(x, vg_dtype_symbol);
   for (int place; dtype == R_NilValue && ALTREP(x) && (place = vg_place_of(TYPEOF(x))) >= 0 &&
@@ -83,7 +84,7 @@ SEXP vg_written_dtype(SEXP x) {
 
 void vg_learn_wrapper(SEXP x) {
   int place = vg_place_of(TYPEOF(x));
-  if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees such a class
+  if (place >= 0 && ALTREP(x)) wrappers[place] = ALTREP_CLASS(x); // R never frees an ALTREP class
 }
 
 static SEXP new_vector(int type, SEXP data) {
@@ -108,7 +109,8 @@ SEXP vg_new_recorded(int type, SEXP cell) { return new_vector(type, cell); }
 
 // ---- access to the host copy ---------------------------------------------------------------------
 
-// Where option verdigris.host_access is "error", an implicit read of more than one element ends here.
+// The value of option verdigris.host_access: "inform", "allow" or "error". With "error", implicit reads of more than
+// one element fail.
 static const char *access_rule(void) {
   SEXP rule = Rf_GetOption1(access_symbol);
   if (rule == R_NilValue) return "inform";
@@ -127,19 +129,21 @@ static void tell(const char *helper, void *h) {
   UNPROTECT(2);
 }
 
+// Raises the error of option "error", before elements are read.
 static void permit(void *h) {
   if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1) return;
   if (strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
 }
 
-// Says that everything was copied; the host copy is set by now, so a handler may use the array.
+// Signals the message about a large copy to the host. Called when the host copy is set, so that a handler may use the
+// array.
 static void inform(void *h) {
   if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1000000) return;
   if (strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
 }
 
-// A number that is another for each R function that asks in turn. The environment of the last one is known by a weak
-// reference, which R clears before it gives the address to another.
+// A number that changes whenever the R function that reads is not the one that read last. That function's environment
+// is held by a weak reference: R clears the reference before it reuses the address.
 static R_xlen_t reader_number(void) {
   static SEXP last = NULL;
   static R_xlen_t number = 0;
@@ -156,7 +160,7 @@ static R_xlen_t reader_number(void) {
   return number;
 }
 
-// Each R function that reads NA for an int64 which no double holds is warned, once while it runs.
+// Warns that int64 elements without an exact double are read as NA: once per call of an R function that reads them.
 static void warn_of_lost(void *h) {
   vg_warn_of_lost(h, reader_number());
   if (vg_pending) vg_raise_pending(R_NilValue);
@@ -167,15 +171,16 @@ static R_xlen_t length_method(SEXP x) {
   return TYPEOF(data) == LISTSXP ? vg_recorded_length(data) : vg_length_of(data);
 }
 
-// C code that asks for a writable address may write until its function returns. Of an ordinary vector the host copy
-// counts from then on.
+// C code that asks for a writable address may write until its function returns, so the handle notes that function. An
+// ordinary vector does not need this: after the request its host copy alone holds the values.
 static void *given_out(void *h, void *host, int writable, const void *frame) {
   const vg_holding *holder = writable && host != NULL && !vg_is_ordinary(h) ? vg_holder(frame) : NULL;
   if (holder != NULL) vg_handle_hold(h, holder);
   return host;
 }
 
-// Where the elements of an ordinary vector are that was read, or NULL: R's loops ask for each element.
+// The host address of an ordinary vector that was read before, or NULL. A fast path: R's loops call Elt for each
+// element.
 static inline void *at_hand(SEXP x, int writable) {
   SEXP data = R_altrep_data1(x);
   if (TYPEOF(data) != EXTPTRSXP) return NULL;
@@ -183,12 +188,13 @@ static inline void *at_hand(SEXP x, int writable) {
   return h == NULL || (writable && !h->is_written) ? NULL : h->host;
 }
 
-// The same for a single element: a number need not have a handle. The address is not for callers that keep it.
+// The same for the Elt methods. A lazy cell that is a number needs no handle; its address points into the cell, so
+// callers must not keep it.
 static inline const void *element_at_hand(SEXP x) {
   return is_recorded(x) ? vg_recorded_number(R_altrep_data1(x)) : at_hand(x, 0);
 }
 
-// R's gc is off in here.
+// R's garbage collector is switched off while this method runs.
 static void *dataptr_method(SEXP x, Rboolean writable) {
   static int nothing;
   void *known = at_hand(x, writable);
@@ -251,12 +257,12 @@ ACCESS(integer, int)
 ACCESS(real, double)
 ACCESS(complex, Rcomplex)
 
-// R adds the attributes.
+// Duplicate method; R copies the attributes afterwards. The copy shares the engine's array.
 static SEXP duplicate_method(SEXP x, Rboolean deep) {
   void *from = try_handle(x);
   if (from == NULL && vg_pending) handle(x);
   SEXP copy = PROTECT(vg_new(TYPEOF(x))), pointer = R_altrep_data1(copy);
-  // R copies what it shows, such as the call that failed because of a vector without values
+  // A freed vector is copied as such, without an error: R duplicates the call of the very error that reports it.
   void *h = from == NULL ? R_ExternalPtrAddr(R_altrep_data1(x)) : vg_handle_duplicate(from);
   if (h != NULL) R_SetExternalPtrAddr(pointer, h);
   if (vg_is_jumping()) vg_raise_pending(R_NilValue);
@@ -264,8 +270,8 @@ static SEXP duplicate_method(SEXP x, Rboolean deep) {
   return h == NULL ? NULL : copy;
 }
 
-// No state: R then writes an ordinary vector, which a machine without this package can read. What R's
-// type does not say goes with it as an attribute. Saving is a read on purpose: no rule on access applies.
+// Returns no state, so that R writes an ordinary vector, which can be read without this package. A dtype that R's type
+// does not imply is saved as attribute gpu_dtype. Saving is an explicit read: option verdigris.host_access is ignored.
 static SEXP serialized_state_method(SEXP x) {
   void *h = handle(x);
   if (vg_host_pointer(h, 0) == NULL) vg_host_fetch(h, 0);

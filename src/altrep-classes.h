@@ -1,5 +1,5 @@
-// A family of ALTREP classes, one for each type of vector. Included once by each file that defines such a family and
-// its methods under these names.
+// A family of ALTREP classes, one for each type of vector. Each file that includes this header defines the methods
+// under the names used below.
 #pragma once
 #include "r_api.h"
 

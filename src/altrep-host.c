@@ -1,7 +1,8 @@
-// Ordinary vectors whose data lie in a block of the host pool: results of reading large arrays. They have no class. R
-// reads and writes them in place, saves them as plain vectors, and copies them like any other.
+// ALTREP vectors whose elements are in a block of the host pool, so that reading a large array needs no second copy.
+// They have no class attribute. R reads and writes them in place, and saves and copies them as plain vectors.
 //
-// A vector's data1 is an external pointer to a Vector in Rust, whose first fields C knows.
+// A vector's data1 is an external pointer to an Owned<Vector> in Rust (rust/src/array/host_vector.rs). The struct below
+// mirrors its first fields.
 #include <string.h>
 #include "altrep-classes.h"
 #include "altrep-host.h"
@@ -30,7 +31,8 @@ SEXP vg_new_vector(int type) {
 
 SEXP vg_collect_into(SEXP x, SEXP out); // Rust
 
-// An array's elements in memory of R's own, which R has not filled with zeros before.
+// Copies an array's elements into a vector that R allocates. Allocated here, since R code would have it filled with
+// zeros first.
 SEXP C_collect_ordinary(SEXP x) {
   SEXP out = PROTECT(Rf_allocVector(TYPEOF(x), XLENGTH(x)));
   SEXP done = vg_collect_into(x, out);

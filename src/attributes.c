@@ -3,15 +3,15 @@
 #include <string.h>
 
 enum { KINDS = 8 };
-static SEXP classes[4][5]; // class attributes by type and shape
-static SEXP kinds[KINDS + 1];  // the first string of each, and "gpu_array"
+static SEXP classes[4][5]; // class attributes by type (vg_place_of) and shape (vg_set_class)
+static SEXP kinds[KINDS + 1];  // CHARSXPs: the first string of each class attribute, and "gpu_array"
 SEXP vg_dtype_symbol;
 
 SEXP vg_set_class(SEXP x, int shape) {
-  // of an operand that was saved: it is not the dtype of this array
+  // copied from an operand that was saved; it does not describe this array
   if (Rf_getAttrib(x, vg_dtype_symbol) != R_NilValue) Rf_setAttrib(x, vg_dtype_symbol, R_NilValue);
   SEXP class = classes[vg_place_of(TYPEOF(x))][shape];
-  // an operand's attributes, copied, have brought the class along more often than not
+  // copying an operand's attributes has usually set the class already
   if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
   return x;
 }
@@ -31,18 +31,16 @@ int vg_has_own_class(SEXP x) {
   return 0;
 }
 
-// The class that goes with a dim attribute and tsp.
 void vg_classify_as(SEXP x, SEXP dims, int series) {
   R_xlen_t n = dims == R_NilValue ? 0 : Rf_xlength(dims);
   vg_set_class(x, n == 0 ? (series ? 3 : 0) : n == 2 ? (series ? 4 : 1) : 2);
 }
 
-// The class that goes with the attributes.
 void vg_classify(SEXP x) {
   vg_classify_as(x, Rf_getAttrib(x, R_DimSymbol), Rf_getAttrib(x, R_TspSymbol) != R_NilValue);
 }
 
-// Everything that Rf_copyMostAttrib leaves out.
+// Copies dim, dimnames and names, which Rf_copyMostAttrib leaves out.
 void vg_copy_shape(SEXP from, SEXP to) {
   SEXP value;
   if ((value = Rf_getAttrib(from, R_DimSymbol)) != R_NilValue) {
@@ -56,14 +54,14 @@ void vg_copy_shape(SEXP from, SEXP to) {
 void vg_copy_attributes(SEXP from, SEXP to) {
   Rf_copyMostAttrib(from, to);
   vg_copy_shape(from, to);
-  // a matrix may have names beside its dimnames; of one dimension R gives the dimnames for them
+  // a matrix may have both names and dimnames; for one dimension Rf_getAttrib() returns the dimnames as names
   SEXP dim = Rf_getAttrib(from, R_DimSymbol);
   if (dim == R_NilValue || Rf_xlength(dim) == 1) return;
   SEXP names = Rf_getAttrib(from, R_NamesSymbol);
   if (names != R_NilValue) Rf_setAttrib(to, R_NamesSymbol, names);
 }
 
-// All attributes of `from` on `to`, a new array of the same length.
+// Copies all attributes to `to`, a new array of the same length.
 SEXP C_copy_attributes(SEXP from, SEXP to) {
   vg_copy_attributes(from, to);
   vg_classify(to);
@@ -75,7 +73,7 @@ void vg_init_attributes(void) {
   static const char *types[4][2] = {{"logical", NULL}, {"integer", "numeric"}, {"numeric", NULL}, {"complex", NULL}};
   static const char *shapes[5][3] = {
     {NULL}, {"matrix", "array", NULL}, {"array", NULL}, {"ts", NULL}, {"ts", "matrix", "array"}};
-  // S4 looks at the first string alone: it names what the array is (R/aaa-class.R)
+  // S4 dispatch uses the first string only, so that string names type or shape (R/aaa-class.R)
   static const char *first[KINDS + 1] = {"gpu_logical", "gpu_integer", "gpu_numeric", "gpu_complex", "gpu_matrix",
     "gpu_tensor", "gpu_ts", "gpu_mts", "gpu_array"};
   for (int k = 0; k <= KINDS; k++) {
@@ -88,7 +86,7 @@ void vg_init_attributes(void) {
       int n = 2;
       for (int k = 0; k < 3 && shapes[s][k] != NULL; k++) names[n++] = shapes[s][k];
       for (int k = 0; k < 2 && types[t][k] != NULL; k++) names[n++] = types[t][k];
-      if (s == 0) names[n++] = "vector"; // is(x, "vector") asks inherits()
+      if (s == 0) names[n++] = "vector"; // is(x, "vector") calls inherits()
       SEXP class = Rf_allocVector(STRSXP, n);
       R_PreserveObject(class);
       for (int k = 0; k < n; k++) SET_STRING_ELT(class, k, Rf_mkChar(names[k]));

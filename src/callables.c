@@ -1,8 +1,8 @@
-// Functions for other packages' C, C++ and Rust, found by R_GetCCallable, without linking to this package.
+// C callables for other packages, which look them up by R_GetCCallable and need not link to this package.
 // inst/include/verdigris.h documents and calls them.
 //
-// Only verdigris_raise() raises an R error. The others return NULL on failure, and keep the condition until it is asked
-// for or the next of these functions is called.
+// Only verdigris_raise() raises an R error. The others return NULL on failure, and keep the condition until the caller
+// asks for it or calls another of these functions.
 #include "callables.h"
 #include "conditions.h"
 #include "unwind.h"
@@ -11,7 +11,7 @@ static int version(void) { return 1; }
 
 static int is_array(SEXP x) { return vg_foreign_is_array(x); }
 
-// How many values R protects.
+// The depth of R's protection stack.
 static int protected_values(void) {
   PROTECT_INDEX index;
   PROTECT_WITH_INDEX(R_NilValue, &index);
@@ -19,7 +19,8 @@ static int protected_values(void) {
   return index;
 }
 
-// Keeps the error of a call that began with so many protected values. Nonzero where there was one.
+// Keeps the pending error of a call for its caller. Returns nonzero if there was one. A jump that was dropped may have
+// left objects on the protection stack; `values` is the depth at which the call began.
 static int keep_error(int values) {
   if (vg_drop_jump()) vg_leave_jump();
   int failed = vg_error_keep();

@@ -1,10 +1,10 @@
-// Functions for other packages' C (inst/include/verdigris.h).
+// C callables for other packages (inst/include/verdigris.h).
 #pragma once
 #include "r_api.h"
 
 void vg_register_callables(void);
 
-// Rust: dlpack.rs, and the error that is kept for the caller (conditions.rs)
+// Rust: entries/dlpack.rs, and the error kept for the caller (r/conditions.rs)
 void *vg_foreign_export(SEXP x, int versioned, int writable, int64_t stream);
 SEXP vg_foreign_import(void *tensor, int versioned, int copy);
 SEXP vg_foreign_capsule(void *tensor, int versioned);

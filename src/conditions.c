@@ -30,10 +30,10 @@ static SEXP take_error(void) {
   return error;
 }
 
-// The call as it was written: where R dispatches from C, the call that a method sees names the method. Arrays in it
-// (by do.call) become `...`: printing the call would read them.
+// The call as the user wrote it. If R has dispatched from C, the call names the method (`+.gpu_array`, or the method of
+// a mask, R/base-masks.R) instead of the generic. Arrays that do.call() has put into the call become `...`, since
+// printing them would copy them to the host.
 static SEXP as_written(SEXP call) {
-  // of methods, and of what a mask hands to (R/base-masks.R)
   char generic[64];
   if (TYPEOF(call) != LANGSXP) return call;
   call = PROTECT(Rf_shallow_duplicate(call));
@@ -53,7 +53,8 @@ static SEXP as_written(SEXP call) {
   return call;
 }
 
-// A list of simpleWarning conditions (of some a class of ours) with the calls that recorded the operations.
+// A list of simpleWarning conditions, some with a class of this package in front, each with the call that recorded the
+// operation.
 static SEXP take_warnings(void) {
   static const char *names[] = {"message", "call", ""};
   int n = vg_warning_count();
@@ -91,13 +92,13 @@ static SEXP take_condition(void *unused) {
 static void clear_condition(void *unused) { vg_condition_clear(); }
 
 SEXP vg_raise_pending(SEXP result) {
-  vg_call_site_wanted = NULL; // of what was recorded before an error
+  vg_call_site_wanted = NULL; // an error makes it obsolete
   if (vg_is_jumping()) {
     vg_condition_clear();
     vg_continue_jump();
   }
   PROTECT(result);
-  // where R has no memory for it, the next entry must not raise it
+  // cleared even if R runs out of memory here, so that the next entry does not raise it
   SEXP taken = PROTECT(R_ExecWithCleanup(take_condition, NULL, clear_condition, NULL));
   SEXP error = VECTOR_ELT(taken, 0), warnings = VECTOR_ELT(taken, 1);
   for (R_xlen_t k = 0; k < XLENGTH(warnings); k++) {

@@ -1,15 +1,16 @@
-// Operators beside another class, in R before 4.3: R/ops-dispatch.R says what the bindings do that call this.
+// Operators on an array and an object of another class, in R before 4.3. The active bindings of R/ops-dispatch.R call
+// these functions when R looks up a method.
 #include "dispatch.h"
 #include "helpers.h"
 
 int vg_looked_up = 0;
 
-// What was given for the last array, the method of arrays that it stands for, and the method that was looked up for
-// another class and not called since. All are held by the bindings.
+// `given`: the method that the last lookup for an array returned. `given_for`: the arrays' own method for the operator.
+// `theirs`: the method that was looked up for another class and not called since. The bindings keep all three alive.
 static SEXP given = NULL, given_for = NULL, theirs = NULL;
 
-// Where the first operand is an array too, both get the same. `theirs` may then be left over from operands without an
-// array whose methods R found incompatible; called with arrays it hands over to ours.
+// If both operands are arrays, both lookups return the same method. `theirs` may be left over from an operation on
+// other classes, whose methods R found incompatible and did not call; called with arrays, it calls the arrays' method.
 SEXP C_method_of_array(SEXP ours) {
   if (!vg_looked_up || given_for != ours) given = theirs != NULL ? theirs : ours;
   vg_looked_up = 1;

@@ -1,6 +1,6 @@
-// Frequent calls that export memory, each one .External2: C takes the arguments from the function's frame, where
-// .Call() would make R evaluate and copy a list of them. Less frequent cases are handled in R (R/interop-dlpack.R,
-// R/interop-torch.R).
+// Frequent calls that exchange memory with other libraries. Each is one .External2, so that C takes the arguments from
+// the caller's frame, without the argument list that .Call() would make. Other cases are left to R code
+// (R/interop-dlpack.R, R/interop-torch.R).
 #include "dlpack.h"
 #include "attributes.h"
 #include "dots.h"
@@ -17,7 +17,7 @@ SEXP vg_upload(SEXP x, SEXP dtype, SEXP device, SEXP call);
 
 static SEXP x_symbol, versioned_symbol, stream_symbol, writable_symbol, capsule_symbol, copy_symbol;
 static SEXP dtype_symbol, device_symbol, detach_symbol;
-static SEXP tensor_symbol; // the name of a class
+static SEXP tensor_symbol; // the class name as a symbol
 static SEXP other_export_call, other_import_call, other_tensor_call, start_call;
 
 void vg_init_dlpack(void) {
@@ -60,14 +60,14 @@ SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 static int is_unset(SEXP symbol, SEXP rho) { return Rf_eval(symbol, rho) == R_NilValue; }
 
-// The first of an object's classes; a symbol's name where it is that, since R has each string once.
+// The first class of an object. R caches CHARSXPs, so it can be compared with a PRINTNAME by address.
 static SEXP first_class(SEXP x) {
   SEXP classes = Rf_getAttrib(x, R_ClassSymbol);
   return TYPEOF(classes) == STRSXP && XLENGTH(classes) > 0 ? STRING_ELT(classes, 0) : NA_STRING;
 }
 
-// In as_gpu(x, dtype, device, ...): whether x is memory that is there already, an array's or a tensor's, and is taken
-// as it is. R's search for the method costs more than taking it.
+// Called in as_gpu(x, dtype, device, ...): whether x is an array or a torch tensor that needs no conversion. Such calls
+// go to C_as_there(), since S3 dispatch would take longer than the work itself.
 SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   if (!Rf_isObject(x)) return Rf_ScalarLogical(FALSE);
@@ -76,13 +76,13 @@ SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return Rf_ScalarLogical(plain);
 }
 
-// as_gpu() of that
+// as_gpu(x) if C_is_there() is TRUE
 SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   return vg_returned(vg_has_own_class(x) ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
 }
 
-// as_gpu(x, dtype, device, detach) of a tensor
+// as_gpu(x, dtype, device, detach) for a torch tensor
 SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho) {
   if (!vg_torch_started()) Rf_eval(start_call, rho);
   SEXP detach = Rf_eval(detach_symbol, rho);

@@ -1,4 +1,4 @@
-// Exported memory: DLPack capsules and torch's tensors.
+// Memory shared with other libraries: DLPack capsules and torch tensors.
 #pragma once
 #include "r_api.h"
 

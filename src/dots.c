@@ -1,7 +1,7 @@
-// The arguments of a method, read from its frame. R 4.6 has functions for that; before, the frame's cells are read.
+// Reads the arguments of a method from its frame. R 4.6 has functions for this; before, promises are read directly.
 #include "dots.h"
 
-// Promises whose code is a variable make chains; `depth` ends those that go in circles, as of function(x = x).
+// A promise may refer to a variable that is a promise. The depth limit ends cycles, such as in function(x = x).
 enum { DEEPEST = 100 };
 
 static SEXP known_variable(SEXP symbol, SEXP env, int depth);
@@ -33,7 +33,7 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
       UNPROTECT(1);
       return -1;
     }
-    // a symbol keeps its name
+    // the argument's symbol keeps the CHARSXP alive
     SEXP name = all == R_NilValue ? R_BlankString : STRING_ELT(all, k);
     names[k] = name == R_BlankString ? NULL : name;
     values[k] = R_DotsElt(k + 1, rho);
@@ -100,7 +100,7 @@ int vg_dots_kind(int k, SEXP rho) {
 
 SEXP vg_dots_value(int k, SEXP rho) {
   SEXP value = element(k, rho);
-  // the promise keeps its value
+  // the value needs no protection: the promise keeps it
   return TYPEOF(value) == PROMSXP ? Rf_eval(value, rho) : value;
 }
 
@@ -120,7 +120,7 @@ int vg_dots_all(SEXP rho, int most, SEXP *names, SEXP *values) {
 static SEXP known_value(SEXP value, int depth) {
   while (TYPEOF(value) == PROMSXP) {
     if (PRVALUE(value) != R_UnboundValue) return PRVALUE(value);
-    SEXP code = PREXPR(value); // a promise where one was handed on
+    SEXP code = PREXPR(value); // itself a promise if an argument was passed on
     if (TYPEOF(code) == SYMSXP) return known_variable(code, PRENV(value), depth + 1);
     if (TYPEOF(code) == LANGSXP || TYPEOF(code) == BCODESXP) return NULL;
     value = code;

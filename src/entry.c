@@ -1,4 +1,5 @@
-// The end of every entry: R code may run. No frame of Rust is alive but that of an entry, which owns nothing.
+// What happens at the end of every entry, when R code may run. No Rust frame is alive, except possibly that of an entry
+// function that owns nothing, so R may jump.
 #include "entry.h"
 #include "helpers.h"
 

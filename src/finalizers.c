@@ -1,15 +1,15 @@
-// External pointers that own a Rust value, and when that value is freed.
+// External pointers that own a Rust value, and the deferred freeing of these values.
 //
 // R finalizes an object, and everything that only it refers to, after one collection and in any order: the finalizer of
-// an environment may use an array whose own finalizer has already run. So our finalizers only list the pointer as dead.
-// The next entry frees the values of dead pointers (rust/src/r/finalizers.rs), unless R is still in a finalizer of R
-// code; pointers which that code used, and may have kept, are given a finalizer again. A pointer whose value was freed
-// keeps the length of its vector in place of the address, and using it is an error.
+// an environment may use an array whose own finalizer has already run. So the finalizers here only put the pointer on
+// the list of dead pointers. The next entry frees their values (rust/src/r/finalizers.rs), unless R is still running a
+// finalizer written in R. Pointers that such a finalizer used may be reachable again, so they get a new finalizer
+// instead. A pointer whose value was freed stores the length of its vector as an odd address; using it is an error.
 #include "finalizers.h"
 #include "helpers.h"
 #include "toplevel.h"
 
-static SEXP dead; // a cell: CAR is the last pointer that died, which has the one before in its link
+static SEXP dead; // head of a linked list: CAR is the pointer that died last, see link_of()
 static SEXP calls_call, parents_call;
 
 void vg_init_finalizers(void) {
@@ -19,7 +19,8 @@ void vg_init_finalizers(void) {
   parents_call = vg_preserved("sys.parents()");
 }
 
-// The link lies where R keeps an object for the pointer; where the pointer keeps one, both are in a cell there.
+// The link to the next dead pointer is in the external pointer's `prot` field. If the pointer keeps an object, that
+// field is a cons cell of the object and the link.
 static SEXP link_of(SEXP pointer) {
   SEXP place = R_ExternalPtrProtected(pointer);
   return TYPEOF(place) == LISTSXP ? CDR(place) : place;
@@ -36,7 +37,7 @@ SEXP vg_kept_with(SEXP pointer) {
   return TYPEOF(place) == LISTSXP ? CAR(place) : R_NilValue;
 }
 
-// For a pointer that was made with something to keep.
+// Replaces the object of a pointer that was made with one; does nothing for other pointers.
 void vg_keep_with(SEXP pointer, SEXP kept) {
   SEXP place = R_ExternalPtrProtected(pointer);
   if (TYPEOF(place) == LISTSXP) SETCAR(place, kept);
@@ -44,7 +45,7 @@ void vg_keep_with(SEXP pointer, SEXP kept) {
 
 static void finalize(SEXP pointer) {
   vg_header *value = vg_peek(pointer);
-  if (value == NULL || vg_forked()) return; // what the parent made is the parent's to free
+  if (value == NULL || vg_forked()) return; // a forked child must not free values of its parent
   value->state = VG_DEAD;
   set_link(pointer, CAR(dead));
   SETCAR(dead, pointer);
@@ -53,8 +54,8 @@ static void finalize(SEXP pointer) {
 
 void vg_register(SEXP pointer) { R_RegisterCFinalizerEx(pointer, finalize, FALSE); }
 
-// A pointer that is to own a value, which Rust puts there when nothing can fail any more. `kept` is NULL, the pointer,
-// or an object.
+// A new external pointer without value; Rust sets the address when nothing can fail any more. `kept` is an object for
+// the pointer to keep alive, or a null pointer.
 SEXP vg_new_pointer(SEXP tag, SEXP kept) {
   SEXP cell = PROTECT(kept == NULL ? R_NilValue : Rf_cons(kept, R_NilValue));
   SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, tag, cell));
@@ -65,14 +66,15 @@ SEXP vg_new_pointer(SEXP tag, SEXP kept) {
 
 void *vg_value_of(SEXP pointer) { return vg_value(pointer); }
 
-// Code that asks for the length may keep the vector for later, as R's deferred strings do.
+// The length of the pointer's vector; known even if the value was freed. Counts as a use of the value: code that asks
+// for the length may keep the vector, as R's deferred strings do.
 R_xlen_t vg_length_of(SEXP pointer) {
   uintptr_t at = (uintptr_t)R_ExternalPtrAddr(pointer);
   if (at == 0) return 0;
   return at & 1 ? (R_xlen_t)(at >> 1) : ((vg_header *)vg_value(pointer))->length;
 }
 
-// The next pointer that died, no longer among them; NULL, the pointer, where there is none.
+// Removes the first dead pointer from the list and returns it; a null pointer if there is none.
 SEXP vg_next_dead(void) {
   SEXP pointer = CAR(dead);
   if (pointer == R_NilValue) return NULL;
@@ -81,13 +83,13 @@ SEXP vg_next_dead(void) {
   return pointer;
 }
 
-// The dead pointer after another, or the first one after NULL, the pointer.
+// The dead pointer after `pointer`, or the first one if `pointer` is null. A null pointer at the end.
 SEXP vg_dead_after(SEXP pointer) {
   SEXP next = pointer == NULL ? CAR(dead) : link_of(pointer);
   return next == R_NilValue ? NULL : next;
 }
 
-// R calls a finalizer that is a function with its object, from the global environment.
+// R calls a finalizer written in R as function(object), from the global environment.
 static int is_finalizer(SEXP call, int parent) {
   if (parent != 0 || TYPEOF(call) != LANGSXP || TYPEOF(CAR(call)) != CLOSXP || Rf_length(call) != 2) return 0;
   return TYPEOF(CADR(call)) == ENVSXP || TYPEOF(CADR(call)) == EXTPTRSXP;
@@ -103,7 +105,7 @@ static void find_finalizer(void *data) {
   UNPROTECT(2);
 }
 
-// Whether R may be in a finalizer of R code.
+// Whether R may be running a finalizer written in R; also nonzero if the calls cannot be listed.
 int vg_in_finalizer(void) {
   int found = 1;
   vg_toplevel(find_finalizer, &found);

@@ -2,22 +2,22 @@
 #pragma once
 #include "r_api.h"
 
-// How every value begins that an external pointer of ours owns (`external_ptr::Header` in Rust).
+// The first fields of every value that an external pointer owns (`external_ptr::Header` in Rust).
 typedef struct {
   void (*drop)(void *);
-  R_xlen_t length; // of its vector
+  R_xlen_t length; // of the R vector on this value
   int state;
   int kind;
-  void *host;      // of an ordinary vector that was read: where its elements are
-  int is_written;  // whether R has asked for that address to write
+  void *host;      // host copy of an ordinary vector that was read, else NULL
+  int is_written;  // whether R has asked for a writable address of the host copy
 } vg_header;
 
-enum { VG_ALIVE, VG_DEAD, VG_USED }; // USED: by a finalizer, after its own has run
+enum { VG_ALIVE, VG_DEAD, VG_USED }; // states; USED: a finalizer has used it after its own finalizer ran
 
 // Rust.
-extern int vg_any_dead;              // nonzero where there is something to free
+extern int vg_any_dead;              // nonzero if pointers are dead
 int vg_forked(void);
-void vg_leave_freed(int array);      // leaves the error of a vector that was finalized
+void vg_leave_freed(int array);      // leaves the error "finalized" pending, of an array or of another vector
 
 void vg_init_finalizers(void);
 SEXP vg_new_pointer(SEXP tag, SEXP kept);
@@ -30,13 +30,13 @@ SEXP vg_next_dead(void);
 SEXP vg_dead_after(SEXP pointer);
 int vg_in_finalizer(void);
 
-// The value, NULL where it was freed.
+// The value; NULL if it was freed or never set.
 static inline vg_header *vg_peek(SEXP pointer) {
   void *at = R_ExternalPtrAddr(pointer);
   return (uintptr_t)at & 1 ? NULL : (vg_header *)at;
 }
 
-// The same for code that uses it.
+// The same for code that uses the value: a dead value is marked as used.
 static inline void *vg_value(SEXP pointer) {
   vg_header *value = vg_peek(pointer);
   if (value != NULL && value->state == VG_DEAD) value->state = VG_USED;

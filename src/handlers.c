@@ -1,8 +1,8 @@
-// What becomes of the warnings of a recorded operation, which it gives when it is computed: by then the handlers that
-// enclosed the call may be gone. So an operation that may warn looks for the innermost one when it is recorded
-// (docs/decisions/018-warnings-find-their-handlers.md). R has no function that gives the handler stack; the frames of
-// tryCatch(), withCallingHandlers() and suppressWarnings() are on the stack of calls, which is walked here. What is
-// found is kept for the operation's frame, which calls more operations.
+// Finds the handler for warnings of a recorded operation. The operation warns when it is computed, and by then the
+// handlers that enclosed its call may be gone. So an operation that may warn looks for the innermost handler when it is
+// recorded (docs/decisions/018-warnings-find-their-handlers.md). R's API does not expose the handler stack, so the call
+// stack is searched for frames of tryCatch(), withCallingHandlers() and suppressWarnings(). The result is cached by the
+// frame that called the operation, since that frame usually calls more of them.
 #include <string.h>
 #include "handlers.h"
 #include "altrep-array.h"
@@ -11,11 +11,13 @@
 #include "target.h"
 #include "unwind.h"
 
-extern int vg_call_site_light;  // Rust: whether only a call that holds no data is wanted, and no warning can come
+extern int vg_call_site_light;  // Rust: nonzero if the operation cannot warn; its call is wanted only if light
 int vg_call_is_light(SEXP call);
 SEXP vg_compute_now(SEXP x);    // Rust: computes an array, and waits for its warnings
 
-enum { LATER = 0, NEVER = 1, NOW = 2, ON = 3 }; // those of frame_verdict(), where ON is to look further
+// What to do about the warnings: give them when the operation is computed, suppress them, or compute at once so that
+// the handler gets them. ON: no handler so far, look further out. The values are those of frame_verdict() in R.
+enum { LATER = 0, NEVER = 1, NOW = 2, ON = 3 };
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define BODY_OF(f) R_ClosureBody(f)
@@ -30,22 +32,22 @@ enum { LATER = 0, NEVER = 1, NOW = 2, ON = 3 }; // those of frame_verdict(), whe
 static SEXP depth_call, below_call, second_call, sys_frame, sys_function, sys_call, missing_call, warn_symbol,
   silent_symbol, classes_symbol, generic_symbol;
 
-// Bodies of base R's functions: sys.function() gives a copy of the function, whose body is the same.
+// Functions of base R are recognised by their bodies: sys.function() returns a copy of the closure with the same body.
 enum { EVAL, CATCHING, CALLING, SUPPRESS, SIGNALLING, WATCHED = SIGNALLING + 5 };
 static const char *watched[] = {"eval", "tryCatch", "withCallingHandlers", "suppressWarnings",
                                 "signalCondition", "withRestarts", "stop", "warning", ".handleSimpleError"};
 static SEXP bodies[WATCHED];
 
-// What was found for operations that a frame's code calls.
+// Cached results, for operations that a frame's code calls.
 #define KEPT 8
 typedef struct {
-  uintptr_t stack; // where C's stack stood: in the frame's own code, or in code that is evaluated in it; 0: unknown
-  int depth;       // number of the frame
-  int evaluated;   // whether it is not a function's own but eval()'s: then the frame of eval() belongs to the key
+  uintptr_t stack; // C stack address at the call; tells the frame's own code from code evaluated in it; 0: unknown
+  int depth;       // number of the frame, as for sys.frame(); 0: entry not valid
+  int evaluated;   // whether the code is evaluated by eval(): then the frame of eval() is part of the key
   int fate;
 } Found;
 static Found found[KEPT];
-static SEXP frames; // two weak references for each: a reference would keep the user's data alive
+static SEXP frames; // two weak references for each entry; strong ones would keep the user's data alive
 static int next = 0;
 
 static SEXP function_of(const char *name) {
@@ -57,7 +59,7 @@ static SEXP function_of(const char *name) {
 
 void vg_init_handlers(void) {
   generic_symbol = Rf_install(".Generic");
-  // functions instead of their names, and numbers instead of code: nothing is looked up
+  // calls hold the functions themselves and plain numbers, so that evaluating them looks nothing up
   sys_frame = function_of("sys.frame");
   sys_function = function_of("sys.function");
   sys_call = function_of("sys.call");
@@ -94,24 +96,24 @@ static int is_kept(int k, int second, SEXP frame) {
 }
 
 static void keep(int k, SEXP frame, SEXP second, Found what) {
-  found[k].depth = 0; // until both are there
+  found[k].depth = 0; // invalid until both references are set: R may jump
   SET_VECTOR_ELT(frames, 2 * k, R_MakeWeakRef(frame, R_NilValue, R_NilValue, FALSE));
   if (what.evaluated) SET_VECTOR_ELT(frames, 2 * k + 1, R_MakeWeakRef(second, R_NilValue, R_NilValue, FALSE));
   found[k] = what;
 }
 
-// Whether the handlers that a frame of tryCatch() or withCallingHandlers() has established take warnings of ours.
+// Whether a frame of tryCatch() or withCallingHandlers() has established a handler for this package's warnings.
 static int takes_warnings(SEXP frame) {
   static const char *ours[] = {"warning", "simpleWarning", "condition", "verdigris_warning_precision"};
   SEXP classes = vg_written(classes_symbol, frame);
-  if (classes == NULL || TYPEOF(classes) != STRSXP) return 0; // none until the handlers are established
+  if (classes == NULL || TYPEOF(classes) != STRSXP) return 0; // not assigned before the handlers are established
   for (R_xlen_t i = 0; i < XLENGTH(classes); i++)
     for (int k = 0; k < 4; k++)
       if (strcmp(CHAR(STRING_ELT(classes, i)), ours[k]) == 0) return 1;
   return 0;
 }
 
-// What frame k says, of eval(), tryCatch() or withCallingHandlers().
+// The fate of warnings by frame k, a call of eval(), tryCatch() or withCallingHandlers().
 static int verdict(int which, int k, SEXP frame, SEXP rho) {
   if (which != EVAL && !takes_warnings(frame)) return ON;
   if (which == CALLING && k > 1) {
@@ -126,14 +128,16 @@ static int verdict(int which, int k, SEXP frame, SEXP rho) {
   return said;
 }
 
-// Whether a frame is one of this package's functions or of a generic, which is there for a method.
+// Whether to skip a frame: it belongs to a function of this package, or to an S4 generic (whose environment has
+// .Generic), which only called its method.
 static int is_passing(SEXP frame) {
   SEXP home = frame == R_EmptyEnv ? frame : PARENT(frame);
   return vg_is_namespace(home) || (home != R_EmptyEnv && R_existsVarInFrame(home, generic_symbol));
 }
 
-// Of an operation that the code of frame `last` calls, whose environment and function may be given; `rho` is a frame
-// above. From frame `least` outwards the first one of a user's function is kept.
+// The fate of warnings of an operation called from frame `last`; `rho` is a frame inside it. `frame` and `function` are
+// the environment and closure of frame `last` if known, else R_NilValue. The result is cached for the first frame of a
+// user's function at or outside frame `least`.
 static int walk(SEXP rho, int last, int least, SEXP frame, SEXP function) {
   int fate = ON, handling = 0, level = 0;
   SEXP kept = R_NilValue;
@@ -152,7 +156,7 @@ static int walk(SEXP rho, int last, int least, SEXP frame, SEXP function) {
       int which = 0;
       while (which < WATCHED && BODY_OF(function) != bodies[which]) which++;
       if (which <= CALLING) fate = verdict(which, k, frame, rho);
-      // a handler may be running, and with it those within it are out of force
+      // a handler may be running; R disables the handlers inside its own while it runs
       else if (which != SUPPRESS && which < WATCHED && level == 0) handling = 1;
     } else if (level == 0 && k <= least) {
       REPROTECT(kept = frame, at_kept);
@@ -165,8 +169,9 @@ static int walk(SEXP rho, int last, int least, SEXP frame, SEXP function) {
   return handling && fate == NEVER ? NOW : fate;
 }
 
-// Of an operation whose method's frame is `rho`. A function's frame is there once, so all below it is the same as long
-// as it lives; code that eval() evaluates in a frame has other frames below.
+// The fate of warnings of an operation whose method has frame `rho`. The frames outside a function's frame do not
+// change while that frame lives, so a cached result stays valid. Code that eval() evaluates in the frame may have other
+// frames outside it, so there the frame of eval() is compared too.
 static int fate_in(SEXP rho, uintptr_t stack) {
   SEXP below = PROTECT(Rf_eval(below_call, rho));
   int depth = 0, k = 0;
@@ -194,13 +199,13 @@ static int fate_in(SEXP rho, uintptr_t stack) {
   return fate;
 }
 
-// .External2(C_warning_fate), in a function that is called where nothing is known of the method's frame.
+// .External2(C_warning_fate): the same for an operation whose method's frame is not known. Called from a helper in R.
 SEXP C_warning_fate(SEXP call, SEXP op, SEXP args, SEXP rho) {
   int last = Rf_asInteger(Rf_eval(depth_call, rho)) - 1;
   return Rf_ScalarInteger(walk(rho, last, last, R_NilValue, R_NilValue));
 }
 
-// Computes the arrays of a result.
+// Computes the result, an array or a list of arrays, and raises its warnings.
 static void compute_now(SEXP out) {
   if (TYPEOF(out) == VECSXP) {
     for (R_xlen_t k = 0; k < XLENGTH(out); k++) compute_now(VECTOR_ELT(out, k));
@@ -225,7 +230,7 @@ SEXP vg_site_recorded(SEXP out, SEXP rho, SEXP call) {
     int fate = rho != NULL ? fate_in(rho, (uintptr_t)&cell)
                            : Rf_asInteger(vg_eval_helper("warning_fate", R_NilValue, R_NilValue));
     if (fate == LATER && Rf_asInteger(Rf_GetOption1(warn_symbol)) >= 2) fate = NOW;
-    if (fate == NEVER && TAG(cell) == R_NilValue) fate = NOW; // nothing to mark: suppressWarnings() takes them now
+    if (fate == NEVER && TAG(cell) == R_NilValue) fate = NOW; // no call to mark silent: suppressWarnings() gets them
     if (fate == NEVER) {
       SEXP silent = PROTECT(Rf_lang2(silent_symbol, TAG(cell)));
       SET_TAG(cell, silent);

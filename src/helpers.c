@@ -1,4 +1,4 @@
-// R code that C calls: helpers of the package's namespace, and calls that are parsed once.
+// Calls of R code from C: helpers in the package's namespace, and calls that are parsed once.
 #include "helpers.h"
 #include <R_ext/Parse.h>
 
@@ -11,7 +11,7 @@ void vg_set_namespace(SEXP env) {
 
 int vg_is_namespace(SEXP env) { return env == namespace_env; }
 
-// Calls a helper of the package's namespace with one or two values.
+// Calls a function of the package's namespace with two values. They are evaluated as part of the call.
 SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
   if (namespace_env == NULL) Rf_errorcall(R_NilValue, "%s", "verdigris is not loaded completely");
   PROTECT(first);
@@ -22,14 +22,14 @@ SEXP vg_eval_helper(const char *name, SEXP first, SEXP second) {
   return result;
 }
 
-// An error or a warning in base R's words, with the call that the user wrote.
+// Raises an error or a warning with base R's text and the user's call, by a helper in R such as stop_as_base().
 void vg_say(const char *helper, const char *message) {
   SEXP text = PROTECT(Rf_mkString(message));
   vg_eval_helper("say", PROTECT(Rf_mkString(helper)), text);
   UNPROTECT(2);
 }
 
-// A call as R code, kept for good.
+// Parses a call and preserves it for good.
 SEXP vg_preserved(const char *code) {
   ParseStatus status;
   SEXP text = PROTECT(Rf_mkString(code));

@@ -1,12 +1,12 @@
-// Detects whether C code may still use an address that Dataptr returned. C code that was given REAL(x) may call R,
-// where x is used on a device, and write through the old address afterwards: numericDeriv() does. So an address counts
-// as held while that C function may be running.
+// Detects whether C code may still use an address that Dataptr returned. C code that has called REAL(x) may call back
+// into R, which uses x on a device, and then write through the old address: numericDeriv() does. So an address counts
+// as held while the C function that asked for it may be running.
 //
-// The holder is the outermost C function between Dataptr and the evaluator, which calls foreign functions from
-// R_doDotCall() and do_External(). It may be running as long as the stack is deeper than its frame and the return
-// addresses of that frame and of its callers are unchanged. R's own C code keeps no address while it calls R, and holds
-// nothing. The stack is walked once for each point that calls Dataptr (a microsecond or two); the same point is
-// recognised by the return addresses above it.
+// The holder is the outermost C function of a package between Dataptr and the evaluator, which calls foreign functions
+// from R_doDotCall() and do_External(). It may be running as long as the stack is deeper than its frame and the return
+// addresses of that frame and of its callers are unchanged. R's own C code keeps no address across calls of R code, so
+// it never is a holder. The stack is walked once for each call point of Dataptr (a microsecond or two); the same call
+// point is recognised by the return addresses on the stack.
 #define _GNU_SOURCE // dl_iterate_phdr()
 #include <string.h>
 #include "holders.h"
@@ -23,16 +23,17 @@ typedef struct {
   uintptr_t from, to;
 } Range;
 
-// A walk of the stack from a place in it, and what it has found.
+// A walk of the stack from a frame of Dataptr outwards, and its result.
 typedef struct {
-  uintptr_t at;           // the frame of Dataptr
-  int count, first, is_known; // return addresses; the first of the holder and its callers, or -1 where there is none
+  uintptr_t at;           // address of the Dataptr frame; 0: not to be reused
+  // number of return addresses; index of the holder's, or -1 if there is none; whether the walk reached the evaluator
+  int count, first, is_known;
   vg_return frames[MOST_FRAMES];
   vg_holding holding;
 } Walk;
 
 static Range text_of_r, text_of_ours;
-static uintptr_t dispatchers[DISPATCHERS]; // functions of R's that call foreign ones
+static uintptr_t dispatchers[DISPATCHERS]; // functions of R that call foreign functions or evaluate code
 static Walk walks[WALKS];
 
 static int is_in(Range range, uintptr_t address) { return address >= range.from && address < range.to; }
@@ -42,7 +43,7 @@ typedef struct {
   Range range;
 } Wanted;
 
-// The executable segment that has an address.
+// dl_iterate_phdr() callback: finds the executable segment that contains the wanted address.
 static int find_text(struct dl_phdr_info *info, size_t size, void *data) {
   Wanted *wanted = data;
   for (int k = 0; k < info->dlpi_phnum; k++) {
@@ -74,6 +75,7 @@ static void learn_dispatcher(uintptr_t function) {
   }
 }
 
+// Whether the return addresses are still on the stack where they were.
 static int stand(const vg_return *returns, int count) {
   for (int k = 0; k < count; k++) {
     if (*(const uintptr_t *)returns[k].slot != returns[k].value) return 0;
@@ -81,12 +83,12 @@ static int stand(const vg_return *returns, int count) {
   return 1;
 }
 
-// Called for each frame from the inside out. A frame's stack pointer, behind the call that it is in, is the end of the
-// frame inside it.
+// _Unwind_Backtrace() callback, called for each frame from the inside out. _Unwind_GetCFA() gives the frame's stack
+// pointer at its call, which is the end of the frame inside it; the return address is just below.
 static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
   Walk *w = data;
   uintptr_t address = _Unwind_GetIP(context), pointer = _Unwind_GetCFA(context);
-  if (pointer <= w->at) return _URC_NO_REASON; // Dataptr itself, and what walks
+  if (pointer <= w->at) return _URC_NO_REASON; // Dataptr itself and the frames of this walk
   if (w->count == MOST_FRAMES) return _URC_NORMAL_STOP;
   vg_return one = {pointer - sizeof(void *), address};
   w->frames[w->count++] = one;
@@ -112,7 +114,7 @@ static const Walk *walk(Walk *w, uintptr_t at) {
   vg_holding *holding = &w->holding;
   memset(holding, 0, sizeof *holding);
   if (!w->is_known) {
-    // too deep, or code without unwind tables: any C function not far above may hold it
+    // too deep, or code without unwind tables: assume a holder within the next VG_NOT_FAR bytes of stack
     w->at = 0;
     w->first = 0;
     holding->end = at + VG_NOT_FAR;
@@ -135,7 +137,7 @@ int vg_is_held(const vg_holding *holding) {
   return (uintptr_t)__builtin_frame_address(0) < holding->end && stand(holding->returns, holding->count);
 }
 
-// The function of R's that has called the entry whose frame this is.
+// The function of R that has called the entry with frame `at`.
 typedef struct {
   uintptr_t at, function;
 } Caller;
@@ -161,7 +163,7 @@ void vg_init_holders(void) {
 
 #else
 
-// Without the walk, any C function not far above may hold it. Stacks grow down.
+// Without unwinding, assume a holder within the next VG_NOT_FAR bytes of stack. Stacks grow down.
 const vg_holding *vg_holder(const void *frame) {
   static vg_holding holding;
   memset(&holding, 0, sizeof holding);
@@ -177,7 +179,7 @@ int vg_is_held(const vg_holding *holding) { return (uintptr_t)__builtin_frame_ad
 
 #endif
 
-// .onLoad calls one by .Call, the other by .External2: from then on the functions of R's that called them are known.
+// .onLoad calls the first by .Call and the second by .External2, to learn which functions of R call foreign functions.
 SEXP C_learn_call(void) {
   learn(__builtin_frame_address(0));
   return R_NilValue;

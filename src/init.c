@@ -1,5 +1,5 @@
-// R's side of the library: what R can call. Entries are defined in Rust (rust/src/entries), or here in C where they
-// apply R's rules around a call of Rust.
+// Registers the functions that R can call. Most are defined in Rust (rust/src/entries); those that apply base R's rules
+// around a call of Rust are in C.
 #include "altrep-array.h"
 #include "altrep-host.h"
 #include "attributes.h"
@@ -23,7 +23,7 @@
 // Rust.
 void vg_init(void);
 void vg_register_blas(DL_FUNC gemm, DL_FUNC gemv, DL_FUNC syrk);
-int vg_entries(R_CallMethodDef *out); // entries/mod.rs: how many there are; copies them unless `out` is NULL
+int vg_entries(R_CallMethodDef *out); // entries/mod.rs: returns their number; copies them unless `out` is NULL
 
 static const R_CallMethodDef entries[] = {
     {"C_unary", (DL_FUNC)C_unary, 4},
@@ -52,7 +52,7 @@ static const R_ExternalMethodDef externals[] = {
     {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1},
     {"C_recycled", (DL_FUNC)C_recycled, 3}, {"C_warning_fate", (DL_FUNC)C_warning_fate, 0}, {NULL, NULL, 0}};
 
-// R takes one list of all.
+// R_registerRoutines() takes a single list, so Rust's and C's entries are joined.
 static void register_entries(DllInfo *dll) {
   int of_rust = vg_entries(NULL);
   R_CallMethodDef *all = (R_CallMethodDef *)R_alloc(of_rust + sizeof entries / sizeof *entries, sizeof *all);

@@ -1,7 +1,7 @@
-// Calls of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch). The enclosing environment has
-// `pointer`, which carries the parameters' names. C takes the arguments from the frame and puts them in the parameters'
-// order, where R would build lists and match names. Calls that it cannot arrange go to a helper in R, which raises the
-// error.
+// Calls of a kernel: function(..., grid, block, shared, n, stream) .External2(C_launch). The closure's environment has
+// `pointer`, an external pointer that keeps the parameters' names. C takes the arguments from the frame and orders them
+// by parameter, which is faster than building lists in R. If they do not match the parameters, a helper in R takes
+// over and raises the error.
 #include "kernel.h"
 #include "conditions.h"
 #include "dots.h"
@@ -11,7 +11,7 @@
 // Rust.
 SEXP vg_launch(SEXP pointer, const SEXP *arguments, int count, SEXP grid, SEXP block, SEXP shared, SEXP n, SEXP stream);
 
-enum { MOST = 32 }; // parameters of a kernel that is called from here
+enum { MOST = 32 }; // kernels with more parameters are called by the helper in R
 
 static SEXP pointer_symbol, grid_symbol, block_symbol, shared_symbol, n_symbol, stream_symbol, careful_call;
 
@@ -35,7 +35,8 @@ static int parameter_index(SEXP name, SEXP parameters, int total) {
   return -1;
 }
 
-// Puts arguments in the order of the parameters, as match_parameters() in R does; 0 where they do not fit.
+// Orders arguments by parameter: named ones first, then `n`, then the others by position, as match_parameters() in R
+// does. Returns 0 if they do not match. `names[k]` is NULL for an argument without name.
 static int arrange(SEXP parameters, SEXP n, int count, SEXP *names, SEXP *given, SEXP *arguments) {
   int total = Rf_length(parameters), next = 0;
   if (total > MOST || count > total) return 0;
@@ -63,7 +64,7 @@ static int arrange(SEXP parameters, SEXP n, int count, SEXP *names, SEXP *given,
 }
 
 SEXP C_launch(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  SEXP names[MOST], given[MOST], arguments[MOST]; // what they hold the frame holds
+  SEXP names[MOST], given[MOST], arguments[MOST]; // the frame keeps them alive
   SEXP pointer = Rf_eval(pointer_symbol, rho), parameters = vg_kept_with(pointer);
   int count = -1;
   if (vg_peek(pointer) != NULL && TYPEOF(parameters) == STRSXP) count = vg_dots_all(rho, MOST, names, given);

@@ -1,19 +1,19 @@
-// Active bindings in package:verdigris for names that base R has too (R/base-masks.R): the value depends on the next
-// function of that name on the search path, which may change.
+// Active bindings in package:verdigris for names that mask other functions (R/base-masks.R). The value depends on the
+// next function of that name on the search path, which may change at any time.
 #include "masks.h"
 #include "dots.h"
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define PARENT(env) R_ParentEnv(env)
 #define CLOSURE_ENV(f) R_ClosureEnv(f)
-// The value of a variable of this environment; R_NilValue where there is none.
+// The value of a variable of this environment, without its parents; R_NilValue if there is none.
 static SEXP value_in(SEXP env, SEXP symbol) { return R_getVarEx(symbol, env, FALSE, R_NilValue); }
 #else
 #define PARENT(env) ENCLOS(env)
 #define CLOSURE_ENV(f) CLOENV(f)
 static SEXP value_in(SEXP env, SEXP symbol) {
   SEXP value = Rf_findVarInFrame3(env, symbol, TRUE);
-  if (TYPEOF(value) == PROMSXP) { // of lazy loading
+  if (TYPEOF(value) == PROMSXP) { // a lazy-loaded object
     PROTECT(value);
     value = Rf_eval(value, env);
     UNPROTECT(1);
@@ -22,7 +22,9 @@ static SEXP value_in(SEXP env, SEXP symbol) {
 }
 #endif
 
-// What a mask knows, a list that its binding's function holds.
+// Elements of a mask's state, a list that the binding's function keeps: the name as a symbol; package:verdigris; this
+// package's namespace; the namespace of the function that this package's replaces, or NULL; the function masked last,
+// and its mask; a value assigned to the binding. The last three are NULL at first.
 enum { NAME, PACKAGE, OURS, HOME, THEIRS, MASK, ASSIGNED };
 
 static SEXP interposed_symbol, mask_symbol;
@@ -32,20 +34,21 @@ void vg_init_masks(void) {
   mask_symbol = Rf_install("mask");
 }
 
+// Whether f is this package's: defined in its namespace, a mask or an interposed function.
 static int stands_in_front(SEXP f, SEXP ours) {
   if (TYPEOF(f) != CLOSXP) return 0;
   SEXP env = CLOSURE_ENV(f);
   return env == ours || (TYPEOF(env) == ENVSXP && env != R_BaseNamespace && R_existsVarInFrame(env, interposed_symbol));
 }
 
-// Whether this is a copy of the package's exports whose bindings are active ones too, as attach() makes it from R 4.6
-// on.
+// Whether env is a copy of the package's exports with active bindings, as attach() makes from R 4.6 on.
 static int is_copy(SEXP env, SEXP symbol, SEXP ours) {
   if (env == R_BaseEnv || !R_existsVarInFrame(env, symbol) || !R_BindingIsActive(symbol, env)) return 0;
   return stands_in_front(R_ActiveBindingFunction(symbol, env), ours);
 }
 
-// The value of the binding: this package's function where base R's is found next, otherwise a mask of what is.
+// The value of the binding. If the next function on the search path is base R's (the one in `home`), it is this
+// package's function; otherwise a mask of that next function.
 SEXP C_masked(SEXP state) {
   if (VECTOR_ELT(state, ASSIGNED) != R_NilValue) return VECTOR_ELT(state, ASSIGNED);
   SEXP symbol = VECTOR_ELT(state, NAME), ours = VECTOR_ELT(state, OURS), home = VECTOR_ELT(state, HOME);
@@ -53,7 +56,7 @@ SEXP C_masked(SEXP state) {
   for (SEXP env = PARENT(VECTOR_ELT(state, PACKAGE)); env != R_EmptyEnv; env = PARENT(env)) {
     if (is_copy(env, symbol, ours)) continue;
     SEXP value = value_in(env, symbol);
-    // as R looks for functions; a copy of this package's exports may be attached too
+    // like R's lookup of functions, skip other values; also skip this package's functions in an attached copy
     if (!Rf_isFunction(value) || stands_in_front(value, ours)) continue;
     if (env != R_BaseEnv || home != R_BaseNamespace) theirs = value;
     break;
@@ -64,7 +67,7 @@ SEXP C_masked(SEXP state) {
     return value_in(ours, symbol);
   }
   if (VECTOR_ELT(state, THEIRS) != theirs) {
-    // for code that looks for the name meanwhile, as methods does
+    // mask() may look the name up itself, through the methods package: let it find the next function
     SET_VECTOR_ELT(state, MASK, theirs);
     SET_VECTOR_ELT(state, THEIRS, theirs);
     SEXP call = PROTECT(Rf_lang3(mask_symbol, PROTECT(Rf_ScalarString(PRINTNAME(symbol))), theirs));
@@ -75,13 +78,13 @@ SEXP C_masked(SEXP state) {
   return VECTOR_ELT(state, MASK);
 }
 
-// trace() and others that unlock bindings assign to them.
+// Assignment to the binding: trace() and others unlock the binding and assign.
 SEXP C_mask_assign(SEXP state, SEXP value) {
   SET_VECTOR_ELT(state, ASSIGNED, value);
   return R_NilValue;
 }
 
-// Whether an element of a list is of one of these classes.
+// Whether an element of a list inherits from one of these classes.
 SEXP C_any_inherit(SEXP list, SEXP classes) {
   for (R_xlen_t k = 0; k < XLENGTH(list); k++) {
     SEXP x = VECTOR_ELT(list, k);
@@ -93,8 +96,8 @@ SEXP C_any_inherit(SEXP list, SEXP classes) {
   return Rf_ScalarLogical(FALSE);
 }
 
-// The value of the argument with this name where it is known without running code, NULL where not; of `...` a list of
-// those known.
+// .External2(C_known, name): the value of the caller's argument `name` if no code has to run for it, else NULL. For
+// "..." a list of these for each element.
 SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP symbol = Rf_install(CHAR(STRING_ELT(CADR(args), 0)));
   if (symbol != R_DotsSymbol) {

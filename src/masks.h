@@ -1,4 +1,4 @@
-// Names that base R has too.
+// Masks: active bindings of package:verdigris for names of other functions.
 #pragma once
 #include "r_api.h"
 

@@ -1,7 +1,7 @@
 // Operators and elementwise functions: base R's rules on lengths and attributes.
 //
-// Rust records the values (vg_record). The rules on dim, dimnames, names, tsp and the rest are applied here, in C, so
-// that R's errors may leave by longjmp with no Rust frame alive. They are those of ?Arithmetic, ?Comparison and ?Math.
+// Rust records the operation (vg_record). The rules on dim, dimnames, names, tsp and other attributes (?Arithmetic,
+// ?Comparison, ?Math) are applied here in C, so that R's errors may longjmp: no Rust frame is alive.
 #include "operators.h"
 #include "altrep-array.h"
 #include "attributes.h"
@@ -13,8 +13,8 @@
 #include "unwind.h"
 
 // Rust. Results have no attributes, not even a class.
-SEXP vg_record(SEXP op, SEXP operands, SEXP call); // call: NULL, the pointer, where C tells it as for vg_record_here
-SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y is NULL, the pointer, for one operand
+SEXP vg_record(SEXP op, SEXP operands, SEXP call); // call: NULL pointer: C stores it, as for vg_record_here
+SEXP vg_record_here(SEXP op, SEXP x, SEXP y);  // y: a null pointer for unary operations
 
 static SEXP on_host_call, own_call, operator_symbol, generic_symbol, row_symbol, most_symbol,
   x_symbol, e1_symbol, e2_symbol;
@@ -33,7 +33,8 @@ void vg_init_operators(void) {
   R_PreserveObject(on_host_call);
 }
 
-// The call as it was written, of R's name of the function and one operand or two; else the number for sys.call().
+// The call as the user wrote it, from R's name of the function and the operands' code. If that is not known, the
+// argument for sys.call() instead.
 static SEXP written(SEXP rho, int is_binary) {
   SEXP first = vg_written(is_binary ? e1_symbol : x_symbol, rho), second = NULL;
   if (first == NULL || (is_binary && (second = vg_written(e2_symbol, rho)) == NULL)) return own_call;
@@ -43,8 +44,8 @@ static SEXP written(SEXP rho, int is_binary) {
   return is_binary ? Rf_lang3(function, first, second) : Rf_lang2(function, first);
 }
 
-// Records, for the method whose frame is `rho`. Few operations can warn, so R is asked for the call only where one
-// does.
+// Records an operation for the method with frame `rho`. The call is built only if Rust wants it: few operations can
+// warn.
 static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
   if (vg_call_site_wanted == NULL) return vg_checked(out);
@@ -54,7 +55,8 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   return vg_checked(out);
 }
 
-// Whether the device can take an operand: a number or logical whose class means nothing more than that.
+// Whether an operand can be computed with on a device: numeric, logical or complex, and with no class that gives the
+// numbers another meaning, such as factor or Date.
 static int takes(SEXP x) {
   switch (TYPEOF(x)) {
   case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: break;
@@ -72,11 +74,11 @@ static int same_values(SEXP a, SEXP b) {
   return 1;
 }
 
-// How many times a series of this shape has.
+// The number of time points of a series with this dim and length.
 static R_xlen_t times_of(SEXP dims, R_xlen_t n) { return dims == R_NilValue ? n : INTEGER_ELT(dims, 0); }
 
-// Whether a vector has no attribute, or none but its class, so that there is nothing to ask and to copy; 0 also where R
-// does not tell quickly. Half of what recording costs is attributes that are not there.
+// Whether a vector has no attributes to look up and copy, except maybe its class. 0 also if R's API has no fast test.
+// Looking for absent attributes would be half of the cost of recording.
 #if R_VERSION < R_Version(4, 5, 0)
 static int is_plain(SEXP x) {
   SEXP attributes = ATTRIB(x);
@@ -86,7 +88,8 @@ static int is_plain(SEXP x) {
 static int is_plain(SEXP x) { return 0; }
 #endif
 
-// NULL where an operand is not for the device.
+// Records a binary operation and sets the result's attributes. `most` is TRUE for arithmetic, which keeps all
+// attributes. R_NilValue if base R must compute it on the host.
 static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   if (!takes(x) || !takes(y)) return R_NilValue;
   R_xlen_t nx = Rf_xlength(x), ny = Rf_xlength(y);
@@ -98,8 +101,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   }
   int xarray = Rf_isArray(x), yarray = Rf_isArray(y), xts = is_ts(x), yts = is_ts(y);
   int xshape = 1, yshape = 1, arithmetic = Rf_asLogical(most);
-  // in arithmetic a matrix of one element beside a vector counts as a vector, and the names of neither are kept; R
-  // deprecates it
+  // in arithmetic with a longer vector, a one-element array is treated as a vector and loses its dimnames; R has
+  // deprecated this
   int array = xarray || yarray;
   if (xarray != yarray && arithmetic) {
     if (xarray && nx == 1 && ny != 1) xarray = xshape = 0;
@@ -118,7 +121,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   PROTECT(dims);
   SEXP series = R_NilValue;
   if (xts && yts) {
-    // base R takes the time that both have
+    // base R computes on the intersection of the two time ranges
     if (!same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) {
       UNPROTECT(1);
       return R_NilValue;
@@ -128,7 +131,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     if (xts ? nx < ny : ny < nx) vg_say("stop_as_base", "time-series/vector length mismatch");
     series = xts ? x : y;
   }
-  // base R's error, where the result has other times: of an S4 object setAttrib() does not ask whether tsp fits
+  // if tsp does not fit the result, base R raises the error: Rf_setAttrib() does not check tsp for S4 objects
   if (series != R_NilValue) {
     R_xlen_t times = nx == 0 || ny == 0 ? 0 : times_of(dims, nx > ny ? nx : ny);
     if (times != times_of(Rf_getAttrib(series, R_DimSymbol), Rf_xlength(series))) {
@@ -154,7 +157,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
     else if (yarray && ynames != R_NilValue) Rf_setAttrib(out, R_DimNamesSymbol, ynames);
   } else if (which == R_NamesSymbol) {
     if (xnames != R_NilValue && Rf_xlength(xnames) == n) Rf_setAttrib(out, R_NamesSymbol, xnames);
-    // of a sum of nothing base R keeps the names of the first operand alone
+    // for empty results of arithmetic base R keeps only the first operand's names
     else if (ynames != R_NilValue && Rf_xlength(ynames) == n && (n > 0 || !arithmetic))
       Rf_setAttrib(out, R_NamesSymbol, ynames);
   }
@@ -164,9 +167,10 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   return out;
 }
 
-// .External2(C_binary), in the method of an operator, finds there: `row`; `most`, whether all attributes are kept
-// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; R's name of the `operator`; and base
-// R's `f`, which takes what is not for the device, on the host. Arguments of the call would be cells for R's gc.
+// .External2(C_binary) in the method of an operator. Its variables are taken from the method's frame and environment,
+// since arguments of the call would cost allocations: `row`, the operation; `most`, whether all attributes are kept
+// (arithmetic) or only the shape (comparison, logic); the operands `e1` and `e2`; `operator`, R's name; and `f`, base
+// R's function for operands that must be computed on the host.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
   vg_looked_up = 0;
@@ -176,7 +180,7 @@ SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// keep: 0 nothing, 1 the shape, 2 all attributes.
+// Sets the attributes of a unary result. `keep`: 0 none, 1 the shape, 2 all attributes of x.
 static SEXP unary(SEXP out, int keep, SEXP x) {
   PROTECT(out);
   if (keep == 2) vg_copy_attributes(x, out);
@@ -186,14 +190,14 @@ static SEXP unary(SEXP out, int keep, SEXP x) {
   return out;
 }
 
-// .External2(C_elementwise, row, keep, x), in a method of one array operand.
+// .External2(C_elementwise, row, keep, x), in a method with one array operand.
 SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
   vg_looked_up = 0;
   SEXP row = CAR(args = CDR(args)), keep = CAR(args = CDR(args)), x = CAR(CDR(args));
   return unary(recorded(row, x, NULL, rho), Rf_asInteger(keep), x);
 }
 
-// The same for a caller that knows the call.
+// The same for callers that pass the call to show in warnings.
 SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
@@ -204,9 +208,9 @@ SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   return out;
 }
 
-// Several operands, recycled without a word, as the Math and distribution functions do: all attributes
-// are those of the first operand that is as long as the result. NULL as for C_binary. .External2(C_recycled, row,
-// operands, whose): the number that sys.call() takes, or NULL where no call is to be shown.
+// .External2(C_recycled, row, operands, whose): several operands, recycled without a warning, as the Math and
+// distribution functions do. All attributes are those of the first operand that is as long as the result. `whose` is
+// the argument for sys.call(), or NULL to show no call. Returns NULL if base R must compute it on the host.
 SEXP C_recycled(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP row = CAR(args = CDR(args)), operands = CAR(args = CDR(args)), whose = CAR(CDR(args));
   R_xlen_t count = XLENGTH(operands);

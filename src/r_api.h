@@ -1,4 +1,4 @@
-// R's API.
+// R's headers, and what every C file needs of them.
 #pragma once
 #define R_NO_REMAP
 #include <stdint.h>

@@ -1,8 +1,8 @@
-// Subsetting and assignment: base R's rules on dimensions and names. Rust interprets subscripts and moves the values
+// Subsetting and assignment: base R's rules on dimensions and names. Rust interprets subscripts and moves the elements
 // (rust/src/entries/index.rs).
 //
-// The methods of `[`, `[[` and `[<-` are one .External2 for numbers, logicals and arrays as subscripts. Names, factors,
-// index matrices and errors go to R/array-index.R, which calls back with positions.
+// The methods of `[`, `[[` and `[<-` handle numbers, logicals and arrays as subscripts in a single .External2. Names,
+// factors, index matrices and errors are left to R/array-index.R, which calls back with positions.
 #include <math.h>
 #include "subset.h"
 #include "altrep-array.h"
@@ -12,13 +12,14 @@
 #include "helpers.h"
 #include "target.h"
 
-// Rust. A string names what is at fault. `extents` takes the lengths of the axes, `count` how many elements are
-// assigned to.
+// Rust. vg_subset() and vg_assign() return a string if a subscript is invalid. vg_subset() writes the number of
+// elements selected on each axis to `extents` (integers, or NULL), vg_assign() the number of elements assigned to
+// `count`.
 SEXP vg_subset(SEXP x, SEXP dim, SEXP at, SEXP extents);
 SEXP vg_assign(SEXP x, SEXP dim, SEXP at, SEXP value, SEXP count, SEXP is_target);
-int vg_assign_one(SEXP x, R_xlen_t place, SEXP value);
+int vg_assign_one(SEXP x, R_xlen_t place, SEXP value); // 1 if done, 0 on failure, -1 if not possible in place
 SEXP vg_collect(SEXP x);
-SEXP vg_element_of(void *handle, R_xlen_t place); // NULL, the pointer, where it does not serve
+SEXP vg_element_of(void *handle, R_xlen_t place); // a null pointer if it must be taken by vg_subset()
 
 #define MOST_ASKED 8
 static SEXP x_symbol, i_symbol, drop_symbol, value_symbol, missing_calls[MOST_ASKED];
@@ -38,11 +39,11 @@ void vg_init_subset(void) {
 static int is_array(SEXP x) { return Rf_inherits(x, "gpu_array"); }
 static int is_fault(SEXP x) { return TYPEOF(x) == STRSXP; }
 
-// ---- what the subscripts are -----------------------------------------------------------------------
+// ---- classifying subscripts ------------------------------------------------------------------------
 
-// The subscripts in a list: the `...` of the method's frame, by place, as base R takes them whatever their names.
-// R_MissingArg stands for an empty one, and for a variable that is a missing argument of the caller's (beyond the
-// eighth that is R's error).
+// A list of the subscripts, the elements of `...` in the method's frame; like base R, ignores their names. An empty
+// subscript is R_MissingArg, and so is a variable that is a missing argument of the caller (only among the first eight;
+// beyond them R raises its error).
 static SEXP subscripts(SEXP rho) {
   int n = vg_dots_length(rho);
   SEXP values = PROTECT(Rf_allocVector(VECSXP, n));
@@ -55,7 +56,7 @@ static SEXP subscripts(SEXP rho) {
   return values;
 }
 
-// The same for R code: NULL for an empty one, else a list of its value.
+// The same list for R code, with NULL for an empty subscript and list(value) for others.
 static SEXP for_r(SEXP values) {
   SEXP given = PROTECT(Rf_allocVector(VECSXP, XLENGTH(values)));
   for (R_xlen_t k = 0; k < XLENGTH(values); k++) {
@@ -68,6 +69,7 @@ static SEXP for_r(SEXP values) {
   return given;
 }
 
+// Whether Rust can interpret a subscript.
 static int is_plain(SEXP i) {
   switch (TYPEOF(i)) {
   case NILSXP: return 1;
@@ -81,14 +83,15 @@ static int rank(SEXP x) {
   return dim == R_NilValue ? 0 : (int)XLENGTH(dim);
 }
 
-// The subscripts as Rust takes them, NULL for a whole axis; NULL, the pointer, where they are R code's. Unprotected.
+// The subscripts as Rust takes them: a list with NULL for a whole axis. A null pointer if R code must interpret them.
+// Unprotected.
 static SEXP positions(SEXP x, SEXP values) {
   R_xlen_t n = XLENGTH(values);
   if (n != 1 && n != rank(x)) return NULL;
   for (R_xlen_t k = 0; k < n; k++)
     if (!is_plain(VECTOR_ELT(values, k))) return NULL;
   if (n == 1) {
-    // it may be an index matrix; an array is one where it has a column for each dimension
+    // possibly an index matrix; a GPU array is one only if it has a column for each dimension of x
     SEXP i = VECTOR_ELT(values, 0), dim = Rf_getAttrib(i, R_DimSymbol);
     if (dim != R_NilValue && rank(x) > 0) {
       int is_index = TYPEOF(i) != LGLSXP && XLENGTH(dim) == 2 && INTEGER_ELT(dim, 1) == rank(x);
@@ -106,7 +109,7 @@ static SEXP positions(SEXP x, SEXP values) {
 
 // ---- subsetting ------------------------------------------------------------------------------------
 
-// names[i]; i may be an array. Unprotected.
+// names[i]; i may be a GPU array. Unprotected.
 static SEXP names_at(SEXP names, SEXP i) {
   i = PROTECT(is_array(i) ? vg_checked(vg_collect(i)) : i);
   SEXP call = PROTECT(Rf_lang3(R_BracketSymbol, names, i));
@@ -122,7 +125,7 @@ static SEXP take_flat(SEXP x, SEXP at, int drop) {
     UNPROTECT(2);
     return out;
   }
-  SEXP names = PROTECT(Rf_getAttrib(x, R_NamesSymbol)); // of one dimension its dimnames
+  SEXP names = PROTECT(Rf_getAttrib(x, R_NamesSymbol)); // for one dimension R returns the dimnames
   if (names != R_NilValue) names = names_at(names, VECTOR_ELT(at, 0));
   PROTECT(names);
   // an array of one dimension stays one, as long as there are two elements or drop = FALSE
@@ -147,7 +150,7 @@ static SEXP take_flat(SEXP x, SEXP at, int drop) {
   return out;
 }
 
-// The elements of a list or of strings that `stay`.
+// The elements of a list, strings or integers for the axes that are not dropped; `count` is their number.
 static SEXP staying(SEXP all, const int *extents, int drop, int count) {
   SEXP out = PROTECT(Rf_allocVector(TYPEOF(all), count));
   for (int k = 0, to = 0; k < (int)XLENGTH(all); k++) {
@@ -199,7 +202,7 @@ static SEXP take_axes(SEXP x, SEXP at, int drop) {
     }
     vg_classify(out);
   } else if (named) {
-    // of one element the names are those of the only axis that has any
+    // a single element is named only if exactly one axis has names
     int from = stay == 1 ? last_stay : named == 1 ? last_named : -1;
     if (from >= 0 && Rf_xlength(VECTOR_ELT(kept, from)) > 0) Rf_setAttrib(out, R_NamesSymbol, VECTOR_ELT(kept, from));
   }
@@ -211,15 +214,15 @@ static SEXP take(SEXP x, SEXP at, int drop) {
   return XLENGTH(at) == 1 ? take_flat(x, at, drop) : take_axes(x, at, drop);
 }
 
-// The place, from 0, that a number means on an axis; -1 for all else.
+// The 0-based position on an axis of a single number within its extent; -1 for other subscripts.
 static double place_on(SEXP i, double extent) {
   if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return -1;
   double place = trunc(TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0)); // NA_INTEGER is less than 1
   return place >= 1 && place <= extent ? place - 1 : -1;
 }
 
-// The element that one number on each axis means, of a computed array without names; NULL, the pointer, for all else.
-// Loops over elements take no longer way than they must.
+// x[i] or x[i, j, ...] for a single number on each axis of a computed array without names, as an array; otherwise a
+// null pointer. A fast path for loops over elements.
 static SEXP one_element(SEXP x, SEXP values) {
   int n = (int)XLENGTH(values);
   if (Rf_getAttrib(x, n == 1 ? R_NamesSymbol : R_DimNamesSymbol) != R_NilValue) return NULL;
@@ -241,13 +244,13 @@ static SEXP one_element(SEXP x, SEXP values) {
   return out;
 }
 
-// What is no TRUE or FALSE drops, as in base R.
+// As in base R, NA counts as drop = TRUE.
 static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
 
-// For R code that has worked out the positions. A string where something is at fault.
+// Subsets x by positions that R code has worked out. Returns a string if a subscript is invalid.
 SEXP C_take(SEXP x, SEXP at, SEXP drop) { return take(x, at, drops(drop)); }
 
-// .External2(C_part) in `[.gpu_array`(x, ..., drop): the part, or a list of the subscripts, which R code is to look at.
+// .External2(C_part) in `[.gpu_array`(x, ..., drop): the subset, or the list of subscripts if R code must handle them.
 SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   if (XLENGTH(values) == 0 || (XLENGTH(values) == 1 && VECTOR_ELT(values, 0) == R_MissingArg)) {
@@ -260,7 +263,7 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
     return out;
   }
   if (vg_pending) vg_raise_pending(R_NilValue);
-  // columns of a time series keep its time, which is for R code
+  // columns of a time series keep tsp: left to R code
   int series =
     XLENGTH(values) > 1 && VECTOR_ELT(values, 0) == R_MissingArg && Rf_getAttrib(x, R_TspSymbol) != R_NilValue;
   SEXP at = series ? NULL : positions(x, values);
@@ -274,8 +277,8 @@ SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// x[[i]] of a computed array, for a number i; else NULL, the pointer. mapply() and others ask for one element after the
-// other.
+// x[[i]] as an R number, for a single number i and a computed array; otherwise a null pointer. A fast path, since
+// mapply() and others take all elements in turn.
 static SEXP number_at(SEXP x, SEXP i) {
   if ((TYPEOF(i) != INTSXP && TYPEOF(i) != REALSXP) || Rf_isObject(i) || XLENGTH(i) != 1) return NULL;
   double place = TYPEOF(i) == INTSXP ? INTEGER_ELT(i, 0) : REAL_ELT(i, 0); // NA_INTEGER is less than 1
@@ -294,8 +297,8 @@ static SEXP number_at(SEXP x, SEXP i) {
   }
 }
 
-// .External2(C_element) in `[[.gpu_array`(x, i, ...): the number that one number on each axis means; NULL for what R
-// code is to look at.
+// .External2(C_element) in `[[.gpu_array`(x, i, ...): the element as an R number, for a single number on each axis.
+// Otherwise NULL: R code handles the call.
 SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int n = 1 + vg_dots_length(rho);
@@ -334,8 +337,9 @@ SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
 
 // ---- assignment ------------------------------------------------------------------------------------
 
-// x with the value at these places: x itself, if that is a target and is written in place. `names` are those of a
-// vector that grows; NULL for x's. A string where a subscript is at fault.
+// Assigns `value` at these subscripts. Returns x itself if it was written in place, which is allowed only if
+// `is_target`; else a new array. `names` are the names of a vector that grows, or NULL to extend x's names. Returns a
+// string if a subscript is invalid.
 static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
   int flat = XLENGTH(at) == 1;
   SEXP dim = PROTECT(flat ? Rf_ScalarReal((double)Rf_xlength(x)) : Rf_getAttrib(x, R_DimSymbol));
@@ -354,7 +358,7 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
     vg_say("warn_as_base", "number of items to replace is not a multiple of replacement length");
   R_xlen_t had = Rf_xlength(x), has = Rf_xlength(out);
   if (out == x) {
-    // in place, or nothing to nothing
+    // written in place, or nothing was assigned
   } else if (has == had) {
     out = C_copy_attributes(x, out);
   } else {
@@ -372,19 +376,19 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
 
 SEXP C_put(SEXP x, SEXP at, SEXP value, SEXP names) { return put(x, at, value, names, 0); }
 
-// Whether elements may be assigned from it here.
+// Whether vg_assign() takes the value; other values are left to R code.
 static int is_value(SEXP value) {
   int is_complex = TYPEOF(value) == CPLXSXP && (!Rf_isObject(value) || is_array(value));
   return value != R_NilValue && (is_plain(value) || is_complex);
 }
 
-// One that is known: for the result of a reduction the device would have to be waited for.
+// Whether x is a plain R number. A reduction's result may still be pending on the device, so it is not one.
 static int is_number(SEXP x) {
   int is_real = TYPEOF(x) == REALSXP || TYPEOF(x) == INTSXP || TYPEOF(x) == LGLSXP;
   return is_real && !Rf_isObject(x) && XLENGTH(x) == 1 && !vg_is_ours(x);
 }
 
-// A value to assign to an element of x as an ordinary number, if it is one that is known; else NULL, the pointer.
+// The value to assign to an element of x as a plain R number, if it is known without waiting; otherwise a null pointer.
 static SEXP known_number(SEXP x, SEXP value) {
   if (is_number(value)) return value;
   SEXP cell = vg_data_of(value);
@@ -397,8 +401,8 @@ static SEXP known_number(SEXP x, SEXP value) {
   }
 }
 
-// The place, from 0, in the flat array that one number on each axis means; -1 for all else. `i` is the symbol of the
-// first subscript; NULL, the pointer, where all are among `...`.
+// The 0-based position in x of the element that a single number on each axis selects; -1 for other subscripts. `i` is
+// the symbol of the first subscript, or a null pointer if all subscripts are in `...`.
 static double flat_place(SEXP x, SEXP i, SEXP rho) {
   int first = i != NULL, n = vg_dots_length(rho) + first;
   SEXP dim = PROTECT(n == 1 ? R_NilValue : Rf_getAttrib(x, R_DimSymbol));
@@ -419,7 +423,7 @@ static double flat_place(SEXP x, SEXP i, SEXP rho) {
   return place;
 }
 
-// Writes one number at a place of a target, in place; whether that was done.
+// Writes a number at a 0-based position of a target, in place. Returns whether it was written.
 static int put_one(SEXP x, double place, SEXP value) {
   if (place < 0) return 0;
   int done = vg_assign_one(x, (R_xlen_t)place, value);
@@ -427,8 +431,8 @@ static int put_one(SEXP x, double place, SEXP value) {
   return done == 1;
 }
 
-// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the array, or a list of the subscripts, which R code is to
-// look at.
+// .External2(C_replace) in `[<-.gpu_array`(x, ..., value): the array, or the list of subscripts if R code must handle
+// them.
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int is_target = vg_is_target(x, NULL, rho);
@@ -447,7 +451,7 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
     }
   }
   SEXP values = PROTECT(subscripts(rho)), out = NULL;
-  // as a function it may be called with the value unnamed, which is then the last subscript
+  // if the method is called as a function with an unnamed value, that value is the last element of `...`
   int known = !vg_is_missing(value_symbol, rho);
   SEXP value = PROTECT(known ? Rf_eval(value_symbol, rho) : R_NilValue);
   if (is_value(value)) {
@@ -463,8 +467,8 @@ SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// .External2(C_replace_element) in `[[<-.gpu_array`(x, i, ..., value): the array with one number in the place that
-// numbers mean; NULL for what R code is to look at.
+// .External2(C_replace_element) in `[[<-.gpu_array`(x, i, ..., value): the array, for a single number on each axis and
+// a single value. Otherwise NULL: R code handles the call.
 SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   if (vg_is_missing(value_symbol, rho) || vg_is_missing(i_symbol, rho)) return R_NilValue;
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), out = R_NilValue;
@@ -486,8 +490,8 @@ SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return out;
 }
 
-// .External2(C_replace_at, frame, at) for an assignment function with arguments `x` and `value`, whose frame is given:
-// x with the value at these places; NULL for what R code is to look at.
+// .External2(C_replace_at, frame, at): assigns at subscript `at`, for an assignment function with arguments `x` and
+// `value` and this frame. NULL if R code must handle the call.
 SEXP C_replace_at(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP frame = CAR(args = CDR(args)), at = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(at, 0, CAR(CDR(args)));

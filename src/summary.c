@@ -1,5 +1,5 @@
-// Frequent calls whose methods are one .External2: C takes the arguments from the method's frame, where .Call() would
-// make R build promises and a list. Less frequent cases go to a helper in R.
+// gpu_compute() and the Summary group. These calls are frequent, so each is one .External2: C takes the arguments from
+// the frame, without the argument list that .Call() would make. Less frequent cases go to helpers in R.
 #include "summary.h"
 #include "conditions.h"
 #include "dots.h"
@@ -21,7 +21,7 @@ void vg_init_summary(void) {
   explain_call = vg_preserved("explain_status(name, value, ..1, sys.call())");
 }
 
-// The value of `...` where it is one GPU array; else NULL, the pointer.
+// The value of `...` if it is a single GPU array; otherwise a null pointer.
 static SEXP only_array(SEXP rho) {
   if (vg_dots_length(rho) != 1 || vg_dots_kind(1, rho) == VG_EMPTY) return NULL;
   SEXP x = vg_dots_value(1, rho);
@@ -37,7 +37,7 @@ SEXP C_evaluate(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return x;
 }
 
-// A method of the Summary group, function(..., na.rm = FALSE), which finds its `name` around it.
+// A method of the Summary group, function(..., na.rm = FALSE); `name` is in its environment.
 SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL) return Rf_eval(parts_call, rho);
@@ -61,7 +61,7 @@ SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return value;
 }
 
-// Whether a list, or a list in it, holds an array. Every unlist() asks, so this is C.
+// Whether a list or a nested list has a GPU array as an element. In C, since every unlist() calls it.
 static int holds_array(SEXP list) {
   R_xlen_t n = XLENGTH(list);
   for (R_xlen_t k = 0; k < n; k++) {

@@ -1,17 +1,17 @@
-// Whether an assignment function may write to its first argument.
+// Decides whether an assignment function may write to its first argument in place.
 //
-// `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before that R has made sure, by its counts of references, that
-// nothing but the variable refers to the vector; it copies one that is shared. The method sees more references, those
-// of its own arguments, so it cannot ask. What holds when it is called holds for as long as no code runs that could
-// make a reference: v is evaluated, but i is not. So subscripts are looked at before they are evaluated: constants,
-// variables that have a value, and calls of functions of base R that do nothing but compute.
+// `x[i] <- v` calls `[<-`(`*tmp*`, i, value = v). Before the call R duplicates a shared vector, so that only the
+// variable refers to it. Inside the method the reference count includes its own arguments, so it cannot be used. But
+// the vector stays unshared as long as no code runs that could make another reference: v is evaluated already, i is
+// not. So the code of subscripts is examined before it is evaluated. Allowed are constants, variables with a value, and
+// calls of base R's functions that only compute.
 #include "target.h"
 #include "altrep-array.h"
 #include "attributes.h"
 #include "dots.h"
 #include "helpers.h"
 
-// So many calls are looked at, of so many within one another.
+// Limits on the calls examined, and on their nesting.
 enum { MOST_CALLS = 32, DEEPEST = 16 };
 
 static SEXP tmp_symbol, x_symbol, value_symbol;
@@ -28,12 +28,12 @@ void vg_init_target(void) {
 
 // ---- arguments -------------------------------------------------------------------------------------
 
-// What is known of a variable or an argument.
+// What is known of a variable or argument: a value that is no promise, a forced promise, or a promise not forced yet.
 enum { UNKNOWN, VALUE, FORCED, DELAYED };
 typedef struct {
   int kind;
-  SEXP value;     // of VALUE and FORCED
-  SEXP code, env; // of DELAYED; the code of FORCED
+  SEXP value;     // for VALUE and FORCED
+  SEXP code, env; // for DELAYED; FORCED has only the code
 } binding;
 
 static const binding unknown = {UNKNOWN, NULL, NULL, NULL};
@@ -77,7 +77,7 @@ static binding of_value(SEXP value) {
   while (TYPEOF(b.value) == PROMSXP) {
     SEXP promise = b.value, code = PREXPR(promise);
     if (PRVALUE(promise) == R_UnboundValue) return of_kind(DELAYED, NULL, code, PRENV(promise));
-    // a promise where one was handed on
+    // a promise's code is a promise if an argument was passed on
     while (TYPEOF(code) == PROMSXP) code = PREXPR(code);
     b.kind = FORCED;
     b.code = code;
@@ -112,7 +112,7 @@ SEXP vg_written(SEXP symbol, SEXP rho) {
   return b.kind == UNKNOWN ? NULL : b.kind == VALUE ? b.value : b.code;
 }
 
-// ---- code that makes no reference ------------------------------------------------------------------
+// ---- code that makes no reference to the target ----------------------------------------------------
 
 typedef struct {
   int calls, depth;
@@ -122,7 +122,8 @@ static int is_code(SEXP x) { return TYPEOF(x) == SYMSXP || TYPEOF(x) == LANGSXP 
 
 static int is_pure(SEXP code, SEXP env, int is_operand, budget *left);
 
-// A function of base R's dispatches on the class of what it is given; ours make no reference.
+// Whether a base R function applied to the value runs no unknown method: the value has no class, or is an array, whose
+// methods make no references.
 static int is_plain(SEXP value) {
   switch (TYPEOF(value)) {
   case NILSXP: case LGLSXP: case INTSXP: case REALSXP: case CPLXSXP: case STRSXP:
@@ -141,7 +142,7 @@ static int is_pure_binding(binding b, int is_operand, budget *left) {
   }
 }
 
-// Whether the name of a function stands for base R's.
+// Whether a function name looked up in env is found in base R.
 static int is_base(SEXP symbol, SEXP env) {
   for (; env != R_BaseEnv && env != R_BaseNamespace; env = parent(env)) {
     if (env == R_EmptyEnv || is_bound(symbol, env)) return 0;
@@ -156,6 +157,8 @@ static int is_pure_function(SEXP symbol, SEXP env) {
   return 0;
 }
 
+// Whether evaluating the code can make no reference to the target. `is_operand`: whether the value goes to a function,
+// which might dispatch on its class.
 static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
   if (left->depth == 0) return 0;
   left->depth--;
@@ -184,7 +187,8 @@ static int is_pure(SEXP code, SEXP env, int is_operand, budget *left) {
   return yes;
 }
 
-// An argument of the method.
+// Whether evaluating an argument of the method can make no reference to the target. An argument that was computed by
+// code already may have made one.
 static int is_quiet(binding b, SEXP rho) {
   budget left = {MOST_CALLS, DEEPEST};
   if (b.kind == FORCED && is_code(b.code)) return 0;
@@ -192,12 +196,12 @@ static int is_quiet(binding b, SEXP rho) {
 }
 
 int vg_is_target(SEXP x, SEXP i, SEXP rho) {
-  // no wrapper, and no method of a class that comes before ours, which may have kept it
+  // not a wrapper, and no class in front of the array's own, whose method may have kept x
   if (vg_data_of(x) == NULL) return 0;
   if (!vg_has_own_class(x)) return 0;
   binding target = variable(x_symbol, rho);
   if (target.kind != FORCED || target.value != x || target.code != tmp_symbol) return 0;
-  // R hands on the value that it has; code is somebody's own call
+  // R passes `value` as a value it has computed; unevaluated code means that the user called the method directly
   binding value = variable(value_symbol, rho);
   if (value.kind == UNKNOWN || (value.kind == DELAYED && is_code(value.code))) return 0;
   if (i != NULL && !is_quiet(variable(i, rho), rho)) return 0;

@@ -1,4 +1,4 @@
-// R code that Rust may call: its jumps end here, and never cross a Rust frame.
+// R code that Rust may call: R_ToplevelExec() catches its jumps, so they never cross a Rust frame.
 #include <string.h>
 #include <time.h>
 #include <R_ext/Utils.h>
@@ -6,8 +6,8 @@
 #include "helpers.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
-// An interrupt that comes meanwhile waits until R looks for one next: R's own collection would jump with it when it
-// ends.
+// Runs `run` at top level; 0 if it jumped. Interrupts are suspended and stay pending, since R would raise one at the
+// end of a garbage collection.
 int vg_toplevel(void (*run)(void *), void *data) {
   const Rboolean before = R_interrupts_suspended;
   R_interrupts_suspended = TRUE;
@@ -30,10 +30,10 @@ static void collect_young(void *unused) {
 
 static void collect_all(void *unused) { R_gc(); }
 
-// Garbage collection, of all or of the quick kind, which C cannot ask for otherwise.
+// Garbage collection, full or of the young generation. R's C API has only the full one, hence the call of gc().
 void vg_collect_garbage(int all) { vg_toplevel(all ? collect_all : collect_young, NULL); }
 
-// Processor time of this process.
+// Processor time that this process has used.
 double vg_processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 typedef struct {
@@ -50,7 +50,7 @@ static void write_text(void *data) {
   UNPROTECT(2);
 }
 
-// A call as people write it, ended in NUL and truncated to `size`; "" where it cannot be said.
+// Deparses a call into `out`: NUL-terminated and truncated to `size` bytes; "" on failure.
 void vg_call_text(SEXP call, char *out, int size) {
   Text text = {call, out, size};
   memset(out, 0, (size_t)size);

@@ -1,9 +1,9 @@
-// torch for R's tensors, handed over by the DLPack of the libtorch that it has loaded.
+// Exchanges tensors of the R package torch by the DLPack functions of the libtorch that it has loaded.
 //
-// torch for R offers no DLPack, but libtorch has it, and two of torch's C callables make R objects of tensors. Neither
-// of them has a header that could be used here without Rcpp or libtorch, so what is known of their layout is written
-// down below, and C_torch_start checks it against the running torch before anything relies on it. Only this file knows
-// of libtorch; torch.rs has the entries, R/interop-torch.R the rest. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
+// torch has no DLPack interface in R, but libtorch has one, and two of torch's C callables create and delete R tensors.
+// Their headers need Rcpp or libtorch. So this file declares the layouts itself, and C_torch_start() checks them
+// against the running torch before anything relies on them. Only this file depends on libtorch; entries/torch.rs has
+// the entries, R/interop-torch.R the R functions. (Facts: torch 0.13 to 0.17, libtorch 2.0 to 2.11.)
 //
 // No C++ exception and no R error leaves a function that Rust calls.
 #include <cerrno>
@@ -17,18 +17,18 @@
 #include "torch_bridge.h"
 
 enum Status { DONE, NO_TENSOR, NOT_STRIDED, REQUIRES_GRAD, CONJUGATE, FAILED, UNDEFINED };
-enum Kind { STRIDED, NO_VALUES, OTHER }; // of tensors
+enum Kind { STRIDED, NO_VALUES, OTHER }; // dense and strided, undefined, other layouts such as sparse
 
 #ifdef __linux__
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern "C" int vg_is_heap(const void *address, size_t bytes); // Rust: whether it is there for certain
+extern "C" int vg_is_heap(const void *address, size_t bytes); // Rust: whether these bytes are certainly mapped
 
 namespace {
 
-// DLManagedTensor of dlpack.h, which has not changed since DLPack 0.2.
+// DLManagedTensor of dlpack.h; unchanged since DLPack 0.2.
 struct Managed {
   void *data;
   int32_t device_type, device_id, ndim;
@@ -40,19 +40,19 @@ struct Managed {
   void (*deleter)(Managed *);
 };
 
-// at::Tensor: a counted pointer to the tensor's implementation. It has a destructor, so functions return it by way of
-// memory; ours does nothing, since tensors live on the heap and torch's own deleter frees them.
+// at::Tensor: a counted pointer to the tensor's implementation. The destructor makes the ABI return it through memory,
+// as it does at::Tensor. It does nothing, since tensors are on the heap and torch's delete_tensor() frees them.
 struct Tensor {
   void *impl;
   Tensor(Tensor &&other) : impl(other.impl) { other.impl = nullptr; }
   ~Tensor() {}
 };
 
-// What an R tensor's external pointer points to: a class of torch's with this one member.
+// What an R tensor's external pointer points to: a class of torch with this single member.
 using Held = std::shared_ptr<void>;
 
 Managed *(*to_dlpack)(const Tensor &);                                // at::toDLPack
-// at::native::alias; null in a libtorch that has it otherwise
+// at::native::alias; null if libtorch lacks it or a function that describe() needs
 Tensor (*alias)(const Tensor &);
 Tensor (*from_dlpack)(Managed *, std::function<void(void *)>);        // at::fromDLPack
 bool (*requires_grad)(const void *impl);                              // c10::TensorImpl::requires_grad
@@ -61,7 +61,7 @@ bool (*is_neg)(const Tensor &);                                       // at::nat
 // vtable of c10::TensorImpl: dense, strided tensors
 const void *strided;
 const void *undefined;                                                // of c10::UndefinedTensorImpl; may be null
-// libtorch's stable C functions; 0 where they succeed
+// libtorch's stable C functions; they return 0 on success
 int32_t (*get_numel)(const Tensor *, int64_t *);
 int32_t (*get_dtype)(const Tensor *, int32_t *);
 int32_t (*get_data)(const Tensor *, void **);
@@ -74,11 +74,12 @@ int32_t (*get_device_type)(const Tensor *, int32_t *);
 int32_t (*get_device_index)(const Tensor *, int32_t *);
 SEXP (*to_sexp)(const Held *);                                        // torch's C callables
 void (*delete_tensor)(void *);
-void (*empty_cache)();                                               // liblantern's, where torch uses CUDA; else null
+void (*empty_cache)();                                               // of liblantern; null if torch does not use CUDA
 
-// Copies words of memory that may not be there. What the main thread's C++ has made is in the heap. Of the rest the
-// system is asked: the call reads a set of signals before it looks at what to do with it, which is nothing: 0.2 us to
-// 0.8 us, where process_vm_readv takes 2.
+// Copies 8-byte words from an address that may be unmapped; false if it is. C++ objects that the main thread has made
+// are in the heap, which is checked without a system call. For other addresses rt_sigprocmask() is called with an
+// invalid `how`: it reads the signal set first, so it fails with EINVAL if the word is mapped, and with EFAULT if not.
+// That takes 0.2 us to 0.8 us, where process_vm_readv takes 2.
 bool peek(const void *from, void *to, size_t bytes) {
   if (!from || reinterpret_cast<uintptr_t>(from) % 8 != 0) return false;
   for (size_t at = vg_is_heap(from, bytes) ? bytes : 0; at < bytes; at += 8) {
@@ -89,7 +90,7 @@ bool peek(const void *from, void *to, size_t bytes) {
   return true;
 }
 
-// The tensor behind an external pointer; null where there is none. Touches nothing that may not be there.
+// The tensor of an R object; null if it is none. Reads every pointer by peek(), so it is safe for any external pointer.
 const Tensor *tensor_of(SEXP x, Kind *kind) {
   void *held[2] = {nullptr, nullptr}, *impl = nullptr;
   const void *vtable = nullptr;
@@ -100,7 +101,7 @@ const Tensor *tensor_of(SEXP x, Kind *kind) {
   return static_cast<const Tensor *>(held[0]);
 }
 
-// A tensor of its own on another one's storage, as it is described to DLPack.
+// A DLPack tensor made by describe(), with the alias tensor that it keeps alive.
 struct Described {
   Managed managed;
   Tensor *tensor;
@@ -110,8 +111,8 @@ struct Described {
 
 void delete_described(Managed *managed) { delete static_cast<Described *>(managed->context); }
 
-// The tensor that a DLPack tensor of libtorch's keeps; null where it is not known. at::toDLPack puts it first into what
-// it allocates.
+// The tensor that a DLPack tensor keeps alive; null if it is not known. at::toDLPack() stores it as the first member of
+// its context.
 const Tensor *kept_by(const Managed &managed) {
   if (managed.deleter == delete_described) return static_cast<Described *>(managed.context)->tensor;
   void *impl = nullptr;
@@ -121,7 +122,7 @@ const Tensor *kept_by(const Managed &managed) {
   return is_tensor ? static_cast<const Tensor *>(managed.context) : nullptr;
 }
 
-// How many bytes of its storage a tensor's elements reach over; 0 where there are none.
+// The end of a tensor's elements in its storage, in bytes, for a storage offset in elements; 0 for an empty tensor.
 int64_t reach(const Managed &managed, int64_t offset) {
   int64_t last = offset;
   for (int32_t k = 0; k < managed.ndim; k++) {
@@ -131,8 +132,8 @@ int64_t reach(const Managed &managed, int64_t offset) {
   return (last + 1) * (managed.bits / 8);
 }
 
-// What at::toDLPack gives, in a third of the time: that one makes its view by way of the dispatcher and of autograd.
-// Null where this file does not know the type or the device, or libtorch has not all that it takes.
+// The result of at::toDLPack() in a third of the time, since that makes its view through the dispatcher and autograd.
+// Null if this file does not know the dtype or device, or libtorch lacks a function for it.
 Managed *describe(const Tensor &tensor) {
   struct Type {
     uint8_t code, bits;
@@ -151,7 +152,7 @@ Managed *describe(const Tensor &tensor) {
   Managed &m = own->managed;
   if (get_data(own->tensor, &m.data) || get_sizes(own->tensor, &m.shape) ||
       get_strides(own->tensor, &m.strides)) return nullptr;
-  m.device_type = device_type + 1; // CPU and CUDA, to DLPack
+  m.device_type = device_type + 1; // kDLCPU is 1, kDLCUDA 2
   m.device_id = device;
   m.ndim = static_cast<int32_t>(ndim);
   m.code = types[dtype].code;
@@ -175,7 +176,7 @@ struct Making {
   SEXP made;
 };
 
-// R may jump out of here: C_... and vg_... call it by R_ToplevelExec. A C++ exception must not.
+// Body of an R_ToplevelExec(): R may jump out of it, but a C++ exception must not leave it.
 void make_sexp(void *data) {
   Making *making = static_cast<Making *>(data);
   try {
@@ -189,7 +190,8 @@ void make_sexp(void *data) {
 
 extern "C" {
 
-// A DLPack tensor over an R tensor's memory, the caller's to delete. Null, and the reason, where there is none.
+// A DLPack tensor on an R tensor's memory; the caller calls its deleter. On failure null, with the reason in `status`
+// and for FAILED in `message`, a buffer of `room` bytes.
 void *vg_torch_give(SEXP x, int *status, char *message, int room) {
   Kind kind = OTHER;
   const Tensor *tensor = to_dlpack ? tensor_of(x, &kind) : nullptr;
@@ -215,13 +217,13 @@ void *vg_torch_give(SEXP x, int *status, char *message, int room) {
   return nullptr;
 }
 
-// An R tensor over a DLPack tensor's memory, which is deleted when the last that uses it is gone, or here, where it
-// fails (then the value is null). Unprotected.
+// An R tensor on a DLPack tensor's memory. Takes ownership of `managed`: its deleter is called when the last user of
+// the memory is gone, or here on failure, when the result is null. Unprotected.
 SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   *status = FAILED;
   if (!from_dlpack) return nullptr;
   try {
-    // freed with the function that holds it, once, whatever libtorch does
+    // shared with the deleter closure, so that it is freed exactly once, whatever libtorch does
     std::shared_ptr<Managed> owner(static_cast<Managed *>(managed), [](Managed *m) { m->deleter(m); });
     Held held(new Tensor(from_dlpack(owner.get(), [owner](void *) {})), delete_tensor);
     owner.reset();
@@ -239,8 +241,8 @@ SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   return nullptr;
 }
 
-// Whether the memory of a tensor from vg_torch_give() is where it was: `resize_()` of a tensor on the same storage puts
-// other memory in its place.
+// Whether the memory of a tensor from vg_torch_give() is still valid: `resize_()` of a tensor on the same storage may
+// reallocate it.
 int vg_torch_is_there(const void *described) {
   const Managed &managed = *static_cast<const Managed *>(described);
   const Tensor *tensor = kept_by(managed);
@@ -253,17 +255,17 @@ int vg_torch_is_there(const void *described) {
   return reach(managed, offset) <= size;
 }
 
-// Has torch give device memory that it keeps for later back to the driver.
+// Makes torch return the device memory in its cache to the driver.
 void vg_torch_trim() {
   if (empty_cache) empty_cache(); // catches its own exceptions
 }
 
-// Whether torch was found, and is as this file takes it.
+// Whether C_torch_start() has found torch and its checks have passed.
 int vg_torch_started() { return to_dlpack != nullptr; }
 
-// Finds torch's functions in the library at `path` (liblantern), and checks on `sample`, a tensor of the numbers 1, 2,
-// 3 in float32, that a tensor is what this file takes it for; `cuda`: whether torch uses CUDA. NULL, or a string that
-// says what is wrong. May raise R's error. Without a path it forgets what it has found.
+// Looks up torch's functions in the library at `path` (liblantern) and checks the layouts declared here on `sample`, a
+// float32 tensor of 1, 2, 3. `cuda`: whether torch uses CUDA. Returns NULL, or a string that says what is wrong; may
+// raise an R error. A NULL path resets it.
 SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   static float probe[3] = {1, 2, 3};
   static int64_t three = 3, one = 1;
@@ -302,12 +304,12 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   undefined = nullptr;
   if (find(library, &undefined, "_ZTVN3c1019UndefinedTensorImplE"))
     undefined = static_cast<const char *>(undefined) + 2 * sizeof(void *);
-  // where objects point to: past the offset and the type
+  // an object's vtable pointer points behind the offset to top and the type info
   strided = static_cast<const char *>(strided) + 2 * sizeof(void *);
   to_sexp = reinterpret_cast<SEXP (*)(const Held *)>(R_GetCCallable("torch", "operator_sexp_tensor"));
   delete_tensor = reinterpret_cast<void (*)(void *)>(R_GetCCallable("torch", "delete_tensor"));
 
-  // a tensor of torch's own: each step reads memory only where the one before has found what it should
+  // check a tensor of torch; each step reads memory only if the step before has found what it expects
   auto is_probe = [](const Tensor *t) {
     int64_t n = 0;
     int32_t dtype = 0;
@@ -321,7 +323,7 @@ SEXP C_torch_start(SEXP path, SEXP sample, SEXP cuda) {
   const Tensor *known = tensor_of(sample, &kind);
   if (!known || kind != STRIDED || !is_probe(known))
     return Rf_mkString("its tensors are not laid out as those of torch 0.13 to 0.17");
-  // one of ours, to torch and back
+  // check a DLPack tensor made here, to torch and back
   to_dlpack = give;
   static Managed managed = {probe, 1, 0, 1, 2, 32, 1, &three, &one, 0, nullptr, [](Managed *) { deleted++; }};
   deleted = 0;

@@ -1,4 +1,4 @@
-// torch for R (torch_bridge.cpp). What Rust calls is declared in rust/src/r/mod.rs.
+// Exchange of tensors with torch for R (torch_bridge.cpp). Functions that Rust calls are declared in rust/src/r/mod.rs.
 #pragma once
 #include "r_api.h"
 

@@ -1,14 +1,14 @@
-// R's jumps and Rust's frames. Rust calls R functions that may fail or be interrupted by vg_unwind_protect(). A jump
-// ends there, Rust unwinds and drops its values, and vg_raise_pending() resumes the jump when no Rust frame is left
-// (rust/src/r/mod.rs, `protect`).
+// Keeps R's jumps from crossing Rust frames. Rust calls R functions that may raise an error or an interrupt through
+// vg_unwind_protect(). The jump ends there, Rust returns and drops its values, and vg_raise_pending() resumes the jump
+// when no Rust frame is left (rust/src/r/mod.rs, `protect`).
 #include <setjmp.h>
 #include "unwind.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
-// Where a jump goes is kept in a token of R's. There are two: one may hold a jump that waits for Rust to return.
+// Continuation tokens of R_UnwindProtect(). Two, since one may hold a jump that waits to be resumed.
 static SEXP tokens[2];
 static int current = 0;
-static SEXP jumping = NULL; // the token of that jump
+static SEXP jumping = NULL; // the token of the waiting jump, or NULL
 
 void vg_init_unwind(void) {
   for (int k = 0; k < 2; k++) {
@@ -26,14 +26,14 @@ typedef struct {
 static SEXP run_body(void *data) {
   Body *body = data;
   body->run(body->data);
-  return R_NilValue; // the token keeps it
+  return R_NilValue;
 }
 
 static void come_back(void *data, Rboolean jump) {
   if (jump) longjmp(((Body *)data)->back, 1);
 }
 
-// Runs the body. 0 where R has jumped out of it; the jump waits.
+// Runs the body. Returns 0 if R jumped out of it; the jump then waits for vg_continue_jump().
 int vg_unwind_protect(void (*run)(void *), void *data) {
   Body body;
   body.run = run;
@@ -49,7 +49,7 @@ int vg_unwind_protect(void (*run)(void *), void *data) {
 
 int vg_is_jumping(void) { return jumping != NULL; }
 
-// Goes on with a jump that waits.
+// Resumes the waiting jump, if any.
 void vg_continue_jump(void) {
   if (jumping == NULL) return;
   SEXP token = jumping;
@@ -57,7 +57,7 @@ void vg_continue_jump(void) {
   R_ContinueUnwind(token);
 }
 
-// Gives it up, for callers that R must not jump past. Whether there was one.
+// Discards the waiting jump, for callers that R must not jump over. Returns whether there was one.
 int vg_drop_jump(void) {
   int any = jumping != NULL;
   jumping = NULL;
@@ -66,9 +66,11 @@ int vg_drop_jump(void) {
 
 // ---- interrupts ------------------------------------------------------------------------------------
 
-// Whether interrupts are suspended by us, while Rust runs: it looks for them where it waits (vg_interrupted).
+// Whether this file has suspended interrupts. While Rust runs they are suspended; where it waits it polls by
+// vg_interrupted().
 static int held = 0;
 
+// Suspends interrupts. Returns what vg_release_interrupts() takes: 0 if they were suspended already.
 int vg_hold_interrupts(void) {
   if (R_interrupts_suspended) return 0;
   R_interrupts_suspended = TRUE;
@@ -83,7 +85,7 @@ void vg_release_interrupts(int ours) {
 
 static void check_interrupt(void *unused) { R_CheckUserInterrupt(); }
 
-// Whether the user has interrupted; R then takes it as dealt with.
+// Whether the user has interrupted. Clears the interrupt.
 int vg_interrupted(void) {
   const Rboolean before = R_interrupts_suspended;
   if (held) R_interrupts_suspended = FALSE;

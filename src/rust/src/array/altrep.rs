@@ -1,4 +1,4 @@
-//! The Rust side of the ALTREP methods in `altrep-array.c`. A failure leaves a condition, which C raises.
+//! The Rust side of the ALTREP methods in `altrep-array.c`. A failure leaves a condition pending, which C raises.
 
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr;
@@ -18,7 +18,8 @@ unsafe fn of<'a>(handle: *mut c_void) -> &'a Handle {
     unsafe { &(*handle.cast::<Owned<Handle>>()).value }
 }
 
-/// Tells C where an ordinary vector's elements are: at this address as long as it lives.
+/// Stores the address of an ordinary vector's host copy in the header, for C's fast path. It is valid as long as the
+/// vector lives.
 ///
 /// # Safety
 /// As for `of`.
@@ -42,7 +43,8 @@ extern "C" fn vg_init() {
     handle::watch_forks();
 }
 
-/// Whether R sees an ordinary vector: what it reads of that it has asked for.
+/// Whether R sees a plain vector. Reading it is no implicit access to an array, so `verdigris.host_access` does not
+/// apply.
 #[no_mangle]
 extern "C" fn vg_is_ordinary(handle: *mut c_void) -> c_int {
     // SAFETY: C passes a living vector's handle.
@@ -77,13 +79,13 @@ extern "C" fn vg_host_fetch(handle: *mut c_void, writable: c_int) -> *mut c_void
     host
 }
 
-/// Whether `vg_warn_of_lost` may have something to say: one look.
+/// Whether the host copy has NA for int64 elements that no double represents.
 #[no_mangle]
 extern "C" fn vg_is_lossy(handle: *mut c_void) -> c_int {
     unsafe { of(handle) }.is_lossy() as c_int
 }
 
-/// Leaves a warning for the R function of this number of int64 that it reads as NA.
+/// Leaves a warning about int64 read as NA, unless R function number `reader` was the last one warned.
 #[no_mangle]
 extern "C" fn vg_warn_of_lost(handle: *mut c_void, reader: isize) {
     unsafe { of(handle) }.warn_of_lost(reader);
@@ -113,8 +115,8 @@ extern "C" fn vg_region(handle: *mut c_void, from: isize, n: isize, out: *mut c_
     }
 }
 
-/// One element, by its place, into `out`: 1; 0 where that fails, -1 where the way of `x[i]`
-/// serves better.
+/// Copies the element at a 0-based position to `out`. Returns 1; 0 on failure; -1 if it must be taken by ordinary
+/// subsetting.
 #[no_mangle]
 extern "C" fn vg_element_at(handle: *mut c_void, index: isize, out: *mut c_void) -> c_int {
     let handle = unsafe { of(handle) };
@@ -134,12 +136,12 @@ extern "C" fn vg_element_at(handle: *mut c_void, index: isize, out: *mut c_void)
 #[no_mangle]
 extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
     let handle = unsafe { of(handle) };
-    // without room for a copy of a written-to array R makes its own, and says so if it cannot either
+    // on failure R copies the elements itself, and raises its error if it cannot either
     let copy = conditions::attempt_quietly(|| handle.duplicate());
     copy.map_or(ptr::null_mut(), |copy| Box::into_raw(copy.owned()).cast())
 }
 
-/// What R's type does not say of the dtype; NULL where it says it all.
+/// The dtype's name; NULL if R's type implies it.
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
@@ -151,7 +153,7 @@ extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     }
 }
 
-/// A line for `.Internal(inspect(x))`, truncated to `size` bytes and ended in NUL.
+/// A line for `.Internal(inspect(x))`, NUL-terminated and truncated to `size` bytes.
 #[no_mangle]
 extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, size: c_int) {
     let handle = unsafe { of(handle) };

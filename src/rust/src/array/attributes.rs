@@ -1,4 +1,4 @@
-//! The attributes of arrays: the class that their dimensions imply, and the shape, which copies keep.
+//! The attributes of arrays: the class that their dimensions imply; `dim`, `dimnames` and `names`.
 
 use std::os::raw::c_int;
 
@@ -6,7 +6,7 @@ use verdigris_ops::error::Result;
 
 use crate::r::{self, values, SEXP};
 
-/// The shapes that differ in their class attribute.
+/// The shapes that have class attributes of their own; the numbers are those of `vg_set_class()` in C.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 pub enum Shape {
@@ -17,8 +17,7 @@ pub enum Shape {
     MatrixSeries = 4,
 }
 
-/// Sets the class that goes with `ndim` dimensions (0 where there is no `dim`) and with `tsp`, on a new vector.
-/// Returns it.
+/// Sets the class of a new vector for `ndim` dimensions (0: no `dim`) and its `tsp`. Returns the vector.
 pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
     // SAFETY: x is protected by the caller; reading an attribute.
     let series = unsafe { !r::is_null(r::Rf_getAttrib(x, r::R_TspSymbol)) };
@@ -33,7 +32,7 @@ pub fn set_class(x: SEXP, ndim: usize) -> SEXP {
     unsafe { r::vg_set_class(x, shape as c_int) }
 }
 
-/// Sets the class that goes with the vector's own attributes.
+/// Sets the class that the vector's `dim` and `tsp` imply. Returns the vector.
 pub fn classed(x: SEXP) -> SEXP {
     // SAFETY: reading an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
@@ -49,7 +48,7 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
     unsafe {
         for name in [r::R_DimSymbol, r::R_DimNamesSymbol, r::R_NamesSymbol] {
             let value = r::Rf_protect(r::Rf_getAttrib(x, name));
-            // R shows the dimnames of one dimension as names too, and setting those would lose the dimension's own name
+            // for one dimension R returns the dimnames as names; setting these would drop the names of the dimnames
             let shown = name == r::R_NamesSymbol && !r::is_null(r::Rf_getAttrib(x, r::R_DimNamesSymbol));
             if !r::is_null(value) && !shown {
                 r::Rf_setAttrib(out, name, value);
@@ -59,7 +58,7 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
     }
 }
 
-/// The `dim` of an R vector; `None` where it has none.
+/// The `dim` of an R vector, if it has one.
 pub fn dim(x: SEXP) -> Result<Option<Vec<usize>>> {
     // SAFETY: reading an attribute.
     let dim = unsafe { r::Rf_getAttrib(x, r::R_DimSymbol) };
@@ -70,7 +69,7 @@ pub fn dim(x: SEXP) -> Result<Option<Vec<usize>>> {
     }
 }
 
-/// Whether `names()` gives some.
+/// Whether a vector has names, or dimnames of a single dimension.
 pub fn has_names(x: SEXP) -> bool {
     // SAFETY: reading an attribute.
     !r::is_null(unsafe { r::Rf_getAttrib(x, r::R_NamesSymbol) })

@@ -1,4 +1,4 @@
-//! R's values as arrays and operands, on a device that R names.
+//! Conversion of R objects to arrays, operands and devices.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
@@ -11,8 +11,8 @@ use crate::array::{device, handle};
 use crate::r::typed::{FromR, IntoR};
 use crate::r::{self, values, SEXP};
 
-/// The array of one of ours; an ordinary vector with class `gpu_array` (read from a file, sent by another
-/// process) is uploaded.
+/// The array of an R object. A plain vector with class `gpu_array` (read from a file or sent by another process) is
+/// uploaded.
 pub fn array(x: SEXP) -> Result<Array> {
     array_or_none(x)?.ok_or_else(|| {
         Error::new(ErrorKind::Argument, format!("expected a GPU array, got {}", values::describe(x)))
@@ -20,7 +20,7 @@ pub fn array(x: SEXP) -> Result<Array> {
     })
 }
 
-/// The array of one of ours, as `array` has it; `None` for anything else.
+/// As `array`; `None` for other objects.
 pub fn array_or_none(x: SEXP) -> Result<Option<Array>> {
     match handle::of(x) {
         Some(handle) => handle.current().map(Some),
@@ -29,8 +29,7 @@ pub fn array_or_none(x: SEXP) -> Result<Option<Array>> {
     }
 }
 
-/// An operand of a recorded operation: an array, one value (maybe one that is yet to come), or a host vector brought
-/// to `device`.
+/// An operand of a recorded operation: an array, a number (maybe a pending one), or a host vector uploaded to `device`.
 pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     if let Some(handle) = handle::of(x) {
         return handle.current().map(Operand::Array);
@@ -51,12 +50,12 @@ pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     }
 }
 
-/// The elements of an ordinary vector, on a device where they are and R has not read them.
+/// The elements of an ordinary vector as an array on `device`; see `Handle::unread`. `None` for other objects.
 pub fn unread(x: SEXP, device: Device) -> Result<Option<Array>> {
     handle::ordinary(x).map_or(Ok(None), |vector| vector.unread(device))
 }
 
-/// Uploads a host vector.
+/// The array of a host vector, uploaded unless its elements are on the device already.
 pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
     if r::len(x) > 1 {
         if let Some(array) = unread(x, device)? {
@@ -69,17 +68,17 @@ pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSi
     }
 }
 
-/// Uploads an ordinary vector that has our class: what a file or another process brought.
+/// Uploads a plain vector with class `gpu_array`, from a file or another process, to the current device.
 pub fn adopt(x: SEXP) -> Result<Array> {
     upload(x, Some(adopted_dtype(x)?), self::device(r::null())?, None)
 }
 
-/// The dtype that `adopt` gives; an error for what is no array.
+/// The dtype that `adopt` gives the array. An error for objects that are no arrays.
 pub fn adopted_dtype(x: SEXP) -> Result<DType> {
     if !r::inherits(x, "gpu_array") {
         return array(x).map(|array| array.dtype());
     }
-    // SAFETY: x is our caller's argument.
+    // SAFETY: x is an argument of the entry.
     let named = values::dtype(unsafe { r::vg_written_dtype(x) })?;
     named.or_else(|| values::kind(x).map(Kind::default_dtype)).ok_or_else(|| values::unsuitable(x))
 }
@@ -88,7 +87,7 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
 /// type, so that assigning such a vector need not widen the array. False for other dtypes, and for arrays, which have a
 /// dtype of their own.
 pub fn fits(x: SEXP, dtype: DType) -> bool {
-    // NA has a bit pattern in the signed types alone
+    // only the signed types have a bit pattern for NA
     let reach = 1 << (8 * dtype.size().min(3));
     let (low, high, takes_na) = match dtype.number() {
         Number::Int if dtype.size() <= 2 => (1 - reach / 2, reach / 2 - 1, true),
@@ -105,13 +104,13 @@ pub fn fits(x: SEXP, dtype: DType) -> bool {
     values.iter().all(|&v| if v == i32::MIN { takes_na } else { (low..=high).contains(&v) })
 }
 
-/// A device by name; the current one for NULL.
+/// The device of this name; the current device for NULL.
 pub fn device(x: SEXP) -> Result<Device> {
     if r::is_null(x) {
         device::current()
     } else {
         device::named(values::string(x, "device").map_err(|error| match values::size(x, "device") {
-            // as other libraries count them
+            // other libraries number devices
             Ok(ordinal) => error.advise(format!("Did you mean \"cuda:{ordinal}\"?")),
             Err(_) => error,
         })?)
@@ -126,7 +125,7 @@ impl FromR for Device {
     }
 }
 
-/// Its name.
+/// As its name.
 impl IntoR for Device {
     fn into_r(self) -> SEXP {
         r::string(&self.to_string())
@@ -139,7 +138,7 @@ impl FromR for Array {
     }
 }
 
-/// A vector without attributes but its class.
+/// As a vector with the class of a vector and no other attributes.
 impl IntoR for Array {
     fn into_r(self) -> SEXP {
         handle::wrap(self)

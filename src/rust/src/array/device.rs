@@ -1,4 +1,4 @@
-//! Devices by name, the current device, and the options passed to CUDA before a device is used.
+//! Devices by name, the current device, and the options that the CUDA backend gets before a device is used.
 
 use std::sync::Mutex;
 
@@ -9,15 +9,16 @@ use verdigris_ops::error::Result;
 
 use crate::r::options;
 
-/// Folders that R told when the package was loaded: those of the `cuda12.8`-like packages, and torch's.
+/// Folders to search for CUDA's libraries, set when the package is loaded: those of R packages such as `cuda12.8`, and
+/// those of torch.
 static FOLDERS: Mutex<(Vec<String>, Vec<String>)> = Mutex::new((Vec::new(), Vec::new()));
 
-/// Remembers them.
+/// Sets these folders.
 pub fn set_folders(packages: Vec<String>, torch: Vec<String>) {
     *FOLDERS.lock().unwrap_or_else(|p| p.into_inner()) = (packages, torch);
 }
 
-/// Passes on the option that says where CUDA's libraries are.
+/// Passes option `verdigris.cuda_path` and the folders to the CUDA backend.
 ///
 /// # Errors
 /// `Argument` for an invalid value of this option, or of an option that is read once.
@@ -26,7 +27,7 @@ pub fn refresh_paths() -> Result<()> {
     use verdigris_engine::backend::cuda::driver::library::{set_search_paths, SearchPaths};
     options::start()?;
     let paths = |list: &[String]| list.iter().map(Into::into).collect();
-    // R is asked before anything is locked
+    // read the option before taking the lock: R may run code
     let option = options::paths(c"verdigris.cuda_path")?;
     let folders = FOLDERS.lock().unwrap_or_else(|p| p.into_inner());
     set_search_paths(SearchPaths { option, packages: paths(&folders.0), torch: paths(&folders.1) });
@@ -38,7 +39,7 @@ pub fn refresh_paths() -> Result<()> {
     Ok(())
 }
 
-/// Hands on whether each launch is to be checked at once, the option as it is now.
+/// Passes on option `verdigris.debug`, whether each launch is checked at once.
 #[cfg(not(target_os = "macos"))]
 pub fn refresh_debug() -> Result<()> {
     verdigris_engine::backend::cuda::context::core::check_launches(options::flag(c"verdigris.debug")?);
@@ -50,7 +51,7 @@ pub fn refresh_debug() -> Result<()> {
     Ok(())
 }
 
-/// A device by name.
+/// The device of this name.
 pub fn named(name: &str) -> Result<Device> {
     let device = devices::parse(name)?;
     if device != Device::Cpu {
@@ -59,7 +60,7 @@ pub fn named(name: &str) -> Result<Device> {
     Ok(device)
 }
 
-/// Where arrays go that name no device: the choice of `gpu_use()`, else option `verdigris.device`, else the default.
+/// The device of new arrays: the choice of `gpu_use()`, else option `verdigris.device`, else the default.
 pub fn current() -> Result<Device> {
     if let Some(device) = devices::choice() {
         return Ok(device);
@@ -72,7 +73,7 @@ pub fn current() -> Result<Device> {
     Ok(devices::default())
 }
 
-/// Whether a graph is recorded on the device's current stream, which nothing may wait for.
+/// Whether a CUDA graph is being captured on the device's current stream. Nothing may wait for that stream then.
 ///
 /// # Errors
 /// Those of starting the device.

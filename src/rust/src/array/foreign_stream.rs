@@ -1,8 +1,8 @@
-//! Stream order for memory shared with other libraries. On the cpu device there is nothing to order: all work has ended
-//! when a call returns.
+//! Stream order for memory shared with other libraries. The cpu device needs none: its work is done when a call
+//! returns.
 //!
-//! On a GPU other libraries work on the default stream, or on streams that wait for it. Our stream waits for the
-//! default stream before it touches shared memory, and the default stream waits for ours before control returns to R.
+//! On a GPU other libraries work on the default stream, or on streams that wait for it. This package's stream waits for
+//! the default stream before it touches shared memory, and the default stream waits for it before control returns to R.
 
 use std::cell::Cell;
 
@@ -12,14 +12,14 @@ use verdigris_engine::memory::buffer::{any_shared, Device};
 use verdigris_ops::error::Result;
 
 thread_local! {
-    /// The device whose shared memory the entry under way has touched.
+    /// The device whose shared memory the running entry has touched.
     static TOUCHED: Cell<Option<Device>> = const { Cell::new(None) };
 }
 
-/// The legacy default stream of CUDA.
+/// The handle of CUDA's legacy default stream.
 const DEFAULT: u64 = 1;
 
-/// Before work on an array is queued.
+/// Makes later work wait for the default stream if the array's memory needs ordering. Call before queueing work on it.
 pub fn touch(array: &Array) -> Result<()> {
     let device = array.device();
     if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.is_contested() {
@@ -30,7 +30,7 @@ pub fn touch(array: &Array) -> Result<()> {
     Ok(())
 }
 
-/// Before a read that waits for its end.
+/// The same before a read that waits for its end: the default stream need not wait for it.
 pub fn before_read(array: &Array) -> Result<()> {
     if any_shared() && array.device() != Device::Cpu && array.is_contested() {
         backend::of(array.device())?.acquire()?;
@@ -38,10 +38,10 @@ pub fn before_read(array: &Array) -> Result<()> {
     Ok(())
 }
 
-/// At the end of an entry.
+/// Makes the default stream wait for the entry's work on shared memory. Called at the end of every entry.
 pub fn after() {
     if let Some(device) = TOUCHED.take() {
-        // a device that is broken says so where it is used
+        // a failed device reports its error when it is used next
         let _ = backend::of(device).and_then(|backend| backend.release(Some(DEFAULT)));
     }
 }

@@ -1,4 +1,5 @@
-//! The host copy of an array: R reads and writes it, at one address for the life of the array.
+//! The host copy of an array, which R reads and writes at an address that is fixed for the life of the array.
+//! Conversion between dtypes and R's representation.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,23 +18,23 @@ use verdigris_ops::scalar::{NA_F64, NA_I32, NA_I64};
 
 use crate::r::{conditions, Rcomplex, SEXPTYPE};
 
-/// Bytes of elements, in R's representation, that came to the host so far.
+/// Total bytes of elements, in R's representation, that were copied to the host.
 pub static FETCHED: AtomicU64 = AtomicU64::new(0);
-/// Elements that were read for R so far.
+/// Total number of elements that were read for R.
 pub static READ: AtomicU64 = AtomicU64::new(0);
 
 /// Elements in R's representation.
 pub struct Block {
     memory: host_pool::Block,
     _held: Held,
-    /// Goes up whenever R may have written: what was copied from the block before is of its own.
+    /// Incremented whenever the block may have been written, so that duplicates notice that it has changed.
     pub stamp: Cell<u64>,
-    /// Whether int64 elements became NA, since no double holds them.
+    /// Whether int64 elements became NA because no double represents them.
     pub lossy: Cell<bool>,
 }
 
 impl Block {
-    /// Memory that `device` will fill.
+    /// Uninitialised memory, to be filled from `device`.
     pub fn new(bytes: usize, device: Device) -> Result<Block> {
         let memory = host_pool::Block::new(bytes, device)?;
         let held = Held::on_host(bytes as u64);
@@ -45,9 +46,9 @@ impl Block {
     }
 }
 
-/// A sum over bytes that another one is very unlikely to have; never, where only one word of 8 bytes differs.
+/// A checksum. Different contents very rarely have the same one, and never if they differ in a single 8-byte word.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    // the golden ratio's bits, odd; lanes that do not wait for each other
+    // an odd factor from the golden ratio; four independent lanes for instruction-level parallelism
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
     let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
@@ -82,12 +83,12 @@ pub const fn r_size(dtype: DType) -> usize {
     }
 }
 
-/// Whether R's representation holds every value of the dtype, and no others.
+/// Whether the dtype has exactly the values of R's type.
 pub const fn is_natural(dtype: DType) -> bool {
     matches!(dtype, DType::Bool8 | DType::Int32 | DType::Float64 | DType::Complex128)
 }
 
-/// Above it the whole numbers are further apart than 1 in a double.
+/// Doubles represent every whole number up to this one.
 const EXACT: u64 = 1 << 53;
 
 fn double_of(x: i64) -> f64 {
@@ -98,13 +99,13 @@ fn double_of(x: i64) -> f64 {
     }
 }
 
-/// Puts R's doubles where int64 elements are. Returns whether some became NA.
+/// Converts `n` int64 elements to doubles in place. Returns whether some became NA.
 ///
 /// # Errors
 /// `Interrupt`: some are not converted.
 ///
 /// # Safety
-/// There are `n` elements, which nobody else uses.
+/// There are `n` elements, and nothing else uses them.
 unsafe fn make_doubles(elements: Shared, n: usize) -> Result<bool> {
     const TASK: usize = 1 << 16;
     let lost = AtomicBool::new(false);
@@ -125,15 +126,15 @@ unsafe fn make_doubles(elements: Shared, n: usize) -> Result<bool> {
     Ok(lost.into_inner())
 }
 
-/// Of int64 that became NA on the way to R's doubles.
+/// The warning about int64 elements that became NA in the conversion to doubles.
 const LOST: &str = "NAs produced: integers beyond 2^53 are not exact as doubles; collect() keeps them, as integer64";
 
-/// Warns of these.
+/// Leaves that warning pending.
 pub fn warn_lost() {
     conditions::warn_lost(LOST);
 }
 
-/// One int64 as R's double; `lost` where it has none and becomes NA.
+/// One int64 as a double. If no double represents it the result is NA, and `lost` is set.
 pub fn number(x: i64, lost: &mut bool) -> f64 {
     let double = double_of(x);
     *lost |= double.is_nan() && x != NA_I64;
@@ -148,14 +149,14 @@ fn integer64_of(x: f64) -> i64 {
     }
 }
 
-/// Whether one of the `n` int64 from `from` on has no double of its own.
+/// Whether any of the `n` int64 elements from `from` on is beyond 2^53, and so NA as a double.
 pub fn loses(array: &Array, from: usize, n: usize) -> Result<bool> {
     let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
     array.read(from, HostMut::Integer64(&mut values))?;
     Ok(values.iter().any(|&x| x != NA_I64 && x.unsigned_abs() > EXACT))
 }
 
-/// Reads `n` elements from `from` on into memory for R; int64 becomes double, with a warning where it is lost.
+/// Reads `n` elements from `from` on into memory for R. int64 becomes double, with a warning if some become NA.
 ///
 /// # Safety
 /// There is space for `n` elements of R's type at `out`, aligned, written by no one else.
@@ -167,7 +168,7 @@ pub unsafe fn read(array: &Array, from: usize, n: usize, out: *mut u8) -> Result
     Ok(())
 }
 
-/// As `read`, without a warning. Returns whether int64 was lost.
+/// As `read`, without a warning. Returns whether int64 elements became NA.
 ///
 /// # Safety
 /// As for `read`.
@@ -193,10 +194,10 @@ pub unsafe fn read_quietly(array: &Array, from: usize, n: usize, out: *mut u8) -
     Ok(false)
 }
 
-/// Reads all elements as another dtype, not int64, into memory for R.
+/// Reads all elements as another dtype, which must not be int64, into memory for R.
 ///
 /// # Safety
-/// There is space for as many elements of R's type for the dtype at `out`, aligned, written by no one else.
+/// There is space for all elements, in R's type for the dtype, at `out`, aligned, written by no one else.
 pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: *mut u8) -> Result<()> {
     use std::slice::from_raw_parts_mut;
     let n = array.len();
@@ -217,7 +218,7 @@ pub unsafe fn read_as(array: &Array, dtype: DType, site: Option<CallSite>, out: 
     array.read_as(dtype, site, out)
 }
 
-/// A reduction's result, a float or int32, in R's representation.
+/// Writes a reduction's result (float32, float64 or int32) in R's representation.
 ///
 /// # Safety
 /// There is space for one element of R's type at `out`, aligned.
@@ -229,8 +230,8 @@ pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
 }
 
-/// A new array of the values that R left in the block, with the dtype and length of `like`; rounds the block to the
-/// dtype.
+/// Uploads the values that R has left in the block as a new array with the dtype and length of `like`. If that rounds
+/// them, the block gets the rounded values too.
 ///
 /// # Safety
 /// The block holds as many elements as `like` has, and no one writes meanwhile.
@@ -257,7 +258,7 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
                 Array::upload(Host::Complex(std::slice::from_raw_parts(start.cast(), n)), Some(dtype), device, None)?
             }
             Kind::Integer64 => {
-                // REAL() counts as a write: keep what R's doubles could not show
+                // a call of REAL() counts as a write: elements that R has not changed keep their exact int64 value
                 let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);

@@ -1,5 +1,5 @@
-//! Ordinary R vectors in memory of the host pool: the result of reading a large array, without a copy after the
-//! transfer.
+//! Plain R vectors in memory of the host pool (`altrep-host.c`): a large array is transferred to them without a second
+//! copy.
 
 use std::any::Any;
 use std::os::raw::{c_int, c_void};
@@ -15,10 +15,11 @@ use crate::array::host_copy::{self, Block};
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::{self, gc, SEXP, SEXPTYPE};
 
-/// From this size on a read gives a vector in our memory. Below, R's own allocation costs less than the class.
+/// Reads of at least this many bytes return a vector in the host pool's memory. Below, R's allocation is cheaper than
+/// an ALTREP object.
 pub const LARGE: usize = 1 << 20;
 
-/// What the vector's external pointer owns; C reads the first field (`altrep-host.c`).
+/// The value of the vector's external pointer. C reads the first field (`altrep-host.c`).
 #[repr(C)]
 pub struct Vector {
     start: *mut c_void,
@@ -41,8 +42,8 @@ pub unsafe fn start(x: SEXP) -> *mut u8 {
     }
 }
 
-/// A vector of `n` elements of R's type for the dtype, without attributes, filled by `fill`, which gets their address.
-/// Not protected.
+/// A vector of `n` elements of R's type for the dtype, without attributes. `fill` writes the elements at the address
+/// that it is given. Not protected.
 ///
 /// # Safety
 /// `fill` writes at most `n` elements.
@@ -58,7 +59,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
             return done.map(|()| out);
         }
     }
-    // what is recorded is computed first: it may need the memory of what is collected
+    // evaluate before the block is allocated: recorded operations may keep memory alive that the collection can free
     array.evaluate()?;
     gc::before_read(bytes);
     let block = Block::new(bytes, array.device())?;
@@ -66,7 +67,7 @@ pub unsafe fn filled(dtype: DType, n: usize, array: &Array, fill: impl FnOnce(*m
     Ok(vector(kind, n, block.start(), Box::new(block)))
 }
 
-/// A vector of `n` elements at an address that stays good as long as its owner lives. Not protected.
+/// A vector of `n` elements at an address that is valid as long as `owner` lives. Not protected.
 pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> SEXP {
     let vector = Owned::new(Vector { start: start.cast(), _owner: owner }, n, Of::Other);
     // SAFETY: a new vector, whose first part is the pointer; it owns the memory from here on.
@@ -77,19 +78,19 @@ pub fn vector(kind: SEXPTYPE, n: usize, start: *mut u8, owner: Box<dyn Any>) -> 
     }
 }
 
-/// `n` elements from `from` on. Not protected.
+/// Reads `n` elements from `from` on. Not protected.
 pub fn read(array: &Array, from: usize, n: usize) -> Result<SEXP> {
     // SAFETY: reads n elements.
     unsafe { filled(array.dtype(), n, array, |start| host_copy::read(array, from, n, start)) }
 }
 
-/// All elements as the type of a dtype that R has, which must not be int64. Not protected.
+/// Reads all elements as another dtype, which must not be int64. Not protected.
 pub fn read_as(array: &Array, dtype: DType, site: Option<CallSite>) -> Result<SEXP> {
     // SAFETY: writes as many elements as there are.
     unsafe { filled(dtype, array.len(), array, |start| host_copy::read_as(array, dtype, site, start)) }
 }
 
-/// All elements as integer64 keeps them in doubles. Not protected.
+/// Reads all int64 elements as package bit64 stores them, with their bits in doubles. Not protected.
 pub fn read_integer64(array: &Array) -> Result<SEXP> {
     let n = array.len();
     host_copy::FETCHED.fetch_add(8 * n as u64, std::sync::atomic::Ordering::Relaxed);

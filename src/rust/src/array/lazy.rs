@@ -1,15 +1,15 @@
-//! Lazy cells: recorded operations without a handle. Most results of operators are only the operand of the next one,
-//! and an object with a finalizer costs R's gc more than recording does. So such a result lies in R's heap alone: a
-//! *lazy cell* (a pairlist cell) whose CAR is the operation, as raw bytes, and whose CDR holds the cells of its array
-//! operands. The engine gets a node when something needs the values; then the vector gets a handle and a finalizer too.
+//! Lazy cells: recorded operations without a handle. Most results of operators are only an operand of the next one, and
+//! an object with a finalizer costs R's collector more than recording does. So such a result is in R's heap only: a
+//! *lazy cell* (a pairlist cell) with the operation, as raw bytes, in CAR and the cells of its array operands in CDR.
+//! When the values are needed, the engine gets a node, and the vector a handle with a finalizer.
 //!
-//! A single number on the cpu device is a cell too, whose operation is the number itself: `x[i]` in a loop over elements
-//! takes no handle, and what is computed of such numbers is computed when it is recorded.
+//! A single number on the cpu device is a cell too, with the constant as its operation. So `x[i]` in a loop over
+//! elements makes no handle, and arithmetic on such numbers is computed at once.
 //!
-//! The values of a cell never change. Once they have a handle, the cell's CAR is that handle's external pointer; a
-//! handle that is given other values leaves its cell first (`Handle::part`).
+//! The values of a cell never change. Once they have a handle, the cell's CAR is that handle's external pointer. A
+//! handle that gets other values is detached from its cell first (`Handle::part`).
 //!
-//! Used on the main thread only, like everything that uses R's API.
+//! Main thread only, like everything that uses R's API.
 
 use std::cell::{Cell, RefCell};
 use std::os::raw::{c_int, c_void};
@@ -31,27 +31,27 @@ use crate::array::{convert, host_copy};
 use crate::r::external_ptr::Owned;
 use crate::r::{self, call_site, conditions, SEXP, SEXPTYPE};
 
-/// The bytes of a lazy cell: an operation of one operand or two, all arrays of one length on one device.
+/// The raw bytes of a lazy cell: a unary or binary operation on arrays of one length on one device, and numbers.
 #[derive(Clone, Copy)]
 struct Lazy {
     len: usize,
-    /// The values of operands that are numbers, as bits.
+    /// The bits of operands that are numbers.
     values: [u64; 2],
-    /// The last walk that has met it, and where that keeps the array.
+    /// The last `build()` walk that has visited the cell, and the array's index in its list.
     walk: u64,
     index: u32,
-    /// Not less than that of the node that it becomes.
+    /// An upper bound of the node's cost.
     cost: Cost,
     op: OpId,
     operands: [Source; 2],
     count: u8,
     dtype: DType,
     device: Device,
-    /// Whether an array was built of it before, as an operand of another.
+    /// Whether an array was built of it before.
     built: bool,
 }
 
-/// Where an operand comes from.
+/// Where an operand comes from: an array's cell, or a number of this R type.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Source {
@@ -62,14 +62,14 @@ enum Source {
 }
 
 impl Lazy {
-    /// The value of a cell that is a number.
+    /// The value, if the cell is a number.
     fn number(&self) -> Option<Scalar> {
         (self.op == id::CONSTANT).then(|| self.operands[0].value(self.values[0]))
     }
 }
 
 impl Source {
-    /// How R has a number of this dtype; None where it has none that says all.
+    /// R's type for a number of this dtype; `None` for int64 and complex.
     fn of(dtype: DType) -> Option<Source> {
         match host_copy::r_type(dtype) {
             _ if dtype == DType::Int64 => None,
@@ -96,7 +96,7 @@ impl Source {
     }
 }
 
-/// The operation in a cell; None where a handle has taken its place.
+/// The operation in a cell; `None` once a handle has replaced it.
 fn lazy<'a>(cell: SEXP) -> Option<&'a Cell<Lazy>> {
     // SAFETY: a cell's CAR is raw bytes that `record` has written, which R keeps while the cell is reachable, or an
     // external pointer.
@@ -106,7 +106,7 @@ fn lazy<'a>(cell: SEXP) -> Option<&'a Cell<Lazy>> {
     }
 }
 
-/// The handle that a cell's values have got.
+/// The handle of a cell's values, if `lazy()` is `None`.
 fn owner<'a>(cell: SEXP) -> &'a Handle {
     // SAFETY: called where the CAR is no operation; the handle lives as long as its external pointer.
     handle::behind(unsafe { r::CAR(cell) })
@@ -114,7 +114,7 @@ fn owner<'a>(cell: SEXP) -> &'a Handle {
 
 // ---- recording -----------------------------------------------------------------------------------
 
-/// What recording asks of an operand.
+/// What recording needs to know of an operand.
 struct Met {
     from: Source,
     bits: u64,
@@ -125,9 +125,9 @@ struct Met {
     cost: Cost,
 }
 
-/// None for what a lazy cell does not take.
+/// Inspects an operand. `None` if it cannot be an operand of a lazy cell.
 fn meet(x: SEXP) -> Result<Option<Met>> {
-    // SAFETY: x is our caller's argument; types and lengths are checked before elements are taken.
+    // SAFETY: x is an argument of the entry; types and lengths are checked before elements are taken.
     unsafe {
         let data = r::vg_data_of(x);
         if data.is_null() {
@@ -163,7 +163,7 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
             };
         }
         let Some(handle) = handle::of(x) else { return Ok(None) };
-        // what R has written is uploaded before anything is asked
+        // with_array() uploads what R has written to the host copy
         let rewritten = handle.with_array(|_| handle.is_rewritten())?;
         if rewritten {
             return Ok(None);
@@ -173,9 +173,9 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
     }
 }
 
-/// The cell of a vector that has a handle, made here where there is none.
+/// The cell of a vector that has a handle; made here if there is none.
 fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
-    // SAFETY: x is our caller's argument, and keeps the cell as its second part.
+    // SAFETY: x is an argument of the entry, and keeps the cell as its data2.
     unsafe {
         let known = r::R_altrep_data2(x);
         if !r::is_null(known) && handle.cell() == known {
@@ -188,7 +188,7 @@ fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
     }
 }
 
-/// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; None where the operation must
+/// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; `None` if the operation must
 /// be recorded as a node.
 pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut met: [Option<Met>; 2] = [None, None];
@@ -204,7 +204,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     let mut types = [Typed::Value(Kind::Logical); 2];
     types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
     let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
-    // what becomes several nodes is not lazy
+    // a composed operation becomes several nodes
     if exact::is_composed(op, &types[..list.len()]) {
         return Ok(None);
     }
@@ -226,11 +226,11 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         |met: &[Option<Met>; 2]| met.iter().flatten().fold(Cost::of_row(op, casts), |cost, met| cost.and(met.cost));
     let mut cost = cost_of(&met);
     if !cost.reads_few() {
-        // the engine counts more closely
+        // the engine counts the kernel's inputs exactly
         return Ok(None);
     }
     if !cost.is_short() {
-        // as `evaluate::bound`: what is recorded next begins at computed operands
+        // as `evaluate::bound`: compute the operands, so that this operation starts a new kernel
         for (met, &x) in met.iter_mut().zip(list) {
             if met.as_ref().is_some_and(|met| met.cost.weight > 0) {
                 convert::array(x)?.compute()?;
@@ -260,7 +260,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
     }
     let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands,
-    // our caller's arguments. Raw bytes are aligned to 8.
+    // which are arguments of the entry. Raw bytes are aligned to 8.
     let (out, cell) = r::protect(|| unsafe {
         let bytes = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, std::mem::size_of::<Lazy>() as isize));
         r::RAW(bytes).cast::<Lazy>().write(made);
@@ -283,7 +283,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
 
 // ---- numbers -------------------------------------------------------------------------------------
 
-/// A vector that is a number on the cpu device, without attributes and unprotected.
+/// A vector that is a number on the cpu device, without attributes, unprotected.
 fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
     let made = Lazy {
         len: 1,
@@ -309,8 +309,8 @@ fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
     })
 }
 
-/// The value of an operation on numbers alone; None where it is to be recorded: another operand, a class that R's
-/// numbers do not have, or something to warn of, which is told when the value is read.
+/// The value of an operation whose operands are all numbers. `None` if it must be recorded: an operand is no number, it
+/// computes in a class other than int32 and float64, or it would warn, which happens when the value is read.
 fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Option<(Source, u64)> {
     let row = op.row();
     let operands = met.iter().flatten().count();
@@ -318,7 +318,7 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
     if row.arity as usize != operands || row.result_class(class) != dtype.class() || !is_kept {
         return None;
     }
-    // an int is the lower half of its eight bytes, and is read where they begin
+    // an int32 is read from the first four of its eight bytes
     if cfg!(target_endian = "big") {
         return None;
     }
@@ -341,8 +341,8 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
     Some((Source::of(dtype)?, out))
 }
 
-/// The element at a place (from 0) of a computed array on the cpu device, as an array without attributes, unprotected;
-/// NULL, the pointer, where it is to be taken as any other part.
+/// The element at a 0-based position of a computed array on the cpu device, as an array without attributes,
+/// unprotected. A null pointer if it must be taken by ordinary subsetting.
 #[no_mangle]
 extern "C" fn vg_element_of(handle: *mut c_void, place: isize) -> SEXP {
     // SAFETY: C passes a living vector's handle.
@@ -353,7 +353,7 @@ extern "C" fn vg_element_of(handle: *mut c_void, place: isize) -> SEXP {
         let Some(from) = Source::of(array.dtype()).filter(|_| on_cpu) else { return Ok(std::ptr::null_mut()) };
         let mut bits = 0u64;
         let out = (&raw mut bits).cast();
-        // what R has written to is in its copy; SAFETY: room for a number of R's
+        // R may have written to the host copy, so look there first. SAFETY: room for one of R's numbers
         if !unsafe { handle.cached(place as usize, 1, out) } {
             if array.pending() > 0 {
                 return Ok(std::ptr::null_mut());
@@ -366,7 +366,7 @@ extern "C" fn vg_element_of(handle: *mut c_void, place: isize) -> SEXP {
     out.unwrap_or(std::ptr::null_mut())
 }
 
-/// Where the value of a number is that has no handle; else NULL.
+/// The address of the value of a cell that is a number; else NULL.
 #[no_mangle]
 extern "C" fn vg_recorded_number(cell: SEXP) -> *const c_void {
     match lazy(cell) {
@@ -378,7 +378,7 @@ extern "C" fn vg_recorded_number(cell: SEXP) -> *const c_void {
     }
 }
 
-/// Where the value of a number is that an array of its dtype may take as it is; else NULL.
+/// The address of the value of a cell that is a number of x's dtype, so that it can be assigned to x; else NULL.
 #[no_mangle]
 extern "C" fn vg_number_for(x: SEXP, cell: SEXP) -> *const c_void {
     let same =
@@ -391,14 +391,14 @@ extern "C" fn vg_number_for(x: SEXP, cell: SEXP) -> *const c_void {
     }
 }
 
-// ---- what was recorded, as arrays ----------------------------------------------------------------
+// ---- cells to arrays -----------------------------------------------------------------------------
 
 thread_local! {
     static WALKS: Cell<u64> = const { Cell::new(0) };
     static MADE: RefCell<Vec<Array>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The array of a cell; the cell stays as it is.
+/// Builds the engine's array of a cell, which stays lazy.
 fn array(cell: SEXP) -> Result<Array> {
     WALKS.set(WALKS.get() + 1);
     let mut made = MADE.take();
@@ -412,7 +412,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     let Some(slot) = lazy(cell) else { return Ok(owner(cell).peek()) };
     let lazy = slot.get();
     if let Some(value) = lazy.number() {
-        // computed, as the part of a computed array is
+        // computed at once, like a subset of a computed array
         let array = Array::full(value, lazy.dtype, 1, lazy.device)?;
         array.compute()?;
         return Ok(array);
@@ -443,13 +443,13 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     }
     // SAFETY: the tag is a call or NULL.
     let call = unsafe { r::TAG(cell) };
-    // of a value on the way only warnings are told of
+    // an intermediate value needs its call site for warnings only
     let site = |warns| if root || warns { call_site::of(call) } else { None };
     let array = Array::apply_at(lazy.op, &operands[..lazy.count as usize], site)?;
     if lazy.built {
         array.node().mark_fused();
         if !root && lazy.cost.is_costly() {
-            // used again: the engine may keep its values, so it is one node from now on
+            // used again: one node for all uses, so that the engine can keep its values
             own(cell, array.clone());
             return Ok(array);
         }
@@ -459,7 +459,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     Ok(array)
 }
 
-/// Gives a cell's values a handle, in place of the operation.
+/// Replaces a cell's operation by a handle of the array.
 fn own(cell: SEXP, array: Array) {
     // SAFETY: the cell is reachable, and keeps the pointer.
     unsafe {
@@ -468,7 +468,7 @@ fn own(cell: SEXP, array: Array) {
         handle.value.set_cell(cell);
         handle.give(pointer);
         r::SETCAR(cell, pointer);
-        // R counts references, and `part` asks for the count: a pair that only joins two operands drops them
+        // `Handle::part` tests the operands' reference counts, so the cell and its pair of operands must drop theirs
         let below = r::CDR(cell);
         r::SETCDR(cell, r::null());
         r::SET_TAG(cell, r::null());
@@ -479,12 +479,12 @@ fn own(cell: SEXP, array: Array) {
     }
 }
 
-/// Makes a handle of a recorded vector's lazy cell, for `vg_handle_of` and the vector's methods. Where that fails the
-/// vector stays as it is, and a condition is left.
+/// Gives a recorded vector a handle, for `vg_handle_of` and the vector's methods. On failure the vector is unchanged
+/// and a condition is pending.
 #[no_mangle]
 extern "C" fn vg_give_handle(x: SEXP) {
     conditions::attempt(|| {
-        // SAFETY: x is protected by R or our caller; its first part is a cell.
+        // SAFETY: x is protected by R or the caller; its data1 is a cell.
         unsafe {
             let cell = r::R_altrep_data1(x);
             if lazy(cell).is_some() {
@@ -498,7 +498,7 @@ extern "C" fn vg_give_handle(x: SEXP) {
     });
 }
 
-/// The length of a recorded vector, by its cell.
+/// The length of a vector that has this cell as data1.
 #[no_mangle]
 extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
     match lazy(cell) {
@@ -508,10 +508,10 @@ extern "C" fn vg_recorded_length(cell: SEXP) -> isize {
     }
 }
 
-/// The array of x, as `convert::array`, for callers that do not store its values: a lazy cell stays lazy, unless it is
-/// costly and asked for again.
+/// As `convert::array`, for callers that do not store the values: a lazy cell stays lazy, unless it is costly and was
+/// built before.
 pub fn intermediate(x: SEXP) -> Result<Array> {
-    // SAFETY: x is our caller's argument.
+    // SAFETY: x is an argument of the entry.
     let data = unsafe { r::vg_data_of(x) };
     if !data.is_null() && r::kind_of(data) == SEXPTYPE::LISTSXP {
         if let Some(lazy) = lazy(data).map(Cell::get) {

@@ -1,4 +1,4 @@
-//! Device memory that the next entry will free: R has collected all arrays that hold it.
+//! Device memory that the next entry will free, since R has collected all arrays on it.
 
 use verdigris_engine::graph::held;
 use verdigris_engine::memory::buffer::Device;
@@ -7,7 +7,8 @@ use crate::array::handle::Handle;
 use crate::r::external_ptr::{Of, Owned};
 use crate::r::finalizers;
 
-/// Bytes on a device that go when what is dead is freed: values that only dead handles hold, and what is recorded there.
+/// Bytes on a device that freeing the dead handles will release: values that only dead handles refer to, directly or
+/// through recorded operations.
 pub fn bytes(device: Device) -> u64 {
     let dead = finalizers::dead_values().filter(|header| header.kind == Of::Handle).map(|header| {
         // SAFETY: the header of a handle, as its kind says.

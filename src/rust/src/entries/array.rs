@@ -14,7 +14,7 @@ use crate::array::{attributes, convert, device, handle};
 use crate::entries::entry::{entries, for_c};
 use crate::r::{self, call_site, preserve, values, SEXP};
 
-/// The array of x, and whether it is one already.
+/// The array of x; `None` if x is no array.
 fn given(x: SEXP) -> Result<Option<Array>> {
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
         convert::array(x).map(Some)
@@ -23,7 +23,7 @@ fn given(x: SEXP) -> Result<Option<Array>> {
     }
 }
 
-/// The call site of a cast, with a look for handlers where it may warn.
+/// The call site of a cast. If the cast may warn, C looks for a handler afterwards.
 fn cast_site(array: &Array, dtype: DType, call: SEXP) -> Option<CallSite> {
     if dtype != array.dtype() && OpId::cast(dtype).may_warn(array.dtype().class()) {
         call_site::recorded(call)
@@ -32,12 +32,12 @@ fn cast_site(array: &Array, dtype: DType, call: SEXP) -> Option<CallSite> {
     }
 }
 
-/// Below this a copy costs less than a hold on the vector.
+/// Smaller vectors, in bytes, are copied: that is cheaper than keeping the vector alive.
 const WORTH: usize = 1 << 14;
 
-/// Where a large ordinary vector that nobody else holds lies.
+/// The address and dtype of a large plain vector, if nothing else refers to it.
 fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
         return None;
     }
@@ -45,7 +45,7 @@ fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
 }
 
 entries! {
-    /// An array of x (moved and cast if it is one) with its shape and names.
+    /// An array of x, which is moved and cast if it is an array already, with its shape and names.
     fn upload(x: SEXP, dtype: Option<DType>, device: Option<Device>, call: SEXP) -> Result<SEXP> {
         let array = match given(x)? {
             Some(array) => {
@@ -59,7 +59,7 @@ entries! {
                 }
             }
             None => {
-                // a large array keeps the call for messages of full devices
+                // a large array keeps its call for the message of a full device
                 let kept = dtype.is_some() || r::len(x) >= memory::LARGE / 8 && call_site::is_light(call);
                 let site = if kept { call_site::of(call) } else { None };
                 convert::upload(x, dtype, device.map_or_else(device::current, Ok)?, site)?
@@ -68,13 +68,13 @@ entries! {
         Ok(handle::wrap_like(array, x))
     }
 
-    /// An array of what base R has just computed, with its shape and names. On the cpu device a large vector that
-    /// nobody else holds is not copied: its memory becomes the array's.
+    /// An array of a vector that base R has just computed, with its shape and names. On the cpu device the array uses
+    /// the memory of a large vector that nothing else refers to, without a copy.
     fn result(x: SEXP, dtype: Option<DType>, device: Device) -> Result<SEXP> {
         let array = match lying_alone(x) {
             Some((address, own)) if device == Device::Cpu && dtype.is_none_or(|dtype| dtype == own) => {
                 let n = r::len(x);
-                // SAFETY: x is our caller's argument. From here on R copies it before it writes.
+                // SAFETY: x is an argument of the entry. From here on R copies it before it writes.
                 unsafe { r::MARK_NOT_MUTABLE(x) };
                 let buffer = Buffer::new(Device::Cpu, address, n * own.size(), preserve::keep(x));
                 Array::from_view(View::contiguous(Arc::new(buffer), own, n))
@@ -91,17 +91,17 @@ entries! {
         Ok(handle::wrap_like(array.cast(dtype, site)?, x))
     }
 
-    /// The same elements as a new vector without attributes.
+    /// A new vector on the same array, without attributes.
     fn bare(x: Array) -> SEXP {
         handle::bare(x)
     }
 
-    /// The values of this moment as a new vector without attributes, whatever is written to the memory of x later.
+    /// A new vector of the present values, without attributes. Later writes to shared memory do not change it.
     fn frozen(x: Array) -> Result<SEXP> {
         Ok(handle::bare(x.fixed()?))
     }
 
-    /// Gives a bare vector the class that its attributes ask for, in place.
+    /// Sets the class that a vector's attributes imply, in place.
     fn classed(x: SEXP) -> SEXP {
         attributes::classed(x)
     }

@@ -7,8 +7,10 @@ use verdigris_ops::error::Result;
 use crate::entries::entry::entries;
 
 entries! {
-    /// Makes a vector the next column. `sizes`: rows; columns before it; those from which on it is made orthogonal, and
-    /// once more; where its numbers begin, and where the product with the column before is known, or 0. NULL.
+    /// Appends a vector as a column, orthonormalised against the columns before. `sizes`: the number of rows; of
+    /// columns so far; the columns (from 0) from which on it is orthogonalised, and orthogonalised again; the position
+    /// in `numbers` of its coefficients; and of its product with the column before `near`, or 0 if that is not known.
+    /// Returns NULL.
     fn basis_extend(basis: Array, vector: Array, numbers: Array, sizes: [usize; 6]) -> Result<Option<Array>> {
         let [rows, count, near, from, at, known] = sizes;
         let step = Step { rows, count, near, from, known: (known > 0).then_some(known), at };

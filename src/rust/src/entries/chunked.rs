@@ -1,4 +1,4 @@
-//! Entries: copies that overlap with computing, for `gpu_chunked()`, and files that are read and written by blocks.
+//! Entries: uploads that overlap with computing, for `gpu_chunked()`, and files that are read and written in blocks.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -42,6 +42,7 @@ impl External for Writer {
     }
 }
 
+/// Takes the array of a pending copy out of its external pointer.
 fn array_under_way(pointer: SEXP) -> Result<Array> {
     // SAFETY: the tag is checked.
     let coming = if external_ptr::has_tag(pointer, tag()) {
@@ -50,14 +51,14 @@ fn array_under_way(pointer: SEXP) -> Result<Array> {
         None
     };
     let array = coming.ok_or_else(|| Error::new(Kind::Consumed, "there is no copy under way"))?.take()?;
-    // SAFETY: an external pointer; the copy has read what it kept alive.
+    // SAFETY: an external pointer; the copy has read the vector that the pointer kept alive.
     unsafe { r::vg_keep_with(pointer, r::null()) };
     Ok(array)
 }
 
 entries! {
-    /// Starts a copy of `n` elements of a host vector from `from` (0 is the first) on; or, where `rows` is not NULL, of
-    /// `n` rows from row `from` on of a matrix of `rows` rows. Returns what `upload_take` makes an array of.
+    /// Starts an upload of `n` elements of a host vector from `from` (0-based) on; or, unless `rows` is NULL, of `n`
+    /// rows from row `from` on of a matrix with `rows` rows. Returns a pointer for `upload_take`.
     fn upload_ahead(
         x: SEXP,
         from: usize,
@@ -84,19 +85,19 @@ entries! {
         Ok(external_ptr::pointer(coming, tag(), x))
     }
 
-    /// The array of a copy under way; its use waits for the copy.
+    /// The array of a pending copy. Work on it is ordered after the copy.
     fn upload_take(pointer: SEXP) -> Result<Array> {
         array_under_way(pointer)
     }
 
-    /// The same of a block in row-major order, `fast` elements for each of `slow` rows, brought into R's order.
+    /// The same for a block in row-major order, `fast` elements for each of `slow` rows, which is transposed to R's
+    /// order.
     fn upload_take_turned(pointer: SEXP, fast: usize, slow: usize) -> Result<Array> {
         raw_file::turned(&array_under_way(pointer)?, fast, slow)
     }
 
-    /// Opens a file of `fast` elements for each of `slow` columns (rows, where it is in row-major order). `direct` says
-    /// whether it is read without the page cache; NULL leaves that to the size of the file. Returns NULL for a type that
-    /// no file has.
+    /// Opens a file of `fast` elements for each of `slow` columns (or rows, if it is in row-major order). `direct`:
+    /// whether it is read without the page cache; NULL decides by its size. Returns NULL for an unknown element type.
     fn raw_open(
         path: &str,
         stored as "type": &str,
@@ -116,8 +117,8 @@ entries! {
         reader.0.is_direct()
     }
 
-    /// Starts to read a block: `count` of the fast extent from `first` on, and the same of the slow one. Returns what
-    /// `upload_take` makes an array of.
+    /// Starts to read a block. `fast` and `slow`: first (0-based) and count along the two extents. Returns a pointer
+    /// for `upload_take`.
     fn raw_ahead(
         reader: &Reader,
         fast: [usize; 2],
@@ -129,12 +130,12 @@ entries! {
         Ok(external_ptr::pointer(coming, tag(), r::null()))
     }
 
-    /// Begins a file that blocks are appended to.
+    /// Creates a file that blocks are appended to.
     fn raw_create(path: &str) -> Result<Writer> {
         Ok(Writer(RefCell::new(RawWriter::create(Path::new(path))?)))
     }
 
-    /// Appends an array, of a matrix with extents `dim` the first row first. False where the file has failed.
+    /// Appends an array; a matrix with extents `dim` is written by rows. False if writing the file has failed.
     fn raw_append(writer: &Writer, x: SEXP, dim: Vec<usize>) -> Result<bool> {
         let array = match convert::array_or_none(x)? {
             Some(array) => array,
@@ -146,12 +147,12 @@ entries! {
         }
     }
 
-    /// Removes what was written.
+    /// Abandons the file and removes what was written.
     fn raw_drop(writer: Taken<Writer>) {
         drop(writer);
     }
 
-    /// Puts the file in its place.
+    /// Finishes the file and moves it to its path.
     fn raw_end(writer: Taken<Writer>) -> Result<()> {
         let Taken(Writer(writer)) = writer;
         writer.into_inner().end()

@@ -1,4 +1,4 @@
-//! Entries: reads of an array, whole or in part, as R vectors or decimal digits.
+//! Entries: reads of an array, in whole or in part, as R vectors or as decimal digits.
 
 use std::sync::atomic::Ordering;
 
@@ -15,10 +15,10 @@ use crate::entries::entry::{entries, for_c};
 use crate::entries::reduce::DEFER;
 use crate::r::{self, call_site, SEXP};
 
-/// Elements that lie before those that are shown are computed with them, up to so many.
+/// To show a few elements of a recorded array only its first elements are computed, up to this many.
 const SHOWN: usize = 1 << 20;
 
-/// What shows `n` elements from `from` on reads from: x's array, or those at its start alone.
+/// An array from which to read `n` elements from `from` on: the array itself, or its computed first elements.
 fn part(array: Array, from: usize, n: usize) -> Result<Array> {
     if from > array.len() || n > array.len() - from {
         return Err(Error::new(ErrorKind::Shape, "a read past the array's end"));
@@ -27,8 +27,8 @@ fn part(array: Array, from: usize, n: usize) -> Result<Array> {
     Ok(prefix.unwrap_or(array))
 }
 
-/// All elements, put into an ordinary vector of their type and number, which nobody else holds. R has made it,
-/// since its error where there is no memory could not pass through here.
+/// Copies all elements into `out`, a new vector of the array's type and length. C has allocated it, so that R's error
+/// about lack of memory is raised outside Rust.
 fn collect_into(array: Array, out: SEXP) -> Result<SEXP> {
     let n = array.len();
     if r::kind_of(out) != host_copy::r_type(array.dtype()) || r::len(out) != n {
@@ -37,20 +37,19 @@ fn collect_into(array: Array, out: SEXP) -> Result<SEXP> {
             "a vector to collect into has the type and the length of the array",
         ));
     }
-    // SAFETY: an ordinary vector of n elements of this type.
+    // SAFETY: a vector of n elements of this type.
     unsafe { host_copy::read(&array, 0, n, host_vector::start(out))? };
     Ok(out)
 }
 
 entries! {
-    /// All elements as an ordinary vector without attributes.
+    /// All elements as a plain vector without attributes.
     fn collect(x: Array) -> Result<SEXP> {
         host_vector::read(&x, 0, x.len())
     }
 
-    /// The elements in the cpu device's own memory, as a vector or matrix that R does not write to: for functions of
-    /// base R that only read their arguments. NULL where that memory is not in R's representation, or where someone
-    /// else may write.
+    /// A read-only vector or matrix on the array's own memory on the cpu device, for functions of base R that only read
+    /// their arguments. NULL if the memory is not in R's representation, or if others may write to it.
     fn lend(x: SEXP) -> Result<Option<SEXP>> {
         let array = convert::array(x)?;
         let as_r = matches!(array.dtype(), DType::Float64 | DType::Int32 | DType::Complex128);
@@ -69,8 +68,8 @@ entries! {
         }
     }
 
-    /// All elements as an ordinary vector without attributes, of the type of another dtype unless that is NULL. Where
-    /// that is worth it they are read when R asks for them.
+    /// All elements as a plain vector without attributes, of R's type for `dtype`, or for the array's own if NULL. If
+    /// it pays the vector is an ordinary vector (`ordinary.rs`), which is read when R accesses it.
     fn as_vector(x: Array, dtype: Option<DType>, call: SEXP) -> Result<SEXP> {
         if let Some(vector) = handle::later(&x, dtype.unwrap_or(x.dtype()), DEFER.load(Ordering::Relaxed))? {
             return Ok(handle::vector(vector));
@@ -81,30 +80,30 @@ entries! {
         }
     }
 
-    /// Whether x is an ordinary vector, with attributes or without, whose elements are on a device alone.
+    /// Whether x is an ordinary vector (`ordinary.rs`) that has not been read.
     fn is_unread(x: SEXP) -> Result<bool> {
         let Some(vector) = handle::ordinary(x).filter(|_| r::len(x) > 1) else { return Ok(false) };
         Ok(!vector.has_host() && vector.unread(vector.device())?.is_some())
     }
 
-    /// `diag(value, rows, columns)` as an ordinary vector, whose elements are written when R asks for them.
+    /// `diag(value, rows, columns)` as an ordinary vector, which is filled when R accesses it.
     fn diagonal(value: f64, rows as "nrow": usize, columns as "ncol": usize) -> Result<SEXP> {
         verdigris_engine::memory::fallible::product([rows, columns, 8])?;
         Ok(handle::vector(Handle::diagonal(Diagonal { value, rows, columns })))
     }
 
-    /// All elements of an int64 array, as integer64 keeps them in doubles; the class is the caller's to set.
+    /// All elements of an int64 array as bit64's integer64, without the class, which the caller sets.
     fn collect_integer64(x: Array) -> Result<SEXP> {
         host_vector::read_integer64(&x)
     }
 
-    /// `n` elements from `from` (0 is the first) on as an ordinary vector without attributes. An array that is recorded
-    /// stays so, unless many elements lie before these.
+    /// `n` elements from `from` (0-based) on as a plain vector without attributes. A recorded array stays recorded,
+    /// unless `from + n` is large.
     fn fetch(x: Array, from: usize, n: usize) -> Result<SEXP> {
         host_vector::read(&part(x, from, n)?, from, n)
     }
 
-    /// `n` whole numbers from `from` on, in decimal digits; "NA" where one is missing. For int64, which R has no type
+    /// `n` whole numbers from `from` (0-based) on as strings of decimal digits, or "NA". For int64, which R has no type
     /// for.
     fn digits(x: Array, from: usize, n: usize) -> Result<SEXP> {
         let array = part(x, from, n)?.cast(DType::Int64, None)?;

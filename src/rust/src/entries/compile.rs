@@ -1,7 +1,8 @@
-//! Entries: R functions compiled to kernels: their parse trees, the variables around them, and their calls.
+//! Entries: R functions compiled to kernels. Converts R's parse trees, resolves the variables that functions capture,
+//! compiles and calls.
 //!
-//! R collects the variables that a function may need before (`R/kernel-compile.R`, `surroundings()`), so nothing here
-//! runs R code.
+//! `surroundings()` in `R/kernel-compile.R` has collected the variables that a function may need, so nothing here runs
+//! R code.
 
 use std::rc::Rc;
 
@@ -24,12 +25,12 @@ use crate::entries::random::Key;
 use crate::r::typed::{FromR, IntoR};
 use crate::r::{self, call_site, values, List, SEXP, SEXPTYPE};
 
-/// A function that was compiled for types of arguments.
+/// A function compiled for certain argument types.
 struct Variant {
     routine: &'static Routine,
     arguments: Vec<Option<ArgumentType>>,
     captured: Vec<ArgumentType>,
-    /// Lengths that are written into a gradient: of the n-th thing given.
+    /// Lengths that a gradient is compiled for: (index among arguments and captured values, length).
     sizes: Vec<(usize, usize)>,
 }
 
@@ -53,11 +54,12 @@ impl IntoR for Variant {
 
 // ---- trees ------------------------------------------------------------------------------------------------
 
-/// Makes trees of R's code, and numbers its expressions.
+/// Converts R's language objects to syntax trees, and numbers the expressions (spans).
 struct Reader {
+    /// The line of each span, from the function's first.
     lines: Vec<Option<u32>>,
     lambdas: u32,
-    /// Line of the function's first line, and the line that is being read.
+    /// The function's first line in its file; the current line within the function. `None` without srcrefs.
     first: Option<u32>,
     line: Option<u32>,
 }
@@ -93,7 +95,7 @@ impl Reader {
         let outer = self.line;
         let mut args = Vec::new();
         for (k, (tag, value)) in pairs(rest).into_iter().enumerate() {
-            // the first srcref is the brace's own
+            // the first srcref is that of the brace
             if let Some(line) = lines.get(k + 1) {
                 self.line = Some(*line);
             }
@@ -123,7 +125,7 @@ impl Reader {
             .collect()
     }
 
-    /// Lines of a brace's expressions, from the function's first.
+    /// The lines of a brace's expressions, counted from the function's first.
     fn lines(&self, x: SEXP) -> Vec<u32> {
         let Some(first) = self.first else { return Vec::new() };
         // SAFETY: reads an attribute, a list of integer vectors.
@@ -147,11 +149,11 @@ impl Reader {
     }
 }
 
-/// The most calls that are looked at: code that shares its parts may have very many.
+/// A limit on the calls visited: code that shares subexpressions may have very many.
 const MOST_CALLS: usize = 1 << 20;
 
-/// How deep calls stand in each other, in code and lists of it. Found without recursion: it says whether there is room
-/// for that.
+/// The nesting depth of calls in code or a pairlist of code; infinite beyond `MOST_CALLS`. Computed without recursion,
+/// since it decides whether the stack suffices for recursion.
 fn depth(code: SEXP) -> f64 {
     let (mut deepest, mut calls) = (0, 0);
     let mut pending = vec![(code, 0u32)];
@@ -216,7 +218,7 @@ fn pairs(list: SEXP) -> Vec<(Option<String>, SEXP)> {
 
 // ---- surroundings -----------------------------------------------------------------------------------------
 
-/// An element of a list by name.
+/// The list element of this name.
 fn element(list: SEXP, name: &str) -> Option<SEXP> {
     if r::kind_of(list) != SEXPTYPE::VECSXP {
         return None;
@@ -237,11 +239,11 @@ fn item(list: SEXP, name: &str) -> Result<SEXP> {
     element(list, name).ok_or_else(|| Error::new(ErrorKind::Argument, format!("what was gathered lacks `{name}`")))
 }
 
-/// What R has gathered around a function.
+/// What `surroundings()` in R has collected for a function.
 struct Surroundings {
     functions: Vec<Rc<Lambda>>,
-    /// For each scope a list: variables, and functions (a number of `functions`, the name of a builtin, or what else it
-    /// is).
+    /// For each scope, list(variables, functions). A function is an index into `functions` (from 1), the name of a
+    /// builtin, or a list of a string that describes something else.
     scopes: SEXP,
     lines: Vec<Option<u32>>,
 }
@@ -285,7 +287,7 @@ impl Surroundings {
 
 impl Scope for Surroundings {
     fn meaning(&self, scope: u32, path: &[String], function: bool) -> Option<Meaning> {
-        // SAFETY: a list, whose length the numbers of scopes keep to.
+        // SAFETY: a list; scope numbers are within its length.
         let scope = unsafe { r::VECTOR_ELT(self.scopes, scope as isize - 1) };
         if function {
             return self.function(scope, &path[0]);
@@ -316,7 +318,7 @@ impl Scope for Surroundings {
     }
 }
 
-/// The element of a list that a step of a path names.
+/// The list element for a step of a path: a name, or `[[k]]`.
 fn inner(list: SEXP, key: &str) -> Option<SEXP> {
     match key.strip_prefix("[[").and_then(|k| k.strip_suffix("]]")).and_then(|k| k.parse::<usize>().ok()) {
         Some(k) if r::kind_of(list) == SEXPTYPE::VECSXP && k >= 1 && k <= r::len(list) => {
@@ -327,7 +329,7 @@ fn inner(list: SEXP, key: &str) -> Option<SEXP> {
     }
 }
 
-/// The expression of a span.
+/// The expression with this span.
 fn find(expr: &Expr, span: Span) -> Option<&Expr> {
     if expr.span == span {
         return Some(expr);
@@ -349,8 +351,8 @@ fn find_in(lambda: &Lambda, span: Span) -> Option<&Expr> {
     find(&lambda.body, span).or_else(|| defaults.find_map(|d| find(d, span)))
 }
 
-/// What a value is as an argument: one number for each element, or a table where it is taken `whole`. What is captured
-/// (None) is a table where it has another length than 1, or dimensions.
+/// The type of a value as an argument: an element per thread, or a table if it is taken `whole`. `None` is for captured
+/// values, which are tables unless they have length 1 and no dimensions.
 fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
     if r::inherits(x, "factor") || r::inherits(x, "data.frame") {
         return None;
@@ -365,7 +367,7 @@ fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
 
 // ---- entries ----------------------------------------------------------------------------------------------
 
-/// A refusal as R sees it: the expression, its line, the reason and what to write.
+/// The error of a refusal: the expression, its line, the reason and the remedy.
 fn refused(refusal: Refusal, name: &str, scope: &Surroundings) -> Error {
     let at = |span: Span| match scope.line(span) {
         Some(line) => format!("`{}` (line {line})", scope.text(span)),
@@ -397,19 +399,19 @@ fn given_types(args: &[SEXP], whole: SEXP) -> Result<Vec<Option<ArgumentType>>> 
     Ok(types)
 }
 
-/// What the caller gives, and its dimensions.
+/// The operand for an argument or captured value, and its dimensions.
 fn given(x: SEXP, device: Device) -> Result<(Operand, Vec<usize>)> {
     Ok((convert::operand(x, device)?, attributes::dim(x)?.unwrap_or_default()))
 }
 
-/// By what a gradient is taken: the targets, their names, and the lengths that they hold for.
+/// The targets of a gradient, their names, and the lengths (`Variant::sizes`) that they are valid for.
 struct Wanted {
     targets: Vec<Target>,
     names: Vec<String>,
     sizes: Vec<(usize, usize)>,
 }
 
-/// What the names in `wrt` are: arguments, or what is captured.
+/// Resolves the names in `wrt` to arguments or captured variables.
 fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope: &Surroundings) -> Result<Wanted> {
     let mut wanted = Wanted { targets: Vec::new(), names: Vec::new(), sizes: Vec::new() };
     let count = args.iter().filter(|x| !r::is_null(**x)).count();
@@ -420,7 +422,7 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
             _ => {
                 let capture = output.captures.iter().position(|c| c.path.len() == 1 && c.path[0] == *name);
                 let value = capture.and_then(|c| {
-                    // SAFETY: a list, whose length the numbers of scopes keep to.
+                    // SAFETY: a list; scope numbers are within its length.
                     let scope = unsafe { r::VECTOR_ELT(scope.scopes, output.captures[c].scope as isize - 1) };
                     element(element(scope, "variables")?, name)
                 });
@@ -466,7 +468,8 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
 }
 
 entries! {
-    /// Compiles function 1 of `functions` for the types of arguments (NULL where one is not given).
+    /// Compiles the first of `functions` for the types of `args` (NULL for a missing argument), or its gradient with
+    /// respect to `wrt`. Returns list(scopes, paths, names, is_vector, draws, pointer).
     fn routine_compile(
         functions: SEXP,
         scopes: SEXP,
@@ -513,13 +516,13 @@ entries! {
         Ok(out.add("pointer", Variant { routine, arguments: types, captured, sizes }))
     }
 
-    /// How deep calls stand in each other in a function's code; Inf where there are too many.
+    /// The nesting depth of calls in a function's code; Inf if there are too many calls.
     fn routine_depth(formals: SEXP, body: SEXP) -> f64 {
         depth(formals).max(depth(body))
     }
 
-    /// The results for `n` elements, as arrays without attributes; NULL where the types are others than it was compiled
-    /// for.
+    /// A list of the results for `n` elements, as arrays without attributes. NULL if the types or lengths differ from
+    /// those that it was compiled for.
     fn routine_call(
         variant: &Variant,
         args: Vec<SEXP>,
@@ -554,13 +557,13 @@ entries! {
         Ok(Some(arrays.into_iter().fold(room, |out, array| out.add("", array))))
     }
 
-    /// The CUDA C of a compiled function.
+    /// The CUDA C source of a compiled function.
     fn routine_source(variant: &Variant) -> Result<String> {
         let none = || Error::new(ErrorKind::Device, "this build has no CUDA");
         verdigris_engine::backend::routine_source(variant.routine).ok_or_else(none)
     }
 
-    /// Its intermediate form.
+    /// A listing of a compiled function's intermediate form.
     fn routine_listing(variant: &Variant) -> String {
         variant.routine.to_string()
     }

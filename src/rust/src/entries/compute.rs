@@ -10,10 +10,10 @@ use crate::array::{convert, handle};
 use crate::entries::entry::{entries, for_c};
 use crate::r::{self, call_site, values, List, SEXP};
 
-/// References to the target's node during a call: the handle's and ours.
+/// References to the target's node during a call: the handle's and the local one.
 const HOLDERS: usize = 2;
 
-/// Computes one array, and waits for what it warns of; while a graph is recorded nothing is waited for.
+/// Computes one array and waits for it, so that its warnings are known. Does not wait while a CUDA graph is captured.
 fn compute_now(x: Array) -> Result<()> {
     x.compute()?;
     if !is_capturing(x.device())? {
@@ -23,17 +23,17 @@ fn compute_now(x: Array) -> Result<()> {
 }
 
 entries! {
-    /// Computes one array: queued on its device, not waited for.
+    /// Queues the computation of one array on its device; does not wait for it.
     fn compute_one(x: Array) -> Result<()> {
         x.compute()
     }
 
-    /// Computes the arrays of a list, those of one length and device together: queued on their device, not waited for.
+    /// Queues the computation of a list of arrays, those of one length and device together; does not wait.
     fn compute(arrays: Vec<SEXP>) -> Result<()> {
         evaluate_all(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
     }
 
-    /// Computes x as the new values of `out`, under all its names. Returns `out`.
+    /// Replaces the values of `out`, under all its names, by those of x. Returns `out`.
     fn compute_into(x: SEXP, out: SEXP, call: SEXP) -> Result<SEXP> {
         let handle = handle::of(out).ok_or_else(|| {
             Error::new(Kind::Argument, format!("`out` must be a GPU array, not {}", values::describe(out)))
@@ -41,7 +41,7 @@ entries! {
         })?;
         let value = convert::array(x)?;
         let target = handle.current()?;
-        // what is recorded elsewhere in R holds it too
+        // 0 forbids writing in place: a lazy cell or an outside borrower may still read the old values
         let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
         let new = write::compute_into(&value, &target, holders, call_site::of(call))?;
         drop(target);

@@ -22,7 +22,7 @@ impl External for Recording {
     }
 }
 
-/// An array, or a number that a reduction has yet to give, as an array of one element.
+/// An output of a graph: an array, or a deferred number as an array of one element.
 fn output(x: SEXP) -> Result<Array> {
     if let Some(number) = handle::ordinary(x) {
         return number
@@ -40,7 +40,7 @@ fn results(arrays: Vec<Array>, like: &[SEXP]) -> List {
 }
 
 entries! {
-    /// Begins to record on a device. list(recording, inputs: arrays in the graph's own memory).
+    /// Begins to capture a graph on a device. Returns list(recording, inputs: copies in the graph's own memory).
     fn graph_begin(inputs: Vec<SEXP>, device: Device) -> Result<List> {
         let arrays = inputs.iter().map(|&x| convert::array(x)).collect::<Result<Vec<_>>>()?;
         let recording = Recording::begin(device, &arrays)?;
@@ -48,31 +48,33 @@ entries! {
         Ok(List::new(2).add("recording", recording).add("inputs", results(own, &inputs)))
     }
 
-    /// Ends it; the outputs are a list of arrays or numbers. It goes on where one of these is wrong.
+    /// Ends the capture; `outputs` is a list of arrays or deferred numbers. If one of them is invalid the capture goes
+    /// on.
     fn graph_end(recording: SEXP, outputs: Vec<SEXP>) -> Result<Graph> {
         let outputs = outputs.into_iter().map(output).collect::<Result<Vec<_>>>()?;
         let Taken(recording) = Taken::<Recording>::from_r(recording, "recording")?;
         recording.end(&outputs)
     }
 
-    /// Ends it without a graph, if it has not ended.
+    /// Ends the capture without a graph, unless it has ended already.
     fn graph_abandon(recording: SEXP) {
         drop(Taken::<Recording>::from_r(recording, "recording"));
     }
 
-    /// Runs a graph on a list of inputs, NULL for those that stay. A list of arrays with the attributes of those in
-    /// `like`.
+    /// Launches a graph on a list of inputs, NULL for those that keep their values. Returns a list of arrays with the
+    /// attributes of those in `like`: copies, or with `copy` FALSE the graph's own memory, which the next launch
+    /// overwrites.
     fn graph_run(graph: &Graph, inputs: Vec<SEXP>, like: Vec<SEXP>, copy: bool) -> Result<List> {
         let given = inputs.into_iter().map(|x| Option::from_r(x, "inputs")).collect::<Result<Vec<Option<Array>>>>()?;
         Ok(results(graph.run(&given, copy)?, &like))
     }
 
-    /// Whether x is a number that a reduction has yet to give.
+    /// Whether x is a deferred number that has not been read.
     fn is_pending_number(x: SEXP) -> bool {
         handle::ordinary(x).is_some_and(|number| r::len(x) == 1 && !number.has_host())
     }
 
-    /// list(nodes, bytes).
+    /// list(nodes, bytes): the number of the graph's nodes, and the bytes of its memory.
     fn graph_info(graph: &Graph) -> List {
         List::new(2).add("nodes", graph.nodes() as f64).add("bytes", graph.bytes() as f64)
     }

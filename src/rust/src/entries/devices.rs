@@ -1,5 +1,5 @@
 //! Entries: devices, their memory, and the CUDA libraries that were found.
-#![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there: some entries look at no argument
+#![cfg_attr(target_os = "macos", allow(unused_variables))] // without CUDA some entries ignore their arguments
 
 use verdigris_engine::backend;
 use verdigris_engine::device::{self as devices, Description};
@@ -11,7 +11,7 @@ use crate::array::{device, handle, pending};
 use crate::entries::entry::entries;
 use crate::r::{self, options, values, List, SEXP};
 
-/// A number of bytes; NA where it is not known.
+/// A number of bytes for R; 0 means unknown, which is NA.
 fn bytes(value: u64) -> f64 {
     // SAFETY: a constant of R's.
     if value == 0 {
@@ -31,12 +31,12 @@ fn error_list(error: &Error) -> List {
 }
 
 entries! {
-    /// Reads the options that are read once, unless they have been.
+    /// Reads the options that are read only once, unless that has been done.
     fn start_options() -> Result<()> {
         options::start()
     }
 
-    /// Why the folder of compiled kernels is not used, or NULL.
+    /// Why the cache folder of compiled kernels cannot be used, or NULL.
     fn cache_problem() -> Option<String> {
         #[cfg(not(target_os = "macos"))]
         return verdigris_engine::backend::cuda::compile::cache::cache_problem();
@@ -44,7 +44,7 @@ entries! {
         None
     }
 
-    /// What is wrong with the driver's library that is there and cannot be loaded, or NULL.
+    /// Why the driver's library, which exists, cannot be loaded; or NULL.
     fn driver_problem() -> Result<Option<String>> {
         #[cfg(not(target_os = "macos"))]
         {
@@ -57,8 +57,8 @@ entries! {
         Ok(None)
     }
 
-    /// How expressions are carried out on CUDA devices from now on: "auto", "compiled" or "interpreted"; NULL changes
-    /// nothing. Returns how they were.
+    /// Sets how expressions run on CUDA devices: "auto", "compiled" or "interpreted"; NULL changes nothing. Returns the
+    /// old setting.
     fn tier(tier: Option<&str>) -> Result<Option<&'static str>> {
         #[cfg(not(target_os = "macos"))]
         {
@@ -74,8 +74,9 @@ entries! {
         Ok(None)
     }
 
-    /// How often a CUDA device interpreted and ran kernels of a plan's own, and how many are being compiled, after
-    /// waiting for these, at most so many seconds. NULL for another device.
+    /// list(interpreted, compiled, queued): how many plans a CUDA device has interpreted, and run as their own kernel,
+    /// and how many kernels are still being compiled after waiting for them for at most `seconds`. NULL for other
+    /// devices.
     fn tier_counts(device: Device, seconds: f64) -> Result<Option<List>> {
         #[cfg(not(target_os = "macos"))]
         if let Device::Cuda(ordinal) = device {
@@ -94,8 +95,7 @@ entries! {
         Ok(None)
     }
 
-    /// Makes a device the current one; NULL goes back to the default. Returns the name of the one chosen before, or
-    /// NULL.
+    /// Makes a device the current one; NULL restores the default. Returns the device chosen before, or NULL.
     fn device_use(device: Option<Device>) -> Result<Option<Device>> {
         devices::set_current(device)
     }
@@ -104,12 +104,12 @@ entries! {
         device::current()
     }
 
-    /// The name of a device, the current one for NULL.
+    /// The name of a device; of the current one for NULL.
     fn device_name(device: Device) -> Device {
         device
     }
 
-    /// list(device, name, memory, capability, processors), a vector each.
+    /// list(device, name, memory, capability, processors), with a vector of all devices each.
     fn device_list() -> Result<List> {
         device::refresh_paths()?;
         let all: Vec<Description> = devices::list();
@@ -123,7 +123,7 @@ entries! {
             .add("processors", r::reals(all.iter().map(|d| f64::from(d.processors)))))
     }
 
-    /// TRUE where the device can be used for everything; else the error says what is in the way.
+    /// TRUE if the device can be used for everything; otherwise an error that says what prevents it.
     fn device_works(device: &str) -> Result<bool> {
         if let Device::Cuda(ordinal) = device::named(device)? {
             devices::works(ordinal)?;
@@ -131,25 +131,26 @@ entries! {
         Ok(true)
     }
 
-    /// Waits for the device; the warnings of what it computed come with the return.
+    /// Waits for the device. Warnings of its work are raised when this returns.
     fn device_sync(device: Device) -> Result<()> {
         backend::of(device)?.synchronize()
     }
 
-    /// Bytes: live, pending, cached, pinned, limit, free, total. What is pending is not freed before.
+    /// Bytes: live, pending, cached, pinned, limit, free, total. Runs without freeing first, so that pending bytes can
+    /// be seen.
     @run_as_it_is
     fn device_memory(device: Device) -> Result<[f64; 7]> {
         let memory = backend::of(device)?.memory()?;
         let pending = pending::bytes(device);
-        // an amount of 0 is known where the total is
+        // if the total is known, 0 free bytes are no unknown amount
         let free = if memory.total == 0 { bytes(0) } else { memory.free as f64 };
         let limit = if memory.limit == u64::MAX { bytes(0) } else { memory.limit as f64 };
         let (live, pinned) = (memory.live.saturating_sub(pending) as f64, host_pool::pinned() as f64);
         Ok([live, pending as f64, memory.cached as f64, pinned, limit, free, bytes(memory.total)])
     }
 
-    /// What the process has done so far: c(launches, bytes up, bytes down, compiled, cache hits), the peak of the
-    /// bytes that arrays held on one device since the last call, and launches that were graphs of one kernel.
+    /// Counters of this process: launches, bytes up, bytes down, kernels compiled, cache hits; the peak of bytes that
+    /// arrays held on one device since the last call; relaunches of one-kernel graphs; assignments in place.
     fn counters() -> [f64; 8] {
         use verdigris_engine::memory::counters::*;
         let [launches, up, down, compiled, hits, again, in_place] =
@@ -157,15 +158,15 @@ entries! {
         [launches, up, down, compiled, hits, take_peak() as f64, again, in_place]
     }
 
-    /// Gives what the device's pool keeps, and what is kept on the host, back to the system.
+    /// Returns the memory cached in the device's pool and in the host pool to the system.
     fn device_trim(device: Device) -> Result<()> {
         backend::of(device)?.trim()?;
         host_pool::trim();
         Ok(())
     }
 
-    /// The NVIDIA driver's version where the system shows one, "" where it looks as if there is one, NULL otherwise.
-    /// Loads nothing, so that forks stay possible.
+    /// The NVIDIA driver's version if the system reports it, "" if there seems to be a driver, else NULL. Does not load
+    /// the driver, so that forking stays possible.
     fn device_hint() -> Option<String> {
         #[cfg(not(target_os = "macos"))]
         {
@@ -176,7 +177,7 @@ entries! {
         None
     }
 
-    /// list(driver, libraries): what was found, or the error.
+    /// list(driver, libraries), with details or the error for each.
     fn library_report() -> Result<List> {
         #[cfg(target_os = "macos")]
         return Err(Error::new(ErrorKind::Device, "there is no CUDA on macOS").advise("Use `device = \"cpu\"`."));
@@ -218,7 +219,7 @@ entries! {
         }
     }
 
-    /// Lets go of an array's elements.
+    /// Frees an array's elements.
     fn free(x: SEXP) -> Result<()> {
         if handle::is_finalized(x) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Entries: export and import of DLPack capsules, for R, Python and other packages' C.
+//! Entries: export and import of DLPack capsules, for R, for Python and for C code of other packages.
 
 use std::ffi::{c_void, CStr};
 use std::os::raw::{c_char, c_int};
@@ -19,9 +19,9 @@ use crate::entries::streams::Stream;
 use crate::r::typed::FromR;
 use crate::r::{self, address, capsule, external_ptr, preserve, values, List, SEXP, SEXPTYPE};
 
-// ---- out -----------------------------------------------------------------------------------------
+// ---- export --------------------------------------------------------------------------------------
 
-/// The tensor of an array, or of an ordinary vector whose elements lie as a dtype has them; None for anything else.
+/// The tensor of an array, or of a plain vector whose representation is that of a dtype; `None` for other objects.
 fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     if let Some(handle) = handle::of(x) {
         let array = if terms.writable { handle.lend()? } else { handle.lend_to_read()? };
@@ -40,23 +40,24 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     if pinned::is_at(address) {
         buffer.share(); // gpu_copy() writes to it
     } else {
-        buffer.set_read_only(); // R code that would write to it makes a copy, since there are two references
+        buffer.set_read_only(); // R code copies it before writing, since it is referenced twice
     }
     let array = Array::from_view(View::contiguous(Arc::new(buffer), dtype, n));
     dlpack::export_as(&array, &attributes::extents(x)?, Terms { order, ..terms }).map(Some)
 }
 
-// ---- in ------------------------------------------------------------------------------------------
+// ---- import --------------------------------------------------------------------------------------
 
-/// An array over a tensor, which is its own or deleted after that, and its extents. Where it fails, the tensor is still
-/// the caller's.
+/// An array on a tensor's memory, and its extents. Takes ownership of the tensor, but on failure the caller still owns
+/// it.
 fn arriving(raw: Raw, copying: Copying) -> Result<(Array, Vec<usize>)> {
     raw.probe()?;
     // SAFETY: the tag promises such a tensor that was not used; `probe` has seen that it can be read.
     unsafe { dlpack::import(raw, copying) }
 }
 
-/// `stream`: NULL waits here; else a stream of `gpu_stream()`, a stream's address, or -1 where nobody has to wait.
+/// The order for argument `stream`: NULL waits here; otherwise a stream of `gpu_stream()`, a stream's address, or -1 if
+/// nobody has to wait.
 ///
 /// # Errors
 /// `Device` for a stream of another device than x's.
@@ -86,16 +87,15 @@ pub fn order(stream: SEXP, x: SEXP) -> Result<Order> {
 /// Addresses of `PyCapsule_GetName` and `PyCapsule_GetPointer`.
 static PYTHON: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Destroys a capsule: frees its tensor where nobody has taken it. Python calls this with the interpreter's lock held,
-/// and maybe with an exception pending: the two functions look at the capsule alone, and the deleter runs no Python
-/// code.
+/// The destructor of a Python capsule: frees the tensor unless it was taken. Python calls it with the GIL held, and
+/// possibly with an exception pending. That is safe: the two functions only read the capsule, and the deleter runs no
+/// Python code.
 extern "C" fn destroy(capsule: *mut c_void) {
     type GetName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     type GetPointer = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
     let [get_name, get_pointer] = [0, 1].map(|k| PYTHON[k].load(Ordering::Relaxed));
-    // SAFETY: the addresses are those of the two functions, as Python told before it made a capsule with this
-    // destructor; names of capsules are constants of the module. A tensor whose name is not `used_...` is the
-    // capsule's.
+    // SAFETY: the addresses are those of the two functions, which Python has passed before it made a capsule with this
+    // destructor; capsule names are constants of the module. The capsule owns its tensor unless its name is `used_...`.
     unsafe {
         let name = std::mem::transmute::<usize, GetName>(get_name)(capsule);
         if name.is_null() {
@@ -108,11 +108,10 @@ extern "C" fn destroy(capsule: *mut c_void) {
     }
 }
 
-// ---- what R calls -----------------------------------------------------------------------------------
+// ---- entries ----------------------------------------------------------------------------------------
 
 entries! {
-    /// A capsule with the memory of an array or of an ordinary vector; NULL for anything else. `stream`: NULL, or a
-    /// CUDA stream's address; -1 where nobody is to wait.
+    /// A capsule with the memory of an array or a plain vector; NULL for other objects. `stream` as in `order()`.
     fn dlpack_export(x: SEXP, versioned: bool, stream: SEXP, writable: bool) -> Result<SEXP> {
         let terms = Terms { versioned, order: order(stream, x)?, writable };
         // SAFETY: protected while the tensor is made; an empty capsule frees nothing.
@@ -126,7 +125,7 @@ entries! {
         }
     }
 
-    /// An array over a capsule's memory; NULL for what is no external pointer.
+    /// An array on a capsule's memory; NULL if `capsule` is no external pointer. `copy`: NULL copies only if needed.
     fn dlpack_import(capsule: SEXP, copy: Option<bool>) -> Result<SEXP> {
         let copying = match copy {
             None => Copying::IfNeeded,
@@ -142,7 +141,7 @@ entries! {
         handle::shaped(array, &dim)
     }
 
-    /// list(tag, device, dtype, shape, strides, address, version, read_only): of a used one only the tag.
+    /// list(tag, device, dtype, shape, strides, address, version, read_only); for a used capsule only the tag.
     fn dlpack_describe(capsule: SEXP) -> Result<SEXP> {
         let raw = match capsule::tensor(capsule) {
             Ok(raw) => raw,
@@ -166,7 +165,7 @@ entries! {
         Ok(out.finish())
     }
 
-    /// A capsule for a tensor at an address, which Python gave away.
+    /// A capsule that owns the tensor at an address, which Python has given up.
     fn dlpack_capsule(address: SEXP, versioned: bool) -> Result<SEXP> {
         let address = address::of(address, "address")?;
         let taken = Taken(raw_of(address as *mut c_void, versioned.into())?);
@@ -176,16 +175,16 @@ entries! {
         Ok(capsule)
     }
 
-    /// The address of a capsule's tensor, which is the caller's from here on.
+    /// The address of a capsule's tensor, which the caller owns from here on.
     fn dlpack_take(capsule: SEXP) -> Result<SEXP> {
         let raw = capsule::tensor(capsule)?;
-        // made before the capsule is marked
+        // allocated before the capsule gives up its tensor: this may fail
         let address = r::real(raw.pointer() as usize as f64);
         capsule::mark_used(capsule, raw);
         Ok(address)
     }
 
-    /// The address of the destructor, as a string; it will use Python's two functions at these addresses.
+    /// Sets the addresses of Python's two functions, and returns the address of the destructor as a string.
     fn python_destructor(get_name: SEXP, get_pointer: SEXP) -> Result<String> {
         for (slot, x) in PYTHON.iter().zip([get_name, get_pointer]) {
             slot.store(address::of(x, "address")? as usize, Ordering::Relaxed);
@@ -199,14 +198,14 @@ for_c! {
     dlpack_import(capsule, copy);
 }
 
-// ---- other packages' C, through callables.c: inst/include/verdigris.h says what each does ---------
+// ---- for C code of other packages, through callables.c; documented in inst/include/verdigris.h ----
 
 fn raw_of(tensor: *mut c_void, versioned: c_int) -> Result<Raw> {
     let name = if versioned != 0 { Raw::VERSIONED } else { Raw::LEGACY };
     Raw::from_capsule(name, tensor).ok_or_else(|| Error::new(ErrorKind::Argument, "the tensor's address is null"))
 }
 
-/// A tensor that is ours; deleted unless it is given on.
+/// A tensor that is owned here; deleted on drop unless `give` passes it on.
 struct Taken(Raw);
 
 impl Taken {
@@ -217,12 +216,12 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: nobody else owns it.
         unsafe { self.0.delete() };
     }
 }
 
-/// Runs a body that gives an address; null where it fails.
+/// Runs an entry body that returns an address; null on failure.
 fn run_for_address(body: impl FnOnce() -> Result<*mut c_void>) -> *mut c_void {
     let mut out = std::ptr::null_mut();
     entry::run(|| {
@@ -257,7 +256,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
         };
         let raw = raw_of(tensor, versioned)?;
         raw.probe()?;
-        // the vector is made first: what fails later would have the tensor deleted, which is the caller's then
+        // make the vector before taking the tensor: a failure after that would delete it, but the caller still owns it
         // SAFETY: the caller's promise.
         let d = unsafe { raw.describe()? };
         let dim: Vec<usize> = d.shape.iter().map(|&extent| extent as usize).collect();
@@ -266,7 +265,7 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
         let (out, dtype) = match (dtype, len) {
             // SAFETY: protected until it is returned.
             (Some(dtype), Some(len)) => unsafe { (r::Rf_protect(handle::empty(dtype, len, &dim)?), Some(dtype)) },
-            // no such tensor comes in
+            // `arriving` refuses such a tensor
             _ => (r::null(), None),
         };
         let (array, dim) = arriving(raw, copying)?;

@@ -8,7 +8,7 @@ use crate::array::{convert, device, handle};
 use crate::entries::entry::entries;
 use crate::r::{self, List, SEXP};
 
-/// The dtype and the device of an ordinary vector with our class, which is uploaded when it is used.
+/// The dtype and device that a plain vector with class `gpu_array` gets when it is uploaded.
 fn adopted(x: SEXP) -> Result<(DType, Device)> {
     Ok((convert::adopted_dtype(x)?, device::current()?))
 }
@@ -28,9 +28,9 @@ entries! {
         }
     }
 
-    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for an ordinary
-    /// vector with the class, host: whether there is a host copy, dirty: whether it may have been written, address: the
-    /// copy's, for tests); computes and uploads nothing.
+    /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for a plain vector
+    /// with the class, host: whether there is a host copy, dirty: whether R may have written to it, address: its
+    /// address, for tests). Computes and uploads nothing.
     fn info(x: SEXP) -> Result<List> {
         let ((dtype, device), pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {

@@ -6,7 +6,7 @@ use crate::array::foreign_stream;
 use crate::r::conditions::{attempt, collect_warnings};
 use crate::r::{self, finalizers, gc, SEXP};
 
-/// Runs an entry's body. Returns R's NULL where it fails.
+/// Runs an entry's body: frees dead values first, and collects garbage if memory is short. Returns R's NULL on failure.
 pub fn run(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     run_as_it_is(|| {
         finalizers::reap();
@@ -15,7 +15,7 @@ pub fn run(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     })
 }
 
-/// As `run`, but frees nothing before.
+/// As `run`, without freeing or collecting anything first.
 pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
     foreign_stream::after();
@@ -23,18 +23,18 @@ pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     result
 }
 
-/// Defines the functions that `.Call(C_<name>, ...)` reaches, and `ENTRIES`, which registers them.
+/// Defines the functions that R calls by `.Call(C_<name>, ...)`, and `ENTRIES`, which registers them.
 ///
-/// `entries! { fn name(x: Array, na_rm as "na.rm": bool) -> Result<f64> { ... } }`: any `FromR` is an argument, any
-/// `IntoR` a result. An error names an argument by its name here, or by the string after `as`. `@run_as_it_is fn`
-/// frees nothing before.
+/// `entries! { fn name(x: Array, na_rm as "na.rm": bool) -> Result<f64> { ... } }`: arguments may be any `FromR` type,
+/// the result any `IntoR` type. Errors name an argument as in R, by its name here or by the string after `as`.
+/// `@run_as_it_is fn` runs the body by `run_as_it_is`.
 macro_rules! entries {
     ($($(#[$meta:meta])* $(@$run:ident)? fn $name:ident($($x:ident $(as $said:literal)?: $type:ty),* $(,)?)
         $(-> $out:ty)? $body:block)+) => {
         $($(#[$meta])* #[allow(clippy::too_many_arguments)] fn $name($($x: $type),*) $(-> $out)? $body)+
 
         pub const ENTRIES: &[$crate::r::R_CallMethodDef] = &[$({
-            // R may jump over this frame, which owns nothing when `returned` raises what `run` has left
+            // `returned` raises the condition that `run` has left: R jumps over this frame, which owns nothing
             #[export_name = concat!("C_", stringify!($name))]
             extern "C-unwind" fn entry($($x: $crate::r::SEXP),*) -> $crate::r::SEXP {
                 $crate::r::returned($crate::entries::entry::entries!(@call [$($run)? run] $name($($x $($said)?),*)))
@@ -52,7 +52,7 @@ macro_rules! entries {
     (@said $($said:tt)+) => { $($said)+ };
 }
 
-/// Exports functions to C as `vg_<name>()`, which return where R's functions would raise a condition.
+/// Exports entry bodies to C as `vg_<name>()`. They leave a condition pending instead of raising it.
 macro_rules! for_c {
     ($($name:ident($($x:ident $(as $said:literal)?),*);)+) => {
         $(const _: () = {

@@ -1,4 +1,4 @@
-//! Entries: arrays in files, in the safetensors format. Attributes of R travel in the file's metadata, as JSON.
+//! Entries: arrays in safetensors files. R's attributes are stored in the file's metadata, as JSON.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use crate::entries::entry::entries;
 use crate::r::typed::FromR;
 use crate::r::{self, values, List, SEXP, SEXPTYPE};
 
-/// The entry of the metadata that is ours: an object by tensor's name.
+/// The key of this package's metadata: an object with the attributes of each tensor, by the tensor's name.
 const ATTRIBUTES: &str = "verdigris";
-/// Objects and arrays within each other, which the reader allows too.
+/// The nesting depth of objects and arrays; the reader allows the same.
 const DEEPEST: usize = 16;
 
-/// Strings of a character vector; None for NA, and an error for what is no text.
+/// The strings of a character vector: `None` for NA, an error for invalid text.
 fn strings<'a>(x: SEXP, what: &str) -> impl Iterator<Item = Result<Option<&'a str>>> + use<'a, '_> {
     // SAFETY: a character vector, read within its length; translations live as long as this .Call.
     (0..if r::kind_of(x) == SEXPTYPE::STRSXP { r::len(x) } else { 0 }).map(move |k| unsafe {
@@ -32,7 +32,7 @@ fn strings<'a>(x: SEXP, what: &str) -> impl Iterator<Item = Result<Option<&'a st
     })
 }
 
-/// R's vectors and lists as JSON: an array each; a list with names an object.
+/// R's vectors and lists as JSON arrays; a list with names as an object.
 fn to_json(x: SEXP, depth: usize) -> Result<Json> {
     let n = r::len(x);
     // SAFETY: read within the vector's length, of its type.
@@ -68,7 +68,7 @@ fn to_json(x: SEXP, depth: usize) -> Result<Json> {
     })
 }
 
-/// The other way: an array of strings and nulls is a character vector, one of numbers a double vector, any other a
+/// The inverse: an array of strings and nulls becomes a character vector, one of numbers a double vector, any other a
 /// list. Not protected.
 fn of_json(value: &Json) -> SEXP {
     let number = |value: &Json| match value {
@@ -114,7 +114,7 @@ fn of_json(value: &Json) -> SEXP {
     }
 }
 
-/// An attribute that only says what a tensor was, beside those of R.
+/// Adds an attribute that R does not have, such as the dtype that the file format cannot express.
 fn say(attributes: &mut Json, name: &str, value: &str) {
     if let Json::Object(members) = attributes {
         members.push((name.into(), Json::String(value.into())));
@@ -124,7 +124,7 @@ fn say(attributes: &mut Json, name: &str, value: &str) {
 }
 
 entries! {
-    /// The bytes of a file, of which `argument` is the name of the argument for messages.
+    /// The bytes of a file; `argument` is the argument's name for messages.
     fn file_bytes(path: &str, argument: &str) -> Result<Vec<u8>> {
         files::bytes(Path::new(path), argument)
     }
@@ -163,7 +163,7 @@ entries! {
         files::save(Path::new(path), &items, &all)
     }
 
-    /// list(names, arrays, attributes, metadata) of a file; of the tensors with these names, where they are not NULL.
+    /// list(names, arrays, attributes, metadata) of a file. `names` selects tensors; NULL means all.
     fn file_load(path: &str, wanted as "names": Option<Vec<String>>, device: SEXP) -> Result<List> {
         let source = files::open(Path::new(path))?;
         let header = &source.header;
@@ -183,7 +183,7 @@ entries! {
                 .collect::<Result<_>>()?,
         };
         let device = Device::from_r(device, "device")?;
-        // a text that another program wrote may be anything: then there are no attributes
+        // another program may have written anything under this key: invalid JSON means no attributes
         let written = header.metadata.iter().find(|(key, _)| key == ATTRIBUTES);
         let ours = written.and_then(|(_, text)| Json::parse(text).ok()).unwrap_or(Json::Null);
         let mut loaded: Vec<(Array, Vec<usize>)> = Vec::new();
@@ -193,7 +193,7 @@ entries! {
             let was_logical = dtype == Some(DType::Bool8.name()) && array.dtype() == DType::Int8;
             loaded.push((if was_logical { array.cast(DType::Bool8, None)? } else { array }, dim));
         }
-        // SAFETY: what is made is protected by the list under way, or is in the next one before R allocates again.
+        // SAFETY: each value is protected, or becomes an element of a protected list before R allocates again.
         unsafe {
             let mut out = List::new(4).add("names", r::strings(entries.iter().map(|e| &e.name)));
             let arrays = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::VECSXP, loaded.len() as isize));

@@ -1,4 +1,4 @@
-//! Entries: Fourier transforms. `margin` is a dimension, from 1.
+//! Entries: Fourier transforms. `margin` is a dimension, counted from 1.
 
 use verdigris_engine::array::{fourier, Array};
 use verdigris_ops::error::{Error, Kind, Result};
@@ -10,7 +10,7 @@ fn index(margin: usize) -> Result<usize> {
 }
 
 entries! {
-    /// The transform of all dimensions (`margin` 0), or of all lines along one.
+    /// The transform over all dimensions (`margin` 0), or of each line along one.
     fn fft(x: Array, dim: Vec<usize>, margin: usize, inverse: bool) -> Result<Array> {
         match margin {
             0 => fourier::all(&x, &dim, inverse),
@@ -18,12 +18,12 @@ entries! {
         }
     }
 
-    /// The first half of the transforms of real lines.
+    /// The first n / 2 + 1 elements of the transform of each real line of n elements.
     fn rfft(x: Array, dim: Vec<usize>, margin: usize) -> Result<Array> {
         fourier::half(&x, &dim, index(margin)?)
     }
 
-    /// The `n` real elements of lines of whose transforms the first half is given, times `n`.
+    /// The inverse of `rfft`, not normalised: lines of `n` real elements, multiplied by `n`.
     fn irfft(x: Array, dim: Vec<usize>, margin: usize, n: usize) -> Result<Array> {
         fourier::from_half(&x, &dim, index(margin)?, n)
     }

@@ -16,7 +16,8 @@ use crate::array::{convert, handle};
 use crate::entries::entry::for_c;
 use crate::r::{self, conditions, values, *};
 
-/// Reads a subscript: NULL means the whole axis. `Err(text)` inside is a fault that R words.
+/// Classifies a subscript on an axis of `n` elements; NULL means the whole axis. `bounded`: positions beyond `n` are
+/// faults. The inner error is a fault for which R code raises base R's error.
 fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::result::Result<Selection, Fault>> {
     if r::is_null(i) {
         return Ok(Ok(Selection::whole(n)));
@@ -38,7 +39,7 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
     subscript::from_host(data, n, bounded, like.device())
 }
 
-/// A logical array that has an element for each of the `n`, and lives where the other does.
+/// The subscript as a logical array of length `n` on the device of `like`; `None` for other subscripts.
 fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
     let mask = if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
         convert::array(i)?
@@ -50,7 +51,7 @@ fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
     Ok(fits.then_some(mask))
 }
 
-/// A fault as R code sees it: a string.
+/// A fault as a string for R code.
 fn fault(fault: Fault) -> SEXP {
     r::string(match fault {
         Fault::Mixed => "mixed",
@@ -59,7 +60,7 @@ fn fault(fault: Fault) -> SEXP {
     })
 }
 
-/// The selections of all axes.
+/// The selections on all axes.
 fn selections(subscripts: SEXP, dim: &[usize], like: &Array) -> Result<std::result::Result<Vec<Selection>, Fault>> {
     let mut out = Vec::new();
     for (k, &n) in dim.iter().enumerate() {
@@ -83,7 +84,7 @@ fn checked_dim(dim: SEXP, subscripts: SEXP, array: &Array) -> Result<Vec<usize>>
     Ok(dim)
 }
 
-/// The places of the elements that the selections mean together, counted from 0.
+/// The 0-based flat positions of the elements that the selections select together.
 fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array> {
     match found {
         [one] => one.positions(array.device()),
@@ -91,8 +92,8 @@ fn positions(dim: &[usize], found: &[Selection], array: &Array) -> Result<Array>
     }
 }
 
-/// `x[i, j, ...]` of an array with this shape, flat; or a string that names a fault. `extents` is NULL, or integers
-/// that take how many elements each axis' subscript selects.
+/// `x[i, j, ...]` for an array of shape `dim`, without dimensions; or a string that names a fault. `extents` is NULL,
+/// or an integer vector that receives the number of elements selected on each axis.
 fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
     let array = convert::array(x)?;
     let dim = checked_dim(dim, subscripts, &array)?;
@@ -115,7 +116,7 @@ fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
         }
     }
     let ranges = ranges(&found);
-    // the first few of a recorded array, as head() and editors ask for them, are computed without the rest
+    // the first few elements of a recorded array, for head() and editors, are computed without the rest
     if let (Some([axis]), [_]) = (ranges.as_deref(), &dim[..]) {
         let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
         let prefix = if axis.step > 0 && !array.is_ready() { array.short_prefix(end)? } else { None };
@@ -141,7 +142,7 @@ fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
     Ok(handle::wrap(out))
 }
 
-/// The selections, where all are ranges.
+/// The selections as axes, if all are ranges.
 fn ranges(found: &[Selection]) -> Option<Vec<Axis>> {
     let axis = |(of, selection): (usize, &Selection)| match *selection {
         Selection::Range { start, step, count } => Some(Axis { of, start, step, extent: count }),
@@ -150,7 +151,8 @@ fn ranges(found: &[Selection]) -> Option<Vec<Axis>> {
     found.iter().enumerate().map(axis).collect()
 }
 
-/// What an assignment gives R: `x` itself where it was written in place, or took the values.
+/// The result of an assignment for R: `x` itself if it was written in place or its handle took the new array, else a
+/// new vector.
 fn assigned(x: SEXP, target: Option<&Handle>, done: Assigned) -> Result<SEXP> {
     match (done, target) {
         (Assigned::InPlace, Some(handle)) => handle.written(),
@@ -161,16 +163,16 @@ fn assigned(x: SEXP, target: Option<&Handle>, done: Assigned) -> Result<SEXP> {
     Ok(x)
 }
 
-/// The handle of a target, whose memory nothing but the array's own counts protects. `is_target`: R assigns to `x`,
-/// which nobody else refers to.
+/// The handle of x if it may be written: R assigns to x and nothing else refers to it (`is_target`), and the handle
+/// allows writes. The engine still checks the references to the node.
 fn target<'a>(x: SEXP, is_target: SEXP) -> Option<&'a Handle> {
     // SAFETY: a logical that C made.
     let is_target = unsafe { r::LOGICAL_ELT(is_target, 0) } == 1;
     handle::of(x).filter(|handle| is_target && handle.is_writable())
 }
 
-/// `x` with `x[i, j, ...] <- value`: `x` itself, or a new array, flat and maybe longer; or a string that names a
-/// fault. `count` is one double that takes how many elements are assigned to.
+/// `x[i, j, ...] <- value`: returns `x` itself, or a new array without dimensions, which may be longer; or a string
+/// that names a fault. `count` is a double that receives the number of elements assigned to.
 fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_target: SEXP) -> Result<SEXP> {
     let array = convert::array(x)?;
     strided::refuse_overlap(&array, "x")?;
@@ -180,7 +182,7 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
         Err(f) => return Ok(fault(f)),
     };
     let (selected, given) = (found.iter().map(Selection::len).product::<usize>(), r::len(value));
-    // base R returns an empty vector to which an empty one of its type is assigned, whatever is selected
+    // like base R, assigning an empty vector to an empty one of the same type does nothing, whatever is selected
     // SAFETY: both are vectors.
     if given == 0 && array.is_empty() && unsafe { TYPEOF(x) == TYPEOF(value) } {
         return Ok(x);
@@ -196,7 +198,7 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
     }
     // SAFETY: a double that C made.
     unsafe { *REAL(count) = selected as f64 };
-    // assignment past the end extends a vector, and so does a logical subscript that is longer
+    // a position past the end extends a vector, and so does a longer logical subscript
     let n = if dim.len() == 1 {
         // SAFETY: a list with an element for each axis; arrays of logicals have that type too.
         let i = unsafe { VECTOR_ELT(subscripts, 0) };
@@ -209,12 +211,12 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
     let value = convert::operand(value, array.device())?;
     let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };
     let stays = like == array.dtype() && n == array.len();
-    // a warning of what does not fit may become an error, which leaves `x` as it was
+    // not in place if R will warn that the lengths do not fit: the warning may become an error, and x must be unchanged
     let handle = target(x, is_target).filter(|_| stays && selected % value.extent().max(1) == 0);
     if selected == 0 && handle.is_some() {
         return Ok(x);
     }
-    // each place takes one element: where they are ranges, one kernel writes them
+    // no recycling: ranges are then written by one kernel
     let by_place = value.extent() == selected || matches!(value, Operand::Value(..));
     let ranges = if stays && by_place && selected > 0 { ranges(&found) } else { None };
     let values = match value {
@@ -224,7 +226,7 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
             Array::full(scalar, like, count, array.device())?
         }
     };
-    // the references to the node that the handle has, and we
+    // references to the node: the handle's and `array`
     let holders = if handle.is_some() { 2 } else { usize::MAX };
     if let Some(axes) = ranges {
         return assigned(x, handle, array.assign_ranges(&dim, &axes, &values.cast(like, None)?, holders)?);
@@ -242,14 +244,14 @@ for_c! {
     assign(x, dim, subscripts, value, count, is_target);
 }
 
-/// `x[place] <- value`, a number, in place: `x` is a target of an assignment of R's that nobody else refers to. 1 where
-/// that was done; 0 where it failed, -1 where it cannot be.
+/// Writes a number to a 0-based position of `x` in place. The caller has checked that R assigns to `x` and that nothing
+/// else refers to it. Returns 1; 0 on failure; -1 if it cannot be written in place.
 #[no_mangle]
 extern "C" fn vg_assign_one(x: SEXP, place: isize, value: SEXP) -> c_int {
     let done = conditions::attempt(|| {
         let Some(handle) = handle::of(x).filter(|handle| handle.is_writable()) else { return Ok(false) };
         let Some((value, kind)) = values::scalar(value) else { return Ok(false) };
-        // the handle's reference to the node
+        // 1: the handle's reference to the node is the only one
         let done = handle.with_array(|array| array.assign_one(place as usize, value, kind, 1))??;
         if done {
             handle.written();

@@ -1,4 +1,4 @@
-//! Entries: user-written kernels. R's arguments become the engine's.
+//! Entries: user-written kernels. Converts R's arguments to the engine's.
 
 use std::os::raw::c_int;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::entries::streams::Stream;
 use crate::r::typed::FromR;
 use crate::r::{self, values, List, SEXP, SEXPTYPE};
 
-/// References to an array's node during a call: the handle's, and the one among the arguments.
+/// References to an array's node during a call: the handle's, and the one in `Arguments`.
 const HOLDERS: usize = 2;
 
 /// A kernel as R holds it.
@@ -48,7 +48,7 @@ impl FromR for &Kernel {
     }
 }
 
-/// The arguments, and the distinct arrays among them with their handles (none for an array that was made here).
+/// The arguments, and the distinct arrays among them with their handles (`None` for an array that was made here).
 #[derive(Default)]
 struct Arguments<'a> {
     values: SmallVec<Value<'a>, USUAL>,
@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
                 Value::Array(self.arrays.len() - 1)
             }
         } else if r::kind_of(x) == SEXPTYPE::RAWSXP {
-            // SAFETY: a raw vector, which R protects for the length of the call.
+            // SAFETY: a raw vector, which R protects during the call.
             Value::Raw(unsafe { raw_slice::slice(r::RAW_RO(x), r::len(x)) })
         } else {
             let either = parameter.passing == Passing::Either;
@@ -123,7 +123,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The number in an array of length one, such as a sum that was left on the device.
+/// The number in an array of length one, such as a sum on the device. Waits for it.
 fn one(array: &Array) -> Result<Value<'static>> {
     Ok(match array.dtype().kind() {
         kind @ Kind::Complex => {
@@ -144,7 +144,7 @@ fn one(array: &Array) -> Result<Value<'static>> {
     })
 }
 
-/// One to three whole numbers.
+/// One to three whole numbers, extents of a grid, block or cluster; missing ones are 1. `None` for NULL.
 fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     if r::is_null(x) {
         return Ok(None);
@@ -174,7 +174,8 @@ fn extents(x: SEXP, argument: &str) -> Result<Option<[u32; 3]>> {
     Ok(Some(out))
 }
 
-/// The device of a call without arrays, and of a module's variables: the current one, if it is a CUDA device.
+/// The device of a call without arrays, and of a module's variables: the one named, else the current one if it is a
+/// CUDA device, else `cuda:0`.
 fn device(named: Option<Device>) -> Result<Device> {
     Ok(match named {
         Some(named) => named,
@@ -185,7 +186,7 @@ fn device(named: Option<Device>) -> Result<Device> {
     })
 }
 
-/// New arrays for the parameters that are returned: zeros, as long as the call's threads.
+/// New arrays of zeros for the parameters that are returned. Their length is `n`, or that of the longest array.
 fn made(
     kernel: &Kernel,
     signature: &Signature,
@@ -218,8 +219,8 @@ fn made(
         .collect()
 }
 
-/// What a kernel returns, for R: with the dimensions of the first of the longest arrays, where `n` has not said
-/// otherwise.
+/// The R value of the returned arrays: one array, or a named list. They get the dimensions of the first array argument
+/// of their length, if there is one.
 fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, arguments: &[SEXP]) -> SEXP {
     let n = arrays[0].len();
     // SAFETY: the arguments are protected by their caller.
@@ -248,7 +249,7 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
     }
 }
 
-/// What a call says of how it is to run, as R gave it; NULL where it does not.
+/// The launch arguments as given in R; NULL if not given.
 struct Asked {
     grid: SEXP,
     block: SEXP,
@@ -271,12 +272,11 @@ impl Asked {
     }
 }
 
-/// Runs a kernel on the arguments of its parameters, in their order, without those that are returned. R protects the
-/// arguments.
+/// Runs a kernel. `arguments` are in the order of the parameters, without those that are returned; R protects them.
 fn launch(kernel: &Kernel, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     device::refresh_debug()?;
     let stream = Option::<&Stream>::from_r(asked.stream, "stream")?;
-    // of a call without arrays
+    // the device of a call without arrays
     let elsewhere = || stream.map_or_else(|| device(None), |stream| Ok(stream.device()));
     let signature = match kernel.function.known_signature() {
         Some(known) => known,
@@ -295,7 +295,7 @@ fn launch(kernel: &Kernel, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     let mut rest = arguments.iter();
     for (k, parameter) in signature.taken() {
         if kernel.returns.contains(&k) {
-            given.values.push(Value::Null); // until the lengths of all others are known
+            given.values.push(Value::Null); // a placeholder until the lengths of all arguments are known
         } else if let Some(&x) = rest.next() {
             given.add(signature, k, parameter, x)?;
         }
@@ -330,7 +330,7 @@ fn launch(kernel: &Kernel, arguments: &[SEXP], asked: &Asked) -> Result<SEXP> {
     Ok(returned(kernel, signature, fresh, arguments))
 }
 
-/// What kernel.c calls: `count` arguments in the order of the parameters.
+/// `launch` for `kernel.c`: `count` arguments in the order of the parameters.
 #[no_mangle]
 extern "C" fn vg_launch(
     pointer: SEXP,
@@ -342,14 +342,14 @@ extern "C" fn vg_launch(
     n: SEXP,
     stream: SEXP,
 ) -> SEXP {
-    // SAFETY: C gives the address of so many.
+    // SAFETY: C passes the address of `count` arguments.
     let arguments = unsafe { raw_slice::slice(arguments, count as usize) };
     entry::run(|| launch(<&Kernel>::from_r(pointer, "kernel")?, arguments, &Asked { grid, block, shared, n, stream }))
 }
 
 entries! {
-    /// list(pointer, name, signature (NULL where it is not known yet), parameters: the names of those that a call
-    /// takes).
+    /// list(pointer, name, signature, parameters: the names of those that a call takes). The last two are NULL if the
+    /// binary must be loaded to know them.
     fn kernel_new(
         module: Arc<Module>,
         name: Option<&str>,
@@ -400,14 +400,14 @@ entries! {
         let pointer = module::pointer(kernel);
         let list = list.add("pointer", pointer).add("name", name);
         if known.is_some() {
-            // SAFETY: kernel.c looks at these; the pointer is in the list.
+            // SAFETY: the pointer is in the list, and so protected. kernel.c reads the names.
             unsafe { r::vg_keep_with(pointer, r::strings(parameters.iter())) };
         }
         let parameters = known.is_some().then_some(&parameters[..]);
         Ok(list.add("signature", known.map(|signature| signature.to_string())).add("parameters", parameters))
     }
 
-    /// Names of what a call takes, and the signature, of a kernel whose binary has to be loaded for that.
+    /// list(signature, parameters: the names of those that a call takes); loads the kernel's binary if needed.
     fn kernel_signature(kernel: &Kernel) -> Result<List> {
         let signature = user_kernel::signature(&kernel.function, device(None)?)?;
         let parameters: Vec<&str> =
@@ -415,7 +415,7 @@ entries! {
         Ok(List::new(2).add("signature", signature.to_string()).add("parameters", r::strings(parameters.iter())))
     }
 
-    /// Runs a kernel on a list of arguments: those of its parameters, in their order, that are not returned.
+    /// Runs a kernel on a list of arguments, in the order of the parameters that are not returned.
     fn kernel_call(
         kernel: &Kernel,
         arguments: Vec<SEXP>,
@@ -428,7 +428,7 @@ entries! {
         launch(kernel, &arguments, &Asked { grid, block, shared, n, stream })
     }
 
-    /// A copy of a module's variable: an array, or a raw vector where the dtype is "raw".
+    /// A copy of a module's variable: an array, or a raw vector if the dtype is "raw".
     fn global_read(module: Arc<Module>, name: &str, dtype: SEXP, on as "device": Option<Device>) -> Result<SEXP> {
         let on = device(on)?;
         let raw = <&str>::from_r(dtype, "dtype").is_ok_and(|dtype| dtype == "raw");
@@ -438,7 +438,7 @@ entries! {
         let variables = variables(backend, &module)?;
         let _touching = touching(backend, &variables)?;
         if raw {
-            // SAFETY: a new raw vector of so many bytes.
+            // SAFETY: a new raw vector with as many bytes.
             unsafe {
                 let out = r::Rf_protect(r::Rf_allocVector(SEXPTYPE::RAWSXP, buffer.bytes as r::R_xlen_t));
                 let done = backend.download(&buffer, 0, std::slice::from_raw_parts_mut(r::RAW(out), buffer.bytes));
@@ -453,7 +453,7 @@ entries! {
         Ok(handle::wrap(Array::from_view(View::contiguous(copy, dtype, n))))
     }
 
-    /// Writes a module's variable.
+    /// Writes a module's variable. `value` is an array or host vector of its length, or a raw vector of its bytes.
     fn global_write(
         module: Arc<Module>,
         name: &str,
@@ -501,7 +501,7 @@ entries! {
     }
 }
 
-/// What kernels of a module read, where work goes on on several streams.
+/// The token buffer that orders access to the module's variables across streams; `None` if nothing tracks streams.
 fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer>>> {
     if backend.tracks() {
         backend.variables(module)
@@ -510,8 +510,8 @@ fn variables(backend: &dyn Backend, module: &Module) -> Result<Option<Arc<Buffer
     }
 }
 
-/// A copy from or to a variable that is queued while the result lives: after the kernels before, before those that
-/// follow.
+/// Orders a copy from or to a variable: what is queued while the result lives runs after earlier kernels of the module
+/// and before later ones, on whatever stream.
 fn touching<'a>(
     backend: &'a dyn Backend,
     variables: &'a Option<Arc<Buffer>>,
@@ -520,7 +520,7 @@ fn touching<'a>(
     backend.touching(&touched)
 }
 
-/// The dtype of a variable: as asked for, or as the source declares it.
+/// The dtype of a variable: the wanted one, or the one that the source declares.
 fn stored(module: &Module, name: &str, wanted: Option<DType>) -> Result<DType> {
     let declared = module.globals().iter().find(|g| g.name == name).map(|g| &g.element);
     let natural = declared.and_then(|element| element.dtypes()?.next());

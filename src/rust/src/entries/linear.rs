@@ -1,4 +1,4 @@
-//! Entries: matrix products, factorisations and solving. Matrices are flat arrays with extents.
+//! Entries: matrix products, factorisations and solves. Matrices are flat arrays with extents.
 
 use verdigris_engine::array::gram;
 use verdigris_engine::array::linear::{self, Options};
@@ -19,8 +19,9 @@ use crate::entries::entry::entries;
 use crate::r::typed::FromR;
 use crate::r::{self, options, values, List, SEXP};
 
-/// What float32 factors may be rounded to, by the option, and whether the halves of a symmetric product are one (1),
-/// are not (0), or as the extents say (2).
+/// Options of a product: the precision that float32 factors may be rounded to, by option `verdigris.matmul_precision`;
+/// and whether a matrix times its own transpose is computed as one triangle (syrk). `halves`: 1 yes, 0 no, 2 by
+/// extents.
 fn product_options(halves: usize) -> Result<Options> {
     let name = c"verdigris.matmul_precision";
     let expected = "\"float32\", \"tf32\" or \"bfloat16\"";
@@ -57,7 +58,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// `None` for other dimensions than two.
+    /// `None` if x has dimensions, but not two.
     fn of(x: SEXP) -> Result<Option<Shape>> {
         Ok(match attributes::dim(x)?.as_deref() {
             None => Some(Shape::Vector(r::len(x))),
@@ -66,7 +67,7 @@ impl Shape {
         })
     }
 
-    /// That of the transpose; a vector is as it is.
+    /// The shape of the transpose; vectors are unchanged.
     fn turned(self, turned: bool) -> Shape {
         match self {
             Shape::Matrix([rows, columns]) if turned => Shape::Matrix([columns, rows]),
@@ -75,30 +76,30 @@ impl Shape {
     }
 }
 
-/// Rows, inner extent and columns of a product, a vector as the row or the column that conforms. `None` where base R
-/// decides: of vectors that conform as both, and of extents that are 0 or do not conform.
+/// Rows, inner extent and columns of a product; a vector is taken as the row or column that conforms. `None` leaves it
+/// to base R: vectors that conform as both, and extents that are 0 or do not conform.
 fn conforming(x: Shape, y: Shape, turned: [bool; 2]) -> Option<[usize; 3]> {
     let ([m, k], [rows, n]) = match (x.turned(turned[0]), y.turned(turned[1])) {
         (Shape::Matrix(dx), Shape::Matrix(dy)) => (dx, dy),
         (Shape::Vector(nx), Shape::Vector(ny)) if turned[1] => ([nx, 1], [1, ny]),
         (Shape::Vector(nx), Shape::Vector(ny)) => ([1, nx], [ny, 1]),
         (Shape::Vector(nx), Shape::Matrix(dy)) if dy[0] == nx => ([1, nx], dy),
-        // what tcrossprod() makes of a matrix and a vector depends on the version of R
+        // tcrossprod() of a matrix and a vector depends on R's version
         (Shape::Matrix(dx), Shape::Vector(ny)) if dx[1] == ny && !turned[1] => (dx, [ny, 1]),
         _ => return None,
     };
     (k == rows && m * k * n > 0).then_some([m, k, n])
 }
 
-/// Whether base R's products take it: an array, or numbers without a class.
+/// Whether x can be a factor of a product: an array, or numbers without a class.
 fn is_factor(x: SEXP, array: Option<&Array>) -> bool {
     // SAFETY: reading a flag.
     array.is_some() || unsafe { r::Rf_isObject(x) } == r::Rboolean::FALSE && values::kind(x).is_some()
 }
 
-/// The elements of a factor, as a view where it is transposed: of values, since a view of what is recorded would be
-/// computed by itself, and so once for each product. Doubles and complex numbers of R take the other factor's width, as
-/// beside an operator.
+/// The elements of a factor; a view if it is transposed. The array is evaluated before, since a view of a recorded
+/// array would be computed by itself, once for each product. R's doubles and complex numbers take the other factor's
+/// width, as with operators.
 fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: bool) -> Result<Array> {
     let array = match array {
         Some(array) => array,
@@ -117,13 +118,13 @@ fn factor(x: SEXP, array: Option<Array>, like: &Array, shape: Shape, turned: boo
     }
 }
 
-/// Makes R's BLAS known to the engine, when the package is loaded.
+/// Passes the functions of R's BLAS to the engine. Called when the package is loaded.
 #[no_mangle]
 extern "C" fn vg_register_blas(gemm: blas::Gemm, gemv: blas::Gemv, syrk: blas::Syrk) {
     blas::register(Blas { gemm, gemv, syrk });
 }
 
-/// Columns, NULL for ones.
+/// The arrays of a list of columns; `None` for NULL, which means a column of ones.
 fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
     let mut out = fallible::with_capacity(columns.len())?;
     for column in columns {
@@ -133,14 +134,14 @@ fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
 }
 
 entries! {
-    /// `x %*% y`, `t(x) %*% y` (`turned` 1) or `x %*% t(y)` (2) without dimnames; NULL for what base R computes.
+    /// `x %*% y` (`turned` 0), `t(x) %*% y` (1) or `x %*% t(y)` (2), without dimnames; NULL if base R must compute it.
     fn product(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
         let turned = [turned == 1, turned == 2];
         let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
         let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
         let (Some(dx), Some(dy)) = (Shape::of(x)?, Shape::of(y)?) else { return Ok(None) };
         let Some([m, k, n]) = conforming(dx, dy, turned) else { return Ok(None) };
-        // of int64 that doubles cannot hold base R warns
+        // base R warns of int64 that doubles cannot represent
         let is_int64 = |x: &Option<Array>| {
             x.as_ref().is_some_and(|x| x.device() == Device::Cpu && x.dtype() == DType::Int64)
         };
@@ -152,7 +153,8 @@ entries! {
         linear::multiply(&a, &b, [m, k, n], options)?.map(|out| matrix(out, m, n)).transpose()
     }
 
-    /// The products of slices: extents m, k, n, how many, and whether x and y have so many slices (1) or one (0).
+    /// Batched products. `sizes`: m, k, n; the number of slices; whether x, and y, have that many slices (1) or one
+    /// (0).
     fn multiply_batched(x: Array, y: Array, sizes: [usize; 6], halves: usize) -> Result<Option<Array>> {
         let [m, k, n, count, many_x, many_y] = sizes;
         let slices = |many| if many == 1 { count } else { 1 };
@@ -162,9 +164,9 @@ entries! {
         linear::multiply_batched(&x, &y, [m, k, n], count, [many_x == 1, many_y == 1], product_options(halves)?)
     }
 
-    /// list(x, y, z, status) of a batch of small matrices, what there is of them: which of `Factoring::ALL` (from 0),
-    /// rows, columns, how many; of right sides their columns, and whether each matrix has its own (1). NULL where the
-    /// device has libraries for matrices of this size.
+    /// list(x, y, z, status), the results of factorising a batch of small matrices; NULL for those that the method does
+    /// not have. `sizes`: the index in `Factoring::ALL` (from 0); rows, columns, number of matrices; columns of the
+    /// right-hand sides, and whether each matrix has its own (1). NULL if the device leaves this size to its libraries.
     fn many(x: Array, b: Option<Array>, sizes: [usize; 6], tol: f64) -> Result<Option<List>> {
         let [factoring, m, n, count, columns, own] = sizes;
         let unknown = || Error::new(ErrorKind::Argument, "no such factoring");
@@ -182,16 +184,16 @@ entries! {
         Ok(Some(list.add("status", batch.status)))
     }
 
-    /// X' X of a list of columns, NULL for ones, of so many rows; the rows of the first `scaled` are multiplied by `scale`.
-    /// NULL where the device has no kernel for it.
+    /// X' X for a list of columns with this number of rows; NULL is a column of ones. The rows of the first `scaled`
+    /// columns are multiplied by `scale`. NULL if the device has no kernel for it.
     fn gram(columns: Vec<SEXP>, rows: usize, scale: Option<Array>, scaled: usize) -> Result<Option<SEXP>> {
         let given = optional(columns)?;
         let out = gram::gram(&given, rows, scale.as_ref(), scaled)?;
         out.map(|out| matrix(out, given.len(), given.len())).transpose()
     }
 
-    /// What was added up before, or NULL, and a list of columns, NULL for ones, each times its number. NULL without an
-    /// array.
+    /// The sum of `before`, unless NULL, and of a list of columns, each times its number in `by`; NULL is a column of
+    /// ones. NULL if no array is given.
     fn combination(columns: Vec<SEXP>, by: Vec<f64>, before: Option<Array>) -> Result<Option<Array>> {
         gram::combination(&optional(columns)?, &by, before)
     }
@@ -202,7 +204,7 @@ entries! {
         Ok(List::new(3).add("lu", lu).add("pivots", pivots).add("info", f64::from(info)))
     }
 
-    /// What solves with `lu`: extents n and the columns of b.
+    /// Solves with the factors of `lu()`. `sizes`: n and the columns of b.
     fn lu_solve(lu: Array, pivots: Array, b: Array, sizes: [usize; 2], transpose: bool) -> Result<Array> {
         let [n, columns] = sizes;
         linear::lu_solve(&lu, &pivots, &b, n, columns, transpose)
@@ -214,7 +216,7 @@ entries! {
         Ok(List::new(2).add("factor", factor).add("info", f64::from(info)))
     }
 
-    /// What solves with a triangle of r, n x n: extents n and the columns of b.
+    /// Solves with a triangle of the n x n matrix r. `sizes`: n and the columns of b.
     fn triangular_solve(
         r: Array,
         b: Array,
@@ -226,7 +228,7 @@ entries! {
         linear::triangular_solve(&r, n, &b, columns, upper, transpose)
     }
 
-    /// The upper triangle of a matrix of these extents, and zeros.
+    /// The matrix with zeros below the diagonal. `sizes`: rows and columns.
     fn upper_triangle(x: Array, sizes: [usize; 2]) -> Result<Array> {
         let [rows, columns] = sizes;
         if x.len() != rows * columns {
@@ -235,20 +237,20 @@ entries! {
         linear::upper_triangle(&x, rows, columns)
     }
 
-    /// list(qr, parts): LINPACK's form, and a vector of the columns' norms, the diagonal and qraux.
+    /// list(qr, parts): LINPACK's form of qr; parts is a host vector of the columns' norms, the diagonal and qraux.
     fn qr(x: Array, sizes: [usize; 2]) -> Result<List> {
         let [m, n] = sizes;
         let (form, parts) = linear::qr(&x, m, n)?;
         Ok(List::new(2).add("qr", form).add("parts", host_vector::read(&parts, 0, parts.len())?))
     }
 
-    /// Q y, or t(Q) y: extents m and n of qr, how many reflectors, and the columns of y.
+    /// Q y, or t(Q) y. `sizes`: m and n of qr, the number of reflectors, and the columns of y.
     fn qr_apply(qr: Array, qraux: Array, y: Array, sizes: [usize; 4], transpose: bool) -> Result<Array> {
         let [m, n, k, columns] = sizes;
         linear::qr_apply(&qr, &qraux, &y, [m, n], k, columns, transpose)
     }
 
-    /// list(values, vectors, info), ascending.
+    /// list(values, vectors, info); values are ascending.
     fn eigen_symmetric(x: Array, n: usize, vectors: bool) -> Result<List> {
         let (values, vectors, info) = linear::eigen_symmetric(&x, n, vectors)?;
         Ok(List::new(3).add("values", values).add("vectors", vectors).add("info", f64::from(info)))

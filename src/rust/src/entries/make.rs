@@ -9,7 +9,7 @@ use verdigris_ops::scalar::Scalar;
 use crate::entries::entry::entries;
 
 entries! {
-    /// `n` times a value of length one.
+    /// `n` elements of one value.
     fn full(value: (Scalar, Kind), n as "dim": usize, dtype: Option<DType>, device: Device) -> Result<Array> {
         let (scalar, kind) = value;
         Array::full(scalar, dtype.unwrap_or(kind.default_dtype()), n, device)

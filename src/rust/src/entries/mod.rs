@@ -1,4 +1,5 @@
-//! The functions that R calls, one file a subject, named as the R file that calls it (`R/ops-reduce.R`: `reduce.rs`).
+//! The functions that R calls, one file for each subject, named after the R file that calls it (`R/ops-reduce.R`:
+//! `reduce.rs`).
 
 use std::os::raw::c_int;
 
@@ -39,7 +40,7 @@ pub mod team;
 pub mod timing;
 pub mod torch;
 
-/// What R can call, but for entries that are written in C.
+/// All entries, except those that are written in C (`init.c`).
 const ENTRIES: &[&[R_CallMethodDef]] = &[
     array::ENTRIES,
     basis::ENTRIES,
@@ -75,13 +76,13 @@ const ENTRIES: &[&[R_CallMethodDef]] = &[
     torch::ENTRIES,
 ];
 
-/// How many there are; copies them unless `out` is null.
+/// Returns the number of entries; copies them to `out` unless it is null.
 #[no_mangle]
 extern "C" fn vg_entries(out: *mut R_CallMethodDef) -> c_int {
     let all = ENTRIES.iter().copied().flatten();
     if !out.is_null() {
         for (k, entry) in all.clone().enumerate() {
-            // SAFETY: C has asked how many there are, and has room for them.
+            // SAFETY: C has asked for the number before, and has allocated room for all.
             unsafe { out.add(k).write(*entry) };
         }
     }

@@ -1,4 +1,4 @@
-//! Entries: modules of kernels. R holds modules and their kernels by external pointers.
+//! Entries: modules of kernels. In R, modules and kernels are external pointers.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::entries::entry::entries;
 use crate::r::typed::FromR;
 use crate::r::{self, external_ptr, values, SEXP, SEXPTYPE};
 
-/// A module as R holds it.
+/// The value of a module's external pointer.
 struct Held(Arc<Module>);
 
-/// A value that C knows by the tag of its external pointer.
+/// A type whose external pointers in R have a tag of their own.
 pub trait Pointed: Sized {
     fn tag() -> SEXP;
 }
@@ -35,10 +35,10 @@ pub fn pointer<T: Pointed>(value: T) -> SEXP {
 /// The value of an external pointer.
 ///
 /// # Errors
-/// `Argument`, where it is another pointer, or came from another session.
+/// `Argument` if it has another tag, or came from another session.
 pub fn pointed<'a, T: Pointed>(pointer: SEXP) -> Result<&'a T> {
     if external_ptr::has_tag(pointer, T::tag()) {
-        // SAFETY: the tag says what it holds; R protects the pointer as our argument.
+        // SAFETY: the tag identifies the type; R protects the pointer, which is an argument.
         if let Some(value) = unsafe { external_ptr::value(pointer) } {
             return Ok(value);
         }
@@ -52,6 +52,7 @@ impl FromR for Arc<Module> {
     }
 }
 
+/// The bytes of a raw vector; `None` for other objects.
 fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
     if r::kind_of(x) != SEXPTYPE::RAWSXP {
         return Ok(None);
@@ -61,7 +62,7 @@ fn bytes(x: SEXP) -> Result<Option<Vec<u8>>> {
 }
 
 entries! {
-    /// A module of a source (a string) or of compiled code (a raw vector); `link` is a list of raw vectors with names.
+    /// A module of source code (a string) or compiled code (a raw vector). `link` is a named list of raw vectors.
     fn module_new(
         code: SEXP,
         label as "path": &str,
@@ -88,12 +89,12 @@ entries! {
         Ok(pointer(Held(Arc::new(Module::new(spec)?))))
     }
 
-    /// Compiles a source, for its errors; FALSE where there is nothing to compile it with.
+    /// Compiles a source to find its errors; FALSE if there is no compiler.
     fn module_check(module: Arc<Module>) -> Result<bool> {
         backend::check(&module)
     }
 
-    /// What can be called, as far as the code says so.
+    /// The names of the kernels that can be called, as far as the code tells.
     fn module_names(module: Arc<Module>) -> SEXP {
         r::strings(module.names().iter())
     }
@@ -109,8 +110,8 @@ entries! {
         }
     }
 
-    /// A source compiled for an architecture (`90`): PTX or a cubin, as a raw vector. What is made so can be read as a
-    /// file.
+    /// A source compiled for an architecture (such as `90`): PTX or a cubin, as a raw vector that can be saved as a
+    /// file and loaded as a module.
     fn module_image(module: Arc<Module>, arch: usize, ptx: bool) -> Result<Vec<u8>> {
         #[cfg(not(target_os = "macos"))]
         return verdigris_engine::backend::cuda::user::image(&module, arch as u32, ptx);

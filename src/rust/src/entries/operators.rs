@@ -20,15 +20,15 @@ impl FromR for OpId {
     }
 }
 
-/// The row that R code names. R's method for an operator passes the same string every time, which is looked up once:
-/// strings are unique in R, so its address is enough.
+/// The operation of this name. A method passes the same string every time, and R caches CHARSXPs, so the result is
+/// cached by the string's address.
 fn row(name: SEXP) -> Result<OpId> {
     const SLOTS: usize = 256;
     thread_local! {
         static KNOWN: RefCell<[(usize, OpId); SLOTS]> = const { RefCell::new([(0, OpId(0)); SLOTS]) };
     }
-    // SAFETY: the type is checked before the element is taken; what is remembered is preserved, so that no other string
-    // can have its address.
+    // SAFETY: the type is checked before the element is taken; cached strings are preserved, so that no other string
+    // can get their address.
     unsafe {
         let text =
             if r::kind_of(name) == SEXPTYPE::STRSXP && r::len(name) == 1 { STRING_ELT(name, 0) } else { R_NilValue };
@@ -48,8 +48,8 @@ fn row(name: SEXP) -> Result<OpId> {
     }
 }
 
-/// Records an operation on the elements of a list: arrays, host vectors, scalars. Where `call` is null (the
-/// pointer) C tells the call.
+/// Records an operation on the elements of a list: arrays, host vectors, scalars. If `call` is a null pointer, C stores
+/// the call afterwards.
 fn record(op: OpId, operands: SEXP, call: SEXP) -> Result<SEXP> {
     // SAFETY: operands is a list that the C side made.
     let list: Vec<SEXP> = unsafe { (0..Rf_xlength(operands)).map(|k| VECTOR_ELT(operands, k)).collect() };
@@ -61,7 +61,7 @@ fn record(op: OpId, operands: SEXP, call: SEXP) -> Result<SEXP> {
     recorded(op, &list, site).map(handle::bare)
 }
 
-/// Records an operation on one value or two (`y` is null for one); C tells the call where one is wanted.
+/// Records an operation on one value, or two unless `y` is a null pointer. C stores the call if one is wanted.
 fn record_here(op: OpId, x: SEXP, y: SEXP) -> Result<SEXP> {
     let list = [x, y];
     let list = &list[..if y.is_null() { 1 } else { 2 }];
@@ -71,11 +71,11 @@ fn record_here(op: OpId, x: SEXP, y: SEXP) -> Result<SEXP> {
     }
 }
 
-/// Brings host operands to the arrays' device and records.
+/// Uploads host operands to the arrays' device and records the operation as a node.
 pub fn recorded(id: OpId, list: &[SEXP], site: impl FnOnce(bool) -> Option<CallSite>) -> Result<Array> {
     let device = match list.iter().find_map(|&x| handle::of(x)) {
         Some(handle) => handle.device(),
-        // gpu_array class on a plain vector: adopted by uploading
+        // a plain vector with class gpu_array is uploaded
         None => match list.iter().find(|x| r::inherits(**x, "gpu_array")) {
             Some(&x) => convert::array(x)?.device(),
             None => return Err(Error::new(Kind::Argument, "an operation needs at least one gpu_array")),

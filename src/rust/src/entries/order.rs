@@ -8,7 +8,7 @@ use verdigris_ops::scalar::Scalar;
 
 use crate::entries::entry::entries;
 
-/// Positions as R counts them.
+/// 0-based positions as 1-based ones of this dtype.
 fn from_one(positions: Array, dtype: DType) -> Result<Array> {
     let one = match positions.dtype() {
         DType::Int32 => Operand::Value(Scalar::I32(1), NumberKind::Integer),
@@ -17,7 +17,7 @@ fn from_one(positions: Array, dtype: DType) -> Result<Array> {
     Array::apply(id::ADD, &[Operand::Array(positions), one], None)?.cast(dtype, None)
 }
 
-/// Positions are as base R's, doubles where integers do not reach.
+/// The dtype of positions: like base R, doubles for vectors that are too long for integers.
 fn position_type(array: &Array) -> DType {
     if array.len() <= i32::MAX as usize {
         DType::Int32
@@ -39,7 +39,7 @@ entries! {
         Ok((sorted, at))
     }
 
-    /// The positions (from 1) that sorting gives, alone.
+    /// The positions (from 1) of the sorted elements.
     fn order(x: Array, decreasing: bool) -> Result<Array> {
         match x.order(decreasing)? {
             Some(at) => at.cast(position_type(&x), None),
@@ -47,8 +47,8 @@ entries! {
         }
     }
 
-    /// list(the elements at ranks (from 1), or NULL where there are not so many, the number of missing ones); NULL
-    /// where they are found by sorting.
+    /// list(the elements at ranks (from 1), or NULL if a rank is too large; the number of missing values). NULL if the
+    /// caller must sort instead.
     fn ranks(x: Array, ranks: Vec<usize>) -> Result<Option<(Option<Array>, f64)>> {
         let mut ranks = ranks;
         ranks.iter_mut().for_each(|rank| *rank = rank.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Entries: ordinary R vectors in page-locked memory, and copies between them and arrays.
+//! Entries: plain R vectors in page-locked memory, and asynchronous copies between them and arrays.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -15,23 +15,23 @@ use crate::array::{attributes, convert, handle, host_vector};
 use crate::entries::entry::entries;
 use crate::r::{self, gc, values, SEXP, SEXPTYPE};
 
-/// References to the target's node during a copy: the handle's and ours.
+/// References to the target's node during a copy: the handle's and the local one.
 const HOLDERS: usize = 2;
 
-/// What a pinned vector owns.
+/// The owner of a pinned vector's memory.
 struct Owner {
     _block: Arc<Block>,
     _held: Held,
 }
 
-/// Pinned vectors by the address of their elements, by which they are known inside base's wrappers too.
+/// Pinned vectors by the address of their elements, so that they are recognised inside base R's wrappers too.
 static PINNED: Mutex<Option<HashMap<usize, Weak<Block>>>> = Mutex::new(None);
 
 fn pinned() -> MutexGuard<'static, Option<HashMap<usize, Weak<Block>>>> {
     PINNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Bytes of an element of R's type.
+/// The size of an element of R's type in bytes.
 fn size_of(kind: SEXPTYPE) -> Option<usize> {
     match kind {
         SEXPTYPE::LGLSXP | SEXPTYPE::INTSXP => Some(4),
@@ -50,17 +50,17 @@ fn start_of(data: &Host<'_>) -> usize {
     }
 }
 
-/// The memory of a pinned vector.
+/// The block of a pinned vector; `None` for other vectors.
 fn block_of(data: &Host<'_>) -> Option<Arc<Block>> {
     pinned().as_ref()?.get(&start_of(data))?.upgrade()
 }
 
-/// Whether a pinned vector's elements begin here.
+/// Whether this is the address of a pinned vector's elements.
 pub fn is_at(address: u64) -> bool {
     pinned().as_ref().and_then(|all| all.get(&(address as usize))).is_some_and(|block| block.strong_count() > 0)
 }
 
-/// The elements of what is no array.
+/// The elements of a host vector; `None` for arrays.
 fn elements<'a>(x: SEXP) -> Option<Host<'a>> {
     if handle::of(x).is_some() || r::inherits(x, "gpu_array") {
         return None;
@@ -68,7 +68,7 @@ fn elements<'a>(x: SEXP) -> Option<Host<'a>> {
     values::host(x)
 }
 
-/// A vector in page-locked memory, of zeros. Not protected.
+/// A vector of zeros in page-locked memory. Not protected.
 fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
     let size = size_of(kind)
         .ok_or_else(|| Error::new(Kind::Argument, "pinned vectors are logical, integer, double or complex"))?;
@@ -78,7 +78,7 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
         .ok_or_else(|| Error::new(Kind::Memory, format!("no machine holds {n} elements")))?;
     async_copy::reap();
     gc::before_read(bytes);
-    // its driver is there to lock them
+    // start the device: its driver locks the pages
     backend::of(device)?;
     let block = Arc::new(Block::page_locked(bytes.max(1), device)?);
     let start = block.start();
@@ -95,7 +95,7 @@ fn new(kind: SEXPTYPE, n: usize, device: Device) -> Result<SEXP> {
 }
 
 entries! {
-    /// A vector of zeros.
+    /// A pinned vector of zeros.
     fn pinned_new(n: usize, kind as "type": &str, device: Device) -> Result<SEXP> {
         let kind = match kind {
             "double" | "numeric" => SEXPTYPE::REALSXP,
@@ -110,7 +110,7 @@ entries! {
         new(kind, n, device)
     }
 
-    /// A copy of a vector, with its attributes.
+    /// A pinned copy of a vector, with its attributes.
     fn pinned_copy(x: SEXP, device: Device) -> Result<SEXP> {
         let Some(data) = elements(x) else {
             return Err(Error::new(Kind::DType, format!("a pinned vector cannot hold {}", values::describe(x)))
@@ -133,12 +133,12 @@ entries! {
         }
     }
 
-    /// Whether x is a vector made by the above.
+    /// Whether x is a pinned vector.
     fn pinned_is(x: SEXP) -> bool {
         elements(x).is_some_and(|data| block_of(&data).is_some())
     }
 
-    /// Unlocks the memory of a pinned vector, which stays a vector. FALSE where x is none.
+    /// Unlocks the memory of a pinned vector, which can still be used as a plain vector. FALSE if x is not pinned.
     fn pinned_unlock(x: SEXP) -> Result<bool> {
         let Some(block) = elements(x).and_then(|data| block_of(&data)) else { return Ok(false) };
         async_copy::wait(&block)?;
@@ -149,7 +149,7 @@ entries! {
         Ok(true)
     }
 
-    /// Copies elements over those of `to`, an array or a pinned vector. Returns `to`.
+    /// Overwrites the elements of `to`, an array or a pinned vector, with those of `from`. Returns `to`.
     fn copy(from: SEXP, to: SEXP) -> Result<SEXP> {
         if let Some(target) = handle::of(to) {
             target.part();
@@ -171,8 +171,8 @@ entries! {
             .advise("`as.vector(x)` gives a new vector; `gpu_pinned(n)` makes one that can be copied to."));
         };
         let from = convert::array(from)?;
-        // SAFETY: a pinned vector is written under all its names, as its help page says; R is not running meanwhile,
-        // and what the device writes later the block outlives.
+        // SAFETY: writing a pinned vector changes it under all its names, as its help page says. R is not running
+        // meanwhile, and the copy keeps the block alive until the device has written it.
         unsafe {
             let out = match data {
                 Host::Logical(v) => HostMut::Logical(std::slice::from_raw_parts_mut(v.as_ptr().cast_mut(), v.len())),

@@ -1,4 +1,4 @@
-//! Entries: arrays over raw addresses, and the addresses of arrays.
+//! Entries: arrays on memory at raw addresses, and the addresses of arrays.
 
 use std::ffi::c_void;
 
@@ -16,7 +16,7 @@ use crate::r::typed::FromR;
 use crate::r::{self, address, external_ptr, preserve, values, List, SEXP};
 
 entries! {
-    /// list(address, strides, owner, typestr): where an array's elements lie. `stream` as for `dlpack_export`.
+    /// list(address, strides, owner) of an array's memory. `stream` as for `dlpack_export`.
     fn pointer(x: SEXP, writable: bool, stream: SEXP) -> Result<SEXP> {
         let handle = handle::of(x).ok_or_else(|| {
             Error::new(ErrorKind::Argument, format!("`x` must be a GPU array, not {}", values::describe(x)))
@@ -39,7 +39,7 @@ entries! {
         dlpack::order(stream, x)?.arrange(array.device())?;
         let address = if view.is_empty() { 0 } else { view.address() };
         let lent = Lent::new(view.buffer, writable);
-        // SAFETY: each is protected while the next is made; the loan is the inner pointer's from here on.
+        // SAFETY: each is protected while the next is made; the inner pointer owns the loan from here on.
         unsafe {
             let inner = r::Rf_protect(external_ptr::pointer(lent, r::null(), std::ptr::null_mut()));
             let owner = r::Rf_protect(r::R_MakeExternalPtr(address as *mut c_void, address::tag(), inner));
@@ -53,8 +53,7 @@ entries! {
         }
     }
 
-    /// An array over memory at an address. `owner` is kept, and `on_free` called, until or when the memory is let go
-    /// of.
+    /// An array on memory at an address. `owner` is kept alive until the memory is released; then `on_free` is called.
     fn from_pointer(
         address: SEXP,
         dim: Vec<usize>,
@@ -79,12 +78,12 @@ entries! {
                 None
             },
         };
-        // SAFETY: what the user says of his memory, as far as it can be checked.
+        // SAFETY: the user is responsible for the memory; what can be checked is checked.
         let array = unsafe { raw::from_pointer(given, || preserve::keep_and_tell(owner, on_free))? };
         handle::shaped(array, &dim)
     }
 
-    /// The type string of an array interface for a dtype's name; or, where `back`, the dtype's name for a type string.
+    /// The type string of the array interface for a dtype's name; if `back`, the dtype's name for a type string.
     fn typestr(name: SEXP, back: bool) -> Result<String> {
         if back {
             return Ok(array_interface::dtype(FromR::from_r(name, "typestr")?)?.name().to_string());

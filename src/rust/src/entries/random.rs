@@ -1,4 +1,4 @@
-//! Entries: random numbers, which are functions of a key and an index, with keys from R's generator.
+//! Entries: random numbers. Each is a function of a key and an index (counter-based); keys come from R's generator.
 
 use verdigris_engine::array::{Array, Operand};
 use verdigris_engine::memory::buffer::Device;
@@ -12,7 +12,7 @@ use crate::entries::entry::entries;
 use crate::r::typed::FromR;
 use crate::r::{call_site, SEXP};
 
-/// A stream's key: two numbers below 2^32.
+/// The key of a random stream; in R two numbers below 2^32.
 #[derive(Clone, Copy)]
 pub struct Key(pub i64);
 
@@ -23,7 +23,8 @@ impl FromR for Key {
     }
 }
 
-/// `n` standard draws for a dtype: what is narrower than float64 is drawn in float32.
+/// `n` standard draws for a dtype. Uniform, normal and exponential ones for narrower dtypes than float64 are drawn in
+/// float32.
 fn stream(row: OpId, wanted: DType, n: usize, key: Key, device: Device) -> Result<Array> {
     let (row, drawn) = match row {
         row if wanted == DType::Float64 => (row, DType::Float64),
@@ -33,7 +34,7 @@ fn stream(row: OpId, wanted: DType, n: usize, key: Key, device: Device) -> Resul
         row => (row, DType::Float64),
     };
     let draws = Array::source(row, Class::I64, drawn, n, device, &[Scalar::I64(key.0)])?;
-    // the nearest neighbours of 0 and 1 that the dtype has, so that rounding does not reach them
+    // limits draws to the dtype's neighbours of 0 and 1, so that rounding does not produce 0 or 1
     let (low, high) = match wanted {
         DType::Float16 if row == id::RUNIF_SINGLE => (f64::exp2(-24.0), 1.0 - f64::exp2(-11.0)),
         DType::BFloat16 if row == id::RUNIF_SINGLE => (f64::exp2(-24.0), 1.0 - f64::exp2(-8.0)),
@@ -45,7 +46,7 @@ fn stream(row: OpId, wanted: DType, n: usize, key: Key, device: Device) -> Resul
 }
 
 entries! {
-    /// `n` draws of a stream, scaled by numbers: `shift + scale * draw`.
+    /// `n` draws, shifted and scaled: `shift + scale * draw`.
     fn random(
         row: OpId,
         n: usize,
@@ -66,8 +67,8 @@ entries! {
         scaled(scaled(draws, scale, id::MUL, 1.0)?, shift, id::ADD, 0.0)?.cast(wanted, None)
     }
 
-    /// `n` draws of a row that has one or two parameters, numbers or vectors no longer than `n`. `from` names the
-    /// stream whose draws the row shapes; it is NULL for rows that draw by themselves.
+    /// `n` draws of a distribution with one or two parameters, numbers or vectors of at most `n` elements. `from` is
+    /// the standard distribution whose draws the operation transforms, or NULL if the operation draws itself.
     fn draw(
         row: OpId,
         from: Option<OpId>,

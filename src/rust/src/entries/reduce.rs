@@ -27,10 +27,10 @@ impl FromR for Reduction {
     }
 }
 
-/// Whether numbers, and vectors however short, are deferred on the cpu device too, which gains nothing: for tests.
+/// For tests: defer numbers and short vectors on the cpu device too, where it gains nothing.
 pub static DEFER: AtomicBool = AtomicBool::new(false);
 
-/// A value that is there already, as if it were on its way.
+/// A value that is known already, in the form of a deferred one.
 struct OnHost(Outcome);
 
 impl Deferred for OnHost {
@@ -43,7 +43,7 @@ impl Deferred for OnHost {
     }
 }
 
-/// A reduction's value that R need not wait for; None where it must.
+/// A reduction's result as a deferred number; `None` if R must wait for it.
 fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
     let device = array.device();
     let deferred: Option<(DType, Rc<dyn Deferred>)> = if device != Device::Cpu {
@@ -57,8 +57,8 @@ fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP
     Ok(deferred.map(|(dtype, deferred)| handle::vector(Handle::deferred(deferred, dtype, device))))
 }
 
-/// Results of groups of a dtype. Those of int64 may warn without a call site: of sums that overflow, and of elements
-/// that are rounded.
+/// Wraps group results of an array of this dtype. Results of int64 may warn without a call site, of sums that overflow
+/// and of rounded elements, so C looks for a handler.
 fn wrapped(dtype: DType, results: Array) -> SEXP {
     if dtype == DType::Int64 && !results.is_ready() {
         call_site::look();
@@ -67,17 +67,17 @@ fn wrapped(dtype: DType, results: Array) -> SEXP {
 }
 
 entries! {
-    /// Whether the cpu device defers numbers and short vectors too. Gives what was set before.
+    /// Sets whether the cpu device defers numbers and short vectors too, for tests. Returns the old setting.
     fn defer(value: bool) -> bool {
         DEFER.swap(value, Ordering::Relaxed)
     }
 
-    /// Whether none of a list of arrays on one device has a missing value. Waits for the device, unless that is known.
+    /// Whether none of a list of arrays on one device has a missing value. Waits for the device unless it is known.
     fn are_complete(arrays: Vec<SEXP>) -> Result<bool> {
         known::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
     }
 
-    /// The square root of a number that is not read yet, on its device; NULL for other numbers.
+    /// The square root of a deferred number, computed on its device; NULL for other numbers.
     fn defer_sqrt(x: SEXP) -> Result<Option<SEXP>> {
         let Some(number) = handle::ordinary(x).filter(|_| len(x) == 1) else { return Ok(None) };
         let Some(array) = number.unread(number.device())? else { return Ok(None) };
@@ -85,8 +85,8 @@ entries! {
         Ok(Some(handle::vector(Handle::ordinary(root))))
     }
 
-    /// Reduces a whole array: the value (two for range), which may be on its way yet; in a list with the status bits
-    /// where those say something.
+    /// Reduces a whole array. Returns the value (two for range), which may be deferred; or list(value, status bits) if
+    /// the status is not 0.
     fn reduce(reduction: Reduction, x: SEXP, na_rm as "na.rm": bool) -> Result<SEXP> {
         let array = lazy::intermediate(x)?;
         if let Some(number) = later(&array, reduction, na_rm)? {
@@ -99,7 +99,7 @@ entries! {
         // SAFETY: plain allocations and stores into fresh vectors, protected until returned.
         unsafe {
             let value = match dtype {
-                // R's sum of integers is an integer where it fits
+                // R's sum of integers is an integer if it fits
                 DType::Int64 if reduction == Reduction::Sum && !matches!(array.dtype(), DType::Int64) => {
                     let sum = i64::from_ne_bytes(at(0, 8).try_into().expect("eight bytes"));
                     Rf_protect(match i32::try_from(sum) {
@@ -137,7 +137,7 @@ entries! {
                             _ => f64::from_ne_bytes(at(k, 8).try_into().expect("eight bytes")),
                         };
                     }
-                    // of no elements the extremes are those of the type
+                    // the extremes of no elements are those of the type, which is no loss
                     if lost && outcome.status & STATUS_EMPTY == 0 {
                         host_copy::warn_lost();
                     }
@@ -156,8 +156,8 @@ entries! {
         }
     }
 
-    /// Reduces within groups (see `Groups`: outer, length, inner) to an array, of single precision at most if
-    /// `in_width`, and the elements are.
+    /// Reduces within groups (see `Groups`: outer, length, inner) to an array. With `in_width`, results that are
+    /// added in float64 become float32 if the elements are float32 or narrower.
     fn reduce_groups(
         reduction: Reduction,
         array: Array,
@@ -169,7 +169,7 @@ entries! {
         if outer * length * inner != array.len() {
             return Err(Error::new(Kind::Shape, "the groups do not fit the array's length"));
         }
-        // sums of integers along a margin are doubles in R; of int64 they are int64
+        // rowSums() and the like return doubles for integers; sums of int64 stay int64
         let dtype = array.dtype();
         let array = match array.dtype().kind() {
             verdigris_ops::dtype::Kind::Double | verdigris_ops::dtype::Kind::Complex => array,
@@ -184,7 +184,7 @@ entries! {
         }))
     }
 
-    /// Reduces the elements of each code from 1 to `groups` to an array; NULL where that takes a sort.
+    /// Reduces the elements with each code from 1 to `groups` to an array; NULL if the caller must sort by code first.
     fn reduce_coded(
         reduction: Reduction,
         array: Array,
@@ -193,7 +193,7 @@ entries! {
         na_rm as "na.rm": bool,
     ) -> Result<Option<SEXP>> {
         let Some(found) = array.reduce_coded(&codes, groups, reduction, na_rm)? else { return Ok(None) };
-        // R's sums of integers are doubles where they do not fit
+        // sums of integers are returned as doubles, since they may not fit R's integers
         let whole = found.dtype() == DType::Int64 && array.dtype() != DType::Int64;
         let found = if whole { Array::apply(id::NEAREST, &[Operand::Array(found)], None)? } else { found };
         Ok(Some(wrapped(array.dtype(), found)))

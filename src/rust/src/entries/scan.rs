@@ -17,8 +17,7 @@ impl FromR for Scan {
 }
 
 entries! {
-    /// Scans x: list(the result, whether a sum of whole numbers does not fit). The result has no attribute but its
-    /// class.
+    /// list(the scan of x, whether an integer sum has overflowed). The result has no attributes but its class.
     fn scan(name: Scan, x: Array) -> Result<List> {
         let (out, overflow) = x.scan(name)?;
         Ok(List::new(2).add("", out).add("", overflow))

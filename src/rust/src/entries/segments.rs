@@ -1,4 +1,5 @@
-//! Entries: segments of elements, of which sparse matrices are made. Offsets and positions count from 0.
+//! Entries: segments of elements, the building blocks of sparse matrices (CSR, CSC). Segment k has the elements from
+//! `p[k]` to `p[k + 1] - 1`; `i` has their positions. Offsets and positions are 0-based.
 
 use verdigris_engine::array::segments::{self, Made, Matrix};
 use verdigris_engine::array::Array;
@@ -10,21 +11,21 @@ use crate::entries::entry::entries;
 use crate::entries::linear::matrix;
 use crate::r::{List, SEXP};
 
-/// list(p, i, x), or with another name of the last.
+/// list(p, i, x); `last` is the name of the third element.
 fn made(made: Made, last: &'static str) -> List {
     List::new(3).add("p", made.offsets).add("i", made.positions).add(last, made.values)
 }
 
 entries! {
-    /// The m x columns matrix of sums, over the elements of a segment, of x times the row of b at the position. b has
-    /// `sizes`: rows and columns.
+    /// The matrix with a row for each segment: the sum over its elements of x times the row of b at position i.
+    /// `sizes`: rows and columns of b.
     fn segment_products(p: Array, i: Array, x: Option<Array>, b: Array, sizes: [usize; 2]) -> Result<SEXP> {
         let [extent, columns] = sizes;
         let a = Matrix { offsets: &p, positions: &i, values: x.as_ref(), extent };
         matrix(segments::products(&a, &b, columns)?, p.len() - 1, columns)
     }
 
-    /// A value for each segment; sums of int32 and smaller ones as doubles.
+    /// Reduces each segment to a value. Sums of integers are doubles, those of int64 are int64.
     fn segment_reduce(p: Array, x: Array, what: &str, na_rm as "na.rm": bool) -> Result<Array> {
         let reduction = Reduction::ALL.into_iter().find(|reduction| reduction.name() == what && reduction.width() == 1);
         let reduction = reduction.ok_or_else(|| Error::new(Kind::Argument, format!("no reduction is called {what}")))?;
@@ -32,17 +33,17 @@ entries! {
         if out.dtype() == DType::Int64 && x.dtype() != DType::Int64 { out.cast(DType::Float64, None) } else { Ok(out) }
     }
 
-    /// The number of each of `n` elements' segment.
+    /// For each of `n` elements, the number of its segment.
     fn segment_expand(p: Array, n: usize) -> Result<Array> {
         segments::expand(&p, n)
     }
 
-    /// list(p, i, order): the elements by position, of which there are `extent`.
+    /// list(p, i, order): the transpose, with a segment for each of `nrow` positions. `order`: where each element was.
     fn segment_transpose(p: Array, i: Array, extent as "nrow": usize) -> Result<List> {
         segments::transpose(&p, &i, extent).map(|turned| made(turned, "order"))
     }
 
-    /// list(p, i, x) of the product of two matrices by columns, of which the first has `sizes`.
+    /// list(p, i, x): the product of two matrices that are stored by columns. `sizes`: rows and columns of the first.
     fn segment_multiply(
         pa: Array,
         ia: Array,
@@ -58,12 +59,13 @@ entries! {
         segments::multiply(&a, &b).map(|product| made(product, "x"))
     }
 
-    /// For each element the product of rows of a and b, which have `inner` columns.
+    /// For each element, the inner product of a row of a (its position) and a row of b (its segment). `inner`: their
+    /// columns.
     fn segment_sampled(p: Array, i: Array, a: Array, b: Array, inner: usize) -> Result<Array> {
         segments::sampled(&p, &i, &a, &b, inner)
     }
 
-    /// What solves a triangular system; b has `sizes`.
+    /// Solves a triangular system. `sizes`: rows and columns of b. `unit`: the diagonal counts as ones.
     fn segment_solve(
         p: Array,
         i: Array,

@@ -1,5 +1,5 @@
-//! Entries: loading the package, the end of R, counters, and conditions raised for tests.
-#![cfg_attr(target_os = "macos", allow(unused_variables))] // there is no CUDA there
+//! Entries: loading the package, the end of the session, counters, and conditions for tests.
+#![cfg_attr(target_os = "macos", allow(unused_variables))] // without CUDA some entries ignore their arguments
 
 use verdigris_engine::memory;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
@@ -10,7 +10,7 @@ use crate::entries::entry::entries;
 use crate::r::typed::FromR;
 use crate::r::{self, conditions, gc, SEXP, SEXPTYPE};
 
-/// Strings of a character vector, NA, what is no text and what is no character vector left out: the package loads
+/// The valid strings of a character vector. NA, invalid text and other types are left out, so that the package loads
 /// whatever the folders are called.
 struct Readable(Vec<String>);
 
@@ -28,7 +28,8 @@ impl FromR for Readable {
 }
 
 entries! {
-    /// Limits the threads of the cpu device, unless `threads` is not finite; 0 is no limit. How many there are.
+    /// Limits the threads of the cpu device; 0 means no limit, a value that is not finite changes nothing. Returns the
+    /// number of threads.
     fn cpu_threads(threads: f64) -> f64 {
         if threads.is_finite() {
             parallel::set_share(threads.max(0.0) as usize);
@@ -36,24 +37,24 @@ entries! {
         parallel::width() as f64
     }
 
-    /// From .onLoad: where the packages with CUDA's libraries and torch keep theirs.
+    /// From .onLoad: the folders of R packages with CUDA's libraries, and those of torch.
     fn search_paths(packages: Readable, torch: Readable) {
         device::set_folders(packages.0, torch.0);
     }
 
-    /// From .onLoad: where compiled kernels are kept between sessions by default.
+    /// From .onLoad: the default folder for compiled kernels.
     fn cache_default(path: Readable) {
         #[cfg(not(target_os = "macos"))]
         crate::r::options::set_folder(path.0.into_iter().next().map(Into::into));
     }
 
-    /// Called when R ends: waits for a compilation that is under way.
+    /// Called when R ends: waits for a running compilation.
     fn end() {
         #[cfg(not(target_os = "macos"))]
         verdigris_engine::backend::cuda::tiers::choose::end();
     }
 
-    /// From .onLoad: the namespace, and a list of vectors that base has wrapped.
+    /// From .onLoad: the namespace, and a list of vectors in base R's wrappers, whose ALTREP classes are remembered.
     fn attach(namespace: SEXP, wrapped: Vec<SEXP>) {
         // SAFETY: R passes an environment and a list.
         unsafe {
@@ -64,8 +65,8 @@ entries! {
         }
     }
 
-    /// c(handles, bytes on the host that R reads) that are alive, the bytes and elements that came to the host so far,
-    /// and the seconds of collections that memory asked for: for tests.
+    /// For tests: the number of live handles, the bytes of live host copies and vectors, the total bytes and elements
+    /// copied to the host, and the seconds spent in garbage collections under memory pressure.
     fn live() -> [f64; 5] {
         use std::sync::atomic::Ordering::Relaxed;
         let (handles, host) = (handle::LIVE.load(Relaxed) as f64, memory::host_account().live() as f64);
@@ -73,7 +74,7 @@ entries! {
         [handles, host, fetched, read, gc::spent()]
     }
 
-    /// Fails as asked: for tests of conditions.
+    /// For tests of conditions: fails in the given way.
     fn test_condition(what: &str, text: &str) -> Result<bool> {
         match what {
             "panic" => panic!("{text}"),

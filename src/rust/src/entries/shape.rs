@@ -1,4 +1,4 @@
-//! Entries: joined arrays, permuted axes, and views that repeat or overlap.
+//! Entries: joining arrays, permuting axes, and views.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::array::{Array, Operand};
@@ -12,7 +12,7 @@ use crate::array::{attributes, convert, handle};
 use crate::entries::entry::entries;
 use crate::r::{self, values, *};
 
-/// The arrays and numbers of a list on a device, and the dtype that all meet in unless one is given.
+/// The arrays and numbers of a list as arrays on a device, and the dtype that is given or that all promote to.
 fn operands(parts: Vec<SEXP>, dtype: Option<DType>, device: Device) -> Result<(Vec<Array>, DType)> {
     let operands = parts.into_iter().map(|x| convert::operand(x, device)).collect::<Result<Vec<_>>>()?;
     let types: Vec<_> = operands.iter().map(Operand::typed).collect();
@@ -28,7 +28,7 @@ fn operands(parts: Vec<SEXP>, dtype: Option<DType>, device: Device) -> Result<(V
     Ok((arrays.collect::<Result<Vec<_>>>()?, dtype))
 }
 
-/// A list of consecutive views, with dimensions unless these are NULL.
+/// A list of consecutive views of these lengths, with dimensions unless `dim` is NULL.
 ///
 /// # Safety
 /// `dim` is NULL or protected, and fits each view.
@@ -60,14 +60,14 @@ unsafe fn views(array: &Array, lengths: impl ExactSizeIterator<Item = usize>, di
 }
 
 entries! {
-    /// The elements of a list's arrays and host numbers one after the other, without attributes, on `device`, in the
-    /// dtype that all meet in unless one is given.
+    /// Concatenates the elements of a list's arrays and host vectors on `device`, without attributes, in the given
+    /// dtype or the one that all promote to.
     fn join(parts: Vec<SEXP>, dtype: Option<DType>, device: Device) -> Result<Array> {
         let (parts, dtype) = operands(parts, dtype, device)?;
         Array::join(&parts, dtype, device)
     }
 
-    /// What `c()` makes of arrays and ordinary numbers without names; NULL of anything else beside them.
+    /// `c()` of arrays and plain numbers without names; NULL if there is anything else.
     fn combine(parts: Vec<SEXP>) -> Result<Option<Array>> {
         let mut device = None;
         for &x in &parts {
@@ -86,8 +86,7 @@ entries! {
         Array::join(&parts, dtype, device).map(Some)
     }
 
-    /// The same of matrices with so many columns, the rows of one below those of the other; NULL where the device has
-    /// no pass for that.
+    /// `rbind()` of matrices with this number of columns; NULL if the device has no kernel for it.
     fn join_rows(parts: Vec<SEXP>, columns: Vec<usize>, device: Device) -> Result<Option<Array>> {
         let (parts, dtype) = operands(parts, None, device)?;
         let columns = columns.first().copied().unwrap_or(0);
@@ -97,8 +96,8 @@ entries! {
         Array::join_rows(&parts, columns, dtype, device)
     }
 
-    /// A view of an array of shape `dim`, flat. Each axis, fastest first, walks axis `of` (from 1) from `start` (from
-    /// 0) on by `step` for `extent` elements.
+    /// A view of an array of shape `dim`, without dimensions. Each axis of the view, fastest first, has `extent`
+    /// elements along axis `of` (1-based) from `start` (0-based) on, `step` apart.
     fn strided(
         x: Array,
         dim: Vec<usize>,
@@ -119,12 +118,11 @@ entries! {
         x.strided(&dim, &axes)?.fixed()
     }
 
-    /// A list of views, each of as many elements as the product of `dim`, one after the other, with `dim` as their
-    /// dimensions.
+    /// A list of consecutive views with dimensions `dim`.
     fn slices(array: Array, dim: SEXP) -> Result<SEXP> {
         let shape = values::sizes(dim)?;
         let size = verdigris_engine::memory::fallible::product(shape.iter().copied())?;
-        // SAFETY: integers are made of whole numbers, and protected while they are in use.
+        // SAFETY: whole numbers can be coerced to integers, which are protected while they are in use.
         unsafe {
             let extents = Rf_protect(r::Rf_coerceVector(dim, SEXPTYPE::INTSXP));
             let out = views(&array, std::iter::repeat_n(size, array.len() / size.max(1)), extents);
@@ -133,7 +131,7 @@ entries! {
         }
     }
 
-    /// A list of views of so many elements each, one after the other.
+    /// A list of consecutive views of these lengths.
     fn pieces(array: Array, lengths: Vec<usize>) -> Result<SEXP> {
         if lengths.iter().sum::<usize>() > array.len() {
             return Err(Error::new(Kind::Argument, "pieces are within their array"));
@@ -142,8 +140,8 @@ entries! {
         unsafe { views(&array, lengths.into_iter(), r::null()) }
     }
 
-    /// The transpose or any permutation of axes, as a view where nobody else writes to the memory: `permutation` counts
-    /// from 1.
+    /// A permutation of axes, such as the transpose: a view, or a copy if others may write to the memory. `permutation`
+    /// is 1-based.
     fn permute(x: Array, dim: Vec<usize>, permutation: Vec<usize>) -> Result<Array> {
         let axes: Vec<Axis> = permutation.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
         x.view(&dim, &axes)?.fixed()

@@ -12,7 +12,7 @@ use crate::entries::entry::entries;
 use crate::r::typed::{External, FromR};
 use crate::r::{values, List, SEXP};
 
-/// A stream of R's.
+/// A stream made by `gpu_stream()`.
 pub struct Stream {
     device: Device,
     number: u32,
@@ -27,10 +27,10 @@ impl Drop for Stream {
     }
 }
 
-/// An event of R's.
+/// An event made by `gpu_event()`.
 struct Event {
     device: Device,
-    /// The device's; on the cpu device there is the clock alone.
+    /// The device's event. On the cpu device it is 0, and `at` has the time.
     event: u64,
     recorded: Cell<bool>,
     at: Cell<Option<Instant>>,
@@ -44,6 +44,7 @@ impl Drop for Event {
     }
 }
 
+/// The streams of a device; `None` on the cpu device.
 fn of(device: Device) -> Result<Option<Box<dyn Streams>>> {
     Ok(backend::of(device)?.streams())
 }
@@ -67,15 +68,15 @@ impl Stream {
         self.device
     }
 
-    /// The driver's handle, for someone outside; None on the cpu device, which has none.
+    /// The driver's handle, for other libraries; `None` on the cpu device.
     pub fn address(&self) -> Result<Option<u64>> {
         Ok(of(self.device)?.map(|streams| streams.raw(self.number)))
     }
 
-    /// Makes the stream current for its device while the result lives.
+    /// Makes the stream the current one of its device while the result lives.
     ///
     /// # Errors
-    /// `Device` where work is on another device; `Capture` while a graph is recorded.
+    /// `Device` if `device` is not the stream's; `Capture` while a graph is captured.
     pub fn select(&self, device: Device) -> Result<Option<Selected>> {
         if self.device != device {
             return Err(Error::new(
@@ -90,7 +91,7 @@ impl Stream {
     }
 }
 
-/// Brings the stream before back.
+/// Restores the stream that was current before.
 pub struct Selected {
     streams: Box<dyn Streams>,
     before: u32,
@@ -98,12 +99,12 @@ pub struct Selected {
 
 impl Drop for Selected {
     fn drop(&mut self) {
-        // it was current, so it is there
+        // cannot fail: that stream was current, so it exists
         let _ = self.streams.select(self.before);
     }
 }
 
-/// The number of a stream, of the current one for None; it must be of the device.
+/// The number of a stream, which must be on the device; of the current stream for `None`.
 fn number(stream: Option<&Stream>, device: Device, streams: &dyn Streams) -> Result<u32> {
     match stream {
         None => Ok(streams.current()),
@@ -114,6 +115,7 @@ fn number(stream: Option<&Stream>, device: Device, streams: &dyn Streams) -> Res
     }
 }
 
+/// An error if the event was not recorded.
 fn recorded(event: &Event, argument: &str) -> Result<()> {
     if event.recorded.get() {
         return Ok(());
@@ -128,7 +130,7 @@ entries! {
         let (number, priority) = match of(device)? {
             None => (0, 0),
             Some(streams) => {
-                // people's higher numbers are more urgent, the driver's are less
+                // in R higher numbers are more urgent, in the driver lower ones
                 let (least, greatest) = streams.priorities()?;
                 let taken = (-wanted).clamp(greatest, least);
                 (streams.make(taken)?, -taken)
@@ -151,8 +153,8 @@ entries! {
             .add("address", format!("{raw:#x}")))
     }
 
-    /// Has work of a device queued on a stream from here on; NULL is the one that there is from the start, for which
-    /// the device is named.
+    /// Makes a stream the current one of its device. NULL is the initial stream of `device`, which is otherwise
+    /// ignored. Returns the device.
     fn stream_select(stream: Option<&Stream>, device: SEXP) -> Result<Device> {
         let (device, number) = match stream {
             None => (Device::from_r(device, "device")?, 0),
@@ -172,7 +174,7 @@ entries! {
         }
     }
 
-    /// A stream waits for all that another, or every one, has been given so far.
+    /// Makes stream `waits` (NULL: the current one) wait for the work queued so far on `stream`.
     fn stream_join(stream: &Stream, waits: Option<&Stream>) -> Result<()> {
         let Some(streams) = of(stream.device)? else { return Ok(()) };
         let waits = number(waits, stream.device, streams.as_ref())?;
@@ -193,7 +195,7 @@ entries! {
         Ok(Event { device, event, recorded: Cell::new(false), at: Cell::new(None) })
     }
 
-    /// The event happens when the stream's work so far is done.
+    /// Records the event after the work queued so far on the stream (NULL: the current one).
     fn event_record(event: &Event, stream: Option<&Stream>) -> Result<()> {
         match of(event.device)? {
             None => event.at.set(Some(Instant::now())),
@@ -203,7 +205,7 @@ entries! {
         Ok(())
     }
 
-    /// The stream's further work waits for the event.
+    /// Makes later work on the stream (NULL: the current one) wait for the event.
     fn event_await(event: &Event, stream: Option<&Stream>) -> Result<()> {
         recorded(event, "event")?;
         match of(event.device)? {
@@ -212,7 +214,7 @@ entries! {
         }
     }
 
-    /// Waits here for the event.
+    /// Waits on the host for the event.
     fn event_sync(event: &Event) -> Result<()> {
         recorded(event, "event")?;
         match of(event.device)? {
@@ -221,7 +223,7 @@ entries! {
         }
     }
 
-    /// list(device: its name, recorded, done).
+    /// list(device, recorded, done).
     fn event_info(event: &Event) -> Result<List> {
         let done = match of(event.device)? {
             Some(streams) if event.recorded.get() => streams.event_is_done(event.event)?,

@@ -1,4 +1,4 @@
-//! Entries: strided views of memory, and empty arrays.
+//! Entries: strided views of memory, and uninitialised arrays.
 
 use verdigris_engine::array::{strided, Array};
 use verdigris_engine::memory::buffer::Device;
@@ -10,18 +10,18 @@ use crate::entries::entry::entries;
 use crate::r::SEXP;
 
 entries! {
-    /// Room that nothing is written to, with neighbours `strides` elements apart.
+    /// An uninitialised array with these strides, in elements.
     fn empty(dim: Vec<usize>, strides: Vec<i64>, dtype: Option<DType>, device: Device) -> Result<Array> {
         strided::empty(&dim, &strides, dtype.unwrap_or(DType::Float64), device)
     }
 
-    /// A view of an array's memory, with `dim` where it has two dimensions or more.
+    /// A view of an array's memory, with `dim` if it has two or more dimensions. Strides and offset are in elements.
     fn as_strided(x: SEXP, dim: Vec<usize>, strides: Vec<i64>, offset: Vec<i64>) -> Result<SEXP> {
         let array = match handle::of(x) {
             Some(handle) => {
                 let array = handle.current()?;
                 if !array.is_volatile() {
-                    array.contiguous()?; // before it may have to move: where it lies then does not matter
+                    array.contiguous()?; // before lend(), which may move the array to other memory anyway
                 }
                 drop(array);
                 handle.lend()?

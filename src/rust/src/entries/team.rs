@@ -1,4 +1,4 @@
-//! Entries: joining a team, and its collectives. What R holds is a member of a team in this process.
+//! Entries: joining a team, and its collectives. The R object is this process's membership in a team.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl External for Listener {
 /// This process as a member of a team.
 struct Member {
     transport: RefCell<Box<dyn Transport>>,
-    /// What carries elements; where it is not what was wanted, the reason.
+    /// What transports elements, "nccl" or "host"; and if GPUs were wanted but cannot be used, the reason.
     carrier: &'static str,
     why_not: Option<String>,
 }
@@ -37,7 +37,7 @@ impl External for Member {
 }
 
 impl Member {
-    /// A finalizer, which R may run in a collective, cannot begin another.
+    /// Uses the transport. An error inside a collective: R may run a finalizer there, which must not start another.
     fn with<R>(&self, use_it: impl FnOnce(&mut dyn Transport) -> Result<R>) -> Result<R> {
         match self.transport.try_borrow_mut() {
             Ok(mut transport) => use_it(transport.as_mut()),
@@ -61,6 +61,7 @@ impl FromR for Token {
     }
 }
 
+/// The caller of a collective. With `verdigris.debug` the text of its call goes along, for members to compare.
 fn caller(call: SEXP) -> Result<Caller> {
     let site = call_site::of(call);
     let compared = options::flag(c"verdigris.debug")?;
@@ -68,7 +69,7 @@ fn caller(call: SEXP) -> Result<Caller> {
     Ok(Caller { site, text })
 }
 
-/// One of our arrays; or an ordinary vector, on the cpu device.
+/// The elements of an array, or of a host vector, which is put on the cpu device.
 fn elements(x: SEXP) -> Result<Array> {
     match convert::array_or_none(x)? {
         Some(array) => Ok(array),
@@ -77,8 +78,8 @@ fn elements(x: SEXP) -> Result<Array> {
 }
 
 entries! {
-    /// Listens on an address of this host, as the first member will: list(listener, port, token). A new token where it
-    /// is NULL.
+    /// Listens on an address of this host, for the first member. Returns list(listener, port, token); the token is new
+    /// if NULL is given.
     fn team_listen(address: &str, port: usize, token: Option<Token>) -> Result<List> {
         let port = u16::try_from(port).map_err(|_| Error::new(Kind::Argument, "`port` must be 0 to 65535"))?;
         let listener = Listener::new(address, port)?;
@@ -86,7 +87,7 @@ entries! {
         Ok(List::new(3).add("listener", listener).add("port", port).add("token", token.unwrap_or_default().text()))
     }
 
-    /// The process that has started this one; 0 where the system does not tell.
+    /// The id of the parent process; 0 if the system does not tell.
     fn team_parent() -> f64 {
         #[cfg(unix)]
         {
@@ -98,8 +99,8 @@ entries! {
         }
     }
 
-    /// Joins a team; the first member (rank 0) has a listener. Where `gpus`, elements of arrays go from GPU to GPU if all
-    /// members can; `device` is this one's.
+    /// Joins a team; the first member (rank 0) passes its listener. With `gpus`, elements go from GPU to GPU if all
+    /// members can do that; `device` is this member's.
     fn team_join(
         listener: Option<Taken<Listener>>,
         address: &str,
@@ -131,19 +132,19 @@ entries! {
         Ok(member(Box::new(host), "host", gpus.then(|| "NCCL connects GPUs on Linux alone".into())))
     }
 
-    /// What carries the elements of a team, and why not what was wanted ("" where it is).
+    /// list(carrier, why_not): what transports elements, and why not GPUs although they were wanted ("" otherwise).
     fn team_carrier(member: &Member) -> List {
         List::new(2).add("carrier", member.carrier).add("why_not", member.why_not.as_deref().unwrap_or_default())
     }
 
-    /// The members' elements folded, with the shape of x.
+    /// The elements of all members, folded, with the shape of x. `exact`: in the order of ranks.
     fn team_all_reduce(member: &Member, x: SEXP, op: Fold, exact: bool, call: SEXP) -> Result<SEXP> {
         let (own, caller) = (elements(x)?, caller(call)?);
         let result = member.with(|transport| transport.all_reduce(&own, op, exact, &caller))?;
         Ok(handle::wrap_like(result, x))
     }
 
-    /// This member's run of the folded elements, in pieces of `unit`.
+    /// This member's run of the folded elements, which are divided in pieces of `unit` elements.
     fn team_reduce_scatter(
         member: &Member,
         x: SEXP,
@@ -156,7 +157,7 @@ entries! {
         member.with(|transport| transport.reduce_scatter(&own, op, unit, exact, &caller))
     }
 
-    /// A list of the members' arrays.
+    /// A list of the arrays of all members.
     fn team_all_gather(member: &Member, x: SEXP, call: SEXP) -> Result<List> {
         let (own, caller) = (elements(x)?, caller(call)?);
         let parts = member.with(|transport| transport.all_gather(&own, &caller))?;
@@ -175,7 +176,7 @@ entries! {
         member.with(|transport| transport.barrier(&caller))
     }
 
-    /// Ends the team, and tells the others why.
+    /// Ends the team, and sends the reason to the other members.
     fn team_stop(member: &Member, reason: &str) -> Result<()> {
         member.with(|transport| {
             transport.stop(reason);

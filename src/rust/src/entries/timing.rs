@@ -1,4 +1,4 @@
-//! Entries: timing and profiling of a piece of code.
+//! Entries: timing and profiling.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::entries::entry::entries;
 use crate::r::typed::{External, Taken};
 use crate::r::{self, List, SEXP};
 
-/// What is known at the beginning.
+/// A running timing: clock, event and counters at its beginning.
 struct Timing {
     device: Device,
     began: Instant,
-    /// The device's event.
+    /// The device's event at the beginning; 0 on the cpu device.
     event: u64,
     launches: u64,
     up: u64,
@@ -38,7 +38,7 @@ impl Drop for Timing {
 }
 
 entries! {
-    /// Begins to time, after what was queued before has ended.
+    /// Begins a timing, after waiting for the device.
     fn timing_begin(device: Device) -> Result<Timing> {
         let backend = backend::of(device)?;
         backend.synchronize()?;
@@ -53,8 +53,8 @@ entries! {
         Ok(Timing { device, began: Instant::now(), event, launches, up, down })
     }
 
-    /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time is that until now; then the device
-    /// is waited for.
+    /// list(host, device: seconds; launches; up, down, peak: bytes). The host's time ends at the call; the device's
+    /// when its queued work is done, which is waited for.
     fn timing_end(timing: Taken<Timing>) -> Result<List> {
         let Taken(timing) = timing;
         let host = timing.began.elapsed().as_secs_f64();
@@ -84,7 +84,7 @@ entries! {
         profile::begin(device)
     }
 
-    /// list(name, kind, stream, bytes, start, end), a vector each; seconds.
+    /// list(name, kind, stream, bytes, start, end), a vector each; times in seconds, stream -1 for none.
     fn profile_end(device: Device) -> Result<List> {
         let spans = profile::end(device)?;
         let stream = |span: &Span| if span.stream == u32::MAX { -1.0 } else { f64::from(span.stream) };
@@ -97,7 +97,7 @@ entries! {
             .add("end", r::reals(spans.iter().map(|s| s.end))))
     }
 
-    /// Begins a range for NVIDIA's profilers; FALSE where there is none to tell.
+    /// Begins an NVTX range; FALSE if no profiler is attached.
     fn range_push(name: &str) -> bool {
         nvtx::push(name)
     }

@@ -1,4 +1,4 @@
-//! Entries: tensors of torch for R. `torch_bridge.cpp` knows their layout; both directions use DLPack.
+//! Entries: exchange of tensors with torch for R, in both directions by DLPack. `torch_bridge.cpp` has the layouts.
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_void};
@@ -14,16 +14,17 @@ use crate::array::{attributes, convert, handle};
 use crate::entries::entry::{entries, for_c};
 use crate::r::{self, values, SEXP};
 
-/// torch for R works on CUDA's default stream.
+/// torch for R works on CUDA's legacy default stream.
 const STREAM: u64 = 1;
 
-/// What libtorch said, without the stack that it appends.
+/// libtorch's error message, without the stack trace that it appends.
 fn said(message: &[c_char]) -> String {
     // SAFETY: the buffer was zeroed and is ended in NUL by snprintf.
     let text = unsafe { CStr::from_ptr(message.as_ptr()) }.to_string_lossy();
     text.lines().next().unwrap_or_default().to_string()
 }
 
+/// The error for a `Status` of `torch_bridge.cpp`.
 fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
     match status {
         1 => Error::new(ErrorKind::Argument, format!("expected a torch tensor, got {}", values::describe(x))).advise(
@@ -44,15 +45,15 @@ fn refused(status: c_int, message: &[c_char], x: SEXP) -> Error {
     }
 }
 
-/// Whether memory is there for certain: `torch_bridge.cpp` asks before it reads.
+/// Whether an address range is in the heap, and so certainly mapped. For `torch_bridge.cpp`, before it reads.
 #[no_mangle]
 extern "C" fn vg_is_heap(address: *const c_void, bytes: usize) -> c_int {
     host_memory::is_heap(address as u64, bytes).into()
 }
 
-/// A tensor over the memory of an array.
+/// A torch tensor on the memory of an array.
 fn torch_export(x: SEXP) -> Result<SEXP> {
-    // torch may write to it
+    // lent for writing: torch may write to the tensor
     let mut array = match handle::of(x) {
         Some(handle) => handle.lend_in_order()?,
         None => convert::array(x)?,
@@ -65,18 +66,18 @@ fn torch_export(x: SEXP) -> Result<SEXP> {
         array = Array::from_view(view.clone());
     }
     if view.buffer.is_read_only() {
-        // nor memory that it may not write to
+        // torch has no read-only tensors
         array = Array::duplicate(&view)?;
         view = array.evaluate()?;
     }
-    // it refuses by itself to write where elements overlap
+    // torch itself refuses to write to tensors with overlapping elements
     let writable = !strided::overlaps(&view.layout);
     drop(view);
     let terms = Terms { versioned: false, order: Order::Stream(STREAM), writable };
     let raw = dlpack::export_as(&array, &dim, terms)?;
     drop(array);
     let (mut status, mut message) = (0, [0 as c_char; 512]);
-    // SAFETY: gives the tensor away; R's errors stay in there.
+    // SAFETY: passes ownership of the tensor; R's errors are caught inside.
     let made = unsafe { r::vg_torch_take(raw.pointer(), &mut status, message.as_mut_ptr(), message.len() as c_int) };
     if status == 0 {
         Ok(made)
@@ -86,19 +87,19 @@ fn torch_export(x: SEXP) -> Result<SEXP> {
 }
 
 entries! {
-    /// An array over the memory of a tensor.
+    /// An array on the memory of a torch tensor.
     fn torch_import(x: SEXP) -> Result<SEXP> {
         let (mut status, mut message) = (0, [0 as c_char; 512]);
         // SAFETY: the status and the message have room.
         let given = unsafe { r::vg_torch_give(x, &mut status, message.as_mut_ptr(), message.len() as c_int) };
         let raw = Raw::from_capsule(Raw::LEGACY, given).ok_or_else(|| refused(status, &message, x))?;
         let address = given as usize;
-        // SAFETY: the tensor is there as long as anybody watches.
+        // SAFETY: the tensor exists as long as the watch is called.
         let watch: Watch = Box::new(move || unsafe { r::vg_torch_is_there(address as *const c_void) != 0 });
-        // SAFETY: libtorch made it for us.
+        // SAFETY: libtorch made the tensor, and has given it up.
         let taken = unsafe { dlpack::import_on(raw, Copying::IfNeeded, Some(STREAM), Some(watch)) };
         if taken.is_err() {
-            // SAFETY: an import that fails leaves it to us.
+            // SAFETY: a failed import does not take ownership.
             unsafe { raw.delete() };
         }
         let (array, dim) = taken?;

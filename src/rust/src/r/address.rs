@@ -1,4 +1,4 @@
-//! Raw addresses in R, and the objects that keep the memory alive.
+//! Raw addresses in R, and the objects that keep their memory alive.
 
 use verdigris_engine::memory::buffer::Lent;
 use verdigris_ops::dtype::{Class, Kind};
@@ -63,9 +63,9 @@ pub fn tag() -> SEXP {
     r::known_symbol!(c"gpu_memory")
 }
 
-/// The loan of a `gpu_pointer()`, which its inner external pointer has; None where it has ended.
+/// The loan of a `gpu_pointer()`, the value of its inner external pointer; `None` if R has finalized it.
 pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
-    // SAFETY: made by `gpu_pointer()`; the pointer keeps the inner one, which has a loan.
+    // SAFETY: made by `gpu_pointer()`; the pointer keeps the inner one, whose value is a loan.
     unsafe {
         let inner = r::R_ExternalPtrProtected(x);
         if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
@@ -76,9 +76,9 @@ pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
     }
 }
 
-/// Before the memory of a `gpu_pointer()` is used: its loan, which the pointer keeps, must not have ended.
+/// An error if x is a `gpu_pointer()` whose loan has ended. Call before its memory is used.
 fn check_loan(x: SEXP) -> Result<()> {
-    // SAFETY: an external pointer; one of a file has no address, of which something else is said.
+    // SAFETY: an external pointer. One from a file has a null address, for which other errors are raised.
     if !external_ptr::has_tag(x, tag()) || unsafe { r::R_ExternalPtrAddr(x) }.is_null() {
         return Ok(());
     }
@@ -88,8 +88,8 @@ fn check_loan(x: SEXP) -> Result<()> {
     })
 }
 
-/// The same of what keeps a `gpu_pointer()`: the external pointer, a list that holds it, or an object with it as
-/// attribute `owner`.
+/// The same for an object that keeps a `gpu_pointer()`: the external pointer itself, a list that contains it, or an
+/// object with it as attribute `owner`.
 pub fn check_owner(x: SEXP) -> Result<()> {
     check_loan(x)?;
     // SAFETY: reading an attribute, and a list within its length.
@@ -104,7 +104,7 @@ pub fn check_owner(x: SEXP) -> Result<()> {
     Ok(())
 }
 
-/// Whether what keeps an array's memory was made with the promise that nobody will write.
+/// Whether `owner` is a `gpu_pointer()` that was lent for reading only.
 pub fn is_for_reading(owner: SEXP) -> bool {
     external_ptr::has_tag(owner, tag()) && loan_of(owner).is_some_and(|lent| !lent.writes())
 }

@@ -1,4 +1,4 @@
-//! Call sites: the R call that recorded an operation, kept alive for a warning that may come later.
+//! Call sites: R calls that recorded an operation, kept alive for later warnings and error messages.
 
 use std::any::Any;
 use std::os::raw::c_int;
@@ -9,20 +9,22 @@ use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
-/// An R call that is protected from garbage collection while this lives. R's lists of preserved objects are for the
-/// main thread, and a call site may be dropped elsewhere: it is put on a list, and `reap` releases it.
+/// An R call (or any R object) that is protected from garbage collection while this lives; the field is its list cell.
+/// It may be dropped on any thread, but R objects can only be released on the main thread. So dropping puts the cell on
+/// a list, and `reap` releases it.
 struct Call(SEXP);
 
 // SAFETY: other threads only move and drop it, and dropping uses no R.
 unsafe impl Send for Call {}
 unsafe impl Sync for Call {}
 
+/// Whether `DROPPED` has elements.
 static ANY: AtomicBool = AtomicBool::new(false);
 static DROPPED: Mutex<Vec<Cell>> = Mutex::new(Vec::new());
 
-/// A cell of the doubly linked list below: CAR is the cell before, CDR the next, TAG the call.
+/// A cell of the doubly linked list below: CAR is the previous cell, CDR the next, TAG the call.
 struct Cell(SEXP);
-// SAFETY: only the main thread follows it.
+// SAFETY: only the main thread dereferences it.
 unsafe impl Send for Cell {}
 
 impl Drop for Call {
@@ -32,8 +34,8 @@ impl Drop for Call {
     }
 }
 
-/// The head of the list of calls that are alive: taking one out costs the same however many there are,
-/// which R_ReleaseObject's does not.
+/// The preserved head of the list of live calls. Removing a cell takes constant time, unlike R_ReleaseObject(), which
+/// searches a list.
 fn head() -> SEXP {
     static HEAD: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
     let mut head = HEAD.load(Ordering::Relaxed);
@@ -49,23 +51,24 @@ fn head() -> SEXP {
     head
 }
 
-/// The cell of a call site whose call is still unknown, or null: `operators.c` asks R for the call, once no Rust frame
-/// is left that R could jump over.
+/// The cell whose TAG is to be the current R call, or null. C stores the call when the Rust frames have returned, since
+/// R may jump when it is asked for it.
 #[no_mangle]
 pub static vg_call_site_wanted: AtomicPtr<SEXPREC> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether the call only goes into the list of the largest arrays on a full device, which is not worth keeping data
-/// alive.
+/// Nonzero if the operation cannot warn. The call is then only wanted for the list of the largest arrays when a device
+/// is full, so C stores it only if it holds no data that it would keep alive.
 #[no_mangle]
 pub static vg_call_site_light: AtomicI32 = AtomicI32::new(0);
 
-/// Asks C to put the current R call into a lazy cell.
+/// Asks C to store the current R call in a cell: a lazy cell, or one of a call site.
 pub fn want(cell: SEXP, warns: bool) {
     vg_call_site_light.store((!warns).into(), Ordering::Relaxed);
     vg_call_site_wanted.store(cell, Ordering::Relaxed);
 }
 
-/// The call site of a known call that records an operation which may warn: C looks for a handler on the way back.
+/// The call site of a known call for an operation that may warn. C looks for a handler when the entry returns. `None`
+/// for NULL.
 pub fn recorded(call: SEXP) -> Option<CallSite> {
     if r::is_null(call) {
         return None;
@@ -75,19 +78,19 @@ pub fn recorded(call: SEXP) -> Option<CallSite> {
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 
-/// A call site for the current R call, which C puts in on the way back.
+/// A call site for the current R call, which C stores when the entry returns.
 pub fn here(warns: bool) -> Option<CallSite> {
     let cell = linked(r::null());
     want(cell, warns);
     Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
 }
 
-/// Has C look for a handler of what was recorded without a call site.
+/// Makes C look for a handler for warnings of an operation that was recorded without a call site.
 pub fn look() {
     drop(here(true));
 }
 
-/// The call site of a call; None for NULL.
+/// The call site of a call that cannot warn; `None` for NULL.
 pub fn of(call: SEXP) -> Option<CallSite> {
     if r::is_null(call) {
         return None;
@@ -95,7 +98,7 @@ pub fn of(call: SEXP) -> Option<CallSite> {
     Some(Arc::new(Call(linked(call))) as Arc<dyn Any + Send + Sync>)
 }
 
-/// A cell of the list for a call.
+/// A new cell for a call, inserted at the head of the list.
 fn linked(call: SEXP) -> SEXP {
     // SAFETY: main thread; the cell is reachable from the preserved head as soon as it is linked.
     unsafe {
@@ -119,8 +122,8 @@ extern "C" fn vg_call_is_light(call: SEXP) -> c_int {
     is_light(call).into()
 }
 
-/// Whether the call holds no data: names and single values only, as calls that people write do. Others (of `do.call`)
-/// would keep alive what they were called with.
+/// Whether the call consists of symbols and single values only, like calls in source code. Others (from `do.call`)
+/// would keep their arguments alive.
 pub fn is_light(call: SEXP) -> bool {
     fn light(x: SEXP, depth: u32) -> bool {
         // SAFETY: a call is a list of cells that ends in NULL.
@@ -149,12 +152,13 @@ pub fn is_light(call: SEXP) -> bool {
     r::kind_of(call) == r::SEXPTYPE::LANGSXP && light(call, 0)
 }
 
-/// Whether the warnings of what was recorded there are for nobody: C has made the call `.verdigris_silent(call)`.
+/// Whether warnings of this call site are suppressed: C has then replaced the call by `.verdigris_silent(call)`.
 pub fn is_silent(site: &CallSite) -> bool {
     is_marked(call(site))
 }
 
-/// By name: it is asked at the end of an entry, where nothing may jump, and looking a symbol up may.
+/// Compares the function's name instead of a symbol: this runs at the end of an entry, where nothing may jump, and
+/// installing a symbol may.
 fn is_marked(call: SEXP) -> bool {
     // SAFETY: a call is a list of cells, and a symbol has a name.
     unsafe {
@@ -164,19 +168,19 @@ fn is_marked(call: SEXP) -> bool {
     }
 }
 
-/// A call site's call as R code, cut to a line; empty where it cannot be deparsed.
+/// A call site's call as R code, truncated to a line; empty if it cannot be deparsed.
 pub fn text(site: &CallSite) -> String {
     let written = call(site);
     // SAFETY: a marked call has one argument.
     let written = if is_marked(written) { unsafe { r::CAR(r::CDR(written)) } } else { written };
     let mut text = [0u8; 120];
-    // SAFETY: main thread; C writes at most so many bytes, NUL included.
+    // SAFETY: main thread; C writes at most as many bytes as the buffer has, NUL included.
     unsafe { r::vg_call_text(written, text.as_mut_ptr().cast(), text.len() as i32) };
     let end = text.iter().position(|&b| b == 0).unwrap_or(0);
     String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
-/// The call of a call site.
+/// The call of a call site; NULL if it has none.
 pub fn call(site: &CallSite) -> SEXP {
     match site.downcast_ref::<Call>() {
         // SAFETY: the cell is in the list while the call site lives.
@@ -185,7 +189,7 @@ pub fn call(site: &CallSite) -> SEXP {
     }
 }
 
-/// Releases the calls whose call sites are gone. On the main thread.
+/// Releases the calls of dropped call sites. Main thread only.
 pub fn reap() {
     if !ANY.load(Ordering::Acquire) {
         return;

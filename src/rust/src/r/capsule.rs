@@ -1,7 +1,7 @@
-//! DLPack capsules in R: external pointers with the capsule's name as tag (vignettes/dlpack.Rmd is the convention).
+//! DLPack capsules in R: external pointers with the capsule's name as tag (the convention of vignettes/dlpack.Rmd).
 //!
-//! A capsule owns its tensor until it is used; then the tag says `used_...`, as Python's capsules do, and the
-//! pointer is cleared.
+//! A capsule owns its tensor until it is used. Then the tag becomes `used_...`, as the name of Python's capsules, and
+//! the address is cleared.
 
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -11,7 +11,7 @@ use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
 use crate::r::{self, external_ptr, finalizers, values, SEXP, SEXPTYPE};
 
-/// Symbols, looked up once.
+/// The symbols that are tags of capsules.
 struct Words {
     legacy: SEXP,
     versioned: SEXP,
@@ -36,7 +36,7 @@ pub fn is_capsule(x: SEXP) -> bool {
         .any(|&tag| external_ptr::has_tag(x, tag))
 }
 
-/// The class of a capsule.
+/// The class attribute of capsules, preserved.
 fn class() -> SEXP {
     static CLASS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut class = CLASS.load(Ordering::Relaxed);
@@ -53,13 +53,13 @@ fn class() -> SEXP {
     class.cast()
 }
 
-/// R frees what nobody has used. Runs in gc: the deleter uses no R.
+/// Frees the tensor of a capsule that was never used. Runs during a garbage collection, so the deleter must not call R.
 extern "C" fn finalize(capsule: SEXP) {
     if finalizers::forked() {
-        return; // the parent's to free
+        return; // the parent process frees it
     }
     if let Some(raw) = raw_in(capsule) {
-        // SAFETY: the capsule owned it, and gives it up.
+        // SAFETY: the capsule owned the tensor, and is cleared.
         unsafe {
             r::R_ClearExternalPtr(capsule);
             raw.delete();
@@ -67,7 +67,7 @@ extern "C" fn finalize(capsule: SEXP) {
     }
 }
 
-/// A capsule that will own a tensor; not protected.
+/// A new capsule without a tensor. Not protected.
 pub fn empty(versioned: bool) -> SEXP {
     let tag = if versioned { words().versioned } else { words().legacy };
     let class = class();
@@ -81,6 +81,7 @@ pub fn empty(versioned: bool) -> SEXP {
     })
 }
 
+/// The name of the tag; empty if it is no symbol.
 pub fn tag<'a>(capsule: SEXP) -> &'a CStr {
     // SAFETY: an external pointer; symbols and their names are never freed.
     unsafe {
@@ -93,7 +94,7 @@ pub fn tag<'a>(capsule: SEXP) -> &'a CStr {
     }
 }
 
-/// The tensor that a capsule owns. Uses no R but to look.
+/// The tensor that a capsule owns. Safe in a finalizer: allocates nothing in R.
 fn raw_in(capsule: SEXP) -> Option<Raw> {
     let words = words();
     // SAFETY: an external pointer.
@@ -106,7 +107,7 @@ fn raw_in(capsule: SEXP) -> Option<Raw> {
     }
 }
 
-/// The tensor of a capsule that was not used.
+/// The tensor of a capsule that was not used yet, which still owns it; an error otherwise.
 pub fn tensor(capsule: SEXP) -> Result<Raw> {
     if r::kind_of(capsule) != SEXPTYPE::EXTPTRSXP {
         return Err(Error::new(
@@ -137,7 +138,7 @@ pub fn tensor(capsule: SEXP) -> Result<Raw> {
     })
 }
 
-/// The capsule gives its tensor away.
+/// Marks a capsule as used: it no longer owns its tensor.
 pub fn mark_used(capsule: SEXP, raw: Raw) {
     let used = match raw {
         Raw::Legacy(_) => words().used_legacy,

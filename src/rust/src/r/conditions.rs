@@ -1,4 +1,5 @@
-//! Failures, panics and warnings: left pending for C, which raises them (`conditions.c`).
+//! Errors, panics and warnings. They are left pending for C, which raises them when no Rust frame is alive
+//! (`conditions.c`).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::r::{self, call_site, Jump, SEXP};
 
-/// Nonzero where C has something to raise: one load on the way back to R.
+/// Nonzero if C has a condition to raise, so that it has only this to check.
 #[no_mangle]
 pub static vg_pending: AtomicI32 = AtomicI32::new(0);
 
@@ -32,14 +33,14 @@ struct Condition {
 
 thread_local! {
     static CONDITION: RefCell<Condition> = RefCell::default();
-    /// Bodies that run within each other.
+    /// The nesting depth of running bodies.
     static RUNNING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Where the last panic happened.
+/// The location of the last panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Runs a body. Where it fails a condition is left, and there is no value; warnings stay for the next entry.
+/// Runs a body. On failure leaves a condition pending and returns `None`. Warnings are left to `collect_warnings`.
 pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     match caught(body) {
         Ok(Ok(value)) => Some(value),
@@ -54,7 +55,7 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     }
 }
 
-/// As `attempt`, where C has something else to do when it fails; a jump of R's goes on all the same.
+/// As `attempt`, but errors are dropped, since the caller has a fallback. A jump of R is still resumed.
 pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     match caught(body) {
         Ok(result) => result.ok(),
@@ -67,15 +68,15 @@ pub fn attempt_quietly<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     }
 }
 
-/// Whether this thread runs a body now.
+/// Whether this thread is running a body.
 pub fn is_running() -> bool {
     RUNNING.get() > 0
 }
 
-/// Runs a body of Rust. R's interrupts wait until it has ended, or looks for them; R may have called us out of
-/// `r::protect`.
+/// Runs a body with R's interrupts suspended; where it waits it polls for them. Marks that no `r::protect` is running,
+/// since R may have called this from inside one.
 fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
-    // SAFETY: sets a variable of R's, and back.
+    // SAFETY: sets a variable of R, which is restored below.
     let held = unsafe { r::vg_hold_interrupts() };
     let inside = r::set_inside(false);
     RUNNING.set(RUNNING.get() + 1);
@@ -87,7 +88,7 @@ fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     result
 }
 
-/// What unwinds Rust with a condition that was left before.
+/// The payload that unwinds Rust when a condition is pending already.
 struct Failed;
 
 #[cold]
@@ -102,25 +103,26 @@ fn unwound(panic: Box<dyn Any + Send>) {
     }
 }
 
-/// Ends the entry with an error, where a `Result` would have to pass functions that do not fail otherwise.
+/// Ends the entry with an error, by unwinding. For callers that do not return a `Result`.
 #[cold]
 pub fn fail(error: Error) -> ! {
     resume_unwind(Box::new(error))
 }
 
-/// Ends the entry with the condition or the jump that an inner body has left, or else with this error.
+/// Ends the entry with the condition or jump that an inner body has left, or with this error if there is none.
 #[cold]
 pub fn fail_as_left(otherwise: impl FnOnce() -> Error) -> ! {
-    // SAFETY: looks at a variable of C's.
+    // SAFETY: reads a variable of C.
     if CONDITION.with_borrow(|c| c.error.is_some()) || unsafe { r::vg_is_jumping() } != 0 {
         resume_unwind(Box::new(Failed))
     }
     fail(otherwise())
 }
 
+/// Leaves an error pending.
 #[cold]
 pub fn leave(mut error: Error) {
-    // C strings: a NUL would end the text in R
+    // R's strings cannot contain NUL
     for text in std::iter::once(&mut error.message)
         .chain(error.advice.iter_mut())
         .chain(error.detail.iter_mut())
@@ -151,7 +153,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
     }
 }
 
-/// Takes over what computing has noted. Called where C will look.
+/// Moves the warnings and errors that the engine has noted to the pending condition. Call before returning to C.
 pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
@@ -161,19 +163,19 @@ pub fn collect_warnings() {
                 }
                 push(noted.message.to_string(), noted.site, noted.class);
             } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
-                // the first; the values are computed, and NA where elements have failed
+                // the first error only; the result exists, with NA for the elements that failed
                 leave(Error::new(Kind::Value, noted.message));
             }
         }
     }
 }
 
-/// A warning of the bridge's own.
+/// Leaves a warning of the bridge pending.
 pub fn warn(message: impl Into<String>, site: Option<CallSite>) {
     push(message.into(), site, Class::Base);
 }
 
-/// A warning of values that have lost digits.
+/// Leaves a warning about lost precision pending.
 pub fn warn_lost(message: &str) {
     push(message.into(), None, Class::Precision);
 }
@@ -212,7 +214,7 @@ fn give(text: Option<&str>, bytes: *mut c_int) -> *const c_char {
     }
 }
 
-/// The text stays where it is until `vg_condition_clear`.
+/// The text is valid until `vg_condition_clear`.
 #[no_mangle]
 extern "C" fn vg_error_text(field: c_int, index: c_int, bytes: *mut c_int) -> *const c_char {
     CONDITION.with_borrow(|c| {
@@ -237,7 +239,7 @@ extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char 
     CONDITION.with_borrow(|c| give(c.warnings.get(index as usize).map(|w| w.message.as_str()), bytes))
 }
 
-/// The class that a warning has beside R's; null for most, which base R gives too.
+/// The class of a warning in front of R's own; null for most, which are warnings of base R too.
 #[no_mangle]
 extern "C" fn vg_warning_class(index: c_int) -> *const c_char {
     CONDITION.with_borrow(|c| match c.warnings.get(index as usize) {
@@ -261,19 +263,19 @@ extern "C" fn vg_condition_clear() {
     drop(old);
 }
 
-// ---- for packages that call us from C: they fetch the error when they want it -------------------
+// ---- for C callables: other packages fetch the error when they want it ---------------------------
 
 thread_local! {
     static KEPT: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// Leaves an error in place of a jump that was given up.
+/// Leaves an error pending in place of a jump that was discarded.
 #[no_mangle]
 extern "C" fn vg_leave_jump() {
     leave(Error::new(Kind::Memory, "R raised an error, or was interrupted, while it was asked for memory"));
 }
 
-/// Moves the error aside, so that the next entry does not raise it. Nonzero where there was one.
+/// Sets the pending error aside, so that the next entry does not raise it. Nonzero if there was one.
 #[no_mangle]
 extern "C" fn vg_error_keep() -> c_int {
     let (error, warned) = CONDITION.with_borrow_mut(|c| (c.error.take(), !c.warnings.is_empty()));
@@ -283,7 +285,7 @@ extern "C" fn vg_error_keep() -> c_int {
     failed.into()
 }
 
-/// Puts it back, to be raised. Nonzero where there is one.
+/// Makes the error that was set aside pending again. Nonzero if there was one.
 #[no_mangle]
 extern "C" fn vg_error_recall() -> c_int {
     match KEPT.take() {
@@ -295,7 +297,7 @@ extern "C" fn vg_error_recall() -> c_int {
     }
 }
 
-/// Its message, truncated to `size` bytes and ended in NUL; empty where there is none.
+/// The message of the error that was set aside, NUL-terminated and truncated to `size` bytes; empty if there is none.
 #[no_mangle]
 extern "C" fn vg_error_kept(out: *mut c_char, size: c_int) {
     let text = KEPT.with_borrow(|kept| kept.as_ref().map_or_else(String::new, |e| e.message.replace('\0', "\\0")));

@@ -1,5 +1,5 @@
-//! Finalizers. They run wherever R collects garbage, possibly in the middle of our own work, so they only list dead
-//! pointers (`finalizers.c`). The next entry frees the values.
+//! Freeing the values of finalized external pointers. Finalizers run whenever R collects garbage, possibly in the
+//! middle of an entry, so they only list the pointers as dead (`finalizers.c`). The next entry frees the values.
 
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -10,11 +10,11 @@ use verdigris_ops::fork;
 use crate::r::external_ptr::{self, Header, ALIVE, USED};
 use crate::r::{self, call_site, conditions, SEXP};
 
-/// Nonzero where there is something to free: values of dead pointers, or calls whose call sites are gone.
+/// Nonzero if there is something to free: values of dead pointers, or calls of dropped call sites.
 #[no_mangle]
 pub static vg_any_dead: AtomicI32 = AtomicI32::new(0);
 
-/// Whether this is a forked child: what the parent's handles own is not ours to free.
+/// Whether this process is a forked child, which must not free what the parent's handles own.
 pub fn forked() -> bool {
     fork::depth() > 0
 }
@@ -24,14 +24,14 @@ extern "C" fn vg_forked() -> c_int {
     forked().into()
 }
 
-/// Has the next entry free what was dropped elsewhere.
+/// Makes the next entry call `reap`. From any thread.
 pub fn wake() {
     vg_any_dead.store(1, Ordering::Release);
 }
 
 /// The dead pointers.
 fn dead() -> impl Iterator<Item = SEXP> {
-    // SAFETY: looks at R's objects; nothing else does meanwhile.
+    // SAFETY: only reads R objects; nothing changes the list meanwhile.
     std::iter::successors(some(unsafe { r::vg_dead_after(std::ptr::null_mut()) }), |&pointer| {
         some(unsafe { r::vg_dead_after(pointer) })
     })
@@ -41,14 +41,14 @@ fn some(pointer: SEXP) -> Option<SEXP> {
     (!pointer.is_null()).then_some(pointer)
 }
 
-/// The headers of their values, of those that were not freed.
+/// The headers of the dead pointers' values.
 pub fn dead_values() -> impl Iterator<Item = &'static Header> {
     dead().filter_map(header)
 }
 
-/// The header of a pointer's value, which was not freed; its state is left as it is.
+/// The header of a pointer's value; `None` if it was freed. Does not mark the value as used.
 fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
-    // SAFETY: an external pointer of ours; freed values have an odd address.
+    // SAFETY: an external pointer of this package; a freed value has an odd address.
     unsafe {
         let at = r::R_ExternalPtrAddr(pointer);
         if at as usize & 1 == 1 {
@@ -58,7 +58,8 @@ fn header<'a>(pointer: SEXP) -> Option<&'a Header> {
     }
 }
 
-/// Frees what is dead. On the main thread, where R may jump (`r::protect`).
+/// Frees the values of dead pointers, unless R is running a finalizer written in R. Main thread only; R may jump
+/// (`r::protect`).
 pub fn reap() {
     if vg_any_dead.load(Ordering::Acquire) != 0 {
         reap_now();
@@ -81,7 +82,7 @@ fn reap_now() {
             }
             let header = header(pointer);
             if let Some(header) = header.filter(|header| header.state.get() == USED) {
-                // should this fail, it stays among the dead
+                // if registering fails, the pointer is still in the list
                 wake();
                 r::vg_register(pointer);
                 vg_any_dead.store(0, Ordering::Release);
@@ -99,14 +100,14 @@ fn reap_now() {
     call_site::reap();
 }
 
-/// The error of a vector whose values were freed.
+/// The error for a vector whose values were freed.
 pub fn freed(array: bool) -> Error {
     let what = if array { "the array" } else { "the memory of a vector that was read from a GPU array" };
     Error::new(Kind::Consumed, format!("{what} was finalized: R has collected it, and its values are freed"))
         .advise("A finalizer kept a reference to it. Keep a copy made before, such as by `as.vector(x)`.")
 }
 
-/// Leaves that error.
+/// Leaves that error pending.
 #[no_mangle]
 extern "C" fn vg_leave_freed(array: c_int) {
     conditions::leave(freed(array != 0));

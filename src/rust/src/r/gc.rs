@@ -1,7 +1,7 @@
-//! R's garbage collection under memory pressure: R does not see the bytes behind arrays, so it is asked to collect when
-//! they grow. Also the hooks by which the engine gets limits, call texts and interrupts from R.
+//! Garbage collection under memory pressure. R does not count the memory behind arrays, so it is made to collect when
+//! that grows. Also the hooks by which the engine gets limits, call texts and interrupts from R.
 //!
-//! Entries call `relieve` at their beginning. Dataptr cannot, because R's gc is off there.
+//! Entries call `relieve` at their beginning. Dataptr cannot, because R's collector is switched off there.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -15,16 +15,17 @@ use verdigris_ops::interrupt;
 
 use crate::r::{self, call_site, finalizers, options};
 
-/// After a collection that took a second none of its kind comes for so many seconds, unless memory is nearly used up:
-/// the quick kind takes 1% of the time at most, the full one 1.5%. With R's own collections a loop of small steps stays
-/// below 5%.
+/// After a collection that took t, the next one of its kind may not come before this multiple of t, unless memory is
+/// nearly used up. So young collections take at most 1% of the time, and full ones 1.5%. With R's own collections a
+/// loop of small steps stays below 5%.
 const YOUNG_REST: u32 = 99;
 const FULL_REST: u32 = 65;
-/// Bytes per second at which fresh pages are filled where a block that is kept would only be written.
+/// Bytes per second at which fresh pages are filled. A cached block has no such cost.
 const FRESH: f64 = 25e9;
-/// The same where one or two threads take the pages as they compute, 4 KB at a time.
+/// The same if one or two threads fault the pages in while they compute, 4 KB at a time.
 const TOUCHED: f64 = 4e9;
 
+/// The last collection of a kind.
 #[derive(Clone, Copy)]
 struct Last {
     end: Instant,
@@ -34,9 +35,9 @@ struct Last {
 thread_local! {
     static YOUNG: Cell<Option<Last>> = const { Cell::new(None) };
     static FULL: Cell<Option<Last>> = const { Cell::new(None) };
-    /// Bytes of vectors for R that were made since the last full collection.
+    /// Bytes of vectors made for R since the last full collection.
     static READ: Cell<u64> = const { Cell::new(0) };
-    /// Time in collections, for tests.
+    /// Total time in collections, for tests.
     static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -46,7 +47,7 @@ fn is_main() -> bool {
     MAIN.get() == Some(&std::thread::current().id())
 }
 
-/// Remembers the main thread.
+/// Notes the main thread and sets the engine's hooks.
 pub fn start() {
     let _ = MAIN.set(std::thread::current().id());
     let describe = |site: &CallSite| Some(call_site::text(site)).filter(|text| !text.is_empty());
@@ -61,7 +62,7 @@ pub fn start() {
     interrupt::set_check(interrupted);
 }
 
-/// Whether the user wants the wait to end.
+/// Whether the user has interrupted, so that a wait is to end.
 fn interrupted() -> bool {
     if !is_main() || finalizers::forked() {
         return false;
@@ -70,21 +71,22 @@ fn interrupted() -> bool {
     unsafe { r::vg_interrupted() != 0 }
 }
 
-/// Collects where arrays have grown by half since the last time, and not so often that it costs more than 2.5% of
-/// the time; above three quarters of what may be held always.
+/// Collects if arrays have grown by half since the last collection, but uses at most 2.5% of the time for it. Above
+/// three quarters of a memory limit it always collects.
 pub fn relieve() {
     if memory::is_pressed() {
         relieve_now();
     }
 }
 
+/// Whether the last collection is long enough ago: `rest` times as long as it took. Always true if `tight`.
 fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, rest: u32, tight: bool) -> bool {
     tight || last.get().is_none_or(|last| last.end.elapsed() > last.took * rest)
 }
 
 #[cold]
 fn relieve_now() {
-    // fresh pages that garbage could have spared
+    // bytes of blocks taken since the last collection, and of those that needed fresh pages
     let (asked, missed) = host_pool::asked();
     if !memory::is_still_pressed(missed > 0) {
         return;
@@ -96,7 +98,8 @@ fn relieve_now() {
         return;
     }
     collect(Collect::Young);
-    // what has outlived a collection or two the quick kind does not find
+    // a young collection does not find objects that have survived earlier collections: run a full one if it freed
+    // little
     let found = if asked > 0 { (before / 4).min(asked / 2) } else { before / 4 };
     if memory::everything() > before - found {
         if !is_due(&FULL, FULL_REST, tight) {
@@ -107,15 +110,16 @@ fn relieve_now() {
     memory::collected();
 }
 
-/// Lets R collect, and frees what it found.
+/// Makes R collect, and frees the values of the pointers that died.
 pub fn collect(how: Collect) {
     if finalizers::forked() {
         return;
     }
-    // not the clock's: where others use the machine it would seem to cost what it does not
-    // SAFETY: looks at a clock.
+    // processor time: wall time would include that of other processes
+    // SAFETY: reads a clock.
     let start = unsafe { r::vg_processor_seconds() };
-    // SAFETY: R's own thread. Where gc is off, in Dataptr, this does nothing. Finalizers' errors stay in them.
+    // SAFETY: R's own thread. Does nothing in Dataptr, where the collector is off. Errors of finalizers are caught by
+    // R.
     unsafe { r::vg_collect_garbage((how != Collect::Young).into()) };
     if how != Collect::Young {
         READ.set(0);
@@ -133,13 +137,13 @@ pub fn collect(how: Collect) {
     finalizers::reap();
 }
 
-/// Seconds spent in collections that memory asked for.
+/// Seconds spent in these collections.
 pub fn spent() -> f64 {
     SPENT.get().as_secs_f64()
 }
 
-/// Before a vector for R is made of so many bytes: where none is kept, an earlier one may be garbage, and to find it
-/// may cost less than fresh pages do.
+/// Call before a vector of this size is made for R. If the host pool has no cached block for it, an earlier vector may
+/// be garbage, and collecting that may cost less than filling fresh pages.
 pub fn before_read(bytes: usize) {
     let before = READ.replace(READ.get() + bytes as u64);
     if before < bytes as u64 || host_pool::has_kept(bytes) {
@@ -153,7 +157,7 @@ pub fn before_read(bytes: usize) {
             return;
         }
     }
-    // one that took long has maybe unmapped much: it is tried again now and then
+    // a slow collection may have been slow because it unmapped much memory: try again now and then
     if before >= 2 * bytes as u64 && (pays(FULL.get(), 20) || is_due(&FULL, FULL_REST, false)) {
         collect(Collect::Full);
     }

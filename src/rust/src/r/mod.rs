@@ -1,10 +1,11 @@
-//! R's API, and the functions of our own C files.
+//! R's API, and the functions of this package's C files.
 //!
-//! R may jump out of most of its functions: an error, where memory is short or a string cannot be translated; an
-//! interrupt at a collection. No such jump may cross a frame that owns something. So R is called in `protect`, which
-//! catches the jump and unwinds Rust, and C resumes the jump when Rust has returned (`unwind.c`). The functions here
-//! that are named like R's may therefore be called like any other. `raw` has R's own: those that jump are called in
-//! this file alone, the others are listed in `NEVER_JUMP` of `tools/test/lint-bridge.R`, which a test runs.
+//! Most functions of R may jump (longjmp): on an error, such as lack of memory or a string that cannot be translated,
+//! or on an interrupt during a garbage collection. No jump may cross a Rust frame that owns something. So R is called
+//! in `protect`, which catches the jump and unwinds Rust; C resumes the jump when Rust has returned (`unwind.c`). The
+//! functions defined here under R's names do that, and may be called like any other. `raw` has R's own functions. Those
+//! that may jump are called in this file only; the others are listed in `NEVER_JUMP` of `tools/test/lint-bridge.R`,
+//! which a test runs.
 #![allow(improper_ctypes)] // SEXPREC is opaque
 #![allow(non_snake_case)] // R's names
 
@@ -22,7 +23,7 @@ pub use raw::{
     Rf_protect, Rf_unprotect, Rf_xlength, ALTREP, CAR, CDR, MARK_NOT_MUTABLE, PRINTNAME, R_CHAR, SETCAR, SETCDR,
     SET_STRING_ELT, SET_TAG, SET_VECTOR_ELT, SEXP, SEXPREC, SEXPTYPE, TAG, TYPEOF,
 };
-// ours; calls of R in them are caught there
+// C functions of this package that catch jumps themselves
 pub use raw::{
     vg_call_text, vg_collect_garbage, vg_data_of, vg_dead_after, vg_handle_of, vg_hold_interrupts, vg_in_finalizer,
     vg_interrupted, vg_is_held, vg_is_jumping, vg_is_ours, vg_is_shared, vg_keep_with, vg_length_of, vg_next_dead,
@@ -112,7 +113,7 @@ mod raw {
     }
 }
 
-/// A C function that was given an address: `vg_holding` in `holders.h`.
+/// A running C function that was given a host address: `vg_holding` in `holders.h`.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Holder {
@@ -123,30 +124,31 @@ pub struct Holder {
 
 impl Holder {
     pub fn is_running(&self) -> bool {
-        // SAFETY: reads words of this thread's stack, above the frame that asks.
+        // SAFETY: reads words of this thread's stack, outside the calling frame.
         unsafe { vg_is_held(self) != 0 }
     }
 }
 
 // ---- calls that may jump ---------------------------------------------------------------------------
 
-/// What unwinds Rust where R has jumped: the jump is C's to go on with.
+/// The payload that unwinds Rust after R has jumped; C resumes the jump.
 pub struct Jump;
 
-/// Whether a body of `protect` runs: a jump is caught already. On the main thread, as all of this file.
+/// Whether a body of `protect` is running, so that jumps are caught already. Main thread only, like all of this file.
 static INSIDE: AtomicBool = AtomicBool::new(false);
 
-/// Marks that none runs, or brings back what was: R may have called us out of one. See `conditions::attempt`.
+/// Sets that mark and returns the old one. Entries clear it, since R may have called them from inside a body, and
+/// restore it at their end: see `conditions::attempt`.
 pub fn set_inside(inside: bool) -> bool {
-    // not `swap`: there is one thread
+    // no atomic `swap`: there is only one thread
     let before = INSIDE.load(Ordering::Relaxed);
     INSIDE.store(inside, Ordering::Relaxed);
     before
 }
 
-/// Calls R. Where R jumps out of the body, Rust unwinds up to `conditions::attempt`, which every entry is in.
+/// Calls R. If R jumps out of the body, Rust unwinds up to `conditions::attempt`, in which every entry runs.
 ///
-/// The jump skips the body's frames, so the body must have nothing to drop, which `Copy` on its captures and result
+/// The jump skips the body's frames. So the body must have nothing to drop, which `Copy` on its captures and result
 /// ensures, and must not panic.
 pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
     struct Call<F, T> {
@@ -172,7 +174,7 @@ pub fn protect<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
     if done == 0 {
         jumped();
     }
-    // SAFETY: written, since the body came to its end.
+    // SAFETY: written, since the body has run to its end.
     unsafe { call.out.assume_init() }
 }
 
@@ -181,14 +183,13 @@ fn jumped() -> ! {
     resume_unwind(Box::new(Jump))
 }
 
-/// The end of an entry: raises the condition that is left. R then jumps over the caller's frame, which must own
-/// nothing.
+/// The end of an entry: raises the pending condition. R then jumps over the caller's frame, which must own nothing.
 pub fn returned(result: SEXP) -> SEXP {
     // SAFETY: called by the functions that `entries!` makes, when their bodies have ended.
     unsafe { raw::vg_entry_returned(result) }
 }
 
-/// What registers a function that takes so many values. The name ends in NUL.
+/// The registration of a function with this number of arguments. The name must end in NUL.
 pub const fn routine(name: &'static str, function: *const (), arguments: usize) -> R_CallMethodDef {
     // SAFETY: R casts the address back, by the number of arguments.
     let fun = unsafe { std::mem::transmute::<*const (), raw::DL_FUNC>(function) };
@@ -201,7 +202,7 @@ macro_rules! protected {
             /// An R function, or a C function of this package, in `protect`.
             ///
             /// # Safety
-            /// That of the function.
+            /// As for the function.
             pub unsafe fn $name($($argument: $type),*) -> $out {
                 // SAFETY: the caller's promise.
                 protect(move || unsafe { raw::$name($($argument),*) })
@@ -234,15 +235,15 @@ protected! {
     fn vg_set_namespace(env: SEXP) -> ();
 }
 
-/// Functions that jump only where another package's ALTREP class does, or the type is another: those of R's own vectors
-/// are called as they are.
+/// Accessors of vectors. They can jump only in an ALTREP method, or if the vector has another type, so plain vectors
+/// are accessed without `protect`.
 macro_rules! of_vectors {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $out:ty: $kind:ident;)+) => {
         $(
-            /// An R function, in `protect` unless the argument is an ordinary vector of the type.
+            /// An R function, in `protect` unless the argument is a vector of the type and not ALTREP.
             ///
             /// # Safety
-            /// That of the function.
+            /// As for the function.
             #[inline]
             pub unsafe fn $name(x: SEXP $(, $argument: $type)*) -> $out {
                 // SAFETY: the caller's promise.
@@ -276,10 +277,10 @@ of_vectors! {
     fn VECTOR_ELT(k: R_xlen_t) -> SEXP: VECSXP;
 }
 
-/// An attribute. For some objects R builds the value of `names` anew.
+/// An attribute. `protect` is needed for `names` only, which R may have to allocate.
 ///
 /// # Safety
-/// That of R's function.
+/// As for R's function.
 pub unsafe fn Rf_getAttrib(x: SEXP, name: SEXP) -> SEXP {
     // SAFETY: the caller's promise.
     unsafe {
@@ -324,23 +325,22 @@ pub fn real(value: f64) -> SEXP {
 }
 
 pub fn len(x: SEXP) -> usize {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { Rf_xlength(x) as usize }
 }
 
 pub fn kind_of(x: SEXP) -> SEXPTYPE {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { TYPEOF(x) }
 }
 
-/// A symbol, by a name that ends in NUL.
+/// The symbol of this name.
 pub fn symbol(name: &'static CStr) -> SEXP {
     // SAFETY: the name ends in NUL; symbols are never freed.
     protect(|| unsafe { raw::Rf_install(name.as_ptr()) })
 }
 
-/// A symbol that is looked up once. Not in a lock or a cell that is filled once: R may run finalizers, and these us,
-/// meanwhile.
+/// A symbol that is looked up once. Not a `OnceLock`: the lookup may run finalizers, which may call this again.
 macro_rules! known_symbol {
     ($name:expr) => {{
         static KNOWN: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
@@ -355,7 +355,7 @@ macro_rules! known_symbol {
 }
 pub(crate) use known_symbol;
 
-/// Whether the class attribute has this name.
+/// Whether the class attribute contains this class.
 pub fn inherits(x: SEXP, class: &str) -> bool {
     // SAFETY: reads a character vector within its length.
     unsafe {
@@ -376,8 +376,8 @@ pub unsafe fn chars<'a>(x: SEXP) -> &'a [u8] {
     unsafe { std::ffi::CStr::from_ptr(R_CHAR(x)) }.to_bytes()
 }
 
-/// The text of a CHARSXP in UTF-8, which lives as long as this .Call. The error says why there is none: R would raise
-/// one of its own for the encoding "bytes", and does not look at what is marked as UTF-8.
+/// The text of a CHARSXP in UTF-8, which is valid during this .Call. The error says why there is none. R would raise an
+/// error for the encoding "bytes", and does not validate strings that are marked as UTF-8.
 pub fn translated<'a>(x: SEXP) -> Result<&'a str, &'static str> {
     const CE_BYTES: c_int = 3;
     // SAFETY: a CHARSXP; R ends its strings in NUL.
@@ -389,7 +389,7 @@ pub fn translated<'a>(x: SEXP) -> Result<&'a str, &'static str> {
     }
 }
 
-/// A path in which `~` is expanded, as by `path.expand()`.
+/// A path with `~` expanded, as by `path.expand()`.
 pub fn expanded(path: &str) -> String {
     let Ok(text) = std::ffi::CString::new(path) else { return path.into() };
     let start = text.as_ptr();
@@ -407,7 +407,7 @@ pub fn chars_of(text: &str) -> SEXP {
 
 /// A double vector. Not protected.
 pub fn reals(values: impl ExactSizeIterator<Item = f64>) -> SEXP {
-    // SAFETY: allocated with room for the values, as zip makes sure; REAL runs nothing of R's.
+    // SAFETY: allocated with room for the values, which zip limits; REAL() of a plain vector runs no R code.
     unsafe {
         let n = values.len();
         let out = Rf_allocVector(SEXPTYPE::REALSXP, n as R_xlen_t);
@@ -443,8 +443,7 @@ pub fn strings<S: AsRef<str>>(texts: impl ExactSizeIterator<Item = S>) -> SEXP {
 
 /// A list under construction. It and its elements are protected until `finish`.
 ///
-/// If the list is left unfinished, by an error or a panic, the condition that C then raises resets the stack of
-/// protected values.
+/// If an error or panic leaves the list unfinished, the condition that C then raises resets R's protection stack.
 #[must_use]
 pub struct List {
     list: SEXP,
@@ -453,7 +452,7 @@ pub struct List {
 }
 
 impl List {
-    /// Room for `n` elements, NULL at first.
+    /// A list of `n` elements, all NULL.
     pub fn new(n: usize) -> List {
         // SAFETY: plain allocations.
         let [list, names] = protect(|| unsafe {
@@ -463,9 +462,9 @@ impl List {
         List { list, names, next: 0 }
     }
 
-    /// The next element.
+    /// Sets the next element.
     pub fn add(mut self, name: &str, value: impl typed::IntoR) -> List {
-        // unprotected, but in the list before R allocates again
+        // not protected, but stored in the list before R allocates again
         let value = value.into_r();
         // SAFETY: both check the index, and raise R's error past the end.
         unsafe {
@@ -478,8 +477,8 @@ impl List {
 
     /// The list with its names. Not protected.
     pub fn finish(self) -> SEXP {
-        // SAFETY: the names are the list's length. Lists under way end in the opposite order of their
-        // beginning, so the two on top are this one's.
+        // SAFETY: as many names as elements. Nested lists are finished before their parents, so the top two of the
+        // protection stack are this list's.
         unsafe {
             Rf_setAttrib(self.list, R_NamesSymbol, self.names);
             Rf_unprotect(2);

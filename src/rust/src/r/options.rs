@@ -1,5 +1,5 @@
-//! Options `verdigris.*` and environment variables, read when they are used. An invalid value is an error, raised
-//! before anything is done, that names the option and the way back to the default.
+//! Options `verdigris.*` and environment variables, read when they are used. An invalid value is an error that is
+//! raised before anything else is done, and names the option and how to restore its default.
 
 use std::ffi::CStr;
 #[cfg(not(target_os = "macos"))]
@@ -16,13 +16,13 @@ use verdigris_ops::scalar::Scalar;
 
 use crate::r::{self, values, SEXP, SEXPTYPE};
 
-/// The value; NULL where the option is not set.
+/// The value of an option; NULL if it is not set.
 pub fn option(name: &'static CStr) -> SEXP {
     // SAFETY: the value is R's, which keeps it.
     unsafe { r::Rf_GetOption1(r::symbol(name)) }
 }
 
-/// The error of a value that means nothing, in the words of `abort_option()` in `R/utils-conditions.R`.
+/// The error for an invalid value, with the same text as `abort_option()` in `R/utils-conditions.R`.
 pub fn refused(name: &CStr, expected: &str, value: SEXP) -> Error {
     let name = name.to_string_lossy();
     Error::new(Kind::Argument, format!("Option `{name}` must be {expected}, not {}.", values::describe(value)))
@@ -46,12 +46,12 @@ fn number(x: SEXP) -> Option<f64> {
     }
 }
 
-/// TRUE or FALSE; FALSE where the option is not set.
+/// TRUE or FALSE; FALSE if the option is not set.
 pub fn flag(name: &'static CStr) -> Result<bool> {
     flag_or(name, false)
 }
 
-/// TRUE or FALSE, or what it is where the option is not set.
+/// TRUE or FALSE; `default` if the option is not set.
 pub fn flag_or(name: &'static CStr, default: bool) -> Result<bool> {
     let value = option(name);
     if r::is_null(value) {
@@ -65,7 +65,7 @@ pub fn flag_or(name: &'static CStr, default: bool) -> Result<bool> {
     Err(refused(name, "TRUE or FALSE", value))
 }
 
-/// One string.
+/// One string; `None` if the option is not set.
 pub fn string<'a>(name: &'static CStr, expected: &str) -> Result<Option<&'a str>> {
     let value = option(name);
     if r::is_null(value) {
@@ -74,7 +74,7 @@ pub fn string<'a>(name: &'static CStr, expected: &str) -> Result<Option<&'a str>
     text(value).map(Some).ok_or_else(|| refused(name, expected, value))
 }
 
-/// Paths: a character vector without NA.
+/// Paths: a character vector without NA; empty if the option is not set.
 #[cfg(not(target_os = "macos"))]
 pub fn paths(name: &'static CStr) -> Result<Vec<PathBuf>> {
     let value = option(name);
@@ -101,7 +101,8 @@ pub fn paths(name: &'static CStr) -> Result<Vec<PathBuf>> {
 
 // ---- amounts --------------------------------------------------------------------------------------
 
-/// The element of a numeric vector that is meant for a device: by name, else the first of a vector without names.
+/// The element of a numeric vector that applies to a device: by the device's name ("cuda:0") or family ("cuda"); the
+/// first element of a vector without names.
 fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
     // SAFETY: types and lengths are checked.
     unsafe {
@@ -127,7 +128,7 @@ fn element(value: SEXP, device: Option<Device>) -> Option<f64> {
     }
 }
 
-/// Whether an option is one number, or (for what each device has) numbers with names of devices.
+/// Whether an option's value is one number, or, if `by_device`, numbers with names of devices.
 fn is_limit(value: SEXP, by_device: bool) -> bool {
     if !matches!(r::kind_of(value), SEXPTYPE::REALSXP | SEXPTYPE::INTSXP) || values::is_classed(value) {
         return false;
@@ -146,7 +147,7 @@ fn is_limit(value: SEXP, by_device: bool) -> bool {
     }
 }
 
-/// Bytes that an option says: a fraction of `total` up to 1, else bytes.
+/// The value of an option in bytes: up to 1 it is a fraction of `total`, above a number of bytes.
 fn bytes_of(name: &'static CStr, device: Option<Device>, total: u64) -> Result<Option<u64>> {
     let value = option(name);
     if r::is_null(value) {
@@ -167,22 +168,22 @@ fn bytes_of(name: &'static CStr, device: Option<Device>, total: u64) -> Result<O
     }
 }
 
-/// Bytes that a device's arrays may hold.
+/// The limit of a device's memory for arrays, in bytes.
 pub fn memory_limit(device: Device, total: u64) -> Result<Option<u64>> {
     bytes_of(c"verdigris.memory_limit", Some(device), total)
 }
 
-/// Bytes of page-locked memory.
+/// The limit of page-locked memory, in bytes.
 pub fn pinned_limit(total: u64) -> Result<Option<u64>> {
     let name = c"verdigris.pinned_limit";
-    // none at all is an answer here
+    // here 0 is valid too
     if number(option(name)) == Some(0.0) {
         return Ok(Some(0));
     }
     bytes_of(name, None, total)
 }
 
-/// How many threads copy to and from a GPU.
+/// The number of threads that copy to and from a GPU.
 pub fn transfer_threads() -> Result<Option<usize>> {
     const MOST: f64 = 256.0;
     let name = c"verdigris.transfer_threads";
@@ -196,23 +197,23 @@ pub fn transfer_threads() -> Result<Option<usize>> {
     }
 }
 
-// ---- what is read once, at the start --------------------------------------------------------------
+// ---- options that are read once -------------------------------------------------------------------
 
-/// Where compiled kernels are kept unless an option says otherwise.
+/// The default folder for compiled kernels.
 #[cfg(not(target_os = "macos"))]
 static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-/// Whether the options below have been read: a wrong one is an error of what asks for a GPU, until it is mended.
+/// Whether the options below have been read. As long as one is invalid, every use of a GPU fails.
 #[cfg(not(target_os = "macos"))]
 static READ: AtomicBool = AtomicBool::new(false);
 
-/// Remembers the default folder of compiled kernels.
+/// Sets the default folder for compiled kernels.
 #[cfg(not(target_os = "macos"))]
 pub fn set_folder(folder: Option<PathBuf>) {
     *FOLDER.lock().unwrap_or_else(|p| p.into_inner()) = folder;
 }
 
-/// Reads once the options for the tier of expressions and the folder of compiled kernels: when the package is loaded,
-/// or at the first use of a GPU after an invalid value was corrected.
+/// Reads the options for the tier, the cache of compiled kernels and the preloading of libraries, once: when the
+/// package is loaded, or at the first use of a GPU after an invalid value was corrected.
 ///
 /// # Errors
 /// `Argument` for the first invalid option or environment variable; none of them is used then.
@@ -260,7 +261,7 @@ pub fn start() -> Result<()> {
     Ok(())
 }
 
-/// The folder of compiled kernels; none where the option is NA or FALSE.
+/// The folder for compiled kernels; `None` if the option is NA or FALSE.
 #[cfg(not(target_os = "macos"))]
 fn folder() -> Result<Option<PathBuf>> {
     let name = c"verdigris.cache_dir";
@@ -282,13 +283,13 @@ fn folder() -> Result<Option<PathBuf>> {
         }
     }
     match text(value) {
-        // not another folder after setwd()
+        // absolute, so that setwd() does not change it
         Some(path) => Ok(Some(std::path::absolute(r::expanded(path)).unwrap_or_else(|_| path.into()))),
         None => Err(refused(name, "the path of a folder, or NA for none", value)),
     }
 }
 
-/// An environment variable, if it is set and not empty.
+/// Checks an environment variable, if it is set and not empty.
 #[cfg(not(target_os = "macos"))]
 fn variable(name: &str, expected: &str, means: impl Fn(&str) -> bool) -> Result<()> {
     let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! R objects that own memory used by arrays or other libraries: preserved until the last user is gone, on any thread.
+//! R objects that own memory used by arrays or other libraries. They are preserved until the last user of the memory is
+//! gone, which may be on any thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,7 +11,7 @@ use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, call_site, finalizers, SEXP};
 
-/// An R object that is kept from being collected. Dropped on any thread; the next entry releases it.
+/// A preserved R object (or none). May be dropped on any thread; the next entry releases the object.
 struct Kept(Option<CallSite>);
 
 impl Drop for Kept {
@@ -20,12 +21,12 @@ impl Drop for Kept {
     }
 }
 
-/// Keeps an R object from being collected. Dropped on any thread.
+/// Preserves an R object until the result is dropped, on any thread.
 pub fn keep(x: SEXP) -> Box<dyn Any + Send + Sync> {
     Box::new(Kept(call_site::of(x)))
 }
 
-/// Keeps `owner`, and has `on_free` called, both of which may be NULL, when the memory is released.
+/// Preserves `owner` until the result is dropped; then the function `on_free` is called. Both may be NULL.
 pub fn keep_and_tell(owner: SEXP, on_free: SEXP) -> Box<dyn Any + Send + Sync> {
     Box::new(Owner { owner: ManuallyDrop::new(Kept(call_site::of(owner))), on_free: call_site::of(on_free) })
 }
@@ -35,10 +36,10 @@ struct Owner {
     on_free: Option<CallSite>,
 }
 
-/// Nonzero where functions wait to be called: C looks at the end of an entry.
+/// Nonzero if `on_free` functions are to be called. C checks it at the end of every entry.
 #[no_mangle]
 pub static vg_freed: AtomicI32 = AtomicI32::new(0);
-/// They, with the objects that are kept until then.
+/// These functions, each with its owner, which is preserved until the call.
 static FREED: Mutex<Vec<(Kept, CallSite)>> = Mutex::new(Vec::new());
 
 fn freed() -> MutexGuard<'static, Vec<(Kept, CallSite)>> {
@@ -47,7 +48,7 @@ fn freed() -> MutexGuard<'static, Vec<(Kept, CallSite)>> {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: taken once, here.
+        // SAFETY: taken only here, once.
         let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
         let Some(on_free) = self.on_free.take() else { return };
         if finalizers::forked() {
@@ -59,11 +60,11 @@ impl Drop for Owner {
 }
 
 thread_local! {
-    /// The function that R is calling, and its owner: both live until it has returned.
+    /// The function that R is calling, with its owner: both are preserved until it has returned.
     static CALLING: RefCell<Option<(Kept, CallSite)>> = const { RefCell::new(None) };
 }
 
-/// The next function to be called; NULL where there is none. It is kept until the next one is asked for.
+/// The next `on_free` function to call; NULL if there is none. It is preserved until the next call of this function.
 #[no_mangle]
 extern "C" fn vg_next_freed() -> SEXP {
     let next = freed().pop();

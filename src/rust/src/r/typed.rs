@@ -1,4 +1,4 @@
-//! What an entry takes and returns, as types of Rust. A conversion that fails names the argument.
+//! Conversion of an entry's arguments from R, and of its result to R. A failed conversion names the argument.
 
 use std::any::Any;
 
@@ -16,11 +16,11 @@ pub trait FromR: Sized {
 
 /// A type of an entry's results, and of the elements of a list.
 pub trait IntoR {
-    /// Not protected.
+    /// The R value, not protected.
     fn into_r(self) -> SEXP;
 }
 
-/// What the body of an entry gives: a value, or a result.
+/// What the body of an entry returns: a value, or a `Result` of one.
 pub trait Outcome {
     fn outcome(self) -> Result<SEXP>;
 }
@@ -60,11 +60,11 @@ arguments! {
     Vec<i64>: values::wholes;
     /// One string that is not NA.
     &str: values::string;
-    /// Strings without NA; none for NULL.
+    /// Strings without NA; empty for NULL.
     Vec<String>: values::strings;
 }
 
-/// As it is.
+/// Any R value.
 impl FromR for SEXP {
     fn from_r(x: SEXP, _: &'static str) -> Result<SEXP> {
         Ok(x)
@@ -89,7 +89,7 @@ impl FromR for Vec<usize> {
     }
 }
 
-/// So many.
+/// Exactly `N` whole numbers, 0 or more.
 impl<const N: usize> FromR for [usize; N] {
     fn from_r(x: SEXP, argument: &'static str) -> Result<[usize; N]> {
         let sizes: Vec<usize> = FromR::from_r(x, argument)?;
@@ -109,7 +109,7 @@ impl FromR for Vec<f64> {
     }
 }
 
-/// The elements of a list; none for NULL.
+/// The elements of a list; empty for NULL.
 impl FromR for Vec<SEXP> {
     fn from_r(x: SEXP, argument: &'static str) -> Result<Vec<SEXP>> {
         if !r::is_null(x) && r::kind_of(x) != SEXPTYPE::VECSXP {
@@ -135,11 +135,11 @@ impl FromR for DType {
     }
 }
 
-// ---- values that R holds by external pointers --------------------------------------------------------
+// ---- external pointers -------------------------------------------------------------------------------
 
-/// A type whose values R holds by external pointers.
+/// A type whose values are external pointers in R.
 pub trait External: Any {
-    /// The error of what is none of this session.
+    /// The error for an object that is no such pointer of this session.
     fn refused(x: SEXP, argument: &str) -> Error;
 }
 
@@ -155,7 +155,7 @@ impl<T: External> IntoR for T {
     }
 }
 
-/// One that is taken out of its pointer.
+/// A value that is taken out of its external pointer.
 pub struct Taken<T>(pub T);
 
 impl<T: External> FromR for Taken<T> {

@@ -1,4 +1,4 @@
-//! Ordinary R values converted to Rust: vectors, scalars, lengths, strings, names of dtypes.
+//! Conversion of R values to Rust: vectors, scalars, lengths, strings, names of dtypes.
 
 use verdigris_engine::array::transfer::Host;
 use verdigris_engine::memory::fallible;
@@ -9,11 +9,10 @@ use verdigris_ops::scalar::{Scalar, NA_I64};
 
 use crate::r::{self, SEXP, SEXPTYPE};
 
-/// The elements of an R vector; None where it is not of a type that arrays have. Reads the data of an
-/// ALTREP vector.
+/// The elements of an R vector; `None` for types that arrays do not have. Materialises ALTREP vectors.
 pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
     let n = r::len(x);
-    // SAFETY: the pointers are good for the vector's length; Rcomplex is two doubles.
+    // SAFETY: the pointers are valid for the vector's length; Rcomplex is two doubles.
     unsafe {
         Some(match r::kind_of(x) {
             SEXPTYPE::LGLSXP => Host::Logical(slice(r::LOGICAL_RO(x), n)),
@@ -26,15 +25,15 @@ pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
     }
 }
 
-/// Where an ordinary vector's elements lie, if they lie as a dtype has them: doubles, integers, complex numbers,
-/// integer64 and raw bytes do, logicals do not. None for objects of other classes. Reads the data of an ALTREP vector.
+/// The address and dtype of a plain vector whose representation is that of a dtype: doubles, integers, complex numbers,
+/// integer64 and raw bytes, but not logicals. `None` for objects of other classes. Materialises ALTREP vectors.
 pub fn lying(x: SEXP) -> Option<(u64, DType)> {
     let plain = !is_classed(x);
     let is_integer64 = !plain && r::inherits(x, "integer64");
     if !(plain || is_integer64 || r::inherits(x, "ts") || r::inherits(x, "AsIs")) {
         return None;
     }
-    // SAFETY: of that type.
+    // SAFETY: the type is checked before each access.
     unsafe {
         Some(match r::kind_of(x) {
             SEXPTYPE::INTSXP => (r::INTEGER_RO(x) as u64, DType::Int32),
@@ -47,7 +46,7 @@ pub fn lying(x: SEXP) -> Option<(u64, DType)> {
     }
 }
 
-/// R's kind of a host vector.
+/// The kind of a host vector; `None` for types that arrays do not have.
 pub fn kind(x: SEXP) -> Option<Kind> {
     Some(match r::kind_of(x) {
         SEXPTYPE::LGLSXP => Kind::Logical,
@@ -59,7 +58,7 @@ pub fn kind(x: SEXP) -> Option<Kind> {
     })
 }
 
-/// The value of a host vector of length one.
+/// The value and kind of a vector of length one; `None` for other objects.
 pub fn scalar(x: SEXP) -> Option<(Scalar, Kind)> {
     if r::len(x) != 1 {
         return None;
@@ -79,16 +78,16 @@ pub fn scalar(x: SEXP) -> Option<(Scalar, Kind)> {
     }
 }
 
-/// The error of a value that no array can hold.
+/// The error for a value that no array can hold.
 pub fn unsuitable(x: SEXP) -> Error {
     Error::new(ErrorKind::DType, format!("an array cannot hold {}", describe(x)))
         .advise("Arrays hold doubles, integers, logicals, complex numbers and integer64.")
 }
 
-/// What a value is, for messages: one of one element as R would write it, up to a length.
+/// A description of a value for messages. A single element is written as in R, truncated.
 pub fn describe(x: SEXP) -> String {
     const MOST: usize = 60;
-    // SAFETY: x is a value that R gave us. An element of ours may have to be waited for.
+    // SAFETY: x is a valid R object. ALTREP vectors are not read: an array's element may have to be waited for.
     let ordinary = unsafe { r::ALTREP(x) == 0 };
     if r::len(x) == 1 && !is_classed(x) && ordinary {
         // SAFETY: the types are checked, and the length is 1.
@@ -142,7 +141,7 @@ fn described(x: SEXP) -> String {
     format!("{name} of length {}", r::len(x))
 }
 
-/// The error of a string that is not valid text.
+/// The error for a string that is not valid text.
 pub fn unreadable(argument: &str, why: &str) -> Error {
     Error::new(ErrorKind::Argument, format!("`{argument}` {why}"))
         .advise("`Encoding()` says how a string is marked; `iconv(x, \"latin1\", \"UTF-8\")` translates one.")
@@ -159,7 +158,7 @@ pub fn string<'a>(x: SEXP, argument: &str) -> Result<&'a str> {
     Err(Error::new(ErrorKind::Argument, format!("`{argument}` must be one string, not {}", describe(x))))
 }
 
-/// A character vector without NA; none for NULL.
+/// The strings of a character vector without NA; empty for NULL.
 pub fn strings(x: SEXP, argument: &str) -> Result<Vec<String>> {
     if r::is_null(x) {
         return Ok(Vec::new());
@@ -210,28 +209,28 @@ pub fn flag(x: SEXP, argument: &str) -> Result<bool> {
     }
 }
 
-/// Whether a value has a class.
+/// Whether a value has a class attribute.
 pub fn is_classed(x: SEXP) -> bool {
-    // SAFETY: x is a value that R gave us.
+    // SAFETY: x is a valid R object.
     unsafe { r::Rf_isObject(x) != r::Rboolean::FALSE }
 }
 
-/// Whether a class says that a vector's numbers are not amounts: codes of a factor, or times.
+/// Whether a vector's class gives its numbers another meaning than amounts: codes of a factor, dates or times.
 pub fn is_stamped(x: SEXP) -> bool {
     is_classed(x) && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
 }
 
-/// As `scalar`, of a number that is an amount.
+/// As `scalar`; `None` for factors, dates and times.
 pub fn amount(x: SEXP) -> Option<(Scalar, Kind)> {
     scalar(x).filter(|_| !is_stamped(x))
 }
 
-/// As `host`, of numbers that are amounts.
+/// As `host`; `None` for factors, dates and times.
 fn amounts<'a>(x: SEXP) -> Option<Host<'a>> {
     host(x).filter(|_| !is_stamped(x))
 }
 
-/// A whole number from 0 on: a length or a position. Integer, double or integer64.
+/// One whole number, 0 or more, such as a length. Integer, double or integer64.
 pub fn size(x: SEXP, argument: &str) -> Result<usize> {
     let value = match amount(x) {
         Some((Scalar::F64(v), _)) if (0.0..=4_503_599_627_370_496.0).contains(&v) && v.fract() == 0.0 => {
@@ -249,8 +248,8 @@ pub fn size(x: SEXP, argument: &str) -> Result<usize> {
     })
 }
 
-/// The dtype that a name is likely to stand for: one of other libraries' short names (`f32`, `bf16`, `i8`), or one that
-/// is at most two letters off.
+/// The dtype that an unknown name probably means: a short name of other libraries (`f32`, `bf16`, `i8`), or a name at
+/// edit distance of at most 2.
 fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.trim().to_ascii_lowercase();
     let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
@@ -270,7 +269,7 @@ fn meant<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// Letters to change, put in or leave out between two words.
+/// The Levenshtein distance between two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -286,7 +285,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// A dtype by name, R's own names included; None for NULL.
+/// The dtype of this name, which may be one of R's names; `None` for NULL.
 pub fn dtype(x: SEXP) -> Result<Option<DType>> {
     if r::is_null(x) {
         return Ok(None);
@@ -313,7 +312,7 @@ pub fn dtype(x: SEXP) -> Result<Option<DType>> {
     })
 }
 
-/// Whole numbers, negative ones too: integers, doubles or integer64.
+/// Whole numbers, which may be negative. Integers, doubles or integer64.
 pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
     let refused = || {
         Error::new(ErrorKind::Argument, format!("`{argument}` must be whole numbers within 2^53, not {}", describe(x)))
@@ -339,7 +338,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
     }
 }
 
-/// Whole numbers from 0 on, as `size`.
+/// Whole numbers, 0 or more. Integers or doubles.
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
     match amounts(x) {

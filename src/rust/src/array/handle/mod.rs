@@ -1,4 +1,5 @@
-//! The handle of an array, owned by its R vector: the engine's array and, once R has read it, its host copy.
+//! Handles. A handle is the value of an R vector's external pointer: the engine's array and, once R has read it, the
+//! host copy.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -23,50 +24,49 @@ pub use ordinary::*;
 use reading::Window;
 pub use vector::*;
 
-/// Handles that are alive.
+/// Number of handles that are alive.
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// What an ALTREP vector's external pointer points to. On the main thread only. Small, since every recorded operation
-/// makes one.
+/// The value of an ALTREP vector's external pointer. Main thread only. Kept small, since many are made.
 pub struct Handle {
     len: usize,
-    /// Whether R asked for a pointer to write through since the last upload.
+    /// Whether R has asked for a writable pointer since the last upload.
     dirty: Cell<bool>,
-    /// `gpu_free()` took the elements.
+    /// Whether `gpu_free()` has freed the elements.
     freed: Cell<bool>,
-    /// Whether the device has written since the host copy was made.
+    /// Whether the host copy is out of date: the array was written or replaced since.
     stale: Cell<bool>,
-    /// Whether this is no array for R but an ordinary vector, which has no class (`ordinary.rs`).
+    /// Whether R sees this as a plain vector without class (`ordinary.rs`) instead of an array.
     ordinary: bool,
-    /// Whether the memory is what came from outside, and not a part of that.
+    /// Whether the array is the one given to `import()`, and not a subset of it or a later value.
     import: Cell<bool>,
     array: RefCell<Array>,
-    /// The cell of these values (`lazy.rs`), kept by the vector; null where there is none.
+    /// The cell that stands for these values in lazy cells (`lazy.rs`), kept alive by the vector; or null.
     cell: Cell<SEXP>,
-    /// Whether the values were others before.
+    /// Whether the values have ever been replaced.
     rewritten: Cell<bool>,
     host: RefCell<Option<Rc<Block>>>,
     rare: RefCell<Option<Box<Rare>>>,
 }
 
-/// What few arrays need.
+/// State that few arrays need.
 #[derive(Default)]
 struct Rare {
-    /// The checksum of the host copy as it was read or uploaded, where others share the memory or C code holds the
+    /// The checksum of the host copy when it was read or uploaded. Only if the memory is shared or C code holds the
     /// copy.
     read: Option<u64>,
-    /// The host copy of the array that this one is a duplicate of, and its stamp then.
+    /// The host copy of the array that this one was duplicated from, and its stamp at that time.
     sibling: Option<(Weak<Block>, u64)>,
     window: Window,
-    /// A number on its way, and whether it was brought to the device, as an operand.
+    /// A pending number, and whether `array` is already its buffer on the device.
     deferred: Option<(Rc<dyn Deferred>, bool)>,
-    /// What an ordinary matrix is made of, of which nothing has been computed.
+    /// The diagonal of an ordinary matrix that has no array.
     diagonal: Option<Diagonal>,
-    /// The number by which these values were lent to readers; 0 where they were not.
+    /// The number under which these values were lent to readers; 0: never lent.
     lends_as: u64,
-    /// The number of the R function that was last warned of int64 that it read as NA; 0 for none.
+    /// The number of the R function that was last warned about int64 read as NA; 0: none.
     warned: isize,
-    /// C functions that may still write through the address that they were given.
+    /// C functions that may still write through a host address that they were given.
     holders: Vec<Holder>,
 }
 
@@ -88,14 +88,14 @@ impl Handle {
         }
     }
 
-    /// An array on memory that came from outside, or a strided view of an array's memory.
+    /// A handle on memory of another library, or on a strided view of an array's memory.
     pub fn import(array: Array) -> Handle {
         let handle = Handle::new(array);
         handle.import.set(true);
         handle
     }
 
-    /// For an external pointer.
+    /// The handle as the value of an external pointer.
     pub fn owned(self) -> Box<Owned<Handle>> {
         let n = self.len;
         let owned = Owned::new(self, n, Of::Handle);
@@ -109,7 +109,7 @@ impl Handle {
         self.peek().dtype()
     }
 
-    /// Gives the handle other values; lazy cells keep those that they were recorded on.
+    /// Replaces the array. Lazy cells keep the values that they were recorded on.
     fn replace(&self, array: Array) {
         self.part();
         if !Arc::ptr_eq(self.array.borrow().node(), array.node()) {
@@ -122,7 +122,8 @@ impl Handle {
         self.rewritten.set(true);
     }
 
-    /// Before its memory is written: lazy cells that were recorded on it keep the values of now.
+    /// Detaches the handle from its cell, so that lazy cells recorded on it keep the present values. Call before the
+    /// memory is written.
     pub fn part(&self) {
         let cell = self.cell.get();
         if !cell.is_null() {
@@ -131,8 +132,8 @@ impl Handle {
         }
     }
 
-    /// Whether it was given other values: what is recorded on it holds them in a node, since it is likely to get others
-    /// again.
+    /// Whether the values have ever been replaced. They are likely to be replaced again, so operations on them are
+    /// recorded as nodes instead of lazy cells.
     pub fn is_rewritten(&self) -> bool {
         self.rewritten.get()
     }
@@ -145,12 +146,12 @@ impl Handle {
         self.cell.set(cell);
     }
 
-    /// Looks at the rare part, made here where there is none.
+    /// Changes the rare state, which is allocated if there is none.
     fn rare<R>(&self, change: impl FnOnce(&mut Rare) -> R) -> R {
         change(self.rare.borrow_mut().get_or_insert_default())
     }
 
-    /// Forgets what was read before, in whatever way.
+    /// Clears the state of earlier reads; keeps holders, the lending number and the warned function.
     fn forget(&self) {
         let old = self.rare.take().filter(|rare| !rare.holders.is_empty() || rare.lends_as > 0 || rare.warned > 0);
         if let Some(old) = old {
@@ -158,7 +159,7 @@ impl Handle {
         }
     }
 
-    /// Notes that a C function was given the address of the host copy, to write.
+    /// Notes that a C function was given a writable address of the host copy.
     pub fn hold(&self, holder: &Holder) {
         self.rare(|rare| {
             if rare.holders.last() != Some(holder) {
@@ -168,8 +169,8 @@ impl Handle {
         });
     }
 
-    /// Whether a C function that was given the address may still write: the host copy is then compared at each use on
-    /// the device.
+    /// Whether such a C function may still be running, and so may write. If so, each use on the device checks whether
+    /// the host copy has changed.
     fn is_held(&self) -> bool {
         self.rare.borrow_mut().as_mut().is_some_and(|rare| {
             rare.holders.retain(Holder::is_running);
@@ -177,13 +178,13 @@ impl Handle {
         })
     }
 
-    /// Notes the checksum of the host copy, which is what the device has.
+    /// Notes the checksum of the host copy, which agrees with the device.
     fn note_same(&self, block: &Block) {
         let sum = self.checksum(block);
         self.rare(|rare| rare.read = Some(sum));
     }
 
-    /// Notes the checksum of what was read of memory that another library shares.
+    /// Notes the checksum of the host copy after a read of shared memory; clears it for other memory.
     fn note_read(&self, array: &Array, block: &Block) {
         let sum = array.is_shared().then(|| self.checksum(block));
         if sum.is_some() || self.rare.borrow().is_some() {
@@ -195,12 +196,12 @@ impl Handle {
         self.dirty.get()
     }
 
-    /// Whether `gpu_free()` took the elements.
+    /// Whether `gpu_free()` has freed the elements.
     pub fn is_freed(&self) -> bool {
         self.freed.get()
     }
 
-    /// Bytes of the host copy, whether there is one or not.
+    /// The size of a host copy in bytes, whether there is one or not.
     pub fn host_bytes(&self) -> usize {
         self.len * host_copy::r_size(self.array.borrow().dtype())
     }
@@ -210,26 +211,26 @@ impl Handle {
         self.host.borrow().as_ref().is_some_and(|block| self.is_current(block))
     }
 
-    /// Whether the host copy holds the values. Of memory that someone outside sees it does so only where R has written
-    /// to the copy: the next read is to see his writes.
+    /// Whether the host copy is up to date. For shared memory that is so only if R has written to the copy: otherwise
+    /// the next read must see what others may have written.
     fn is_current(&self, block: &Block) -> bool {
         !self.stale.get() && (!self.array.borrow().is_shared() || self.dirty.get() && !self.is_as_read(block))
     }
 
-    /// Whether the host copy is as it was read.
+    /// Whether the host copy is unchanged since it was read or uploaded.
     fn is_as_read(&self, block: &Block) -> bool {
         let read = self.rare.borrow().as_ref().and_then(|rare| rare.read);
         read.is_some_and(|sum| sum == self.checksum(block))
     }
 
-    /// Whether the values may be written in place, as far as that is known here: R has no address of them, they came
-    /// from nobody else, and nothing that was recorded reads them.
+    /// Whether the handle allows its values to be written in place: R has no address to write to, the memory was not
+    /// imported, and no recorded operation may still read them. The caller must check the node's references.
     pub fn is_writable(&self) -> bool {
         let plain = !self.ordinary && !self.freed.get() && !self.dirty.get() && !self.import.get();
         plain && !self.is_recorded_on() && !self.is_held()
     }
 
-    /// The array's memory was written in place.
+    /// Notes that the array's memory was written in place.
     pub fn written(&self) {
         self.part();
         self.forget();
@@ -239,26 +240,26 @@ impl Handle {
         }
     }
 
-    /// Whether something that was recorded may still read the values.
+    /// Whether a lazy cell may still read the values.
     pub fn is_recorded_on(&self) -> bool {
         let cell = self.cell.get();
         // SAFETY: the vector keeps the cell.
         !cell.is_null() && unsafe { r::vg_is_shared(cell) } != 0
     }
 
-    /// The array for a library that may write to its memory from now on. Where something else may still read that
-    /// memory (a recorded operation or a view), the array moves to memory of its own before. So does a part of
-    /// read-only memory, which is a copy to R.
+    /// The array for a library that may write to its memory from now on. If a recorded operation or a view may still
+    /// read the memory, the array is copied to new memory first. So is a subset of read-only memory, since R's
+    /// semantics make it a copy.
     pub fn lend(&self) -> Result<Array> {
         let array = self.current()?;
         if array.is_volatile() {
             return Ok(array);
         }
         let view = array.evaluate()?;
-        // the handle's and ours; the node's, ours, and those of readers
+        // references to the node: the handle's and `array`; to the buffer: the node's, `view`, and the borrowers'
         let alone = Arc::strong_count(array.node()) <= 2 && Arc::strong_count(&view.buffer) <= 2 + view.buffer.lent();
         let as_it_lies = if view.buffer.is_read_only() {
-            self.import.get() // which the caller refuses to lend to a writer
+            self.import.get() // the caller refuses to lend it to a writer
         } else {
             alone && self.is_lender() && !self.is_recorded_on()
         };
@@ -284,20 +285,22 @@ impl Handle {
         Ok(array)
     }
 
-    /// Whether this array lent its memory to every outside reader, or there is none. Such readers may see later writes.
+    /// Whether the memory has no outside reader, or only readers that borrowed it from this array. Those may see later
+    /// writes.
     pub fn is_lender(&self) -> bool {
         let number = self.rare.borrow().as_ref().map_or(0, |rare| rare.lends_as);
         let array = self.array.borrow();
         !array.is_shared() || array.node().view().is_some_and(|view| number > 0 && view.buffer.is_lent_by(number))
     }
 
-    /// As `lend`, for a library that works in the order of CUDA's default stream, as the writers of the memory already
-    /// do: their queued work comes first anyway. Our stream waits for it only where there is work of ours to be done.
+    /// As `lend`, for a library that works in the order of CUDA's default stream. Other writers of the memory do so
+    /// too, and are ordered before it. This package's stream has to wait for them only if it has work to do on the
+    /// memory.
     pub fn lend_in_order(&self) -> Result<Array> {
         if !self.freed.get() && !self.dirty.get() {
             let array = self.peek();
             array.check()?;
-            // a look at bools is work, and so is bringing elements together
+            // checking bools and making the elements contiguous is such work
             if array.is_volatile() && array.dtype() != DType::Bool8 && array.evaluate()?.layout.is_contiguous() {
                 return Ok(array);
             }
@@ -305,8 +308,8 @@ impl Handle {
         self.lend()
     }
 
-    /// Gives the object other values of the same length and dtype, under all its names: a kernel has written.
-    /// The host copy keeps its address, and is filled again at the next read; at once where C code holds it.
+    /// Replaces the values of the R object, under all its names, by those of an array of the same length and dtype. The
+    /// host copy keeps its address; it is updated at the next read, or at once if C code holds it.
     pub fn rewrite(&self, array: Array) -> Result<()> {
         self.replace(array);
         self.forget();
@@ -325,7 +328,7 @@ impl Handle {
         Ok(())
     }
 
-    /// The array as R last saw it, even where R has written since: for its dtype and device.
+    /// The array without an upload of what R may have written since. For its dtype, length and device.
     pub fn peek(&self) -> Array {
         self.array.borrow().clone()
     }
@@ -334,7 +337,7 @@ impl Handle {
         self.array.borrow().device()
     }
 
-    /// The current array; uploads the host copy first where R may have written to it.
+    /// The current array. If R may have written to the host copy, that is uploaded first.
     pub fn current(&self) -> Result<Array> {
         self.with_array(Array::clone)
     }
@@ -349,7 +352,7 @@ impl Handle {
         Ok(read(&self.array.borrow()))
     }
 
-    /// Lets go of the elements, on the device and on the host; the length stays.
+    /// Frees the elements on the device and on the host. The vector keeps its length.
     pub fn free(&self) {
         let old = self.peek();
         let nothing = Buffer::new(old.device(), 0, 0, Box::new(()));
@@ -376,8 +379,7 @@ impl Handle {
         let held = self.is_held();
         if let Some(block) = self.host.borrow().as_ref() {
             let old = self.peek();
-            // R asks for a pointer to write whenever it reads: memory that is shared stays shared where nothing was
-            // written
+            // R asks for a writable pointer even if it only reads: shared memory stays shared if nothing was written
             if self.is_as_read(block) {
                 self.stale.set(old.is_shared());
                 self.dirty.set(held);
@@ -402,13 +404,13 @@ impl Handle {
         host_copy::checksum(unsafe { std::slice::from_raw_parts(block.start(), self.host_bytes()) })
     }
 
-    /// A handle of its own for a copy that R makes.
+    /// The handle for R's duplicate of the vector. It shares the array, not the host copy.
     pub fn duplicate(&self) -> Result<Handle> {
         let mut copy = Handle::new(self.peek());
         copy.ordinary = self.ordinary;
         copy.import.set(self.import.get());
         if self.freed.get() {
-            // R and rlang copy what they show, such as a call that failed because of this
+            // must not fail: R and rlang duplicate the call of the error that reports the freed array
             copy.len = self.len;
             copy.freed.set(true);
             return Ok(copy);
@@ -420,8 +422,8 @@ impl Handle {
             .filter(|block| !self.stale.get() && !(shared && (!self.dirty.get() || self.is_as_read(block))))
         {
             Some(block) if self.dirty.get() || self.ordinary => {
-                // someone may write to the old one through a pointer that he holds: the copy gets its own
-                // memory now, and uploads it when the device needs it
+                // C code may write to the old host copy through a pointer that it holds, so the duplicate gets its own
+                // copy now, and uploads it when the device needs it
                 let own = Block::new(self.host_bytes(), self.array.borrow().device())?;
                 // SAFETY: both hold this handle's elements.
                 unsafe { std::ptr::copy_nonoverlapping(block.start(), own.start(), self.host_bytes()) };
@@ -459,10 +461,11 @@ impl Drop for Handle {
     }
 }
 
-/// Leaves a cell its old values, where another lazy cell may need them: the handle is about to get others.
+/// Gives a cell a handle of its own with the old values, if another lazy cell refers to it: the vector's handle is
+/// about to get other values.
 fn leave_values(cell: SEXP, old: Array) {
-    // SAFETY: the cell is kept by the vector whose handle is in our hands, and that vector's is the one reference that
-    // counts.
+    // SAFETY: the cell is kept by the vector of the calling handle. That vector's reference to it is counted, so any
+    // other makes it shared.
     unsafe {
         if r::vg_is_shared(cell) != 0 {
             let handle = Handle::new(old).owned();

@@ -1,6 +1,6 @@
-//! Ordinary vectors whose elements are not in R's memory yet: a number that a reduction has yet to give, what
-//! `as.vector()` gives, and `diag(v, n)`. They have no class, so that R sees nothing of it. R's first look at them brings
-//! all elements to the host; an operation on arrays takes them from the device, until R may have written.
+//! Ordinary vectors: plain R vectors, without a class, whose elements are not in R's memory yet. They are results of
+//! reductions that are still pending, of `as.vector()`, and of `diag(v, n)`. The first access by R copies all elements
+//! to the host. Operations on arrays use the elements on the device, until R may have written to the host copy.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -30,16 +30,16 @@ pub struct Diagonal {
     pub columns: usize,
 }
 
-/// On the cpu device fewer bytes are copied in less time than it takes to remember where they are.
+/// On the cpu device, copying fewer bytes than this is faster than making an ordinary vector.
 const WORTH: usize = 1 << 16;
 
-/// An array of no elements in place of `n`.
+/// A placeholder: an array of length `n` on an empty buffer.
 fn nothing(dtype: DType, n: usize, device: Device) -> Array {
     let nothing = Buffer::new(device, 0, 0, Box::new(()));
     Array::from_view(View::contiguous(Arc::new(nothing), dtype, n))
 }
 
-/// The dtype whose values R's type for these has, and no others.
+/// The dtype that has exactly the values of R's type for `dtype`.
 fn dtype_in_r(dtype: DType) -> DType {
     match dtype.kind() {
         Kind::Logical => DType::Bool8,
@@ -49,8 +49,9 @@ fn dtype_in_r(dtype: DType) -> DType {
     }
 }
 
-/// The elements of an array as an ordinary vector of R's type for `dtype`, to be read later; None where they must be
-/// read now: few of them, memory that others may write to, and what a conversion may lose.
+/// An ordinary vector of R's type for `dtype`, whose elements are read from the array later. `None` if they must be
+/// read now: there are few of them, others may write to the memory, or the conversion may lose values. `always` makes
+/// ordinary vectors on the cpu device however small (for tests).
 pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>> {
     let (from, to) = (array.dtype().kind(), dtype_in_r(dtype));
     let widens = from != Kind::Integer64 && from <= to.kind();
@@ -59,13 +60,14 @@ pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>
     if few || !widens || array.is_shared() || is_capturing(array.device())? {
         return Ok(None);
     }
-    // what fails, fails here, and what warns: on a GPU that is known once it is computed
+    // compute now, so that errors and warnings belong to this call; on a GPU warnings are known after it has run
     let warns = array.device() != Device::Cpu && array.node().may_warn();
     array.compute()?;
     if warns {
         backend::of(array.device())?.synchronize()?;
     }
-    // on a GPU a collection takes longer than many operations, and most of these vectors are never read
+    // only on the cpu device: on a GPU a collection takes longer than many operations, and most of these vectors are
+    // never read
     if array.device() == Device::Cpu && bytes >= LARGE {
         gc::before_read(bytes);
     }
@@ -73,20 +75,21 @@ pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>
 }
 
 impl Handle {
-    /// An ordinary vector of recorded or computed elements.
+    /// An ordinary vector on a recorded or computed array.
     pub fn ordinary(array: Array) -> Handle {
         let mut handle = Handle::new(array);
         handle.ordinary = true;
         handle
     }
 
-    /// A number that is on its way.
+    /// An ordinary vector of one number, a reduction's result that is not there yet.
     pub fn deferred(deferred: Rc<dyn Deferred>, dtype: DType, device: Device) -> Handle {
         let handle = Handle::ordinary(nothing(dtype, 1, device));
         handle.rare(|rare| rare.deferred = Some((deferred, false)));
         handle
     }
 
+    /// An ordinary matrix that is stored as its diagonal.
     pub fn diagonal(diagonal: Diagonal) -> Handle {
         let handle = Handle::ordinary(nothing(DType::Float64, diagonal.rows * diagonal.columns, Device::Cpu));
         handle.rare(|rare| rare.diagonal = Some(diagonal));
@@ -97,8 +100,8 @@ impl Handle {
         self.ordinary
     }
 
-    /// The elements on a device, without reading them; None where R has, or may have written, and where they are
-    /// elsewhere.
+    /// The elements as an array on this device, without copying them to the host. `None` if R may have written to the
+    /// host copy, has read a single number, or if the elements are on another device.
     pub fn unread(&self, device: Device) -> Result<Option<Array>> {
         if self.dirty.get() || self.len == 1 && self.host.borrow().is_some() {
             return Ok(None);
@@ -122,13 +125,13 @@ impl Handle {
         Ok((!is_gone).then_some(array))
     }
 
-    /// Whether the elements are in no array: all of them come at once.
+    /// Whether the elements are not those of an array, so that they are always fetched together.
     pub(super) fn is_made(&self) -> bool {
         let rare = self.rare.borrow();
         self.ordinary && (self.len == 1 || rare.as_ref().is_some_and(|rare| rare.diagonal.is_some()))
     }
 
-    /// The elements for a host copy that is made of no array; None of others.
+    /// The host copy of a diagonal or a deferred number; `None` for other vectors.
     pub(super) fn made(&self) -> Result<Option<Block>> {
         let rare = self.rare.borrow();
         let Some(rare) = rare.as_ref() else { return Ok(None) };
@@ -139,7 +142,7 @@ impl Handle {
                 // SAFETY: the block has room for the elements, no one else knows it yet, and tasks do not overlap.
                 let part: &mut [f64] = unsafe { std::slice::from_raw_parts_mut(start.at(8 * from).cast(), to - from) };
                 part.fill(0.0);
-                // place k * (rows + 1) is in row and column k, as long as there are as many of both
+                // element k * (rows + 1) is in row and column k
                 let end = to.min(rows.min(columns) * (rows + 1));
                 (from.next_multiple_of(rows + 1)..end).step_by(rows + 1).for_each(|k| part[k - from] = value);
             })?;
@@ -153,7 +156,7 @@ impl Handle {
         Ok(Some(block))
     }
 
-    /// Lets go of the elements on the device: R may have written to the host copy, which counts from now on.
+    /// Drops the elements on the device, since R may have written to the host copy, which holds the values from now on.
     pub(super) fn let_go(&self) {
         if self.len > 1 {
             self.array.replace(nothing(self.dtype(), self.len, self.device()));
@@ -164,7 +167,7 @@ impl Handle {
 // ---- before a fork -------------------------------------------------------------------------------------
 
 thread_local! {
-    /// The ordinary vectors that are alive. On R's thread, as they are.
+    /// The ordinary vectors that are alive. Thread-local, since they exist on R's thread only.
     static ALIVE: RefCell<HashSet<*const Handle>> = RefCell::default();
 }
 
@@ -177,9 +180,9 @@ pub(super) fn unregister(handle: &Handle) {
     _ = ALIVE.try_with(|alive| alive.borrow_mut().remove(&std::ptr::from_ref(handle)));
 }
 
-/// A child process has no device, and is to find in an ordinary vector what it would find in any other.
+/// Makes the host copies of all ordinary vectors: a child process has no device, and must be able to read them.
 extern "C" fn before_fork() {
-    // of an entry that starts another program locks may be held
+    // if an entry is running (it starts another program), it may hold locks
     if fork::depth() > 0 || conditions::is_running() {
         return;
     }

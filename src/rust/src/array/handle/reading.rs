@@ -1,7 +1,7 @@
-//! Reading elements: the host copy of all, or a block of elements around the one that was read last.
+//! Reading elements for R: through a host copy of all elements, or through a window of elements from the last one read.
 //!
-//! Where int64 has no double, R reads NA. Each R function that does is warned, once while it runs: C asks `is_lossy` of
-//! the host copy and what `read` says of elements, and calls `warn_of_lost`.
+//! R reads NA for an int64 that no double represents. Each R function that does so is warned, once while it runs: C
+//! checks `is_lossy` for the host copy and the result of `read` for elements, and calls `warn_of_lost`.
 
 use std::rc::Rc;
 
@@ -13,7 +13,8 @@ use super::Handle;
 use crate::array::foreign_stream;
 use crate::array::host_copy::{self, Block};
 
-/// Elements read one by one come in a block after the first few, and all of them after a few blocks.
+/// State of element-wise reads: the first few are single transfers, later ones fill a window, and after a few windows
+/// all elements are copied.
 #[derive(Default)]
 pub(super) struct Window {
     reads: usize,
@@ -22,12 +23,15 @@ pub(super) struct Window {
     bytes: Vec<u8>,
 }
 
+/// Reads that are single transfers.
 const SINGLE_READS: usize = 4;
+/// Elements in a window.
 const WINDOW: usize = 16 * 1024;
+/// Windows before all elements are copied.
 const WINDOW_READS: usize = 8;
 
 impl Handle {
-    /// The host copy, where there is one that is up to date.
+    /// The host copy if there is one that is up to date. `writable` marks it as written.
     pub fn host(&self, writable: bool) -> Option<*mut u8> {
         if self.has_host() {
             self.fetched(writable)
@@ -36,7 +40,7 @@ impl Handle {
         }
     }
 
-    /// The host copy after `fetch`.
+    /// The host copy after a successful `fetch`.
     pub fn fetched(&self, writable: bool) -> Option<*mut u8> {
         let host = self.host.borrow();
         let block = host.as_ref()?;
@@ -50,7 +54,7 @@ impl Handle {
         Some(block.start())
     }
 
-    /// Brings all elements to the host.
+    /// Makes the host copy, or updates it at its old address.
     pub fn fetch(&self) -> Result<()> {
         self.check()?;
         if self.has_host() {
@@ -89,19 +93,20 @@ impl Handle {
         Ok(())
     }
 
-    /// Warns the R function of this number of int64 that it has read as NA, unless it was the last that was warned.
+    /// Warns R function number `reader` that it has read int64 elements as NA, unless it was the last one warned.
     pub fn warn_of_lost(&self, reader: isize) {
         if self.rare(|rare| std::mem::replace(&mut rare.warned, reader)) != reader {
             host_copy::warn_lost();
         }
     }
 
-    /// Whether the host copy has NA for int64 that no double holds.
+    /// Whether the host copy has NA for int64 elements that no double represents.
     pub fn is_lossy(&self) -> bool {
         self.host.borrow().as_ref().is_some_and(|block| block.lossy.get())
     }
 
-    /// Elements from the host copy or the window; false where they are in neither, or are NA there and may not be.
+    /// Copies elements from the host copy or the window. False if they are in neither, or if an NA among them may stand
+    /// for an int64, in which case `out` is written all the same.
     ///
     /// # Safety
     /// There is space for `n` elements at `out`.
@@ -127,7 +132,7 @@ impl Handle {
         }
     }
 
-    /// Elements that are not at hand. Returns whether int64 became NA.
+    /// Reads elements that `cached` did not have. Returns whether int64 elements became NA.
     ///
     /// # Safety
     /// There is space for `n` elements at `out`.
@@ -161,7 +166,7 @@ impl Handle {
         unsafe { self.cached_or_lost(from, n, out) }
     }
 
-    /// As `cached`, after a fetch of what is asked for. Returns whether NA stands for int64.
+    /// As `cached`, after the elements were fetched. Returns whether an NA among them stands for an int64.
     ///
     /// # Safety
     /// As for `cached`.
@@ -184,7 +189,7 @@ impl Handle {
             rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
             rare.window.reads
         });
-        // the cpu device's memory is at hand
+        // no transfer on the cpu device
         if reads <= SINGLE_READS || self.device() == Device::Cpu {
             // SAFETY: the caller's promise.
             return unsafe { host_copy::read(&self.peek(), index, 1, out) };
@@ -195,12 +200,12 @@ impl Handle {
         Ok(())
     }
 
-    /// Moves the window to `from`.
+    /// Moves the window so that it starts at `from`.
     fn slide(&self, from: usize) -> Result<()> {
         let array = self.peek();
         let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
         let reads = window.reads;
-        window.n = 0; // nothing, should the read fail
+        window.n = 0; // empty if the read fails
         window.bytes.resize(WINDOW * host_copy::r_size(array.dtype()), 0);
         let count = WINDOW.min(self.len - from);
         // SAFETY: resized to hold them; a Vec<u8> from the system's allocator is aligned to 16 at this size.

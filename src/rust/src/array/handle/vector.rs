@@ -1,4 +1,4 @@
-//! The R vector of a handle: lookups in both directions, and new vectors.
+//! R vectors and their handles: the handle of a vector, and new vectors on handles.
 
 use std::os::raw::c_int;
 
@@ -11,10 +11,10 @@ use crate::array::{attributes, host_copy};
 use crate::r::external_ptr::{self, Owned};
 use crate::r::{self, conditions, finalizers, SEXP};
 
-/// The handle of one of our vectors, also inside base's wrappers. Ends the entry where it was freed, or cannot be made
-/// of what is recorded.
+/// The handle of a vector of this package, also in base R's wrappers. Fails the entry if the handle was freed, or
+/// cannot be made of a recorded vector.
 fn any<'a>(x: SEXP) -> Option<&'a Handle> {
-    // SAFETY: C checks the class; the handle lives as long as x, which R protects as our argument.
+    // SAFETY: C checks the class; the handle lives as long as x, which is an argument and so protected by R.
     unsafe {
         let owned = r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref();
         if owned.is_none() && r::vg_is_ours(x) != 0 {
@@ -24,15 +24,15 @@ fn any<'a>(x: SEXP) -> Option<&'a Handle> {
     }
 }
 
-/// Whether x is one of our arrays, with values or without.
+/// Whether x is an array, also one whose values were freed.
 pub fn is_array(x: SEXP) -> bool {
     // SAFETY: as above.
     let owned = unsafe { r::vg_handle_of(x).cast::<Owned<Handle>>().as_ref() };
-    // SAFETY: asks for a class.
+    // SAFETY: reads the class attribute.
     owned.map_or_else(|| unsafe { r::vg_is_ours(x) } != 0 && r::inherits(x, "gpu_array"), |owned| !owned.value.ordinary)
 }
 
-/// Whether x is one of our vectors, and its values were freed when R finalized it.
+/// Whether x is a vector of this package whose values were freed after R had finalized it.
 pub fn is_finalized(x: SEXP) -> bool {
     // SAFETY: C checks the class.
     unsafe {
@@ -41,28 +41,28 @@ pub fn is_finalized(x: SEXP) -> bool {
     }
 }
 
-/// The handle behind an external pointer. Ends the entry where it was freed.
+/// The handle of an external pointer. Fails the entry if it was freed.
 pub fn behind<'a>(pointer: SEXP) -> &'a Handle {
-    // SAFETY: the pointer of a vector or a cell of ours; the handle lives as long as it.
+    // SAFETY: the pointer of a vector or a lazy cell; the handle lives as long as the pointer.
     unsafe { external_ptr::value(pointer) }.unwrap_or_else(|| conditions::fail(finalizers::freed(true)))
 }
 
-/// The handle of an array; None for anything else.
+/// The handle of an array; `None` for other objects.
 pub fn of<'a>(x: SEXP) -> Option<&'a Handle> {
     any(x).filter(|handle| !handle.ordinary)
 }
 
-/// The handle of an ordinary vector of ours; None for anything else.
+/// The handle of an ordinary vector (`ordinary.rs`); `None` for other objects.
 pub fn ordinary<'a>(x: SEXP) -> Option<&'a Handle> {
     any(x).filter(|handle| handle.ordinary)
 }
 
-/// A new vector without attributes, not even a class. Not protected.
+/// A new vector without any attributes, not even a class. Not protected.
 pub fn bare(array: Array) -> SEXP {
     vector(Handle::new(array))
 }
 
-/// A vector on a handle. Not protected.
+/// A new vector on a handle, without attributes. Not protected.
 pub fn vector(handle: Handle) -> SEXP {
     let kind = host_copy::r_type(handle.peek().dtype());
     let handle = handle.owned();
@@ -74,14 +74,14 @@ pub fn vector(handle: Handle) -> SEXP {
     }
 }
 
-/// A vector on an array, with the attributes that `dress` gives it, and its class: R is asked for all of it at once.
-/// `dress` returns what it is given, and has nothing to drop. Not protected.
+/// A new vector on an array, with the attributes and class that `dress` sets, all within one `r::protect`. `dress`
+/// returns the vector that it is given, and must own nothing that needs dropping. Not protected.
 pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     let n = handle.header.length;
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's
-    // address.
+    // SAFETY: protected while it gets its attributes. R asks for the length, which is stored as the address until the
+    // handle is.
     let x = r::protect(|| unsafe {
         let x = r::Rf_protect(r::vg_new(kind as c_int));
         external_ptr::set_freed(r::R_altrep_data1(x), n);
@@ -94,8 +94,8 @@ pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     x
 }
 
-/// A vector for an array of this type and length, which `fill` provides, with `dim` for two or more dimensions, and its
-/// class. Not protected.
+/// A new vector without handle for an array of this dtype and length, with its class, and with `dim` if there are two
+/// or more dimensions. `fill` sets the handle. Not protected.
 ///
 /// # Errors
 /// `Shape` for an extent that `dim` cannot represent.
@@ -103,8 +103,8 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
         return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
     }
-    // SAFETY: protected while it gets its attributes. R asks for the length, which stands in place of the handle's
-    // address.
+    // SAFETY: protected while it gets its attributes. R asks for the length, which is stored as the address until the
+    // handle is.
     Ok(r::protect(|| unsafe {
         if dim.len() <= 1 {
             return r::vg_new_classed(host_copy::r_type(dtype) as c_int);
@@ -122,13 +122,13 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
     }))
 }
 
-/// Gives an empty vector its array. Nothing fails.
+/// Sets the handle of a vector made by `empty`. Cannot fail.
 pub fn fill(x: SEXP, handle: Handle) {
     // SAFETY: of `empty`, with no handle yet.
     handle.owned().give(unsafe { r::R_altrep_data1(x) });
 }
 
-/// A new array for R, with no attribute but the class of a vector. Not protected.
+/// A new vector on an array, with the class of a vector and no other attributes. Not protected.
 pub fn wrap(array: Array) -> SEXP {
     let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
@@ -140,9 +140,10 @@ pub fn wrap(array: Array) -> SEXP {
     }
 }
 
-/// A new array for R with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same length.
+/// A new vector on an array, with its class and with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same
+/// length.
 pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
-    // SAFETY: x is our caller's argument; the attributes fit a vector of x's length, so R accepts them.
+    // SAFETY: x is an argument of the entry; the attributes fit a vector of x's length, so R accepts them.
     dressed(array, move |out| unsafe {
         attributes::copy_shape(x, out);
         let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
@@ -154,7 +155,7 @@ pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
     })
 }
 
-/// A vector over memory from outside, with `dim` for two or more dimensions. Not protected.
+/// A new vector on imported memory, with `dim` if there are two or more dimensions. Not protected.
 ///
 /// # Errors
 /// `Shape` for an extent that `dim` cannot represent.
