@@ -8,7 +8,7 @@ VG_CALL f64 log_normal_tail(f64 z, f64& rate, f64& bend) {
   bend = -rate * (z + rate);
   return l;
 }
-// log s and its density's logarithm, of s = chi_n / sqrt(n), less that at s = 1
+// The log density of log s, for s = chi_n / sqrt(n), minus that at s = 1
 VG_FN f64 chi_weight(f64 n, f64 log_s) {
   f64 v = 2 * log_s;
   return -0.5 * n * (fabs(v) < 0.5 ? exp_rest(v) : expm1(v) - v);
@@ -62,7 +62,8 @@ VG_CALL f64 scaled_normal_integral(f64 t, f64 n, f64 delta, bool density, f64& l
   return sum;
 }
 
-// A tail, t > 0, on the scale of log t: by mixtures for delta >= 0, else by the integral, of the upper tail
+// A tail for t > 0, with its slope on the scale of log t: by mixtures for delta >= 0, else the upper tail by the
+// integral
 VG_CALL Tail noncentral_t_tail(f64 t, f64 n, f64 delta, bool upper) {
   Tail out = {0, 0, 0, upper};
   f64 beyond, q = t_ratio(t, n, beyond), s = q * q;
@@ -134,7 +135,7 @@ VG_CALL f64 q_t_ncp(f64 p, f64 n, f64 delta, bool upper, bool as_log, u32& w) {
   f64 z = qnorm_standard_log(l);
   if (upper) z = -z;
   if (!is_finite_f64(n)) return delta + z;
-  // the tail beyond 0 says on which side it is; turned to the right one
+  // The tail beyond 0 decides the sign of the quantile; a negative one is found by reflection.
   bool negative = upper ? l > pnorm_standard_log(delta) : l < pnorm_standard_log(-delta);
   if (negative) { delta = -delta; z = -z; upper = !upper; }
   // by the normal distribution of T - delta with the spread of Johnson and Welch (Biometrika 31, 1940)
