@@ -93,6 +93,7 @@ impl Forward<'_> {
         (self.out.registers.len() - 1) as Register
     }
 
+    /// Gives a register registers for its derivatives. False if it has them, or is no float.
     fn activate(&mut self, r: Register) -> bool {
         let class = self.out.registers[r as usize];
         if self.shadows.contains_key(&r) || !is_float(class) {

@@ -82,7 +82,7 @@ pub struct TableType {
 /// A path to a value outside of the function: a name, then the names of elements within lists.
 pub type Path = Vec<String>;
 
-/// What the function's surroundings know.
+/// The surroundings of the compiled functions: what their free names mean, and the source of spans.
 pub trait Scope {
     /// The meaning of a path in a scope. If `function`, only functions are considered. None if there is no such object.
     fn meaning(&self, scope: u32, path: &[String], function: bool) -> Option<Meaning>;

@@ -1,4 +1,4 @@
-// Densities, distribution functions and quantiles of base R's discrete distributions, as those of distributions.h.
+// Densities, distribution functions and quantiles of base R's discrete distributions, in the form of distributions.h.
 //
 // Quantiles are found by bisection that starts from the expansion of Cornish and Fisher (Rev. Inst. Int. Stat. 5,
 // 1937).

@@ -18,7 +18,7 @@
 struct Job {
   i64 each;      // elements per warp, a multiple of WARP * K
   u32* warps;    // the number of elements that each warp found
-  u64* blocks;   // and each block
+  u64* blocks;   // the same for each block
   u64* total;    // the total, in host memory
   u32* ticket;   // counts finished blocks; zero before and after
 };

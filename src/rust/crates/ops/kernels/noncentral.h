@@ -185,7 +185,8 @@ VG_CALL f64 q_chisq_ncp(f64 p, f64 df, f64 ncp, bool upper, bool as_log, u32& w)
   if (df == 0 && (upper ? log_1m_exp(l) : l) <= -mean) return 0.0;
   smaller_tail(l, upper);
   f64 lower_log = upper ? log1p(-exp(l)) : l;
-  // the first term next to 0, else the chi-square of the same mean and variance (Patnaik, Biometrika 36, 1949)
+  // Start: the first term next to 0, otherwise the chi-square of the same mean and variance (Patnaik, Biometrika 36,
+  // 1949)
   f64 x = a > 0 ? 2 * exp((lower_log + mean + lgamma_1p(a)) / a) : infinity_f64();
   if (!(x * (1 + mean / (a + 1)) < 0.2 * (a + 1))) {
     f64 s = df + 2 * ncp, t = df + ncp;

@@ -93,12 +93,12 @@ VG_CALL f64 log_range(f64 w, f64 k, f64 ranges, bool upper) {
 VG_CALL f64 log_tukey_tail(f64 q, f64 k, f64 df, f64 ranges, bool upper) {
   if (df > 1e30) return log_range(q, k, ranges, upper);
   f64 width = fmin(0.5 / sqrt(2 * df), 0.4);
-  // near the largest term: the range's tail is about exp(-w^2 / 4), and below 1 a power
+  // Near the largest term: the range's tail is about exp(-w^2 / 4), and for a range below 1 a power.
   f64 centre = 0.5 * (upper ? -log1p(0.5 * q * q / df) : log1p((k - 1) / (df * (1 + q * q)))), stride = 4 * width;
   f64 top = chi_weight(df, centre) + log_range(q * exp(centre), k, ranges, upper);
   for (int turn = 0; turn < 200 && fabs(stride) >= width; turn++) {
     f64 at = centre + stride, term = chi_weight(df, at);
-    // the range's part is at most 1
+    // The range's factor is at most 1, so it is computed only if the rest exceeds `top`.
     if (term > top) term += log_range(q * exp(at), k, ranges, upper);
     if (term > top) { top = term; centre = at; stride *= 2; }
     else stride *= -0.5;

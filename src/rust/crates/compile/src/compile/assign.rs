@@ -123,6 +123,7 @@ impl Compiler<'_> {
         Ok(own)
     }
 
+    /// Assigns to elements of a local vector `v`, the value of variable `to.name`. Refuses other vectors.
     fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_span: Span) -> Compiled<()> {
         let Assigned { name, form, subscripts, span } = *to;
         let Vector::Local { array, typed, length, dim } = **v else {
@@ -395,6 +396,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Assigns a vector to a variable, and gives the variable's array the dimensions `dim`.
     fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, span: Span) -> Compiled<()> {
         self.assign(name, value, span)?;
         let frame = self.frames.len() - 1;

@@ -213,6 +213,7 @@ impl Compiler<'_> {
         Ok((self.operands(&exprs)?, present))
     }
 
+    /// Combines values into one vector, without NA if `present`.
     fn one_vector(&mut self, mut values: Vec<Value>, present: bool, span: Span) -> Compiled<Rc<Vector>> {
         let v = if values.len() == 1 {
             match values.pop().expect("there is one") {

@@ -15,6 +15,7 @@ use verdigris_ops::rule::Typed;
 pub(super) const MISSING: &str = "the argument is missing, with no default";
 
 impl Compiler<'_> {
+    /// Opens a frame for a function. `parent` is the frame whose variables it sees.
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl Compiler<'_> {
     }
 
     /// Whether a function is being inlined, so that a call of it is recursion. While a promise is forced, only the
-    /// frames that enclose the promise's own frame count.
+    /// frame that made it and those below it count.
     fn is_open(&self, lambda: &Lambda) -> bool {
         let mut next = Some(self.frames.len() - 1);
         while let Some(k) = next {

@@ -63,6 +63,7 @@ impl Compiler<'_> {
         self.frames[frame].lambda.scope
     }
 
+    /// `x$name`, `x[["name"]]` and `x[[k]]` of a list; a list of numbers is subscripted like a vector.
     fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         let expr = subscripts.first().and_then(|a| a.value.as_ref());
         let name = match expr.map(|e| &e.form) {

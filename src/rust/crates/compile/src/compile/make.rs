@@ -207,6 +207,7 @@ impl Compiler<'_> {
         Ok(self.as_count(at))
     }
 
+    /// `seq()` and `seq.int()`.
     fn sequence(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, span)?;
         let by = matched.expr("by");

@@ -229,7 +229,7 @@ impl Compiler<'_> {
         self.without(&left_out, extent, span)
     }
 
-    /// Negative numbers that are known only at run time. If the vector is empty, no element is selected.
+    /// Negative numbers that are known only at run time. If there are none, no element is selected.
     fn by_absence(&mut self, at: Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let at = self.frozen_vector(at);
         let fails = self.failure(span, MIXED);

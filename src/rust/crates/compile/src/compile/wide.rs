@@ -155,7 +155,7 @@ impl<'a> Compiler<'a> {
         self.as_number(value, span)
     }
 
-    /// Whether a number is finite and not subnormal, and so has full precision. FALSE for NaN.
+    /// Whether a number is normal, and so has full precision. FALSE for 0 and NaN.
     fn is_normal(&mut self, x: Number, span: Span) -> Compiled<Number> {
         let size = self.apply(id::ABS, &[x], span)?;
         let large = self.apply(id::GE, &[size, Number::double(f64::MIN_POSITIVE)], span)?;
