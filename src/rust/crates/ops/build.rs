@@ -1,7 +1,7 @@
 //! Compiles the operation table's expressions into the loops of the cpu device.
 //!
-//! The same expressions and headers are given to NVRTC at run time (`verdigris-engine`, backend/cuda/codegen), so the
-//! two devices cannot drift apart.
+//! NVRTC gets the same expressions and headers at run time (`verdigris-engine`, backend/cuda/codegen), so the two
+//! devices cannot drift apart.
 
 #[allow(dead_code)]
 #[path = "src/dense.rs"]
@@ -29,8 +29,7 @@ use reduction::Reduction;
 use scan::Scan;
 use table::{Op, Rule, BESSEL_HEADERS, COMMON_HEADERS, DISTRIBUTION_HEADERS, RANDOM_HEADERS};
 
-/// This crate's folder, asked for at run time: a copy of a checkout may run the build script that was compiled in
-/// the original.
+/// This crate's folder, read at run time: a copied checkout may run a build script that was compiled in the original.
 fn manifest() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
 }
@@ -72,7 +71,7 @@ fn main() {
     units.push(("dense".into(), dense_matrices(&mut declared)));
     write_tables(&out, &ops, &declared);
 
-    // one compiler a unit, side by side: the special functions alone take as long as the rest
+    // One compiler process per unit, in parallel: the special functions alone take as long as the rest.
     let jobs: Vec<_> = units
         .into_iter()
         .map(|(name, text)| {
@@ -85,8 +84,8 @@ fn main() {
     }
 }
 
-/// The reductions and scans once more, compiled for AVX2 and FMA on x86-64 and chosen by the processor at run time.
-/// Both versions round alike: no multiply-add is fused that the source does not ask for.
+/// The reductions and scans are compiled a second time for AVX2 and FMA on x86-64; the processor decides at run time.
+/// Both versions round alike: the compiler fuses no multiply-add that the source does not ask for.
 const WIDE: &str = "reductions_wide";
 
 fn has_wide() -> bool {
@@ -128,8 +127,8 @@ fn compile(out: &Path, kernels: &Path, name: &str, body: &str) {
         .compile(&format!("verdigris_{name}"));
 }
 
-/// Loops are compiled for AVX2 too, and chosen when the library is loaded, where the compiler and the C library have
-/// a way to do so. Both versions round alike: AVX2 alone has no fused multiply-add.
+/// Loops are also compiled for AVX2, by `target_clones` if the compiler and the C library support it; the choice is
+/// made when the library is loaded. Both versions round alike: AVX2 alone has no fused multiply-add.
 const CLONES: &str = r#"
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__)
 #define VG_CLONES __attribute__((target_clones("avx2", "default")))
@@ -138,8 +137,8 @@ const CLONES: &str = r#"
 #endif
 "#;
 
-/// Operations of which a block comes to the same bits in fewer steps (`quick.h`, `counts.h`, `gammas.h`) than by the
-/// table's function for each element.
+/// Operations that have a faster loop over a block (`quick.h`, `counts.h`, `gammas.h`), with the same bits as the
+/// table's function applied to each element.
 fn quick(op: &Op, class: Class) -> Option<&'static str> {
     match (op.name, class) {
         ("mod", Class::F64) => Some("mod_block(o, a, b, n, w)"),
@@ -156,7 +155,7 @@ fn quick(op: &Op, class: Class) -> Option<&'static str> {
     }
 }
 
-/// A loop over a block for each operation and class; `wide` where they are compiled for wider registers too.
+/// A loop over a block for each operation and class. If `wide`, the loops are also compiled for AVX2.
 fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
     let mut text = String::new();
     for op in rows {
@@ -192,7 +191,7 @@ fn loops(rows: &[Op], wide: bool, declared: &mut String) -> String {
     text
 }
 
-/// Loads and stores between storage and registers, in order and at given places.
+/// Loads and stores between storage and registers: contiguous, strided, and at given positions.
 fn memory(declared: &mut String) -> String {
     let mut text = String::new();
     for dtype in DType::ALL {
@@ -217,8 +216,8 @@ fn memory(declared: &mut String) -> String {
     text
 }
 
-/// The accumulators of `reduce.h` behind plain functions, which take elements as `fold.h` and `tree.h` do. All of them
-/// are compiled twice (`WIDE`), with names that end differently.
+/// Plain C functions around the accumulators of `reduce.h`; they take elements in the order of `fold.h` and `tree.h`.
+/// All are compiled twice (`WIDE`), with different suffixes.
 fn reductions(suffix: &str, declared: &mut String) -> String {
     let mut text = String::from("#include \"short_groups.h\"\n");
     for r in Reduction::ALL {
@@ -339,7 +338,7 @@ fn rust_type(c: &str) -> &'static str {
     }
 }
 
-/// The states of `scan.h` and `scan_tile.h` behind plain functions: a scan of a block or a tile, which goes on from the
+/// Plain C functions around the states of `scan.h` and `scan_tile.h`: each scans a block or a tile and updates the
 /// state.
 fn scans(suffix: &str, declared: &mut String) -> String {
     let mut text = String::from("#include \"scan_tile.h\"\n");
@@ -369,8 +368,7 @@ fn scans(suffix: &str, declared: &mut String) -> String {
     text
 }
 
-/// What routines call beyond the table's loops: `lanes.h`, and the rows that draw for lanes, each with a key of its
-/// own.
+/// Functions that only routines call: those of `lanes.h`, and draws with a key of its own for each lane.
 fn lanes(ops: &[&Op], declared: &mut String) -> String {
     let mut text = String::from("#include \"lanes.h\"\n");
     for op in ops.iter().filter(|op| op.rule == Rule::Drawn) {
@@ -393,7 +391,7 @@ fn lanes(ops: &[&Op], declared: &mut String) -> String {
     text
 }
 
-/// The functions of `dense.h`, for a range of a job's matrices.
+/// The functions of `dense.h`, applied to a range of a job's matrices.
 fn dense_matrices(declared: &mut String) -> String {
     let mut text = String::from("#include \"dense.h\"\n");
     for (factoring, class) in each_factoring() {
@@ -417,7 +415,7 @@ fn factoring_name(factoring: Factoring, class: Class) -> String {
     format!("vg_dense_{}_{}", factoring.name().to_lowercase(), class.c_type())
 }
 
-/// `headers.rs`: the texts of `kernels/`, for NVRTC to include.
+/// Writes `headers.rs`: the texts of `kernels/`, for NVRTC to include.
 fn write_headers(out: &Path, kernels: &Path) {
     let mut files: Vec<PathBuf> =
         fs::read_dir(kernels).expect("kernels/ is there").map(|f| f.expect("a file").path()).collect();
@@ -431,7 +429,7 @@ fn write_headers(out: &Path, kernels: &Path) {
     fs::write(out.join("headers.rs"), text).expect("OUT_DIR is writable");
 }
 
-/// `id.rs`: a constant for every row, in the table's order.
+/// Writes `id.rs`: a constant for every row, in the table's order.
 fn write_ids(out: &Path, ops: &[&Op]) {
     let mut text = String::new();
     for (k, op) in ops.iter().enumerate() {
@@ -440,7 +438,7 @@ fn write_ids(out: &Path, ops: &[&Op]) {
     fs::write(out.join("id.rs"), text).expect("OUT_DIR is writable");
 }
 
-/// `loops.rs`: the compiled functions, in tables by operation, class and dtype.
+/// Writes `loops.rs`: tables of the compiled functions by operation, class and dtype.
 fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
     let mut text = format!("unsafe extern \"C\" {{\n{declared}}}\n");
     let _ = writeln!(text, "pub static LOOPS: [[Option<Loop>; {}]; {}] = [", Class::ALL.len(), ops.len());
@@ -491,7 +489,7 @@ fn write_tables(out: &Path, ops: &[&Op], declared: &str) {
     fs::write(out.join("loops.rs"), text).expect("OUT_DIR is writable");
 }
 
-/// A table of the scans' functions, by scan and class.
+/// Writes a table of the scans' functions, by scan and class.
 fn write_scans(text: &mut String, table: &str, suffix: &str) {
     let _ = writeln!(text, "static SCANS{table}: [[Option<Scanning>; {}]; {}] = [", Class::ALL.len(), Scan::ALL.len());
     for scan in Scan::ALL {
@@ -500,7 +498,7 @@ fn write_scans(text: &mut String, table: &str, suffix: &str) {
                 return "None".into();
             }
             let n = format!("{}_{}{suffix}", scan.name(), class.c_type());
-            // of 256 threads with 128 bytes each, as codegen/scan.rs has them
+            // 256 threads with 128 bytes each, as in codegen/scan.rs.
             let tile = if scan.is_exact(class) { "None".into() } else { format!("Some({})", 256 * 128 / class.size()) };
             format!("Some(Scanning {{ bytes: vg_bytes_{n}, start: vg_start_{n}, scan: vg_scan_{n}, tile: {tile} }})")
         });
@@ -509,7 +507,7 @@ fn write_scans(text: &mut String, table: &str, suffix: &str) {
     text.push_str("];\n");
 }
 
-/// A table of the reductions' functions, by reduction and class.
+/// Writes a table of the reductions' functions, by reduction and class.
 fn write_folds(text: &mut String, table: &str, suffix: &str) {
     let (classes, reductions) = (Class::ALL.len(), Reduction::ALL.len());
     let _ = writeln!(text, "static FOLDS{table}: [[Option<Folding>; {classes}]; {reductions}] = [");

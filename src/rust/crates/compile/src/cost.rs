@@ -3,18 +3,18 @@
 use super::{Block, Draw, Operand, Routine, Statement};
 use verdigris_ops::scalar::Scalar;
 
-/// Turns of a loop whose number is not known.
+/// The assumed number of iterations of a loop whose count is not known.
 const TURNS: usize = 64;
-/// So much is as good as any more.
+/// The cap on costs.
 const MOST: usize = 1 << 20;
 
 impl Routine {
-    /// What an element costs, in plain operations; up to a limit.
+    /// The cost of an element, in plain operations, at least 1 and capped.
     pub fn cost(&self) -> usize {
         1 + of(&self.body).min(MOST)
     }
 
-    /// Whether it may take a turn again.
+    /// Whether the routine has a loop.
     pub fn loops(&self) -> bool {
         let mut loops = false;
         self.walk(&mut |s| loops |= matches!(s, Statement::For { .. } | Statement::Loop { .. }));
@@ -25,7 +25,7 @@ impl Routine {
 fn of(block: &Block) -> usize {
     let total = block.iter().map(|statement| match statement {
         Statement::Apply { op, class, .. } => op.code(*class),
-        // a line of memory
+        // A memory access.
         Statement::Read { .. } => 4,
         Statement::Draw { draw: Draw::Uniform, .. } => 50,
         Statement::Draw { .. } => 100,

@@ -1,5 +1,5 @@
-//! Records of failed elements: which failure of a call, and the subscript. Of all failing elements the first is
-//! reported, where a loop in R would stop.
+//! Records of failed elements: the failure's number and the subscript. The failing element with the lowest index is
+//! reported, since a loop in R would stop there.
 
 use std::fmt::Write as _;
 
@@ -7,28 +7,27 @@ use super::{FailureId, Routine};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Failed {
-    /// The element's number, from 0.
+    /// The element's index, from 0.
     pub element: i64,
     pub failure: FailureId,
-    /// The subscript that a position was asked for, and how many elements there are; 0 of other failures.
+    /// The offending subscript, and the number of elements; 0 for failures that are not subscripts.
     pub subscript: f64,
     pub extent: i64,
 }
 
-/// Bits of a record that stand in each word of a device, behind the element's number.
+/// Payload bits in each 64-bit word of a device's record, below the element's index.
 const PART: u32 = 24;
 
 impl Failed {
-    /// How many words of 64 bits a record takes on a device.
+    /// The number of 64-bit words of a record on a device.
     pub const WORDS: usize = 5;
 
-    /// The first of two.
+    /// The record with the lower element index.
     pub fn first(self, other: Option<Failed>) -> Failed {
         other.filter(|other| other.element <= self.element).unwrap_or(self)
     }
 
-    /// The record in a device's words, as `note_failed` of kernels/routine.cuh leaves them: all 0 where nothing has
-    /// failed.
+    /// Decodes the words that `note_failed` in kernels/routine.cuh writes. All words are 0 if nothing has failed.
     pub fn read(words: [u64; Failed::WORDS]) -> Option<Failed> {
         let [a, b, c, d, e] = words.map(|word| !word & ((1 << PART) - 1));
         (words[0] != 0).then_some(Failed {
@@ -39,7 +38,7 @@ impl Failed {
         })
     }
 
-    /// What R says.
+    /// The text of R's error message.
     pub fn message(&self, routine: &Routine) -> String {
         let failure = &routine.failures[self.failure as usize];
         let mut message = failure.message.clone();
@@ -65,7 +64,7 @@ impl Failed {
     }
 }
 
-/// A number about as R prints it.
+/// A number, formatted roughly as R prints it.
 fn shown(x: f64) -> String {
     match x {
         _ if x.is_infinite() => if x > 0.0 { "Inf" } else { "-Inf" }.into(),
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
     use crate::Failure;
 
-    /// As `note_failed` does.
+    /// Encodes a record as `note_failed` does.
     fn packed(failed: Failed) -> [u64; Failed::WORDS] {
         let (x, n) = (failed.subscript.to_bits(), failed.extent as u64);
         let parts = [u64::from(failed.failure) | n << 8, n >> 16, x, x >> 24, x >> 48];
@@ -94,7 +93,7 @@ mod tests {
         {
             let failed = Failed { element, failure, subscript, extent };
             assert_eq!(Failed::read(packed(failed)), Some(failed));
-            // the largest of each word is the first element's
+            // The maximum of each word belongs to the earlier element, since the words are complements.
             let later = packed(Failed { element: element + 1, failure: 0, subscript: 0.0, extent: 0 });
             let both: Vec<u64> = packed(failed).into_iter().zip(later).map(|(a, b)| a.max(b)).collect();
             assert_eq!(Failed::read(both.try_into().unwrap()), Some(failed));

@@ -1,4 +1,4 @@
-//! Gradients: a routine that computes, beside its value, the derivatives by some of its parameters.
+//! Gradients: a routine that computes its value and the derivatives with respect to some of its parameters.
 //!
 //! Forward mode: every float register that depends on a parameter has a register for each derivative, written together
 //! with it. Loops and conditions need no special treatment, and no tape is kept (A. Griewank, A. Walther, "Evaluating
@@ -15,19 +15,19 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
-/// By what is differentiated.
+/// A variable of differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The number that is the n-th thing given.
+    /// The number that is given argument n.
     Number(u16),
-    /// An element (from 0) of the table that is the n-th thing given.
+    /// Element (from 0) of the table that is given argument n.
     Element(u16, u32),
 }
 
-/// The routine that gives the first result of `routine`, then its derivative by each target.
+/// A routine that returns the first result of `routine`, then its derivative with respect to each target.
 ///
 /// # Errors
-/// The operation that has no derivative here, by its name.
+/// The name of an operation that has no derivative here.
 pub fn gradient(routine: &Routine, targets: &[Target]) -> Result<Routine, String> {
     let mut forward = Forward {
         out: Routine { results: routine.results[..1].to_vec(), body: Block::new(), ..routine.clone() },
@@ -78,12 +78,12 @@ struct Forward<'a> {
     out: Routine,
     targets: &'a [Target],
     tables: Vec<u16>,
-    /// Derivatives of each register that depends on a target.
+    /// The derivative registers of each register that depends on a target, one per target.
     shadows: HashMap<Register, Vec<Register>>,
     arrays: HashMap<u16, Vec<u16>>,
 }
 
-/// Derivatives of an operand by the targets: none where it depends on none.
+/// Derivatives of an operand with respect to each target; None if it depends on no target.
 type Derivatives = Option<Vec<Operand>>;
 
 impl Forward<'_> {
@@ -93,6 +93,7 @@ impl Forward<'_> {
         (self.out.registers.len() - 1) as Register
     }
 
+    /// Gives a register registers for its derivatives. False if it has them, or is no float.
     fn activate(&mut self, r: Register) -> bool {
         let class = self.out.registers[r as usize];
         if self.shadows.contains_key(&r) || !is_float(class) {
@@ -202,7 +203,7 @@ impl Forward<'_> {
         Ok(())
     }
 
-    /// A statement that writes a register with derivatives.
+    /// Emits a statement that writes a register with derivatives, and the statements for its derivatives.
     fn active(
         &mut self,
         statement: &Statement,
@@ -255,7 +256,7 @@ impl Forward<'_> {
                 out.push(statement.clone());
             }
             Statement::Apply { op, class: computing, args, .. } => {
-                // the value first, beside its register, which may be an operand
+                // The value goes to a new register first, because `to` may be an operand of the derivative.
                 let y = self.fresh(class);
                 out.push(Statement::Apply { to: y, op: *op, class: *computing, args: args.clone() });
                 let ds: Vec<Derivatives> = args.iter().map(|a| self.derivatives(a)).collect();
@@ -282,7 +283,7 @@ impl Forward<'_> {
     }
 }
 
-/// Writes what a derivative is computed by.
+/// Emits the operations that compute a derivative.
 struct Writer<'a, 'b> {
     forward: &'a mut Forward<'b>,
     out: &'a mut Block,

@@ -1,5 +1,5 @@
-//! Interned routines: one copy of each for the life of the process, since kernels and prepared programs are keyed by
-//! it.
+//! Interned routines: each distinct routine is stored once for the life of the process, since kernels and prepared
+//! programs are keyed by its address.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use super::Routine;
 
-/// The one routine that is equal to this one.
+/// The interned routine that is equal to this one.
 pub fn intern(routine: Routine) -> &'static Routine {
     static KNOWN: Mutex<Option<HashMap<u64, Vec<&'static Routine>>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -22,14 +22,14 @@ pub fn intern(routine: Routine) -> &'static Routine {
     routine
 }
 
-/// A hash of all that a routine says.
+/// A hash of the whole routine.
 pub fn fingerprint(routine: &Routine) -> u64 {
     let mut hasher = DefaultHasher::new();
     routine.hash(&mut hasher);
     hasher.finish()
 }
 
-/// An interned routine, which is equal to itself alone.
+/// An interned routine. Equality is pointer equality.
 #[derive(Clone, Copy, Debug)]
 pub struct Interned(pub &'static Routine);
 
@@ -56,7 +56,7 @@ impl Hash for Interned {
 }
 
 impl Interned {
-    /// How many statements it has.
+    /// The number of statements.
     pub fn size(&self) -> u32 {
         let mut count = 0;
         self.walk(&mut |_| count += 1);

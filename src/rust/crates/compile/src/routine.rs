@@ -1,12 +1,12 @@
-//! Compiled R functions, in the form that devices run: one element, one row or one path a thread.
+//! Compiled R functions, in the form that devices run: each thread computes one element.
 //!
 //! Data flows one way: [`syntax`] (R's parse tree), [`compile`] (types and semantics), a [`Routine`] (this file:
 //! structured code over registers), and from there the two devices: `backend/cpu/routine` runs it over blocks of lanes,
-//! `backend/cuda/codegen/routine` writes CUDA C. A call is an operation of the graph like others
+//! `backend/cuda/codegen/routine` writes CUDA C. A call is an ordinary operation of the graph
 //! ([`verdigris_engine::graph::node::Operation::Call`]), so it fuses with the operations around it.
 //!
 //! A routine is a pure function of its parameters, the tables that it reads and the element's index; random draws are
-//! functions of a key, the element and a count. So it may be computed again, in any order, on any device.
+//! functions of a key, the element and a count. So elements can be computed in any order, repeatedly, on any device.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,16 +14,15 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::OpId;
 
-/// The number of a register: a slot of one class, which may be written many times. It is written before it is read on
-/// every way.
+/// The number of a register: a variable of one class that may be written many times. On every path it is written before
+/// it is read.
 pub type Register = u16;
 
-/// What a statement reads.
+/// An operand of a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand {
     Register(Register),
-    /// Written into the code. What a closure captures is a parameter instead, so that another value needs no other
-    /// kernel.
+    /// A literal of the code. Captured values are parameters instead, so that a new value needs no new kernel.
     Constant(Scalar),
 }
 
@@ -36,7 +35,7 @@ impl Operand {
     }
 }
 
-/// Constants are equal by their bits: an NA is itself.
+/// Constants are equal if their bits are, so NA equals itself.
 impl PartialEq for Operand {
     fn eq(&self, other: &Operand) -> bool {
         match (self, other) {
@@ -67,12 +66,12 @@ pub const MOST_FAILURES: usize = 255;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Failure {
-    /// In R's words: "missing value where TRUE/FALSE needed".
+    /// The message in R's words: "missing value where TRUE/FALSE needed".
     pub message: String,
-    /// The R expression, and its line in the function, where known.
+    /// The R expression, and its line in the function if known.
     pub expression: String,
     pub line: Option<u32>,
-    /// Of a subscript: its own expression, or "".
+    /// For a failure of a subscript: the subscript's source text, or "".
     pub subscript: Option<String>,
 }
 
@@ -80,9 +79,8 @@ pub type Block = Vec<Statement>;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Statement {
-    /// `to = row(args)`, computed in `class`. The row's operands have the classes of `Op::operand_class`, and `to` that
-    /// of `Op::result_class`. Rows that use the index are not among them. What it notes goes to the row's bits in
-    /// `notes`.
+    /// `to = row(args)`, computed in `class`. The operands have the classes of `Op::operand_class`, and `to` that of
+    /// `Op::result_class`. Rows that use the element's index are not allowed. Warnings set the row's bits in `notes`.
     Apply {
         to: Register,
         op: OpId,
@@ -94,28 +92,26 @@ pub enum Statement {
         to: Register,
         from: Operand,
     },
-    /// `to = from + counter * step`, where nothing is NA and nothing overflows: a loop's variable. Of class I32, or F64
-    /// with `counter` as a double.
+    /// `to = from + counter * step`, with no NA and no overflow: the variable of a loop. Of class I32, or F64 with
+    /// `counter` converted to a double.
     Step {
         to: Register,
         from: Operand,
         counter: Register,
         step: Operand,
     },
-    /// R's subscript `from` (I32, I64, F32 or F64; fractions are cut off), as a position (I64) from 0. It is -1 for NA,
-    /// and for what is beyond `extent` (I64) where that is no failure. Below 1 fails with `low`, beyond the extent with
-    /// `high`.
+    /// Converts R's subscript `from` (I32, I64, F32 or F64; fractions are truncated) to a position (I64) from 0. Below
+    /// 1 fails with `low`. Beyond `extent` (I64) fails with `high`, or gives -1 if `high` is None. NA gives -1.
     Position {
         to: Register,
         from: Operand,
         extent: Operand,
         low: FailureId,
         high: Option<FailureId>,
-        /// Whether it is known to be neither NA nor outside.
+        /// Whether the subscript is known to be neither NA nor outside.
         inside: bool,
     },
-    /// The position in memory (I64) of positions along axes: the sum of position * stride, or -1 where any position is
-    /// -1.
+    /// The memory offset (I64) of positions along axes: the sum of position * stride, or -1 if any position is -1.
     Offset {
         to: Register,
         at: Vec<(Operand, Operand)>,
@@ -139,84 +135,84 @@ pub enum Statement {
         at: Operand,
         value: Operand,
     },
-    /// A random number. `count` (I32) says how many of its family the element has drawn, and goes up by one.
+    /// A random number. `count` (I32) is the number of draws of this family that the element has made; it is
+    /// incremented.
     Draw {
         to: Register,
         draw: Draw,
         count: Register,
         args: Vec<Operand>,
     },
-    /// `value` is a logical (I32). NA fails with `missing` where there is one, else it is not TRUE.
+    /// `value` is a logical (I32). NA fails with `missing` if that is set, else it takes `otherwise`.
     If {
         value: Operand,
         missing: Option<FailureId>,
         then: Block,
         otherwise: Block,
     },
-    /// `body` for `counter` (I32) = 0, 1 ... `times` - 1; `times` (I32, not NA) is read once. The body does not write
-    /// the counter.
+    /// Runs `body` for `counter` (I32) = 0, 1 ... `times` - 1; `times` (I32, not NA) is read once. The body does not
+    /// write the counter.
     For {
         counter: Register,
         times: Operand,
         body: Block,
     },
-    /// `body` until something leaves it.
+    /// Runs `body` until a statement leaves the loop.
     Loop {
         body: Block,
     },
-    /// Leaves the innermost loop, or goes on with its next turn.
+    /// Leaves the innermost loop, or continues with its next iteration.
     Break,
     Next,
-    /// Leaves the routine: the results are what their registers hold.
+    /// Leaves the routine with the current values of the result registers.
     Return,
     Fail(FailureId),
 }
 
-/// What is drawn. An element's draws of a family are numbered; each is a function of the call's key, the element's
-/// index and its number.
+/// A kind of random number. An element's draws of a family are numbered; each is a function of the call's key, the
+/// element's index and its number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Draw {
-    /// Standard draws in float64, each a family: two of them share a Philox block (`kernels/routine.h`).
+    /// Standard draws in float64, each a family of its own: two draws share a Philox block (`kernels/routine.h`).
     Uniform,
     Normal,
     Exponential,
-    /// A row of the rule `Drawn`, with its parameters but without its key: a key for each draw is derived from the
-    /// call's.
+    /// A row of the rule `Drawn`, with its parameters but without its key: each draw's key is derived from the call's.
     Row(OpId),
 }
 
-/// What a parameter holds. Each has one value an element, or one for all.
+/// The source of a parameter. A parameter has one value per element, or one for all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Source {
-    /// The n-th thing that the caller gives: an argument, or what the function captured.
+    /// Number n of the values that the caller gives: arguments, then captures.
     Given(u16),
     /// The call's key (I64) for random draws.
     Key,
-    /// How many elements a table has (I64), and how many along an axis, from 0.
+    /// The number of elements (I64) of a table, and its extent along an axis (from 0).
     Length(u16),
     Extent(u16, u8),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Parameter {
-    /// The register that holds it at the start. It may be written later.
+    /// The register that holds it at the start. It may be overwritten later.
     pub register: Register,
     pub source: Source,
-    /// What the caller casts it to; the register has its class.
+    /// The dtype that the caller casts it to; the register has its class.
     pub dtype: DType,
 }
 
-/// An array that is read by position: contiguous, in memory.
+/// A contiguous array in device memory that is read by position.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Table {
-    /// The n-th thing that the caller gives.
+    /// Number n of the values that the caller gives.
     pub given: u16,
     pub dtype: DType,
     /// R's name for it.
     pub name: String,
 }
 
-/// Elements that each lane has for itself. They are NA at first.
+/// An array that each element (thread or SIMD lane) has for itself. Its elements are NA at first.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalArray {
     pub class: Class,
@@ -237,7 +233,7 @@ pub struct Routine {
     pub parameters: Vec<Parameter>,
     pub tables: Vec<Table>,
     pub body: Block,
-    /// What comes out, and as what it is stored: one or more, each a register.
+    /// The results, one or more: their registers, and the dtypes that they are stored as.
     pub results: Vec<(Register, DType)>,
     /// Rows that may warn, each once.
     pub notes: Vec<OpId>,
@@ -245,7 +241,7 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// Whether elements depend on their index: by random draws.
+    /// Whether it makes random draws, so that elements depend on their index.
     pub fn draws(&self) -> bool {
         self.parameters.iter().any(|p| p.source == Source::Key)
     }
@@ -255,7 +251,7 @@ impl Routine {
         !self.notes.is_empty() || !self.failures.is_empty()
     }
 
-    /// Calls `visit` for every statement, those of blocks before what follows the block.
+    /// Calls `visit` for every statement in preorder, including those of nested blocks.
     pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Statement)) {
         walk(&self.body, visit);
     }
@@ -275,7 +271,7 @@ fn walk<'a>(block: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
     }
 }
 
-/// Registers that a block writes, at any depth, one for each statement that does.
+/// The registers that a block writes at any depth, with one entry per writing statement.
 pub fn written(block: &[Statement]) -> Vec<Register> {
     let mut all = Vec::new();
     walk(block, &mut |statement| {
@@ -290,7 +286,7 @@ pub fn written(block: &[Statement]) -> Vec<Register> {
 }
 
 impl Statement {
-    /// The register that it writes.
+    /// The register that it writes, except counters.
     pub fn written(&self) -> Option<Register> {
         match *self {
             Statement::Apply { to, .. }
@@ -305,7 +301,7 @@ impl Statement {
         }
     }
 
-    /// What it reads by itself, without its blocks.
+    /// The operands that it reads itself, without those of its blocks.
     pub fn operands(&self) -> Vec<Operand> {
         match self {
             Statement::Apply { args, .. } => args.clone(),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::rule::Typed;
 
-/// The number of an expression. The scope can show it: [`Scope::text`], [`Scope::line`].
+/// The number of an expression. The scope maps it to source: [`Scope::text`], [`Scope::line`].
 pub type Span = u32;
 
 #[derive(Clone, Debug)]
@@ -23,42 +23,42 @@ pub enum Form {
     Double(f64),
     Complex([f64; 2]),
     Text(String),
-    /// A value of another kind that stands in the tree; what it is.
+    /// A value of another kind; the text describes it.
     Other(String),
     Name(String),
     /// `function(x, y = 1) body`.
     Function(Rc<Lambda>),
-    /// A call of what a name means.
+    /// A call of a function by its name.
     Call(String, Vec<Argument>),
-    /// A call of what an expression gives: `(function(x) x)(1)`.
+    /// A call of a computed function: `(function(x) x)(1)`.
     CallOf(Box<Expr>, Vec<Argument>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub name: Option<String>,
-    /// None where it is left out: `m[i, ]`.
+    /// None for an empty argument: `m[i, ]`.
     pub value: Option<Expr>,
 }
 
 /// A function: its parameters with their defaults, and its body.
 #[derive(Clone, Debug)]
 pub struct Lambda {
-    /// What the scope knows it by; functions that stand in another's body share its scope.
+    /// The scope's number for the environment of its free names. Functions nested in another's body share its scope.
     pub scope: u32,
-    /// One for each function, to see recursion.
+    /// Unique for each function, to detect recursion.
     pub id: u32,
     pub name: String,
     pub parameters: Vec<(String, Option<Expr>)>,
     pub body: Expr,
 }
 
-/// What a name means outside of the function.
+/// The meaning of a name outside of the function.
 #[derive(Clone, Debug)]
 pub enum Meaning {
-    /// One number: a parameter of the routine, whose value is asked for at each call.
+    /// One number of R: a parameter of the routine, whose value is looked up at each call.
     Number(Kind),
-    /// An array of one element that is on a device, which keeps its dtype.
+    /// A device array of one element, which keeps its dtype.
     Element(Typed),
     /// Elements that are read by subscripts.
     Table(TableType),
@@ -67,38 +67,37 @@ pub enum Meaning {
     /// A function of base R or stats, by its name there.
     Builtin(String),
     Closure(Rc<Lambda>),
-    /// None of these; what it is.
+    /// Anything else; the text describes it.
     Other(String),
 }
 
-/// Elements that are read by subscripts, with their dimensions.
+/// The type and the number of dimensions of a table, whose elements are read by subscripts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TableType {
     pub typed: Typed,
-    /// How many dimensions it has, 0 for a plain vector.
+    /// The number of dimensions, 0 for a plain vector.
     pub axes: u8,
 }
 
-/// What something outside is called: a name, then the names of elements within lists.
+/// A path to a value outside of the function: a name, then the names of elements within lists.
 pub type Path = Vec<String>;
 
-/// What the function's surroundings know.
+/// The surroundings of the compiled functions: what their free names mean, and the source of spans.
 pub trait Scope {
-    /// What a path means where the functions of a scope were made; a function if `function`. None where there is no
-    /// such thing.
+    /// The meaning of a path in a scope. If `function`, only functions are considered. None if there is no such object.
     fn meaning(&self, scope: u32, path: &[String], function: bool) -> Option<Meaning>;
     /// The R code of a span, on one line.
     fn text(&self, span: Span) -> String;
     fn line(&self, span: Span) -> Option<u32>;
 }
 
-/// Why a function cannot be compiled: at which span, and what to write instead. Shown with R's source.
+/// Why a function cannot be compiled: the span, and what to write instead. Shown with R's source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub message: String,
     pub span: Span,
     pub remedy: String,
-    /// A second span that it has to do with, and how.
+    /// A second span to show, and its explanation.
     pub other: Option<(String, Span)>,
 }
 
@@ -116,14 +115,14 @@ impl Refusal {
 pub type Compiled<T> = std::result::Result<T, Refusal>;
 
 impl Expr {
-    /// Whether some name is assigned to within, functions that stand in it left out.
+    /// Whether the expression assigns a variable; nested functions are ignored.
     pub fn assigns(&self) -> bool {
         let mut found = false;
         self.assigned(&mut |_, _| found = true);
         found
     }
 
-    /// Calls `visit` with each name that is assigned to within, functions that stand in it left out.
+    /// Calls `visit` with each name that the expression assigns; nested functions are ignored.
     pub fn assigned(&self, visit: &mut impl FnMut(&str, Span)) {
         match &self.form {
             Form::Call(name, args) => {
@@ -146,7 +145,7 @@ impl Expr {
         }
     }
 
-    /// Where a name is first assigned to, as `assigned` sees it.
+    /// The span of the first assignment to a name, as `assigned()` reports it.
     pub fn assigned_at(&self, name: &str) -> Option<Span> {
         let mut found = None;
         self.assigned(&mut |assigned, at| {
@@ -157,7 +156,7 @@ impl Expr {
         found
     }
 
-    /// The name that an assignment to this expression changes: x of `x`, `x[i]`, `"x"`.
+    /// The variable that an assignment to this expression changes: x of `x`, `x[i]`, `"x"`.
     pub fn root(&self) -> Option<&str> {
         match &self.form {
             Form::Name(name) | Form::Text(name) => Some(name),
@@ -166,8 +165,8 @@ impl Expr {
         }
     }
 
-    /// Whether a call of one of these functions stands within, functions that stand in it left out; loops too where
-    /// `loops`.
+    /// Whether the expression calls one of these functions; nested functions are ignored, and so are the bodies of
+    /// loops unless `loops`.
     pub fn calls(&self, names: &[&str], loops: bool) -> bool {
         match &self.form {
             Form::Call(name, args) => {
@@ -184,13 +183,13 @@ impl Expr {
     }
 }
 
-/// The longest text of an expression in a message.
+/// The longest text of an expression in a message, in characters.
 const LONGEST: usize = 70;
-/// How deep the calls stand that it shows.
+/// The deepest nesting of calls in that text.
 const DEEPEST_SHOWN: usize = 40;
 
 impl std::fmt::Display for Expr {
-    /// R code on one line, cut where it is long.
+    /// Writes R code on one line, cut to `LONGEST`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = String::new();
         self.write(&mut text, 0, DEEPEST_SHOWN);
@@ -201,7 +200,7 @@ impl std::fmt::Display for Expr {
     }
 }
 
-/// How strongly R's operators bind; 0 for what is none.
+/// The precedence of R's operators; 0 for other functions.
 fn strength(name: &str, operands: usize) -> u8 {
     match (name, operands) {
         ("<-" | "<<-" | "=", 2) => 1,

@@ -1,37 +1,37 @@
-// Operators: integer arithmetic with NA, %% and %/%, powers, comparison, logic, choice.
+// Operators: integer arithmetic with NA, %% and %/%, powers, comparison, logic, selection.
 //
-// Written without branches, so that g++ -O3 -fno-math-errno -fno-trapping-math vectorises them. Where both operands are
+// Written without branches, so that g++ -O3 -fno-math-errno -fno-trapping-math vectorises them. If both operands are
 // NaN, the result has the payload of the operand that R returns.
 #pragma once
 #include "prelude.h"
 
-// What R's functions of two numbers give when either is NaN: NA if either is NA.
+// The result of R's functions of two numbers if either is NaN: NA if either is NA, else NaN.
 VG_FN f64 nan_of(f64 a, f64 b) { return is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64(); }
 VG_FN f32 nan_of(f32, f32) { return nan_f32(); }
 
-// Of two NaNs R's + and * keep the first, as the GPU does; on the host the compiler may turn operands round.
+// If both operands are NaN, R's + and * keep the first, as the GPU does. On the host the compiler may swap operands.
 #ifdef VG_DEVICE
 template <class T> VG_FN T first_nan(T y, T) { return y; }
 #else
 template <class T> VG_FN T first_nan(T y, T a) { return a != a ? a : y; }
 #endif
 
-// The GPU's subtraction adds the negated second operand, whose NaN then wins.
+// The GPU subtracts by adding the negated second operand, whose NaN would win.
 #ifdef VG_DEVICE
 VG_FN f64 difference(f64 a, f64 b) { f64 y = a - b; return a != a ? a : y; }
 #else
 VG_FN f64 difference(f64 a, f64 b) { return a - b; }
 #endif
 
-// Nor is the GPU's division sure which of two NaNs it keeps: compilers differ.
+// The GPU's division keeps either NaN, depending on the compiler.
 #ifdef VG_DEVICE
 template <class T> VG_FN T r_div(T a, T b) { T y = a / b; return a != a ? a : b != b ? b : y; }
 #else
 template <class T> VG_FN T r_div(T a, T b) { return a / b; }
 #endif
 
-// ---- integers: an operand that is NA, or a result that does not fit, gives NA -------------------
-// Bits of w: 1 of int32, 2 of int64. The smallest value is NA, so arriving there is an overflow too.
+// ---- integers: an NA operand, or a result that does not fit, gives NA ---------------------------
+// Overflow sets bit 1 of w for int32, bit 2 for int64. The smallest value is NA, so a result equal to it overflows too.
 template <class T> VG_FN T int_result(T y, bool lost, T a, T b, u32& w) {
   bool na = (a == na_of(a)) | (b == na_of(b)), over = (lost | (y == na_of(a))) & !na;
   w |= (u32)over << (sizeof(T) == 8);
@@ -66,17 +66,17 @@ VG_FN i64 int_mul(i64 a, i64 b, u32& w) {
 #endif
   return int_result(y, lost, a, b, w);
 }
-// A sum within a group, NA of known elements where it has overflowed: `least` is NA where an element is.
+// Notes the overflow of a group's sum: the sum is NA though no element is. `least` is the minimum, NA if an element is.
 VG_FN i64 checked_sum(i64 sum, i64 least, u32& w) {
   w |= (u32)((sum == NA_I64) & (least != NA_I64)) << 1;
   return sum;
 }
-// NA is its own negative in two's complement
+// NA is its own negative in two's complement.
 template <class T> VG_FN T int_neg(T a) { return a == na_of(a) ? a : -a; }
 VG_FN i64 int_sign(i64 a) { return a == NA_I64 ? a : (i64)((a > 0) - (a < 0)); }
 template <class T> VG_FN T int_abs(T a) { return a == na_of(a) ? a : a < 0 ? -a : a; }
 
-// Remainder with the divisor's sign, and the quotient rounded down; by 0 they are NA.
+// Remainder with the divisor's sign, and the quotient rounded down. Division by 0 gives NA.
 template <class T> VG_FN T int_mod(T a, T b) {
   bool na = (a == na_of(a)) | (b == na_of(b)) | (b == 0);
   T d = na ? (T)1 : b, n = na ? (T)0 : a, r = n % d;
@@ -99,8 +99,8 @@ VG_BITWISE(bit_xor, a ^ b)
 VG_FN i32 bit_not(i32 a) { return a == NA_I32 ? a : ~a; }
 
 // ---- %% and %/% of doubles --------------------------------------------------------------------------
-// R subtracts in 80-bit long double, whose significand has 64 bits, and what it gives shows that
-// rounding. Pairs hi + lo of doubles hold such numbers here, so that both devices agree with it.
+// R subtracts in 80-bit long double, whose significand has 64 bits, and its results show that rounding. Here pairs hi +
+// lo of doubles represent such numbers, so that both devices agree with R.
 struct f64_pair { f64 hi, lo; };
 
 VG_FN f64_pair exact_sum(f64 a, f64 b) {  // Knuth, TAOCP 2, 4.2.2
@@ -119,38 +119,38 @@ VG_FN f64_pair exact_product(f64 a, f64 b) {
 #endif
   return r;
 }
-// hi + lo to 64 significant bits, to nearest even
+// Rounds hi + lo to 64 significant bits, to nearest even.
 VG_FN f64_pair round_to_64(f64_pair x) {
   if (x.hi == 0 || x.lo == 0) return x;
   u64 b = bits_of(x.hi);
   f64 unit = f64_of_bits(b & 0x7FF0000000000000ull) * 1.0842021724855044e-19;  // 2^-63
-  // just below a power of two the units are half as wide
+  // Just below a power of two the spacing is half as wide.
   if ((b << 12) == 0 && (x.hi < 0) != (x.lo < 0)) unit *= 0.5;
-  // 1.5 * 2^52: adding it leaves no bits below a unit
+  // 1.5 * 2^52: adding it and subtracting it again rounds to a multiple of `unit`.
   f64 wall = unit * 6755399441055744.0;
   x.lo = (x.lo + wall) - wall;
   return x;
 }
-// a - q * b, each step to 64 bits
+// a - q * b, with each step rounded to 64 bits
 VG_FN f64_pair subtract_multiple(f64_pair a, f64 q, f64 b) {
   f64_pair p = round_to_64(exact_product(q, b)), s = exact_sum(a.hi, -p.hi);
   return round_to_64(exact_sum(s.hi, s.lo + (a.lo - p.lo)));
 }
-// floor(r / b), where a quotient within 2^-65 below 1 is 1, as 64 bits have it, and none underflows
+// floor(r / b) with a 64-bit quotient: one within 2^-65 below 1 rounds to 1, and an underflow to 0 keeps its sign.
 VG_FN f64 floor_quotient(f64_pair r, f64 b) {
   f64 q = floor(r.hi / b);
   if (q == 0 && r.hi != 0 && (r.hi < 0) != (b < 0)) return -1.0;
   if (r.hi == b && r.lo != 0 && (r.lo < 0) != (b < 0) && fabs(r.lo) > fabs(b) * 2.710505431213761e-20) return 0.0;
   return q;
 }
-// Exact scaling that keeps products off overflow and halves of products off underflow.
+// A power of two for scaling, so that products do not overflow and the halves of products do not underflow.
 VG_FN f64 safe_scale(f64 a, f64 b) {
   if (fabs(a) > 1e280) return 3.8725919148493183e-121;  // 2^-400
   if (fabs(b) < 1e-250) return 1.3407807929942597e154;  // 2^512
   return 1.0;
 }
 
-// Notes in w that the quotient has more digits than 64 bits hold (R's 1 / LDBL_EPSILON).
+// Sets bit 1 of w if the quotient has more digits than 64 bits hold (R's limit is 1 / LDBL_EPSILON).
 VG_FN f64 r_mod(f64 a, f64 b, u32& w) {
   if (b == 0) return nan_f64();
   if (a != a || b != b) return nan_of(a, b);
@@ -158,7 +158,7 @@ VG_FN f64 r_mod(f64 a, f64 b, u32& w) {
     return fabs(a) == fabs(b) ? 0.0 : (a < 0 && b > 0) || (a > 0 && b < 0) ? a + b : a;
   f64 q = a / b;
   w |= (u32)((fabs(q) > 9223372036854775808.0) & (fabs(q) <= 1.7976931348623157e308));
-  // digits that long division would find are no longer there; R warns of it and mostly gives 0
+  // The remainder's digits are lost. R warns and mostly gives 0.
   if (!(fabs(q) <= 1e280)) return q - q == 0 ? 0.0 : nan_f64();
   f64 scale = safe_scale(a, b);
   b *= scale;
@@ -184,14 +184,14 @@ VG_FN f32 r_intdiv(f32 a, f32 b) { return (f32)r_intdiv((f64)a, (f64)b); }
 #ifdef VG_DEVICE
 VG_FN f64 fused(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
 VG_FN f32 fused(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
-// (hi + lo) (p + q), where lo and q are the rounding errors of hi and p
+// Multiplies (hi + lo) by (p + q), where lo and q are the rounding errors of hi and p.
 template <class T> VG_FN void multiply_pair(T& hi, T& lo, T p, T q) {
   T product = hi * p, error = fused(hi, p, -product) + (hi * q + lo * p);
   hi = product + error;
   lo = error - (hi - product);
 }
-// x^n, right to the last bit but for one in 2^40, as glibc's pow() is. False near the ends of the range, where a
-// rounding error would underflow.
+// x^n, correctly rounded but for about one result in 2^40, as glibc's pow() is. False near the ends of the range, where
+// a rounding error would underflow.
 template <class T> VG_FN bool whole_pow(T x, i32 n, T& out) {
   T hi = 1, lo = 0, p = x, q = 0;
 #pragma unroll 1
@@ -204,8 +204,8 @@ template <class T> VG_FN bool whole_pow(T x, i32 n, T& out) {
   out = n > 0 ? hi : r + r * (fused(-r, hi, (T)1) - r * lo);
   return true;
 }
-// CUDA's pow(), log2() and log10() are off by an ulp even where the result is exact: 3^1 is not 3 there, log2(2^-1014)
-// not -1014.
+// CUDA's pow(), log2() and log10() are off by an ulp even if the result is exact: its 3^1 is not 3, and its
+// log2(2^-1014) is not -1014.
 template <class T> VG_FN T finite_pow(T x, T y) {
   T r;
   if (y == (T)0.5) return sqrt(x);
@@ -236,7 +236,7 @@ template <class T> VG_FN T r_pow(T x, T y, u32& w) {
   if (finite_x && finite_y) return finite_pow(x, y);
   if (!finite_x && x > 0) return y < 0 ? (T)0 : infinite;
   if (!finite_x && finite_y && y == floor(y)) {
-    w |= (u32)(y > (T)18446744073709551616.0);  // R asks y %% 2
+    w |= (u32)(y > (T)18446744073709551616.0);  // R computes y %% 2, which warns if digits are lost
     return y < 0 ? (T)0 : y * (T)0.5f != floor(y * (T)0.5f) ? x : -x;
   }
   if (!finite_y && x >= 0) return (y > 0) == (x >= 1) ? infinite : (T)0;
@@ -268,16 +268,16 @@ template <class T> VG_FN T choose_by(i32 test, T yes, T no) {
   return test == NA_I32 ? na_of(yes) : test ? yes : no;
 }
 
-// ---- the smaller and the larger -----------------------------------------------------------------------
-// Of two NaNs R keeps the second, of two equal numbers the first.
+// ---- minimum and maximum ------------------------------------------------------------------------------
+// If both are NaN, R keeps the second; if they are equal, the first.
 template <class T> VG_FN T smaller(T a, T b) { return ((b != b) | (b < a)) ? b : a; }
 template <class T> VG_FN T larger(T a, T b) { return ((b != b) | (b > a)) ? b : a; }
-// NA is the smallest integer
+// NA is the smallest integer, so the minimum needs no test.
 template <class T> VG_FN T int_smaller(T a, T b) { return b < a ? b : a; }
 template <class T> VG_FN T int_larger(T a, T b) {
   return ((a == na_of(a)) | (b == na_of(b))) ? na_of(a) : b > a ? b : a;
 }
-// na.rm = TRUE
+// Variants for na.rm = TRUE
 template <class T> VG_FN T smaller_known(T a, T b) { return ((a != a) | (b < a)) ? b : a; }
 template <class T> VG_FN T larger_known(T a, T b) { return ((a != a) | (b > a)) ? b : a; }
 template <class T> VG_FN T int_smaller_known(T a, T b) {

@@ -1,23 +1,24 @@
-// Orthonormal bases that grow by a column. Rows are shared among blocks whose number the rows alone decide, and sums are
-// added in a fixed order as doubles. So bits depend on neither the run nor the device.
+// Grows orthonormal bases by a column. The number of blocks depends on the number of rows alone, and sums are added in
+// a fixed order as doubles. So the bits depend on neither the run nor the device.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"
 
-// THREADS of a block is the source's. Columns that a pass over the rows takes together:
+// The including source defines THREADS, the threads of a block. COLUMNS columns are processed in one pass over the
+// rows.
 #define COLUMNS 8
 
-// The sum over a warp, in its first lane.
+// The sum over a warp, in lane 0.
 VG_FN f64 warp_sum(f64 x) {
 #pragma unroll
   for (int by = WARP / 2; by > 0; by /= 2) x += shuffle_down(x, by);
   return x;
 }
 
-// Where `subtract`: the vector less what the columns from `near` on have of it, by `products`, and less the column
-// before these times numbers[known] (where `known` is not 0), becomes column `count`. Then, to `out`, the products of
-// that column, else of the vector, with the columns from `first` to below `last`. numbers[0] is a ticket, 0 before and
-// after.
+// Projection step. If `subtract`, column `count` becomes the vector minus its components along columns near .. count -
+// 1 (`products` holds the dot products), and minus numbers[known] times column near - 1 if `known` is not 0. Then
+// writes to `out` the dot products of that column (or of the vector, if not `subtract`) with columns first .. last - 1.
+// numbers[0] counts finished blocks: it is 0 before and after.
 template <class T> VG_FN void basis_project(T* basis, i64 rows, i64 count, const T* __restrict__ vector, i64 near,
     i64 known, u32 subtract, i64 first, i64 last, const f64* __restrict__ products, f64* numbers, f64* partial,
     f64* out) {
@@ -61,7 +62,7 @@ template <class T> VG_FN void basis_project(T* basis, i64 rows, i64 count, const
     }
     __syncthreads();
   }
-  // the block that ends last adds up what all have
+  // The last block to finish adds up the partial sums of all blocks.
   if (threadIdx.x == 0) is_last = atomicAdd((u32*)numbers, 1u) == gridDim.x - 1;
   __syncthreads();
   if (!is_last) return;
@@ -75,9 +76,9 @@ template <class T> VG_FN void basis_project(T* basis, i64 rows, i64 count, const
   if (threadIdx.x == 0) *(volatile u32*)numbers = 0;
 }
 
-// Column `count` less what the columns from `from` on have of it, by `again` (whose last element is its own square),
-// and of length 1. To numbers[at]: the products with the columns from `near` on, the length, and how much of the length
-// was left.
+// Second orthogonalisation and normalisation of column `count`. `again` holds its dot products with columns `from` and
+// up, and last its squared norm. Writes to numbers[at]: the dot products with the columns from `near` on, the norm, and
+// the norm relative to that before this step.
 template <class T> VG_FN void basis_finish(T* basis, i64 rows, i64 count, i64 near, i64 from,
     const f64* __restrict__ products, const f64* __restrict__ again, f64* numbers, i64 at) {
   __shared__ f64 scale;
@@ -87,7 +88,7 @@ template <class T> VG_FN void basis_finish(T* basis, i64 rows, i64 count, i64 ne
     taken = warp_sum(taken);
     if (lane_id() == 0) {
       const f64 whole = again[count - from], square = whole - taken;
-      // NaN stays
+      // A NaN is kept: the comparison is false.
       const f64 norm = square <= 0 ? 0 : sqrt(square);
       scale = norm == 0 ? 0 : 1 / norm;
       if (blockIdx.x == 0) {

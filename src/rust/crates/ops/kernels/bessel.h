@@ -89,7 +89,7 @@ VG_TABLE f64 ATANH_SERIES[] = {
 
 // ---- pieces of the uniform expansions -------------------------------------------------------------------
 struct Parts { f64 even, odd; };
-// The sums over even and odd k of V_k(t) u^k; with `turned` the signs of u^2, u^3, u^6, u^7 ... change, as for i u.
+// The sums over even and odd k of V_k(t) u^k. If `turned`, the signs of u^2, u^3, u^6, u^7 ... change, as for i u.
 VG_CALL Parts debye_sums(f64 t, f64 u, bool turned) {
   Parts sum = {1, 0};
   f64 power = 1, last = 1;
@@ -106,7 +106,8 @@ VG_CALL Parts debye_sums(f64 t, f64 u, bool turned) {
   return sum;
 }
 
-// log(r) of positive r: of the nearest eighth, and of the quotient by it. (Of more than 1e300 only that it is large.)
+// log(r) of positive r: the log of the nearest eighth plus the log of the quotient by it. Beyond 1e300 just a large
+// number.
 VG_CALL dd dd_log(dd r) {
   if (!(r.hi < 1e300)) return dd_of(1000, 0);
   i32 e = binary_exponent(r.hi);
@@ -122,7 +123,7 @@ VG_CALL dd dd_log(dd r) {
   dd whole = dd_multiply(dd_of(0.69314718055994531, 2.3190468138462996e-17), dd_of(e, 0));
   return dd_add(dd_add(whole, dd_of(LOG_EIGHTHS[2 * k - 12], LOG_EIGHTHS[2 * k - 11])), rest);
 }
-// The angle of a point of the unit circle, in the first quadrant: from the nearest eighth
+// The angle of a point of the unit circle in the first quadrant, by its difference from the nearest eighth
 VG_CALL dd dd_angle(dd c, dd s) {
   i32 k = (i32)rint(8 * atan2(s.hi, c.hi));
   const f64* at = EIGHTHS + 4 * k;
@@ -139,7 +140,7 @@ VG_FN f64 times_exp(f64 factor, dd e) {
   f64 half = exp(0.5 * e.hi);
   return factor * half * half;
 }
-// By which x and nu are multiplied so that their squares are in range; expansions are homogeneous in them.
+// The factor of x and nu that keeps their squares in range. The expansions are homogeneous in x and nu.
 VG_FN f64 bessel_scale(f64 largest) { return largest > 1e100 ? 2.4099198651028841e-181 : 1.0; }
 
 // ---- series for small x ---------------------------------------------------------------------------------
@@ -159,9 +160,9 @@ VG_CALL f64 bessel_series(f64 nu, f64 x, f64 v) {
   return bessel_lead(nu, x) * sum;
 }
 
-// A function of orders mu and mu + 1
+// Values of a function at orders mu and mu + 1
 struct Neighbours { f64 first, second; };
-// Temme's series of K, or with `oscillates` of Y, |mu| <= 1/2, x <= 2
+// Temme's series of K, or of Y if `oscillates`, for |mu| <= 1/2, x <= 2
 VG_CALL Neighbours temme_series(f64 mu, f64 x, bool oscillates) {
   f64 m = mu * mu, even = polynomial(RGAMMA_EVEN, m), odd = polynomial(RGAMMA_ODD, m);
   f64 l = log(2 / x), sigma = mu * l;
@@ -198,7 +199,7 @@ VG_CALL Neighbours temme_series(f64 mu, f64 x, bool oscillates) {
 }
 
 // ---- I and K ------------------------------------------------------------------------------------------------
-// Both for nu >= 0 and x > 0, finite: I times exp(-x) and K times exp(x) where `scaled`
+// Both for nu >= 0 and finite x > 0. If `scaled`, I is multiplied by exp(-x) and K by exp(x).
 VG_CALL f64 debye_ik(f64 nu, f64 x, bool scaled, bool is_k) {
   f64 scale = bessel_scale(fmax(nu, x)), n = nu * scale, y = x * scale;
   dd w = dd_sqrt(dd_add(two_product(n, n), two_product(y, y)));
@@ -232,7 +233,7 @@ VG_CALL f64 positive_k(f64 nu, f64 x, bool scaled) {
   if (x <= 2) {
     k = temme_series(mu, x, false);
   } else {
-    i32 last = 4 + (i32)(54 / x);  // what follows does not matter
+    i32 last = 4 + (i32)(54 / x);  // later terms do not matter
     f64 m = mu * mu, z = 2 * (x + last);
     for (i32 j = last - 1; j >= 1; j--) z = 2 * (x + j) + (m - (j + 0.5) * (j + 0.5)) / z;
     f64 ratio = (mu + 0.5 + x + (m - 0.25) / z) / x;
@@ -251,7 +252,7 @@ VG_CALL f64 positive_k(f64 nu, f64 x, bool scaled) {
 
 // ---- J and Y ------------------------------------------------------------------------------------------------
 struct Waves { f64 j, y; };
-// Where x > nu: modulus and phase
+// For x > nu: modulus and phase
 VG_CALL Waves debye_waves(f64 nu, f64 x) {
   f64 scale = bessel_scale(x), n = nu * scale, y = x * scale;
   dd w = dd_sqrt(dd_multiply(two_sum(y, -n), two_sum(y, n)));
@@ -259,7 +260,7 @@ VG_CALL Waves debye_waves(f64 nu, f64 x) {
   dd before = dd_divide(two_product(nu, n), dd_add(w, y));  // (y - w) / scale
   dd back = dd_add(dd_add(before, dd_multiply(angle, dd_of(nu, 0))), dd_of(0.78539816339744831, 3.061616997868383e-17));
   Parts sums = debye_sums(-(n / w.hi) * (n / w.hi), scale / w.hi, true);
-  // the phase is x - back; beyond 1e7 a difference would lose what the sine of x, as large as it is, has
+  // The phase is x - back. Beyond 1e7 the difference would lose digits that sin(x) of the full x has.
   bool is_far = x > 1e7;
   dd phase = is_far ? back : dd_add(dd_negate(back), x);
   f64 c = cos(phase.hi), s = sin(phase.hi), modulus = sqrt(2 * scale / (BESSEL_PI * w.hi));
@@ -272,7 +273,7 @@ VG_CALL Waves debye_waves(f64 nu, f64 x) {
   Waves r = {modulus * (cosine * sums.even + sine * sums.odd), modulus * (sine * sums.even - cosine * sums.odd)};
   return r;
 }
-// Where x < nu
+// For x < nu
 VG_CALL Waves debye_tails(f64 nu, f64 x) {
   dd w = dd_sqrt(dd_multiply(two_sum(nu, -x), two_sum(nu, x)));
   dd log_ratio = dd_log(dd_divide(dd_add(w, nu), dd_of(x, 0)));
@@ -286,7 +287,7 @@ VG_CALL Waves debye_tails(f64 nu, f64 x) {
 
 // Steed's method for |mu| <= 1/2, 2 <= x < 30: {J of mu, mu + 1}, {Y of mu, mu + 1}
 VG_CALL void steed_waves(f64 mu, f64 x, Neighbours& j, Neighbours& y) {
-  // the first fraction: a solution that falls with the order, up to a factor
+  // The first fraction: the solution that decreases with the order, up to a factor
   f64 a = 0, b = 1e-100;
   for (i32 k = (i32)(x + 9 * cbrt(x)) + 10; k >= 1; k--) {
     f64 next = 2 * (mu + k) / x * b - a;
@@ -294,7 +295,7 @@ VG_CALL void steed_waves(f64 mu, f64 x, Neighbours& j, Neighbours& y) {
     b = next;
   }
   f64 slope = mu / x * b - a;
-  // the second: H' / H = p + iq
+  // The second fraction: H' / H = p + iq
   i32 n = 4 + (i32)(90 / x);
   f64 m = mu * mu, re = 2 * x, im = 2 * n;
   for (i32 k = n - 1; k >= 1; k--) {
@@ -323,7 +324,7 @@ VG_FN void recur(Neighbours& f, f64 nu, f64 n, f64 x) {
     f.second += step;
   }
 }
-// J beyond the turning point, by the Wronskian and 1 - J of nu + 1 / J of nu
+// J beyond the turning point, from the Wronskian and 1 - J_{nu+1} / J_nu
 VG_FN f64 wronskian_j(const Neighbours& y, f64 nu, f64 x) {
   if (!is_finite_f64(y.second)) return 0.0;
   f64 gap = 1;
@@ -381,7 +382,7 @@ VG_FN f64 below_zero(u32& w) {
   note_range(w);
   return nan_noted(w);
 }
-// orders of J and Y beyond which base R, too, gives NaN
+// Larger orders of J and Y give NaN, in base R too.
 #define BESSEL_LARGEST_ORDER 1e7
 
 // Negative orders: DLMF 10.27.2, 10.4.6
@@ -402,7 +403,7 @@ VG_FN f64 bessel_k(f64 x, f64 nu, bool scaled, u32& w) {
   if (!is_finite_f64(n) && !is_finite_f64(x)) return nan_noted(w);
   return positive_k(n, x, scaled);
 }
-// cos(pi nu) first + sin(pi nu) second, where a factor that is 0 counts more than a number that is not finite
+// cos(pi nu) first + sin(pi nu) second; a factor of 0 gives 0 even if the other factor is not finite.
 VG_FN f64 turned(f64 nu, f64 first, f64 second) {
   f64 c = cos_pi(nu), s = sin_pi(nu);
   return s == 0 ? c * first : c == 0 ? s * second : c * first + s * second;
@@ -413,7 +414,7 @@ VG_FN f64 bessel_j(f64 x, f64 nu, u32& w) {
   f64 n = fabs(nu);
   if (n > BESSEL_LARGEST_ORDER) return nan_noted(w);
   if (!is_finite_f64(x)) return 0.0;
-  // without Y, where the terms of the series fall from the first on
+  // Y is not needed if the terms of the series decrease from the first on.
   if (nu >= 0 && nu < 25 && x > 0 && x * x < 4 * (nu + 1)) return bessel_series(nu, x, -0.25 * x * x);
   Waves r = {n == 0 ? 1.0 : 0.0, -infinity_f64()};
   if (x > 0) r = positive_waves(n, x);

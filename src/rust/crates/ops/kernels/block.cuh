@@ -8,7 +8,7 @@
 VG_FN u32 lane_id() { return threadIdx.x & (WARP - 1); }
 VG_FN u32 lanes_before() { return (1u << lane_id()) - 1u; }
 
-// The sum over the lanes up to this one.
+// The inclusive prefix sum over the lanes of a warp.
 VG_FN u32 warp_prefix(u32 x) {
   for (u32 step = 1; step < WARP; step *= 2) {
     u32 y = __shfl_up_sync(ALL_LANES, x, step);
@@ -24,8 +24,8 @@ VG_FN u64 warp_prefix(u64 x) {
   return x;
 }
 
-// The sum over the threads before this one; `total` gets the sum over all. Every thread of the block
-// must call it, with `warps` a shared array of one element a warp.
+// The exclusive prefix sum over the threads of a block; `total` gets the sum over all. Every thread of the block must
+// call it, with `warps` a shared array of one element per warp.
 template <class T> VG_FN T block_prefix(T x, T* warps, T& total) {
   T up_to = warp_prefix(x);
   u32 warp = threadIdx.x / WARP, count = blockDim.x / WARP;

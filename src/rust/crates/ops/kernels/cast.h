@@ -4,7 +4,7 @@
 #pragma once
 #include "arith.h"
 
-// The real part; NA where either part is NaN, as R has it.
+// The real part; NA if either part is NaN, as in R.
 VG_FN f32 real_of(c64 z, u32& w) {
   if (is_na(z)) return nan_f32();
   w |= (u32)(z.im != 0) << 1;
@@ -16,8 +16,8 @@ VG_FN f64 real_of(c128 z, u32& w) {
   return z.re;
 }
 
-// To an integer in -limit ... limit, cutting fractions off; outside it NA. The cast itself
-// sees only what fits, since C leaves the rest undefined and the devices differ.
+// Truncates to an integer in -limit ... limit; outside that range it is NA. The cast itself is applied only to values
+// that fit, since C leaves the rest undefined and the devices differ.
 VG_FN i32 int_of(i32 x, i32 limit, u32& w) {
   bool na = x == NA_I32, out = ((x > limit) | (x < -limit)) & !na;
   w |= (u32)out;
@@ -45,7 +45,7 @@ VG_FN i64 long_of(f64 x, u32& w) {
   return fits ? y : NA_I64;
 }
 
-// R's raw has no NA: what does not fit is 0.
+// R's raw has no NA: values that do not fit become 0.
 VG_FN i32 raw_of(i32 x, u32& w) {
   bool out = (x < 0) | (x > 255);
   w |= (u32)out << 2;
@@ -69,7 +69,7 @@ VG_FN i32 bool_of(c128 z) { return is_na(z) ? NA_I32 : (i32)((z.re != 0) | (z.im
 
 VG_FN f64 double_of(i32 x) { return x == NA_I32 ? na_f64() : (f64)x; }
 VG_FN f64 double_of(i64 x) { return x == NA_I64 ? na_f64() : (f64)x; }
-// Notes what is rounded. 2^63, to which the greatest are, is no i64.
+// Notes that the conversion rounds. The largest i64 round to 2^63, which is no i64.
 VG_FN f64 double_of(i64 x, u32& w) {
   f64 y = double_of(x);
   bool fits = y < 9223372036854775808.0;
@@ -84,8 +84,8 @@ VG_FN f32 float_of(i64 x) { return x == NA_I64 ? nan_f32() : (f32)x; }
 VG_FN f32 float_of(f32 x) { return x; }
 VG_FN f32 float_of(f64 x) { return (f32)x; }
 
-// Sticks to odd what float cannot hold, so that the second rounding, to half, is the only one.
-// (Integers beyond 2^53 get to double first: halves have 11 bits or fewer, and lose nothing by it.)
+// Rounds to odd what float cannot hold, so that the later rounding to half is the only one. (Integers beyond 2^53 are
+// converted to double first: halves have 11 bits or fewer, so nothing is lost.)
 VG_FN f32 float_to_odd(f32 x) { return x; }
 template <class T> VG_FN f32 float_to_odd(T x) { return f32_to_odd(double_of(x)); }
 template <class T> VG_FN f32 half_of(T x) { return f32_of_f16(f16_of_f32(float_to_odd(x))); }

@@ -24,7 +24,7 @@ VG_FN c64 c_narrow(c128 a) { return c_make((f32)a.re, (f32)a.im); }
 VG_FN bool cx_inf(f64 x) { return fabs(x) > CX_HUGE; }
 VG_FN bool cx_fin(f64 x) { return fabs(x) <= CX_HUGE; }
 VG_FN f64 cx_infinity() { return f64_of_bits(0x7FF0000000000000ull); }
-// the i-th power of two
+// 2^i
 VG_FN f64 cx_pow2(i32 i) { return f64_of_bits((u64)(1023 + i) << 52); }
 #ifdef VG_DEVICE
 VG_FN void cx_sincos(f64 x, f64& s, f64& c) { sincos(x, &s, &c); }
@@ -33,7 +33,7 @@ VG_FN void cx_sincos(f64 x, f64& s, f64& c) { s = sin(x); c = cos(x); }
 #endif
 
 // ---- parts ----------------------------------------------------------------------------------
-// hypot(Inf, NaN) is Inf, but R's Mod keeps NA
+// hypot(Inf, NaN) is Inf, but R's Mod() returns NA.
 VG_FN f64 c_abs(c128 a) {
   if (is_na_payload(a.re) || is_na_payload(a.im)) return na_f64();
   return hypot(a.re, a.im);
@@ -51,7 +51,7 @@ VG_FN c128 c_conj(c128 a) { return c_make(a.re, -a.im); }
 VG_FN c64 c_conj(c64 a) { return c_make(a.re, -a.im); }
 
 // ---- tests ----------------------------------------------------------------------------------
-// is.nan() is TRUE when a part is a NaN that is not NA
+// is.nan() is TRUE if a part is a NaN that is not NA.
 VG_FN bool c_is_nan(c128 a) {
   return (a.re != a.re && !is_na_payload(a.re)) || (a.im != a.im && !is_na_payload(a.im));
 }
@@ -79,12 +79,11 @@ VG_FN c64 c_add(c64 a, c64 b) { return c_make(a.re + b.re, a.im + b.im); }
 VG_FN c128 c_sub(c128 a, c128 b) { return c_make(a.re - b.re, a.im - b.im); }
 VG_FN c64 c_sub(c64 a, c64 b) { return c_make(a.re - b.re, a.im - b.im); }
 
-// Annex G: an infinity becomes a corner of the unit square, anything else a zero, signs kept
+// Annex G: an infinity becomes 1, anything else 0; signs are kept
 VG_FN f64 cx_box(f64 x) { return copysign(cx_inf(x) ? 1.0 : 0.0, x); }
 VG_FN f64 cx_nan_to_zero(f64 x) { return x != x ? copysign(0.0, x) : x; }
 
-// Annex G.5.1: a product that came out NaN + NaN i is infinite when an operand was, or a
-// partial product overflowed
+// Annex G.5.1: a product that came out as NaN + NaN i is infinite if an operand was, or if a partial product overflowed
 VG_FN c128 cx_mul_recover(c128 a, c128 b, c128 r) {
   bool again = false;
   f64 ac = a.re * b.re, bd = a.im * b.im, ad = a.re * b.im, bc = a.im * b.re;
@@ -113,7 +112,7 @@ VG_FN c128 c_mul(c128 a, c128 b) {
 }
 VG_FN c64 c_mul(c64 a, c64 b) { return c_narrow(c_mul(c_wide(a), c_wide(b))); }
 
-// Annex G.5.1 for a quotient that came out NaN + NaN i
+// Annex G.5.1 for a quotient that came out as NaN + NaN i
 VG_FN c128 cx_div_recover(c128 a, c128 b, c128 r) {
   f64 inf = cx_infinity();
   if (b.re == 0 && b.im == 0 && !(a.re != a.re && a.im != a.im)) {
@@ -130,8 +129,7 @@ VG_FN c128 cx_div_recover(c128 a, c128 b, c128 r) {
   }
   return r;
 }
-// The power of two that brings `largest` near 1 when it is far from it, in two factors that are
-// doubles themselves
+// The power of two that brings `largest` near 1 if it is far from it, as two factors that are each a double
 VG_FN void cx_scale(f64 largest, f64& s, f64& t) {
   s = t = 1;
   if ((largest > 1e-140 && largest < 1e140) || largest == 0 || !cx_fin(largest)) return;
@@ -140,8 +138,8 @@ VG_FN void cx_scale(f64 largest, f64& s, f64& t) {
   s = cx_pow2(-e / 2);
   t = cx_pow2(-e - (-e / 2));
 }
-// Smith's division with dividend and divisor scaled by powers of two, which is exact; where the
-// ratio underflows its factors are taken in the other order (Baudin and Smith 2012).
+// Smith's division. Dividend and divisor are scaled by powers of two, which is exact. If the ratio underflows, its
+// factors are multiplied in the other order (Baudin and Smith 2012).
 VG_FN c128 c_div(c128 a, c128 b) {
   f64 s, t, u, v, tiny = 2.2250738585072014e-308;
   cx_scale(fmax(fabs(b.re), fabs(b.im)), s, t);
@@ -160,19 +158,19 @@ VG_FN c128 c_div(c128 a, c128 b) {
   }
   if (r.re != r.re && r.im != r.im) return cx_div_recover(a, b, r);
   if (s == 1 && u == 1) return r;
-  // halves of the exponents, so that no factor overflows alone
+  // Each factor has about half of the exponent, so that neither overflows.
   f64 k = s / u, l = t / v;
   return c_make(r.re * k * l, r.im * k * l);
 }
 VG_FN c64 c_div(c64 a, c64 b) { return c_narrow(c_div(c_wide(a), c_wide(b))); }
 
-// Bit 2 of w, "NaNs produced in function": a part of the result is NaN where none of the operand was.
+// Bit 2 of w, "NaNs produced in function": a part of the result is NaN, and no part of the operand is.
 template <class Z> VG_FN Z c_noted(Z r, Z a, u32& w) { w |= (u32)(is_na(r) & !is_na(a)) << 1; return r; }
 template <class Z> VG_FN Z c_noted(Z r, Z a, Z b, u32& w) {
   w |= (u32)(is_na(r) & !is_na(a) & !is_na(b)) << 1; return r;
 }
 
-// R's functions of one complex argument give NA + NA i when a part is NA
+// R's functions of one complex argument give NA + NA i if a part is NA.
 VG_FN bool cx_missing(c128 a) { return is_na_payload(a.re) || is_na_payload(a.im); }
 VG_FN c128 cx_na() { return c_make(na_f64(), na_f64()); }
 
@@ -187,7 +185,7 @@ VG_FN c128 c_sqrt(c128 a) {
   }
   if (x != x || y != y) return c_make(x + y, x + y);
   if (x == 0 && y == 0) return c_make(0.0, y);
-  if (x == 0) { f64 r = sqrt(0.5 * fabs(y)); return c_make(r, copysign(r, y)); }  // glibc's own case
+  if (x == 0) { f64 r = sqrt(0.5 * fabs(y)); return c_make(r, copysign(r, y)); }  // glibc's special case
   f64 largest = fmax(fabs(x), fabs(y)), unscale = 1;
   if (largest > 1e300) { x *= 0.0625; y *= 0.0625; unscale = 4; }
   if (largest < 1e-290) { x *= cx_pow2(108); y *= cx_pow2(108); unscale = cx_pow2(-54); }
@@ -205,7 +203,7 @@ VG_FN c128 cx_exp(c128 a) {
   }
   f64 s, c;
   cx_sincos(y, s, c);
-  // exp(x) overflows before exp(x) * cos(y) need do so
+  // exp(x) may overflow although exp(x) * cos(y) does not.
   if (x > 709) { f64 h = exp(0.5 * x); return c_make(h * c * h, h * s * h); }
   f64 e = exp(x);
   return c_make(e * c, e * s);
@@ -225,7 +223,7 @@ VG_FN f64 cx_norm_minus_one(f64 x, f64 y) {
 VG_FN f64 cx_log_abs(f64 re, f64 im) {
   f64 x = fmax(fabs(re), fabs(im)), y = fmin(fabs(re), fabs(im));
   if (cx_inf(re) || cx_inf(im)) return cx_infinity();
-  // the cases are glibc's, to agree with R to the last bit where its clog() is as accurate
+  // The same cases as in glibc, for the bits that R gives.
   if (x > 0.5 * CX_HUGE) return log(hypot(0.5 * x, 0.5 * y)) + CX_LN2;
   if (x < 2.2250738585072014e-308)
     return x == 0 ? -cx_infinity() : log(hypot(x * cx_pow2(53), y * cx_pow2(53))) - 53 * CX_LN2;
@@ -239,7 +237,8 @@ VG_FN c128 cx_log(c128 a) {
 }
 VG_FN c128 c_log(c128 a) { return cx_missing(a) ? cx_na() : cx_log(a); }
 
-// Integer powers up to 65536 multiply, as in R; 0 has R's real powers; the rest is exp(b log(a)).
+// Integer powers up to 65536 are computed by multiplication, as in R. Powers of 0 follow R's real powers. The rest is
+// exp(b log(a)).
 VG_FN c128 c_pow(c128 a, c128 b) {
   if (a.re == 0 && a.im == 0) {
     if (b.im != 0) return c_make(nan_f64(), nan_f64());
@@ -315,10 +314,10 @@ VG_FN c128 c_tanh(c128 a) {
   return c_make(beta * rho * sh / d, t / d);
 }
 VG_FN c128 cx_swap(c128 a) { return c_make(a.im, a.re); }
-// f(z) = -i F(iz) for odd F that commutes with conjugation: exchange the parts
+// f(z) = -i F(iz) for an odd F that commutes with conjugation: swap the parts.
 VG_FN c128 c_sin(c128 a) { return cx_swap(c_sinh(cx_swap(a))); }
 VG_FN c128 c_cos(c128 a) { return c_cosh(c_make(-a.im, a.re)); }
-// R: the imaginary part is 1 far from the real axis, whatever the real part is
+// As in R, the imaginary part is 1 far from the real axis, whatever the real part is.
 VG_FN c128 c_tan(c128 a) {
   c128 r = cx_swap(c_tanh(cx_swap(a)));
   if (fabs(a.im) > 350 && !cx_missing(a)) r.im = copysign(1.0, a.im);
@@ -328,7 +327,7 @@ VG_FN c128 c_tan(c128 a) {
 // ---- their inverses -------------------------------------------------------------------------------
 // Hull, Fairgrieve and Tang 1997 in the first quadrant: asin = (as, im), acos = (ac, -im)
 VG_FN void cx_arcs(f64 x, f64 y, f64& as, f64& ac, f64& im) {
-  f64 eps = 1.1e-17;  // below it y does not show beside |x - 1|
+  f64 eps = 1.1e-17;  // below it y is negligible beside |x - 1|
   if (x > 1e150 || y > 1e150) {
     as = atan2(x, y);
     ac = atan2(y, x);
@@ -360,7 +359,7 @@ VG_FN void cx_arcs(f64 x, f64 y, f64& as, f64& ac, f64& im) {
     im = log(a + sqrt(a * a - 1));
   }
 }
-// asin with C99's signs; a NaN beside an infinity gives an infinite imaginary part
+// asin with C99's signs. A NaN part with an infinite part gives an infinite imaginary part.
 VG_FN c128 cx_asin(c128 a) {
   f64 x = a.re, y = a.im;
   if (x != x || y != y) {
@@ -442,7 +441,7 @@ VG_FN f64 cx_pow10(i32 k) {
   for (i32 n = k < 0 ? -k : k; n > 0; n >>= 1) { if (n & 1) r *= p; p *= p; }
   return r;
 }
-// The nearer of the two neighbours of x with k decimals, the even one when they are as near: R 4's rule
+// Rounds to k decimals: the nearer of the two neighbours of x, the even one on a tie (R 4's rule).
 VG_FN f64 cx_round(f64 x, i32 k) {
   if (!cx_fin(x) || x == 0 || k > 323 || k + (i32)ceil(log10(fabs(x))) > 15) return x;
   if (k < -308) return copysign(0.0, x);
@@ -461,7 +460,7 @@ VG_FN c128 c_round(c128 a, f64 digits) {
   return c_make(cx_round(a.re, k), cx_round(a.im, k));
 }
 VG_FN c64 c_round(c64 a, f64 digits) { return c_narrow(c_round(c_wide(a), digits)); }
-// Both parts keep as many decimals as the larger one needs for that many digits
+// Both parts are rounded to the decimals that the larger part needs for `digits` significant digits.
 VG_FN c128 c_signif(c128 a, f64 digits) {
   if (digits != digits) return c_make(digits, digits);
   if (digits > 400) return a;
@@ -470,7 +469,8 @@ VG_FN c128 c_signif(c128 a, f64 digits) {
   if (cx_fin(a.im)) m = fmax(m, fabs(a.im));
   if (m == 0) return a;
   i32 e = (i32)floor(log10(m));
-  if (e < 308 && m >= (e < -307 ? 1e-307 : e < 0 ? 1 / cx_pow10(-e - 1) : cx_pow10(e + 1))) e += 1;  // log10 rounded down
+  // log10 rounded down
+  if (e < 308 && m >= (e < -307 ? 1e-307 : e < 0 ? 1 / cx_pow10(-e - 1) : cx_pow10(e + 1))) e += 1;
   i32 k = (i32)d - 1 - e;
   return c_make(cx_round(a.re, k), cx_round(a.im, k));
 }

@@ -1,4 +1,4 @@
-// The functions of dense.h for batches on a GPU: a matrix for some lanes of a warp, for a warp, or for a block.
+// The functions of dense.h for batches on a GPU. A matrix is computed by part of a warp, a warp, or a block.
 #pragma once
 #include "block.cuh"
 #include "dense.h"
@@ -14,9 +14,9 @@ template <> struct DenseShape<DENSE_THREADS> {
 
 template <i32 LANES> struct DenseTeam {
   static constexpr i32 SIZE = LANES, X = DenseShape<LANES>::X, Y = DenseShape<LANES>::Y;
-  // lanes that shuffle, and how many warps of them
+  // Lanes of one shuffle group, and the number of warps
   static constexpr i32 WIDTH = LANES < WARP ? LANES : WARP, WARPS = LANES / WIDTH;
-  u64* parts;  // shared, two a warp, where there are several
+  u64* parts;  // shared memory for exchanges between warps, two sets; unused within a warp
   i32 turn;
 
   VG_MEMBER i32 rank() const { return (i32)(threadIdx.x & (LANES - 1)); }
@@ -34,7 +34,7 @@ template <i32 LANES> struct DenseTeam {
     return v;
   }
   template <class R> VG_MEMBER R sum_x(R v) { return sum_of(v, X); }
-  // Every warp's value to all threads. The place of the one before may still be read.
+  // Every warp's value, for all threads. The two sets alternate, since the previous one may still be read.
   template <class R> VG_MEMBER const R* exchanged(R v) {
     R* place = (R*)(parts + (turn ^= 1) * 2 * WARPS);
     if (lane_id() == 0) place[threadIdx.x / WARP] = v;
@@ -83,7 +83,7 @@ template <i32 LANES> struct DenseTeam {
   }
 };
 
-// A team takes one matrix. Its memory is in the block's shared memory, or where the job says.
+// One team per matrix. The work memory is in shared memory, or in global memory if the job has it (`work`).
 template <i32 TASK, class T, i32 LANES> VG_FN void dense(const DenseJob& job, T* shared) {
   __shared__ u64 parts[4 * (DENSE_THREADS / WARP)];
   const i32 team = (i32)threadIdx.x / LANES;

@@ -1,13 +1,13 @@
-// Small dense matrices, many of them: linear systems, Cholesky, QR, symmetric eigenvalues, singular values. Each
-// function is carried out by a team of threads (dense_team.h). Matrices are column-major. A function copies its matrix
-// into `w`, memory of the team's own, works there, and writes results; it returns LAPACK's `info`, or what dense_team.h
-// says, in all threads of the team.
+// Batches of small dense matrices: linear systems, Cholesky, QR, symmetric eigenvalues, singular values. Each function
+// runs on a team of threads (dense_team.h). Matrices are column-major. A function copies its matrix into `w`, the
+// team's work memory, computes there, and writes its results. It returns, in all threads of the team, LAPACK's `info`
+// or a code of dense_team.h.
 #pragma once
 #include "dense_orthogonal.h"
 #include "dense_systems.h"
 
-// ---- many -------------------------------------------------------------------------------------------------
-// A batch of matrices: `Job` in src/dense.rs, which says what the fields are.
+// ---- batches ----------------------------------------------------------------------------------------------
+// A batch of matrices: the same layout as `Job` in src/dense.rs, which documents the fields.
 struct DenseJob {
   i64 count, from, to, b_step;
   u64 a, b, x, y, z, status, first, work;

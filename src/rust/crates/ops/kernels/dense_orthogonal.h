@@ -2,13 +2,13 @@
 #pragma once
 #include "dense_team.h"
 
-// Turns of an iteration, for an eigenvalue or all singular values; LAPACK's number.
+// The most iterations for one eigenvalue, and the most sweeps for all singular values, as in LAPACK.
 #define MOST_TURNS 30
 
 // ---- reflections ------------------------------------------------------------------------------------------
-// Turns the elements of a column from j on into (beta, 0 ...): LAPACK's reflector (dlarfg), its first element of 1 not
-// stored. The column's element j becomes beta. Returns the conjugate of tau. Signs are LINPACK's, which reflects a
-// column that has nothing below j too, unless j is the last row.
+// Reflects the elements of a column from j on to (beta, 0 ...): LAPACK's reflector (dlarfg), whose first element, 1, is
+// not stored. The column's element j becomes beta. Returns the conjugate of tau. Signs are LINPACK's, which also
+// reflects a column that is zero below j, unless j is the last row.
 template <class T, class Team> VG_FN T reflect(Team& t, i32 m, T* column, i32 j) {
   typedef typename Number<T>::real R;
   const T alpha = column[j];
@@ -24,13 +24,13 @@ template <class T, class Team> VG_FN T reflect(Team& t, i32 m, T* column, i32 j)
   t.sync();
   return conj_of((Number<T>::of(beta) - alpha) / beta);
 }
-// Applies I - tau v v^H to columns from .. to of w, with v below element j of its column.
+// Applies I - tau v v^H to columns from .. to of w, where v is stored below element j of its column.
 template <class T, class Team> VG_FN void apply_reflector(Team& t, i32 m, T* w, i32 ld, const T* v, i32 j, T tau,
                                                           i32 from, i32 to) {
   if (squared(tau) == 0) return;
   for (i32 c = from + t.y(); c < to; c += Team::Y) {
     T* column = w + c * ld;
-    // element j is read and written by one thread
+    // Only one thread reads and writes element j.
     const T share = dot_share(v, column, j + 1, m, t.x(), Team::X);
     const T s = tau * add_x(t, t.x() == 0 ? column[j] + share : share);
     for (i32 i = j + 1 + t.x(); i < m; i += Team::X) column[i] = column[i] - v[i] * s;
@@ -38,7 +38,7 @@ template <class T, class Team> VG_FN void apply_reflector(Team& t, i32 m, T* w, 
   }
   t.sync();
 }
-// The first k columns of the product of k reflectors, in their place (dorg2r).
+// Replaces k reflectors by the first k columns of their product, in place (dorg2r).
 template <class T, class Team> VG_FN void gather_reflectors(Team& t, i32 m, i32 k, T* w, i32 ld, const T* tau) {
   for (i32 j = k - 1; j >= 0; j--) {
     T* v = w + j * ld;
@@ -50,14 +50,14 @@ template <class T, class Team> VG_FN void gather_reflectors(Team& t, i32 m, i32 
 }
 
 // ---- QR ---------------------------------------------------------------------------------------------------
-// Q (m x k) and R (k x n), k = min(m, n), by reflections, without pivots.
+// Q (m x k) and R (k x n), k = min(m, n), by Householder reflections without pivoting.
 template <class T, class Team> VG_FN i32 qr(Team& t, i32 m, i32 n, const T* a, T* q, T* r, T* w) {
   const i32 k = m < n ? m : n, ld = leading<Team>(m);
   T* tau = w + n * ld;
   if (!load_finite(t, m, n, a, w, ld)) return NOT_FINITE;
   for (i32 j = 0; j < k; j++) {
     const T factor = reflect(t, m, w + j * ld, j);
-    // the reflection's adjoint makes R, the reflection Q
+    // R is made by the adjoints of the reflections, Q by the reflections.
     apply_reflector(t, m, w, ld, w + j * ld, j, factor, j + 1, n);
     if (t.rank() == 0) tau[j] = conj_of(factor);
     t.sync();
@@ -72,7 +72,7 @@ template <class T, class Team> VG_FN i32 qr(Team& t, i32 m, i32 n, const T* a, T
 }
 
 // ---- symmetric eigenvalues --------------------------------------------------------------------------------
-// What turns the columns of z: n rows, rotations last - 1 down to first.
+// Applies plane rotations last - 1 down to first to adjacent columns of z, which has n rows.
 template <class T, class Team, class R> VG_FN void turn_columns(Team& t, i32 n, T* z, i32 ld, i32 first, i32 last,
                                                                 const R* cosines, const R* sines) {
   if (Team::SIZE == 1) {
@@ -99,9 +99,10 @@ template <class T, class Team, class R> VG_FN void turn_columns(Team& t, i32 n, 
   }
 }
 
-// Values in descending order and vectors of a symmetric or Hermitian matrix of which the lower triangle is read: to
-// tridiagonal form by reflections (dsytd2), then implicit QL (Bowdler, Martin, Reinsch and Wilkinson, Numer. Math. 11,
-// 1968; Dubrulle's implicit form, Numer. Math. 15, 1970), whose numbers one thread computes and all apply.
+// Eigenvalues in descending order and eigenvectors of a symmetric or Hermitian matrix; only the lower triangle is read.
+// Reduction to tridiagonal form by reflections (dsytd2), then implicit QL (Bowdler, Martin, Reinsch and Wilkinson,
+// Numer. Math. 11, 1968; Dubrulle's implicit form, Numer. Math. 15, 1970). One thread computes the rotations, all
+// threads apply them.
 template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, typename Number<T>::real* values,
                                                    T* vectors, T* w) {
   typedef typename Number<T>::real R;
@@ -126,7 +127,7 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
   if (odd != odd) return NOT_FINITE;
   largest = t.most(largest);
   t.sync();
-  // so that no square leaves the range of numbers
+  // Scale the matrix if squares of its elements could overflow or underflow.
   const bool scaled = largest != 0 && !(largest > root(Limits<R>::small()) && largest < root(Limits<R>::large()));
   const R unit = scaled ? largest : (R)1;
   if (scaled) {
@@ -135,7 +136,7 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
     t.sync();
   }
   for (i32 j = 0; j + 1 < n; j++) {
-    T* v = w + j * ld;  // below element j + 1; that is the 1 of the reflector
+    T* v = w + j * ld;  // below element j + 1, which is the reflector's 1
     const T factor = conj_of(reflect(t, n, v, j + 1));
     const R beta = real_of(v[j + 1]);
     t.sync();
@@ -174,7 +175,7 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
   }
   for (i32 i = t.rank(); i < n; i += Team::SIZE) d[i] = real_of(w[i + i * ld]);
   t.sync();
-  // the reflectors one column to the right, then their product
+  // Shift the reflectors one column to the right, then multiply them.
   for (i32 j = n - 1; j > 0; j--) {
     for (i32 i = t.rank(); i < n; i += Team::SIZE) w[i + j * ld] = i > j ? w[i + (j - 1) * ld] : T();
     t.sync();
@@ -199,7 +200,7 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
         for (; i >= l; i--) {
           const R f = s * e[i], b = c * e[i], r = root(f * f + g * g);
           e[i + 1] = r;
-          if (r == 0) {  // what is below the range of numbers splits the matrix
+          if (r == 0) {  // underflow: the matrix splits here
             d[i + 1] -= shift;
             break;
           }
@@ -226,7 +227,7 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
       t.sync();
     }
   }
-  // in descending order, equal ones as they come
+  // Sort in descending order; ties keep their order.
   for (i32 i = t.rank(); i < n; i += Team::SIZE) {
     i32 at = 0;
     for (i32 j = 0; j < n; j++) at += d[j] > d[i] || (d[j] == d[i] && j < i);
@@ -240,16 +241,16 @@ template <class T, class Team> VG_FN i32 symmetric(Team& t, i32 n, const T* a, t
 }
 
 // ---- singular values --------------------------------------------------------------------------------------
-// The pair of columns that is k-th in a round of a tournament among an even number of columns: each round has all
-// columns once, n - 1 rounds all pairs.
+// Pair k of a round of a tournament among an even number n of columns: each round has every column once, and n - 1
+// rounds have all pairs.
 VG_FN void pair_of(i32 round, i32 k, i32 n, i32& p, i32& q) {
   p = k == 0 ? n - 1 : (round + k) % (n - 1);
   q = (round + n - 1 - k) % (n - 1);
   if (p > q) { const i32 v = p; p = q; q = v; }
 }
 
-// d in descending order, u (m x n) and v of a matrix of m >= n rows, by one-sided Jacobi rotations (Hestenes, J. SIAM
-// 6, 1958): columns are turned in pairs until all are orthogonal.
+// Singular values d in descending order, u (m x n) and v of a matrix of m >= n rows, by one-sided Jacobi rotations
+// (Hestenes, J. SIAM 6, 1958): pairs of columns are rotated until all are orthogonal.
 template <class T, class Team> VG_FN i32 singular(Team& t, i32 m, i32 n, const T* a, typename Number<T>::real* d, T* u,
                                                   T* v, T* w) {
   typedef typename Number<T>::real R;
@@ -286,7 +287,7 @@ template <class T, class Team> VG_FN i32 singular(Team& t, i32 m, i32 n, const T
         const R beta = add_x(t, squares_share(right, 0, m, t.x(), Team::X));
         const T product = add_x(t, dot_share(left, right, 0, m, t.x(), Team::X));
         const R gamma = root(squared(product));
-        // what is this small is set aside at the end
+        // Columns this small are replaced at the end.
         if (!(gamma > tolerance * root(alpha) * root(beta)) || gamma < Limits<R>::tiny()) continue;
         turned = 1;
         const R zeta = (beta - alpha) / (2 * gamma);
@@ -323,7 +324,7 @@ template <class T, class Team> VG_FN i32 singular(Team& t, i32 m, i32 n, const T
     place[i] = at;
   }
   t.sync();
-  // columns too short for their direction to be known come last
+  // Columns too short to have a reliable direction come last.
   const R least = root(Limits<R>::small());
   i32 known = 0;
   for (i32 j = 0; j < n; j++) known += norms[j] > least;
@@ -333,7 +334,7 @@ template <class T, class Team> VG_FN i32 singular(Team& t, i32 m, i32 n, const T
       for (i32 i = t.x(); i < m; i += Team::X) u[i + (i64)place[j] * m] = w[i + j * ld] / norms[j];
   }
   t.sync();
-  // whatever is orthogonal to the others: the unit vector that they have least of, made orthogonal twice
+  // Complete the basis: the unit vector with the smallest projection onto the other columns, orthogonalised twice.
   for (i32 j = known; j < n; j++) {
     R best = -2;
     i32 at = 0;

@@ -3,8 +3,8 @@
 #include "dense_team.h"
 
 // ---- Cholesky ---------------------------------------------------------------------------------------------
-// The upper factor of a real matrix of which the upper triangle is read. Columns are divided by their pivots at the
-// end, so that a step needs one barrier.
+// The upper factor of a real matrix; only the upper triangle is read. Columns are divided by their pivots at the end,
+// so that a step needs a single barrier.
 template <class T, class Team> VG_FN i32 cholesky(Team& t, i32 n, const T* a, T* out, T* w) {
   const i32 ld = leading<Team>(n);
   for (i32 j = t.y(); j < n; j += Team::Y)
@@ -26,7 +26,7 @@ template <class T, class Team> VG_FN i32 cholesky(Team& t, i32 n, const T* a, T*
 }
 
 // ---- linear systems ---------------------------------------------------------------------------------------
-// L and U in place, by partial pivoting; `rows` becomes the order of the rows.
+// LU factorisation in place, with partial pivoting; `rows` becomes the order of the rows.
 template <class T, class Team> VG_FN i32 factor_lu(Team& t, i32 n, T* w, i32 ld, i32* rows) {
   typedef typename Number<T>::real R;
   for (i32 i = t.rank(); i < n; i += Team::SIZE) rows[i] = i;
@@ -60,7 +60,7 @@ template <class T, class Team> VG_FN i32 factor_lu(Team& t, i32 n, T* w, i32 ld,
   return 0;
 }
 
-// What L and U say of the columns of b, whose rows are in the order of the pivots.
+// Solves L U x = b in place for the columns of b, whose rows are in pivot order.
 template <class T, class Team> VG_FN void solve_lu(Team& t, i32 n, const T* w, i32 ld, T* b, i32 ldb, i32 columns) {
   const i32 X = columns == 1 ? (i32)Team::SIZE : (i32)Team::X, Y = Team::SIZE / X;
   const i32 x = columns == 1 ? t.rank() : t.x(), y = columns == 1 ? 0 : t.y();
@@ -91,7 +91,7 @@ template <class T, class Team> VG_FN void solve_lu(Team& t, i32 n, const T* w, i
   t.sync();
 }
 
-// Solves for one vector by the factors of a matrix or of its transpose; `u` is beside it.
+// Solves for one vector v, in place, with the factors of a matrix or of its transpose; `u` is scratch memory.
 template <class T, class Team> VG_CALL void solve_vector(Team& t, i32 n, const T* w, i32 ld, const i32* rows, T* v,
                                                          T* u, bool transpose) {
   if (!transpose) {
@@ -145,7 +145,8 @@ template <class T, class Team> VG_FN i32 where_largest(Team& t, i32 n, const T* 
   return at < n ? at : 0;
 }
 
-// LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988), in three vectors of memory.
+// LAPACK's estimate of the 1-norm of an inverse (dlacn2; Higham, ACM TOMS 14, 1988), with three vectors of scratch
+// memory.
 template <class T, class Team> VG_FN T inverse_norm(Team& t, i32 n, const T* w, i32 ld, const i32* rows, T* v, T* u,
                                                     T* signs) {
   VG_ROLLED
@@ -157,7 +158,7 @@ template <class T, class Team> VG_FN T inverse_norm(Team& t, i32 n, const T* w, 
   i32 at = 0;
   VG_ROLLED
   for (i32 turn = 0; turn < 5; turn++) {
-    // the first turn has no unit vector
+    // The first iteration does not start from a unit vector.
     if (turn > 0) {
       t.sync();
       VG_ROLLED
@@ -189,7 +190,7 @@ template <class T, class Team> VG_FN T inverse_norm(Team& t, i32 n, const T* w, 
   return other > estimate ? other : estimate;
 }
 
-// The reciprocal condition number, or 1 of complex matrices, of which base R does not ask.
+// The reciprocal condition number. For complex matrices base R does not test it, so it is 1.
 template <class Team> VG_FN f64 condition(Team&, i32, const c64*, i32, const i32*, c64*, f32) { return 1; }
 template <class Team> VG_FN f64 condition(Team&, i32, const c128*, i32, const i32*, c128*, f64) { return 1; }
 template <class T, class Team> VG_FN f64 condition(Team& t, i32 n, const T* w, i32 ld, const i32* rows, T* vectors,
@@ -197,13 +198,13 @@ template <class T, class Team> VG_FN f64 condition(Team& t, i32 n, const T* w, i
   return (f64)((T)1 / inverse_norm(t, n, w, ld, rows, vectors, vectors + n, vectors + 2 * n) / size);
 }
 
-// The solution of a x = b, or the inverse where there is no b, into `x`. `within` is whether w has room for it beside
-// the matrix: then it is computed there. A tolerance above 0 asks for the condition number.
+// Writes the solution of a x = b, or the inverse if b is null, to `x`. `within` says that w has room for it behind the
+// matrix, where it is then computed. A positive `tol` asks for the condition number.
 template <class T, class Team> VG_FN i32 solve(Team& t, i32 n, i32 columns, const T* a, const T* b, T* x, T* w,
                                                bool within, f64 tol) {
   typedef typename Number<T>::real R;
   const i32 ld = leading<Team>(n);
-  T* vectors = w + n * ld;  // three of n elements, and one of whole numbers
+  T* vectors = w + n * ld;  // three vectors of n elements, then the row numbers
   i32* rows = (i32*)(vectors + 3 * n);
   if (!load_finite(t, n, n, a, w, ld)) return NOT_FINITE;
   R size = 0;

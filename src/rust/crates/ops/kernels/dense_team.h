@@ -1,12 +1,12 @@
-// What the functions of dense.h are written in: numbers of four types, and teams of threads. A team is one thread on
-// the cpu device (`Alone`), some lanes or a block on a GPU (dense.cuh). It has SIZE threads, which are also X by Y:
-// threads of one y are neighbours and add up among themselves. An element that several threads read is written by none
-// before the next `sync()`.
+// Building blocks of dense.h: arithmetic for numbers of four types, and teams of threads. A team is one thread on the
+// cpu device (`Alone`), and part of a warp, a warp or a block on a GPU (dense.cuh). Its SIZE threads form a grid of X
+// by Y; threads of one y are neighbours and can add up among themselves. An element that several threads read must not
+// be written before the next `sync()`.
 #pragma once
 #include "prelude.h"
 
-// What a function returns beside LAPACK's numbers: elements that are not finite; a matrix that is singular to the
-// precision that was asked for.
+// Return codes besides LAPACK's: the matrix has elements that are not finite, or it is singular to the requested
+// precision.
 #define NOT_FINITE (-1)
 #define NEXT_TO_SINGULAR (-2)
 
@@ -28,7 +28,7 @@ template <class T> struct Number {
 template <class R> struct Limits;
 template <> struct Limits<f64> {
   VG_FN f64 unit() { return 2.220446049250313e-16; }
-  VG_FN f64 small() { return 1e-280; }  // squares of what is far from it do not leave the range of numbers
+  VG_FN f64 small() { return 1e-280; }  // squares of larger numbers do not underflow
   VG_FN f64 large() { return 1e280; }
   VG_FN f64 tiny() { return 1e-300; }  // less than `small` times `unit`
 };
@@ -38,7 +38,7 @@ template <> struct Limits<f32> {
   VG_FN f32 large() { return 1e30f; }
   VG_FN f32 tiny() { return 1e-37f; }
 };
-// Plain formulas: elements are finite, so nothing is to be recovered from (compare complex.h).
+// Plain formulas without recovery from infinities (compare complex.h), since all elements are finite.
 #define DENSE_COMPLEX(C, R)                                                                             \
   VG_FN C operator+(C a, C b) { C z = {a.re + b.re, a.im + b.im}; return z; }                           \
   VG_FN C operator-(C a, C b) { C z = {a.re - b.re, a.im - b.im}; return z; }                           \
@@ -76,7 +76,7 @@ template <class R> VG_FN R greater(R a, R b) { return a > b ? a : b; }
 #else
 #define VG_MEMBER inline __attribute__((always_inline))
 #endif
-// A loop of which a thread of a GPU makes one turn or two: unrolled it would be code and nothing else.
+// For loops of which a GPU thread makes one or two iterations: unrolling would only add code.
 #ifdef VG_DEVICE
 #define VG_ROLLED _Pragma("unroll 1")
 #else
@@ -91,14 +91,14 @@ struct Alone {
   template <class R> VG_MEMBER R sum(R v) { return v; }
   template <class R> VG_MEMBER R sum_x(R v) { return v; }
   template <class R> VG_MEMBER R most(R v) { return v; }
-  // the index of the largest value of all threads, the smaller of two
+  // The index of the largest value over all threads; the smaller index on a tie.
   template <class R> VG_MEMBER i32 where_most(R, i32 at) { return at; }
 };
-// Rows of a matrix in memory of a team's own. An odd number puts the columns of a row into different banks.
+// The leading dimension of a matrix in work memory. An odd number puts the elements of a row into different banks.
 template <class Team> VG_FN i32 leading(i32 rows) { return Team::SIZE == 1 ? rows : rows | 1; }
 
 // ---- vectors ----------------------------------------------------------------------------------------------
-// The thread's share of the sum of conj(a) b over from .. to, by threads `x` of `X`.
+// The thread's partial sum of conj(a) b over from .. to; threads `x` of `X` share the work.
 template <class T> VG_FN T dot_share(const T* a, const T* b, i32 from, i32 to, i32 x, i32 X) {
   T sums[4] = {T(), T(), T(), T()};
   i32 i = from + x;
@@ -122,7 +122,7 @@ template <class Team, class R> VG_FN R add_all(Team& t, R v) { return t.sum(v); 
 template <class Team> VG_FN c64 add_all(Team& t, c64 v) { c64 z = {t.sum(v.re), t.sum(v.im)}; return z; }
 template <class Team> VG_FN c128 add_all(Team& t, c128 v) { c128 z = {t.sum(v.re), t.sum(v.im)}; return z; }
 
-// The norm of a vector from one element on, whatever its size.
+// The Euclidean norm of elements from .. to, without overflow or underflow.
 template <class T, class Team> VG_FN typename Number<T>::real norm_of(Team& t, const T* a, i32 from, i32 to) {
   typedef typename Number<T>::real R;
   const R s = t.sum(squares_share(a, from, to, t.rank(), Team::SIZE));
@@ -138,7 +138,7 @@ template <class T, class Team> VG_FN typename Number<T>::real norm_of(Team& t, c
   return largest * root(t.sum(scaled));
 }
 
-// Copies a matrix, and says whether all its elements are finite.
+// Copies a matrix into work memory, and returns whether all its elements are finite.
 template <class T, class Team> VG_FN bool load_finite(Team& t, i32 m, i32 n, const T* a, T* w, i32 ld) {
   typedef typename Number<T>::real R;
   R odd = 0;

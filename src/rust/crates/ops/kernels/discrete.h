@@ -1,16 +1,17 @@
-// Densities, distribution functions and quantiles of base R's discrete distributions, as those of distributions.h.
+// Densities, distribution functions and quantiles of base R's discrete distributions, in the form of distributions.h.
 //
-// Quantiles by bisection around the expansion of Cornish and Fisher (Rev. Inst. Int. Stat. 5, 1937).
+// Quantiles are found by bisection that starts from the expansion of Cornish and Fisher (Rev. Inst. Int. Stat. 5,
+// 1937).
 #pragma once
 
-// R's warning "non-integer x", bit 2; "non-integer n" is bit 4
+// Sets bit 2 of w for R's warning "non-integer x". (Bit 4 is "non-integer n".)
 VG_FN bool is_fraction(f64 x, u32& w) {
   bool fraction = is_finite_f64(x) && !nearly_whole(x);
   w |= (u32)fraction << 1;
   return fraction;
 }
-// The smallest whole number from `least` to `most` whose probability `cdf` reaches p, less R's allowance, so that the
-// quantile of a value's probability is the value. Steps from a guess to both sides of it, then bisection.
+// The smallest whole number from `least` to `most` whose probability `cdf` reaches p, less R's tolerance, so that the
+// quantile of a value's probability is the value. Brackets the result by growing steps from a guess, then bisects.
 template <class Cdf>
 VG_FN f64 count_quantile(const Cdf& cdf, f64 p, bool upper, bool as_log, f64 mean, f64 sd, f64 skew, f64 least,
                          f64 most) {
@@ -61,7 +62,7 @@ VG_CALL f64 q_pois(f64 p, f64 mean, bool upper, bool as_log, u32& w) {
   return count_quantile(cdf, p, upper, as_log, mean, sqrt(mean), 1 / sqrt(mean), 0.0, infinity_f64());
 }
 
-// log of the binomial probability of x in n, neither of which need be whole
+// log of the binomial probability of x in n; neither need be whole.
 VG_CALL f64 log_binomial_mass(f64 x, f64 n, f64 p, f64 q) {
   if (p == 0) return x == 0 ? 0.0 : -infinity_f64();
   if (q == 0) return x == n ? 0.0 : -infinity_f64();

@@ -8,17 +8,17 @@
 // ---- ends --------------------------------------------------------------------------------------------------
 VG_FN f64 nothing(bool as_log) { return as_log ? -infinity_f64() : 0.0; }
 VG_FN f64 everything(bool as_log) { return as_log ? 0.0 : 1.0; }
-// the distribution function below and above all values
+// The distribution function below and above all values
 VG_FN f64 p_left(bool upper, bool as_log) { return upper ? everything(as_log) : nothing(as_log); }
 VG_FN f64 p_right(bool upper, bool as_log) { return upper ? nothing(as_log) : everything(as_log); }
 VG_FN f64 logged(f64 density, bool as_log) { return as_log ? log(density) : density; }
 VG_FN f64 unlogged(f64 l, bool as_log) { return as_log ? l : exp(l); }
-// of a distribution function whose upper tail is exp(l)
+// The probability whose upper tail is exp(l)
 VG_FN f64 p_of_log_upper(f64 l, bool upper, bool as_log) {
   if (upper) return unlogged(l, as_log);
   return as_log ? log_1m_exp(l) : -expm1(l);
 }
-// log of the lower or upper probability that p stands for
+// log of the lower or upper tail, given that p is the lower or upper one
 VG_FN f64 log_tail_of(f64 p, bool upper, bool as_log, bool of_upper) {
   if (as_log) return upper == of_upper ? p : log_1m_exp(p);
   return upper == of_upper ? log(p) : log1p(-p);
@@ -28,14 +28,14 @@ VG_FN f64 lower_of(f64 p, bool upper, bool as_log) {
   return upper ? 0.5 - p + 0.5 : p;
 }
 VG_FN bool is_no_probability(f64 p, bool as_log) { return p > (as_log ? 0.0 : 1.0) || (!as_log && p < 0); }
-// The quantile at the ends of the range; true where `out` is the answer.
+// The quantile at the ends of the range. True if `out` is the answer.
 VG_FN bool q_end(f64 p, f64 left, f64 right, bool upper, bool as_log, f64& out) {
   bool none = as_log ? p == -infinity_f64() : p == 0, all = as_log ? p == 0 : p == 1;
   if (!none && !all) return false;
   out = none != upper ? left : right;
   return true;
 }
-// NA where one of them is NA, as R has it
+// NA if an operand is NA, as in R
 VG_FN f64 nan_of(f64 a, f64 b, f64 c) {
   return is_na_payload(a) || is_na_payload(b) || is_na_payload(c) ? na_f64() : nan_f64();
 }
@@ -250,8 +250,8 @@ VG_FN f64 q_chisq(f64 p, f64 df, bool upper, bool as_log, u32& w) {
 }
 
 // ---- beta --------------------------------------------------------------------------------------------------------
-// Where a parameter is at an end: which of the points 0, 1/2 and 1 has all (2: both ends half each); -1 where the
-// distribution is an ordinary one
+// The point mass of a degenerate distribution: 0, 1/2 or 1, or 2 for half each at 0 and 1; -1 if the distribution is
+// not degenerate
 VG_FN f64 beta_point(f64 a, f64 b) {
   if (a != 0 && b != 0 && is_finite_f64(a) && is_finite_f64(b)) return -1.0;
   if (a == 0 && b == 0) return 2.0;
@@ -281,7 +281,7 @@ VG_CALL f64 beta_probability(f64 a, f64 b, f64 x, f64 y, bool upper, bool as_log
 VG_CALL f64 p_beta(f64 x, f64 a, f64 b, bool upper, bool as_log, u32& w) {
   ANY_NAN3(x, a, b);
   if (a < 0 || b < 0) return nan_noted(w);
-  // of degenerate ones all is at a point, or at 0 and 1 alike
+  // degenerate: all mass is at one point, or half each at 0 and 1
   f64 point = beta_point(a, b);
   if (point == 2 && x >= 0 && x < 1) return logged(0.5, as_log);
   if (point >= 0) return x < (point == 2 ? 1 : point) ? p_left(upper, as_log) : p_right(upper, as_log);
@@ -346,7 +346,8 @@ VG_CALL f64 q_f(f64 p, f64 df1, f64 df2, bool upper, bool as_log, u32& w) {
 }
 
 // ---- t: n / (n + t^2) is a beta with n/2 and 1/2 -------------------------------------------------------------------
-// |t| / sqrt(n), kept where its square is a double; the tail beyond is a power, `beyond` the logarithm of its factor
+// |t| / sqrt(n), limited so that its square is finite. Beyond the limit the tail is a power of t: `beyond` is the log
+// of the remaining factor.
 VG_FN f64 t_ratio(f64 x, f64 n, f64& beyond) {
   f64 q = fabs(x) / sqrt(n);
   beyond = 0;
@@ -374,7 +375,7 @@ VG_CALL f64 p_t(f64 x, f64 n, bool upper, bool as_log, u32& w) {
   if (s < 1e-300) return logged(0.5, as_log);
   Tail t = beta_tail(0.5 * n, 0.5, 1 / (1 + s), s > 1 ? 1 / (1 + 1 / s) : s / (1 + s));
   const f64 log2 = 0.693147180559945309417;
-  if (!t.upper) {  // the two tails
+  if (!t.upper) {  // the probability of both tails
     t.log += beyond;
     if (z < 0) return as_log ? t.log + log(t.factor) - log2 : 0.5 * exp(t.log) * t.factor;
     f64 v = 0.5 * exp(t.log) * t.factor;
@@ -395,7 +396,8 @@ VG_CALL f64 q_t(f64 p, f64 n, bool upper, bool as_log, u32& w) {
     return upper ? -z : z;
   }
   const f64 log2 = 0.693147180559945309417;
-  f64 centre = as_log ? -expm1(p + log2) : 1 - 2 * p;  // of probability below |t|, signed
+  // the probability between -|t| and |t|, negative above the median
+  f64 centre = as_log ? -expm1(p + log2) : 1 - 2 * p;
   if (centre == 0) return 0.0;
   bool negative = (centre > 0) != upper;
   f64 tails = log2 + (centre > 0 ? (as_log ? p : log(p)) : (as_log ? log_1m_exp(p) : log1p(-p)));

@@ -1,4 +1,4 @@
-// Double-double numbers: the sum of two doubles, of which the second is the rounding error of the first. Sums and
+// Double-double numbers: the sum of two doubles, the second of which is the rounding error of the first. Sums and
 // products by Dekker (1971) and Knuth; quotients and roots by one step of Newton's iteration.
 #pragma once
 #include "prelude.h"
@@ -10,7 +10,7 @@ VG_FN dd two_sum(f64 a, f64 b) {
   return r;
 }
 VG_FN dd quick_two_sum(f64 a, f64 b) { f64 s = a + b; dd r; r.hi = s; r.lo = b - (s - a); return r; }
-// r, or the plain sum s where r is not finite: the error term would turn Inf into NaN
+// r, or the plain sum s if r is not finite: the error term would turn Inf into NaN
 VG_FN dd dd_or_nonfinite(f64 s, dd r) {
   if (r.lo - r.lo != 0.0) { r.hi = s; r.lo = 0.0; }
   return r;

@@ -1,21 +1,22 @@
-// Draws from distributions with parameters. Element i of a key may have parameters of its own. Algorithms that need an
-// unknown number of uniforms take the blocks of attempt 0, 1, 2 ... of the element, so a draw stays a function of key,
-// index and parameters.
+// Draws from distributions with parameters. Each element i of a key may have parameters of its own. Algorithms that
+// need an unknown number of uniforms take the blocks of attempt 0, 1, 2 ... of the element, so a draw stays a function
+// of key, index and parameters.
 //
-// As in random.h both devices give the same bits (portable.h). Parameters without a distribution set a bit in w ("NAs
-// produced") and give NaN. Limits that are point masses are those of base R.
+// As in random.h, both devices give the same bits (portable.h). Invalid parameters set a bit in w ("NAs produced") and
+// give NaN. Limits that are point masses are those of base R.
 #pragma once
 #include "random.h"
 
-// What a block is for: no block serves two ends. Streams (random.h) have 0 there.
+// The purpose of a Philox block, which is part of its counter, so that no block is used twice. Streams (random.h) use
+// 0.
 #define FOR_GAMMA 1u
-#define FOR_BOOST 2u     // of a gamma draw
-#define FOR_SECOND 3u    // a second gamma draw, which takes 4 too
+#define FOR_BOOST 2u     // for gamma shapes below 1
+#define FOR_SECOND 3u    // a second gamma draw; its boost uses 4
 #define FOR_NORMAL 5u
 #define FOR_COUNT 6u
 #define FOR_INDEX 7u
 
-// No rejection here refuses more than two tries of three, so this many in a row do not happen.
+// Every rejection method here accepts at least one of three tries, so this many rejections in a row do not happen.
 #define MOST_TRIES 4096u
 
 VG_FN philox_block block_of(i64 key, i64 i, u32 attempt, u32 purpose) {
@@ -82,13 +83,13 @@ VG_FN f64 log1p_beyond_third(f64 y) {
   return own_log1p(y) - y * (1.0 + y * (-0.5 + y * (1.0 / 3)));
 }
 
-// value * exp(log), for shapes below 1 may leave the range of numbers
+// The number value * exp(log), which may underflow for shapes below 1
 struct stretched { f64 value, log; };
 
 // Gamma draws: G. Marsaglia, W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000); shapes
 // below 1 by their last section. An attempt uses one block: 64 bits for the normal's radius, 32 for its angle and 32
-// for the test. With d = shape - 1/3 and y = x / (3 sqrt(d)), their log(u) < x^2/2 + d - d v + d log(v) is log(u) < 3 d
-// (log(1 + y) - y + y^2/2 - y^3/3).
+// for the test. With d = shape - 1/3 and y = x / (3 sqrt(d)), their test log(u) < x^2/2 + d - d v + d log(v) becomes
+// log(u) < 3 d (log(1 + y) - y + y^2/2 - y^3/3).
 VG_CALL stretched gamma_draw(i64 key, i64 i, u32 purpose, f64 shape) {
   stretched g = {0.0, 0.0};
   if (shape < 1) {
@@ -129,7 +130,7 @@ VG_FN f64 beta_of(i64 key, i64 i, f64 a, f64 b, u32& w) {
   stretched x = gamma_draw(key, i, FOR_GAMMA, a), y = gamma_draw(key, i, FOR_SECOND, b);
   return 1.0 / (1.0 + y.value / x.value * own_exp(y.log - x.log));
 }
-// A normal over the root of chi-square / df
+// A normal divided by the root of chi-square / df
 VG_FN f64 t_of(i64 key, i64 i, f64 df, u32& w) {
   if (!(df > 0)) return refused(w);
   f64 z = normal64(block_of(key, i, 0u, FOR_NORMAL), 0u);
@@ -139,7 +140,7 @@ VG_FN f64 t_of(i64 key, i64 i, f64 df, u32& w) {
 }
 
 // ---- log probabilities of counts: C. Loader, "Fast and accurate computation of binomial probabilities" (2000) -------------
-// log(k!) less Stirling's formula, of 0 (by the formula's limit, not used), 1 ... 15
+// log(k!) minus Stirling's formula, for k = 0 (the formula's limit, not used), 1 ... 15
 VG_TABLE f64 FACTORIAL_REST[16] = {
   0.0, 0.08106146679532726, 0.0413406959554093, 0.02767792568499834, 0.020790672103765093, 0.016644691189821193,
   0.013876128823070748, 0.01189670994589177, 0.010411265261972096, 0.009255462182712733, 0.00833056343336287,
@@ -162,7 +163,7 @@ VG_FN f64 log_poisson(f64 k, f64 mean) {
   if (k == 0) return -mean;
   return -0.5 * own_log(6.283185307179586 * k) - factorial_rest(k) - deviance(k, mean);
 }
-// less factorial_rest(n), which does not depend on k
+// The log probability minus factorial_rest(n), which does not depend on k
 VG_FN f64 log_binomial(f64 k, f64 n, f64 p) {
   f64 rest = n - k;
   if (k == 0 || rest == 0) return n * (k == 0 ? own_log1p(-p) : own_log(p)) - factorial_rest(n);
@@ -171,12 +172,12 @@ VG_FN f64 log_binomial(f64 k, f64 n, f64 p) {
 }
 
 // ---- counts -----------------------------------------------------------------------------------------------
-// Below 10 by adding up probabilities. From there on W. Hoermann, "The transformed rejection method for generating
+// Means below 10: by summing probabilities. Otherwise W. Hoermann, "The transformed rejection method for generating
 // Poisson random variables", Insurance: Mathematics and Economics 12 (1993): PTRS.
 VG_CALL f64 poisson_draw(i64 key, i64 i, f64 mean) {
   if (mean < 10) {
     f64 u = uniform_of(word64(block_of(key, i, 0u, FOR_COUNT), 0)), p = own_exp(-mean), k = 0;
-    // beyond 150 are fewer than 1e-100
+    // larger counts have a probability below 1e-100
     while (u > p && k < 150) {
       u -= p;
       k += 1;
@@ -196,8 +197,8 @@ VG_CALL f64 poisson_draw(i64 key, i64 i, f64 mean) {
   }
   return k;
 }
-// p <= 1/2. Where fewer than 10 are expected by adding up probabilities; else W. Hoermann, "The generation of binomial
-// random variates", Journal of Statistical Computation and Simulation 46 (1993): BTRS.
+// p <= 1/2. Means below 10: by summing probabilities. Otherwise W. Hoermann, "The generation of binomial random
+// variates", Journal of Statistical Computation and Simulation 46 (1993): BTRS.
 VG_CALL f64 binomial_draw(i64 key, i64 i, f64 n, f64 p) {
   f64 q = 1.0 - p;
   if (n * p < 10) {
@@ -211,7 +212,7 @@ VG_CALL f64 binomial_draw(i64 key, i64 i, f64 n, f64 p) {
   }
   f64 deviation = sqrt(n * p * q), b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
   f64 height = (2.83 + 5.1 / b) * deviation, sure = 0.92 - 4.2 / b;
-  f64 k = 0, top = 1.0;  // the logarithm at the mode, where it is wanted: most draws are sure
+  f64 k = 0, top = 1.0;  // log probability of the mode, computed on demand: most draws are accepted without it
   for (u32 j = 0; j < MOST_TRIES; j++) {
     philox_block c = block_of(key, i, j, FOR_COUNT);
     f64 u = uniform_of(word64(c, 0)) - 0.5, v = uniform_of(word64(c, 1)), rest = 0.5 - fabs(u);
@@ -233,19 +234,19 @@ VG_FN f64 binomial_of(i64 key, i64 i, f64 n, f64 p, u32& w) {
   if (n == 0 || p == 0) return 0.0;
   return p > 0.5 ? n - (p == 1 ? 0.0 : binomial_draw(key, i, n, 1.0 - p)) : binomial_draw(key, i, n, p);
 }
-// a chi-square with twice a Poisson number of further degrees of freedom
+// A chi-square with twice a Poisson number of additional degrees of freedom
 VG_FN f64 noncentral_chisq_of(i64 key, i64 i, f64 df, f64 ncp, u32& w) {
   if (!(df >= 0) || !is_finite(ncp) || ncp < 0) return refused(w);
   return gamma_of(key, i, df * 0.5 + (ncp == 0 ? 0.0 : poisson_draw(key, i, ncp * 0.5)), 2.0, w);
 }
-// inversion: the failures before a success
+// inversion: the number of failures before a success
 VG_FN f64 geometric_of(i64 key, i64 i, f64 p, u32& w) {
   if (!(p > 0 && p <= 1)) return refused(w);
   if (p == 1) return 0.0;
   f64 rate = -own_log1p(-p);
   return floor(-own_log(uniform_of(word64(block_of(key, i, 0u, FOR_COUNT), 0))) / rate);
 }
-// A Poisson count of a gamma mean. R takes an infinite size as a very large one: the mean is fixed then.
+// A Poisson count with a gamma mean. R treats an infinite size as a very large one, which makes the mean constant.
 VG_FN f64 mixed_poisson(i64 key, i64 i, f64 size, f64 scale) {
   stretched g = gamma_draw(key, i, FOR_GAMMA, size);
   f64 mean = g.log == 0 ? scale * g.value : scale * (g.value * own_exp(g.log));
@@ -264,14 +265,14 @@ VG_FN f64 negative_binomial_of_mean(i64 key, i64 i, f64 size, f64 mean, u32& w) 
 }
 
 // ---- positions ------------------------------------------------------------------------------------------
-// The high word of a product
+// The high 64 bits of a product
 VG_FN u64 high_product(u64 a, u64 b) {
   u64 al = (u32)a, ah = a >> 32, bl = (u32)b, bh = b >> 32;
   u64 middle = ah * bl + (al * bl >> 32), other = al * bh + (u32)middle;
   return ah * bh + (middle >> 32) + (other >> 32);
 }
-// 1 ... n (below 2^53), each as likely as the others: D. Lemire, "Fast random integer generation in an interval", ACM
-// TOMACS 29 (2019)
+// 1 ... n (below 2^53), all equally likely: D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29
+// (2019)
 VG_FN f64 index_of(i64 key, i64 i, f64 n) {
   u64 count = (u64)n, high = 0;
   for (u32 j = 0; j < MOST_TRIES; j++) {

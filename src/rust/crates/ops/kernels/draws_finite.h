@@ -1,23 +1,24 @@
-// Draws without replacement, and of the rank statistics: as draws.h. A draw stays a function of key, index and
+// Draws without replacement, and draws of the rank statistics. See draws.h: a draw is a function of key, index and
 // parameters.
 #pragma once
 #include "draws.h"
 
-// Beyond it log(k!) has an error that a draw would show.
+// Beyond it the error of log(k!) would show in draws.
 #define MOST_OBJECTS 1e11
-// So many ranks take a processor some tenths of a second.
+// The most ranks: so many take a processor some tenths of a second.
 #define MOST_DRAWN_RANKS 1e7
-// log(k!) less what neither device's arithmetic makes of it: Stirling's formula by the package's own logarithm
+// log(k!) by Stirling's formula, with the package's own logarithm so that both devices give the same bits
 VG_FN f64 log_factorial(f64 k) {
   if (k == 0) return 0.0;
   return (k + 0.5) * own_log(k) - k + 0.91893853320467274178 + factorial_rest(k);
 }
-// The uniform of number `at` of an element: two in a block
+// Uniform number `at` of an element; a block has two.
 VG_FN f64 numbered_uniform(i64 key, i64 i, u32 at) {
   return uniform_of(word64(block_of(key, i, at >> 1, FOR_COUNT), at & 1u));
 }
-// White ones among k <= (m + n) / 2 drawn of m white and n >= m black. Few by drawing; else E. Stadlober, "The ratio of
-// uniforms approach for generating discrete random variates", J. Comput. Appl. Math. 31 (1990): HRUA.
+// The number of white balls among k <= (m + n) / 2 drawn from m white and n >= m black ones. Few draws are simulated
+// one by one; otherwise E. Stadlober, "The ratio of uniforms approach for generating discrete random variates", J.
+// Comput. Appl. Math. 31 (1990): HRUA.
 VG_CALL f64 hypergeometric_draw(i64 key, i64 i, f64 m, f64 n, f64 k) {
   f64 all = m + n;
   if (k <= 10) {
@@ -50,14 +51,14 @@ VG_FN f64 hypergeometric_of(i64 key, i64 i, f64 m, f64 n, f64 k, u32& w) {
   n = floor(n + 0.5);
   k = floor(k + 0.5);
   if (m < 0 || n < 0 || k < 0 || k > m + n || m + n > MOST_OBJECTS) return refused(w);
-  // by the rarer colour, and by what is left where that is less
+  // Draw for the rarer colour, and for the balls that are left in the urn if they are fewer.
   bool swapped = m > n, left = 2.0 * k > m + n;
   f64 a = swapped ? n : m, b = swapped ? m : n, drawn = left ? m + n - k : k;
   f64 x = a == 0 || drawn == 0 ? 0.0 : hypergeometric_draw(key, i, a, b, drawn);
   if (left) x = a - x;
   return swapped ? k - x : x;
 }
-// The sum of the ranks 1 ... n, each with probability 1/2: a bit each
+// The sum of the ranks 1 ... n, each included with probability 1/2: one bit each
 VG_FN f64 signed_rank_of(i64 key, i64 i, f64 n, u32& w) {
   if (!is_finite(n)) return refused(w);
   n = floor(n + 0.5);
@@ -75,8 +76,8 @@ VG_FN f64 signed_rank_of(i64 key, i64 i, f64 n, u32& w) {
   }
   return sum;
 }
-// The sum of m of the ranks 0 ... m + n - 1, less its least value: each rank in turn is taken with the probability that
-// those still wanted are of those left (Fan, Muller and Rezucha, J. Amer. Stat. Assoc. 57, 1962)
+// The sum of m of the ranks 0 ... m + n - 1, minus its smallest value. Each rank in turn is included with the
+// probability (ranks still wanted) / (ranks left) (Fan, Muller and Rezucha, J. Amer. Stat. Assoc. 57, 1962)
 VG_FN f64 rank_sum_of(i64 key, i64 i, f64 m, f64 n, u32& w) {
   if (!is_finite(m) || !is_finite(n)) return refused(w);
   m = floor(m + 0.5);
@@ -85,7 +86,7 @@ VG_FN f64 rank_sum_of(i64 key, i64 i, f64 m, f64 n, u32& w) {
   f64 sum = 0, wanted = m, all = m + n;
   for (f64 rank = 0; rank < all && wanted > 0; rank += 1) {
     if (numbered_uniform(key, i, (u32)rank) * (all - rank) < wanted) {
-      // of those taken before it as many are below
+      // minus the number of ranks included before, which add up to the smallest value
       sum += rank - (m - wanted);
       wanted -= 1;
     }

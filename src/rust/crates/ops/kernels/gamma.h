@@ -66,7 +66,7 @@ VG_TABLE f64 LGAMMA_2[] = {
 VG_TABLE f64 STIRLING[] = {
     0.08333333333333333, -0.0027777777777774917, 0.0007936507931901275, -0.0005952378165753324,
     0.0008416702368289176, -0.0019054575847579352, 0.00549515673280901};
-// the exponential of that, less 1, times x, in 1/x, x >= 10
+// the exponential of that series, minus 1, times x, in 1/x, x >= 10
 VG_TABLE f64 GAMMA_STAR[] = {
     0.08333333333333333, 0.0034722222222217805, -0.0026813271603461433, -0.00022947211283292485,
     0.0007840404957695163, 6.967934333279105e-05, -0.0005910196669378199, -6.860553101447763e-05,
@@ -105,12 +105,12 @@ VG_FN f64 gamma_near(f64 x) {
   while (x < 2) { down *= x; x += 1; }
   return polynomial(GAMMA_23, x - 2.5) * up / down;
 }
-// What R says where digits are lost: bit 4 "value out of range", bit 8 "full precision may not have been achieved"
+// R's warnings if digits are lost: bit 4 "value out of range", bit 8 "full precision may not have been achieved"
 VG_FN void note_range(u32& w) { w |= 4u; }
 VG_FN void note_precision(bool lost, u32& w) { w |= (u32)lost << 3; }
 
-// R takes the limits a little before the range of doubles ends: above 171.614, below -170.567,
-// and between 0 and 1/DBL_MAX
+// R returns the limits a little before the range of doubles ends: above 171.614, below -170.567, and between 0 and
+// 1/DBL_MAX
 VG_FN f64 r_gamma(f64 x, u32& w) {
   if (x != x) return x;
   if (x == rint(x) && is_finite_f64(x)) {
@@ -155,7 +155,7 @@ VG_FN f64 r_lgamma(f64 x, u32& w) {
 VG_FN f32 r_lgamma(f32 x, u32& w) { return (f32)r_lgamma((f64)x, w); }
 
 // ---- digamma and trigamma ---------------------------------------------------------------------------
-// Near the root the distance to it is taken in two parts.
+// Near the root the distance to it is subtracted in two parts.
 VG_FN f64 digamma_positive(f64 x) {
   if (x >= 10) {
     f64 u = 1 / x;
@@ -233,7 +233,7 @@ VG_FN f64 r_beta(f64 a, f64 b, u32& w) {
 VG_FN f32 r_beta(f32 a, f32 b, u32& w) { return (f32)r_beta((f64)a, (f64)b, w); }
 
 // ---- choose ----------------------------------------------------------------------------------------
-// R takes n for whole within 1e-7, rounds k, multiplies for k < 30 and goes through logarithms above.
+// R treats n as whole within 1e-7, rounds k, multiplies for k < 30 and uses logarithms above.
 VG_FN bool nearly_whole(f64 x) { return fabs(x - rint(x)) <= 1e-7 * fmax(1.0, fabs(x)); }
 VG_FN f64 choose_product(f64 n, f64 k) {
   bool whole = nearly_whole(n);

@@ -10,7 +10,7 @@ struct __align__(16) b16 { u64 low, high; };
 #define ALL_THREADS ((i64)gridDim.x * blockDim.x)
 
 // ---- gather -----------------------------------------------------------------------------------------
-// out[k] = source[at[k]], or `na` where that is outside. Four loads are on the way at once.
+// out[k] = source[at[k]], or `na` if at[k] is outside. Each thread has four loads in flight.
 template <class T> VG_FN void gather(const T* __restrict__ source, i64 m, const i64* __restrict__ at, i64 n, T na,
     T* __restrict__ out) {
   for (i64 first = FIRST_THREAD; first < n; first += 4 * ALL_THREADS) {
@@ -32,9 +32,10 @@ template <class T> VG_FN void gather(const T* __restrict__ source, i64 m, const 
 }
 
 // ---- scatter ----------------------------------------------------------------------------------------
-// Of equal positions the last wins. Strictly rising positions (as from which()) have no duplicates, and one pass
-// writes. Otherwise the greatest k first claims each position. Whether positions rise is decided on the device: `equal`
-// is 0 until a pair that does not rise is seen, and the claiming passes read it.
+// If positions repeat, the last value wins. Strictly increasing positions (as from which()) have no duplicates, so a
+// single pass writes. Otherwise a claiming pass first finds the largest k of each position. The device itself decides
+// whether positions increase: `equal` is 0 until a pair that does not increase is seen, and the claiming passes read
+// it.
 VG_FN void scatter_check(const i64* __restrict__ at, i64 count, u32* equal) {
   bool falls = false;
   for (i64 k = FIRST_THREAD; k + 1 < count; k += ALL_THREADS) falls |= at[k + 1] <= at[k];
@@ -51,7 +52,7 @@ template <class W> VG_FN void scatter_claim(const i64* __restrict__ at, i64 coun
     if ((u64)p < (u64)n) atomicMax(winner + p, (W)(k + 1));
   }
 }
-// `winner` is null where nothing needs to be claimed: one value for all.
+// `winner` is null if there is only one value, so that duplicates do not matter.
 template <class T, class W> VG_FN void scatter_write(T* __restrict__ target, i64 n, const i64* __restrict__ at,
     i64 count,
                                                     const T* __restrict__ values, i64 length, const W* __restrict__ winner, const u32* equal) {

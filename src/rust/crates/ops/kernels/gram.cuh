@@ -1,33 +1,33 @@
-// Cross products of columns that lie apart, in one pass over the rows. Rows are shared among warps whose number the rows
-// alone decide, and sums are added in a fixed order. So bits do not depend on the run.
+// Cross products of columns at separate addresses, in one pass over the rows. The number of warps depends on the number
+// of rows alone, and sums are added in a fixed order. So bits do not depend on the run.
 //
-// A warp multiplies blocks of eight columns, four rows at a time, on the tensor cores of double precision. There the
-// elements of eight columns are laid out alike as left and as right factor (PTX ISA, mma.m8n8k4), so that each is read
-// once, from where it is.
+// A warp multiplies blocks of eight columns, four rows at a time, on the double-precision tensor cores. mma.m8n8k4 (PTX
+// ISA) has the same register layout for left and right factors, so each element is loaded only once, directly from its
+// column.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"
 
-// Of the source: THREADS; EIGHTS, how many times eight columns there are.
+// The including source defines THREADS, and EIGHTS, the number of blocks of eight columns.
 #define EIGHT 8
 #define SQUARE (EIGHT * EIGHT)
 #define PAIRS (EIGHTS * (EIGHTS + 1) / 2)
-// Steps of four rows that are loaded together.
+// Steps of four rows that are loaded together
 #define STEPS (EIGHTS == 1 ? 16 : EIGHTS == 2 ? 8 : EIGHTS <= 4 ? 4 : 2)
 #define ROWS (4 * STEPS)
 
-// nullptr is a column of ones.
+// Column addresses; nullptr stands for a column of ones.
 struct Columns { const f64* at[EIGHTS * EIGHT]; };
 
-// c += a b of 8 x 4 and 4 x 8 elements: a lane has a[lane / 4][lane % 4], b[lane % 4][lane / 4], and two neighbours of
-// c[lane / 4].
+// c += a b for blocks of 8 x 4 and 4 x 8 elements: a lane has a[lane / 4][lane % 4], b[lane % 4][lane / 4], and two
+// adjacent elements of c[lane / 4].
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 VG_FN void multiply_add(f64 (&c)[2], f64 a, f64 b) {
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
       : "+d"(c[0]), "+d"(c[1]) : "d"(a), "d"(b));
 }
 #else
-// Not inlined: so many copies would take the compiler a minute.
+// Not inlined: that many copies would take the compiler a minute.
 #ifdef __CUDACC__
 __noinline__ __device__
 #endif
@@ -48,13 +48,13 @@ VG_FN void multiply_add(f64 (&c)[2], f64 a, f64 b) {
 }
 #endif
 
-// To `partial`, for each block of threads, the products of each pair of eight columns with eight columns that do not come
-// after them. Where `scale` is not nullptr, rows of the first `scaled` columns are multiplied by it.
+// Writes to `partial`, for each thread block, the products of each block of eight columns with itself and with those
+// before it. If `scale` is not nullptr, it multiplies the rows of the first `scaled` columns.
 VG_FN void gram_sums(const Columns& columns, const f64* __restrict__ scale, u32 m, u32 scaled, i64 n,
     f64* __restrict__ partial) {
   __shared__ f64 sums[THREADS / WARP][SQUARE];
   const u32 warp = threadIdx.x / WARP, warps = THREADS / WARP, column = lane_id() / 4, row = lane_id() % 4;
-  // what a lane's columns have in place of memory: ones, or zeros beyond the last column
+  // The value of a lane's columns that have no memory: 1, or 0 beyond the last column
   const f64* own[EIGHTS];
   f64 constant[EIGHTS];
 #pragma unroll
@@ -71,7 +71,7 @@ VG_FN void gram_sums(const Columns& columns, const f64* __restrict__ scale, u32 
     f64 x[STEPS][EIGHTS], s[STEPS], inside[STEPS];
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-      // the last row stands for those beyond it, times 0
+      // rows beyond the end load the last row, multiplied by 0
       const i64 row_of = from + k * 4 + row, i = row_of < n ? row_of : n - 1;
       inside[k] = row_of < n ? 1 : 0;
       s[k] = scale ? scale[i] * inside[k] : inside[k];
@@ -103,7 +103,8 @@ VG_FN void gram_sums(const Columns& columns, const f64* __restrict__ scale, u32 
   }
 }
 
-// A block of threads adds up what `blocks` blocks have of a pair, and writes it, and its mirror image.
+// One thread block per pair of column blocks: adds up the partial sums of `blocks` blocks, and writes the result and
+// its mirror image.
 VG_FN void gram_finish(const f64* __restrict__ partial, u32 blocks, u32 m, f64* __restrict__ out) {
   __shared__ f64 sums[THREADS];
   const u32 k = threadIdx.x % SQUARE, pair = blockIdx.x;

@@ -1,8 +1,8 @@
-// Grouped operations, where each element has a code: counts of each code, and reductions of the elements of each code.
+// Grouped operations, where each element has a group code: counts per code, and reductions per code.
 //
-// Results do not depend on the order in which threads run, nor on the device. Counts are integers. In a reduction a
-// chunk of elements, whose length depends on their number and that of the codes alone (`tree.rs`), has a table with an
-// accumulator for each code; a warp takes it in rows of 32, and lanes with the same code are first merged in a fixed
+// Results depend neither on the order in which threads run nor on the device. Counts are integers. In a reduction, each
+// chunk of elements, whose length depends only on the numbers of elements and codes (`tree.rs`), has a table with an
+// accumulator for each code. A warp reads its chunk in rows of 32; lanes with equal codes are first merged in a fixed
 // tree. Tables are merged pairwise, by bit 0 of their chunks' numbers first.
 #pragma once
 #include "block.cuh"
@@ -10,7 +10,7 @@
 #include "reduce.h"
 
 // ---- counts -------------------------------------------------------------------------------------------
-// The bin of an integer among `bins` from `low` on; `bins` for all else. NA is below every possible `low`.
+// The bin of an integer, 0 for `low`; `bins` for values outside. NA is below every possible `low`.
 VG_FN u32 bin_of(i64 x, i64 low, u32 bins) { const u64 d = (u64)x - (u64)low; return d < bins ? (u32)d : bins; }
 VG_FN u32 bin_of(f64 x, i64 low, u32 bins) {
   const f64 d = x - (f64)low;
@@ -25,8 +25,8 @@ VG_FN u32 bin_of(i16 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(i8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 VG_FN u32 bin_of(u8 x, i64 low, u32 bins) { return bin_of((i64)x, low, bins); }
 
-// Adds to `out[0 .. bins]`. A block counts in shared memory, `counts`, in `copies` (a power of two) that its lanes have
-// in turn, or, where there are none, where the result is.
+// Adds the counts to `out[0 .. bins]`. A block counts in shared memory (`counts`), in `copies` tables (a power of two)
+// that its threads use in turn, which reduces contention. If `copies` is 0, it counts in `out` directly.
 template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32 copies, u64* out,
     u32* counts) {
   const int ahead = 8;
@@ -50,7 +50,7 @@ template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 lo
       const u32 one = __shfl_sync(ALL_LANES, bin[0], 0);
 #pragma unroll
       for (int l = 0; l < ahead; l++) differ |= bin[l] ^ one;
-      // equal ones would wait for each other
+      // a warp with equal bins adds once: atomics on one address would serialise
       if (__all_sync(ALL_LANES, differ == 0)) {
         if (lane_id() == 0) add(one, ahead * WARP);
       } else {
@@ -72,7 +72,7 @@ template <class T> VG_FN void count_bins(const T* __restrict__ in, i64 n, i64 lo
 }
 
 // ---- reductions ---------------------------------------------------------------------------------------
-// The lanes with the same number, of which the lowest `bits` count.
+// The lanes whose lowest `bits` bits of x equal this lane's
 VG_FN u32 lanes_alike(u32 x, u32 bits) {
   u32 same = ALL_LANES;
 #pragma unroll 4
@@ -92,7 +92,7 @@ template <class A> VG_FN A shuffle_from(const A& a, u32 lane) {
   memcpy(&b, w, sizeof(A));
   return b;
 }
-// Merges the accumulators of lanes that are alike into their lowest one, neighbours first.
+// Merges the accumulators of lanes with equal codes into the lowest of these lanes, in a tree, adjacent ones first.
 template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
   u32 left = real ? alike : 0;
   while (__any_sync(ALL_LANES, (left & (left - 1)) != 0)) {
@@ -104,9 +104,9 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
   }
 }
 
-// `codes` count from 1; what is none of 1 .. groups belongs nowhere. A warp has a chunk of `each` elements, a multiple of
-// WARP * ROWS. `tables`, one a warp, of which there are a power of two, lie in shared memory where they fit; `parts` gets
-// one a block.
+// `codes` count from 1; elements with codes outside of 1 .. groups are ignored. Each warp takes a chunk of `each`
+// elements, a multiple of WARP * rows. `tables` has one table per warp (a power of two of them), in shared memory if
+// they fit. `parts` gets one table per block.
 template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x,
     const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
@@ -164,12 +164,12 @@ template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __res
     parts[(i64)blockIdx.x * groups + g] = tables[g];
   }
 }
-// A warp a group: each lane takes `each` neighbouring blocks' parts, a power of two, 128 at most.
+// One warp per group: each lane merges `each` adjacent blocks' parts, a power of two and at most 128.
 template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks, u32 each,
     typename A::value* out) {
   const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   if (g >= groups) return;
-  // a part of 2^l of them for each bit l of their number
+  // levels[l] holds a merged part of 2^l parts for each set bit l of their number
   A levels[8], all = A::start();
 #pragma unroll 1
   for (u32 k = 0; k < each; k++) {

@@ -1,13 +1,13 @@
-// The hypergeometric distribution: x white ones among k drawn of m white and n black.
+// The hypergeometric distribution: x white balls among k drawn from m white and n black ones.
 //
-// The density is that of four independent Poisson counts, given their margins, by their deviances (Loader 2000); the
-// smaller tail is summed from the term next to it on, whose quotients are rational, or where more than some 40,000 terms
-// would count, by the formula of Euler and Maclaurin (DLMF 2.10.1).
+// The density is that of four independent Poisson counts, conditional on their margins, computed by their deviances
+// (Loader 2000). The smaller tail is summed from its largest term, by the rational ratios of terms; if more than some
+// 40,000 terms would count, by the formula of Euler and Maclaurin (DLMF 2.10.1).
 #pragma once
 
-// exp(log) times the root of `square`
+// exp(log) * sqrt(square)
 struct CountMass { f64 log, square; };
-// the Poisson probability of `count`, whose mean is less by d
+// Multiplies by the Poisson probability of `count` for the mean count - d
 VG_FN void with_count(CountMass& s, f64 count, f64 d) {
   f64 mean = count - d, u = -d / count;
   if (count < 10) {
@@ -17,7 +17,7 @@ VG_FN void with_count(CountMass& s, f64 count, f64 d) {
   s.log += (u > -0.4 && u < 0.5 ? count * log1p_rest(u) : count * log(mean / count) + d) - stirling_rest(count);
   s.square /= 6.28318530717958647693 * count;
 }
-// over that of a margin, which is its mean
+// Divides by the Poisson probability of a margin for a mean equal to it
 VG_FN void given_margin(CountMass& s, f64 margin) {
   if (margin < 10) {
     s.log -= (margin == 0 ? 0.0 : margin * log(margin)) - margin - lgamma_1p(margin);
@@ -26,7 +26,7 @@ VG_FN void given_margin(CountMass& s, f64 margin) {
   s.log += stirling_rest(margin);
   s.square *= 6.28318530717958647693 * margin;
 }
-// log of the mass at x, which need not be whole, and is the mean and d
+// log of the mass at x = mean + d; x need not be whole
 VG_CALL f64 log_hypergeometric_mass_at(f64 x, f64 d, f64 m, f64 n, f64 k) {
   CountMass s = {0, 1};
   with_count(s, x, d);
@@ -41,7 +41,7 @@ VG_CALL f64 log_hypergeometric_mass_at(f64 x, f64 d, f64 m, f64 n, f64 k) {
   given_margin(all, m + n);
   return s.log - all.log + 0.5 * log(s.square / all.square);
 }
-// x less the mean m k / (m + n), with all its digits
+// x minus the mean m k / (m + n), without cancellation
 VG_FN f64 hypergeometric_excess(f64 x, f64 m, f64 n, f64 k) {
   f64 all = m + n, product = m * k;
   return (fma(x, all, -product) - fma(m, k, -product)) / all;
@@ -50,8 +50,9 @@ VG_CALL f64 log_hypergeometric_mass(f64 x, f64 m, f64 n, f64 k) {
   if (x < 0 || x > m || x > k || k - x > n) return -infinity_f64();
   return log_hypergeometric_mass_at(x, hypergeometric_excess(x, m, n, k), m, n, k);
 }
-// The sum of the masses at x, x - 1, ... over that at x, `ratio` that at x - 1: an integral, half of the first term, and
-// a twelfth of its derivative. Terms fall so slowly that the next derivatives' are below 1e-15.
+// The sum of the masses at x, x - 1, ... relative to that at x; `ratio` is the relative mass at x - 1. It is an
+// integral, plus half of the first term, plus a twelfth of its derivative. Terms decrease so slowly that higher
+// derivatives contribute less than 1e-15.
 VG_CALL f64 hypergeometric_integral(f64 x, f64 m, f64 n, f64 k, f64 ratio, f64 variance) {
   f64 slope = fmax(1 - ratio, 0.0), width = 90 / (slope + sqrt(slope * slope + 90 / variance)), sum = 0;
   width = 0.5 * fmin(width, x - fmax(0.0, k - n));
@@ -88,14 +89,14 @@ struct HypergeometricCdf {
   VG_MEMBER f64 operator()(f64 x, bool upper, bool as_log) const {
     if (x < fmax(0.0, k - n)) return p_left(upper, as_log);
     if (x >= fmin(m, k)) return p_right(upper, as_log);
-    // above the mean by the black ones: more than x white are fewer than k - x black
+    // Above the mean the black balls are counted: more than x white ones are fewer than k - x black ones.
     bool above = x * (m + n) > k * m;
     Tail t = above ? hypergeometric_lower(k - x - 1, n, m, k) : hypergeometric_lower(x, m, n, k);
     t.upper = above;
     return tail_probability(t, upper, as_log);
   }
 };
-// Beyond it products leave the range of numbers.
+// For larger urns products would overflow.
 VG_FN bool is_no_urn(f64 m, f64 n) { return !(m + n < 1e100); }
 VG_FN bool is_no_count(f64 x) { return x < 0 || (is_finite_f64(x) && !nearly_whole(x)); }
 VG_CALL f64 d_hyper(f64 x, f64 m, f64 n, f64 k, bool as_log, u32& w) {

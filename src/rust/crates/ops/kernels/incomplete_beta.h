@@ -6,7 +6,7 @@
 // x comes with y = 1 - x, and the quantile is x / y, so that neither end loses digits.
 #pragma once
 
-// of [0, 1]
+// Gauss and Legendre's rule on [0, 1]
 VG_TABLE f64 LEGENDRE_NODES[] = {
     0.00240639000148932, 0.012635722014345251, 0.030862723998633622, 0.056792236497799485, 0.08999900701304854,
     0.12993790421072282, 0.17595317403151223, 0.22728926430558022, 0.2831032461869774, 0.3424786601519183,
@@ -119,7 +119,7 @@ VG_CALL Tail beta_tail_lower(f64 a, f64 b, f64 x, f64 y) {
   Tail t = {log_beta_density(a, b, x, y), factor, 1.0, false};
   return t;
 }
-// For a, b, x, y > 0 finite, x + y = 1. On the scale of logit x.
+// For finite a, b, x, y > 0, x + y = 1. The slope is on the scale of logit x.
 VG_CALL Tail beta_tail(f64 a, f64 b, f64 x, f64 y) {
   if (a * y >= b * x) return beta_tail_lower(a, b, x, y);
   Tail t = beta_tail_lower(b, a, y, x);
@@ -128,11 +128,11 @@ VG_CALL Tail beta_tail(f64 a, f64 b, f64 x, f64 y) {
 }
 
 // ---- quantiles -----------------------------------------------------------------------------------------------
-// x / y of the x whose tail has the logarithm l, -Inf < l < 0
+// x / y for the x whose tail has the logarithm l, -Inf < l < 0
 VG_CALL f64 beta_quantile(f64 a, f64 b, f64 l, bool upper) {
   smaller_tail(l, upper);
   f64 lower_log = upper ? log1p(-exp(l)) : l, upper_log = upper ? l : log1p(-exp(l));
-  // x^a / (a B) and y^b / (b B), which hold next to the ends
+  // The tails next to the ends are about x^a / (a B) and y^b / (b B).
   f64 log_b = lgamma_1p(a) + lgamma_1p(b) - lgamma_1p(a + b) + log((a + b) / a / b);
   f64 near = (lower_log + log(a) + log_b) / a, far = (upper_log + log(b) + log_b) / b, mean = a / b, r;
   if (near < -0.7 && exp(near) * (a + b) < 0.3 * (a + 1)) r = exp(near) / (-expm1(near));

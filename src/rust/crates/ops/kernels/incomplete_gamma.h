@@ -7,7 +7,7 @@
 // of the smaller tail as a function of log x, which is concave.
 #pragma once
 
-// a member function
+// Qualifiers of a member function
 #ifdef VG_DEVICE
 #define VG_MEMBER __device__
 #else
@@ -41,8 +41,8 @@ VG_CALL f64 log_poisson_mass(f64 a, f64 x) {
   return (a == 0 ? 0.0 : a * log(x)) - x - lgamma_1p(a);
 }
 
-// The smaller tail of a distribution: `factor * exp(log)`; `slope * exp(log)` is the density on the scale on which the
-// quantile is searched.
+// The smaller tail of a distribution is `factor * exp(log)`. `slope * exp(log)` is the density on the scale on which
+// the quantile is searched.
 struct Tail { f64 log, factor, slope; bool upper; };
 
 VG_FN f64 tail_probability(const Tail& t, bool upper, bool as_log) {
@@ -95,7 +95,7 @@ VG_CALL Tail gamma_tail_uniform(f64 a, f64 x) {
   Tail t = {-a * h, factor, a * scale * exp(-stirling_rest(a)), upper};
   return t;
 }
-// P by its series, in which all terms are positive
+// P by its series, whose terms are all positive
 VG_CALL Tail gamma_tail_series(f64 a, f64 x) {
   f64 term = 1, sum = 1;
   for (f64 n = a + 1; term > 1e-17 * sum; n += 1) { term *= x / n; sum += term; }
@@ -128,7 +128,7 @@ VG_CALL Tail gamma_tail_small(f64 a, f64 x) {
   Tail t = {0.0, -expm1(power) - lead * rest, a * lead * exp(-x), true};
   return t;
 }
-// For 0 < a and 0 < x, both finite. On the scale of log x.
+// For finite a > 0 and x > 0. The slope is on the scale of log x.
 VG_CALL Tail gamma_tail(f64 a, f64 x) {
   if (a >= 25 && fabs(x - a) <= 0.3 * a) return gamma_tail_uniform(a, x);
   if (a < 1.5 && x < 1.5) return gamma_tail_small(a, x);
@@ -136,12 +136,12 @@ VG_CALL Tail gamma_tail(f64 a, f64 x) {
 }
 
 // ---- quantiles ---------------------------------------------------------------------------------------------
-// A tail of logarithm l, l <= 0, turned into the smaller one.
+// Replaces the tail with logarithm l, l <= 0, by the smaller tail.
 VG_FN void smaller_tail(f64& l, bool& upper) {
   if (l > -0.693147180559945309417) { l = log(-expm1(l)); upper = !upper; }
 }
-// Halley's step for log F(t) = l, where F is the tail that is asked for and `bend` the derivative of the density's
-// logarithm by t. `done` where the step is so small that the next one would change nothing.
+// Halley's step for log F(t) = l, where F is the requested tail and `bend` the derivative of the log density with
+// respect to t. `done` is set if the step is so small that the next one would change nothing.
 VG_FN f64 quantile_step(const Tail& t, bool upper, f64 l, f64 bend, f64& error, bool& done) {
   f64 f, rate;
   if (t.upper == upper) {
@@ -160,7 +160,8 @@ VG_FN f64 quantile_step(const Tail& t, bool upper, f64 l, f64 bend, f64& error, 
   done = fabs(step) * scale < 2e-5;
   return step;
 }
-// x moved by the factor exp(step), between the bounds that `error` has shown unless the step is the last.
+// Multiplies x by exp(step). Narrows the bounds by the sign of `error`, and keeps x between them unless the step is the
+// last.
 VG_FN f64 moved(f64 x, f64 step, f64 error, bool done, bool upper, f64& low, f64& high) {
   if ((error < 0) != upper) low = x; else high = x;
   f64 next = fabs(step) < 0.1 ? x + x * expm1(step) : x * exp(fmin(fmax(step, -300.0), 300.0));
@@ -168,11 +169,11 @@ VG_FN f64 moved(f64 x, f64 step, f64 error, bool done, bool upper, f64& low, f64
   if (low > 0 && high < infinity_f64()) return sqrt(low) * sqrt(high);
   return low > 0 ? low * 16 : high * 0.0625;
 }
-// x whose tail has the logarithm l, -Inf < l < 0
+// The x whose tail has the logarithm l, -Inf < l < 0
 VG_CALL f64 gamma_quantile(f64 a, f64 l, bool upper) {
   smaller_tail(l, upper);
   f64 lower_log = upper ? log1p(-exp(l)) : l;
-  f64 x = exp((lower_log + lgamma_1p(a)) / a);  // P for small x
+  f64 x = exp((lower_log + lgamma_1p(a)) / a);  // P is about x^a / gamma(a + 1) for small x
   if (!(x < 0.1 * (a + 1))) {
     f64 z = qnorm_standard_log(l);
     f64 c = 1 / (9 * a), w = 1 - c + (upper ? -z : z) * sqrt(c);  // Wilson and Hilferty 1931

@@ -1,22 +1,22 @@
 // The interpreter: one kernel that executes any elementwise plan, instruction by instruction.
 //
-// A thread takes V elements at once, so that decoding an instruction costs little for each. The last result stays in
-// registers, the accumulator; values that are needed later lie in slots of shared memory, laid out without bank
+// A thread computes V elements at once, so that the cost of decoding an instruction is shared. The last result stays in
+// registers, the accumulator; values that are needed later are in slots of shared memory, laid out without bank
 // conflicts. The program is a kernel parameter, so all threads branch alike.
 //
-// The including source (interpret/source.rs) has defined
+// The including source (interpret/source.rs) defines
 //   VG_CELL   bytes of a cell, which holds one value of any class that this interpreter serves: 4, 8 or 16
 //   VG_PACK   elements of a thread
-// and gives `interpret` a struct with the instructions. `interpret/encode.rs` writes programs.
+// and passes `interpret` a struct with the instructions. `interpret/encode.rs` writes programs.
 //
-// The C++ compiler compiles it too, with blocks of one thread, so tests run programs without a GPU.
+// The C++ compiler compiles it too, with blocks of one thread, so that tests can run programs without a GPU.
 #pragma once
 #include "prelude.h"
 
 #ifdef VG_DEVICE
 #define VG_THREADS 64
 #define VG_SYNC __syncthreads()
-// always inline, so that the compiler knows what is in shared memory and what in the parameters
+// Always inline, so that the compiler knows which addresses are in shared memory and which are parameters
 #define VG_STEP static __device__ __forceinline__
 #else
 #define VG_THREADS 1
@@ -25,26 +25,26 @@
 #endif
 
 constexpr int V = VG_PACK;
-constexpr int G = 16 / VG_CELL;  // neighbours that a thread moves together: 16 bytes of cells, a unit
-constexpr int U = V / G;         // its units, which lie G * VG_THREADS elements apart
+constexpr int G = 16 / VG_CELL;  // adjacent elements that a thread moves together: a unit, 16 bytes of cells
+constexpr int U = V / G;         // units of a thread, G * VG_THREADS elements apart
 struct alignas(16) Unit { u32 w[4]; };
 
 // ---- programs ---------------------------------------------------------------------------------------
 struct Program {
   i64 n;
-  u32* flags;      // words for warnings, or null
-  u32* any;        // the host's word
-  u32 count;       // instructions, which are the first words
-  u32 scalars;     // how many
-  u32 scalar_at;   // the word where they begin
-  u32 slots;       // the scalars lie behind them in shared memory
-  u32 scratch;     // the slot through which the accumulator is reached by index
+  u32* flags;      // flag words for warnings, or null
+  u32* any;        // host word that is set if a flag is new
+  u32 count;       // number of instructions, the first words
+  u32 scalars;     // number of scalars
+  u32 scalar_at;   // index of the first scalar in `words`
+  u32 slots;       // number of slots; the scalars follow the slots in shared memory
+  u32 scratch;     // the slot through which the accumulator is accessed by index
   u32 unused;
   u64 words[506];  // instructions, inputs, outputs, scalars
 };
 static_assert(sizeof(Program) == 4096, "a kernel's parameters have at most 4 KB");
 
-// operands: a slot, or
+// An operand is the number of a slot, or one of these:
 #define NONE 126u
 #define ACC 127u
 #define SCALAR 128u  // and above: scalar o - SCALAR
@@ -87,18 +87,19 @@ template <> struct As<c128> { VG_STEP c128 of(Cell c) { c128 z; z.re = f64_of_bi
 
 // ---- a thread ---------------------------------------------------------------------------------------
 struct Thread {
-  Unit* mine;       // unit 0 of slot 0
+  Unit* mine;       // this thread's unit 0 of slot 0
   Unit* constants;  // the scalars
-  i64 first;        // the first element
-  i64 last;         // of all: it stands in for those past the end, so that they raise no warning of their own
+  i64 first;        // the thread's first element
+  // the plan's last element, computed in place of elements past the end, so that these raise no warning of their own
+  i64 last;
   u32 scratch;
-  bool whole;       // no element of the block is past the end
+  bool whole;       // whether no element of the block is past the end
 };
 
 VG_STEP i64 index_of(const Thread& t, int k) { return t.first + (i64)(k / G) * (VG_THREADS * G) + k % G; }
 VG_STEP i64 within(const Thread& t, int k) { i64 i = index_of(t, k); return i < t.last ? i : t.last; }
 
-// A whole operand, to registers and back.
+// Copy the V values of an operand to registers (fetch), or registers to a slot (keep).
 VG_STEP void fetch(const Thread& t, u32 operand, Cell (&x)[V]) {
   if (operand >= SCALAR) {
     const Cell c = *(const Cell*)(t.constants + (operand - SCALAR));
@@ -123,7 +124,7 @@ VG_STEP void keep(const Thread& t, u32 slot, const Cell (&x)[V]) {
   }
 }
 
-// One value of an operand, by index: for code that is too long to be repeated for every element.
+// Access to single values of an operand by index, for code that is too long to be unrolled over the elements.
 struct Operand { const unsigned char* at; u32 unit, cell; };
 VG_STEP Operand operand_of(const Thread& t, u32 operand) {
   Operand p;
@@ -151,7 +152,7 @@ template <> struct Wide<4> { typedef u32 type; };
 template <> struct Wide<2> { typedef u16 type; };
 template <> struct Wide<1> { typedef u8 type; };
 
-// Neighbours of a unit. Of elements smaller than cells a unit is shorter.
+// Move the G adjacent elements of a unit. If elements are smaller than cells, this is less than 16 bytes.
 template <class S> VG_STEP void read_unit(const S* p, S* x) {
   typedef typename Wide<G * sizeof(S)>::type W;
   const W w = *(const W*)p;
@@ -164,16 +165,16 @@ template <class S> VG_STEP void write_unit(S* p, const S* x) {
   *(W*)p = w;
 }
 
-// An input's words: address; access | rank << 8 | packed << 16; for `Recycled` a divisor; for `Strided` a divisor and a
-// stride for each axis. An output's: address; packed << 16.
+// The words of an input: address; access | rank << 8 | packed << 16; for RECYCLED a divisor; for STRIDED a divisor and
+// a stride for each axis. The words of an output: address; packed << 16.
 #define LINEAR 0u
 #define BROADCAST 1u
 #define RECYCLED 2u
 #define STRIDED 3u
-// PICKED has its length instead: positions come from an operand.
+// For PICKED the third word is the input's length; positions come from an operand.
 #define PICKED 4u
 
-// x / d for x below 2^63, with what the host has prepared (Granlund and Montgomery 1994).
+// x / d for x below 2^63, by a divisor that the host has prepared (Granlund and Montgomery 1994).
 VG_STEP i64 divide(i64 x, const u64* divisor) {
 #ifdef VG_DEVICE
   return (i64)(__umul64hi((u64)x, divisor[1]) >> divisor[2]);
@@ -182,7 +183,7 @@ VG_STEP i64 divide(i64 x, const u64* divisor) {
 #endif
 }
 
-// Where element `i` of the result lies in an input.
+// The offset in an input of element `i` of the result.
 VG_STEP i64 element(const u64* input, i64 i) {
   const u32 access = (u32)input[1] & 0xFFu, rank = (u32)input[1] >> 8 & 0xFFu;
   if (access == LINEAR) return i;
@@ -199,7 +200,8 @@ VG_STEP i64 element(const u64* input, i64 i) {
   return at + i * (i64)input[2 + 4 * (rank - 1) + 3];
 }
 
-// False at the end and where units are not aligned: then elements come one by one, by their index.
+// Loads whole units. False in the last block and if units are not aligned: elements are then loaded one by one, by
+// index.
 template <class D> VG_STEP bool load_linear(const Thread& t, const u64* input, Cell (&x)[V]) {
   typedef typename D::Stored S;
   const S* p = (const S*)input[0];
@@ -213,7 +215,7 @@ template <class D> VG_STEP bool load_linear(const Thread& t, const u64* input, C
   }
   return false;
 }
-// The elements of a unit from their offsets, to the scratch slot.
+// Loads the elements of a unit at these offsets into the scratch slot.
 template <class D> VG_STEP void load_indexed(const Thread& t, const u64* input, int u, const i64 (&at)[G]) {
   const typename D::Stored* p = (const typename D::Stored*)input[0];
   Cell x[G];
@@ -224,7 +226,7 @@ template <class D> VG_STEP void load_indexed(const Thread& t, const u64* input, 
   t.mine[(t.scratch * U + u) * VG_THREADS] = q;
 }
 #if VG_CELL >= 8
-// The elements at positions that were computed, to the scratch slot.
+// Loads the elements at computed positions into the scratch slot.
 template <class D> VG_STEP void load_picked(const Thread& t, const u64* input, const Operand& at) {
   const typename D::Stored* p = (const typename D::Stored*)input[0];
   Cell x[V];
@@ -253,7 +255,7 @@ template <class D> VG_STEP void store(const Thread& t, i64 n, const u64* output,
   }
 }
 
-// As note_flags in launch.cuh, for the bits of one instruction.
+// Like note_flags in launch.cuh, for the bits of one instruction.
 VG_STEP void note(const Program& p, u32 where, u32 w) {
   if (p.flags == nullptr) return;
   u32* at = p.flags + (where >> 5);
@@ -268,8 +270,8 @@ VG_STEP void note(const Program& p, u32 where, u32 w) {
 }
 
 // ---- the loop ---------------------------------------------------------------------------------------
-// I has FIRST_INDEXED, the first instruction that reaches operands and result by index, and two switches. The first is
-// false where a load must go by the second.
+// I provides FIRST_INDEXED, the first instruction code that accesses operands and result by index, and two switches
+// over instructions, run() and run_indexed(). run() returns false for a load that needs run_indexed().
 template <class I> VG_STEP void interpret(const Program& p, Unit* shared, i64 block, u32 thread) {
   Thread t;
   t.mine = shared + thread;

@@ -1,12 +1,12 @@
-// The elements of a plan's value, or their positions, where the plan's mask is TRUE, in order. The including source has
-// defined
+// Compacts the elements of a plan's value, or their positions, where the plan's mask is TRUE. Order is kept. The
+// including source defines
 //   Params, In, Out, fetch, compute, idx, V (1), W    (codegen/body.rs)
-//   KEEP_NA   whether an NA of the mask gives an element (which is NA)
+//   KEEP_NA   whether an NA of the mask yields an element (which is NA)
 //   K         elements that a thread has in flight
 //   Kept      the type that is stored, and keep(out, at, y, i, na), which stores one
 //
-// Every warp has a contiguous range. One kernel counts, so that the result can be allocated; a second one writes, each
-// warp from the prefix sum of the counts. No block waits for another, and computing the expression twice is cheaper
+// Each warp takes a contiguous range. A first kernel counts, so that the result can be allocated; a second one writes,
+// each warp at the prefix sum of the counts. No block waits for another, and evaluating the expression twice is cheaper
 // than storing it.
 #pragma once
 #include "block.cuh"
@@ -16,11 +16,11 @@
 #define WARPS (THREADS / WARP)
 
 struct Job {
-  i64 each;      // elements of a warp, a multiple of WARP * K
-  u32* warps;    // how many each warp found
-  u64* blocks;   // and each block
-  u64* total;    // of all: host memory
-  u32* ticket;   // zero before and after
+  i64 each;      // elements per warp, a multiple of WARP * K
+  u32* warps;    // the number of elements that each warp found
+  u64* blocks;   // the same for each block
+  u64* total;    // the total, in host memory
+  u32* ticket;   // counts finished blocks; zero before and after
 };
 
 VG_FN bool chosen(i32 mask) { return KEEP_NA ? mask != 0 : mask != 0 && mask != NA_I32; }
@@ -38,7 +38,7 @@ VG_FN u64 block_sum(u64 x) {
   return x;
 }
 
-// K rows of neighbours, the last of which may lie beyond the end.
+// K rows of adjacent elements. Unless WHOLE, elements may be past `end`: then `real` is false.
 template <bool WHOLE, class Body> VG_FN void rows(const Params& p, idx first, idx end, u32 (&w)[W], Body body) {
   In x[K];
 #pragma unroll

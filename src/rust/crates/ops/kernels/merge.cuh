@@ -1,13 +1,13 @@
-// Merges accumulators of reduce.h on CUDA devices in the order of tree.rs: within a thread, a warp and a block, and parts
-// that come one after the other.
+// Merges accumulators of reduce.h on CUDA devices in the order of tree.rs: within a thread, a warp and a block, and
+// parts that come in sequence.
 #pragma once
 #include "reduce.h"
 #include "launch.cuh"
 
-// Threads of a block.
+// Threads of a block
 constexpr int MERGED_THREADS = 256;
 
-// `n` accumulators, pairwise and bit by bit of their places, into the first.
+// Merges N accumulators into the first, pairwise: bit 0 of their indices first.
 template <int N, class A> VG_FN void merge_all(A (&a)[N]) {
 #pragma unroll
   for (int by = 1; by < N; by *= 2)
@@ -15,7 +15,7 @@ template <int N, class A> VG_FN void merge_all(A (&a)[N]) {
     for (int k = 0; k < N; k += 2 * by) A::merge(a[k], a[k + by]);
 }
 
-// Where code size matters more (SMALL) merges are loops and calls.
+// With SMALL, code size matters more: merges are loops and calls.
 #ifdef SMALL
 constexpr int STEPS = 1;
 #define MERGE VG_CALL
@@ -24,15 +24,15 @@ constexpr int STEPS = 8;
 #define MERGE VG_FN
 #endif
 
-// `team` neighbouring threads of a warp, into the first.
+// Merges the accumulators of `team` adjacent lanes of a warp into the first.
 template <class A> VG_FN A merge_team(A a, int team) {
 #pragma unroll STEPS
   for (int by = 1; by < team; by *= 2) A::merge(a, shuffle_down(a, by));
   return a;
 }
 
-// All threads' accumulators in thread 0. The warps' parts: one thread merges those that are little, which takes it less
-// than sending them about.
+// Merges all threads' accumulators into thread 0. Small parts of the warps are merged by one thread, which is faster
+// than shuffling them.
 template <class A> MERGE A merge_block(A a) {
   constexpr int WARPS = MERGED_THREADS / 32;
   __shared__ A parts[WARPS];
@@ -52,7 +52,8 @@ template <class A> MERGE A merge_block(A a) {
   return a;
 }
 
-// Parts that come one after the other: `levels` holds a part of 2^l of them for each bit l of their number.
+// Merges a sequence of parts in tree order: `levels` holds a merged part of 2^l parts for each set bit l of the number
+// of parts so far. Levels are `step` apart in memory.
 template <class A> MERGE void push(A* levels, i64 number, u32 step, A a) {
 #pragma unroll 1
   for (; number & 1; number >>= 1, levels += step) {
@@ -75,7 +76,7 @@ template <class A> MERGE A all_pushed(const A* levels, i64 number, u32 step) {
 }
 constexpr int LEVELS = 32;
 
-// Whether this block is the last of `slices` to come here.
+// Whether this block is the last of `slices` blocks to arrive here.
 VG_FN bool is_last(u32* ticket, u32 slices) {
   __shared__ bool last;
   __threadfence();

@@ -10,10 +10,10 @@
 // substitution of Takahasi and Mori (Publ. RIMS 9, 1974), whose terms are positive too.
 #pragma once
 
-// sqrt(a^2 + c), where the square may leave the range of numbers
+// sqrt(a^2 + c), where the square may overflow
 VG_FN f64 root_of(f64 a, f64 c) { return fabs(a) > 1e100 ? fabs(a) * sqrt(1 + c / a / a) : sqrt(a * a + c); }
-// Families of central distributions with index k: the difference of two neighbours' distribution functions, which is
-// P(k) - P(k + 1), its quotient of neighbours, and P or 1 - P over it.
+// Families of central distributions with index k. The mass is the difference P(k) - P(k + 1) of neighbouring
+// distribution functions, `up` the ratio of neighbouring masses, and `tail` P or 1 - P.
 struct GammaFamily {
   f64 a, x;
   VG_MEMBER f64 log_mass(f64 k) const { return log_poisson_mass(a + k, x); }
@@ -21,7 +21,7 @@ struct GammaFamily {
   VG_MEMBER Tail tail(f64 k) const { return gamma_tail(a + k, x); }
   // d log density / dt of index k is shape * y - b x, on the scale of log x
   VG_MEMBER f64 bend(f64 shape) const { return shape - x; }
-  // where `mean` * up(k) is k + 1, so that masses times Poisson's are largest
+  // The k with mean * up(k) = k + 1, where the product of the mass and the Poisson mass is largest
   VG_MEMBER f64 centre(f64 mean) const { return 2 * mean * x / (a + root_of(a, 4 * mean * x)); }
 };
 struct BetaFamily {
@@ -35,16 +35,17 @@ struct BetaFamily {
     return d > 0 ? 2 * q * (a + b) / (d + r) : 0.5 * (r - d);
   }
 };
-// A tail of a mixture: its `factor` is of the asked side. `moment` is the sum of shapes, weighted as `slope` is.
+// A tail of a mixture. Its `factor` is of the requested side. `moment` is the sum of shapes, weighted as `slope` is.
 struct MixtureTail { f64 log, factor, slope, moment; };
 
-// Beyond this index terms are taken at distances of half a root: 35 of them, whose sum is that of all to the last digit
+// Above this index only 37 terms are taken, half a square root of the index apart; their sum agrees with that of all
+// terms to the last digit.
 #define MANY_TERMS 3e4
-// More than there are below it
+// More terms than any sum below MANY_TERMS has
 #define MOST_TERMS 20000
 template <class Family> VG_CALL MixtureTail mixture_tail_far(const Family& of, f64 mean, f64 centre, bool upper) {
   f64 step = 0.5 * sqrt(centre), l = log_poisson_mass(centre, mean);
-  if (mean > 1e30) {  // the count is its mean, to the last digit
+  if (mean > 1e30) {  // the count equals its mean, to the last digit
     Tail t = of.tail(mean);
     MixtureTail at = {t.log, t.factor, t.slope, t.slope * (of.a + mean)};
     if (t.upper != upper) at.factor = exp(-t.log) - at.factor;
@@ -61,15 +62,15 @@ template <class Family> VG_CALL MixtureTail mixture_tail_far(const Family& of, f
   }
   return sum;
 }
-// The sum over j of the Poisson mass at j + nu and a tail of index j + nu. `weight` is the product of Poisson's mass
-// and the family's, 1 at the centre; `ratio` the tail over the family's mass.
+// The sum over j of the Poisson mass at j + nu times a tail of index j + nu. `weight` is the product of the Poisson
+// mass and the family's mass, 1 at the centre; `ratio` is the tail divided by the family's mass.
 template <class Family> VG_CALL MixtureTail mixture_tail(const Family& of, f64 mean, f64 nu, bool upper) {
-  mean = fmax(mean, 1e-300);  // of squares that are no number
+  mean = fmax(mean, 1e-300);  // half of a squared ncp may underflow to 0
   f64 centre = of.centre(mean), j = floor(centre), k = j + nu, weight = 1, ratio = 0;
   if (centre != centre) { MixtureTail none = {centre, centre, centre, centre}; return none; }
   if (centre > MANY_TERMS) return mixture_tail_far(of, mean, centre, upper);
   MixtureTail sum = {of.log_mass(k) + log_poisson_mass(k, mean), 0, 0, 0};
-  // the first term that counts; the ratio falls from the centre to there
+  // Go to the first term that counts; the ratio decreases from the centre to it.
   for (int turn = 0; weight > 1e-19 && (!upper || j > 0) && turn < MOST_TERMS; turn++, k = j + nu) {
     if (upper) { weight *= k / mean / of.up(k - 1); j -= 1; }
     else { weight *= mean / (k + 1) * of.up(k); j += 1; }
@@ -104,7 +105,7 @@ template <class Family> VG_CALL MixtureTail mixture_tail(const Family& of, f64 m
   }
   return sum;
 }
-// The same of densities, on the scale of log x or logit x: sum * exp(log)
+// The density of a mixture on the scale of log x or logit x: the returned sum times exp(l)
 template <class Family> VG_CALL f64 mixture_density(const Family& of, f64 mean, f64 nu, f64& l) {
   mean = fmax(mean, 1e-300);
   f64 start = floor(of.centre(mean));
@@ -113,7 +114,7 @@ template <class Family> VG_CALL f64 mixture_density(const Family& of, f64 mean, 
     l = t.log;
     return t.slope;
   }
-  if (of.a + start + nu == 0) start = 1;  // whose density is a point mass at 0
+  if (of.a + start + nu == 0) start = 1;  // index 0 is a point mass at 0
   f64 k = start + nu, term = 1, sum = 1, shape = of.a + k;
   l = of.log_mass(k) + log(shape) + log_poisson_mass(k, mean);
   for (f64 j = start; term > 1e-18 * sum && j < start + MOST_TERMS; j += 1) {
@@ -130,7 +131,7 @@ template <class Family> VG_CALL f64 mixture_density(const Family& of, f64 mean, 
   return sum;
 }
 
-// The tail that is asked for, on the scale of the quantile's iteration
+// The requested tail, with its slope on the scale of the quantile's iteration
 template <class Family> VG_FN Tail smaller_mixture(const Family& of, f64 mean, bool upper, f64& bend) {
   MixtureTail m = mixture_tail(of, mean, 0.0, upper);
   bend = of.bend(m.moment / m.slope);
@@ -138,7 +139,7 @@ template <class Family> VG_FN Tail smaller_mixture(const Family& of, f64 mean, b
   return t;
 }
 
-// Below it the first term is all there is.
+// Below it only the first term counts.
 #define MOST_SMALL 1e-290
 // ---- chi-square --------------------------------------------------------------------------------------------------
 VG_FN bool is_wrong_ncp(f64 ncp) { return !(ncp >= 0 && is_finite_f64(ncp)); }
@@ -184,7 +185,8 @@ VG_CALL f64 q_chisq_ncp(f64 p, f64 df, f64 ncp, bool upper, bool as_log, u32& w)
   if (df == 0 && (upper ? log_1m_exp(l) : l) <= -mean) return 0.0;
   smaller_tail(l, upper);
   f64 lower_log = upper ? log1p(-exp(l)) : l;
-  // the first term next to 0, else the chi-square of the same mean and variance (Patnaik, Biometrika 36, 1949)
+  // Start: the first term next to 0, otherwise the chi-square of the same mean and variance (Patnaik, Biometrika 36,
+  // 1949)
   f64 x = a > 0 ? 2 * exp((lower_log + mean + lgamma_1p(a)) / a) : infinity_f64();
   if (!(x * (1 + mean / (a + 1)) < 0.2 * (a + 1))) {
     f64 s = df + 2 * ncp, t = df + ncp;
@@ -201,7 +203,7 @@ VG_CALL f64 q_chisq_ncp(f64 p, f64 df, f64 ncp, bool upper, bool as_log, u32& w)
   return x;
 }
 
-// ---- beta and F: of x and y = 1 - x, on the scale of logit x -------------------------------------------------------
+// ---- beta and F: functions of x and y = 1 - x, on the scale of logit x ---------------------------------------------
 VG_CALL Tail noncentral_beta_tail(f64 a, f64 b, f64 ncp, f64 x, f64 y, f64& bend) {
   BetaFamily of = {a, b, x, y};
   if (x < MOST_SMALL) {
@@ -217,12 +219,12 @@ VG_CALL f64 noncentral_beta_probability(f64 a, f64 b, f64 ncp, f64 x, f64 y, boo
   if (y <= 0) return p_right(upper, as_log);
   return tail_probability(noncentral_beta_tail(a, b, ncp, x, y, bend), upper, as_log);
 }
-// log of the density of logit x
+// The density of logit x: the returned sum times exp(l)
 VG_CALL f64 noncentral_beta_density(f64 a, f64 b, f64 ncp, f64 x, f64 y, f64& l) {
   BetaFamily of = {a, b, x, y};
   return mixture_density(of, 0.5 * ncp, 0.0, l);
 }
-// x / y of the x whose tail has the logarithm l, -Inf < l < 0
+// x / y for the x whose tail has the logarithm l, -Inf < l < 0
 VG_CALL f64 noncentral_beta_quantile(f64 a, f64 b, f64 ncp, f64 l, bool upper) {
   smaller_tail(l, upper);
   f64 mean = 0.5 * ncp, lower_log = upper ? log1p(-exp(l)) : l;
@@ -252,7 +254,7 @@ VG_CALL f64 d_beta_ncp(f64 x, f64 a, f64 b, f64 ncp, bool as_log, u32& w) {
   if (x < 0 || x > 1) return nothing(as_log);
   if (ncp == 0) return d_beta(x, a, b, as_log, w);
   if (x == 0) return a > 1 ? nothing(as_log) : a < 1 ? infinity_f64() : unlogged(-0.5 * ncp + log(b), as_log);
-  // at 1 the shapes' mean is the density, E(a + j), where b is 1
+  // for b = 1 the density at 1 is the mean shape, E(a + j)
   if (x == 1) return b > 1 ? nothing(as_log) : b < 1 ? infinity_f64() : logged(a + 0.5 * ncp, as_log);
   f64 l, y = 0.5 - x + 0.5, sum = noncentral_beta_density(a, b, ncp, x, y, l);
   return as_log || x < 1e-100 ? unlogged(l + log(sum) - log(x) - log1p(-x), as_log) : exp(l) * sum / (x * y);
@@ -286,7 +288,7 @@ VG_CALL f64 d_f_ncp(f64 x, f64 df1, f64 df2, f64 ncp, bool as_log, u32& w) {
     f64 d = d_chisq_ncp(x * df1, df1, ncp, as_log, w);
     return as_log ? d + log(df1) : d * df1;
   }
-  // an infinite number of degrees of freedom leaves no room for the ncp
+  // for very large df1 the numerator is the constant 1 + ncp / df1
   if (df1 > 1e14 && ncp < 1e7) {
     f64 d = d_gamma(1 / x / (1 + ncp / df1), 0.5 * df2, 2 / df2, as_log, w);
     return as_log ? d - 2 * log(x) - log1p(ncp / df1) : d / (x * x) / (1 + ncp / df1);

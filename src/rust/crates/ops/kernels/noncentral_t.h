@@ -8,17 +8,17 @@ VG_CALL f64 log_normal_tail(f64 z, f64& rate, f64& bend) {
   bend = -rate * (z + rate);
   return l;
 }
-// log s and its density's logarithm, of s = chi_n / sqrt(n), less that at s = 1
+// The log density of log s, for s = chi_n / sqrt(n), minus that at s = 1
 VG_FN f64 chi_weight(f64 n, f64 log_s) {
   f64 v = 2 * log_s;
   return -0.5 * n * (fabs(v) < 0.5 ? exp_rest(v) : expm1(v) - v);
 }
-// Of s = chi_n / sqrt(n): the density of log s is n times the Poisson mass of n/2 at its mean, times exp(n (log s -
-// (s^2 - 1) / 2)). The integral of that times Phi(delta - t s), or (`density`) times s and the normal density at t
-// s - delta; t > 0. `l` is the logarithm of a factor.
+// For s = chi_n / sqrt(n), the density of log s is n times the Poisson mass of n/2 at its mean, times exp(n (log s -
+// (s^2 - 1) / 2)). Integrates that density times Phi(delta - t s), or if `density` times s and the normal density at t
+// s - delta; t > 0. The result is the returned sum times exp(l).
 VG_CALL f64 scaled_normal_integral(f64 t, f64 n, f64 delta, bool density, f64& l) {
-  // The largest term, which is concave in s: the root of s^2 (n + t^2) - t s delta = n + 1, and for the normal tail by
-  // Newton's method from that of n, as its rate of decrease is about its argument
+  // The s of the largest term, whose logarithm is concave in s: the root of s^2 (n + t^2) - t s delta = n + 1, and for
+  // the normal tail by Newton's method from that of n, as its rate of decrease is about its argument.
   f64 m = density ? n + 1 : n, root, low = 0, high = infinity_f64(), curve = 0, top = 0;
   if (t > 1) root = t * sqrt(delta * delta + 4 * m * (1 + n / t / t));
   else root = sqrt(t * t * delta * delta + 4 * m * (n + t * t));
@@ -44,8 +44,8 @@ VG_CALL f64 scaled_normal_integral(f64 t, f64 n, f64 delta, bool density, f64& l
     s = next;
     if (done) break;
   }
-  // log s less that of the largest term is 2 width v, or where for a small n the terms go to 0 as slowly as s^n, width
-  // (v + 1 - exp(-v)), which is double-exponential to the left
+  // Substitution: log s minus that of the largest term is 2 width v. For small n, where terms go to 0 as slowly as s^n,
+  // it is width (v + 1 - exp(-v)), which is double-exponential to the left.
   bool many = n > 10;
   f64 width = fmin(0.5 / (s * sqrt(-curve)), 0.4), step = many ? 0.5 : 0.25, sum = 0, centre = log(s);
   for (int side = 0; side < 2; side++) {
@@ -62,7 +62,8 @@ VG_CALL f64 scaled_normal_integral(f64 t, f64 n, f64 delta, bool density, f64& l
   return sum;
 }
 
-// A tail, t > 0, on the scale of log t: by mixtures for delta >= 0, else by the integral, of the upper tail
+// A tail for t > 0, with its slope on the scale of log t: by mixtures for delta >= 0, else the upper tail by the
+// integral
 VG_CALL Tail noncentral_t_tail(f64 t, f64 n, f64 delta, bool upper) {
   Tail out = {0, 0, 0, upper};
   f64 beyond, q = t_ratio(t, n, beyond), s = q * q;
@@ -134,10 +135,10 @@ VG_CALL f64 q_t_ncp(f64 p, f64 n, f64 delta, bool upper, bool as_log, u32& w) {
   f64 z = qnorm_standard_log(l);
   if (upper) z = -z;
   if (!is_finite_f64(n)) return delta + z;
-  // the tail beyond 0 says on which side it is; turned to the right one
+  // The tail beyond 0 decides the sign of the quantile; a negative one is found by reflection.
   bool negative = upper ? l > pnorm_standard_log(delta) : l < pnorm_standard_log(-delta);
   if (negative) { delta = -delta; z = -z; upper = !upper; }
-  // by the normal distribution of T - delta with the spread of Johnson and Welch (Biometrika 31, 1940)
+  // Start: the normal distribution of T - delta with the spread of Johnson and Welch (Biometrika 31, 1940)
   f64 d = 1 - z * z / (2 * n), v = 1 + (delta * delta - z * z) / (2 * n);
   f64 t = fmax(delta, 0.0);
   if (d > 0.2 && v > 0) t = (delta + z * sqrt(v)) / d;

@@ -77,7 +77,7 @@ VG_FN f64 pnorm_mid(f64 x) { return x * polynomial(PNORM_MID, x * x); }
 // exp(y^2/2) Phi(-y), y >= 0.7
 VG_FN f64 pnorm_scaled(f64 y) { f64 u = 1 / (y + 5); return polynomial(PNORM_FAR, (y - 6.4) * u) * u; }
 VG_FN f64 pnorm_tail(f64 y) { return y < 39 ? exp_half_square(y) * pnorm_scaled(y) : 0.0; }
-// R's limit: nothing is left beyond 37.5193, though the smallest doubles reach to 38.48
+// R returns 0 beyond 37.5193, though the smallest doubles reach to 38.48
 VG_FN f64 pnorm_standard(f64 z) {
   f64 y = fabs(z);
   if (y < 0.7) return 0.5 + pnorm_mid(z);
@@ -91,7 +91,7 @@ VG_FN f64 pnorm_standard_log(f64 z) {
   if (y > 1e150) return -0.5 * y * y;
   return log(pnorm_scaled(y)) - 0.5 * y * y;
 }
-// Standardises x: +-Inf where the answer is one of the ends, NaN where R gives NaN
+// Standardises x: +-Inf if the answer is one of the ends, NaN if R gives NaN
 VG_FN f64 pnorm_z(f64 x, f64 mean, f64 sd, u32& w) {
   if (x != x || mean != mean || sd != sd) return x + mean + sd;
   if ((!is_finite_f64(x) && mean == x) || sd < 0) return nan_noted(w);
@@ -145,7 +145,7 @@ VG_FN f64 qnorm_standard_log(f64 l) {
   if (fabs(q) <= 0.425) return qnorm_mid(q);
   return q < 0 ? -qnorm_far(l) : qnorm_far(log(-expm1(l)));
 }
-// mean + sd * z; R looks at the ends of the range before it looks at sd
+// mean + sd * z; R checks the ends of the range before it checks sd
 VG_FN f64 qnorm_scaled(f64 z, f64 mean, f64 sd, u32& w) {
   if (!is_finite_f64(z)) return z;
   if (sd < 0) return nan_noted(w);

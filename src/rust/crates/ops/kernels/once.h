@@ -1,5 +1,5 @@
-// C's functions as calls, for kernels with many rows: inlined into each row, a logarithm of a hundred instructions
-// would be there fifty times. CUDA only; the bits are the same.
+// C's math functions as calls, for kernels with many operations: a logarithm of a hundred instructions would otherwise
+// be inlined fifty times. CUDA only; the bits are the same.
 #pragma once
 #include "prelude.h"
 

@@ -1,7 +1,7 @@
 // psigamma(x, deriv): the derivatives of digamma.
 //
-// Sources: recurrence and asymptotic series (DLMF 5.15.5, 5.15.8); of x < 0 the series over all whole numbers that pi
-// cot(pi x) is the sum of (DLMF 4.22.3, 5.15.6), so that nothing cancels next to a pole.
+// Sources: recurrence and asymptotic series (DLMF 5.15.5, 5.15.8); for x < 0 the series of pi cot(pi x) over all whole
+// numbers (DLMF 4.22.3, 5.15.6), so that nothing cancels next to a pole.
 #pragma once
 
 // B_2k / (2k)!
@@ -9,10 +9,10 @@ VG_TABLE f64 BERNOULLI_RATIO[] = {
     0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08,
     -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
     -2.174868698558062e-16, 5.5090028283602295e-18, -1.3954464685812522e-19};
-// as in base R
+// The largest derivative, as in base R
 #define POLYGAMMA_LARGEST 100
 
-// x^n of whole n: products where they are few
+// x^n for whole n, by multiplication if n is small
 VG_FN f64 whole_power(f64 x, f64 n) {
   if (n > 8) return pow(x, n);
   f64 product = 1;
@@ -23,7 +23,7 @@ VG_FN f64 whole_power(f64 x, f64 n) {
 
 // |psigamma(x, n)| = n! times the sum over k of (x + k)^(-n - 1), for n from 1 to 100 and x > 0
 VG_CALL f64 polygamma_size(f64 x, f64 n) {
-  // in units of x^(-n - 1): terms up to n + 8, then the formula of Euler and Maclaurin
+  // In units of x^(-n - 1): terms up to n + 8, then the formula of Euler and Maclaurin
   f64 sum = 0, far = x;
   bool is_done = false;
   for (; far < n + 8 && !is_done; far += 1) {
@@ -43,7 +43,7 @@ VG_CALL f64 polygamma_size(f64 x, f64 n) {
     }
     sum += (far == x ? 1.0 : whole_power(x / far, n)) * x * rest;
   }
-  f64 half = pow(x, -0.5 * n);  // whose square may be out of range where the result is not
+  f64 half = pow(x, -0.5 * n);  // its square may be out of range although the result is not
   return FACTORIAL[(i32)n] * half * (sum / x) * half;
 }
 
@@ -59,7 +59,7 @@ VG_FN f64 polygamma(f64 x, f64 deriv, u32& w) {
   if (x > 0) return is_even ? -polygamma_size(x, n) : polygamma_size(x, n);
   f64 d = x - rint(x), above = d > 0 ? d : 1 + d, below = d > 0 ? 1 - d : -d;
   f64 r = polygamma_size(above, n);
-  // of even n the first two cancel at halves: exactly, before what is left is added
+  // For even n the first two terms cancel exactly at halves, before the rest is added.
   return polygamma_size(below, n) + (is_even ? -r : r) - polygamma_size(1 - x, n);
 }
 VG_FN f32 polygamma(f32 x, f32 deriv, u32& w) { return (f32)polygamma((f64)x, (f64)deriv, w); }

@@ -1,19 +1,20 @@
-// Logarithm, exponential and their kin with the same bits on both devices, for random numbers. Only integer operations
-// and + - * / and sqrt are used, each rounded as IEEE 754 says. No result depends on a fused multiply-add, which many
-// processors lack. Except at the ends of the range nothing branches, so that the C++ compiler vectorises.
+// Logarithm, exponential and related functions with the same bits on both devices, for random numbers. Only integer
+// operations and + - * / and sqrt are used, each rounded as IEEE 754 says. No result depends on a fused multiply-add,
+// which many processors lack. Except at the ends of the range there are no branches, so that the C++ compiler
+// vectorises.
 //
 // The coefficients are minimax (Remez), computed with 60 digits.
 #pragma once
 #include "prelude.h"
 
-// log(2) in a part with 32 trailing zeros, whose multiples by small whole numbers are exact, and the rest
+// log(2) in two parts: one with 32 trailing zeros, whose multiples by small whole numbers are exact, and the rest
 #define VG_LOG2_HIGH 6.93147180369123816490e-01
 #define VG_LOG2_LOW 1.90821492927058770002e-10
 
-// A whole number as a double, without the GPU's slow conversion: 2^52 + 2^31 + k, less the first two.
+// A whole number as a double, without the GPU's slow conversion: 2^52 + 2^31 + k, minus the first two.
 VG_FN f64 f64_of_int(i32 k) { return f64_of_bits(0x4330000000000000ull | (u32)k ^ 0x80000000u) - 4503601774854144.0; }
 
-// 1/c and log(c), of c = 1 + j/64 (below j = 26) or half of that
+// 1/c and log(c), for c = 1 + j/64 (below j = 26) or half of that
 struct alignas(16) log_entry { f64 inverse, log; };
 VG_TABLE log_entry LOGARITHMS[64] = {
   {1.0, 0.0}, {0.9846153846153847, 0.015504186535965254},
@@ -50,8 +51,8 @@ VG_TABLE log_entry LOGARITHMS[64] = {
   {1.0158730158730158, -0.015748356968139168}, {1.0078740157480315, -0.007843177461025893},
 };
 
-// The GPU reads an entry at once. Of plain numbers the compiler of the cpu device makes a gather, of entries a loop
-// without vectors.
+// The GPU loads an entry at once. On the cpu device, indexing plain numbers is vectorised as a gather; indexing structs
+// would not be vectorised.
 #ifdef VG_DEVICE
 VG_FN log_entry logarithm_of(u32 k) { return LOGARITHMS[k]; }
 #else
@@ -78,17 +79,17 @@ VG_FN f64 own_log(f64 x) {
   return (n * VG_LOG2_HIGH + e.log) + (f + (f * f * r + n * VG_LOG2_LOW));
 }
 
-// log(1 + x) for x > -1, within 4 ulp: the rounding of 1 + x is made good (W. Kahan)
+// log(1 + x) for x > -1, within 4 ulp: the rounding error of 1 + x is corrected (W. Kahan)
 VG_FN f64 own_log1p(f64 x) {
   f64 y = 1.0 + x;
   return y == 1.0 ? x : own_log(y) * (x / (y - 1.0));
 }
 
-// exp(x), within 1 ulp where that is a normal number; 0 and Inf beyond the range
+// exp(x), within 1 ulp if that is a normal number; 0 and Inf beyond the range
 VG_FN f64 own_exp(f64 x) {
   if (x > 709.79) return f64_of_bits(0x7FF0000000000000ull);
   if (!(x > -745.2)) return x != x ? x : 0.0;
-  // rounded to a whole number by the addition
+  // the addition rounds to a whole number
   f64 n = x * 1.4426950408889634 + 6755399441055744.0;
   i32 k = (i32)(u32)bits_of(n);
   n -= 6755399441055744.0;
@@ -97,14 +98,14 @@ VG_FN f64 own_exp(f64 x) {
           r * (0.0013888888947319639 + r * (0.00019841269917882649 + r * (2.4801489602427206e-05 +
           r * (2.755721583302119e-06 + r * (2.76314096421955e-07 + r * 2.511801511497759e-08))))))));
   f64 y = 1.0 + (r + r * r * q);
-  // 2^k in two factors, since it may be beyond the range where the result is not
+  // 2^k in two factors, since it may be out of range although the result is not
   i32 half = k >> 1;
   return y * f64_of_bits((u64)(1023 + half) << 52) * f64_of_bits((u64)(1023 + (k - half)) << 52);
 }
 
-// sqrt(x) of normal numbers, rounded as IEEE says. On the GPU the steps of CUDA's own (a root's reciprocal to 20 bits,
-// refined, and the remainder), without its branch for the ends of the range, which keeps the compiler from mixing the
-// work of several elements.
+// sqrt(x) of normal numbers, rounded as IEEE says. On the GPU it takes the steps of CUDA's sqrt (a reciprocal root to
+// 20 bits, refined, and the remainder), without its branch for the ends of the range, which would keep the compiler
+// from interleaving several elements.
 #ifdef VG_DEVICE
 VG_FN f64 root_of_normal(f64 x) {
   f64 r;

@@ -7,12 +7,12 @@
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define VG_DEVICE 1
-#ifdef VG_CALLS  // where code size matters more: the compiler decides what is a call
+#ifdef VG_CALLS  // if code size matters more: the compiler decides what to inline
 #define VG_FN static __device__
 #else
 #define VG_FN static __device__ __forceinline__
 #endif
-// for long functions that are called in many places, and seldom where time matters
+// For long functions that are called in many places, but seldom where time matters
 #define VG_CALL static __device__ __noinline__
 #define VG_TABLE static __device__ const
 #else
@@ -70,8 +70,8 @@ VG_FN c128 na_of(c128) { c128 z = {na_f64(), na_f64()}; return z; }
 
 VG_FN bool is_nan(f64 x) { return x != x; }
 VG_FN bool is_nan(f32 x) { return x != x; }
-// NA_real_ itself, not any NaN
-// By whole numbers, for which the GPU has units to spare; infinity's low half is 0.
+// Whether x is NA_real_ itself, not any NaN. Tested by integer operations, for which the GPU has spare units;
+// infinity's low half is 0, so it does not match.
 VG_FN bool is_na_payload(f64 x) {
   const u64 bits = bits_of(x);
   return (u32)bits == 1954u && ((u32)(bits >> 32) & 0x7FF00000u) == 0x7FF00000u;
@@ -85,9 +85,9 @@ VG_FN bool is_na(f64 x) { return x != x; }
 VG_FN bool is_na(c64 x) { return x.re != x.re || x.im != x.im; }
 VG_FN bool is_na(c128 x) { return x.re != x.re || x.im != x.im; }
 
-// y, but where x is NaN x itself: NA stays NA whatever a libm does with payloads.
+// y, or x if x is NaN, so that NA stays NA whatever a libm does with payloads.
 template <class T> VG_FN T kept(T y, T x) { return x != x ? x : y; }
-// The same, and notes in w that y is a NaN which x was not (R's "NaNs produced").
+// The same; also notes in w that y is NaN although x is not (R's "NaNs produced").
 template <class T> VG_FN T checked(T y, T x, u32& w) { w |= (u32)((y != y) & (x == x)); return kept(y, x); }
 
 // ---- half precision -------------------------------------------------------------------------
@@ -120,7 +120,7 @@ VG_FN u16 bf16_of_f32(f32 x) {
   if ((b & 0x7FFFFFFFu) > 0x7F800000u) return (u16)((b >> 16) | 0x40u);
   return (u16)((b + 0x7FFFu + ((b >> 16) & 1u)) >> 16);
 }
-// double to half must round once, not twice: round to float by sticking the lost bits to the last one
+// Double to half must round once, not twice: round to float with the lost bits ored into the last one (round to odd).
 VG_FN f32 f32_to_odd(f64 x) {
   f32 r = (f32)x;
   if (x != x || (f64)r == x) return r;
@@ -144,7 +144,8 @@ VG_FN f64 load_float64(const f64* p, i64 i) { return p[i]; }
 VG_FN c64 load_complex64(const c64* p, i64 i) { return p[i]; }
 VG_FN c128 load_complex128(const c128* p, i64 i) { return p[i]; }
 
-// The element at a position, of m; NA outside. Another one is read there, so that no thread waits at a branch: m > 0.
+// The element at position `at` of m > 0 elements; NA outside. Then element 0 is loaded instead, so that the code has no
+// branch.
 #define PICK(dtype, stored, value, na)                                         \
   VG_FN value pick_##dtype(const stored* p, i64 m, i64 at) {                   \
     const bool inside = (u64)at < (u64)m;                                      \
@@ -153,7 +154,7 @@ VG_FN c128 load_complex128(const c128* p, i64 i) { return p[i]; }
   }
 PICK(bool8, u8, i32, NA_I32)
 PICK(int8, i8, i32, NA_I32)
-PICK(uint8, u8, i32, 0)  // which has no NA
+PICK(uint8, u8, i32, 0)  // uint8 has no NA
 PICK(int16, i16, i32, NA_I32)
 PICK(int32, i32, i32, NA_I32)
 PICK(int64, i64, i64, NA_I64)
@@ -165,7 +166,7 @@ PICK(complex64, c64, c64, na_of(x))
 PICK(complex128, c128, c128, na_of(x))
 #undef PICK
 
-// Values are in range here: the casts (cast.h) have made what does not fit NA.
+// The casts (cast.h) have replaced values that do not fit by NA.
 VG_FN void store_bool8(u8* p, i64 i, i32 x) { p[i] = x == NA_I32 ? NA_BOOL8 : (u8)(x != 0); }
 VG_FN void store_int8(i8* p, i64 i, i32 x) { p[i] = (x < -127 || x > 127) ? NA_I8 : (i8)x; }
 VG_FN void store_uint8(u8* p, i64 i, i32 x) { p[i] = (x < 0 || x > 255) ? (u8)0 : (u8)x; }

@@ -1,4 +1,4 @@
-// Products of small matrices: a block for a tile of the result, a thread an element of it.
+// Products of small matrices: one block per tile of the result, one thread per element.
 #pragma once
 #include "prelude.h"
 
@@ -8,8 +8,8 @@
 VG_FN f32 add_product(f32 sum, f32 a, f32 b) { return fmaf(a, b, sum); }
 VG_FN f64 add_product(f64 sum, f64 a, f64 b) { return fma(a, b, sum); }
 
-// Lines i0 .. of a matrix as rows of a tile: of one whose lines are rows, `across` elements lie between neighbours of a
-// line, `down` between lines. Threads read neighbours in memory.
+// Loads lines i0, i0 + 1 ... of a matrix into the rows of a tile. Lines are `down` elements apart, the elements of a
+// line `across`. Adjacent threads read adjacent memory.
 template <class T> VG_FN void load_lines(T (*tile)[MOST_INNER + 1], const T* x, i32 i0, i32 lines, i32 inner, i64 down,
                                          i64 across) {
   for (i32 t = (i32)threadIdx.x; t < TILE * MOST_INNER; t += TILE * TILE) {
@@ -18,8 +18,8 @@ template <class T> VG_FN void load_lines(T (*tile)[MOST_INNER + 1], const T* x, 
   }
 }
 
-// out (m x n) = a (m x k) b (k x n), k <= MOST_INNER, where rows and columns are so many elements apart. Added up in
-// the order of k.
+// out (m x n) = a (m x k) b (k x n), k <= MOST_INNER, with strides between rows (`down`) and columns (`across`).
+// Products are added in the order of k.
 template <class T> VG_FN void small_product(const T* a, const T* b, T* out, i32 m, i32 n, i32 k, i64 a_down,
                                             i64 a_across, i64 b_down, i64 b_across) {
   __shared__ T left[TILE][MOST_INNER + 1];

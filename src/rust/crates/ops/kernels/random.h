@@ -7,7 +7,7 @@
 
 struct philox_block { u32 x0, x1, x2, x3; };
 
-// CUDA's compiler adds the high word's zero to each product that it makes of 64-bit factors: a fifth of a block's
+// From 64-bit factors CUDA's compiler makes a product with extra additions of the zero high words: a fifth of a block's
 // instructions.
 #ifdef VG_DEVICE
 VG_FN u64 wide_product(u32 a, u32 b) {
@@ -30,12 +30,12 @@ VG_FN philox_block philox4x32(philox_block c, u32 k0, u32 k1) {
   return c;
 }
 
-// A block is two 64-bit words for float64, and four 32-bit ones for float32.
+// A block holds two 64-bit words for float64, or four 32-bit ones for float32.
 VG_FN u64 word64(const philox_block& c, u32 k) { return k ? (u64)c.x3 << 32 | c.x2 : (u64)c.x1 << 32 | c.x0; }
 VG_FN u32 word32(const philox_block& c, u32 k) { return k & 2u ? (k & 1u ? c.x3 : c.x2) : (k & 1u ? c.x1 : c.x0); }
 
 // ---- uniform: odd multiples of 2^-53 (2^-24), so never 0 nor 1, and u as likely as 1 - u -----------------
-// The bits below 1 ... 2, less the odd number just below 1; the difference is exact.
+// The bits form a number in 1 ... 2, minus the odd number just below 1; the difference is exact.
 VG_FN f64 uniform_of(u64 word) { return f64_of_bits(0x3FF0000000000000ull | word >> 12) - 0.99999999999999988898; }
 VG_FN f32 uniform_of(u32 word) { return f32_of_bits(0x3F800000u | word >> 9) - 0.999999940395355224609f; }
 
@@ -50,8 +50,8 @@ VG_FN f32 own_minus_two_log(f32 x) {
 }
 
 // ---- normal: Box and Muller (1958) ----------------------------------------------------------------------
-// Neighbours 2j and 2j + 1 are the cosine and the sine of one angle times one radius. The angle is pi/2 (q + t), q from
-// two bits and t, an odd multiple of 2^-52 (2^-23) in (-1/2, 1/2), from the others; q - 1 turns the cosine into the
+// Elements 2j and 2j + 1 are the cosine and the sine of one angle times one radius. The angle is pi/2 (q + t): q from
+// two bits, and t, an odd multiple of 2^-52 (2^-23) in (-1/2, 1/2), from the others. q - 1 turns the cosine into the
 // sine.
 VG_FN f64 turned_cosine(u64 word, u32 back) {
   u32 q = (u32)(word >> 62) - back;
@@ -65,8 +65,8 @@ VG_FN f32 turned_cosine(u32 word, u32 back) {
   u32 y = (q & 1u) ? bits_of(quarter_sine(t)) : bits_of(quarter_cosine(t));
   return f32_of_bits(y ^ ((q + 1u) & 2u) << 30);
 }
-// all 32 bits, of 2^-33 ... 1 - 2^-24, so that tails end at 6.7 and not at 5.7; the factor is the number below 2^-32,
-// which keeps off 1
+// Uses all 32 bits, for values in 2^-33 ... 1 - 2^-24, so that tails end at 6.7 and not at 5.7. The factor is the
+// number just below 2^-32, so that the value stays below 1.
 VG_FN f32 unit_of(u32 word) { return (f32)word * 2.32830629776081821e-10f + 1.1641532182693481e-10f; }
 VG_FN f64 radius_of(u64 word) { return root_of_normal(-2.0 * own_log(uniform_of(word))); }
 VG_FN f32 radius_of(u32 word) { return root_of_normal(own_minus_two_log(unit_of(word))); }
@@ -82,8 +82,8 @@ VG_FN f32 normal32(const philox_block& c, u32 k) {
 VG_FN f64 exponential64(const philox_block& c, u32 k) { return -own_log(uniform_of(word64(c, k))); }
 VG_FN f32 exponential32(const philox_block& c, u32 k) { return 0.5f * own_minus_two_log(unit_of(word32(c, k))); }
 
-// A stream: element i of a key, where a block serves 2^LOG elements. For the GPU also packs of V elements from i on, i
-// a multiple of V: a block serves all of its elements, and what they share (a radius, an angle) is computed once.
+// A stream: element i of a key, where a block serves 2^LOG elements. On the GPU also packs of V elements from i on (a
+// multiple of V): their elements share blocks, and common parts (a radius, an angle) are computed once.
 #define VG_STREAM_ELEMENT(name, T, LOG, of)                             \
   VG_FN T name(i64 key, i64 i) {                                        \
     u64 b = (u64)i >> LOG;                                              \

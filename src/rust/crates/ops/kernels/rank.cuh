@@ -11,7 +11,7 @@ template <class K> VG_FN u32 top_digit(K key, int level) {
   return (u32)(key >> (8 * sizeof(K) - TOP_BITS * (level + 1))) & (TOP_DIGITS - 1);
 }
 
-// How often each first digit occurs; behind them, how many elements are missing.
+// Counts each first digit; the last count is the number of missing elements.
 template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__ in, i64 n, u64* out) {
   typedef typename Key::K K;
   const int copies = 4, ahead = 8;
@@ -35,7 +35,7 @@ template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__
       const u32 d = top_digit(key, 0);
       const bool real = whole || i + l * step < n;
       own += real && key == (K)~(K)0;
-      // of numbers of one size most have the same
+      // Most numbers of similar magnitude have the same first digit: count the digit of lane 0 by ballot.
       const u32 one = __shfl_sync(ALL_LANES, d, 0), with = __ballot_sync(ALL_LANES, real && d == one);
       if (lane_id() == 0) atomicAdd(&counts[one][(threadIdx.x / WARP) & (copies - 1)], (u32)__popc(with));
       if (real && d != one) atomicAdd(&counts[d][copy], 1u);
@@ -51,7 +51,7 @@ template <class Key> VG_FN void first_digits(const typename Key::T* __restrict__
   if (threadIdx.x == 0 && missing) atomicAdd(out + TOP_DIGITS, (u64)missing);
 }
 
-// How often each second digit occurs beside the first digits that have a slot; `counts` lie in shared memory.
+// Counts each second digit for each of the first digits that have a slot; `counts` is in shared memory.
 template <class Key> VG_FN void second_digits(const typename Key::T* __restrict__ in, i64 n,
     const u8* __restrict__ slots, u32 count, u64* out, u32* counts) {
   const int ahead = 8;
@@ -76,7 +76,7 @@ template <class Key> VG_FN void second_digits(const typename Key::T* __restrict_
     if (counts[k]) atomicAdd(out + k, (u64)counts[k]);
 }
 
-// Takes the elements with the wanted two digits, in no order; 0 for -0, which its equals could not be told from.
+// Collects the elements with the wanted two digits, in no particular order. -0 becomes 0, since both have the same key.
 template <class Key> VG_FN void take_ranks(const typename Key::T* __restrict__ in, i64 n, const u8* __restrict__ slots,
     u32 count, const u8* __restrict__ wanted,
                                           typename Key::T* out, u64* cursor, u8* takes) {

@@ -3,25 +3,26 @@
 // A count of ranks is a coefficient of its generating function, the product of 1 + z^i or of (1 - z^(n + i)) / (1 -
 // z^i): a contour integral around 0, by the trapezoidal rule (Abate and Whitt, Oper. Res. Letters 12, 1992; Trefethen
 // and Weideman, SIAM Review 56, 2014), on the circle through the saddle point (Daniels, Ann. Math. Stat. 25, 1954), so
-// that the smallest probabilities have as many digits as the others. The cpu device keeps the table of counts of the
-// last sizes, as long as it is small.
+// that the smallest probabilities have as many digits as the others. The cpu device caches the table of counts for the
+// most recent sizes if it is small.
 #pragma once
 
-// Products are kept as quotients of this many factors.
+// Products are divided by their moduli after this many factors.
 #define RANK_BLOCK 16
 struct RankTerm { f64 re, im; };
-// (x, y) turned by the angle whose sine is `sine`, and 1 less its cosine `rest`: its rounding errors have no direction
+// Rotates (x, y) by the angle with sine `sine` and cosine 1 - `rest`. In this form rounding errors have no preferred
+// direction.
 VG_FN void turn_by(f64& x, f64& y, f64 sine, f64 rest) {
   f64 u = x - (rest * x + sine * y);
   y = y - (rest * y - sine * x);
   x = u;
 }
-// exp(-s i) by its predecessor, afresh each sixteenth time: errors would add up over all following factors
+// exp(-s i) from its predecessor, recomputed every sixteenth time, since errors would accumulate over all later factors
 VG_FN f64 rank_power(f64 q, f64 r, f64 s, f64 i) { return ((i32)i & 15) == 0 ? exp(-s * i) : q * r; }
-// Of the probabilities' generating function at exp(-s): its logarithm, and by s its derivatives' negatives
+// The logarithm of the probability generating function at exp(-s), minus its first derivative by s, and its second
 struct RankSums { f64 log, mean, variance; };
 
-// i = 1 ... n with signs
+// Signed ranks: each of i = 1 ... n counts or not.
 struct SignedRanks {
   f64 n;
   VG_MEMBER f64 total() const { return 0.5 * n * (n + 1); }
@@ -41,7 +42,7 @@ struct SignedRanks {
     out.log += log(product);
     return out;
   }
-  // The generating function at exp(-s + i angle) over that at exp(-s), times exp(-i angle total / 2) where `central`
+  // The generating function at exp(-s + i angle) divided by that at exp(-s), times exp(-i angle total / 2) if `central`
   VG_MEMBER RankTerm term(f64 s, f64 angle, bool central) const {
     f64 r = exp(-s), q = 1, a = central ? 0.5 * angle : angle, half = sin(0.5 * a), rest = 2 * half * half, d = sin(a);
     RankTerm out = {1, 0};
@@ -52,7 +53,7 @@ struct SignedRanks {
         turn_by(x, y, d, rest);
         q *= r;
         down *= 1 + q;
-        // with q exp(2 i a): (1 + that) exp(-i a), or 1 + q exp(i a)
+        // For q exp(2 i a) =: p the factor is (1 + p) exp(-i a); if not `central`, 1 + q exp(i a).
         if (central) { u = (1 + q) * x; v = (q - 1) * y; } else { u = 1 + q * x; v = q * y; }
         f64 t = re * u - im * v;
         im = re * v + im * u;
@@ -65,7 +66,7 @@ struct SignedRanks {
     return out;
   }
 };
-// sums of m of the ranks 1 ... m + n, less their least; m <= n
+// Sums of m of the ranks 1 ... m + n, minus the smallest sum; m <= n
 struct RankSumsOfTwo {
   f64 m, n;
   VG_MEMBER f64 total() const { return m * n; }
@@ -115,7 +116,7 @@ struct RankSumsOfTwo {
         up_im = up_re * v + up_im * u;
         up_re = t;
       }
-      // (up / down) times what there is, both over their moduli's product
+      // Multiply by up / down, each divided by the product of its moduli.
       f64 size = re * re + im * im, scale = down / up / size;
       u = (up_re * re + up_im * im) * scale;
       v = (up_im * re - up_re * im) * scale;
@@ -130,7 +131,8 @@ struct RankSumsOfTwo {
 // The probability of at most k, or of k itself, for 0 <= k <= total / 2
 template <class Ranks> VG_CALL Tail rank_contour(const Ranks& of, f64 k, bool cumulative) {
   f64 total = of.total(), variance = of.variance(), d = 0.5 * total - k;
-  // the saddle point of the integrand for the distribution function, from its value for a normal one, which is below
+  // The saddle point of the integrand of the distribution function, by Newton's method from that of a normal
+  // distribution, which is below
   f64 s = fmin(3.0, 2 / (sqrt(d * d + 4 * variance) - d));
   RankSums g = of.sums(s);
   for (int turn = 0; turn < 12 && s < 3; turn++) {
@@ -139,14 +141,15 @@ template <class Ranks> VG_CALL Tail rank_contour(const Ranks& of, f64 k, bool cu
     s = fmin(s + step, 3.0);
     g = of.sums(s);
   }
-  s = -log1p(exp(-s) - 1);  // whose exponential has no rounding error, which powers would repeat
+  s = -log1p(exp(-s) - 1);  // exp(-s) is now exact: powers of it would multiply its rounding error
   g = of.sums(s);
-  // Nodes so close that what is folded onto the integral is below 1e-18 of it: probabilities of at most k + nodes times
-  // exp(-s nodes), of which a bound is the integrand at half of s, and 1
+  // So many nodes that the aliasing error is below 1e-18 of the integral. The error consists of probabilities of at
+  // most k + nodes, times exp(-s nodes); these are bounded by the integrand at s / 2, and by 1.
   f64 top = s * k + g.log, half = 0.5 * s * k + of.sums(0.5 * s).log;
   f64 nodes = fmin(45 - top, 2 * (45 + half - top)) / s;
   nodes = ceil(fmax(nodes, 16.0)) + 2;
-  // On the circle the function is largest at 0; the next are, of thousands of ranks, at -1 and at the cube roots of 1.
+  // On the circle the function is largest at 0; with thousands of ranks the next largest values are at -1 and at the
+  // cube roots of 1.
   RankTerm at_half = of.term(s, 3.14159265358979323846, false), at_third = of.term(s, 2.09439510239319549231, false);
   bool central = k > d;
   bool early = fabs(at_half.re) + fabs(at_half.im) + fabs(at_third.re) + fabs(at_third.im) < 1e-18;
@@ -156,7 +159,7 @@ template <class Ranks> VG_CALL Tail rank_contour(const Ranks& of, f64 k, bool cu
     RankTerm t = of.term(s, a, central);
     f64 x = cos(turn), y = sin(turn), re = t.re * x - t.im * y, im = t.re * y + t.im * x;
     if (cumulative) {
-      // over 1 - exp(-s + i a)
+      // divide by 1 - exp(-s + i a)
       f64 half_sine = sin(0.5 * a), u = -expm1(-s) + 2 * r * half_sine * half_sine, v = -r * sin(a);
       f64 size = u * u + v * v;
       re = (re * u + im * v) / size;
@@ -171,7 +174,7 @@ template <class Ranks> VG_CALL Tail rank_contour(const Ranks& of, f64 k, bool cu
 // ---- tables of the cpu device ------------------------------------------------------------------------------------
 #ifndef VG_DEVICE
 #define MOST_RANK_COUNTS 32768
-// of the sizes m and n (n = 0: signed ranks) the probabilities of k, and of at most k, up to the middle
+// For the sizes m and n (n = 0: signed ranks): the probabilities of k, and of at most k, for k up to the middle
 struct RankTable { f64 m, n, mass[MOST_RANK_COUNTS + 1], sum[MOST_RANK_COUNTS + 1]; };
 static inline RankTable& rank_table() { static thread_local RankTable table; return table; }
 static inline void rank_table_sums(RankTable& t, i32 middle, f64 all) {
@@ -201,7 +204,7 @@ VG_CALL const RankTable* rank_counts(const RankSumsOfTwo& of) {
   for (i32 k = 0; k <= middle; k++) t.mass[k] = k == 0;
   f64 all = 1;
   for (i32 i = 1; i <= m; i++) {
-    // the quotient's division first, whose terms are positive, would lose the digits that the product then cancels
+    // Multiply first: dividing first, with its positive terms, would lose digits in the cancellation that follows.
     for (i32 k = middle; k >= n + i; k--) t.mass[k] -= t.mass[k - n - i];
     for (i32 k = i; k <= middle; k++) t.mass[k] += t.mass[k - i];
     all = all * (n + i) / i;
@@ -243,7 +246,7 @@ template <class Ranks> struct RankCdf {
     f64 total = of.total();
     if (k < 0) return p_left(upper, as_log);
     if (k >= total) return p_right(upper, as_log);
-    // by symmetry the upper tail is that of at most total - k - 1
+    // By symmetry the upper tail is the probability of at most total - k - 1.
     bool above = k >= total - k;
     Tail t = rank_tail(of, above ? total - k - 1 : k, true);
     t.upper = above;
@@ -260,8 +263,9 @@ template <class Ranks> VG_FN f64 rank_quantile(const Ranks& of, f64 p, bool uppe
   RankCdf<Ranks> cdf = {of};
   return count_quantile(cdf, p, upper, as_log, 0.5 * total, sqrt(of.variance()), 0.0, 0.0, total);
 }
-// Sizes whose integrals would hold a processor for more than a tenth of a second, and for which base R has no memory.
-// The integral's time grows with the smaller sample, and for very small ones, whose terms fall slowly, with m n.
+// The largest sizes. Beyond them an integral would take a processor more than a tenth of a second, and base R would run
+// out of memory. An integral's time grows with the smaller sample, and for very small samples, whose terms decrease
+// slowly, with m n.
 #define MOST_RANKS 1e5
 VG_FN bool is_no_size(f64& n) {
   n = rint(n);

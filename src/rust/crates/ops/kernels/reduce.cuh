@@ -1,14 +1,14 @@
-// Reductions on CUDA devices, in one launch. The including source has defined
+// Reductions on CUDA devices, in one launch. The including source defines
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
-//   T       the class that is reduced, U packs in flight
-//   AFTER   where there is an epilogue: namespace `after` with its Params, and run(), which takes a result
-//   SPREAD  where the epilogue runs for packs of a group's elements instead of once
-//   KEPT    with SPREAD, where the reduced elements are kept for it: the number of slots in shared memory
-//   SHORT   with KEPT, where a block has more threads than a row has lanes
+//   T       the class that is reduced; U packs in flight
+//   AFTER   if there is an epilogue: namespace `after` with its Params, and run(), which takes a result
+//   SPREAD  if the epilogue runs for packs of a group's elements instead of once
+//   KEPT    with SPREAD, if the reduced elements are kept for it: the number of slots in shared memory
+//   SHORT   with KEPT, if a block has more threads than a row has lanes
 // and calls one of reduce_neighbours, reduce_packs and reduce_lanes from its kernel, with the accumulator A.
 //
 // tree.rs defines the order of additions, a function of shapes alone, so that a plan's own kernel and the prebuilt ones
-// give the same bits. Exact reductions (ORDERED<A> is false) share out their elements as suits the memory.
+// give the same bits. Exact reductions (ORDERED<A> is false) distribute their elements as suits memory access.
 #pragma once
 #include "merge.cuh"
 
@@ -16,25 +16,26 @@
 #define THREAD_BITS 8
 
 template <class A> struct Job {
-  i64 length, inner, groups;  // as reduction.rs names them; groups counts the results
-  i64 span;                   // neighbours: tiles that a block takes, a power of two
+  i64 length, inner, groups;  // as in reduction.rs; groups is the number of results
+  i64 span;                   // reduce_neighbours: tiles per block, a power of two
   u32 slices;                 // blocks that share a group (or a block of lanes)
-  u32 x, y;                   // lanes: packs abreast in a block; threads that share each, a power of two
-  u32 across;                 // lanes: blocks that lie abreast
+  u32 x, y;                   // reduce_lanes: packs side by side in a block; threads per pack, a power of two
+  u32 across;                 // reduce_lanes: blocks side by side
   u32 lane_bits, rows;        // of the tree: 2^lane_bits lanes; a power of two
-  A* partial;                 // room for the slices' parts
+  A* partial;                 // scratch memory for the slices' parts
   typename A::value* out;
-  u32* tickets;               // zero before and after
-  volatile u64* reported;     // where the host waits for `mark` in the high half of five words, or null
+  u32* tickets;               // count finished slices; zero before and after
+  // host memory: the host waits until the high half of each of five words is `mark`; or null
+  volatile u64* reported;
   u32 mark;
-  u32 na_rm;                  // for kernels that serve both
+  u32 na_rm;                  // for kernels that serve both cases
 #ifdef AFTER
-  after::Params after;        // of the epilogue, which stores what `out` would
+  after::Params after;        // of the epilogue, which stores results in place of `out`
 #endif
 };
 
-// Reports a result of 16 bytes at most, and its status. A word's halves arrive together, so nobody waits until
-// one store is there before the other (the LL protocol of NCCL).
+// Reports a result of at most 16 bytes, and its status, to the host. Each 64-bit store carries data and mark together,
+// so no fence between data and flag is needed (the LL protocol of NCCL).
 template <class A> VG_FN void report(const Job<A>& job, const typename A::value& value, u32 status) {
   u32 words[5] = {};
   static_assert(sizeof(value) <= 16, "a result of more than four words");
@@ -55,15 +56,15 @@ template <class A> VG_FN void put(const Job<A>& job, i64 group, const A& a) {
 #endif
 }
 
-// ---- neighbours ---------------------------------------------------------------------------------------
-// Elements of a row that a thread has: four lanes of the tree, or a pack.
+// ---- groups of adjacent elements ------------------------------------------------------------------------
+// Elements of a row per thread: four lanes of the tree, or a pack
 template <class A> constexpr int OWN = ORDERED<A> ? 4 : V;
-// What the first place of a row is a multiple of.
+// The alignment of a row's first position
 template <class A> constexpr int ALIGN = OWN<A> < 4 ? 4 : OWN<A>;
-// Parts of a group that are read together.
+// Parts of a group that are read together
 constexpr int AHEAD = 4;
 
-// The row of a place, and rows that hold so many places.
+// The row of a position, and the number of rows that hold `places` positions
 template <class A> VG_FN i64 row_of(i64 place, int bits) {
   constexpr int OWN_BITS = OWN<A> == 1 ? 0 : OWN<A> == 2 ? 1 : OWN<A> == 4 ? 2 : OWN<A> == 8 ? 3 : 4;
   return place >> (bits + OWN_BITS);
@@ -80,7 +81,7 @@ template <class A> VG_FN i64 rows_of(i64 places, int bits) { return row_of<A>(pl
 #define KEEP(i, x)
 #endif
 
-// What walk_pass does, where elements have come that are not as usual: one after the other.
+// walk_pass for inputs with elements that Quick<A> cannot add: one element after the other
 template <class A>
 VG_FN A walk_special(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, int pass,
                      bool narm, u32 (&w)[W]) {
@@ -106,14 +107,14 @@ VG_FN A walk_special(const Params& p, i64 base, i64 start, i64 end, i64 row, i64
   return lane[0];
 }
 
-// Reduces rows `row .. rows` of the group `start .. end`, whose rows begin at `base`, by thread `rank` of 2^`bits`: of
-// its four lanes those of pack `pass`.
+// Reduces rows `row .. rows` of the group `start .. end`, whose rows begin at `base`, as thread `rank` of 2^`bits`. Of
+// the thread's four lanes it takes those of pack `pass`.
 template <class A>
 VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, int pass,
                   bool narm, u32 (&w)[W] KEPT_IN) {
   constexpr int L = V < 4 ? V : 4;                // accumulators, which divide V
   constexpr int B = ADDS_ALL<A> ? 4 : U;          // rows that are read together
-  constexpr int S = ADDS_ALL<A> ? 1 : U;          // the same where some may not be whole
+  constexpr int S = ADDS_ALL<A> ? 1 : U;          // the same if some may be incomplete
   const i64 width = (i64)OWN<A> << bits, own = base + rank * OWN<A> + pass * V;
   Quick<A> lane[L];
 #pragma unroll
@@ -121,7 +122,8 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
   const auto add_one = [&](const In& x, int k, i64 i) {
     Out y;
     compute(p, x, k, i + k, w, y);
-    // one position serves L lanes; beyond 0 also in a pack that begins before the group
+    // One position serves L lanes. L is added, so that positions are positive even in a pack that begins before the
+    // group; move_on() subtracts it again.
     Quick<A>::add(lane[k % L], y.y0, i + (k - k % L) - start + L, narm);
     KEEP(i + k, y.y0);
   };
@@ -129,7 +131,8 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
 #pragma unroll
     for (int k = 0; k < V; k++) add_one(x, k, i);
   };
-  // four rows, each lane's elements together; in `left` a bit for each lane whose must be added one by one
+  // Adds the elements of four rows, lane by lane. In `left`, a bit is set for each lane whose elements must be added
+  // one by one.
   const auto add_rows = [&](const In (&x)[B], i64 i) {
     u32 left = 0;
 #pragma unroll
@@ -148,7 +151,8 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
     }
     return left;
   };
-  // before the rows the pack that the group shares with the one before it, behind them the one with the next
+  // The edges: before the rows, the pack that the group shares with the previous group; after them, the pack shared
+  // with the next.
 #pragma unroll 1
   for (int edge = 0; edge < 2; edge++) {
     if (V > 1) {
@@ -165,7 +169,7 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
     const i64 complete = row_of<A>(end - base, bits), whole = complete < rows ? complete : rows;
 #pragma unroll 1
     for (i64 r = row; r < rows; r += S) {
-      // without a look at the end as long as rows are whole
+      // no bounds tests as long as rows are complete
       if (B > 1 && base + r * width >= start && (!ADDS_ALL<A> || r % B == 0)) {
 #pragma unroll 1
         for (; r + B <= whole; r += B) {
@@ -218,7 +222,7 @@ VG_FN A walk_pass(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 ro
   return all[0];
 }
 
-// All that this thread has of those rows.
+// This thread's part of those rows, over all passes
 template <class A>
 VG_FN A walk(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i64 rank, int bits, bool narm,
              u32 (&w)[W] KEPT_IN) {
@@ -237,13 +241,13 @@ VG_FN A walk(const Params& p, i64 base, i64 start, i64 end, i64 row, i64 rows, i
 }
 
 #ifdef SHORT
-// Keeps values, and adds nothing.
+// Keeps values and adds nothing: an accumulator that makes walk() fill `kept`.
 struct Nothing {
   VG_FN Nothing start() { return Nothing(); }
   VG_FN void add(Nothing&, T, bool) {}
   VG_FN void merge(Nothing&, const Nothing&) {}
 };
-// What this thread has of a group that is kept, by the same additions as `walk`'s: a lane of rows of 2^`lane_bits`.
+// This thread's part of a kept group, by the same additions as `walk`: one lane of rows of 2^`lane_bits`
 template <class A>
 VG_FN A walk_kept(i64 base, i64 start, i64 end, i64 row, i64 rows, int lane_bits, bool narm, const T* kept) {
   const i64 width = 1ll << lane_bits, own = base + threadIdx.x;
@@ -268,8 +272,8 @@ VG_FN A walk_kept(i64 base, i64 start, i64 end, i64 row, i64 rows, int lane_bits
 #endif
 
 #ifdef SPREAD
-// What is computed of a group's elements and its result, by the block that has it: what it has just read is in the
-// caches still, if not kept.
+// Runs the epilogue for a group's elements and its result, in the block that reduced it: elements that are not kept are
+// still in the caches.
 template <class A> VG_FN void spread_out(const Job<A>& job, i64 group, i64 start, i64 end, const A& a KEPT_IN) {
   __shared__ typename A::value result;
   if (threadIdx.x == 0) {
@@ -284,7 +288,7 @@ template <class A> VG_FN void spread_out(const Job<A>& job, i64 group, i64 start
 }
 #endif
 
-// A row that is one warp's: what a number takes that somebody waits for is the way to it.
+// Reduces a single row by one warp: latency dominates.
 template <class A> VG_FN A few(const Params& p, i64 length, bool narm, u32 (&w)[W]) {
   constexpr int PASSES = OWN<A> / V;
   A low = A::start(), high = A::start();
@@ -314,13 +318,13 @@ template <class A> VG_FN A few(const Params& p, i64 length, bool narm, u32 (&w)[
   return low;
 }
 
-// A group is `length` neighbours. 2^`bits` neighbouring threads of a warp take a short one; else `slices` blocks share
-// it, `span` tiles each.
+// A group is `length` adjacent elements. A short group is reduced by 2^`bits` adjacent threads of a warp; otherwise
+// `slices` blocks share it, `span` tiles each.
 template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& job, bool narm, int bits) {
   __shared__ A levels[LEVELS];
   u32 w[W] = {};
 #ifdef SPREAD
-  // a block takes short ones too, whose rows have fewer lanes than it has threads
+  // A block takes short groups too, whose rows have fewer lanes than the block has threads.
   constexpr bool team = false;
 #else
   const bool team = bits < THREAD_BITS;
@@ -348,7 +352,7 @@ template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& j
   walk<Nothing>(p, from, start, end, 0, rows_of<Nothing>(end - from, THREAD_BITS), threadIdx.x, THREAD_BITS, narm, w, kept);
   __syncthreads();
 #endif
-  // exact ones need no tiles: a span of them is one
+  // Exact reductions need no tiles: a whole span is treated as one.
   const i64 height = team ? all : ORDERED<A> ? (i64)job.rows : (i64)job.rows * 4 / OWN<A> * job.span;
   const i64 tiles = team ? 1 : (all + height - 1) / height, span = team || !ORDERED<A> ? 1 : job.span;
   const i64 first = slice * span, last = first + span < tiles ? first + span : tiles;
@@ -374,7 +378,7 @@ template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& j
       note_flags(w, p.flags, p.any);
       return;
     }
-    // neighbours for each thread, a power of two: sixteen at most, since reduce.rs makes no more slices
+    // Adjacent parts per thread, a power of two: at most sixteen, since reduce.rs makes no more slices
     u32 each = 1;
     while (each * THREADS < job.slices) each *= 2;
     A low = A::start(), high = A::start();
@@ -400,8 +404,8 @@ template <class A> VG_FN void reduce_neighbours(const Params& p, const Job<A>& j
   note_flags(w, p.flags, p.any);
 }
 
-// Groups of 1, 2, 4 or 8 packs, each read by a thread: neighbours read neighbouring packs, U stretches of THREADS packs
-// together.
+// Groups of 1, 2, 4 or 8 packs, one thread per pack: adjacent threads read adjacent packs, and each thread has U packs,
+// THREADS apart, in flight.
 template <class A> VG_FN void reduce_packs(const Params& p, const Job<A>& job, bool narm, int team) {
   u32 w[W] = {};
   const i64 packs = job.groups * team, first = (i64)blockIdx.x * (THREADS * U) + threadIdx.x;
@@ -432,13 +436,13 @@ template <class A> VG_FN void reduce_packs(const Params& p, const Job<A>& job, b
   note_flags(w, p.flags, p.any);
 }
 
-// ---- across memory -------------------------------------------------------------------------------------
-// Neighbours belong to different groups: a thread walks a lane of a tile for V of them. A block is `x` packs abreast,
-// each shared by `y` threads, which have neighbouring lanes; `slices` blocks share the axis.
+// ---- groups across memory --------------------------------------------------------------------------------
+// Adjacent elements belong to different groups: a thread walks a lane of a tile for V groups. A block is `x` packs
+// wide; each pack is shared by `y` threads, which take adjacent lanes; `slices` blocks share the axis.
 template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, bool narm) {
-  // whether there is room for a result of each lane, which is 48 KiB at most
+  // Whether the results of all lanes fit in shared memory, which is 48 KiB at most
   constexpr bool STAGED = sizeof(A) * V * THREADS <= 28672;
-  constexpr u32 MOST_ABREAST = 32, ROUNDS = 8;  // of blocks that share the axis; bits of their rounds
+  constexpr u32 MOST_ABREAST = 32, ROUNDS = 8;  // if blocks share the axis: the largest x; levels of push() over rounds
   __shared__ A parts[THREADS * (STAGED ? V : 1)];
   __shared__ A levels[MOST_ABREAST * ROUNDS];
   u32 w[W] = {};
@@ -452,7 +456,7 @@ template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, b
 #pragma unroll
   for (int k = 0; k < V; k++) a[k] = A::start();
   if (real) {
-    // all lanes of all tiles, in the order in which they are merged
+    // `place` numbers the lanes of all tiles in the order in which they are merged.
     const u32 place = slice * job.y + ty, step = 1u << job.lane_bits;
     const i64 tile = (i64)job.rows << job.lane_bits, from = (place >> job.lane_bits) * tile;
     const i64 base = outer * job.length, end = from + tile < job.length ? from + tile : job.length;
@@ -510,7 +514,7 @@ template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, b
       }
     }
   }
-  // the threads that share a pack, into the first
+  // Merges the threads that share a pack into the first.
   const auto merge_threads = [&](A own) {
     if (job.y == 1u) return own;
     parts[threadIdx.x] = own;
@@ -554,7 +558,7 @@ template <class A> VG_FN void reduce_lanes(const Params& p, const Job<A>& job, b
     }
   }
   if (STAGED) {
-    // neighbouring threads store neighbouring results
+    // adjacent threads store adjacent results
     __syncthreads();
     if (ty == 0)
 #pragma unroll

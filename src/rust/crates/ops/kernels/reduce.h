@@ -1,18 +1,18 @@
 // Reductions: accumulators that both devices combine in a fixed tree.
 //
 // An accumulator has `add(x, na_rm)` for one element, `merge(other)` for a later part of the same sequence, and
-// `finish(out, status)`. R adds in 80 bits, so float64 sums are compensated (two doubles) and reach beyond the largest
-// double. Float32 and narrower types are added in float64.
+// `finish(status)`, which returns the result. R adds in 80 bits, so float64 sums are compensated (two doubles) and
+// reach beyond the largest double. Float32 and narrower types are added in float64.
 #pragma once
 #include "prelude.h"
 #include "double_double.h"
 
 // bits of the status word
-#define STATUS_EMPTY 1u     // nothing was left to reduce
+#define STATUS_EMPTY 1u     // no element was left to reduce
 #define STATUS_OVERFLOW 2u  // an integer sum does not fit
 
 // ---- compensated sums ---------------------------------------------------------------------------
-// Sum2 of Ogita, Rump and Oishi 2005: the errors of hi gather in lo. All that is added is finite.
+// Sum2 of Ogita, Rump and Oishi 2005: the errors of hi accumulate in lo. All addends are finite.
 VG_FN void add_up(dd& s, f64 x) { dd t = two_sum(s.hi, x); s.hi = t.hi; s.lo += t.lo; }
 VG_FN void add_up(dd& s, dd x) { dd t = two_sum(s.hi, x.hi); s.hi = t.hi; s.lo += t.lo + x.lo; }
 VG_FN f64 total(dd s) { return s.hi + s.lo; }
@@ -29,13 +29,13 @@ VG_FN f64 missing_value(u32 seen) { return seen == 2u ? na_f64() : nan_f64(); }
 template <class T> struct Sum;
 // The high word of a double without its sign: larger for a larger number, and largest for Inf and NaN.
 VG_FN u32 size_of(f64 x) { return (u32)(bits_of(x) >> 32) & 0x7FFFFFFFu; }
-// Elements from 2^960 on are huge: fewer than 2^63 of the others add up to a finite sum. From the first huge one on
-// everything is scaled by 2^-64. What is missing or infinite is noted, not added.
+// Elements of 2^960 and more are huge: fewer than 2^63 smaller ones have a finite sum. From the first huge element on
+// everything is scaled by 2^-64. Missing and infinite elements are noted in flags, not added.
 enum : u32 { SEEN_NAN = 1, SEEN_NA = 2, SEEN_INF = 4, SEEN_MINUS_INF = 8, SEEN_ANY = 15 };
 enum : u32 { HUGE_SIZE = (1023u + 960u) << 20 };
 template <> struct Sum<f64> {
   typedef f64 value; dd s;
-  u32 usual;  // sizes from here on are for `admit`: HUGE_SIZE, or 0 once all are scaled; its low bits say what was seen
+  u32 usual;  // larger sizes go to `admit`: HUGE_SIZE, or 0 once all is scaled; the low bits are SEEN_ flags
   VG_FN Sum start() { Sum a; a.s.hi = 0; a.s.lo = 0; a.usual = HUGE_SIZE; return a; }
   VG_FN void add(Sum& a, f64 x, bool narm) {
     if (size_of(x) >= a.usual) admit(a, x, narm);
@@ -44,7 +44,7 @@ template <> struct Sum<f64> {
   VG_FN void merge(Sum& a, const Sum& other) {
     Sum b = other;
     if ((a.usual ^ b.usual) > SEEN_ANY) {
-      // not of one or the other, which would then lie in memory
+      // Two calls: selecting one of the two by reference would put both in memory.
       if (a.usual > b.usual) scale(a); else scale(b);
     }
     add_up(a.s, b.s);
@@ -65,7 +65,7 @@ template <> struct Sum<f64> {
     if (a.usual >= HUGE_SIZE) scale(a);
     add_up(a.s, x * scaling());
   }
-  // What was seen, or else a number made of the sums.
+  // The missing value or infinity that was seen, or else a number computed from the sums
   VG_FN f64 result(const Sum& a, f64 number) {
     if (a.usual == HUGE_SIZE) return number;
     if (a.usual & SEEN_NA) return na_f64();
@@ -94,7 +94,7 @@ template <> struct Sum<i32> {
   VG_FN void merge(Sum& a, const Sum& b) { a.s += b.s; a.na |= b.na; }
   VG_FN i64 finish(const Sum& a, u32&) { return a.na ? NA_I64 : a.s; }
 };
-// High and low halves apart, so that the sum of 2^31 elements cannot wrap unseen.
+// High and low halves are summed separately, so that the sum of 2^31 elements cannot wrap unnoticed.
 template <> struct Sum<i64> {
   typedef i64 value; i64 high, low; u32 na;
   VG_FN Sum start() { Sum a; a.high = 0; a.low = 0; a.na = 0; return a; }
@@ -164,7 +164,7 @@ template <class T> struct Product {
   VG_FN void merge(Product& a, const Product& b) { a.p = scaled_multiply(a.p, b.p); a.na |= b.na; }
   VG_FN f64 finish(const Product& a, u32&) { return a.na ? na_f64() : scaled_value(a.p); }
 };
-// The same of a complex number: the larger part is in [1, 2).
+// The same for a complex number: its larger part is in [1, 2).
 struct ScaledComplex { dd re, im; i64 e; };
 VG_FN dd dd_times(dd a, f64 power_of_two) { a.hi *= power_of_two; a.lo *= power_of_two; return a; }
 VG_FN void scaled_normalize(ScaledComplex& x) {
@@ -178,8 +178,8 @@ VG_FN void scaled_normalize(ScaledComplex& x) {
     if (e != 0) return;
   }
 }
-// -a. GCC 12 makes a fused vfmaddsub of a vector (ab - cd, ad + bc) even where it must not contract; what it does not
-// see to be a difference stays as it is.
+// -a, hidden from the optimiser: GCC 12 turns a vector (ab - cd, ad + bc) into a fused vfmaddsub even with contraction
+// off, unless it cannot see the subtraction.
 VG_FN f64 opposite(f64 a) {
   a = -a;
 #if !defined(VG_DEVICE) && defined(__GNUC__) && defined(__x86_64__)
@@ -312,14 +312,14 @@ template <> struct Mean<c128> {
 // Sums of x - p and (x - p)^2 about a pivot p, the first value of the part: accurate enough for one pass over the data.
 // Sums are compensated; merging moves b to a's pivot, in double-double. The differences are rounded. Since p is one of
 // the values, its distance from their mean is at most the root of the sum of squares, so rounding changes the variance
-// by 2^-52 of its value where errors cancel, and by sqrt(n) times that at worst.
+// by 2^-52 of its value if errors cancel, and by sqrt(n) times that at worst.
 // From the first value beyond 2^480 on, everything is scaled by 2^-600, since squares would overflow (they fit base R's
-// 80 bits). Values that become 0 by the scaling do not count next to such a value. Where something is missing the
-// variance is NA, for NaN too, as in base R.
+// 80 bits). Values that the scaling turns into 0 do not matter next to such a value. If a value is missing the variance
+// is NA, for NaN too, as in base R.
 VG_FN f64 huge_scale() { return f64_of_bits((u64)(1023 - 600) << 52); }
 template <class T> struct Var {
   typedef f64 value; f64 pivot; dd s, q; i64 n;
-  u32 usual;  // values whose high word is less, without the sign, are as usual: none before the first value, nor once all are scaled
+  u32 usual;  // values of smaller size_of() take the fast path; 0 before the first value and once all is scaled
   u32 missing;
   VG_FN Var start() {
     Var a; a.pivot = 0; a.s.hi = a.s.lo = a.q.hi = a.q.lo = 0; a.n = 0; a.usual = 0; a.missing = 0; return a;
@@ -337,8 +337,8 @@ template <class T> struct Var {
     a.q.hi = a.q.hi * by * by; a.q.lo = a.q.lo * by * by;
     a.usual = 0;
   }
-  // What is seldom so: the first value, one that is missing, infinite or huge, or any after a huge one. False for one
-  // that does not count.
+  // The slow path: the first value, one that is missing, infinite or huge, or any once all is scaled. False if the
+  // value is to be skipped.
   VG_FN bool admit(Var& a, f64& x, bool narm) {
     if (x != x) {
       if (narm) return false;
@@ -358,8 +358,8 @@ template <class T> struct Var {
     add_up(a.s, d);
     add_up(a.q, two_product(d, d));
   }
-  // Four that are as usual, without a branch among them. Their squares are added to sums of their own, in halves,
-  // whose roundings are four times 2^-53 of it at most.
+  // Adds four values of the fast path without a branch. Their squares are first added among themselves, in halves, with
+  // rounding errors of at most four times 2^-53 of the sum.
   VG_FN void add_four(dd& s, dd& q, f64 a, f64 b, f64 c, f64 d) {
     add_up(s, a); add_up(s, b); add_up(s, c); add_up(s, d);
     add_up(q, (a * a + c * c) + (b * b + d * d));
@@ -377,7 +377,7 @@ template <class T> struct Var {
     a.n += 4;
     return true;
   }
-  // Both have a pivot, and are scaled or not alike.
+  // Both have a pivot, and either both are scaled or neither is.
   VG_FN void merge_usual(Var& a, const Var& b) {
     // b's sums about a's pivot, from those about its own: with g between the pivots s + n g, and q + g (2 s + n g)
     const dd g = two_sum(b.pivot, -a.pivot), n = {(f64)b.n, 0}, shift = dd_multiply(n, g);
@@ -410,8 +410,8 @@ template <class T> struct Var {
   }
 };
 
-// float32 values differ from the pivot by what float64 holds exactly, and their squares nearly so. q is NaN where
-// something is missing, and infinite where a value is.
+// Differences of float32 values from the pivot are exact in float64, and their squares nearly so. q is NaN if a value
+// is missing, and infinite if a value is.
 template <> struct Var<f32> {
   typedef f64 value; f64 pivot, s, q; i64 n;
   VG_FN Var start() { Var a; a.pivot = a.s = a.q = 0; a.n = 0; return a; }
@@ -427,7 +427,7 @@ template <> struct Var<f32> {
     if (a.n == 0) { a = b; return; }
     f64 g = b.pivot - a.pivot, n = (f64)b.n;
     a.q += b.q;
-    // sums about a pivot that are infinite have no others
+    // infinite sums cannot be moved to another pivot
     if (a.q - a.q == 0.0) a.q += 2 * g * b.s + n * g * g;
     a.s += b.s + n * g;
     a.n += b.n;
@@ -439,7 +439,7 @@ template <> struct Var<f32> {
   }
 };
 
-// ---- which.max, which.min: position of the first, counted from 0; -1 where there is none -----------------
+// ---- which.max, which.min: position of the first one, from 0; -1 if there is none ---------------------------
 // For floats m is NaN until there is a value; any element replaces it, another NaN too.
 template <class T> VG_FN T unset(T last) { return last; }
 VG_FN f32 unset(f32) { return nan_f32(); }
@@ -463,14 +463,14 @@ template <class T, bool GREATEST> struct Which {
 template <class T> using WhichMax = Which<T, true>;
 template <class T> using WhichMin = Which<T, false>;
 
-// One name for adding, whether the position matters or not.
+// One function for adding, whether the position matters or not.
 template <class A, class T> VG_FN void accumulate(A& a, T x, i64, bool narm) { A::add(a, x, narm); }
 template <class T, bool GREATEST> VG_FN void accumulate(Which<T, GREATEST>& a, T x, i64 i, bool) {
   Which<T, GREATEST>::add_at(a, x, i);
 }
 // Whether the order in which elements are added and parts are merged changes the result's bits. The second parameter of
-// this and of the constants below is never given: it makes all their specialisations partial ones, since g++ 16 defines
-// the others in every object that includes them.
+// this and of the constants below is never given. It makes all their specialisations partial ones, since g++ 16 defines
+// full specialisations in every object that includes them.
 template <class A, class = void> constexpr bool ORDERED = false;
 template <class T, class D> constexpr bool ORDERED<Product<T>, D> = true;
 template <class T, class D> constexpr bool ORDERED<Mean<T>, D> = true;
@@ -478,8 +478,8 @@ template <class T, class D> constexpr bool ORDERED<Var<T>, D> = true;
 template <class D> constexpr bool ORDERED<Sum<f32>, D> = true;
 template <class D> constexpr bool ORDERED<Sum<f64>, D> = true;
 template <class D> constexpr bool ORDERED<Sum<c128>, D> = true;
-// An accumulator while all that is added is as usual, where that is less work; most have none. Where something else has
-// come (`is_usual` is false), the elements are to be added again, to A itself.
+// A faster accumulator that is valid as long as all elements are finite and not huge. By default it is A itself. If
+// `is_usual` is false, the elements must be added again, to A.
 template <class A, class = void> constexpr bool QUICK = false;
 template <class A> struct Quick {
   A a;
@@ -493,7 +493,7 @@ template <> struct Quick<Sum<f64>> {
   dd s; u32 greatest;
   VG_FN Quick start() { Quick q; q.s.hi = 0; q.s.lo = 0; q.greatest = 0; return q; }
   VG_FN void add(Quick& q, f64 x, i64, bool narm) {
-    if (narm) x = x == x ? x : 0.0;  // which leaves a sum as it is
+    if (narm) x = x == x ? x : 0.0;  // 0 leaves a sum as it is
     const u32 size = size_of(x);
     q.greatest = size > q.greatest ? size : q.greatest;
     add_up(q.s, x);
@@ -510,11 +510,12 @@ template <> struct Quick<Mean<f64>> {
   VG_FN Mean<f64> get(const Quick& q) { Mean<f64> a; a.s = Quick<Sum<f64>>::get(q.s); a.n = q.n; return a; }
 };
 
-// Several at once, for those that have a shorter way: false, and nothing is added, where they must be added one by one.
+// Adds several elements at once, for accumulators that have a faster way. False, with nothing added, if they must be
+// added one by one.
 template <class A, class = void> constexpr bool ADDS_ALL = false;
 template <class D> constexpr bool ADDS_ALL<Var<f64>, D> = true;
 template <class A, class T, int N> VG_FN bool add_all(A&, const T (&)[N]) { return false; }
 VG_FN bool add_all(Var<f64>& a, const f64 (&x)[4]) { return Var<f64>::add_all(a, x); }
-// One that was given positions less than they are.
+// Corrects the position of an accumulator whose elements were added with shifted positions.
 template <class A> VG_FN void move_on(A&, i64) {}
 template <class T, bool GREATEST> VG_FN void move_on(Which<T, GREATEST>& a, i64 by) { if (a.at >= 0) a.at += by; }

@@ -2,7 +2,7 @@
 #pragma once
 #include "routine.h"
 
-// ---- arrays that each element has for itself ----------------------------------------------------------------
+// ---- arrays of one element (thread) -----------------------------------------------------------------------------
 template <int N, class T> VG_FN void fill_missing(T (&a)[N]) {
 #pragma unroll
   for (int k = 0; k < N; k++) a[k] = na_of(T());
@@ -13,13 +13,13 @@ template <int N, class T> VG_FN void set(T (&a)[N], i64 at, T value) {
 }
 
 // ---- failures -------------------------------------------------------------------------------------------------
-// How an element has failed: `code` is 1 more than the failure's number, 0 where it has not. Of a subscript also what
-// it was, and of how many.
+// The failure of an element: `code` is the failure's number plus 1, or 0 if the element has not failed. For a subscript
+// also its value, and the extent.
 struct Failed { u32 code; f64 subscript; i64 extent; };
 
-// Keeps of all failures of a launch the first element's: its number stands in front of a part of the record in each of
-// five words, so the largest complement of each is the first element's, whichever thread comes when. `Failed::read`
-// (routine/failed.rs) takes it apart.
+// Records the failure of the lowest failing element of a launch. Each of five words has the element's index in its high
+// bits and a part of the record in its low bits, all complemented, so the largest word is the lowest element's,
+// whatever the order of threads. `Failed::read` (compile/src/failed.rs) decodes it.
 VG_FN void note_failed(const Failed& failed, i64 i, u32* flags, int at, u32* any) {
   if (failed.code == 0u || flags == nullptr) return;
   u64* record = (u64*)(flags + at);
@@ -35,7 +35,7 @@ VG_FN void note_failed(const Failed& failed, i64 i, u32* flags, int at, u32* any
 }
 
 // ---- integers -------------------------------------------------------------------------------------------------
-// a + K for a known K: what is NA, or leaves the range, is one range of the bits, since the ends meet at NA.
+// a + K for a constant K. NA and the operands that overflow form one range of bit patterns, since the ends meet at NA.
 template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
   constexpr u32 first = K < 0 ? 0x80000000u : 0x80000000u - (u32)K, count = K < 0 ? 0u - (u32)K : (u32)K;
   if ((u32)a - first <= count) {
@@ -45,8 +45,8 @@ template <i32 K> VG_FN i32 int_plus(i32 a, u32& w) {
   return (i32)((u32)a + (u32)K);
 }
 
-// ---- numbered draws that come one after the other ----------------------------------------------------------------
-// A block serves two of them: the thread keeps what the second is made of. The bits are those of routine.h.
+// ---- numbered draws in sequence ----------------------------------------------------------------------------------
+// A block serves two draws: the thread keeps the second one's bits in `spare`. The bits are those of routine.h.
 VG_FN u64 next_word(i64 key, i64 i, i32& d, u32 purpose, u64& spare) {
   u64 word = spare;
   if ((d & 1) == 0) {
@@ -63,8 +63,8 @@ VG_FN f64 next_uniform(i64 key, i64 i, i32& d, u64& spare) {
 VG_FN f64 next_exponential(i64 key, i64 i, i32& d, u64& spare) {
   return -own_log(uniform_of(next_word(key, i, d, FOR_EXPONENTIALS, spare)));
 }
-// Both numbers of a block, as `normal64` gives them. Each takes the sine or the cosine, and the other one the other:
-// written so, no lanes wait for each other at a branch.
+// Both numbers of a block, as `normal64` gives them. One takes the sine, the other the cosine, selected without a
+// branch, so that lanes do not diverge.
 VG_FN void normal_pair(const philox_block& c, f64& first, f64& second) {
   const u64 word = word64(c, 1);
   const u32 q = (u32)(word >> 62);

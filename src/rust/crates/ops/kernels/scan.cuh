@@ -1,14 +1,14 @@
-// Scans on CUDA devices, in one pass over memory. The including source has defined
+// Scans on CUDA devices, in one pass over memory. The including source defines
 //   Params, In, Out, fetch, compute, idx, V, W    (codegen/body.rs)
-//   A       the state, T the class it takes, O the stored type, `put` which stores one
-//   R       packs of a thread, U of them in flight
-//   WIDENS  where A is not wide: a second kernel is
-//   SMALL_CODE  where nothing is to be unrolled
+//   A       the state; T, the class that it takes; O, the stored type; `put`, which stores one value
+//   R       packs of a thread; U, how many of them are in flight
+//   WIDENS  if A is not wide, and a second kernel with wide states is compiled
+//   SMALL_CODE  if no loop is to be unrolled
 //
 // A tile gets its prefix from tiles that run concurrently (Merrill and Garland 2016, "Single-pass parallel prefix scan
 // with decoupled look-back"). In their algorithm the order of additions depends on which tile is ready first. Here it
 // is fixed, so that the same call gives the same bits: a tile waits for the totals of the earlier tiles of its group of
-// 32, of the earlier groups of its 32 groups, and for the one prefix of all complete sets of 1024 tiles.
+// 32, of the earlier groups of its 32 groups, and for the single prefix of all complete sets of 1024 tiles.
 #pragma once
 #include "scan.h"
 #include "launch.cuh"
@@ -17,19 +17,20 @@
 #define WARPS (THREADS / 32)
 #define GROUP 32u
 
-// A total in the words of two that carry it, each with a mark that it is there: a pair is written and read whole, so
-// nobody needs to wait for the order of writes.
+// A total is published in pieces of 16 bytes, each with a mark that says that it is there. A piece is written and read
+// as a whole, so no fence between data and mark is needed.
 struct __align__(16) Piece { u64 bits, ready; };
 template <class S> struct Total { Piece piece[(sizeof(S) + 7) / 8]; };
 
 struct Job {
-  Piece *tiles, *groups, *thousands;  // zero before; the thousands' are of all up to their end
-  u32* ticket;                        // zero before, as the two that follow it are: the second kernel's, and `passes`
-  u64* first;                         // the first position whose sum does not fit, beyond the end initially; or null
-  u32 count;                          // tiles
-  u32 always;                         // whether the second kernel is the only one
+  Piece *tiles, *groups, *thousands;  // zero at first; a total of a thousand covers all tiles up to its end
+  // three words, zero at first: tickets of both kernels, and whether sums overflowed
+  u32* ticket;
+  u64* first;                         // the lowest position whose sum does not fit, past the end at first; or null
+  u32 count;                          // number of tiles
+  u32 always;                         // whether the second kernel runs alone
 };
-// The totals of one kernel; the second's marks are 2 in the memory of the first's.
+// The totals of one kernel. The second kernel reuses the memory of the first one, with mark 2.
 template <class S> struct Totals {
   Total<S> *tiles, *groups, *thousands;
   u64 mark;
@@ -61,7 +62,7 @@ template <class S> VG_FN S last_lane(const S& a) {
   memcpy(&b, w, sizeof(S));
   return b;
 }
-// How often loops are unrolled: not at all where a step is a call, in the second kernel, and where the kernel is kept as
+// Unroll factors. Loops are not unrolled if a step is a call, in the second kernel, and if the kernel is prebuilt as
 // machine code.
 #ifdef SMALL_CODE
 template <class S> constexpr int UNROLLED = 1;
@@ -73,7 +74,7 @@ template <> constexpr int UNROLLED<CumProd<f64>> = 1;
 #ifdef WIDENS
 template <> constexpr int UNROLLED<RunningSum<T, true>> = 1;
 #endif
-// What the lanes up to this one give.
+// The inclusive scan over the lanes of a warp.
 template <class S> VG_FN S up_to_inline(S a) {
 #pragma unroll (UNROLLED<S>)
   for (u32 by = 1; by < 32; by *= 2) {
@@ -108,12 +109,13 @@ template <class S> VG_FN S await(const Total<S>* total, u64 mark) {
   memcpy(&a, bits, sizeof(S));
   return a;
 }
-// What `count` totals give, in every lane.
+// Merges `count` totals in order; every lane gets the result.
 template <class S> VG_FN S all_of(const Total<S>* totals, u32 count, u64 mark) {
   const u32 lane = threadIdx.x & 31u;
   return last_lane(up_to(lane < count ? await(totals + lane, mark) : S::start()));
 }
-// What comes before a tile whose total is `total`; tells the others of it. By one warp.
+// Returns the prefix of a tile whose total is `total`, and publishes the totals that other tiles wait for. Called by
+// one warp.
 template <class S> VG_FN S before_tile(const Totals<S>& totals, u32 tile, const S& total) {
   const u32 group = tile / GROUP, thousand = group / GROUP, lane = threadIdx.x & 31u;
   const bool ends_group = tile % GROUP == GROUP - 1u, ends_thousand = ends_group && group % GROUP == GROUP - 1u;
@@ -135,10 +137,10 @@ template <class S> VG_FN S before_tile(const Totals<S>& totals, u32 tile, const 
 }
 
 // Index in shared memory of pack `q` of a tile. Packs are swizzled within groups of eight, so that there are no bank
-// conflicts, whether threads read neighbouring packs or eight consecutive packs each.
+// conflicts, whether threads read adjacent packs or eight consecutive packs each.
 VG_FN u32 swizzle(u32 q) { return (q & ~7u) | ((q ^ (q >> 3)) & 7u); }
 
-// A tile by states S, of which the second kernel writes less code.
+// Scans a tile with states S. The second kernel, which seldom runs, is compiled to less code.
 template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job& job, u32 tile) {
   constexpr int ahead = SECOND ? 1 : U, turns = UNROLLED<S>;
   __shared__ __align__(16) char memory[THREADS * R * V * sizeof(T)];
@@ -147,8 +149,8 @@ template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job&
   const u32 t = threadIdx.x, warp = t >> 5, lane = t & 31u;
   const idx n = (idx)p.n, first = (idx)tile * (idx)(THREADS * V * R);
   const bool full = first + (idx)(THREADS * V * R) <= n;
-  u32 w[W] = {}, unfit = 0;  // of this thread's positions, counted from 1, the first whose sum does not fit
-  // neighbouring threads compute neighbouring packs ...
+  u32 w[W] = {}, unfit = 0;  // the first of this thread's positions, counted from 1, whose sum does not fit
+  // adjacent threads compute adjacent packs ...
 #pragma unroll 1
   for (int r = 0; r < R; r += ahead) {
     In in[ahead];
@@ -168,7 +170,7 @@ template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job&
     }
   }
   __syncthreads();
-  // ... and each adds up R of its own
+  // ... and each thread adds up R consecutive packs
   S own = S::start();
 #pragma unroll (turns)
   for (int r = 0; r < R; r++) {
@@ -183,7 +185,7 @@ template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job&
     was_finite = S::is_finite(own);
     if (S::is_large(own)) {
       passes = was_finite;
-      // what is not finite may have been given, by elements none of which is large
+      // The sum may also be infinite because an element is, with no large element.
 #pragma unroll 1
       for (int r = 0; r < R; r++)
 #pragma unroll 1
@@ -227,7 +229,7 @@ template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job&
   }
 #ifdef WIDENS
   if constexpr (!SECOND) {
-    // most come after one that has told already
+    // Mostly another thread has set it already.
     if ((passes || was_finite && !S::is_finite(a)) && *(volatile u32*)(job.ticket + 2) == 0u) job.ticket[2] = 1u;
   }
 #endif
@@ -246,12 +248,12 @@ template <class S, bool SECOND> VG_FN void scan_tile(const Params& p, const Job&
   }
   if (unfit != 0u && job.first != nullptr) {
     const u64 at = (u64)first + t * R * V + unfit - 1u;
-    // most come after one that has told already
+    // Mostly another thread has noted an earlier position already.
     if (at < *(volatile u64*)job.first) atomicMin(job.first, at);
   }
   note_flags(w, p.flags, p.any);
 }
-// Tiles are numbered as they start, so that those that a tile waits for are at work.
+// Tiles are numbered in the order in which blocks start, so the tiles that a tile waits for are running already.
 VG_FN u32 next_tile(u32* ticket) {
   __shared__ u32 tile;
   __syncthreads();
@@ -265,7 +267,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan(const __grid_constant
   scan_tile<A, false>(p, job, next_tile(job.ticket));
 }
 #ifdef WIDENS
-// Again, where a sum has passed the largest double: for lengths of which a launch is most, instead.
+// Scans again with wide states if a sum overflowed. For short arrays, where launches cost most, it runs alone
+// (`always`).
 extern "C" __global__ void __launch_bounds__(THREADS) scan_wide(const __grid_constant__ Params p,
     const __grid_constant__ Job job) {
   if (job.always == 0u && job.ticket[2] == 0u) return;

@@ -1,30 +1,30 @@
 // Scans: running sums, products, maxima and minima.
 //
-// A state has `add(x)` for one element, `merge(later)` for the state of what follows, and `value(status)`. R keeps
+// A state has `add(x)` for one element, `merge(later)` for the state of a later part, and `value(status)`. R keeps
 // running sums and products of doubles in 80 bits; here they are two doubles, which hold more digits.
 #pragma once
 #include "reduce.h"
 
-// As in base R the first that is missing stays, NA or NaN.
+// As in base R, the first missing value, NA or NaN, stays.
 VG_FN f64 keep_first(f64 r, f64 a) { return a == a ? r : a; }
 
 // ---- sums ---------------------------------------------------------------------------------------
-// WIDE ones reach as far as base R's. The others are the same as long as they are finite; one that passes the largest
-// double stays infinite, and is computed anew by wide ones (scan.cuh).
+// WIDE sums have the range of base R's. The others are the same as long as they are finite. A sum that overflows stays
+// infinite, and the scan is done again with WIDE sums (scan.cuh).
 template <class T, bool WIDE> struct RunningSum;
 #ifdef VG_DEVICE
 template <class T> using CumSum = RunningSum<T, false>;
 #else
 template <class T> using CumSum = RunningSum<T, true>;
 #endif
-// Elements below this size cannot lead there: they are fewer than 2^64.
+// Sums of fewer than 2^64 elements below this size do not overflow.
 enum : u32 { LARGE_SIZE = (1023u + 900u) << 20 };
 VG_FN bool is_finite(f64 x) { return x - x == 0.0; }
 VG_FN bool is_large(f64 x) { return size_of(x) >= LARGE_SIZE; }
 VG_FN bool is_finite_and_large(f64 x) { return size_of(x) - LARGE_SIZE < 0x7FF00000u - LARGE_SIZE; }
 VG_FN bool is_finite_and_large(c128 x) { return is_finite_and_large(x.re) || is_finite_and_large(x.im); }
 
-// Compensated; what is missing is in hi.
+// A compensated sum. NA, NaN and infinities are in hi.
 VG_FN f64 total_or_not_finite(dd s) { return is_finite(s.hi) ? total(s) : s.hi; }
 template <> struct RunningSum<f64, false> {
   typedef RunningSum A;
@@ -42,22 +42,22 @@ template <> struct RunningSum<f64, false> {
   VG_FN bool is_large(const A& a) { return ::is_large(a.s.hi); }
   VG_FN bool is_finite(const A& a) { return ::is_finite(a.s.hi) && ::is_finite(a.s.lo); }
 };
-// What is missing or infinite is noted, not added. What would pass the largest double is scaled by 2^-64 until it is back
-// in the range of doubles. Calls keep the code small, which is seldom run.
+// Missing and infinite elements are noted in `seen`, not added. A sum that would overflow is kept scaled by 2^-64 until
+// it is back in the range of doubles. Calls keep the code, which seldom runs, small.
 template <> struct RunningSum<f64, true> {
   typedef RunningSum A;
   dd s;
   u32 seen, scaled;
   VG_FN A start() { A a; a.s.hi = a.s.lo = 0; a.seen = a.scaled = 0; return a; }
   VG_FN bool cancels(u32 seen) { return (seen & (SEEN_INF | SEEN_MINUS_INF)) == (SEEN_INF | SEEN_MINUS_INF); }
-  // What is seen of one part and then of another.
+  // The flags of two consecutive parts, combined.
   VG_FN u32 then(u32 first, u32 next) {
     if ((first & (SEEN_NA | SEEN_NAN)) || cancels(first)) return first;
-    // Inf - Inf is NaN, and comes before what else the other part has seen
+    // Inf - Inf is NaN, which takes precedence over what else the later part has seen.
     return cancels(first | next) ? SEEN_INF | SEEN_MINUS_INF : first | next;
   }
   VG_FN dd times(dd s, f64 scale) { s.hi *= scale; s.lo *= scale; return s; }
-  // Of one element.
+  // The state of one element.
   VG_FN A of(f64 x) {
     A a = start();
     if (is_finite(x)) { a.s.hi = x; return a; }
@@ -113,8 +113,8 @@ template <bool WIDE> struct RunningSum<c128, WIDE> {
   VG_FN bool is_large(const A& a) { return Part::is_large(a.re) || Part::is_large(a.im); }
   VG_FN bool is_finite(const A& a) { return Part::is_finite(a.re) && Part::is_finite(a.im); }
 };
-// From the first NA on, all are NA. A sum that does not fit is NA too, and says so; that what follows it is NA is the
-// caller's matter.
+// From the first NA on, all sums are NA. A sum that does not fit is NA too, and sets a status bit; the caller makes the
+// sums behind it NA.
 template <bool WIDE> struct RunningSum<i32, WIDE> {
   typedef RunningSum A;
   Sum<i32> s;
@@ -162,7 +162,7 @@ template <> struct CumProd<f32> {
   VG_FN void merge(CumProd& a, const CumProd& b) { CumProd<f64>::merge(a.p, b.p); }
   VG_FN f32 value(const CumProd& a, u32& w) { return (f32)CumProd<f64>::value(a.p, w); }
 };
-// base R's own is in doubles
+// Base R computes them in doubles, too.
 template <> struct CumProd<c128> {
   c128 p;
   VG_FN CumProd start() { CumProd a; a.p.re = 1; a.p.im = 0; return a; }
@@ -176,10 +176,10 @@ template <> struct CumProd<c128> {
 
 // ---- extremes: from the first missing value on, all are missing ------------------------------------
 template <class T> VG_FN T extreme(T m, T x, bool wins) { return wins ? x : m; }
-// Chosen, not added: of NA + NaN compilers may keep either, base R keeps the first.
+// Selected, not added: for NA + NaN compilers may keep either, and base R keeps the first.
 VG_FN f64 extreme(f64 m, f64 x, bool wins) { return m == m && (wins || x != x) ? x : m; }
 VG_FN f32 extreme(f32 m, f32 x, bool wins) { return m == m && (wins || x != x) ? x : m; }
-// floats carry what is missing in the value itself
+// For floats the value itself is the missing one.
 VG_FN i32 missing_from(i32 m, u32 na) { return na ? NA_I32 : m; }
 VG_FN i64 missing_from(i64 m, u32 na) { return na ? NA_I64 : m; }
 VG_FN f32 missing_from(f32 m, u32) { return m; }

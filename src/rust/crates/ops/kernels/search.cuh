@@ -1,4 +1,4 @@
-// Positions of elements in a sorted table: a binary search each.
+// Positions of elements in a sorted table: one binary search per element.
 #pragma once
 #include "prelude.h"
 
@@ -20,7 +20,8 @@ template <bool STRICTLY, class T> VG_FN i64 count_below(const T* table, i64 m, T
   }
   return from;
 }
-// The table is cut into pieces whose last elements every block keeps; the last search is within a piece.
+// The table is cut into pieces. Every block keeps the last elements of the pieces in shared memory, so that only the
+// final search within a piece reads the table.
 template <class T, bool STRICTLY> VG_FN void search(const T* __restrict__ x, i64 n, const T* __restrict__ table, i64 m,
     i64 piece, i32* out) {
   __shared__ T last[PIECES];

@@ -1,18 +1,19 @@
-// Reductions of segments, of which sparse matrices are made, and sums of products.
+// Reductions of segments, such as the rows of sparse matrices, and sums of products.
 //
-// The ends of segments and the elements are one path, an end before the elements of later segments; blocks take tiles
-// of it of one size (Merrill and Garland 2016), so that neither a long segment nor many empty ones matter. What is open
-// where a tile ends is an accumulator; `segment_finish` merges those in order. So bits do not depend on the run.
+// The ends of segments and the elements form one merge path, an end before the elements of later segments. Blocks take
+// tiles of equal size of the path (Merrill and Garland 2016), so that neither a long segment nor many empty ones
+// unbalance the work. A segment that is open at the end of a tile leaves an accumulator there; `segment_finish` merges
+// these in order. So bits do not depend on the run.
 #pragma once
 #include "block.cuh"
 #include "launch.cuh"
 #include "reduce.h"
 
-// THREADS and ITEMS, of a thread, are the source's.
+// The including source defines THREADS, and ITEMS per thread.
 #define TILE (THREADS * ITEMS)
 
 // ---- the path ---------------------------------------------------------------------------------------
-// Segments that end before a place of the path.
+// The number of segments that end before a position of the path.
 template <class I> VG_FN i64 ends_before(const I* __restrict__ offsets, i64 segments, i64 len, i64 place) {
   i64 from = place > len ? place - len : 0, to = place < segments ? place : segments;
   while (from < to) {
@@ -21,7 +22,7 @@ template <class I> VG_FN i64 ends_before(const I* __restrict__ offsets, i64 segm
   }
   return from;
 }
-// The last of the segments that begin at element e or before.
+// The last segment that begins at or before element e.
 template <class I> VG_FN i64 segment_of(const I* __restrict__ offsets, i64 first, i64 last, i64 e) {
   while (first < last) {
     const i64 half = first + (last - first + 1) / 2;
@@ -30,7 +31,7 @@ template <class I> VG_FN i64 segment_of(const I* __restrict__ offsets, i64 first
   return first;
 }
 
-// For each part of the path, `each` ends and elements, the first segment that ends in it; then how many there are.
+// For each part of the path (`each` ends and elements), the first segment that ends in it; then the number of segments.
 template <class I> VG_FN void segment_starts(const I* __restrict__ offsets, i64 segments, i64 len, i64 each, i64 parts,
     i64* __restrict__ starts) {
   const i64 part = (i64)blockIdx.x * THREADS + threadIdx.x, total = segments + len;
@@ -38,7 +39,7 @@ template <class I> VG_FN void segment_starts(const I* __restrict__ offsets, i64 
 }
 
 // ---- sums of products -----------------------------------------------------------------------------
-// NA where one of two numbers that give NaN is NA.
+// r, but if it is NaN: NA if an operand is NA.
 VG_FN f64 kept_sum(f64 r, f64 a, f64 b) {
   return r == r ? r : is_na_payload(a) || is_na_payload(b) ? na_f64() : nan_f64();
 }
@@ -51,7 +52,7 @@ template <class T> struct Products {
   VG_FN T finish(const Products& a, u32&) { return a.s; }
 };
 
-// Elements as they are.
+// Loads elements unchanged.
 template <class T> struct Plain {
   typedef T value;
   const T* x;
@@ -59,7 +60,7 @@ template <class T> struct Plain {
     for (i64 k = threadIdx.x; k < n; k += THREADS) out[k] = job.x[e + k];
   }
 };
-// Products of the elements' values (1 without values) and the elements of b at their positions.
+// Loads products of the elements' values (1 unless WEIGHTED) and the elements of b at the elements' positions.
 template <class T, bool WEIGHTED> struct Picked {
   typedef T value;
   const i32* at;
@@ -99,11 +100,11 @@ template <class A> VG_FN A shuffle_up(const A& a, int by) {
   memcpy(&b, w, sizeof(A));
   return b;
 }
-// b, a later part, behind a.
+// Merges b, a later part, into a copy of a.
 template <class A> VG_FN A merged(const A& a, const A& b) { A r = a; A::merge(r, b); return r; }
 
-// A tile's segments: those that begin and end in it to `out`. Of the one that ends first `heads` gets what the tile has
-// of it, and of the one that does not end `opens`.
+// Reduces a tile's segments. Segments that begin and end in the tile go to `out`. `heads` gets the tile's part of the
+// segment that ends first, `opens` its part of the segment that is still open.
 template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job, const I* __restrict__ offsets,
     i64 segments, i64 len, const i64* __restrict__ starts, bool na_rm, typename A::value* __restrict__ out, A* heads,
     A* opens) {
@@ -113,7 +114,7 @@ template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job,
   __shared__ A of_warp[THREADS / WARP];
   __shared__ u32 begun[THREADS / WARP];
   const i64 total = segments + len, place = (i64)blockIdx.x * TILE, next = place + TILE < total ? place + TILE : total;
-  // offsets that fall must not lead out of bounds
+  // Invalid (decreasing) offsets must not lead out of bounds.
   const i64 s0 = starts[blockIdx.x], e0 = place - s0, span = next - place;
   i64 wanted = starts[blockIdx.x + 1] - s0;
   wanted = wanted < 0 ? 0 : wanted > span ? span : wanted;
@@ -125,7 +126,7 @@ template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job,
   }
   __syncthreads();
 
-  // a thread has its part of the tile's path
+  // each thread takes a part of the tile's path
   i32 d = (i32)threadIdx.x * ITEMS, stop = d + ITEMS;
   d = d < m + n ? d : m + n;
   stop = stop < m + n ? stop : m + n;
@@ -149,7 +150,7 @@ template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job,
       e++;
     }
   }
-  // what is open behind each thread: of all threads since one in which a segment has begun
+  // A segmented scan: the open part behind each thread, over all threads since the last one in which a segment began.
   u32 fresh = s > first;
 #pragma unroll
   for (int by = 1; by < WARP; by *= 2) {
@@ -178,7 +179,7 @@ template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job,
   if (threadIdx.x == THREADS - 1) opens[blockIdx.x] = a;
 }
 
-// The first of the tiles whose open segment is the one with which tile t begins.
+// The first of the tiles whose open segment is the one that ends first in tile t.
 VG_FN i64 first_open(const i64* __restrict__ starts, i64 t) {
   const i64 wanted = starts[t];
   i64 from = 0, to = t;
@@ -188,7 +189,7 @@ VG_FN i64 first_open(const i64* __restrict__ starts, i64 t) {
   }
   return from > 0 ? from - 1 : 0;
 }
-// The segments that end first in their tiles.
+// Finishes the segments that end first in their tiles: merges the open parts of earlier tiles with the head.
 template <class A> VG_FN void segment_finish(const A* __restrict__ heads, const A* __restrict__ opens,
     const i64* __restrict__ starts, i64 tiles, typename A::value* __restrict__ out) {
   const int few = 16;
@@ -211,7 +212,7 @@ template <class A> VG_FN void segment_finish(const A* __restrict__ heads, const 
     }
   }
   __syncthreads();
-  // each by all threads, which have neighbouring parts of it
+  // Segments over many tiles are merged by all threads, which take adjacent parts.
   for (u32 l = 0; l < count; l++) {
     const i64 tile = first + longer[l], from = first_open(starts, tile), each = (tile - from + THREADS - 1) / THREADS;
     A a = A::start();
@@ -227,7 +228,7 @@ template <class A> VG_FN void segment_finish(const A* __restrict__ heads, const 
 }
 
 // ---- structure --------------------------------------------------------------------------------------
-// The number of each element's segment.
+// The number of each element's segment
 template <class I> VG_FN void segment_expand(const I* __restrict__ offsets, i64 segments, i64 len,
     i32* __restrict__ out) {
   __shared__ i64 edges[2];
@@ -236,7 +237,7 @@ template <class I> VG_FN void segment_expand(const I* __restrict__ offsets, i64 
   __syncthreads();
   for (i64 e = from + threadIdx.x; e < to; e += THREADS) out[e] = (i32)segment_of(offsets, edges[0], edges[1], e);
 }
-// How many of the positions, which are in order, are below each of 0 to `extent`.
+// For each of 0 to `extent`, how many of the sorted positions are below it
 template <class I> VG_FN void segment_bounds(const i32* __restrict__ sorted, i64 len, i64 extent, I* __restrict__ out) {
   const i64 step = (i64)gridDim.x * THREADS;
   for (i64 row = (i64)blockIdx.x * THREADS + threadIdx.x; row <= extent; row += step) {

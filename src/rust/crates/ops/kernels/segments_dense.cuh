@@ -1,5 +1,5 @@
-// Products of sparse matrices and dense ones of several columns, and products of dense rows at a sparse matrix's
-// elements. Dense matrices are stored row by row: a team of lanes reads a row's neighbours.
+// Products of sparse matrices with dense ones of several columns, and products of dense rows at the elements of a
+// sparse matrix. Dense matrices are stored by rows: a team of lanes reads adjacent elements of a row.
 #pragma once
 #include "segments.cuh"
 
@@ -8,7 +8,7 @@ template <class T, int V> struct Row { T x[V]; };
 VG_FN f64 add_term(f64 sum, f64 a, f64 b) { return fma(a, b, sum); }
 VG_FN f32 add_term(f32 sum, f32 a, f32 b) { return fmaf(a, b, sum); }
 
-// Elements from .. to of a segment, in V columns.
+// Sums the products of elements from .. to of a segment, for V columns.
 template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T, WEIGHTED>& job, i64 columns,
     i64 column, i64 from, i64 to) {
   const int ahead = 4;
@@ -41,7 +41,7 @@ template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T
 #pragma unroll
   for (int v = 0; v < V; v++)
     if (sums.x[v] != sums.x[v]) {
-      // whether one of them is NA, which the hardware does not keep
+      // whether an operand is NA, which the hardware does not preserve
       Products<T> seen = Products<T>::start();
       for (i64 e = from; e < to; e++) {
         const bool inside = (u32)job.at[e] < (u64)job.extent;
@@ -55,8 +55,8 @@ template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T
 }
 template <class T, int V> VG_FN void write_row(T* to, const Row<T, V>& row) { write_pack<V>(to, row.x); }
 
-// A team has a part of the path, `each` ends and elements, and V neighbouring columns a lane; blockIdx.y counts the
-// columns beyond those of a team. `columns` is a multiple of V.
+// Each team takes a part of the path (`each` ends and elements), and V adjacent columns per lane; blockIdx.y counts the
+// sets of columns that a team covers. `columns` is a multiple of V.
 template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const Picked<T, WEIGHTED>& job,
     const I* __restrict__ offsets, i64 segments, i64 len, i64 columns, u32 lanes, i64 each, i64 parts,
     const i64* __restrict__ starts, T* __restrict__ out, T* heads, T* opens) {
@@ -70,7 +70,7 @@ template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const 
   i64 from = place - s0;
   for (i64 s = s0; s <= s1; s++) {
     i64 to = s < s1 ? (i64)offsets[s + 1] : end;
-    // offsets that fall must not lead out of bounds
+    // Invalid (decreasing) offsets must not lead out of bounds.
     to = to < from ? from : to > len ? len : to;
     const Row<T, V> sums = row_sums<T, V, WEIGHTED>(job, columns, column, from, to);
     T* const row = s == s1 ? opens + part * columns : s == s0 ? heads + part * columns : out + s * columns;
@@ -79,7 +79,7 @@ template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const 
   }
 }
 
-// The segments that end first in their parts: a warp each, and a block where that has many parts.
+// Finishes the segments that end first in their parts: one warp each, or the whole block for a segment over many parts.
 template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, const T* __restrict__ opens,
     const i64* __restrict__ starts, i64 parts, i64 columns, T* __restrict__ out) {
   typedef Products<T> A;
@@ -126,7 +126,7 @@ template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, c
   }
 }
 
-// For each element the product of a row of `rows`, by its position, and one of `others`, by its segment.
+// For each element, the dot product of the row of `rows` at its position and the row of `others` of its segment.
 template <class T> VG_FN void segment_sampled(const i32* __restrict__ at, const i32* __restrict__ segment, i64 len,
     const T* __restrict__ rows, i64 extent, const T* __restrict__ others, i64 inner, T* __restrict__ out) {
   const i64 step = (i64)gridDim.x * THREADS / WARP;

@@ -1,11 +1,11 @@
-// Triangular systems whose matrix is sparse: a warp for a row and a right side, which waits for those that it needs
-// (Liu, Li, Hogg, Duff and Vinter 2016). Warps take rows in the order in which these can be solved, so that what is
-// waited for is under way. A row's terms are added in a fixed tree.
+// Sparse triangular systems: one warp per row and right-hand side, which waits for the rows that it needs (Liu, Li,
+// Hogg, Duff and Vinter 2016). Warps take rows in solving order, so the rows that a warp waits for are being solved
+// already. A row's terms are added in a fixed tree.
 #pragma once
 #include "segments.cuh"
 
-// `offsets` and `at` are the matrix by rows; the value of its element e is x[order[e]], 1 where there are none. `done`
-// has a word for each row and right side, and behind them a ticket; all are 0.
+// `offsets` and `at` are the matrix by rows; the value of its element e is x[order[e]], or 1 if x is null. `done` has a
+// word for each row and right-hand side, followed by the ticket; all are 0 at first.
 template <class T, class I, class O> VG_FN void segment_solve(const I* __restrict__ offsets,
     const i32* __restrict__ at, const O* __restrict__ order, const T* __restrict__ x, i64 n, i64 columns, bool upper,
     bool unit, const T* __restrict__ b, volatile T* out, volatile u32* done, u64* ticket) {

@@ -1,5 +1,5 @@
 // A stable radix sort from the least significant digit, 8 bits a pass, one read of the data a pass (Adinets and Merrill
-// 2022, "Onesweep"): a tile gets its offsets from earlier tiles while they run, so no counting pass comes before.
+// 2022, "Onesweep"): a tile gets its offsets from earlier tiles while they run, so no counting pass is needed.
 //
 // The elements themselves are moved, bits unchanged; each pass computes their digits from them. So 0 and -0, and NA and
 // NaN, stay distinct in the output although they compare equal.
@@ -7,12 +7,12 @@
 #include "block.cuh"
 
 #define DIGITS 256
-#define WARPS (THREADS / WARP)  // THREADS is the including source's
+#define WARPS (THREADS / WARP)  // the including source defines THREADS
 
 // ---- keys ---------------------------------------------------------------------------------------------
-// A key is unsigned and rises in the wanted order; missing values have the greatest, which no other has. T is the
-// stored type, K the type of the key; `flip` is all ones for a decreasing order, else 0. `last` is an element with the
-// greatest key. `key_type` in ops/sort.rs says which one a dtype has.
+// A key is unsigned and increases in the wanted order. Missing values have the greatest key, which no other value has.
+// T is the stored type, K the type of the key; `flip` is all ones for a decreasing order, else 0. `last` is an element
+// with the greatest key. `key_type` in ops/sort.rs maps dtypes to these structs.
 template <class K> VG_FN K top_bit() { return (K)((K)1 << (8 * sizeof(K) - 1)); }
 
 struct BoolKey {
@@ -21,7 +21,7 @@ struct BoolKey {
   VG_FN u8 of(u8 x, u8 flip) { return x > 1 ? 255 : (x ^ flip) & 1; }
   VG_FN u8 last(u8) { return 2; }
 };
-// none is missing
+// no value is missing
 template <class Bits> struct UIntKey {
   typedef Bits T;
   typedef Bits K;
@@ -31,7 +31,7 @@ template <class Bits> struct UIntKey {
 template <class Bits> struct IntKey {
   typedef Bits T;
   typedef Bits K;
-  // NA, the smallest, becomes 0, and then the greatest, by wrapping round or by flipping
+  // NA, the smallest value, becomes 0 and then the greatest, by wraparound or by the flip.
   VG_FN K of(T x, K flip) { return (K)((K)(x ^ top_bit<K>() ^ flip) - (K)(1 & ~flip)); }
   VG_FN T last(K) { return top_bit<K>(); }
 };
@@ -51,8 +51,8 @@ template <class K> VG_FN u32 digit(K key, u32 pass) { return (u32)(key >> (8 * p
 
 // ---- histograms of the digits, for all passes in one read --------------------------------------------------
 // Each warp counts in its own copy, so that equal digits rarely contend. A digit that all elements of a warp share is
-// counted once; exponents, and the low bits of rounded values, often are. Behind the counts of all passes `bins` has a
-// byte for each pass (zero before), which is set where all elements have the same digit.
+// counted once, which is common for exponents and for the low bits of rounded values. Behind the counts of all passes,
+// `bins` has a byte for each pass (zero before) that is set if all elements have the same digit.
 template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ in, i64 n, u32 down, u64* bins) {
   typedef typename Key::K K;
   const int passes = sizeof(K), copies = passes > 4 ? 4 : 8, ahead = 8;
@@ -96,7 +96,7 @@ template <class Key> VG_FN void sort_count(const typename Key::T* __restrict__ i
     if (sum) atomicAdd(bins + k, sum);
   }
 }
-// A block a pass: counts become the position of the digit's first element.
+// One block per pass: replaces counts by the position of each digit's first element.
 VG_FN void sort_scan(u64* bins, u64 n) {
   __shared__ u64 warps[DIGITS / WARP];
   u64 total, *bin = bins + (u64)blockIdx.x * DIGITS + threadIdx.x;
@@ -107,7 +107,7 @@ VG_FN void sort_scan(u64* bins, u64 n) {
 // ---- a pass -------------------------------------------------------------------------------------------
 // `words` holds the state of every tile and digit: nothing, the tile's own count, or the count of all tiles up to it.
 // State and count are one word, so no fence is needed between them. Offset is u32 below 2^30 elements, else u64; Index
-// is the type of the positions that are carried along.
+// is the type of the positions that are sorted along.
 template <class Offset> struct Word {
   static const int shift = 8 * sizeof(Offset) - 2;
   VG_FN Offset make(u32 state, Offset count) { return ((Offset)state << shift) | count; }
@@ -130,8 +130,8 @@ VG_FN u32 same_digit(u32 d) {
   return same;
 }
 
-// Where a pass stands among those that move anything: a digit that all elements share needs none, but for the last
-// where all do.
+// The rank of a pass among the passes that move elements. A digit that all elements share needs no pass; if all digits
+// are shared, the last pass still copies.
 struct Turn { u32 before, count; };
 VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
   Turn t;
@@ -142,8 +142,8 @@ VG_FN Turn turn_of(u64 shared, u32 pass, u32 passes) {
   return t;
 }
 
-// What the passes read and write. They write in turn to `out` and `spare`, so that the last one writes to the result;
-// positions likewise.
+// The memory that passes read and write. They write alternately to `out` and `spare`, so that the last one writes to
+// the result; positions likewise.
 template <class T, class Index> struct Buffers {
   const T* in;
   T *out, *spare;
@@ -159,7 +159,8 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   const u32 exchange = tile_items * (POSITIONS && sizeof(Index) > sizeof(T) ? sizeof(Index) : sizeof(T));
   const u32 ranking = WARPS * DIGITS * 4;
   __shared__ __align__(16) char memory[exchange > ranking ? exchange : ranking];
-  __shared__ Offset start[DIGITS];  // output position of the digit's first element of this tile, less its position in the tile
+  // output position of the digit's first element of this tile, minus its position in the tile
+  __shared__ Offset start[DIGITS];
   __shared__ u32 warp_sums[WARPS];
   __shared__ u32 my_tile;
   const Turn turn = turn_of(all_bins[sizeof(K) * DIGITS], pass, (u32)sizeof(K));
@@ -170,7 +171,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   T* const out = left & 1 ? memory_of.spare : memory_of.out;
   u32 (*counts)[DIGITS] = (u32 (*)[DIGITS])memory;
 
-  // tiles are numbered as they start: the ones before are at work already, and waiting for them ends
+  // Tiles are numbered as they start: earlier ones are running already, so waiting for them ends.
   if (threadIdx.x == 0) my_tile = atomicAdd(ticket, 1u);
   for (u32 k = threadIdx.x; k < WARPS * DIGITS; k += THREADS) (&counts[0][0])[k] = 0;
   __syncthreads();
@@ -180,10 +181,11 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   const K flip = down ? (K)~(K)0 : (K)0;
   const u32 shift = 8 * pass;
 
-  // Rank within the warp. Past the end stand elements with the greatest key, which rank last and are not written.
+  // Rank within the warp. Positions past the end hold elements with the greatest key, which rank last and are not
+  // written.
   const T* from = in + first;
   T x[ITEMS];
-  u32 rank[ITEMS];  // and the digit in the low byte
+  u32 rank[ITEMS];  // with the digit in the low byte
   const u32 mine = warp * WARP * ITEMS + lane_id();
   if (valid == tile_items) {
 #pragma unroll
@@ -227,7 +229,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
   for (int k = 0; k < ITEMS; k++) rank[k] = (rank[k] >> 8) + counts[warp][rank[k] & (DIGITS - 1)];
   __syncthreads();
 
-  // Bring the tile in order, while some threads ask the tiles before.
+  // Bring the tile in order, while some threads look back at earlier tiles.
 #pragma unroll
   for (int k = 0; k < ITEMS; k++) ((T*)memory)[rank[k]] = x[k];
   if (d < DIGITS) {
@@ -254,7 +256,7 @@ VG_FN void sort_pass(const Buffers<typename Key::T, Index>& memory_of, i64 n, u3
     if (j < valid) out[to[k]] = y;
   }
   if (POSITIONS) {
-    // in the first pass the positions are the elements' own
+    // in the first pass the positions are the elements' indices
     const Index* const at_in = turn.before == 0 ? (const Index*)0 : left & 1 ? memory_of.positions : memory_of.spare_positions;
     Index* const at_out = left & 1 ? memory_of.spare_positions : memory_of.positions;
     __syncthreads();

@@ -6,8 +6,8 @@
 // double and rounds.
 #pragma once
 
-// Even and odd powers apart: two short chains instead of a long one, as there is no fused
-// multiply-add and each step waits for the last.
+// Even and odd powers are summed separately: without a fused multiply-add each step waits for the previous one, and two
+// short chains are faster than a long one.
 template <int N> VG_FN f64 polynomial(const f64 (&c)[N], f64 x) {
   f64 v = x * x, even = c[(N - 1) & ~1], odd = c[(N - 2) | 1];
 #ifdef VG_DEVICE

@@ -1,7 +1,8 @@
-// Tukey's studentized range: the range of k normals over an independent s = chi_df / sqrt(df), the largest of several.
+// Tukey's studentized range: the range of k normals divided by an independent s = chi_df / sqrt(df), the largest of
+// several.
 //
 // The range's distribution is an integral over its least or middle value, that of the quotient one over log s (Hartley,
-// Biometrika 32, 1942; Copenhaver and Holland, J. Stat. Comput. Simul. 30, 1988). Both by the trapezoidal rule, which
+// Biometrika 32, 1942; Copenhaver and Holland, J. Stat. Comput. Simul. 30, 1988). Both use the trapezoidal rule, which
 // converges exponentially for these integrands, the one over s after Takahasi and Mori's substitution (noncentral_t.h).
 // Each tail is an integral of positive terms.
 #pragma once
@@ -23,12 +24,12 @@ VG_CALL f64 normal_between(f64 x, f64 h) {
   }
   return pnorm_standard(h - x) - pnorm_standard(-h - x);
 }
-// of it, which is multiplied by the number of means
+// log of normal_between(), with small relative error, since it is multiplied by the number of means
 VG_CALL f64 log_normal_between(f64 x, f64 h) {
   if (h - x < 0.7) return log(normal_between(x, h));
   return log1p(-(pnorm_standard(x - h) + pnorm_standard(-h - x)));
 }
-// P(range <= w) of k normals, or above: the value x between the ends, in the middle of a range w
+// P(range <= w) of k normals: an integral over the middle x of an interval of width w that begins at the least value
 VG_CALL Tail range_lower(f64 w, f64 k) {
   f64 h = 0.5 * w, low = 0, high = h, x = h / k, between = 1, curve = -1;
   const f64 root = 0.398942280401432677940;
@@ -57,7 +58,7 @@ VG_CALL Tail range_lower(f64 w, f64 k) {
   Tail t = {top, k * root * step * sum, 0, false};
   return t;
 }
-// By the least value z: k phi(z) (Phi(-z)^(k - 1) - (Phi(-z) - Phi(-z - w))^(k - 1))
+// The upper tail by the least value z: k phi(z) (Phi(-z)^(k - 1) - (Phi(-z) - Phi(-z - w))^(k - 1))
 VG_CALL f64 range_upper_term(f64 z, f64 w, f64 k) {
   f64 all = pnorm_standard_log(-z), beyond = pnorm_standard_log(-z - w);
   f64 share = (k - 1) * log1p(-exp(beyond - all));
@@ -80,7 +81,7 @@ VG_CALL Tail range_upper(f64 w, f64 k) {
   Tail t = {top, k * 0.398942280401432677940 * step * sum, 0, true};
   return t;
 }
-// log P(the largest of `ranges` ranges <= w), or above
+// log P(the largest of `ranges` ranges <= w), or of its upper tail
 VG_CALL f64 log_range(f64 w, f64 k, f64 ranges, bool upper) {
   if (!upper && w > 200) return 0.0;
   Tail t = upper ? range_upper(w, k) : range_lower(w, k);
@@ -92,12 +93,12 @@ VG_CALL f64 log_range(f64 w, f64 k, f64 ranges, bool upper) {
 VG_CALL f64 log_tukey_tail(f64 q, f64 k, f64 df, f64 ranges, bool upper) {
   if (df > 1e30) return log_range(q, k, ranges, upper);
   f64 width = fmin(0.5 / sqrt(2 * df), 0.4);
-  // near the largest term: the range's tail is about exp(-w^2 / 4), and below 1 a power
+  // Near the largest term: the range's tail is about exp(-w^2 / 4), and for a range below 1 a power.
   f64 centre = 0.5 * (upper ? -log1p(0.5 * q * q / df) : log1p((k - 1) / (df * (1 + q * q)))), stride = 4 * width;
   f64 top = chi_weight(df, centre) + log_range(q * exp(centre), k, ranges, upper);
   for (int turn = 0; turn < 200 && fabs(stride) >= width; turn++) {
     f64 at = centre + stride, term = chi_weight(df, at);
-    // the range's part is at most 1
+    // The range's factor is at most 1, so it is computed only if the rest exceeds `top`.
     if (term > top) term += log_range(q * exp(at), k, ranges, upper);
     if (term > top) { top = term; centre = at; stride *= 2; }
     else stride *= -0.5;
@@ -122,8 +123,8 @@ VG_CALL f64 log_tukey_tail(f64 q, f64 k, f64 df, f64 ranges, bool upper) {
   return fmin(0.0, top + log_poisson_mass(0.5 * df, 0.5 * df) + log(df * width * step * (many ? 2 * sum : sum)));
 }
 VG_CALL f64 log_tukey(f64 q, f64 k, f64 df, f64 ranges, bool upper) {
-  // Close to 1 the integrand has two scales, that of the smaller tail has one. It is guessed by the mean range (Blom
-  // 1958), so that there is seldom need of both.
+  // Close to 1 the integrand has two scales; the smaller tail has only one. Which tail is smaller is guessed by the
+  // mean range (Blom 1958), so that both are seldom needed.
   f64 all = k * ranges;
   bool first = q > 2 * qnorm_standard((all - 0.375) / (all + 0.25));
   f64 l = log_tukey_tail(q, k, df, ranges, first);
@@ -150,7 +151,7 @@ VG_CALL f64 q_tukey(f64 p, f64 k, f64 df, f64 ranges, bool upper, bool as_log, u
   if (!is_finite_f64(k + ranges)) return nan_noted(w);
   f64 l = as_log ? p : log(p);
   smaller_tail(l, upper);
-  // each pair of values as one t, and for small ranges the leading power
+  // Start: every pair of values counts as one t, or for small ranges the leading power.
   f64 each = (upper ? l : log1p(-exp(l))) - log(ranges * k * (k - 1));
   f64 x = log(1.41421356237309504880 * fabs(q_t(each, df, true, true, w)));
   if (!upper) x = fmin(x, (l / ranges - 0.5 * log(k)) / (k - 1) + LOG_SQRT_2PI);

@@ -6,10 +6,10 @@
 #define THREADS 256
 #include "sort.cuh"
 
-// as many slots are tried: a table that needs more is too full
+// The most probes for a key: a table that needs more is too full.
 #define MOST_PROBES 128
 
-// K is u32 or u64; no element that is known has the key that is all ones.
+// K is u32 or u64. A key of all ones stands for a missing element, and for a free slot.
 template <class K> struct __align__(2 * sizeof(K)) Slot { K key; u32 position; };
 
 // The finalizers of MurmurHash3 (Appleby).
@@ -22,7 +22,7 @@ VG_FN u32 hash_of(u64 x) {
   return (u32)(x ^ x >> 33);
 }
 
-// A slot as some thread has left it: what is older than the slot only costs another look.
+// Reads a slot without synchronisation: an outdated value only costs another look.
 VG_FN Slot<u32> peek(const Slot<u32>* slot) {
   const u64 both = *(const volatile u64*)slot;
   Slot<u32> seen; seen.key = (u32)both; seen.position = (u32)(both >> 32);
@@ -33,7 +33,7 @@ VG_FN Slot<u64> peek(const Slot<u64>* slot) {
   return seen;
 }
 
-// Puts a key, which stands at `position`, into its slot, the first of those from `at` on that is its own or free.
+// Inserts a key that occurs at `position` into the first slot from `at` on that is free or has this key.
 template <class K> VG_FN void insert(K key, u32 position, u32 at, Slot<K>* slots, u32 mask, u32* full) {
   const K none = (K)~(K)0;
   for (int probe = 0;; probe++) {
@@ -66,7 +66,7 @@ template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ i
     Slot<K> seen[ahead];
 #pragma unroll
     for (int l = 0; l < ahead; l++) key[l] = i + l * step < n ? Key::of(in[i + l * step], 0) : none;
-    // most elements have been seen before: their slots are read together, and there is nothing else to do
+    // Most elements have been seen before: their slots are read together, and nothing else needs to be done.
 #pragma unroll
     for (int l = 0; l < ahead; l++) seen[l] = peek(slots + (hash_of(key[l]) & mask));
 #pragma unroll
@@ -78,7 +78,7 @@ template <class Key> VG_FN void insert_all(const typename Key::T* __restrict__ i
   }
 }
 
-// The first positions of integers, `bins` of them from `low` on; missing values have none.
+// The first positions of the integers low .. low + bins - 1; missing values are skipped.
 template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64 low, u32 bins, u32* first) {
   const int ahead = 4;
   const i64 step = (i64)gridDim.x * THREADS;
@@ -97,11 +97,11 @@ template <class T> VG_FN void first_of_each(const T* __restrict__ in, i64 n, i64
   }
 }
 
-// The position in a slot; all ones where it is free.
+// The position in a slot; all ones if it is free
 template <class K> VG_FN u32 position_in(const Slot<K>& slot) { return slot.position; }
 VG_FN u32 position_in(u32 position) { return position; }
 
-// The number of occupied slots; with `out`, their positions in no order.
+// Counts the occupied slots; with `out`, also stores their positions, in no particular order.
 template <class S> VG_FN void collect_positions(const S* __restrict__ slots, u32 size, u32* cursor, i32* out) {
   const u32 step = gridDim.x * THREADS;
   for (u32 row = blockIdx.x * THREADS + (threadIdx.x & ~(WARP - 1)); row < size; row += step) {

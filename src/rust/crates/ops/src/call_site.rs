@@ -3,5 +3,5 @@
 use std::any::Any;
 use std::sync::Arc;
 
-/// R's call, which the engine carries and does not look into.
+/// R's call. The engine carries it without looking into it.
 pub type CallSite = Arc<dyn Any + Send + Sync>;

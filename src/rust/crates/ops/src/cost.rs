@@ -1,12 +1,13 @@
-//! What a row of the operation table costs. The graph counts operations, CUDA kernels count code, the cpu device counts
-//! time; each has its function here, and all of them begin at the row's subject.
+//! Cost estimates for rows of the operation table, by a row's subject. The graph counts operations, CUDA kernels count
+//! code, the cpu device counts time: each has its own function.
 
 use crate::dtype::Class;
 use crate::operation::{id, OpId};
 use crate::table::{Rule, Subject};
 
 impl OpId {
-    /// In a recorded graph: how many cheap operations it is worth computing twice for.
+    /// Its weight in a recorded graph: the number of cheap operations that it is worth in the decision to compute
+    /// twice.
     #[inline]
     pub fn weight(self) -> u32 {
         match self.row().rule {
@@ -16,10 +17,10 @@ impl OpId {
         }
     }
 
-    /// In a kernel's text: roughly how much code an element takes, in additions.
+    /// The length of its code in a kernel, roughly, in additions.
     pub fn code(self, class: Class) -> usize {
         if self.row().rule == Rule::Drawn {
-            // loops that end where the element has its draw
+            // rejection loops
             return 100;
         }
         self.parts(class, 3)
@@ -32,13 +33,13 @@ impl OpId {
             }
     }
 
-    /// On a processor: roughly how long an element takes, in loads.
+    /// Its time for an element on the cpu device, roughly, in loads.
     pub fn time(self, class: Class) -> usize {
         self.parts(class, 4) * if self.is_plain() { 1 } else { 20 }
     }
 
-    /// Whether a processor takes a few instructions for it: most operators and casts, and what it has itself of the math
-    /// functions.
+    /// Whether a processor needs only a few instructions: most operators and casts, and math functions that are
+    /// instructions.
     pub fn is_plain(self) -> bool {
         let short = [id::ABS, id::SIGN, id::SQRT, id::FLOOR, id::CEILING, id::TRUNC, id::ROUND];
         let long = [id::POW, id::MOD, id::INTDIV];
@@ -49,7 +50,7 @@ impl OpId {
         }
     }
 
-    /// Of complex numbers `more` for each.
+    /// `more` for complex classes, else 1.
     fn parts(self, class: Class, more: usize) -> usize {
         match class {
             Class::C64 | Class::C128 => more,

@@ -1,13 +1,13 @@
-//! Batches of small dense matrices: what `kernels/dense.h` computes of each, and the job that both devices pass to it.
+//! Batches of small dense matrices: the computations of `kernels/dense.h`, and the job that both devices pass to it.
 
 use crate::dtype::Class;
 
-/// What is computed of each matrix.
+/// The computation on each matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Factoring {
     /// The upper Cholesky factor (`x`).
     Cholesky,
-    /// The solution for right sides `b`, or the inverse (`x`).
+    /// The solution for right-hand sides `b`, or the inverse (`x`).
     Solve,
     /// Q (`x`) and R (`y`).
     Qr,
@@ -35,8 +35,8 @@ impl Factoring {
         }
     }
 
-    /// Elements of memory that a team needs for a matrix of `m` rows, an odd number more where `padded`; `columns` of
-    /// right sides beside it.
+    /// Elements of work memory that a team needs for a matrix of `m` rows. `padded` makes leading dimensions odd;
+    /// `columns` is the number of right-hand sides that are kept there.
     pub fn room(self, m: usize, n: usize, columns: usize, padded: bool) -> usize {
         let lead = |rows: usize| if padded { rows | 1 } else { rows };
         let more = match self {
@@ -50,35 +50,35 @@ impl Factoring {
     }
 }
 
-/// `DenseJob` in `dense.h`. Addresses are whole numbers, 0 where there is nothing.
+/// The layout of `DenseJob` in `dense.h`. Addresses are integers, 0 for none.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Job {
-    /// Matrices, and which of them are computed.
+    /// The number of matrices, and the range of those that are computed.
     pub count: i64,
     pub from: i64,
     pub to: i64,
-    /// Elements from one right side to the next.
+    /// Elements from one matrix's right-hand sides to the next's.
     pub b_step: i64,
     pub a: u64,
     pub b: u64,
     pub x: u64,
     pub y: u64,
     pub z: u64,
-    /// An int32 a matrix: LAPACK's `info`, or what `dense.h` says.
+    /// An int32 per matrix: LAPACK's `info`, or a code of `dense_team.h`.
     pub status: u64,
-    /// A word that becomes `count` less the first matrix whose status is not 0. On a GPU.
+    /// A word that becomes `count` minus the index of the first matrix whose status is not 0. GPU only.
     pub first: u64,
-    /// Memory for teams where they have none of their own. On a GPU.
+    /// Work memory for teams that do not use shared memory. GPU only.
     pub work: u64,
-    /// Reciprocal condition numbers below it are refused; 0 where nothing is asked.
+    /// Matrices with a smaller reciprocal condition number are refused; 0 asks for no test.
     pub tol: f64,
     pub m: i32,
     pub n: i32,
     pub columns: i32,
-    /// Elements of a team's memory.
+    /// Elements of a team's work memory.
     pub room: i32,
-    /// Whether right sides have room in it.
+    /// Whether right-hand sides have room in it.
     pub within: i32,
     pub pad: i32,
 }

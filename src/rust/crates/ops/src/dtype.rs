@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
-/// What there is to know of a dtype.
+/// The properties of a dtype.
 struct Row {
     name: &'static CStr,
     bytes: usize,
@@ -16,7 +16,7 @@ struct Row {
     safetensors: Option<&'static str>,
 }
 
-/// How bits are read as a number, as DLPack and NumPy tell types of one width apart.
+/// The number format of the bits, by which DLPack and NumPy tell types of one width apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     Bool,
@@ -30,7 +30,7 @@ pub enum Number {
 macro_rules! dtypes {
     ($d:tt $($(#[$doc:meta])* $variant:ident: $name:literal, $bytes:literal, $c_type:literal, $([$real:ty])?, $class:ident,
        $kind:ident, $number:ident, $na:expr, $safetensors:expr;)*) => {
-        /// A stored element type. Of two floats the later is the wider.
+        /// A stored element type. A later float is at least as wide.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DType {
@@ -52,8 +52,8 @@ macro_rules! dtypes {
             safetensors: $safetensors,
         }),*];
 
-        /// `Some` of the code with `$T` as the Rust type of a dtype's elements; None for a complex dtype. The crate that
-        /// calls it has `half`.
+        /// Evaluates the code with `$T` as the Rust type of a dtype's elements, as `Some`; None for a complex dtype.
+        /// The calling crate must depend on `half`.
         #[macro_export]
         macro_rules! with_real_type {
             ($d dtype:expr, $d T:ident => $d code:expr) => {
@@ -84,7 +84,7 @@ const fn padded<const N: usize>(bytes: [u8; N]) -> [u8; 16] {
 pub const NA_BITS: u64 = 0x7FF8_0000_0000_07A2;
 const NAN_BITS: u32 = 0x7FC0_0000;
 
-/// Twice the same bytes, as one number.
+/// The same bytes twice.
 const fn twice(x: u64, bytes: u32) -> [u8; 16] {
     let bits = 8 * bytes;
     ((x as u128) << bits | x as u128).to_ne_bytes()
@@ -114,7 +114,7 @@ dtypes! { $
 }
 // lint: end
 
-/// The type of a value in a register while it is computed with.
+/// The type of a value in a register during computation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -126,7 +126,7 @@ pub enum Class {
     C128,
 }
 
-/// R's view of an element type: what `typeof()` says, with `integer64` apart.
+/// R's view of an element type: its `typeof()`, with `integer64` separate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Kind {
     Logical,
@@ -147,7 +147,7 @@ impl DType {
         self.row().bytes
     }
 
-    /// The name that people type, and the suffix of the load and store functions in `prelude.h`.
+    /// The name that users type, and the suffix of the load and store functions in `prelude.h`.
     pub const fn name(self) -> &'static str {
         match self.row().name.to_str() {
             Ok(name) => name,
@@ -155,7 +155,7 @@ impl DType {
         }
     }
 
-    /// The name as C reads it.
+    /// The name as a C string.
     pub const fn c_name(self) -> &'static CStr {
         self.row().name
     }
@@ -179,7 +179,7 @@ impl DType {
         self.row().kind
     }
 
-    /// How its bits are read.
+    /// The number format of its bits.
     pub const fn number(self) -> Number {
         self.row().number
     }
@@ -189,7 +189,7 @@ impl DType {
         &self.row().na[..self.size()]
     }
 
-    /// The name in the safetensors format; `None` for what that does not have.
+    /// The name in the safetensors format; `None` if the format lacks the type.
     pub const fn safetensors(self) -> Option<&'static str> {
         self.row().safetensors
     }
@@ -205,7 +205,7 @@ impl DType {
         self.is_float() && self.size() == 2
     }
 
-    /// Whether elements are stored as their class computes.
+    /// Whether elements are stored in the type in which their class computes.
     #[inline]
     pub const fn is_natural(self) -> bool {
         self.size() == self.class().size()
@@ -268,7 +268,7 @@ impl Class {
 }
 
 impl Kind {
-    /// The dtype that a host value of this kind takes when nothing asks for another.
+    /// The dtype of a host value of this kind, unless another one is asked for.
     pub const fn default_dtype(self) -> DType {
         match self {
             Kind::Logical => DType::Bool8,
@@ -280,7 +280,7 @@ impl Kind {
     }
 }
 
-/// The dtype that is stored as the class computes.
+/// The dtype that stores a class as it computes.
 pub const fn natural_dtype(class: Class) -> DType {
     match class {
         Class::I32 => DType::Int32,

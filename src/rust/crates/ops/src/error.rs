@@ -14,21 +14,21 @@ pub enum Kind {
     Fork,
     Consumed,
     Argument,
-    /// Of what a graph is recorded from, something cannot be part of it.
+    /// An operation that a CUDA graph under recording cannot contain, or a wrong use of graphs.
     Capture,
-    /// A function that people wrote met a value with which it cannot go on.
+    /// A user-written function met a value with which it cannot go on.
     Value,
-    /// A file that cannot be written, or read for what it should be.
+    /// A file that cannot be written, or whose contents are not as expected.
     File,
-    /// A member of a team is gone, failed, or is elsewhere: what was to be computed together cannot be.
+    /// A member of a team is gone, failed, or makes another call, so a collective cannot complete.
     Member,
-    /// The user wants the wait to end.
+    /// The user interrupted a wait.
     Interrupt,
     Panic,
 }
 
 impl Kind {
-    /// The end of the R condition class `verdigris_error_<kind>`.
+    /// The suffix of the R condition class `verdigris_error_<kind>`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Device => "device",

@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
 }
 
-/// Counts forks from now on, and gives their number.
+/// Starts counting forks, once, and returns the count so far.
 pub fn watch() -> u32 {
     #[cfg(unix)]
     {
@@ -29,7 +29,7 @@ pub fn watch() -> u32 {
     depth()
 }
 
-/// Has a function called by the thread that forks, before it does.
+/// Registers a function that the forking thread calls before each fork.
 pub fn before(prepare: extern "C" fn()) {
     #[cfg(unix)]
     {
@@ -44,7 +44,7 @@ pub fn before(prepare: extern "C" fn()) {
     }
 }
 
-/// Has a function called in each child, by its only thread; it may do what a signal handler may.
+/// Registers a function that each child calls, on its only thread. It may do only what a signal handler may.
 pub fn in_child(child: extern "C" fn()) {
     #[cfg(unix)]
     {
@@ -59,7 +59,7 @@ pub fn in_child(child: extern "C" fn()) {
     }
 }
 
-/// How many forks lie between this process and the one that first called `watch`: 0 there.
+/// The number of forks between the process that first called `watch` and this one: 0 in the former.
 pub fn depth() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }

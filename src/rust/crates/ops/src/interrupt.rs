@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind, Result};
 
-/// Between two questions.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(50);
 
 static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// What tells whether an interrupt has come. It is asked on any thread, and must say no where it cannot know.
+/// Sets the function that tells whether an interrupt is pending. It is called on any thread, and must return false
+/// where it cannot know.
 pub fn set_check(check: fn() -> bool) {
     let _ = CHECK.set(check);
 }
 
-/// A wait may spin for so long, as CUDA's own waits do without end: a sleeping thread wakes up to 100 µs late.
+/// How long a wait may spin (CUDA's own waits spin without end): a sleeping thread wakes up to 100 µs late.
 const LIVELY: Duration = Duration::from_millis(100);
 const NAP: Duration = Duration::from_micros(50);
 
-/// A wait under way.
+/// A wait in progress.
 pub struct Watch {
     began: Instant,
     next: Instant,
@@ -32,8 +33,8 @@ impl Watch {
         Watch { began, next: began + PERIOD }
     }
 
-    /// Called between two polls of what is awaited: checks for an interrupt and yields the processor; after a while it
-    /// sleeps.
+    /// To be called between two polls of a condition: checks for an interrupt and yields the processor; after a while
+    /// it sleeps.
     ///
     /// # Errors
     /// `Interrupt`.
@@ -64,17 +65,17 @@ impl Watch {
     }
 }
 
-/// Elements between two looks at the clock: well under a millisecond.
+/// Elements between two checks of the clock: well under a millisecond.
 const PART: usize = 1 << 16;
 
-/// The parts of `0 .. n`, with a look between two of them.
+/// The ranges of `0 .. n` between which a loop checks for interrupts.
 pub fn ranges(n: usize) -> impl Iterator<Item = Range<usize>> {
     (0..n).step_by(PART).map(move |from| from..n.min(from + PART))
 }
 
-/// The parts of `0 .. n` for a loop on the calling thread, which the user may end before each.
+/// The ranges of `0 .. n` for a loop on the calling thread, which the user may interrupt before each.
 ///
-/// Each is `Err(Interrupt)` then.
+/// An item is `Err(Interrupt)` then.
 pub fn parts(n: usize) -> impl Iterator<Item = Result<Range<usize>>> {
     let mut watch = (n > PART).then(Watch::new);
     ranges(n).map(move |range| watch.as_mut().map_or(Ok(()), Watch::check).map(|()| range))

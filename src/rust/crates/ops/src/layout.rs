@@ -9,7 +9,7 @@ pub struct Layout {
     axes: Axes,
 }
 
-/// Extents and strides of the joined axes. Most layouts have one, which is stored inline.
+/// Extents and strides of the joined axes. Most layouts have a single axis, which is stored inline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Axes {
     One([usize; 1], [isize; 1]),
@@ -17,13 +17,13 @@ enum Axes {
 }
 
 impl Layout {
-    /// `n` elements one after the other.
+    /// `n` contiguous elements.
     #[inline]
     pub fn contiguous(n: usize) -> Layout {
         Layout { offset: 0, axes: Axes::One([n], [1]) }
     }
 
-    /// A strided layout, with axes that lie one after the other joined.
+    /// A strided layout. Axes that are contiguous with each other are joined.
     pub fn new(offset: usize, shape: &[usize], strides: &[isize]) -> Layout {
         if let ([extent], [stride]) = (shape, strides) {
             let stride = if *extent == 1 { 1 } else { *stride };
@@ -91,7 +91,7 @@ impl Layout {
         }
     }
 
-    /// Whether the elements lie one after the other, from the offset on.
+    /// Whether the elements are contiguous from the offset on.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         matches!(self.axes, Axes::One([extent], [stride]) if stride == 1 || extent <= 1)
@@ -107,8 +107,9 @@ impl Layout {
         at as usize
     }
 
-    /// Elements `from .. from + n` in order, as layouts of at most `most` elements each; `n` of a layout that is not
-    /// contiguous is all of it. An axis but the slowest is never cut, so a piece may be larger.
+    /// Elements `from .. from + n` in order, as layouts of at most `most` elements each. A layout that is not
+    /// contiguous is cut as a whole: `from` is 0 and `n` its length. Only the slowest axis is cut, so a piece may be
+    /// larger.
     pub fn pieces(&self, from: usize, n: usize, most: usize) -> Vec<Layout> {
         if self.is_contiguous() {
             let cut = |at: usize| Layout::new(self.offset + at, &[most.min(from + n - at)], &[1]);
@@ -127,10 +128,10 @@ impl Layout {
         (0..self.shape()[last]).step_by(step).map(cut).collect()
     }
 
-    /// The layout of a view: `shape`, and per axis the step in this layout's own axes `dim`.
+    /// The layout of a view with these axes, each of which selects from an axis of this layout.
     ///
-    /// `dim` is the array's shape as the caller sees it (a refinement of the joined axes), `order` the axis that each
-    /// axis of the view walks, `start` and `step` the first index on it and the increment.
+    /// `dim` is the array's shape as the caller sees it, a refinement of the joined axes. `None` if the joined axes
+    /// cannot be split so.
     pub fn view(&self, dim: &[usize], axes: &[Axis]) -> Option<Layout> {
         let strides = self.strides_for(dim)?;
         let mut offset = self.offset as isize;
@@ -143,8 +144,8 @@ impl Layout {
         Some(Layout::new(offset.max(0) as usize, &s, &t))
     }
 
-    /// Strides for a finer shape of the same elements (0 for extents of one); `None` where the joined axes do not
-    /// split so. Not for an empty layout.
+    /// Strides for a finer shape of the same elements (0 for extents of one); `None` if the joined axes cannot be split
+    /// so. Not for an empty layout.
     pub fn strides_for(&self, dim: &[usize]) -> Option<Vec<isize>> {
         let mut out = Vec::with_capacity(dim.len());
         let mut axis = 0;

@@ -1,10 +1,10 @@
 //! Element types, the operation tables, and the cpu device's loops. Nothing here knows of arrays or devices.
 //!
-//! From the bottom up: [`error`], [`dtype`], [`scalar`] and [`layout`] are the vocabulary; [`table`], [`reduction`]
-//! and [`scan`] are the tables, each row with its C++ expression, and [`rule`] gives result types, [`OpId`]'s
-//! methods what a row costs; [`tree`] is the
-//! order in which reductions add; [`parallel`] runs tasks on all cores; [`loops`] are the rows compiled by `build.rs`
-//! for the cpu device; [`headers`] are the texts of `kernels/`, which NVRTC compiles for CUDA devices.
+//! From the bottom up: [`error`], [`dtype`], [`scalar`] and [`layout`] are the vocabulary; [`table`], [`reduction`] and
+//! [`scan`] are the tables, each row with its C++ expression; [`rule`] gives result types, and the methods of [`OpId`]
+//! what a row costs; [`tree`] is the order in which reductions add; [`parallel`] runs tasks on all cores; [`loops`] are
+//! the rows compiled by `build.rs` for the cpu device; [`headers`] are the texts of `kernels/`, which NVRTC compiles
+//! for CUDA devices.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod call_site;

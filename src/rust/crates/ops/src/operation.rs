@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::dtype::Class;
 use crate::table::{self, Flag, Op, Subject};
 
-/// The place of a row in the table.
+/// The index of a row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OpId(pub u16);
 
@@ -44,7 +44,7 @@ impl OpId {
         MAY_WARN.get_or_init(|| rows().iter().map(classes).collect())[self.0 as usize] & class.bit() != 0
     }
 
-    /// What the row's file is about.
+    /// The subject of the row's file.
     pub fn subject(self) -> Subject {
         static SUBJECTS: OnceLock<Vec<Subject>> = OnceLock::new();
         let each = |(subject, rows): &(Subject, &[Op])| std::iter::repeat_n(*subject, rows.len());

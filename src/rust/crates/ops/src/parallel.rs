@@ -17,12 +17,12 @@ pub fn threads_usable() -> bool {
 }
 
 thread_local! {
-    /// Of the call whose task runs on this thread.
+    /// Points to the `Ends` of the call whose task runs on this thread.
     static ENDS: Cell<*const Ends> = const { Cell::new(std::ptr::null()) };
     static WATCH: Cell<Watch> = Cell::default();
 }
 
-/// Whether the tasks of a call are to end early, and the error of one that failed; without one it was an interrupt.
+/// Whether the tasks of a call are to end early, and the first error of one; if there is none, the user interrupted.
 #[derive(Default)]
 struct Ends {
     early: AtomicBool,
@@ -43,7 +43,7 @@ impl Ends {
     }
 }
 
-/// Asks whether the user wants the wait to end, and notes it for all tasks.
+/// Checks for a user interrupt, and notes it for all tasks of the call.
 fn check_interrupt(ends: &Ends) {
     let mut watch = WATCH.take();
     if watch.check().is_err() {
@@ -52,8 +52,7 @@ fn check_interrupt(ends: &Ends) {
     WATCH.set(watch);
 }
 
-/// Whether a task is to go on: long ones ask now and then, and end early where it is not; `spread` then gives
-/// `Interrupt`.
+/// Whether a task is to go on. Long tasks ask now and then and return early if not; `spread` then returns an error.
 pub fn goes_on() -> bool {
     let ends = ENDS.get();
     if ends.is_null() {
@@ -74,7 +73,7 @@ pub fn fail(error: Error) {
     assert!(!ends.is_null(), "a task failed that no call waits for: {error}");
     // SAFETY: it is alive while the task runs.
     let ends = unsafe { &*ends };
-    // another task's error may be there already
+    // Another task may have set its error first.
     let _ = ends.error.set(error);
     ends.early.store(true, Ordering::Relaxed);
 }
@@ -82,7 +81,7 @@ pub fn fail(error: Error) {
 /// Runs a task that may call `goes_on`.
 ///
 /// # Errors
-/// `Interrupt`, or what the task gave `fail`; it has then ended early.
+/// `Interrupt`, or the error that the task passed to `fail`; the task has then ended early.
 pub fn stoppable<R>(task: impl FnOnce() -> R) -> Result<R> {
     let ends = Ends::default();
     let result = serve(&ends, task);
@@ -100,13 +99,13 @@ fn serve<R>(ends: &Ends, task: impl FnOnce() -> R) -> R {
     task()
 }
 
-/// The parts of `0 .. n` for a long loop in a task; none any more where it is to end.
+/// The ranges of `0 .. n` for a long loop in a task; the iterator ends early if the task is to end.
 pub fn parts_of_task(n: usize) -> impl Iterator<Item = Range<usize>> {
     ranges(n).take_while(move |range| range.start == 0 || goes_on())
 }
 
-/// Tasks `0 .. tasks`, which threads take one by one. It outlives the call: a thread that wakes too late finds nothing
-/// left.
+/// Tasks `0 .. tasks`, which threads take one by one. A job outlives its call, since a thread may wake too late, and
+/// then finds no task left.
 struct Job {
     body: *const (dyn Fn(usize) + Sync),
     tasks: usize,
@@ -139,11 +138,12 @@ impl Job {
     }
 }
 
-/// The threads that share work; None where the system gives none (`ulimit -u`). They are asked for again now and then.
+/// The threads that share work; None if the system cannot create them (`ulimit -u`). Creation is tried again now and
+/// then.
 pub fn pool() -> Option<&'static rayon_core::ThreadPool> {
     static POOL: OnceLock<rayon_core::ThreadPool> = OnceLock::new();
     static WITHOUT: AtomicUsize = AtomicUsize::new(0);
-    /// Calls between two attempts.
+    /// Calls between two attempts to create the pool.
     const PATIENCE: usize = 1000;
     if let Some(pool) = POOL.get() {
         return Some(pool);
@@ -155,15 +155,15 @@ pub fn pool() -> Option<&'static rayon_core::ThreadPool> {
     Some(POOL.get_or_init(|| pool))
 }
 
-/// At most so many threads share work; 0 is no limit.
+/// The most threads that share work; 0 is no limit.
 static SHARE: AtomicUsize = AtomicUsize::new(0);
 
-/// Limits the threads that share work, for a process that has the machine beside others; 0 is no limit.
+/// Limits the threads that share work, for a process that shares the machine with others; 0 is no limit.
 pub fn set_share(threads: usize) {
     SHARE.store(threads, Ordering::Relaxed);
 }
 
-/// How many threads share work.
+/// The number of threads that share work.
 pub fn width() -> usize {
     let all = pool().map_or(1, rayon_core::ThreadPool::current_num_threads);
     match SHARE.load(Ordering::Relaxed) {
@@ -183,7 +183,7 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
         done: AtomicUsize::new(0),
         panicked: AtomicBool::new(false),
     });
-    // without other threads the calling one does all
+    // Without other threads the calling one does all tasks.
     if let Some(pool) = pool() {
         for _ in 1..width().min(tasks) {
             let job = job.clone();
@@ -191,7 +191,7 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
         }
     }
     job.work(|| check_interrupt(ends));
-    // the others are at their last tasks
+    // The other threads are at their last tasks.
     let mut turns = 0u32;
     while job.done.load(Ordering::Acquire) < tasks {
         turns += 1;
@@ -207,24 +207,24 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Splits `0 .. n` into tasks of `size` and runs them, on all cores where that pays.
+/// Splits `0 .. n` into tasks of `size` and runs them on all cores.
 ///
 /// # Errors
-/// `Interrupt`, or what a task gave `fail`; some tasks have then not run.
+/// `Interrupt`, or the error that a task passed to `fail`; some tasks have then not run.
 pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     spread(n, size, true, body)
 }
 
-/// As `parallel`, but on the calling thread alone where waking others does not pay.
+/// Like `parallel`, but on the calling thread alone unless `worth` says that waking other threads pays.
 ///
 /// # Errors
 /// As `parallel`.
 pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
-    // of rows that are longer than a task should be each is one
+    // `size` is 0 if rows are longer than a task should be: each is then a task.
     let size = size.max(1);
     let tasks = n.div_ceil(size);
     let ends = Ends::default();
-    // after an interrupt nothing is left to do
+    // after an interrupt or an error the remaining tasks do nothing
     let task = |t: usize| {
         if !ends.are_early() {
             serve(&ends, || body(t * size, ((t + 1) * size).min(n)));

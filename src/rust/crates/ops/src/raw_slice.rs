@@ -1,7 +1,7 @@
-//! Slices of memory by its address. Empty memory has any address, null and unaligned ones among them, which no slice
-//! may have: R gives 1 for vectors without elements, empty buffers have 0.
+//! Slices from addresses. Empty memory may have a null or unaligned address, which a slice may not: R returns 1 for
+//! vectors without elements, and empty buffers have 0.
 
-/// `n` elements from `start` on.
+/// The slice of `n` elements at `start`.
 ///
 /// # Safety
 /// `n` is 0, or the memory holds `n` values, aligned, which nobody writes meanwhile.
@@ -13,7 +13,7 @@ pub unsafe fn slice<'a, T>(start: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(start, n) }
 }
 
-/// The same, to write.
+/// The same, mutable.
 ///
 /// # Safety
 /// As for `slice`; nobody else uses the memory meanwhile.

@@ -2,23 +2,23 @@
 
 use crate::dtype::{Class, DType};
 
-/// What there is for each class, in the order of `Class`.
+/// A value for each class, in the order of `Class`.
 type PerClass<T> = [T; 6];
 
 /// Whether the order of additions may change the bits of a result: sums that round depend on it ([`crate::tree`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Irrelevant,
-    /// Of floats.
+    /// Matters for floats only.
     OfFloats,
     Matters,
 }
 
-/// Whether a number that is reduced may be computed later.
+/// Whether the result may be a deferred scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Later {
     Never,
-    /// Of no elements there is something to be said at once.
+    /// Only if there are elements: an empty reduction warns at once.
     OfSome,
     Always,
 }
@@ -28,13 +28,13 @@ struct Row {
     accumulator: &'static str,
     /// R's name, for messages.
     name: &'static str,
-    /// In which elements are reduced; none where R refuses them.
+    /// The class in which elements of each class are reduced; none if R refuses the type.
     classes: PerClass<Option<Class>>,
-    /// Of what is reduced in a class.
+    /// The result type for each class that is reduced.
     results: PerClass<DType>,
     order: Order,
     later: Later,
-    /// Values a group gives.
+    /// Values per group.
     width: usize,
 }
 
@@ -47,8 +47,8 @@ macro_rules! class {
     };
 }
 
-/// A row: the variant, which is the accumulator's name too; R's name; the order; when; values a group gives; by class
-/// what is computed and what results.
+/// Defines a row: the variant, which is also the accumulator's name; R's name; the order; when the result may be
+/// computed; values per group; and by class the class that computes and the result type.
 macro_rules! reductions {
     ($(
         $(#[$doc:meta])*
@@ -78,7 +78,7 @@ macro_rules! reductions {
 
 #[rustfmt::skip]
 reductions! {
-    // of int32 a sum may need more than 32 bits: R gives a double then
+    // a sum of int32 may need more than 32 bits: R then gives a double
     Sum "sum" OfFloats Always 1: [I32 I64 F32 F64 C128 C128] gives
         [Int64 Int64 Float64 Float64 Complex128 Complex128];
     Product "prod" Matters Always 1: [F64 F64 F64 F64 C128 C128] gives
@@ -105,7 +105,7 @@ reductions! {
 }
 
 impl Reduction {
-    /// Those of elements that have the same code.
+    /// The reductions that exist by group code.
     pub const GROUPED: [Reduction; 6] =
         [Reduction::Sum, Reduction::Product, Reduction::Min, Reduction::Max, Reduction::Mean, Reduction::Var];
 
@@ -123,7 +123,7 @@ impl Reduction {
         self.row().name
     }
 
-    /// The class in which elements of `class` are reduced; `None` where R refuses the type.
+    /// The class in which elements of `class` are reduced; `None` if R refuses the type.
     #[inline]
     pub const fn class(self, class: Class) -> Option<Class> {
         self.row().classes[class as usize]
@@ -134,8 +134,8 @@ impl Reduction {
         self.row().results[class as usize]
     }
 
-    /// Whether a reduction of `n` elements of `class` gives one real number whose type does not depend on the elements,
-    /// and nothing that would have to be said at once.
+    /// Whether a reduction of `n` elements of `class` gives one real number, of a type that does not depend on the
+    /// elements, and cannot raise a warning that is due at once.
     pub fn is_deferrable(self, class: Class, n: usize, na_rm: bool) -> bool {
         let number = matches!(self.result(class), DType::Float64 | DType::Float32 | DType::Int32);
         match self.row().later {
@@ -154,7 +154,7 @@ impl Reduction {
         }
     }
 
-    /// Values a group gives.
+    /// Values per group.
     pub const fn width(self) -> usize {
         self.row().width
     }
@@ -186,6 +186,6 @@ impl Groups {
     }
 }
 
-/// Bits of the status word that a reduction gives beside its value.
+/// Bits of the status word that a reduction returns beside its value.
 pub const STATUS_EMPTY: u32 = 1;
 pub const STATUS_OVERFLOW: u32 = 2;

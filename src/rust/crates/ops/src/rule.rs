@@ -4,12 +4,12 @@ use crate::dtype::{Class, DType, Kind};
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::{Op, OpId, Rule};
 
-/// What is known of an operand's type.
+/// An operand's type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Typed {
     /// An array on a device: its own dtype counts.
     Array(DType),
-    /// A value that R brings along: its kind counts, and it takes the arrays' width.
+    /// A value of R's: only its kind counts, and it adopts the width of arrays.
     Value(Kind),
 }
 
@@ -32,8 +32,7 @@ fn wider(a: DType, b: DType) -> DType {
     }
 }
 
-/// The type that several operands meet in, as R's c() orders them. Values that R brings along adopt the arrays' float
-/// type.
+/// The common type of several operands, in the order of R's c(). Values of R's adopt the arrays' float type.
 pub fn promote(operands: &[Typed]) -> DType {
     let kind = operands.iter().map(|t| t.kind()).max().unwrap_or(Kind::Logical);
     let floats = || {
@@ -69,7 +68,7 @@ pub fn promote(operands: &[Typed]) -> DType {
 /// The class that computes, and the dtype of the result.
 ///
 /// # Errors
-/// `DType` where R refuses the types, in R's words.
+/// `DType` if R refuses the types, in R's words.
 pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
     let op = id.row();
     let meet = |operands: &[Typed]| promote(operands);
@@ -116,7 +115,7 @@ pub fn resolve(id: OpId, operands: &[Typed]) -> Result<(Class, DType)> {
     Ok((computing.class(), result))
 }
 
-/// Whether an operand is int64 that the row computes with as double, and may be rounded.
+/// Whether the row computes with an int64 operand as double, which may round it.
 #[inline]
 pub fn rounds(id: OpId, class: Class, operands: impl Iterator<Item = Typed>) -> bool {
     let double = |class| matches!(class, Class::F64 | Class::C128);

@@ -19,11 +19,11 @@ pub const NA_I32: i32 = i32::MIN;
 pub const NA_I64: i64 = i64::MIN;
 /// `NA_real_`.
 pub const NA_F64: f64 = f64::from_bits(NA_BITS);
-/// 2^63, which no int64 reaches.
+/// 2^63: above every int64.
 pub const BEYOND_INT64: f64 = 9_223_372_036_854_775_808.0;
 
 impl fmt::Display for Scalar {
-    /// As R writes it.
+    /// Formats it as R writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             _ if self.is_na_integer() => f.write_str("NA"),
@@ -38,7 +38,7 @@ impl fmt::Display for Scalar {
 }
 
 impl Scalar {
-    /// What is missing, as `na_of` in prelude.h.
+    /// The missing value of a class, as `na_of` in prelude.h.
     pub const fn na(class: Class) -> Scalar {
         match class {
             Class::I32 => Scalar::I32(NA_I32),
@@ -62,7 +62,7 @@ impl Scalar {
         }
     }
 
-    /// The bytes of the value, as a kernel reads them, in the first `class().size()` places.
+    /// The bytes of the value, as a kernel reads them, in the first `class().size()` elements.
     #[inline]
     pub fn bytes(self) -> [u8; 16] {
         let mut out = [0u8; 16];
@@ -106,7 +106,7 @@ impl Scalar {
             Scalar::I64(x) => x,
             other => {
                 let x = other.as_f64();
-                // the cast saturates, and both bounds stand for what does not fit
+                // the cast saturates, and both bounds stand for values that do not fit
                 if x.is_nan() || x.abs() >= 9_223_372_036_854_775_807.0 {
                     NA_I64
                 } else {
@@ -116,14 +116,14 @@ impl Scalar {
         }
     }
 
-    /// Whether it is an int64 that has no double of its own.
+    /// Whether it is an int64 that a double class cannot represent exactly.
     #[inline]
     pub fn is_rounded_to(self, class: Class) -> bool {
         let Scalar::I64(x) = self else { return false };
         matches!(class, Class::F64 | Class::C128) && i128::from(x) != (x as f64) as i128
     }
 
-    /// The same value in another class, NA kept; what does not fit an integer is NA.
+    /// The same value in another class. NA is kept; a value that does not fit an integer becomes NA.
     #[inline]
     pub fn to(self, class: Class) -> Scalar {
         if self.class() == class {

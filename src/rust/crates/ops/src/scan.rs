@@ -34,7 +34,7 @@ impl Scan {
         }
     }
 
-    /// The class in which elements of `class` are scanned; `None` where R refuses the type.
+    /// The class in which elements of `class` are scanned; `None` if R refuses the type.
     pub fn class(self, class: Class) -> Option<Class> {
         Some(match (self, class) {
             (Scan::Max | Scan::Min, Class::C64 | Class::C128) => return None,
@@ -44,7 +44,8 @@ impl Scan {
         })
     }
 
-    /// The type of the result: the array's own, but whole numbers of R's width for those that R counts in.
+    /// The type of the result: the array's own, except that sums of narrow integers, and scans of logicals, give int32,
+    /// and products of integers double.
     pub fn result(self, dtype: DType) -> DType {
         match (self, dtype.kind()) {
             (_, Kind::Double | Kind::Complex) => dtype,

@@ -1,13 +1,13 @@
-//! A vector that keeps up to N values inline and all of them on the heap beyond that: a launch should allocate nothing.
+//! A vector that keeps up to N values inline, and more of them on the heap, so that a launch allocates nothing.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 pub struct SmallVec<T, const N: usize> {
     inline: [MaybeUninit<T>; N],
-    /// Of those in place.
+    /// The number of inline values.
     len: usize,
-    /// All of them, where they are more than `N`.
+    /// All values, if there are more than `N`.
     many: Vec<T>,
 }
 
@@ -31,7 +31,7 @@ impl<T, const N: usize> SmallVec<T, N> {
     #[cold]
     fn push_far(&mut self, value: T) {
         let len = std::mem::take(&mut self.len);
-        // SAFETY: those in place are moved out, and no longer counted.
+        // SAFETY: the inline values are moved out, and no longer counted.
         self.many.extend(self.inline[..len].iter().map(|value| unsafe { value.assume_init_read() }));
         self.many.push(value);
     }
@@ -43,7 +43,7 @@ impl<T, const N: usize> Deref for SmallVec<T, N> {
     #[inline]
     fn deref(&self) -> &[T] {
         if self.many.is_empty() {
-            // SAFETY: as many were written.
+            // SAFETY: the first `len` were written.
             unsafe { std::slice::from_raw_parts(self.inline.as_ptr().cast(), self.len) }
         } else {
             &self.many
@@ -65,7 +65,7 @@ impl<T, const N: usize> DerefMut for SmallVec<T, N> {
 
 impl<T, const N: usize> Drop for SmallVec<T, N> {
     fn drop(&mut self) {
-        // SAFETY: as many were written, and are dropped once.
+        // SAFETY: the first `len` were written, and are dropped once.
         self.inline[..self.len].iter_mut().for_each(|value| unsafe { value.assume_init_drop() });
     }
 }

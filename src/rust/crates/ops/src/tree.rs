@@ -4,25 +4,25 @@
 //! adds its elements in order. Then lanes are merged pairwise, by bit 0 of their numbers first, the lower lane as the
 //! left operand; tiles likewise. Merging with an absent lane or tile changes nothing.
 //!
-//! Along memory p counts from the last multiple of `ALIGN` at or before the group's first element, so that a thread's
-//! four lanes are 16 aligned bytes of a float32 array.
+//! For groups of adjacent elements, p counts from the last multiple of `ALIGN` at or before the group's first element,
+//! so that a thread's four lanes are 16 aligned bytes of a float32 array.
 
 use crate::dtype::Class;
 use crate::reduction::{Groups, Reduction};
 
-/// What the first place of a group of neighbours is a multiple of.
+/// The alignment of the first position of a group of adjacent elements.
 pub const ALIGN: usize = 4;
 
 /// Lanes of the longest row: four for each thread of a block.
 pub const MOST_LANES: usize = 1024;
 
-/// Elements beside each other of groups that lie across memory: rows take in their neighbours' elements too.
+/// For groups across memory: the most elements of a row, lanes times adjacent groups.
 const ACROSS: usize = 256;
 
-/// Elements of all groups from which on tiles are longer.
+/// From this many elements on, over all groups, tiles are longer.
 const MANY: usize = 1 << 22;
 
-/// Rows of a tile that a reduction across memory has at least.
+/// The fewest rows of a tile in a reduction across memory.
 const FEWEST_ROWS: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,12 +41,12 @@ impl Tree {
         if inner > 1 {
             let beside = power_below((ACROSS / inner).max(1));
             let lanes = beside.min(length.div_ceil(4).next_power_of_two());
-            // the blocks of groups that lie abreast share the work too
+            // blocks of adjacent groups share the work too
             let rows = if inner > ACROSS { all >> 21 } else { all >> 20 }.max(FEWEST_ROWS);
             return Tree { lanes, rows: rows.next_power_of_two() };
         }
         if outer == 1 || length > 2048 || length > 512 && outer < 512 {
-            // merging moments is much arithmetic
+            // merging moments takes much arithmetic
             let longer = if matches!(reduction, Reduction::Var | Reduction::Product) { 4 } else { 1 };
             return Tree { lanes: MOST_LANES, rows: longer * if all < MANY { 4 } else { 16 } };
         }
@@ -63,34 +63,34 @@ impl Tree {
         Tree { lanes, rows: 64 }
     }
 
-    /// Places of a tile.
+    /// Positions of a tile.
     pub fn tile(self) -> usize {
         self.lanes * self.rows
     }
 }
 
-/// Elements of a row of a chunk, which the lanes of a warp take: those with the same code are merged first.
+/// Elements of a row of a chunk, one per lane of a warp. Elements with equal codes are merged first.
 pub const CODED_ROW: usize = 32;
 
-/// Rows of a chunk come by so many.
+/// The number of rows of a chunk is a multiple of this.
 const CODED_ROWS: usize = 4;
 
-/// Chunks at most.
+/// The most chunks.
 const CHUNKS: usize = 4096;
 
-/// Elements of a chunk in a reduction by code: a table of all codes is worth making and merging for some elements a
-/// code. Chunks are merged pairwise, by bit 0 of their numbers first.
+/// Elements of a chunk in a reduction by code. Making and merging a table of all codes pays only for several elements
+/// per code. Chunks are merged pairwise, by bit 0 of their numbers first.
 pub fn chunk(n: usize, groups: usize) -> usize {
     let least = (CODED_ROWS * CODED_ROW).max(4 * groups);
     let chunks = n.div_ceil(least).clamp(1, CHUNKS);
     n.div_ceil(chunks).next_multiple_of(CODED_ROWS * CODED_ROW)
 }
 
-/// Bytes of a table of accumulators for all codes, up to which elements are reduced by code as they lie, on every card
-/// (what a block has on an H100).
+/// Bytes of a table of accumulators for all codes up to which elements are reduced by code without sorting, on every
+/// card (the shared memory of a block on an H100).
 pub const MOST_CODED: usize = 232_448;
 
-/// Whether merging accumulators is next to nothing: not those in two doubles, nor several numbers.
+/// Whether merging accumulators is cheap: not if they are two doubles, or several numbers.
 pub fn merges_fast(reduction: Reduction, class: Class) -> bool {
     use Reduction::*;
     match reduction {

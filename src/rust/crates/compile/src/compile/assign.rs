@@ -13,7 +13,7 @@ use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 
-/// Elements that are assigned: of which variable, by which of `[` and `[[`, and at which subscripts.
+/// The target of an element assignment: the variable, the operator (`[`, `[[` or `$`) and the subscripts.
 struct Assigned<'t> {
     name: &'t str,
     form: &'t str,
@@ -21,17 +21,17 @@ struct Assigned<'t> {
     span: Span,
 }
 
-/// What one subscript takes of an axis with so many elements.
+/// The elements that one subscript selects along an axis of `extent` elements.
 struct Axis {
     selection: Selection,
     extent: Operand,
-    /// Whether it stands in `[[ ]]`.
+    /// Whether the subscript is in `[[ ]]`.
     strict: bool,
     span: Span,
     own: Span,
 }
 
-/// What is assigned.
+/// The assigned value.
 enum New {
     One(Number),
     Several(Rc<Vector>),
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A variable's vector, from now on in an array of its own.
+    /// Copies a variable's vector into a local array that belongs to the variable, and rebinds the variable to it.
     fn made_own(&mut self, frame: usize, name: &str, v: &Vector, span: Span) -> Compiled<Rc<Vector>> {
         let own = self.stored(frame, name, v, span)?;
         self.variables[frame].insert(name.to_string(), own.clone());
@@ -123,6 +123,7 @@ impl Compiler<'_> {
         Ok(own)
     }
 
+    /// Assigns to elements of a local vector `v`, the value of variable `to.name`. Refuses other vectors.
     fn assign_element(&mut self, to: &Assigned, v: &Rc<Vector>, new: Value, value_span: Span) -> Compiled<()> {
         let Assigned { name, form, subscripts, span } = *to;
         let Vector::Local { array, typed, length, dim } = **v else {
@@ -167,13 +168,13 @@ impl Compiler<'_> {
             Value::Vector(new) => new.typed(),
             new => self.as_number(new.clone(), value_span)?.typed,
         };
-        // it is found before any element changes
+        // The value is evaluated before any element changes.
         let new = match new {
             Value::Number(n) => Value::Number(self.frozen(n)),
             Value::Vector(w) => Value::Vector(self.beside(w, array, span)?),
             other => other,
         };
-        // what the subscripts read is of the old type, too
+        // Subscripts are evaluated before the vector is widened, so that they too read elements of the old type.
         let extents: Vec<u16> = match (subscripts.len(), dim) {
             (1, _) => vec![length],
             (2, Some((rows, columns))) => vec![rows, columns],
@@ -204,7 +205,7 @@ impl Compiler<'_> {
         }
         let joined = join(typed, new_type);
         let (array, typed) = if joined != typed && value::dtype(joined) != value::dtype(typed) {
-            // R makes the whole vector of the wider type
+            // R widens the whole vector, so the variable moves to an array of the wider type.
             let wide = self.converted(v, joined);
             self.assign_shaped(name, Value::vector(wide), dim, span)?;
             let frame = self.frames.len() - 1;
@@ -238,7 +239,7 @@ impl Compiler<'_> {
         self.assign_selected(array, typed, &axes, new, value_span)
     }
 
-    /// A vector whose elements do not change with those of an array.
+    /// The vector, copied if it reads `array`, so that assignments to the array do not change it.
     fn beside(&mut self, v: Rc<Vector>, array: u16, span: Span) -> Compiled<Rc<Vector>> {
         if !v.reads(array) {
             return Ok(v);
@@ -253,7 +254,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Assigns to what the subscripts take, the first one's elements first.
+    /// Assigns to the selected elements; the first subscript varies fastest, as in R.
     fn assign_selected(&mut self, array: u16, typed: Typed, axes: &[Axis], new: New, value_span: Span) -> Compiled<()> {
         let several = match new {
             New::One(n) => {
@@ -267,7 +268,7 @@ impl Compiler<'_> {
         for axis in axes {
             self.none_missing(axis)?;
         }
-        // `v[test] <- w[test]`
+        // `v[test] <- w[test]`: both sides keep the same elements, so one loop serves both.
         if let ([Axis { selection: Selection::Where(taken), .. }], Vector::Where { of, keep, .. }) = (axes, &*several) {
             if taken == keep {
                 return self.each(taken.length(), &mut |c, index| {
@@ -295,7 +296,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Fails where not as many elements are taken as are given, or a multiple. Gives whether they may be taken again.
+    /// Fails unless the number of selected elements is a multiple of the number of values (or 0). Returns whether the
+    /// values may have to be recycled.
     fn given_fits(&mut self, axes: &[Axis], given: Number, span: Span) -> Compiled<bool> {
         const MESSAGE: &str = "number of items to replace is not a multiple of replacement length";
         let mut taken = Number::integer(1);
@@ -318,7 +320,7 @@ impl Compiler<'_> {
             };
         }
         let fails = self.failure(span, MESSAGE);
-        // NA where nothing is given
+        // The remainder is NA if there are no values.
         let rest = self.apply(id::MOD, &[taken, given], span)?;
         let none = self.apply(id::EQ, &[taken, Number::integer(0)], span)?;
         let fits = self.apply(id::EQ, &[rest, Number::integer(0)], span)?;
@@ -328,7 +330,7 @@ impl Compiler<'_> {
         Ok(true)
     }
 
-    /// Fails where a subscript that takes elements for several values is NA.
+    /// Fails if a subscript contains NA. R forbids NA subscripts if several values are assigned.
     fn none_missing(&mut self, axis: &Axis) -> Compiled<()> {
         let v = match &axis.selection {
             Selection::At(v) if self.written(v).is_none_or(|w| w.iter().any(|n| n.whole().is_none())) => v,
@@ -344,7 +346,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Calls `write` with the position of each element that the subscripts take.
+    /// Calls `write` with the position of each selected element.
     fn each_element(
         &mut self,
         axes: &[Axis],
@@ -362,7 +364,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Calls `write` with each position along an axis.
+    /// Calls `write` with the position of each selected element along one axis.
     fn each_position(
         &mut self,
         axis: &Axis,
@@ -394,6 +396,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Assigns a vector to a variable, and gives the variable's array the dimensions `dim`.
     fn assign_shaped(&mut self, name: &str, value: Value, dim: Option<(u16, u16)>, span: Span) -> Compiled<()> {
         self.assign(name, value, span)?;
         let frame = self.frames.len() - 1;
@@ -406,8 +409,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The position of an element that is assigned: it must be there, since a local vector keeps its length. At NA
-    /// nothing is assigned, by `x[i]`.
+    /// The position (from 0) of an assigned element. Positions outside are failures, since a local vector cannot grow.
+    /// At NA, `x[i] <- value` assigns nothing, and `x[[i]] <- value` fails.
     fn stored_position(&mut self, n: Number, axis: &Axis) -> Compiled<Operand> {
         let Axis { extent, strict, span, own, .. } = *axis;
         if let (Some(k), Operand::Constant(Scalar::I64(e))) = (n.whole(), extent) {

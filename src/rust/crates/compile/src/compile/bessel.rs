@@ -1,4 +1,4 @@
-//! Bessel functions and psigamma, by base R's arguments.
+//! Bessel functions and psigamma, with base R's arguments.
 
 use super::builtin::Matched;
 use super::value::{Number, Value};
@@ -7,7 +7,7 @@ use crate::syntax::Argument;
 use verdigris_ops::OpId;
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn bessel(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let (names, default): (&[&str], _) = match name {
             "besselI" | "besselK" => (&["x", "nu", "expon.scaled"], None),

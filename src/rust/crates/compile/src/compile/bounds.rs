@@ -1,10 +1,10 @@
-//! Bounds-check elimination: subscripts that are certainly inside need no test. Sources of such knowledge are loops
-//! over `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and literal ranges, and conditions such as `if (a >= 1 && a <=
+//! Bounds-check elimination: marks subscripts that are provably within their extent. Facts come from loops over
+//! `seq_along(v)`, `seq_len(nrow(m))`, `1:ncol(m)` and literal ranges, and from conditions such as `if (a >= 1 && a <=
 //! nrow(m))`.
 //!
 //! A fact about a register holds wherever the register is read, since only registers with a single writing statement
-//! are considered, and that statement dominates all reads. A loop's variable may be written by other loops, but by
-//! nothing else in its own loop.
+//! are considered, and that statement dominates all reads. A loop variable may be written by several loops, but within
+//! its loop only by the loop itself.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
-/// How many elements there are.
+/// A number of elements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Extent {
     Fixed(i64),
     Of(Source),
 }
 
-/// A register that is at least 1 and no more than an extent.
+/// A register whose value is at least 1 and at most an extent.
 #[derive(Clone, Copy)]
 struct Inside {
     register: Register,
@@ -31,11 +31,11 @@ struct Facts {
     writes: Vec<u32>,
     sources: HashMap<Register, Source>,
     made: HashMap<Register, (OpId, Class, Vec<Operand>)>,
-    /// Classes and names of registers that are added.
+    /// Classes of the registers that this pass adds.
     added: Vec<Class>,
 }
 
-/// Marks positions that are certainly inside.
+/// Marks the positions that are provably inside.
 pub fn prove(routine: &mut Routine) {
     let mut facts = Facts {
         writes: vec![0; routine.registers.len()],
@@ -81,7 +81,7 @@ impl Facts {
         self.made.get(&operand.register()?).map(|(op, _, args)| (*op, &args[..]))
     }
 
-    /// The register, written by one statement, that an operand is a copy of, perhaps as a double.
+    /// The register that an operand copies, perhaps as a double, if a single statement writes it.
     fn root(&self, operand: Operand) -> Option<Register> {
         match self.made(operand) {
             Some((id::POS | id::TO_FLOAT64 | id::NEAREST, [x])) if x.register().is_some() => self.root(*x),
@@ -89,7 +89,7 @@ impl Facts {
         }
     }
 
-    /// The extent that an operand is, whatever its type.
+    /// The extent that an operand equals, whatever its type.
     fn extent(&self, operand: Operand) -> Option<Extent> {
         if let Some(n) = whole(operand) {
             return Some(Extent::Fixed(n));
@@ -104,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// Whether steps go from 1 up to an extent, or down from 1 to 0 where it is 0, as `1:n` does.
+    /// The extent n of the step of a loop over `1:n`: the step is 1, or -1 if n is 0.
     fn one_to(&self, step: Operand) -> Option<Extent> {
         let (id::SELECT, [test, up, down]) = self.made(step)? else { return None };
         let (id::LE, [from, to]) = self.made(*test)? else { return None };
@@ -112,7 +112,8 @@ impl Facts {
         self.extent(*to).filter(|_| is_colon)
     }
 
-    /// What a logical says of registers where it is TRUE: which are at least 1, and which no more than an extent.
+    /// Collects the facts that hold where a logical is TRUE: `low` gets registers that are at least 1, `high` those
+    /// that are at most an extent.
     fn learn(&self, test: Operand, low: &mut Vec<Register>, high: &mut Vec<Inside>) {
         let Some((op, class, args)) = test.register().and_then(|r| self.made.get(&r)) else { return };
         let (op, [a, b]) = (*op, &args[..]) else { return };
@@ -120,7 +121,7 @@ impl Facts {
             id::AND => args.iter().for_each(|arg| self.learn(*arg, low, high)),
             id::GE | id::GT | id::LE | id::LT => {
                 let (small, large) = if matches!(op, id::LE | id::LT) { (a, b) } else { (b, a) };
-                // what is above 0 is at least 1 among integers
+                // An integer above 0 is at least 1.
                 let above = matches!(op, id::LT | id::GT) && matches!(class, Class::I32 | Class::I64);
                 if let (Some(least), Some(register)) = (whole(*small), self.root(*large)) {
                     low.extend((least + i64::from(above) >= 1).then_some(register));
@@ -143,7 +144,7 @@ impl Facts {
         inside.iter().any(|known| own.contains(&Some(known.register)) && fits(known.extent))
     }
 
-    /// `first` is the number of the first register that is added.
+    /// `first` is the number of the first added register.
     fn block(&mut self, block: &mut Block, inside: &mut Vec<Inside>, first: usize) {
         let mut k = 0;
         while k < block.len() {
@@ -186,8 +187,8 @@ impl Facts {
         }
     }
 
-    /// The variable of a counted loop, where its values are 1, 2 ... up to an extent; and whether they are those of
-    /// `1:n`, whose first turn there is in any case, with 1.
+    /// The variable of a counted loop if its values stay within 1 and an extent. The flag is true for a loop over
+    /// `1:n`, which runs at least once, with 1, even if n is 0.
     fn variable(&self, counter: Register, times: Operand, body: &Block) -> Option<(Inside, bool)> {
         let (to, from, step) = body.iter().find_map(|statement| match statement {
             Statement::Step { to, from, counter: own, step } if *own == counter => Some((*to, *from, *step)),
@@ -211,11 +212,11 @@ impl Facts {
         }
     }
 
-    /// The test that a loop over `1:n` with such a variable makes once, in front, so that its turns need not: that
-    /// there is an element at all, and the subscripts that do not change. Hoisting is valid because no earlier
-    /// statement of a turn warns or fails: the first turn, which always runs, would end the same way. Where a position
-    /// beyond the end is NA and no failure, the second turn would fail with subscript 0, if nothing leaves before.
-    /// Empty where the variable is no such subscript.
+    /// The tests that a loop over `1:n` makes once, in front of the loop, so that its iterations need not: that there
+    /// is an element at all, and that subscripts which do not change are inside. Hoisting is valid because no earlier
+    /// statement of an iteration warns or fails: the first iteration, which always runs, would end the same way. If a
+    /// position beyond the end is NA rather than a failure, the second iteration would fail with subscript 0, provided
+    /// that nothing leaves the loop before. Empty if the variable is not used as such a subscript.
     fn checked_once(&mut self, body: &mut Block, variable: Inside, inside: &[Inside], first: usize) -> Block {
         let changes = written(body);
         let fixed = |x: Operand| x.register().is_none_or(|r| !changes.contains(&r));
@@ -230,7 +231,7 @@ impl Facts {
                     if asked.is_none() {
                         let to = (first + self.added.len()) as Register;
                         self.added.push(Class::I64);
-                        // 1 of 0 is beyond, and 0 below
+                        // If n is 0, subscript 1 is beyond the end and subscript 0 below 1.
                         let from = if high.is_some() { Operand::Constant(Scalar::I32(1)) } else { *extent };
                         asked = Some(high.is_some());
                         let (extent, low, high) = (*extent, *low, *high);
@@ -272,7 +273,7 @@ impl Facts {
     }
 }
 
-/// Whether a test holds for all statements, those of blocks too.
+/// Whether a test holds for all statements, including those of nested blocks.
 fn all(block: &[Statement], test: &impl Fn(&Statement) -> bool) -> bool {
     block.iter().all(|statement| {
         test(statement)
@@ -284,7 +285,7 @@ fn all(block: &[Statement], test: &impl Fn(&Statement) -> bool) -> bool {
     })
 }
 
-/// Whether what is behind a statement is reached, and it does not fail.
+/// Whether control always continues behind a statement, which cannot fail.
 fn goes_on(statement: &Statement) -> bool {
     !matches!(
         statement,

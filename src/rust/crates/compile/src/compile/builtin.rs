@@ -6,7 +6,7 @@ use super::{Compiled, Compiler, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form, Meaning};
 use verdigris_ops::{Group, OpId};
 
-/// Arguments of a builtin by name and position.
+/// Arguments of a builtin, matched by name and position.
 pub(super) struct Matched<'a> {
     function: String,
     span: Span,
@@ -15,7 +15,7 @@ pub(super) struct Matched<'a> {
 
 impl<'a> Matched<'a> {
     /// # Errors
-    /// Where an argument has a name that the function does not know, or there are too many.
+    /// If an argument has a name that the function does not know, or there are too many arguments.
     pub(super) fn new(function: &str, names: &[&'a str], args: &'a [Argument], span: Span) -> Compiled<Matched<'a>> {
         let mut values: Vec<(&str, Option<&Expr>)> = names.iter().map(|n| (*n, None)).collect();
         for argument in args.iter().filter(|a| a.name.is_some()) {
@@ -75,7 +75,7 @@ impl<'a> Matched<'a> {
         })
     }
 
-    /// A logical that stands in the code.
+    /// A logical argument, which must be a literal.
     pub(super) fn flag(&self, name: &str, default: bool) -> Compiled<bool> {
         match self.expr(name) {
             None => Ok(default),
@@ -90,7 +90,7 @@ impl<'a> Matched<'a> {
     }
 }
 
-/// Functions that have no meaning in a kernel: why, and what to write instead.
+/// Functions that cannot run in a kernel: the reason, and what to write instead.
 fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
         "nchar" | "substr" | "strsplit" | "toupper" | "grepl" | "sub" | "gsub" | "startsWith" | "is.character"
@@ -159,7 +159,7 @@ impl Compiler<'_> {
             "[" | "[[" | "$" => return self.subset(name, args, span),
             _ => {}
         }
-        // a variable of the function that holds a function
+        // The name may be a local variable that holds a function.
         let mut frame = Some(self.frames.len() - 1);
         let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
         while let Some(k) = frame {
@@ -224,7 +224,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A function of base R or stats.
+    /// A call of a function of base R or stats.
     fn builtin(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Value> {
         if let Some(n) = self.random(name, args, span)? {
             return Ok(Value::Number(n));
@@ -238,7 +238,7 @@ impl Compiler<'_> {
         self.row(name, args, span)
     }
 
-    /// The rows of the operation table, by R's name and the number of operands.
+    /// An operation of the table, found by its R name and its number of operands.
     fn row(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Value> {
         let fits = |op: &OpId, arity: usize| {
             let row = op.row();
@@ -279,7 +279,7 @@ impl Compiler<'_> {
         self.row_on(op, values, span)
     }
 
-    /// The values of operands. Where a later one assigns a variable, an earlier one is copied before.
+    /// The values of operands. If a later operand assigns a variable, earlier ones are copied first.
     pub(super) fn operands(&mut self, exprs: &[&Expr]) -> Compiled<Vec<Value>> {
         let mut values = Vec::with_capacity(exprs.len());
         for (k, expr) in exprs.iter().enumerate() {
@@ -295,7 +295,7 @@ impl Compiler<'_> {
         Ok(values)
     }
 
-    /// A row on numbers, or on vectors element by element.
+    /// Applies a row of the operation table to numbers, or to vectors element by element.
     pub(super) fn row_on(&mut self, op: OpId, values: Vec<Value>, span: Span) -> Compiled<Value> {
         let values: Vec<Value> = values
             .into_iter()
@@ -319,7 +319,7 @@ impl Compiler<'_> {
         Ok(Value::Number(self.apply(op, &numbers, span)?))
     }
 
-    /// Functions with rules of their own. None where the name is none of them.
+    /// Functions with rules of their own. None if `name` is none of them.
     fn special(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         for way in [Self::made, Self::folded, Self::chosen, Self::multiplied] {
             if let Some(value) = way(self, name, args, span)? {

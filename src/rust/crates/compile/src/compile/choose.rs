@@ -10,7 +10,7 @@ use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn chosen(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let number = |n: Number| Ok(Some(Value::Number(n)));
         match name {
@@ -142,7 +142,7 @@ impl Compiler<'_> {
             Value::Text(_) => Err(Refusal::new(span, "a string is converted", "Write the number.")),
             other => {
                 let n = self.as_number(other, span)?;
-                // an array's float32 is a double to R already
+                // R already sees an array's float32 as a double.
                 if let (Typed::Array(d), Typed::Value(Kind::Double)) = (n.typed, to) {
                     if d.is_float() {
                         return Ok(Value::Number(n));
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `ifelse(test, yes, no)` of numbers: only what is chosen is found.
+    /// `ifelse(test, yes, no)` of numbers evaluates only the chosen alternative.
     fn ifelse(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("ifelse", &["test", "yes", "no"], args, span)?;
         let (test, yes, no) = (matched.needed("test")?, matched.needed("yes")?, matched.needed("no")?);
@@ -183,8 +183,8 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// `switch(k, a, b, c)` by number, and by a string that is known here. Alternatives that are not taken for sure are
-    /// not found.
+    /// `switch(k, a, b, c)` by number, and by a string that is known at compile time. Only the chosen alternative is
+    /// evaluated.
     fn switch(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let at = args.iter().position(|a| a.name.as_deref() == Some("EXPR")).unwrap_or(0);
         let which = nth(args, at, span, "switch")?;
@@ -205,7 +205,7 @@ impl Compiler<'_> {
         self.alternative(which, 1, &rest, fails, span)
     }
 
-    /// The alternative of a name, or the first behind it that is not empty; else the one without a name; else NULL.
+    /// The alternative with a name, or the first non-empty one behind it; else the unnamed default; else NULL.
     fn named_alternative(&mut self, key: &str, rest: &[Argument], span: Span) -> Compiled<Value> {
         let from = rest.iter().position(|a| a.name.as_deref() == Some(key));
         let mut defaults = rest.iter().filter(|a| a.name.is_none());

@@ -10,7 +10,7 @@ use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 
-/// The n-th argument's expression.
+/// The expression of argument `k` (from 0).
 pub(super) fn nth<'a>(args: &'a [Argument], k: usize, span: Span, name: &str) -> Compiled<&'a Expr> {
     args.get(k).and_then(|a| a.value.as_ref()).ok_or_else(|| {
         Refusal::new(span, format!("`{name}` lacks an argument"), "Write the call with all its arguments.")
@@ -29,7 +29,7 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// A condition, and what fails where it is NA.
+    /// A condition, and the failure that NA raises.
     pub(super) fn condition(&mut self, expr: &Expr) -> Compiled<(Number, super::FailureId)> {
         let n = self.number(expr)?;
         let message = match n.kind() {
@@ -41,7 +41,8 @@ impl Compiler<'_> {
         Ok((n, missing))
     }
 
-    /// `if (test) a else b`, whose ways `a` and `b` write. The value is what they give.
+    /// `if (test) a else b`. The closures `a` and `b` emit the branches and return their values. Returns the merged
+    /// value.
     pub(super) fn branch(
         &mut self,
         test: Number,
@@ -50,7 +51,7 @@ impl Compiler<'_> {
         a: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
         b: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
     ) -> Compiled<Value> {
-        // a test that stands in the code takes one way
+        // A constant test takes one branch.
         match test.constant() {
             Some(Scalar::I32(0)) => return b(self),
             Some(Scalar::I32(verdigris_ops::scalar::NA_I32)) if missing.is_none() => return b(self),
@@ -94,7 +95,8 @@ impl Compiler<'_> {
         Ok(value)
     }
 
-    /// `if`, as a statement and as a value. `way` writes a way: as one of the function's ends, or not.
+    /// `if`, as a statement and as a value. `way` compiles a branch: `tail()` if the `if` ends the function, else
+    /// `expr()`.
     pub(super) fn if_else(
         &mut self,
         args: &[Argument],
@@ -111,7 +113,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// `a && b`, `a || b`: b is found only where a does not decide.
+    /// `a && b`, `a || b`: b is evaluated only if a does not decide.
     pub(super) fn short_circuit(&mut self, args: &[Argument], span: Span, is_and: bool) -> Compiled<Value> {
         let name = if is_and { "&&" } else { "||" };
         let a = nth(args, 0, span, name)?;
@@ -130,7 +132,7 @@ impl Compiler<'_> {
             let y = c.number(b)?;
             Ok(c.cast(y, DType::Bool8))
         })?;
-        // what is short and silent is found in any case
+        // A short right operand that cannot warn is evaluated unconditionally.
         const SHORT: usize = 6;
         let quiet = |s: &Statement| match s {
             Statement::Apply { op, class, .. } => !op.may_warn(*class),
@@ -150,7 +152,7 @@ impl Compiler<'_> {
             Ok(())
         })?;
         let mut short = vec![Statement::Move { to, from: decided.at }];
-        // a decides by FALSE: `!a` is TRUE then, and not where a is NA
+        // For `&&`, FALSE decides: `!a` is then TRUE, and it is NA if a is NA.
         let decides = if is_and { self.apply(id::NOT, &[x], span)? } else { x };
         let why = format!("it is assigned on the right of `{name}`, which is not always reached");
         self.merge(&mut [(&mut short, before), (&mut block, after)], span, &why)?;
@@ -160,9 +162,10 @@ impl Compiler<'_> {
 
     // ---- loops --------------------------------------------------------------------------------------
 
-    /// Writes a loop. `head` writes what comes before the body in each turn (it may leave the loop), `body` the body;
-    /// `make` makes the statement. Gives what the variables are where a turn ends. Written again while an end of a turn
-    /// turns out to have a wider type than its beginning.
+    /// Emits a loop. `head` emits the start of each iteration (it may leave the loop), `body` is R's loop body, and
+    /// `make` builds the statement from the block. Returns the variables at the end of an iteration, None if that end
+    /// is not reached. The loop is compiled again while a variable is wider at the end of an iteration than at its
+    /// beginning.
     fn turns(
         &mut self,
         assigned: &[String],
@@ -217,8 +220,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// What the variables are behind a loop. Those that were there before lie where its turns begin; what the body made
-    /// has a value only where every way out has passed it.
+    /// The variables behind a loop. Variables that existed before the loop are in their registers of the loop's head.
+    /// Variables that the body introduced have a value only if every exit has assigned it.
     fn after_loop(&self, head: Variables, breaks: Vec<Variables>, endless: bool, span: Span) -> Variables {
         let mut after = head.clone();
         for (frame, variables) in after.iter_mut().enumerate() {
@@ -274,7 +277,7 @@ impl Compiler<'_> {
         let assigned = names(&[test, body]);
         let mut head = |c: &mut Self| {
             let (value, missing) = c.condition(test)?;
-            // what the test assigns is seen behind the loop too
+            // Variables that the test assigns keep their values behind the loop.
             let (leave, ()) = c.within(|c| c.back_to_head(span))?;
             let otherwise = leave.into_iter().chain([Statement::Break]).collect();
             c.emit(Statement::If { value: value.at, missing: Some(missing), then: Block::new(), otherwise });
@@ -294,7 +297,7 @@ impl Compiler<'_> {
         let over = match self.expr(sequence)? {
             Value::Number(n) => self.single(n),
             value @ Value::Vector(_) => {
-                // the body may change what it walks over
+                // The body may change the vector that the loop walks over.
                 let Value::Vector(v) = self.frozen_value(value) else { unreachable!("a frozen vector is one") };
                 v
             }
@@ -321,7 +324,7 @@ impl Compiler<'_> {
         let mut head = |c: &mut Self| {
             let index = Operand::Register(counter);
             if let Some(keep) = &keep {
-                // a turn for what is not kept is none
+                // Elements that the mask drops are skipped.
                 let test = c.element(keep, index, sequence.span)?;
                 let test = c.cast(test, DType::Bool8);
                 let not = c.apply(id::NOT, &[test], sequence.span)?;
@@ -337,7 +340,7 @@ impl Compiler<'_> {
         let assigned: Vec<String> = assigned.into_iter().chain([name.clone()]).collect();
         let end =
             self.turns(&assigned, span, false, &mut head, body, &mut |body| Statement::For { counter, times, body })?;
-        // what every turn assigns has a value where there is one turn
+        // Variables that every iteration assigns have a value if the loop certainly runs.
         if let (true, false, Some(mut end)) = (sure, body.calls(&["break", "next"], true), end) {
             for (name, value) in std::mem::take(&mut end[frame]) {
                 if !before[frame].contains_key(&name) {
@@ -345,7 +348,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        // the variable keeps its last value; where there may be no turn it has none
+        // The loop variable keeps its last value. If the loop may not run, it has none.
         if !before[frame].contains_key(name) {
             let value = match sure {
                 true => {
@@ -368,7 +371,7 @@ impl Compiler<'_> {
         Ok(Value::Null)
     }
 
-    /// How many turns a loop over a vector has (I32).
+    /// The number of iterations of a loop over a vector (I32).
     pub(super) fn times(&mut self, over: &Vector) -> Operand {
         self.as_count(over.length()).at
     }
@@ -381,7 +384,7 @@ fn last_index(times: Operand) -> Operand {
     }
 }
 
-/// The names that are assigned to in some expressions.
+/// The names that some expressions assign, sorted and without duplicates.
 fn names(within: &[&Expr]) -> Vec<String> {
     let mut out: Vec<String> = within.iter().flat_map(|e| e.assigned_names()).collect();
     out.sort();

@@ -21,7 +21,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A count, where it is not NA, as a number of elements (I64).
+    /// An integer count as a number of elements (I64). NA is not checked.
     pub(super) fn of_count(&mut self, n: Number) -> Operand {
         let n = self.frozen(n);
         let length = self.long(n);
@@ -31,12 +31,12 @@ impl Compiler<'_> {
         length
     }
 
-    /// Whether a number is how many elements something from outside has: neither NA nor negative.
+    /// Whether a number is the length or an extent of a table, which is neither NA nor negative.
     pub(super) fn is_count(&self, n: Number) -> bool {
         self.is_size(n.at)
     }
 
-    /// Whether a number of elements (I64) is that of something from outside.
+    /// `is_count()` for an operand (I64).
     pub(super) fn is_size(&self, at: Operand) -> bool {
         let size = |p: &Parameter| matches!(p.source, Source::Length(_) | Source::Extent(..));
         self.routine.parameters.iter().any(|p| Operand::Register(p.register) == at && size(p))

@@ -1,4 +1,4 @@
-//! Densities, distribution functions and quantiles, by base R's arguments.
+//! Densities, distribution functions and quantiles, with base R's arguments.
 
 use super::builtin::Matched;
 use super::value::{Number, Value};
@@ -11,17 +11,19 @@ use verdigris_ops::{id, OpId};
 const NORMAL: Distribution = Distribution { name: "norm", parameters: &[("mean", Some(0.0)), ("sd", Some(1.0))] };
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn distribution(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let Some(first) = ["d", "p", "q"].iter().position(|letter| name.starts_with(letter)) else { return Ok(None) };
         let (letter, rest) = name.split_at(1);
         let mut all = std::iter::once(&NORMAL).chain(DISTRIBUTIONS);
-        // rows whose names R does not have stand for other parameters
+        // Names with `_`, which R does not have, are distributions with alternative parameters: `nbinom_mu`,
+        // `beta_ncp`.
         let Some(mut of) = all.find(|d| d.name == rest && !rest.contains('_')) else { return Ok(None) };
         if OpId::find(name).is_none() {
             return Ok(None); // R has no density of the studentized range
         }
-        // R's formals: two distributions have parameters that stand for one another, some one that is not for a device
+        // R's formals: rate or scale of gamma and prob or mu of nbinom are alternatives, and some distributions have
+        // `ncp`.
         let mut names = vec![["x", "q", "p"][first]];
         names.extend(of.parameters.iter().map(|(name, _)| *name));
         match rest {

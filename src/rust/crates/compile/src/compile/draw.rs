@@ -9,16 +9,16 @@ use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::Typed;
 use verdigris_ops::{id, OpId};
 
-/// What a generator of R's is made of.
+/// How a generator of R is computed.
 enum Way {
-    /// A standard draw, and the row that goes on from it with the parameters.
+    /// A standard draw, and the row that transforms it by the parameters.
     Shaped(Draw, OpId),
-    /// A row with parameters, and whether it counts.
+    /// A row that draws from its parameters, and whether the result is an integer.
     Row(OpId, bool),
 }
 
 impl Compiler<'_> {
-    /// One of R's generators, whose first argument, the count, must be 1. None where the name is none of them.
+    /// A call of one of R's generators, whose count must be 1. None if `name` is none of them.
     pub(super) fn random(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Number>> {
         let (parameters, way): (&[(&str, Option<f64>)], Way) = match name {
             "runif" => (&[("min", Some(0.0)), ("max", Some(1.0))], Way::Shaped(Draw::Uniform, id::UNIFORM_DRAW)),
@@ -50,7 +50,7 @@ impl Compiler<'_> {
         };
         let count = match name {
             "sample.int" | "sample" => "size",
-            // whose `n` is a parameter
+            // `n` is a parameter of these distributions, so R calls the count `nn`.
             _ if parameters.iter().any(|(parameter, _)| *parameter == "n") => "nn",
             _ => "n",
         };
@@ -94,7 +94,7 @@ impl Compiler<'_> {
             }
         }
         if name == "rgamma" {
-            // the row takes shape and scale
+            // The row takes shape and scale.
             let rate = values.remove(1);
             if matched.has("rate") {
                 values[1] = self.apply(id::DIV, &[Number::double(1.0), rate], span)?;
@@ -139,7 +139,7 @@ impl Compiler<'_> {
         Ok(Some(result))
     }
 
-    /// As a double that R brings along.
+    /// The number as a double of R's (not of an array).
     pub(super) fn double(&mut self, n: Number, span: Span) -> Compiled<Number> {
         if n.kind() > Kind::Double {
             return Err(Refusal::new(

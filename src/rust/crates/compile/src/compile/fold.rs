@@ -14,7 +14,7 @@ use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn folded(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         let number = |n: Number| Ok(Some(Value::Number(n)));
         match name {
@@ -34,13 +34,14 @@ impl Compiler<'_> {
                 let Value::Vector(centred) = centred else { unreachable!("it was mapped") };
                 let n = self.length_of(&v);
                 let less = self.apply(id::SUB, &[n, Number::integer(1)], span)?;
-                // of one element there is none
+                // A single element has no variance: the divisor is replaced by 1, and the result by NA below.
                 let is_short = self.apply(id::LT, &[less, Number::integer(1)], span)?;
                 let less = self.apply(id::SELECT, &[is_short, Number::integer(1), less], span)?;
                 let var =
                     self.sum_of(&centred, Term::Square, span, &mut |c, sum| c.apply(id::DIV, &[sum, less], span))?;
                 let na = self.missing(var.typed);
-                // as it is of what is missing, while of infinite numbers it is NaN
+                // R gives NA if an element is NA, but NaN if an element is infinite. Both are missing here, so a
+                // missing result scans the vector.
                 let missing = self.apply(id::IS_NA, &[var], span)?;
                 let var = self.branch(
                     missing,
@@ -117,7 +118,8 @@ impl Compiler<'_> {
                     &mut |c, state, x, index| {
                         let x = c.double(x, span)?;
                         let better = c.apply(op, &[x, state[0]], span)?;
-                        // the first of what is there wins, an infinity too
+                        // The first element that is not NA wins, even if it is infinite and so not better than the
+                        // start.
                         let none = c.apply(id::IS_NA, &[state[1]], span)?;
                         let there = c.apply(id::IS_NA, &[x], span)?;
                         let there = c.apply(id::NOT, &[there], span)?;
@@ -171,13 +173,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is reduced: one vector, of all arguments; without NA where they say so.
+    /// The arguments of a reduction as one vector, without NA if `na.rm = TRUE`.
     pub(super) fn reduced(&mut self, args: &[Argument], span: Span) -> Compiled<Rc<Vector>> {
         let (values, present) = self.reduced_values(args, span)?;
         self.one_vector(values, present, span)
     }
 
-    /// What a function of one vector reduces. Of its other parameters it may have `na.rm`.
+    /// The argument `x` of a reduction of one vector. Of the other parameters in `names` only `na.rm` may be given.
     pub(super) fn reduced_one(
         &mut self,
         name: &str,
@@ -198,7 +200,7 @@ impl Compiler<'_> {
         self.one_vector(values, present, span)
     }
 
-    /// The values of the arguments, and whether NA is left out of them.
+    /// The values of the arguments, and whether `na.rm` is TRUE.
     fn reduced_values(&mut self, args: &[Argument], span: Span) -> Compiled<(Vec<Value>, bool)> {
         let named = |a: &Argument, names: &[&str]| a.name.as_deref().is_some_and(|n| names.contains(&n));
         if args.iter().any(|a| named(a, &["finite"])) {
@@ -211,6 +213,7 @@ impl Compiler<'_> {
         Ok((self.operands(&exprs)?, present))
     }
 
+    /// Combines values into one vector, without NA if `present`.
     fn one_vector(&mut self, mut values: Vec<Value>, present: bool, span: Span) -> Compiled<Rc<Vector>> {
         let v = if values.len() == 1 {
             match values.pop().expect("there is one") {
@@ -244,7 +247,7 @@ impl Compiler<'_> {
         self.kept_true(of, keep, span)
     }
 
-    /// `which(test)`: the numbers of the elements that are TRUE.
+    /// `which(test)`: the positions of the elements that are TRUE.
     fn positions_of(&mut self, test: Rc<Vector>, span: Span) -> Compiled<Value> {
         if value::dtype(test.typed()).kind() != Kind::Logical {
             return Err(Refusal::new(span, "argument to 'which' is not logical", "Write which(x != 0)."));
@@ -264,7 +267,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Smallest or largest of single numbers.
+    /// The smallest or largest of single numbers.
     fn extreme_number(&mut self, numbers: &[Number], smallest: bool, span: Span) -> Compiled<Number> {
         let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), span)?;
         let op = if smallest { id::PMIN } else { id::PMAX };
@@ -276,7 +279,7 @@ impl Compiler<'_> {
         Ok(self.as_typed(out, typed))
     }
 
-    /// Smallest or largest: NA where an element is NA, as pmin() has it.
+    /// The smallest or largest element: NA if an element is NA, as for pmin().
     fn extreme(&mut self, v: &Vector, smallest: bool, span: Span) -> Compiled<Number> {
         let op = if smallest { id::PMIN } else { id::PMAX };
         let typed = compared_type(v.typed(), span)?;
@@ -288,7 +291,7 @@ impl Compiler<'_> {
         let there = v.fixed().is_some() || self.is_size(v.length());
         let (v, start) = match (is_double, there) {
             (true, _) => (v.clone(), self.as_typed(infinite, typed)),
-            // of integers that may be none it is a double
+            // Of integers that may be empty R gives an infinity, so they are compared as doubles.
             (false, false) => (self.converted(v, Typed::Value(Kind::Double)), infinite),
             (false, true) => {
                 if v.fixed().is_none() {
@@ -402,7 +405,7 @@ impl Compiler<'_> {
         Ok(Value::vector(Vector::Local { array, typed: Typed::Value(kind), length: n as u16, dim: None }))
     }
 
-    /// Whether two numbers of a type are the same to match(): TRUE or FALSE.
+    /// Whether match() considers two numbers of one type the same: TRUE or FALSE, never NA.
     fn same(&mut self, x: Number, y: Number, span: Span) -> Compiled<Number> {
         let equal = self.apply(id::EQ, &[x, y], span)?;
         let (no_x, no_y) = (self.apply(id::IS_NA, &[x], span)?, self.apply(id::IS_NA, &[y], span)?);
@@ -428,7 +431,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The type of the smallest or largest of such numbers.
+/// The result type of min() and max() for elements of a type.
 fn compared_type(typed: Typed, span: Span) -> Compiled<Typed> {
     match value::dtype(typed).kind() {
         Kind::Logical => Ok(Typed::Value(Kind::Integer)),

@@ -11,10 +11,11 @@ use crate::syntax::{Argument, Expr, Form, Lambda};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::rule::Typed;
 
-/// Why a parameter has no value.
+/// The reason of `Value::Unset` for an argument that is missing without a default.
 pub(super) const MISSING: &str = "the argument is missing, with no default";
 
 impl Compiler<'_> {
+    /// Opens a frame for a function. `parent` is the frame whose variables it sees.
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -36,7 +37,7 @@ impl Compiler<'_> {
         self.early.pop();
     }
 
-    /// Parameters of the innermost frame that are not given have their defaults, found at once.
+    /// Gives the parameters that the call leaves out their defaults, which are evaluated at once.
     pub(super) fn defaults(&mut self, lambda: &Rc<Lambda>) -> Compiled<()> {
         let frame = self.frames.len() - 1;
         for (name, default) in &lambda.parameters {
@@ -78,8 +79,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether a function is being written, so that a call of it is recursion. An argument that is found late belongs
-    /// to the frame that gave it.
+    /// Whether a function is being inlined, so that a call of it is recursion. While a promise is forced, only the
+    /// frame that made it and those below it count.
     fn is_open(&self, lambda: &Lambda) -> bool {
         let mut next = Some(self.frames.len() - 1);
         while let Some(k) = next {
@@ -92,7 +93,7 @@ impl Compiler<'_> {
         false
     }
 
-    /// A call of a function, written in place. `parent` is the frame whose variables it sees.
+    /// Inlines a call. `parent` is the frame whose variables the closure sees.
     pub(super) fn inline(
         &mut self,
         lambda: &Rc<Lambda>,
@@ -117,7 +118,7 @@ impl Compiler<'_> {
                 self.variables.last_mut().expect("a frame is open").insert(name, value);
                 continue;
             }
-            // what is only read needs no copy
+            // A parameter that the function does not assign needs no register of its own.
             let assigned = lambda.body.assigned_at(&name).is_some();
             let value = if assigned { self.held_argument(&name, value, expr)? } else { self.frozen_value(value) };
             self.variables.last_mut().expect("a frame is open").insert(name, value);
@@ -140,9 +141,9 @@ impl Compiler<'_> {
         Ok(self.variables[frame][name].clone())
     }
 
-    /// Arguments by R's matching: exact names, then unique beginnings of names, then places.
+    /// Matches arguments by R's rules: exact names, then unique prefixes, then positions.
     fn arguments(&mut self, lambda: &Lambda, args: &[Argument], span: Span) -> Compiled<Vec<(String, Value, Span)>> {
-        // nothing is handed over by `...`
+        // Nothing can be passed by `...`.
         let dots = lambda.parameters.iter().any(|(n, _)| n == "...");
         let names: Vec<&str> = lambda.parameters.iter().map(|(n, _)| n.as_str()).filter(|n| *n != "...").collect();
         let mut given: Vec<Option<usize>> = vec![None; names.len()];
@@ -192,8 +193,8 @@ impl Compiler<'_> {
         Ok(values)
     }
 
-    /// The value of an argument, found in a frame. R finds it where the function first reads it: one that may warn or
-    /// fail is left until then, where the function may end without it.
+    /// The value of an argument, evaluated in a frame. R evaluates an argument when the function first reads it. An
+    /// argument that may warn or fail stays a promise if the function may end without reading it.
     fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
         let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
         if plain || lambda.body.assigned_at(name).is_some() || surely_reads(self.scope, lambda, &lambda.body, name) {
@@ -215,7 +216,7 @@ impl Compiler<'_> {
         Ok(Value::Promise(Rc::new(expr.clone()), frame))
     }
 
-    /// The value of an argument that was left until it is read: with the variables of the frame that gave it.
+    /// Evaluates a promise with the variables of the frame that made it.
     pub(super) fn forced(&mut self, expr: &Expr, frame: usize) -> Compiled<Value> {
         let lambda = self.frames[frame].lambda.clone();
         self.enter(&lambda, Some(frame));
@@ -225,13 +226,14 @@ impl Compiler<'_> {
         value
     }
 
-    /// The body of the innermost frame's function, which has its arguments.
+    /// Compiles the body of the innermost frame, whose arguments are set.
     fn body(&mut self, lambda: &Rc<Lambda>, span: Span) -> Compiled<Value> {
         if !returns_early(&lambda.body) {
             self.defaults(lambda)?;
             return self.tail(&lambda.body);
         }
-        // it is left from within loops: the results lie in registers, and a flag says that it was left
+        // Returns within loops: the body becomes a loop that is left by `break`. Results are in registers, and a flag
+        // tells enclosing loops to break as well.
         let before = self.variables.clone();
         let written = self.block.len();
         let mut hints = Vec::new();
@@ -274,7 +276,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Behind a loop through which a `return` of the function left: leaves what is around it too.
+    /// Behind a loop that a `return` may have left: leaves the enclosing loop too if the flag is set.
     pub(super) fn left_early(&mut self) {
         let Some(Some(early)) = self.early.last() else { return };
         let (flag, outermost) = (early.flag, self.loops.len() == early.loops);
@@ -289,7 +291,7 @@ impl Compiler<'_> {
         });
     }
 
-    /// An expression that is a way out of the function: its value is the function's, and `return(x)` in it is x.
+    /// An expression in tail position: its value is the function's, and `return(x)` in it is x.
     pub(super) fn tail(&mut self, expr: &Expr) -> Compiled<Value> {
         if !self.reachable {
             return Ok(Value::Null);
@@ -346,7 +348,7 @@ impl Compiler<'_> {
         self.tail_braces(rest)
     }
 
-    /// `return(x)` that is no tail.
+    /// `return(x)` outside of tail position.
     pub(super) fn return_early(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let value = match args.first().and_then(|a| a.value.as_ref()) {
             Some(value) => self.expr(value)?,
@@ -357,7 +359,7 @@ impl Compiler<'_> {
         }
         self.deliver(value, span)?;
         match self.early.last().expect("a frame is open") {
-            // the function itself
+            // The compiled function itself.
             None => self.emit(Statement::Return),
             Some(early) => {
                 let flag = early.flag;
@@ -372,7 +374,7 @@ impl Compiler<'_> {
         Ok(Value::Null)
     }
 
-    /// Writes what the function gives to the registers of its results.
+    /// Writes the returned value into the result registers.
     pub(super) fn deliver(&mut self, value: Value, span: Span) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
         let (parts, is_vector) = match value {
@@ -469,7 +471,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a function in a value sees the variables of a frame.
+/// Whether a value contains a closure over the variables of a frame.
 fn sees(value: &Value, frame: usize) -> bool {
     match value {
         Value::Closure(_, parent) => *parent == Some(frame),
@@ -478,7 +480,7 @@ fn sees(value: &Value, frame: usize) -> bool {
     }
 }
 
-/// What messages call a function.
+/// A function's name in messages.
 fn shown_name(lambda: &Lambda) -> String {
     match lambda.name.as_str() {
         "function" => "a function defined in another".into(),

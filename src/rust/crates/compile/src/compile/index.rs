@@ -54,7 +54,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The scope in which names outside of the function are found.
+    /// The scope in which free names of the outermost enclosing function are found.
     fn outermost_scope(&self) -> u32 {
         let mut frame = self.frames.len() - 1;
         while let Some(parent) = self.frames[frame].parent {
@@ -63,6 +63,7 @@ impl Compiler<'_> {
         self.frames[frame].lambda.scope
     }
 
+    /// `x$name`, `x[["name"]]` and `x[[k]]` of a list; a list of numbers is subscripted like a vector.
     fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         let expr = subscripts.first().and_then(|a| a.value.as_ref());
         let name = match expr.map(|e| &e.form) {
@@ -121,7 +122,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The number of the element that `x[[i]]` takes.
+    /// The element number that `x[[i]]` takes.
     pub(super) fn element_number(&mut self, value: Value, v: &Vector, span: Span) -> Compiled<Number> {
         let n = match value {
             Value::Vector(one) if one.fixed() == Some(1) => self.element(&one, Number::integer(0).at, span)?,
@@ -132,7 +133,7 @@ impl Compiler<'_> {
             value => self.as_number(value, span)?,
         };
         if n.kind() == Kind::Logical {
-            // TRUE is the first
+            // TRUE selects the first element.
             let [missing, none] =
                 [BEYOND, "attempt to select less than one element"].map(|message| self.failure(span, message));
             let test = self.cast(n, DType::Bool8);
@@ -141,7 +142,7 @@ impl Compiler<'_> {
             return Ok(Number::integer(1));
         }
         match (n.whole(), v.fixed()) {
-            // of two elements it leaves the other
+            // A negative subscript of two elements selects the other one.
             (Some(k @ (-1 | -2)), Some(2)) => Ok(Number::integer(k as i32 + 3)),
             (Some(k), _) if k < 0 => Err(Refusal::new(
                 span,
@@ -152,7 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Numbers with as many columns as there are dimensions are R's subscripts by rows.
+    /// Refuses a matrix of subscripts: R reads a numeric matrix with one column per dimension as one subscript per row.
     pub(super) fn no_matrix(&self, v: &Vector, subscript: &Value, span: Span) -> Compiled<()> {
         let Value::Vector(at) = subscript else { return Ok(()) };
         let (axes, by) = (self.extents(v), self.extents(at));
@@ -171,7 +172,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `x[i, j]`: a number, or a vector where one of the subscripts takes several elements.
+    /// `x[i, j]`: a number, or a vector if a subscript selects several elements.
     fn subset_matrix(&mut self, v: &Rc<Vector>, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
         let extents = self.extents(v);
         if extents.len() != subscripts.len() {
@@ -202,7 +203,7 @@ impl Compiler<'_> {
                 Some(expr) => {
                     let value = self.expr(expr)?;
                     let selection = match self.selection(value, extents[k], expr.span)? {
-                        // one row of a matrix is no matrix
+                        // One row or column drops the dimension.
                         Selection::At(at) if at.fixed() == Some(1) => {
                             Selection::One(self.element(&at, Number::integer(0).at, span)?)
                         }
@@ -260,7 +261,7 @@ impl Compiler<'_> {
         self.selected(&Rc::new(line), selection, true, span, own)
     }
 
-    /// Rows and columns of a matrix of fixed size, where how many is known.
+    /// Several rows and columns of a matrix of fixed size. Their numbers must be known at compile time.
     fn block_of(
         &mut self,
         v: &Rc<Vector>,
@@ -308,12 +309,12 @@ impl Compiler<'_> {
             array,
             typed: v.typed(),
             length: (r * c) as u16,
-            // R drops an extent of 1
+            // R drops an extent of 1.
             dim: (r != 1 && c != 1).then_some((r as u16, c as u16)),
         }))
     }
 
-    /// The position in memory of positions along axes, with their strides.
+    /// The memory offset of (position, stride) pairs along axes.
     pub(super) fn offset(&mut self, at: Vec<(Operand, Operand)>) -> Operand {
         let mut sum = 0;
         for pair in &at {
@@ -331,7 +332,7 @@ impl Compiler<'_> {
         Number::long(sum).at
     }
 
-    /// Extents along the axes (I64); none for a plain vector.
+    /// Extents along the axes (I64); empty for a plain vector.
     pub(super) fn extents(&self, v: &Vector) -> Vec<Operand> {
         match v {
             Vector::Table { dim, .. } => dim.clone(),
@@ -339,7 +340,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// R's subscript as a position from 0: of the expression at `span`, and written at `own`, if anywhere.
+    /// R's subscript as a position from 0 (-1 for NA). `span` is the whole expression, `own` the subscript's source if
+    /// it has one.
     pub(super) fn position(
         &mut self,
         n: Number,
@@ -373,7 +375,7 @@ impl Compiler<'_> {
         Ok(Operand::Register(to))
     }
 
-    /// The element of a vector at a position from 0 (I64), NA at -1.
+    /// The element of a vector at a position from 0 (I64); NA at -1.
     pub(super) fn at_position(&mut self, v: &Vector, at: Operand, span: Span) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
@@ -399,13 +401,13 @@ impl Compiler<'_> {
                 self.emit(Statement::Read { to, table: *table, at: offset });
                 Ok(Number::register(to, *typed))
             }
-            // at -1 there is none
+            // Position -1 matches no kept element, so the result is NA.
             Vector::Where { of, keep, .. } => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
                 let index = self.in_class(number, Class::I32);
                 self.nth_kept(of, keep, index.at, span)
             }
-            // what is found element by element has none at -1
+            // Elements that are computed on demand need a test for -1.
             other => {
                 let number = Number { at, typed: Typed::Value(Kind::Integer64) };
                 let index = self.in_class(number, Class::I32);
@@ -428,7 +430,7 @@ impl Compiler<'_> {
         self.as_typed(Number::logical(None), typed)
     }
 
-    /// The element of a vector after `index` others (I32, within it).
+    /// The element of a vector at an index from 0 (I32), which must be inside.
     pub(super) fn element(&mut self, v: &Vector, index: Operand, span: Span) -> Compiled<Number> {
         self.check_limits(span)?;
         let index_number = Number { at: index, typed: Typed::Value(Kind::Integer) };
@@ -483,7 +485,7 @@ pub(super) fn is_drop(argument: &Argument) -> bool {
     argument.name.as_deref() == Some("drop")
 }
 
-/// `drop = FALSE` would keep dimensions.
+/// Refuses `drop = FALSE`, which would keep dimensions.
 pub(super) fn keeps_none(drop: &[&Argument], span: Span) -> Compiled<()> {
     let is_true = |a: &&Argument| matches!(a.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(true))));
     match drop.iter().all(is_true) {

@@ -8,10 +8,10 @@ use super::{Block, Compiled, Compiler, Operand, Refusal, Register, Span, Stateme
 use crate::LocalArray;
 use verdigris_ops::rule::Typed;
 
-/// The most elements of a vector that a function has for itself.
+/// The most elements of a local vector.
 pub const MOST_LOCAL: usize = 1024;
 
-/// Whether some variable of some frame has such a value.
+/// Whether a variable of any frame has a value for which `test` holds.
 pub(super) fn any_value(variables: &Variables, test: impl Fn(&Value) -> bool) -> bool {
     variables.iter().flat_map(|frame| frame.values()).any(test)
 }
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The value, in registers and arrays of the variable's own.
+    /// Moves a value into registers and arrays that belong to the variable.
     fn held(&mut self, frame: usize, name: &str, value: Value, span: Span) -> Compiled<Value> {
         Ok(match value {
             Value::Number(n) => {
@@ -36,7 +36,7 @@ impl Compiler<'_> {
                 Value::Number(Number::register(slot, n.typed))
             }
             Value::Vector(v) => {
-                // what is found without a memory stays so, until it is changed
+                // Ranges and tables stay lazy until an element is assigned.
                 let lazy = matches!(&*v, Vector::Range { .. } | Vector::Table { .. });
                 if lazy || v.fixed().is_none_or(|n| n > MOST_LOCAL) {
                     self.frozen_value(Value::Vector(v))
@@ -56,7 +56,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A vector of fixed length in the variable's own array.
+    /// Stores a vector of fixed length in the variable's own array.
     pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, span: Span) -> Compiled<Value> {
         let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
         let array = self.array_slot(frame, name, v.typed(), length, Some(v));
@@ -64,7 +64,7 @@ impl Compiler<'_> {
         Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
     }
 
-    /// The register of a variable for a type.
+    /// The register that holds a variable while it has a type.
     fn slot(&mut self, frame: usize, name: &str, typed: Typed) -> Register {
         let key = (self.frames[frame].uid, name.to_string(), typed);
         if let Some(&slot) = self.slots.get(&key) {
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         slot
     }
 
-    /// The array of a variable: one that nobody owns becomes it, where it has none.
+    /// The array that holds a variable of a type and length. A temporary array that nothing else reads becomes it.
     fn array_slot(&mut self, frame: usize, name: &str, typed: Typed, length: u16, from: Option<&Vector>) -> u16 {
         let key = (self.frames[frame].uid, name.to_string(), typed, length);
         if let Some(&array) = self.arrays.get(&key) {
@@ -98,8 +98,8 @@ impl Compiler<'_> {
         (self.routine.arrays.len() - 1) as u16
     }
 
-    /// Writes the elements of a vector into an array of its type and length. They are all found before any is written,
-    /// where the vector may read the array.
+    /// Writes the elements of a vector into an array of its type and length. If the vector reads the array, all
+    /// elements are computed into a temporary first.
     pub(super) fn fill(&mut self, array: u16, from: &Vector, span: Span) -> Compiled<()> {
         match from {
             Vector::Local { array: other, .. } if *other == array => return Ok(()),
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A value that later assignments to variables leave as it is.
+    /// The value, copied where needed so that later assignments to variables do not change it.
     pub(super) fn frozen_value(&mut self, value: Value) -> Value {
         match value {
             Value::Number(n) => Value::Number(self.frozen(n)),
@@ -158,7 +158,7 @@ impl Compiler<'_> {
                 Vector::Except { of, length } => {
                     Vector::Except { of: self.frozen_vector(of), length: self.frozen_at(length) }
                 }
-                // its elements may change: a copy
+                // Elements of a variable's array may change, so they are copied.
                 Vector::Local { array, typed, length, dim } if self.owned_arrays.contains(&array) => {
                     let copy = self.new_array(typed, length);
                     let _ = self.fill(copy, &v, 0);
@@ -180,10 +180,10 @@ impl Compiler<'_> {
         }
     }
 
-    // ---- where ways meet ----------------------------------------------------------------------------
+    // ---- control-flow joins -------------------------------------------------------------------------
 
-    /// Goes on from several ways, each with its block and the variables at its end. The blocks get what brings their
-    /// values together.
+    /// Continues after several branches, each with its block and its variables at the end. Appends to each block the
+    /// moves that merge the values.
     pub(super) fn merge(&mut self, ways: &mut [(&mut Block, Variables)], span: Span, why: &str) -> Compiled<()> {
         let frames = ways[0].1.len();
         let mut merged: Variables = Vec::with_capacity(frames);
@@ -205,7 +205,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A variable's value on several ways, which may have none on some.
+    /// Merges a variable's values, one per branch: None if the branch does not set it. `why` explains the missing
+    /// value.
     fn merge_values(
         &mut self,
         owner: (usize, &str),
@@ -225,9 +226,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where ways meet: what their values, one for each block, are from then on. The blocks get what brings them there:
-    /// to the slots and arrays of the variable that owns them (of a frame, with a name), else to new ones. Unset where
-    /// they are of different forms.
+    /// Merges values, one per block. Appends to the blocks the moves into the slots and arrays of the owning variable
+    /// (its frame and name), or into new ones. Unset if the values have different forms.
     pub(super) fn meet(
         &mut self,
         owner: Option<(usize, &str)>,
@@ -274,7 +274,7 @@ impl Compiler<'_> {
                 let owner = label.as_ref().map(|(frame, label)| (*frame, label.as_str()));
                 let each = lists.iter().map(|l| l[k].1.clone()).collect();
                 match self.meet(owner, each, blocks, span)? {
-                    // what nobody owns is one value
+                    // A list without an owner is unset as a whole if a part is.
                     unset @ Value::Unset(..) if owner.is_none() => return Ok(unset),
                     value => parts.push((part.clone(), value)),
                 }
@@ -302,7 +302,7 @@ impl Compiler<'_> {
         Ok(Value::Unset(format!("{which} is {} in different branches", what.join(" or ")), span))
     }
 
-    /// `fill`, with elements of another type than the array's.
+    /// `fill()`, with conversion of the elements to the array's type.
     pub(super) fn fill_as(&mut self, array: u16, v: &Vector, typed: Typed, span: Span) -> Compiled<()> {
         if v.typed() == typed {
             return self.fill(array, v, span);
@@ -311,7 +311,7 @@ impl Compiler<'_> {
         self.fill(array, &as_typed, span)
     }
 
-    /// Writes at the end of a block that is not the current one.
+    /// Emits code at the end of a block that is not the current one.
     pub(super) fn at_end_of(
         &mut self,
         block: &mut Block,
@@ -325,8 +325,8 @@ impl Compiler<'_> {
         result
     }
 
-    /// Before a loop: what its body assigns lies in registers of its own type `typed` for that name, so that turns find
-    /// it there.
+    /// Before a loop: moves the variables that the body assigns into registers of their own, of the wider type if
+    /// `wider` has one, so that every iteration finds them in the same place.
     pub(super) fn widen_at_head(
         &mut self,
         assigned: &[String],
@@ -370,8 +370,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// At an end of a turn: brings what the variables are now to where the turn began. What does not fit is noted as
-    /// wider.
+    /// At the end of an iteration: moves the variables back to their registers of the loop's head. A variable that does
+    /// not fit is noted in `wider`.
     pub(super) fn back_to_head(&mut self, span: Span) -> Compiled<()> {
         let context = self.loops.last().expect("a loop is open");
         let head = context.head.clone();
@@ -425,7 +425,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What the `k`-th element of a list that is a variable's is called.
+/// The label of the `k`-th element of a variable's list: `name$part`.
 fn label(name: &str, part: Option<&str>, k: usize) -> String {
     match part {
         Some(part) => format!("{name}${part}"),
@@ -433,7 +433,7 @@ fn label(name: &str, part: Option<&str>, k: usize) -> String {
     }
 }
 
-/// A variable that a turn of a loop leaves in another form than it found.
+/// Refuses a variable that has another form after an iteration than before.
 fn changes_form(name: &str, before: &Value, after: &Value, span: Span) -> Refusal {
     let shown = |value: &Value| match value {
         Value::Vector(v) => match v.fixed() {

@@ -13,7 +13,7 @@ use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn made(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         match name {
             "c" => {
@@ -28,7 +28,8 @@ impl Compiler<'_> {
                     }
                 }
                 if named || parts.iter().any(|(n, _)| n.is_some()) {
-                    // names are kept where it is the function's result; elements have one type
+                    // A named vector is compiled as a list, which keeps names for the result; its elements get one
+                    // type.
                     let typed = parts
                         .iter()
                         .filter_map(|(_, v)| if let Value::Number(n) = v { Some(n.typed) } else { None })
@@ -179,7 +180,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A count that stands in the code.
+    /// A count, which must be known at compile time.
     fn fixed_count(&mut self, expr: &Expr) -> Compiled<i64> {
         let n = self.number(expr)?;
         match n.whole() {
@@ -206,6 +207,7 @@ impl Compiler<'_> {
         Ok(self.as_count(at))
     }
 
+    /// `seq()` and `seq.int()`.
     fn sequence(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, span)?;
         let by = matched.expr("by");
@@ -251,7 +253,7 @@ impl Compiler<'_> {
         let Some(by) = by else { return self.colon(from, to, span) };
         let by = self.number(by)?;
         let integers = from.kind() <= Kind::Integer && by.kind() <= Kind::Integer;
-        // R gives integers where from is whole and by is an integer
+        // R gives integers if `from` is whole and `by` is an integer.
         let whole = |n: Number| n.whole().filter(|k| i32::try_from(*k).is_ok());
         let (from, by) = match (integers, whole(from), whole(by)) {
             (true, ..) => (from, by),

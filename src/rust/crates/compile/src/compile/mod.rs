@@ -43,39 +43,38 @@ use value::{Number, Value, Vector};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::rule::Typed;
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ArgumentType {
     /// One number for each element of the result.
     Element(Typed),
-    /// All of it, to be read by subscripts.
+    /// The whole array, read by subscripts.
     Table(TableType),
 }
 
-/// What a subscript beyond the extent is. NA is NA in each case, and what is below 1 fails.
+/// The result of a subscript beyond the extent. In each case NA gives NA, and a subscript below 1 fails.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Bounds {
-    /// As in R: NA of a vector by `x[i]`, a failure by `x[[i]]` and of a matrix.
+    /// As in R: NA for `x[i]` of a vector, a failure for `x[[i]]` and for a matrix.
     #[default]
     AsR,
     Missing,
     Fail,
 }
 
-/// What is to be compiled.
+/// A function to compile.
 pub struct Request<'a> {
     pub lambda: Rc<Lambda>,
-    /// For each parameter; None where it is not given and has its default.
+    /// For each parameter; None if it is not given and takes its default.
     pub arguments: &'a [Option<ArgumentType>],
     pub bounds: Bounds,
     pub scope: &'a dyn Scope,
-    /// How much of the thread's stack (bytes) may be used. The caller has made sure that walks over the tree, which
-    /// take less, have room beside.
+    /// How much of the thread's stack (bytes) the compiler may use. Recursive walks over the syntax tree need less, and
+    /// the caller leaves room for them in addition.
     pub stack: usize,
 }
 
-/// Something outside of the function that it reads. Its place in the list follows those of the arguments that are
-/// given.
+/// A free variable that the function reads. Captures are numbered after the given arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Capture {
     pub scope: u32,
@@ -83,14 +82,14 @@ pub struct Capture {
     pub what: ArgumentType,
 }
 
-/// What a function compiles to.
+/// The result of compiling a function.
 #[derive(Debug)]
 pub struct Output {
     pub routine: Routine,
     pub captures: Vec<Capture>,
-    /// Names of the results, where it gives several: "" where one has none. None where it gives one number.
+    /// Names of several results ("" for an unnamed one). None if the function gives one number.
     pub names: Option<Vec<String>>,
-    /// Whether several results are numbers of one vector rather than elements of a list.
+    /// Whether several results are elements of one vector rather than of a list.
     pub is_vector: bool,
 }
 
@@ -107,37 +106,36 @@ pub fn compile(request: &Request) -> Compiled<Output> {
         if !results.widened {
             return Ok(compiler.finish(results));
         }
-        // a later return has a wider type: all are written in it
+        // A later return has a wider type: the function is compiled again with all results of that type.
         hints = results.typed;
     }
 }
 
-/// How deep calls may stand in each other.
+/// The deepest nesting of inlined calls.
 const DEEPEST: usize = 64;
-/// The most statements of a routine: what is longer was unrolled by mistake.
+/// The most statements of a routine. Longer ones come from inlining and unrolling that got out of hand.
 const MOST_STATEMENTS: usize = 20_000;
-/// How deep blocks of statements may stand in each other. What is done with a routine, and compilers of CUDA C, walk
-/// over them by recursion.
+/// The deepest nesting of blocks. Passes over a routine, and compilers of CUDA C, walk over blocks by recursion.
 const DEEPEST_BLOCK: usize = 100;
 
 struct Frame {
-    /// One for each time that a function is written.
+    /// Unique for each inlined call.
     uid: usize,
     lambda: Rc<Lambda>,
     /// The frame whose variables it sees.
     parent: Option<usize>,
-    /// The frame that an argument is found for, whose call has not begun: see `Compiler::forced`.
+    /// While a promise is forced, the frame that made it: see `Compiler::forced`.
     resumes: Option<usize>,
     /// Parameters that the call does not give.
     missing: Vec<String>,
-    /// Loops that were open where it began.
+    /// The number of loops that were open at its beginning.
     loops: usize,
 }
 
 /// The variables of each open frame.
 type Variables = Vec<BTreeMap<String, Value>>;
 
-/// What leaves the function, at every return the same.
+/// The results of the function, the same at every return.
 #[derive(Clone, Debug)]
 struct Results {
     typed: Vec<Typed>,
@@ -145,25 +143,25 @@ struct Results {
     names: Option<Vec<String>>,
     is_vector: bool,
     span: Span,
-    /// Whether a later return has a type that the registers do not hold.
+    /// Whether a later return has a type that does not fit the registers.
     widened: bool,
 }
 
-/// A loop that is being written.
+/// A loop that is being compiled.
 struct LoopContext {
-    /// What the variables are where its turns begin.
+    /// The variables at the beginning of an iteration.
     head: Variables,
-    /// What they were where it was left by `break`.
+    /// The variables at each `break`.
     breaks: Vec<Variables>,
-    /// Types that turned out wider at an end of a turn than at its beginning, with the span.
+    /// Variables (frame, name) that are wider at the end of an iteration than at its beginning, and their types there.
     wider: HashMap<(usize, String), Typed>,
-    /// Whether a `return` of a function that is written in place leaves through it.
+    /// Whether a `return` of an inlined function leaves through this loop.
     returned: bool,
 }
 
-/// A function that is being written in place, and is left from within a loop.
+/// An inlined function that returns from within its body: see `Compiler::body`.
 struct Early {
-    /// Loops that were open where it began.
+    /// The number of loops that were open at its beginning.
     loops: usize,
     flag: Register,
     results: Option<Results>,
@@ -174,35 +172,35 @@ struct Compiler<'a> {
     request: &'a Request<'a>,
     scope: &'a dyn Scope,
     routine: Routine,
-    /// What stands before all else: places in tables.
+    /// Statements in front of the body: initial draw counters.
     preamble: Block,
     block: Block,
     statements: usize,
-    /// How many blocks are open.
+    /// The depth of open blocks.
     blocks: usize,
-    /// Where the stack was when the compiler began.
+    /// The stack pointer when compilation began.
     bottom: usize,
     frames: Vec<Frame>,
     variables: Variables,
-    /// Whether what is written now can be reached.
+    /// Whether the current position can be reached. If not, `emit` drops statements.
     reachable: bool,
     slots: HashMap<(usize, String, Typed), Register>,
     arrays: HashMap<(usize, String, Typed, u16), u16>,
     /// Registers and arrays that belong to variables.
     owned: HashSet<Register>,
     owned_arrays: HashSet<u16>,
-    /// Numbers of elements (I64) that were integers.
+    /// Element counts (I64) that were converted from integers: the integers.
     counted: HashMap<Register, Number>,
-    /// Registers that hold `-x`, and arrays whose elements all do: as subscripts they leave elements out.
+    /// Registers that hold `-x`, and arrays whose elements all do. As subscripts they exclude elements.
     negated: HashSet<Register>,
     negative_arrays: HashSet<u16>,
-    /// Elements of arrays that stand in the code.
+    /// Constant elements of arrays.
     written: HashMap<u16, Vec<Number>>,
     loops: Vec<LoopContext>,
     early: Vec<Option<Early>>,
     captures: Vec<Capture>,
     captured: HashMap<(u32, Path), Value>,
-    /// How many draws of each family the element has made.
+    /// Registers that count the element's draws of each family.
     counts: [Option<Register>; 4],
     hints: Vec<Typed>,
     results: Option<Results>,
@@ -277,7 +275,7 @@ impl<'a> Compiler<'a> {
         Output { routine: self.routine, captures: self.captures, names: results.names, is_vector: results.is_vector }
     }
 
-    /// What a given argument, or something captured, is worth within.
+    /// The value of a given argument or a capture, number `k` among both.
     fn given(&mut self, k: usize, what: ArgumentType, name: &str) -> Value {
         match what {
             ArgumentType::Element(typed) => {
@@ -311,7 +309,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The register of a parameter that the caller does not give.
+    /// The register of a parameter that the runtime fills in.
     fn parameter(&mut self, source: Source) -> Register {
         self.parameter_as(source, DType::Int64)
     }
@@ -325,7 +323,7 @@ impl<'a> Compiler<'a> {
         register
     }
 
-    // ---- writing ------------------------------------------------------------------------------------
+    // ---- emitting -----------------------------------------------------------------------------------
 
     fn fresh(&mut self, class: Class) -> Register {
         self.routine.registers.push(class);
@@ -340,7 +338,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Writes what `write` writes into a block of its own.
+    /// Emits what `write` emits into a block of its own.
     fn within<R>(&mut self, write: impl FnOnce(&mut Self) -> Compiled<R>) -> Compiled<(Block, R)> {
         let outer = std::mem::take(&mut self.block);
         self.blocks += 1;
@@ -355,7 +353,7 @@ impl<'a> Compiler<'a> {
         self.failure_at(span, message, None)
     }
 
-    /// `failure`, of a subscript: with its expression where there is one.
+    /// A failure of a subscript, with the subscript's source text if there is one.
     fn failure_at(&mut self, span: Span, message: impl Into<String>, subscript: Option<String>) -> FailureId {
         let (expression, line) = (self.scope.text(span), self.scope.line(span));
         let failure = Failure { message: message.into(), expression, line, subscript };
@@ -363,7 +361,7 @@ impl<'a> Compiler<'a> {
             return known as FailureId;
         }
         if self.routine.failures.len() == MOST_FAILURES {
-            // the last one stands for what has no room
+            // The last failure stands in for those beyond the limit.
             return MOST_FAILURES as FailureId - 1;
         }
         self.routine.failures.push(failure);
@@ -372,7 +370,7 @@ impl<'a> Compiler<'a> {
 
     // ---- expressions --------------------------------------------------------------------------------
 
-    /// The value of an expression. Where nothing can be reached any more it is NULL.
+    /// The value of an expression. NULL if the current position cannot be reached.
     fn expr(&mut self, expr: &Expr) -> Compiled<Value> {
         if !self.reachable {
             return Ok(Value::Null);
@@ -397,7 +395,7 @@ impl<'a> Compiler<'a> {
             Form::Function(lambda) => Ok(Value::Closure(lambda.clone(), Some(self.frames.len() - 1))),
             Form::Call(name, args) => match args.iter().any(is_dots) {
                 false => self.call(expr, name, args),
-                // a compiled function has nothing in its `...`
+                // `...` of a compiled function is always empty.
                 true => {
                     let args: Vec<_> = args.iter().filter(|a| !is_dots(a)).cloned().collect();
                     self.call(expr, name, &args)
@@ -443,7 +441,7 @@ impl<'a> Compiler<'a> {
     fn as_number(&mut self, value: Value, span: Span) -> Compiled<Number> {
         match value {
             Value::Number(n) => Ok(n),
-            // nothing reads it
+            // Unreachable code: nothing reads the number.
             Value::Null if !self.reachable => Ok(Number::double(0.0)),
             Value::Vector(v) if v.fixed() == Some(1) => self.element(&v, Number::integer(0).at, span),
             Value::Vector(_) => Err(Refusal::new(
@@ -459,7 +457,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What a name is worth: a variable of the frames that it sees, else something outside.
+    /// The value of a name: a variable of the visible frames, else a free variable.
     fn name(&mut self, name: &str, span: Span) -> Compiled<Value> {
         let mut frame = Some(self.frames.len() - 1);
         let mut scope = self.frames[self.frames.len() - 1].lambda.scope;
@@ -491,7 +489,7 @@ impl<'a> Compiler<'a> {
             let Frame { lambda, loops, resumes, .. } = &self.frames[k];
             scope = lambda.scope;
             later = later.or_else(|| lambda.body.assigned_at(name));
-            // in its next turn a loop sees what it has assigned
+            // A loop's next iteration may see an assignment that comes later in the code.
             if let (true, Some(at)) = (resumes.is_none() && self.loops.len() > *loops, lambda.body.assigned_at(name)) {
                 return Err(too_early(name, at, span));
             }
@@ -503,7 +501,7 @@ impl<'a> Compiler<'a> {
         self.outside(scope, vec![name.to_string()], span)
     }
 
-    /// What a path outside of the function is worth.
+    /// The value of a path outside of the function.
     fn outside(&mut self, scope: u32, path: Path, span: Span) -> Compiled<Value> {
         if let Some(known) = self.captured.get(&(scope, path.clone())) {
             return Ok(known.clone());
@@ -545,7 +543,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A variable that is read before it is assigned.
+/// Refuses a variable that is read before it is assigned.
 fn too_early(name: &str, assigned: Span, span: Span) -> Refusal {
     Refusal::new(span, format!("`{name}` may have no value here"), format!("Give `{name}` a value before."))
         .and("it gets one here", assigned)
@@ -555,14 +553,14 @@ fn is_dots(argument: &Argument) -> bool {
     matches!(&argument.value, Some(Expr { form: Form::Name(name), .. }) if name == "...")
 }
 
-/// About where the thread's stack ends.
+/// The approximate stack pointer.
 #[inline(never)]
 fn stack_pointer() -> usize {
     let here = 0u8;
     std::hint::black_box(std::ptr::addr_of!(here)) as usize
 }
 
-/// A C identifier like a name.
+/// A C identifier that resembles a name.
 fn identifier(name: &str) -> String {
     let mut out: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if out.is_empty() || !out.starts_with(|c: char| c.is_ascii_alphabetic()) {

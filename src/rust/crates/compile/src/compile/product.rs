@@ -9,19 +9,19 @@ use verdigris_ops::dtype::Kind;
 use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 
-/// A factor: elements of an array of the function's own, as they lie or transposed.
+/// A factor: elements of a local array, as stored or transposed.
 struct Factor {
     array: Vector,
-    /// As it lies.
+    /// The extents as stored.
     rows: usize,
     columns: usize,
-    /// Whether R has it as a matrix; of a vector the product decides.
+    /// Whether R sees a matrix. A vector is laid out as a row or a column by the product.
     is_matrix: bool,
     turned: bool,
 }
 
 impl Factor {
-    /// Rows and columns of what is multiplied.
+    /// Rows and columns after transposition.
     fn shape(&self) -> (usize, usize) {
         match self.turned {
             true => (self.columns, self.rows),
@@ -29,7 +29,7 @@ impl Factor {
         }
     }
 
-    /// A vector as a row or a column.
+    /// Lays a vector out as a row or a column.
     fn lay(&mut self, as_row: bool) {
         let n = self.rows * self.columns;
         (self.rows, self.columns) = if as_row { (1, n) } else { (n, 1) };
@@ -38,13 +38,13 @@ impl Factor {
 }
 
 impl Compiler<'_> {
-    /// None where the name is none of these functions.
+    /// None if `name` is none of these functions.
     pub(super) fn multiplied(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         match name {
             "t" => {
                 let value = self.expr(nth(args, 0, span, name)?)?;
                 let x = self.factor(value, span)?;
-                // a vector is a row then
+                // t() of a vector is a row.
                 let (from, to) = if x.is_matrix { (x.rows, x.columns) } else { (1, x.rows) };
                 let array = self.new_array(x.array.typed(), (from * to) as u16);
                 let typed = x.array.typed();
@@ -84,7 +84,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `x %*% y` of vectors, whose length need not be written in the code.
+    /// `x %*% y` of vectors, whose length need not be known at compile time.
     fn inner_product(&mut self, values: Vec<Value>, span: Span) -> Compiled<Value> {
         let Value::Vector(products) = self.row_on(id::MUL, values, span)? else { unreachable!("of vectors it is one") };
         let products = match value::dtype(products.typed()).kind() {
@@ -182,7 +182,7 @@ impl Compiler<'_> {
         self.at_position(&x.array, at, span)
     }
 
-    /// Where element `i, j` (I32, from 0) of a matrix with so many rows lies (I64).
+    /// The offset (I64) of element `i, j` (I32, from 0) of a matrix with `rows` rows.
     pub(super) fn offset_in(&mut self, i: Operand, j: Operand, rows: usize, span: Span) -> Compiled<Operand> {
         let [i, j] = [i, j].map(|at| self.long(Number { at, typed: Typed::Value(Kind::Integer) }));
         if let (Operand::Constant(_), Operand::Constant(_)) = (i, j) {
@@ -195,7 +195,7 @@ impl Compiler<'_> {
         Ok(Operand::Register(to))
     }
 
-    /// Calls `write` for each row and column (I32, from 0) of a matrix.
+    /// Calls `write` for each row and column (I32, from 0) of a matrix, column by column.
     pub(super) fn grid(
         &mut self,
         rows: usize,
@@ -208,7 +208,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A matrix in an array of the function's own.
+/// A matrix in a local array.
 fn local(array: u16, typed: Typed, rows: usize, columns: usize) -> Value {
     let dim = Some((rows as u16, columns as u16));
     Value::vector(Vector::Local { array, typed, length: (rows * columns) as u16, dim })

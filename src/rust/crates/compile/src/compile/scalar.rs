@@ -10,7 +10,7 @@ use verdigris_ops::scalar::{Scalar, BEYOND_INT64};
 use verdigris_ops::{id, OpId, Rule};
 
 impl Compiler<'_> {
-    /// A row of the operation table on numbers.
+    /// Applies a row of the operation table to numbers.
     pub(super) fn apply(&mut self, op: OpId, args: &[Number], span: Span) -> Compiled<Number> {
         if let Some(folded) = fold(op, args) {
             return Ok(folded);
@@ -23,7 +23,7 @@ impl Compiler<'_> {
         })?;
         let row = op.row();
         if op == id::POW && args[1].constant().is_some_and(|s| s.to(Class::F64) == Scalar::F64(2.0)) {
-            // R's x^2 is x * x
+            // R computes x^2 as x * x.
             if matches!(class, Class::F32 | Class::F64) {
                 let x = self.cast(args[0], dtype);
                 return self.apply(id::MUL, &[x, x], span);
@@ -37,7 +37,7 @@ impl Compiler<'_> {
         }
         let to = self.fresh(row.result_class(class));
         self.emit(Statement::Apply { to, op, class, args: operands });
-        // what R brings along stays so: it takes the type of the array that it meets
+        // Results of R numbers alone stay weakly typed: they take the type of an array that they meet later.
         let weak = types.iter().all(|t| matches!(t, Typed::Value(_))) && !matches!(row.rule, Rule::To(_));
         let typed = if weak || matches!(row.rule, Rule::To(d) if d == d.kind().default_dtype()) {
             Typed::Value(dtype.kind())
@@ -47,8 +47,8 @@ impl Compiler<'_> {
         Ok(Number::register(to, typed))
     }
 
-    /// The operands of a comparison of int64 with a constant double as they are compared: see the engine's
-    /// `array::exact`.
+    /// The operands of a comparison of int64 with a constant double, converted so that the comparison is exact: see the
+    /// engine's `array::exact`.
     fn exact(&mut self, op: OpId, args: &[Number]) -> Option<[Number; 2]> {
         let [a, b] = *args else { return None };
         if op.row().rule != Rule::Compare {
@@ -96,13 +96,13 @@ impl Compiler<'_> {
                 | DType::Complex128 => Some(scalar.to(to.class())),
                 _ => None,
             };
-            // what does not fit warns when it is computed
+            // A constant that does not fit is not folded, because the cast warns when it runs.
             let lost = n.kind() == Kind::Double && to.kind() < Kind::Double && n.whole().is_none();
             if let Some(scalar) = exact.filter(|_| !lost || to == DType::Bool8) {
                 return Number { at: Operand::Constant(scalar), typed };
             }
         }
-        // a number of elements has a double of its own
+        // A 64-bit count is exact as a double, so it is converted by NEAREST.
         let counts = n.typed == Typed::Value(Kind::Integer64) && to == DType::Float64;
         let op = if counts { id::NEAREST } else { OpId::cast(to) };
         let class = n.class();
@@ -111,7 +111,7 @@ impl Compiler<'_> {
         Number::register(register, typed)
     }
 
-    /// The same value in a class; what is of it stays as it is.
+    /// The same value in a class. Unchanged if the class is the same.
     pub(super) fn in_class(&mut self, n: Number, class: Class) -> Number {
         match n.class() == class {
             true => n,
@@ -119,12 +119,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// As a type that it joins: what a variable of that type holds.
+    /// Converts a number to a type that is at least as wide, for a variable of that type.
     pub(super) fn as_typed(&mut self, n: Number, typed: Typed) -> Number {
         Number { typed, ..self.cast(n, value::dtype(typed)) }
     }
 
-    /// A position or count (I64); numbers are cut off.
+    /// A position or count (I64). Fractions are truncated.
     pub(super) fn long(&mut self, n: Number) -> Operand {
         self.in_class(n, Class::I64).at
     }
@@ -135,7 +135,7 @@ impl Compiler<'_> {
         Ok(self.apply(op, &[number(a), number(b)], span)?.at)
     }
 
-    /// A copy in a register of its own, where it is a variable's, which may change.
+    /// A copy in a new register if the number is in a variable's register, which may change.
     pub(super) fn frozen(&mut self, n: Number) -> Number {
         Number { at: self.frozen_at(n.at), ..n }
     }
@@ -156,7 +156,8 @@ impl Compiler<'_> {
         if from == Operand::Register(to) {
             return;
         }
-        // what has just been computed, and belongs to no variable, is computed there; an argument may have it, too
+        // A temporary that the last statement computes is computed in `to` instead, unless a variable, such as an
+        // argument, holds it too.
         if let (Operand::Register(r), true, Some(last)) = (from, self.reachable, self.block.last_mut()) {
             if !self.owned.contains(&r)
                 && last.written() == Some(r)
@@ -178,7 +179,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What operators make of constants, where it is exact and needs no warning.
+/// Folds operators on constants, if the result is exact and needs no warning.
 pub(super) fn fold(op: OpId, args: &[Number]) -> Option<Number> {
     let constants: Vec<Scalar> = args.iter().map(|n| n.constant()).collect::<Option<_>>()?;
     if args.iter().any(|n| matches!(n.typed, Typed::Array(_))) {

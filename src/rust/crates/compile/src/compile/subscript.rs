@@ -13,20 +13,20 @@ use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
 
-/// What a subscript takes of a vector.
+/// The elements that a subscript selects.
 pub(super) enum Selection {
     All,
     One(Number),
-    /// The elements at these numbers.
+    /// The elements with these numbers (from 1).
     At(Rc<Vector>),
-    /// Those where a logical is not FALSE; NA where it is NA. It is as long as the vector, or longer.
+    /// The elements whose logical is not FALSE; NA if it is NA. The mask is as long as the vector, or longer.
     Where(Rc<Vector>),
 }
 
-/// What mixes signs.
+/// The error for a subscript that mixes signs.
 const MIXED: &str = "only 0's may be mixed with negative subscripts";
 const WRITE_NUMBERS: &str = "Subscripts are numbers and logicals.";
-/// Up to so many numbers that a negative subscript leaves out are compared one by one.
+/// Up to so many excluded numbers are compared one by one.
 const MOST_LEFT_OUT: usize = 8;
 
 fn integer(at: Operand) -> Number {
@@ -52,7 +52,7 @@ fn flat(v: &Rc<Vector>) -> Rc<Vector> {
     Rc::new(out)
 }
 
-/// Whether a logical vector is never NA.
+/// Whether a logical vector can be proved never to be NA.
 pub(super) fn never_missing(v: &Vector) -> bool {
     let known = |n: &Number| n.constant().is_some_and(|s| s.to_logical() != Scalar::na(Class::I32));
     match v {
@@ -69,7 +69,7 @@ pub(super) fn never_missing(v: &Vector) -> bool {
 }
 
 impl Compiler<'_> {
-    /// What a subscript, written at `span`, takes of a vector of `extent` elements.
+    /// The elements that a subscript, written at `span`, selects of a vector of `extent` elements.
     pub(super) fn selection(&mut self, value: Value, extent: Operand, span: Span) -> Compiled<Selection> {
         let complex = || Refusal::new(span, "invalid subscript type 'complex'", WRITE_NUMBERS);
         match value {
@@ -92,7 +92,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// One logical takes all elements or none. Of no elements it takes one that is NA.
+    /// One logical selects all elements or none. Of an empty vector it selects one NA element.
     fn by_logical(&mut self, n: Number, extent: Operand, span: Span) -> Compiled<Selection> {
         let n = self.cast(n, DType::Bool8);
         let all = match extent {
@@ -130,7 +130,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// `-i`, for a number i whose sign is not known here: where i is below 1 it is R's other subscript.
+    /// `-i`, for a number i whose sign is not known at compile time. If i is negative, `-i` is an ordinary positive
+    /// subscript.
     fn by_negated(&mut self, n: Number, extent: Operand, span: Span) -> Compiled<Selection> {
         let n = match n.kind() {
             Kind::Double => self.cast(n, DType::Float64),
@@ -153,7 +154,7 @@ impl Compiler<'_> {
         let other = self.apply(id::SELECT, &[zero, Number::integer(0), Number::integer(1)], span)?;
         let length = self.apply(id::SELECT, &[below, rest, other], span)?;
         let length = self.of_count(length);
-        // the index of the first element behind the one that is left out
+        // The index of the first element behind the excluded one.
         let k = self.apply(id::NEG, &[n], span)?;
         let k = self.apply(id::SUB, &[k, Number::integer(1)], span)?;
         let at = self.behind(length, k, range(2, length), range(1, length), span)?;
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         self.map(id::SELECT, vec![test, Value::vector(a), Value::vector(b)], span)
     }
 
-    /// All but the elements at these numbers, from 1 and in order.
+    /// All elements but those with these numbers, which count from 1 and are sorted.
     fn without(&mut self, numbers: &[i64], extent: Operand, span: Span) -> Compiled<Selection> {
         if let Operand::Constant(Scalar::I64(n)) = extent {
             if n <= MOST_LOCAL as i64 {
@@ -194,7 +195,7 @@ impl Compiler<'_> {
         for (j, &k) in numbers.iter().enumerate() {
             let from = range(j as i32 + 2, length);
             at = match at {
-                // those before are left out from the first element on
+                // The leading elements are excluded: the range just starts later.
                 _ if k == j as i64 + 1 => Value::vector(from),
                 Value::Vector(before) => self.behind(length, small(k - 1 - j as i64), from, (*before).clone(), span)?,
                 _ => unreachable!("it is a vector"),
@@ -228,7 +229,7 @@ impl Compiler<'_> {
         self.without(&left_out, extent, span)
     }
 
-    /// Numbers below 0 that are found when the code runs. Where they are none, nothing is taken.
+    /// Negative numbers that are known only at run time. If there are none, no element is selected.
     fn by_absence(&mut self, at: Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let at = self.frozen_vector(at);
         let fails = self.failure(span, MIXED);
@@ -250,7 +251,7 @@ impl Compiler<'_> {
         Ok(Selection::Where(keep))
     }
 
-    /// Whether numbers are written as what is left out: `-x`, or `c(-a, -b)`.
+    /// Whether numbers are written as an exclusion: `-x`, or `c(-a, -b)`.
     pub(super) fn is_negative(&self, v: &Vector) -> bool {
         match v {
             Vector::Map { op: id::NEG, .. } => true,
@@ -264,7 +265,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Logicals, from the first again where there are fewer than elements.
+    /// A logical subscript, recycled if it is shorter than the vector.
     fn by_mask(&mut self, mask: &Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let mask = &flat(mask);
         let length = mask.length();
@@ -296,7 +297,7 @@ impl Compiler<'_> {
             let value = self.frozen(value);
             return Ok(Selection::Where(Rc::new(Vector::Same { value, length: extent, dim: None })));
         }
-        // of no logicals there is no turn, else as many as the longer one has
+        // An empty mask gives an empty result, otherwise the longer of mask and vector decides.
         let (m, n) = (self.as_count(length), self.as_count(extent));
         let longer = self.apply(id::PMAX, &[m, n], span)?;
         let empty = self.apply(id::EQ, &[m, Number::integer(0)], span)?;
@@ -308,7 +309,8 @@ impl Compiler<'_> {
         Ok(Selection::Where(Rc::new(Vector::Pick { of: mask.clone(), at, strict: false })))
     }
 
-    /// The elements of a vector that a subscript, written at `own`, takes. Beyond the end is a failure where `strict`.
+    /// The elements of a vector that a subscript, written at `own`, selects. If `strict`, a subscript beyond the end
+    /// fails.
     pub(super) fn selected(
         &mut self,
         v: &Rc<Vector>,
@@ -331,7 +333,7 @@ impl Compiler<'_> {
                 _ => Value::vector(Vector::Pick { of: flat(v), at: flat(&at), strict }),
             }),
             Selection::Where(keep) => {
-                // what is taken of what was taken
+                // A mask taken by the mask that the vector was taken by: `v[a][b[a]]` keeps `a & b`.
                 if let (Vector::Where { of, keep: first, .. }, Vector::Where { of: then, keep: same, .. }) =
                     (&**v, &*keep)
                 {
@@ -356,7 +358,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Elements of a vector where a logical of the same length is not FALSE; NA where it is NA.
+    /// The elements of a vector whose logical, of the same length, is not FALSE; NA if it is NA.
     pub(super) fn kept(&mut self, of: Rc<Vector>, keep: Rc<Vector>, span: Span) -> Compiled<Value> {
         if never_missing(&keep) {
             return self.kept_true(of, keep, span).map(Value::Vector);
@@ -376,13 +378,13 @@ impl Compiler<'_> {
         self.kept_true(of, keep, span).map(Value::Vector)
     }
 
-    /// `kept`, where logicals are never NA, or the element is NA where they are.
+    /// `kept()` for logicals that are never NA, or whose elements in `of` are NA already.
     pub(super) fn kept_true(&mut self, of: Rc<Vector>, keep: Rc<Vector>, span: Span) -> Compiled<Rc<Vector>> {
         let length = self.count_kept(&keep, span)?;
         self.limit_parts(Vector::Where { of, keep, length }, span).map(Rc::new)
     }
 
-    /// Fails where there are more logicals than elements, if `strict`.
+    /// Fails if there are more logicals than elements, if `strict`.
     pub(super) fn fits(&mut self, keep: &Vector, extent: Operand, strict: bool, own: Span) -> Compiled<()> {
         const MESSAGE: &str = "(subscript) logical subscript too long";
         if !strict || keep.length() == extent {
@@ -399,7 +401,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// How many logicals are not FALSE (I64).
+    /// The number of logicals that are not FALSE (I64).
     pub(super) fn count_kept(&mut self, keep: &Vector, span: Span) -> Compiled<Operand> {
         let (count, one) = self.counter();
         self.each(keep.length(), &mut |c, index| {
@@ -422,13 +424,13 @@ impl Compiler<'_> {
         (count, one)
     }
 
-    /// Adds 1, which cannot overflow.
+    /// Adds 1 without an overflow test, which a count does not need.
     pub(super) fn count_on(&mut self, count: super::Register, one: super::Register) {
         let step = Number::integer(1).at;
         self.emit(Statement::Step { to: count, from: Operand::Register(count), counter: one, step });
     }
 
-    /// Writes what is done where an element of logicals is not FALSE.
+    /// Emits code that runs if an element of a mask is not FALSE.
     pub(super) fn where_kept(
         &mut self,
         keep: &Vector,
@@ -447,7 +449,7 @@ impl Compiler<'_> {
         if never_missing(keep) {
             self.emit(Statement::If { value: test.at, missing: None, then: body, otherwise: vec![] });
         } else {
-            // NA is not TRUE, nor is its opposite
+            // If the test is NA, so is its negation, and the `otherwise` block runs.
             let not = self.apply(id::NOT, &[test], span)?;
             self.emit(Statement::If { value: not.at, missing: None, then: vec![], otherwise: body });
         }
@@ -478,7 +480,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The element after `index` others (I32) among those that are kept: NA where there is none.
+    /// The kept element with an index from 0 (I32): NA if there are fewer.
     pub(super) fn nth_kept(&mut self, of: &Vector, keep: &Vector, index: Operand, span: Span) -> Compiled<Number> {
         let typed = of.typed();
         let na = self.missing(typed);
@@ -507,7 +509,7 @@ impl Compiler<'_> {
         Ok(Number::register(found, typed))
     }
 
-    /// The element of `Vector::Except` after `index` others.
+    /// The element of `Vector::Except` with an index from 0 (I32).
     pub(super) fn is_absent(&mut self, of: &Vector, index: Operand, span: Span) -> Compiled<Number> {
         let index = self.cast(integer(index), DType::Float64);
         let number = self.apply(id::SUB, &[Number::double(-1.0), index], span)?;
@@ -521,7 +523,7 @@ impl Compiler<'_> {
         Ok(states[0])
     }
 
-    /// A row on vectors, where all of several elements keep the same ones: `v[test] - w[test]` is of `v - w`.
+    /// A row on vectors that are all kept by the same mask: `v[test] - w[test]` is `(v - w)[test]`.
     pub(super) fn map_kept(&mut self, op: OpId, args: &[Value], span: Span) -> Compiled<Option<Value>> {
         let mut all: Option<(Rc<Vector>, Operand)> = None;
         let mut inner = Vec::with_capacity(args.len());

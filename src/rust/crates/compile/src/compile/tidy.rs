@@ -35,7 +35,7 @@ pub fn tidy(routine: &mut Routine) {
     routine.notes = notes;
 }
 
-/// A register that is read and never written would be a fault of the compiler, and its value anything.
+/// Panics if a register is read but never written: that would be a fault of the compiler, and its value undefined.
 fn check_written(routine: &Routine, mut read: Vec<bool>) {
     for parameter in &routine.parameters {
         read[parameter.register as usize] = false;
@@ -44,7 +44,7 @@ fn check_written(routine: &Routine, mut read: Vec<bool>) {
     assert!(!read.contains(&true), "a register is read that nothing writes:\n{routine}");
 }
 
-/// Leaves out failures that no statement names.
+/// Removes failures that no statement names.
 fn keep_failures(routine: &mut Routine) {
     let mut kept = vec![None; routine.failures.len()];
     let mut next = 0;
@@ -64,7 +64,7 @@ fn keep_failures(routine: &mut Routine) {
     routine.failures = failures;
 }
 
-/// Calls `visit` for every failure that there may be. Positions inside have none, and name the first.
+/// Calls `visit` for every failure that can happen. Positions that are marked inside cannot fail: their ids are reset.
 fn each_failure(block: &mut Block, visit: &mut dyn FnMut(&mut FailureId)) {
     for statement in block {
         match statement {
@@ -85,17 +85,17 @@ fn each_failure(block: &mut Block, visit: &mut dyn FnMut(&mut FailureId)) {
     }
 }
 
-/// What something is found from that is a result, or that warns or fails. A register that only its own next value needs
-/// is not.
+/// Registers and arrays that a result, a warning or a failure depends on. A register that only its own next value needs
+/// is dead.
 struct Live {
     registers: Vec<bool>,
     arrays: Vec<bool>,
-    /// Whether some was found since.
+    /// Whether the current pass has marked anything new.
     found: bool,
 }
 
 impl Live {
-    /// Marks what the statements read that stay. Later ones first: what they read stands before.
+    /// Marks the operands of the statements that stay, in reverse order, since operands are computed before their use.
     fn mark(&mut self, block: &Block) {
         for statement in block.iter().rev() {
             match statement {
@@ -153,7 +153,7 @@ impl Live {
     }
 }
 
-/// Registers and arrays that are left, numbered in the order in which they are met.
+/// Renumbers the remaining registers and arrays in the order of their first use.
 fn renumber(routine: &mut Routine) {
     let mut registers: HashMap<Register, Register> = HashMap::new();
     let mut arrays: HashMap<u16, u16> = HashMap::new();

@@ -9,7 +9,7 @@ use verdigris_ops::rule::{promote, Typed};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::OpId;
 
-/// One number: where it is, and its type. Its class is that of the type's dtype.
+/// A number: its operand and its type. Its class is that of the type's dtype.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Number {
     pub at: Operand,
@@ -51,7 +51,7 @@ impl Number {
         Number { at: Operand::Constant(Scalar::I64(x)), typed: Typed::Value(Kind::Integer64) }
     }
 
-    /// Its value, where it stands in the code.
+    /// The value of a constant.
     pub fn constant(self) -> Option<Scalar> {
         match self.at {
             Operand::Constant(scalar) => Some(scalar),
@@ -59,7 +59,7 @@ impl Number {
         }
     }
 
-    /// Its value as a whole number, where it stands in the code and is one.
+    /// The value of a constant that is a whole number.
     pub fn whole(self) -> Option<i64> {
         match self.constant()? {
             Scalar::I32(x) if x != verdigris_ops::scalar::NA_I32 => Some(x.into()),
@@ -70,7 +70,7 @@ impl Number {
     }
 }
 
-/// The dtype that a type is held in.
+/// The dtype that stores a type.
 pub fn dtype(typed: Typed) -> DType {
     match typed {
         Typed::Array(dtype) => dtype,
@@ -78,7 +78,7 @@ pub fn dtype(typed: Typed) -> DType {
     }
 }
 
-/// The type that two values of one variable meet in.
+/// The common type of two values of one variable.
 pub fn join(a: Typed, b: Typed) -> Typed {
     match (a, b) {
         _ if a == b => a,
@@ -101,25 +101,25 @@ pub fn word(typed: Typed) -> &'static str {
     }
 }
 
-/// Several numbers.
+/// A vector, whose elements are computed on demand except for `Local`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Vector {
-    /// Elements of its own, which assignments change. `dim` of a matrix.
+    /// A local array, which assignments change. `dim` is set for a matrix.
     Local { array: u16, typed: Typed, length: u16, dim: Option<(u16, u16)> },
-    /// Elements of a table from a position on, some distance apart. `dim` are extents (I64) of a whole table with
+    /// Elements of a table from position `start` on, `step` apart. `dim` holds the extents (I64) of a whole table with
     /// dimensions.
     Table { table: u16, typed: Typed, start: Operand, step: Operand, length: Operand, dim: Vec<Operand> },
-    /// One number, as often as it says.
+    /// One number, repeated.
     Same { value: Number, length: Operand, dim: Option<(u16, u16)> },
     /// `from`, `from + step` ...: exact. Integers or doubles.
     Range { from: Number, step: Number, length: Operand },
-    /// A row of the operation table, element by element; single numbers for all.
+    /// A row of the operation table, element by element. Single numbers are recycled.
     Map { op: OpId, args: Vec<Value>, typed: Typed, length: Operand, dim: Option<(u16, u16)> },
-    /// Elements of one vector at the subscripts that are another's. What is beyond its end fails where `strict`.
+    /// Elements of `of` at the subscripts (from 1) in `at`. If `strict`, a subscript beyond the end fails.
     Pick { of: Rc<Vector>, at: Rc<Vector>, strict: bool },
-    /// Elements of `of` where `keep`, logicals of the same length, are not FALSE; `length` is how many.
+    /// Elements of `of` where `keep`, logicals of the same length, are not FALSE; `length` is their number.
     Where { of: Rc<Vector>, keep: Rc<Vector>, length: Operand },
-    /// For each position from 1: whether no number of `of`, cut off, is its negative.
+    /// For each position from 1: whether no number of `of`, truncated, is its negative.
     Except { of: Rc<Vector>, length: Operand },
 }
 
@@ -131,20 +131,19 @@ pub enum Value {
     Null,
     Number(Number),
     Vector(Rc<Vector>),
-    /// Several values, perhaps with names.
     List(Parts),
     Text(String),
     Closure(Rc<Lambda>, Option<usize>),
-    /// A list outside of the function.
+    /// A list outside of the function, of which only elements can be read.
     Captured(Path),
-    /// An argument that is found where it is read, with the variables of a frame.
+    /// An unevaluated argument, and the frame whose variables it sees.
     Promise(Rc<Expr>, usize),
-    /// It has a value on some ways only: why, and where.
+    /// No value on some branches: the reason, and where.
     Unset(String, Span),
 }
 
 impl Vector {
-    /// Whether its elements are found by what a register holds.
+    /// Whether computing its elements reads a register.
     fn holds(&self, register: Register) -> bool {
         let is = |at: &Operand| *at == Operand::Register(register);
         match self {
@@ -161,7 +160,7 @@ impl Vector {
 }
 
 impl Value {
-    /// Whether it, or part of it, is what a register holds.
+    /// Whether it, or part of it, reads a register.
     pub fn holds(&self, register: Register) -> bool {
         match self {
             Value::Number(n) => n.at == Operand::Register(register),
@@ -198,7 +197,7 @@ impl PartialEq for Value {
     }
 }
 
-/// What to do about a value that is there on some ways only.
+/// The remedy for `Value::Unset`.
 pub fn remedy(why: &str) -> &'static str {
     match why.contains("in different branches") {
         true => "Let every branch give values of one form: a number, or as many numbers with the same names.",
@@ -211,7 +210,7 @@ impl Value {
         Value::Vector(Rc::new(v))
     }
 
-    /// What it is, in words.
+    /// A description for messages.
     pub fn what(&self) -> String {
         match self {
             Value::Null => "NULL".into(),
@@ -243,7 +242,7 @@ impl Vector {
         }
     }
 
-    /// How many elements it has (I64).
+    /// The number of elements (I64).
     pub fn length(&self) -> Operand {
         match self {
             Vector::Local { length, .. } => Operand::Constant(Scalar::I64((*length).into())),
@@ -257,7 +256,7 @@ impl Vector {
         }
     }
 
-    /// The same, where the code has it.
+    /// The number of elements if it is known at compile time.
     pub fn fixed(&self) -> Option<usize> {
         match self.length() {
             Operand::Constant(Scalar::I64(n)) => Some(n as usize),
@@ -273,7 +272,7 @@ impl Vector {
         }
     }
 
-    /// How many vectors it is found from, itself too; `most` where there are so many or more.
+    /// The number of vectors in its expression, itself included; counting stops at `most`.
     pub fn parts(&self, most: usize) -> usize {
         let sum = |vectors: &[&Vector]| {
             vectors.iter().fold(1, |sum, v| if sum < most { sum + v.parts(most - sum) } else { most })
@@ -291,7 +290,7 @@ impl Vector {
         }
     }
 
-    /// Whether finding its elements reads a local array.
+    /// Whether computing its elements reads a local array.
     pub fn reads(&self, wanted: u16) -> bool {
         match self {
             Vector::Local { array, .. } => *array == wanted,

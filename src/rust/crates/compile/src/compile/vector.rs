@@ -9,13 +9,13 @@ use verdigris_ops::rule::{resolve, Typed};
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId, Rule};
 
-/// The most parts of a vector that is found element by element: walks over them are recursive, and each use writes all
-/// of them.
+/// The most parts of a vector that is computed on demand: recursion walks over the parts, and each use emits code for
+/// all of them.
 const MOST_PARTS: usize = 300;
-/// Up to so many elements a walk is written out, with no loop.
+/// Loops of at most this many iterations are unrolled.
 const WRITTEN_OUT: i64 = 4;
 
-/// How a fold goes on: from its states, an element and the element's index to new states.
+/// The body of a fold: computes new states from the states, an element and the element's index.
 type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
 
 impl<'a> Compiler<'a> {
@@ -112,7 +112,7 @@ impl<'a> Compiler<'a> {
         Ok(Value::vector(Vector::Local { array, typed, length: total as u16, dim: None }))
     }
 
-    /// Whether a part of `c()` is `-x`, or a number below 0.
+    /// Whether a part of `c()` is `-x` or a negative number, so that the result as a subscript excludes elements.
     fn is_left_out(&self, part: &Value) -> bool {
         match part {
             Value::Number(Number { at: Operand::Register(r), .. }) => self.negated.contains(r),
@@ -122,8 +122,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Calls `write` for each index (I32, from 0) below a length (I64): in a loop, or one after the other where they
-    /// are few.
+    /// Calls `write` for each index (I32, from 0) below a length (I64). Emits a loop, or unrolled code for few
+    /// iterations.
     pub(super) fn each(
         &mut self,
         length: Operand,
@@ -144,8 +144,8 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Folds a vector: `next(state, element, index)` for each element, beginning with the given numbers. The states
-    /// keep their types.
+    /// Folds a vector: calls `next(states, element, index)` for each element and returns the final states. `start`
+    /// holds the initial states, which keep their types.
     pub(super) fn fold(
         &mut self,
         v: &Vector,
@@ -162,7 +162,7 @@ impl<'a> Compiler<'a> {
         }
         self.walk(v, span, &mut |c, element, index| {
             let new = next(c, &states, element, index)?;
-            // all are found before any is written
+            // All new states are computed before any is written.
             let mut values = Vec::new();
             for (state, n) in states.iter().zip(new) {
                 values.push(c.as_typed(n, state.typed));
@@ -189,7 +189,7 @@ impl<'a> Compiler<'a> {
         self.as_count(v.length())
     }
 
-    /// A row of the table, over vectors: found when its elements are asked for.
+    /// A row of the table on vectors: each element is computed when it is used.
     pub(super) fn map(&mut self, op: OpId, args: Vec<Value>, span: Span) -> Compiled<Value> {
         if let Some(kept) = self.map_kept(op, &args, span)? {
             return Ok(kept);
@@ -247,7 +247,8 @@ impl<'a> Compiler<'a> {
         self.limit_parts(v, span).map(Value::vector)
     }
 
-    /// The vector, stored in a local array where its elements are made of too many operations to compute them again.
+    /// The vector, or a local copy if its elements take too many operations to compute again at each use. An error if
+    /// its length is not known.
     pub(super) fn limit_parts(&mut self, v: Vector, span: Span) -> Compiled<Vector> {
         if v.parts(MOST_PARTS) < MOST_PARTS {
             return Ok(v);
@@ -266,7 +267,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `a:b`, as R does it: integers where a is whole and both fit.
+    /// `a:b` by R's rules: integers if a is whole and both ends fit.
     pub(super) fn colon(&mut self, a: Number, b: Number, span: Span) -> Compiled<Value> {
         if a.kind() > Kind::Double
             || b.kind() > Kind::Double
@@ -277,8 +278,8 @@ impl<'a> Compiler<'a> {
         }
         let a = if a.kind() == Kind::Logical { self.cast(a, DType::Int32) } else { a };
         let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
-        // a double that stands in the code and is whole begins integers; one that is computed may not be whole, and
-        // gives doubles of the same values
+        // A whole constant double begins an integer sequence. A computed double may not be whole, so it gives doubles
+        // of the same values.
         let from = match a.whole() {
             Some(k) if a.kind() == Kind::Double && i32::try_from(k).is_ok() => Number::integer(k as i32),
             _ => a,
@@ -298,7 +299,7 @@ impl<'a> Compiler<'a> {
         let from = self.plain_double(from);
         let from = self.frozen(Number { typed: Typed::Value(from.kind()), ..from });
         let both_integers = from.kind() == Kind::Integer && b.kind() == Kind::Integer;
-        // differences are exact in double
+        // Differences of integers are exact in double.
         let x = self.cast(from, DType::Float64);
         let y = self.plain_double(b);
         let y = self.cast(y, DType::Float64);
@@ -317,7 +318,7 @@ impl<'a> Compiler<'a> {
         let up = self.apply(id::LE, &[x, y], span)?;
         let d = self.apply(id::SUB, &[y, x], span)?;
         let distance = self.apply(id::ABS, &[d], span)?;
-        // R allows for 1e-10 of rounding
+        // R allows for a rounding error of 1e-10.
         let distance =
             if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], span)? };
         let count = self.apply(id::FLOOR, &[distance], span)?;
@@ -327,7 +328,7 @@ impl<'a> Compiler<'a> {
         Ok(Value::vector(Vector::Range { from, step, length }))
     }
 
-    /// A float of any width as a double; integers as they are.
+    /// A float of any width as float64; logicals and integers as int32.
     fn plain_double(&mut self, n: Number) -> Number {
         match n.kind() {
             Kind::Double => self.cast(n, DType::Float64),
@@ -335,7 +336,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// 1, 2 ... n.
+    /// `seq_len(n)`.
     pub(super) fn counted(&mut self, n: Number, span: Span) -> Compiled<Value> {
         if n.kind() > Kind::Double {
             return Err(Refusal::new(span, "argument of length 0 or not a number", "Give a count."));
@@ -357,7 +358,7 @@ impl<'a> Compiler<'a> {
         let length = self.of_count(n);
         let below = self.long_op(id::LT, length, Number::long(0).at, span)?;
         let fails = self.failure(span, "argument must be coercible to non-negative integer");
-        // NA too
+        // NA fails too.
         self.emit(Statement::If {
             value: below,
             missing: Some(fails),
@@ -368,7 +369,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A small whole number of the class of another.
+/// A small whole number of the same class as `n`.
 pub(super) fn number_like(n: Number, k: i32) -> Number {
     if n.class() == Class::I32 {
         Number::integer(k)

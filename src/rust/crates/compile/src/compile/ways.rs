@@ -16,7 +16,7 @@ pub(super) fn heard(block: &[Statement]) -> (bool, bool) {
                 (missing.is_some() || a.0 || b.0, a.1 || b.1)
             }
             Statement::For { body, .. } => heard(body),
-            // it may have no end
+            // The loop may not terminate.
             Statement::Loop { body } => (true, heard(body).1),
             _ => (false, false),
         };
@@ -25,7 +25,7 @@ pub(super) fn heard(block: &[Statement]) -> (bool, bool) {
     found
 }
 
-/// Whether every way through an expression of a function reads one of its arguments.
+/// Whether every path through an expression of a function reads the argument `wanted`.
 pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, wanted: &str) -> bool {
     let reads = |e: &Expr| surely_reads(scope, lambda, e, wanted);
     match &expr.form {
@@ -50,7 +50,7 @@ pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, want
                     }
                     false
                 }
-                // the arguments of people's functions may not be read
+                // A user's function may not read its arguments.
                 name => {
                     lambda.body.assigned_at(name).is_none()
                         && matches!(scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
@@ -62,7 +62,7 @@ pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, want
     }
 }
 
-/// Whether every way through an expression ends in `return`.
+/// Whether every path through an expression ends in `return()` or `stop()`.
 pub(super) fn always_returns(expr: &Expr) -> bool {
     let Form::Call(name, args) = &expr.form else { return false };
     let ends = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(always_returns);
@@ -75,7 +75,7 @@ pub(super) fn always_returns(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a `return` stands where the function does not end: `Compiler::tail` has no way for it.
+/// Whether a `return()` is outside of tail position, so that `Compiler::tail` cannot compile it.
 pub(super) fn returns_early(expr: &Expr) -> bool {
     let Form::Call(name, args) = &expr.form else { return false };
     let inside = |e: &Expr| e.calls(&["return"], true);
@@ -117,7 +117,7 @@ pub(super) fn returns_early(expr: &Expr) -> bool {
 }
 
 impl Expr {
-    /// Whether a name stands within, functions that stand in it too.
+    /// Whether a name occurs in the expression, including nested functions.
     pub(super) fn mentions(&self, wanted: &str) -> bool {
         let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.mentions(wanted));
         match &self.form {

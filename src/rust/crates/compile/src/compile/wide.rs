@@ -1,12 +1,12 @@
-//! Sums and products as wide as R's long double: where they leave the range of doubles, they are found again of scaled
-//! numbers.
+//! Sums and products with the range of R's long double: if a result leaves the range of doubles, it is computed again
+//! from scaled numbers.
 
 use super::value::{self, Number, Value, Vector};
 use super::{Compiled, Compiler, Operand, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::id;
 
-/// What a sum adds of an element.
+/// The term of a sum for an element.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Term {
     Itself,
@@ -14,7 +14,7 @@ pub(super) enum Term {
 }
 
 impl Term {
-    /// 2^-64 for the sum: fewer than 2^63 elements add up to what is finite then.
+    /// The factor of an element that scales the sum by 2^-64: the sum of fewer than 2^63 elements is then finite.
     fn scale(self) -> f64 {
         match self {
             Term::Itself => 1.0 / SCALED,
@@ -24,21 +24,21 @@ impl Term {
 }
 const SCALED: f64 = 18_446_744_073_709_551_616.0; // 2^64
 
-/// Factors of products are brought near 1 by 2^512, where they are beyond 2^256.
+/// Factors and products beyond 2^256 or below 2^-256 are scaled by 2^-512 or 2^512 towards 1.
 const FACTOR: f64 = f64::from_bits((1023 + 512) << 52);
 const BEYOND: f64 = f64::from_bits((1023 + 256) << 52);
-/// So many times at most, until a result is 0 or infinite.
+/// The most scalings that can change a result: after them it is 0 or infinite.
 const TIMES: i32 = 4;
 
-/// Takes a running value at its place.
+/// Stores a running value at an index.
 pub(super) type Store<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, Operand, Number) -> Compiled<()>;
 
-/// What becomes of a sum before it is scaled back.
+/// A computation on a sum that precedes scaling back, such as the division of a mean.
 pub(super) type Finish<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, Number) -> Compiled<Number>;
 
 impl<'a> Compiler<'a> {
-    /// Sum of a vector's elements. Doubles are added with the error of each addition kept (Knuth, TAOCP 2, 4.2.2), as
-    /// R's long double keeps it.
+    /// The sum of a vector's elements. Doubles are added with compensation for rounding errors (Knuth, TAOCP 2, 4.2.2),
+    /// which matches the precision of R's long double.
     pub(super) fn sum(&mut self, v: &Vector, span: Span) -> Compiled<Number> {
         let dtype = value::dtype(v.typed());
         match dtype.kind() {
@@ -56,8 +56,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `finish` of the sum of terms of doubles or complex numbers, for a `finish` that a power of two may be taken out
-    /// of.
+    /// `finish` applied to the sum of terms of doubles or complex numbers. `finish` must commute with multiplication by
+    /// a power of two.
     pub(super) fn sum_of(&mut self, v: &Vector, term: Term, span: Span, finish: Finish<'_, 'a>) -> Compiled<Number> {
         if value::dtype(v.typed()).kind() == Kind::Complex {
             let mut parts = Vec::with_capacity(2);
@@ -91,7 +91,7 @@ impl<'a> Compiler<'a> {
                 })?;
                 self.as_number(value, span)?
             }
-            // of narrower ones no sum leaves it
+            // Sums of narrower floats stay within the range of double.
             _ => usual,
         };
         Ok(self.in_dtype_of(wide, v.typed()))
@@ -108,20 +108,20 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A sum of integers as an integer: NA, with the warning of an addition, where it is too large.
+    /// A 64-bit sum as an integer: NA, with the warning of an integer addition, if it does not fit.
     fn as_integer_sum(&mut self, sum: Number, span: Span) -> Compiled<Number> {
         let most = i64::from(i32::MAX);
         let above = self.apply(id::GT, &[sum, Number::long(most)], span)?;
         let below = self.apply(id::LT, &[sum, Number::long(-most)], span)?;
         let beyond = self.apply(id::OR, &[above, below], span)?;
-        // beyond the range it is the largest integer and 1
+        // A sum that does not fit becomes the largest integer plus 1, whose addition overflows and warns.
         let kept = self.apply(id::SELECT, &[beyond, Number::long(most), sum], span)?;
         let kept = self.cast(kept, DType::Int32);
         let more = self.cast(beyond, DType::Int32);
         self.apply(id::ADD, &[kept, more], span)
     }
 
-    /// A sum and what its additions lost, and one number more.
+    /// Adds a number to a sum and its accumulated rounding errors (Knuth's TwoSum).
     fn two_sum(&mut self, state: &[Number], x: Number, span: Span) -> Compiled<Vec<Number>> {
         let (s, lost) = (state[0], state[1]);
         let t = self.apply(id::ADD, &[s, x], span)?;
@@ -132,7 +132,7 @@ impl<'a> Compiler<'a> {
         Ok(vec![t, self.apply(id::ADD, &[lost, d], span)?])
     }
 
-    /// The sum with what was lost; of infinite sums that is no number.
+    /// The sum plus its rounding errors. The errors of an infinite sum are NaN, so they are ignored.
     fn exact_sum(&mut self, sums: &[Number], span: Span) -> Compiled<Number> {
         let exact = self.apply(id::ADD, &[sums[0], sums[1]], span)?;
         let finite = self.apply(id::IS_FINITE, &[sums[0]], span)?;
@@ -155,17 +155,17 @@ impl<'a> Compiler<'a> {
         self.as_number(value, span)
     }
 
-    /// Whether it has all its digits.
+    /// Whether a number is normal, and so has full precision. FALSE for 0 and NaN.
     fn is_normal(&mut self, x: Number, span: Span) -> Compiled<Number> {
         let size = self.apply(id::ABS, &[x], span)?;
         let large = self.apply(id::GE, &[size, Number::double(f64::MIN_POSITIVE)], span)?;
         let finite = self.apply(id::IS_FINITE, &[x], span)?;
-        // FALSE of what is missing, too
         self.apply(id::AND, &[finite, large], span)
     }
 
-    /// One more factor of a product `m * 2^(512 e) * odd`, where `odd` is the product of what is not finite. `m` is
-    /// between 2^-306 and 2^512 and factors are between 2^-562 and 2^512, so all stays normal.
+    /// Multiplies a product `m * 2^(512 e) * odd` by a factor; `odd` is the product of the factors that are not finite.
+    /// `m` is between 2^-306 and 2^512 and factors are between 2^-562 and 2^512, so all intermediate results are
+    /// normal.
     fn scaled_times(&mut self, state: &[Number], x: Number, span: Span) -> Compiled<Vec<Number>> {
         let one = Number::double(1.0);
         let x = self.double(x, span)?;
@@ -188,7 +188,7 @@ impl<'a> Compiler<'a> {
         let by = self.apply(id::SELECT, &[large, Number::double(1.0 / FACTOR), up], span)?;
         let down = self.apply(id::SELECT, &[small, Number::integer(-1), none], span)?;
         let more = self.apply(id::SELECT, &[large, Number::integer(1), down], span)?;
-        // a count of factors, which are fewer than 2^31
+        // The exponent is at most the number of factors, which is below 2^31.
         Ok((self.apply(id::MUL, &[x, by], span)?, self.apply(id::ADD, &[e, more], span)?))
     }
 
@@ -201,14 +201,14 @@ impl<'a> Compiler<'a> {
             let by = self.apply(id::SELECT, &[up, Number::double(FACTOR), by], span)?;
             x = self.apply(id::MUL, &[x, by], span)?;
         }
-        // an infinite factor meets `m`, which is not 0 where no factor was
+        // An infinite factor is multiplied by `m`, which is 0 exactly if a factor was 0 (0 * Inf is NaN).
         let odd = self.apply(id::MUL, &[state[0], state[2]], span)?;
         let finite = self.apply(id::IS_FINITE, &[state[2]], span)?;
         self.apply(id::SELECT, &[finite, x, odd], span)
     }
 
-    /// `cumsum()` of doubles, of which `store` takes each: again with scaled sums beside the others where one is not
-    /// finite.
+    /// `cumsum()` of doubles, whose elements go to `store`. If a sum is not finite, a second pass computes scaled sums
+    /// too.
     pub(super) fn cumulate_sums(&mut self, v: &Vector, span: Span, store: Store<'_, 'a>) -> Compiled<()> {
         let (zero, yes) = (Number::double(0.0), Number::logical(Some(true)));
         let states = self.fold(v, &[zero, zero, yes], span, &mut |c, state, x, index| {
@@ -221,7 +221,7 @@ impl<'a> Compiler<'a> {
             Ok(sums)
         })?;
         self.again_unless(states[2], &mut |c| {
-            // beside each other, since small sums lose digits where they are scaled
+            // The second pass keeps both kinds of sums, since scaling would cost small sums digits.
             c.fold(v, &[zero; 4], span, &mut |c, state, x, index| {
                 let mut next = c.two_sum(&state[..2], x, span)?;
                 let scaled = c.apply(id::MUL, &[x, Number::double(1.0 / SCALED)], span)?;
@@ -236,7 +236,8 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// `cumprod()` of doubles, of which `store` takes each: again with scaled products where one has lost digits.
+    /// `cumprod()` of doubles, whose elements go to `store`. If a product lost digits, a second pass computes scaled
+    /// products.
     pub(super) fn cumulate_products(&mut self, v: &Vector, span: Span, store: Store<'_, 'a>) -> Compiled<()> {
         let start = [Number::double(1.0), Number::logical(Some(true))];
         let states = self.fold(v, &start, span, &mut |c, state, x, index| {
@@ -256,7 +257,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// A second pass where the first has not found all.
+    /// Emits a second pass that runs if the first one's results do not suffice.
     fn again_unless(
         &mut self,
         usual: Number,

@@ -10,7 +10,7 @@ use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 
 impl Compiler<'_> {
-    /// The elements of a vector, where all of them stand in the code.
+    /// The elements of a vector if all of them are known at compile time.
     pub(super) fn written(&self, v: &Vector) -> Option<Vec<Number>> {
         let n = v.fixed().filter(|n| *n <= MOST_LOCAL)?;
         match v {
@@ -56,7 +56,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Why a vector cannot stand where its length must be known.
+    /// The refusal of a vector whose length must be known.
     pub(super) fn unfixed(&self, v: &Vector, span: Span) -> Refusal {
         match v {
             Vector::Where { .. } => Refusal::new(
@@ -69,7 +69,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A number that stands in the code as a subscript: cut off. None where it is NA or computed.
+/// A constant subscript, truncated. None if it is NA or not constant.
 pub(super) fn cut_off(n: Number) -> Option<i64> {
     match n.constant()? {
         Scalar::I32(x) if x != verdigris_ops::scalar::NA_I32 => Some(x.into()),
@@ -79,7 +79,7 @@ pub(super) fn cut_off(n: Number) -> Option<i64> {
     }
 }
 
-/// A whole number of the code, as an integer where it is one.
+/// A constant whole number, as an integer if it fits.
 pub(super) fn small(k: i64) -> Number {
     match i32::try_from(k) {
         Ok(k) => Number::integer(k),

@@ -1,14 +1,15 @@
-//! Derivatives of Bessel functions by x (DLMF 10.6.1, 10.29.1), and of psigamma. By the order there is no closed form.
+//! Derivatives with respect to x of Bessel functions (DLMF 10.6.1, 10.29.1) and of psigamma. There is no closed form
+//! with respect to the order.
 
 use super::{Operand, Writer};
 use verdigris_ops::{id, OpId};
 
 impl Writer<'_, '_> {
-    /// The derivative of `y = op(x, nu)` by x.
+    /// The derivative of `y = op(x, nu)` with respect to x.
     pub(super) fn bessel(&mut self, op: OpId, x: Operand, nu: Operand, y: Operand) -> Operand {
         let one = self.c(1.0);
         if op == id::PSIGAMMA {
-            // the nearest whole order counts
+            // R rounds the order to a whole number.
             let order = self.of(id::ROUND, nu);
             let next = self.add(order, one);
             return self.apply(op, &[x, next]);

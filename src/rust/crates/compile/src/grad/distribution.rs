@@ -1,15 +1,16 @@
 //! Derivatives of densities, distribution functions and quantiles.
 //!
-//! A density's are its score (the derivatives of its logarithm). A distribution function's by its parameters are closed
-//! forms where a quantile is a simple function of them: `velocity` is the derivative of x by a parameter while the
-//! probability stays, so that dF = f (dx - v da) and dq = dp / f + v da. Others are refused.
+//! Derivatives of densities follow from the score (the derivatives of the log density). Derivatives of distribution
+//! functions with respect to parameters are closed forms if the quantile is a simple function of the parameters:
+//! `velocity` is the derivative of x with respect to a parameter at constant probability, so that dF = f (dx - v da)
+//! and dq = dp / f + v da. Other derivatives are refused.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{Operand, Writer};
 use verdigris_ops::{id, OpId};
 
-/// What is computed, as a formula.
+/// A formula, as an expression tree.
 #[derive(Clone)]
 enum Term {
     Is(Operand),
@@ -71,7 +72,7 @@ fn row(name: &str) -> OpId {
     OpId::find(name).expect("each distribution has these rows")
 }
 
-/// The derivative of the density's logarithm by x (0) or a parameter.
+/// The derivative of the log density with respect to x (`by` is 0) or a parameter.
 fn score(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Term> {
     let z = || (x.clone() - a.clone()) / b.clone();
     let lz = || (log(x.clone()) - a.clone()) / b.clone();
@@ -150,7 +151,7 @@ fn score(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Term> {
     })
 }
 
-/// The derivative of a quantile by a parameter.
+/// The derivative of a quantile with respect to a parameter.
 fn velocity(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Term> {
     Some(match (name, by) {
         ("unif", 1) => (b.clone() - x) / (b - a),
@@ -166,7 +167,7 @@ fn velocity(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Term> {
     })
 }
 
-/// The derivative of the distribution function of counts by a parameter.
+/// The derivative of a discrete distribution function with respect to a parameter.
 fn step_velocity(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Term> {
     let k = of(id::FLOOR, x + 1e-7);
     let beta = |p: Term, a: Term, b: Term| Term::Of(row("dbeta"), vec![p, a, b]);
@@ -179,8 +180,9 @@ fn step_velocity(name: &str, by: usize, x: Term, a: Term, b: Term) -> Option<Ter
     })
 }
 
-/// The density with one more of the shape that the noncentrality mixes, over the density: the mixture over j of Poisson
-/// counts times j is half the noncentrality times the former. `t` is x, the parameters, and the noncentrality.
+/// The density with the shape that the noncentrality mixes increased by one step, divided by the density: the Poisson
+/// mixture over j, weighted by j, is half the noncentrality times the former. `t` is x, the parameters, and the
+/// noncentrality.
 fn next_density(name: &str, t: &[Term]) -> Term {
     let density = |x: Term, shape: Term| {
         let mut terms = vec![x, shape];
@@ -199,7 +201,7 @@ fn next_density(name: &str, t: &[Term]) -> Term {
     }
 }
 
-/// `score` of noncentral chi-square, beta and F; none by shapes and degrees of freedom.
+/// `score` of the noncentral chi-square, beta and F. None with respect to shapes and degrees of freedom.
 fn noncentral_score(name: &str, by: usize, t: &[Term]) -> Option<Term> {
     if !matches!(name, "chisq_ncp" | "beta_ncp" | "f_ncp") {
         return None;
@@ -231,7 +233,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The derivative of `y = op(args)`, a row of a distribution.
+    /// The derivative of `y = op(args)` for a row of a distribution. `d` holds the derivatives of the operands.
     pub(super) fn distribution(
         &mut self,
         op: OpId,
@@ -247,7 +249,7 @@ impl Writer<'_, '_> {
             matches!(name, "binom" | "nbinom" | "nbinom_mu" | "pois" | "geom" | "hyper" | "signrank" | "wilcox");
         let refused = || full.trim_end_matches("_ncp").to_string();
         if name == "tukey" {
-            return Err(refused()); // whose density R does not have
+            return Err(refused()); // The studentized range has no density in R.
         }
         let x = if letter == "q" { y } else { args[0] };
         let (x, a) = (Term::Is(x), Term::Is(args[1]));
@@ -270,7 +272,7 @@ impl Writer<'_, '_> {
             };
             let factor = match (letter, by) {
                 ("d", _) if name.ends_with("_ncp") => noncentral_score(name, by, &operands()).ok_or_else(refused)?,
-                // the distribution function falls by twice the density of two more degrees of freedom
+                // d/dncp of the distribution function is minus twice the density with two more degrees of freedom.
                 ("p", 2) if name == "chisq_ncp" => -next_density(name, &operands()),
                 ("q", 2) if name == "chisq_ncp" => next_density(name, &operands()),
                 ("d", _) => find(score)?,

@@ -4,7 +4,7 @@ use super::{Operand, Writer};
 use verdigris_ops::{id, OpId, Rule};
 
 impl Writer<'_, '_> {
-    /// The derivative of `y = op(args)`, where `d` are those of the operands.
+    /// The derivative of `y = op(args)`, given the derivatives `d` of the operands (None for 0).
     pub(super) fn rule(
         &mut self,
         op: OpId,
@@ -14,7 +14,7 @@ impl Writer<'_, '_> {
     ) -> Result<Operand, String> {
         let a = args[0];
         let b = args.get(1).copied().unwrap_or(a);
-        // one operand: the factor of its derivative
+        // Functions of one operand: the factor of its derivative.
         let factor = match op {
             id::NEG => Some(self.c(-1.0)),
             id::POS => Some(self.c(1.0)),
@@ -91,7 +91,7 @@ impl Writer<'_, '_> {
             return Ok(self.sum(&[(d[0], factor)]));
         }
         if let Rule::To(dtype) = op.row().rule {
-            // from one float type to another
+            // A cast between float types; `d` is cast in its own class.
             return match d[0] {
                 Some(d) if dtype.is_float() => {
                     let class = std::mem::replace(
@@ -145,7 +145,8 @@ impl Writer<'_, '_> {
                 };
                 let by_power = match d[1] {
                     Some(_) => {
-                        // a positive base has a logarithm; of 0 the power stays 0
+                        // If the power is 0 (the base is 0), its derivative by the exponent is 0, although the
+                        // logarithm is infinite.
                         let log = self.of(id::LOG, a);
                         let p = self.mul(y, log);
                         let zero = self.c(0.0);
@@ -256,7 +257,7 @@ impl Writer<'_, '_> {
                 let by_p = self.div(sd, density);
                 self.sum(&[(d[0], by_p), (d[1], one), (d[2], z)])
             }
-            // standard draws do not depend on parameters; what is made of them does
+            // Standard draws do not depend on parameters; the transformations of draws do.
             id::NORMAL_DRAW => self.sum(&[(d[0], args[2]), (d[1], one), (d[2], a)]),
             id::LOGNORMAL_DRAW => {
                 let t = self.sum(&[(d[0], args[2]), (d[1], one), (d[2], a)]);

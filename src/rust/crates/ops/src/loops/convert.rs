@@ -1,5 +1,5 @@
-//! Converts elements from R's storage to another dtype, or back, by the casts of the operation table: for copies on
-//! their way to a device.
+//! Converts elements from R's storage to another dtype, or back, by the casts of the operation table: for transfers to
+//! and from a device.
 
 use std::ffi::c_void;
 
@@ -8,27 +8,27 @@ use super::{Loop, Store, LOOPS, STORES};
 use crate::dtype::DType;
 use crate::OpId;
 
-/// Elements that are converted together, while those behind them are on their way.
+/// Elements that are converted at once, while the next ones are prefetched.
 const ROUND: usize = BLOCK / 4;
 
-/// Asks for memory that will be read soon: processors look ahead by themselves, but not beyond a page. Elements of
-/// float64 became float32 at 8.8 GB/s without this and at 10.9 with it, int32 at 5.6 and 8.0.
+/// Prefetches memory that will be read soon: hardware prefetchers do not go beyond a page. float64 was converted to
+/// float32 at 8.8 GB/s without this and at 10.9 with it, int32 at 5.6 and 8.0.
 fn expect(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(64) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        // SAFETY: a hint, of whatever address.
+        // SAFETY: a prefetch is a hint, valid for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, bytes);
 }
 
-/// From one dtype to another.
+/// A conversion from one dtype to another.
 #[derive(Clone, Copy)]
 pub struct Converter {
     body: Loop,
-    /// None where the loop's result is what is stored.
+    /// None if the loop's result is stored as it is.
     store: Option<Store>,
     pub op: OpId,
     pub from: usize,
@@ -36,7 +36,7 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// None where `from` is not a dtype that is stored as it computes, as all of R's types are.
+    /// None unless `from` is stored as it computes, as all of R's types are.
     pub fn new(from: DType, to: DType) -> Option<Converter> {
         let op = OpId::cast(to);
         let body = LOOPS[op.0 as usize][from.class() as usize].filter(|_| from.is_natural())?;
@@ -82,7 +82,7 @@ mod tests {
         let source: Vec<f64> = (0..3000).map(|k| k as f64 - 1500.25).collect();
         let mut narrow = vec![0i8; source.len()];
         let converter = Converter::new(DType::Float64, DType::Int8).unwrap();
-        // SAFETY: both are as long as told.
+        // SAFETY: both have as many elements as the call says.
         let bits = unsafe { converter.run(source.as_ptr().cast(), narrow.as_mut_ptr().cast(), source.len()) };
         assert_eq!(bits, 1);
         assert_eq!((narrow[0], narrow[1500], narrow[1600]), (i8::MIN, 0, 99));
@@ -95,13 +95,13 @@ mod tests {
         assert!(Converter::new(DType::Float16, DType::Float32).is_none());
     }
 
-    /// How fast casts run: `cargo test --release -- --ignored --nocapture converts`.
+    /// Measures the speed of casts: `cargo test --release -- --ignored --nocapture converts`.
     #[test]
     #[ignore = "a measurement"]
     fn converts_so_fast() {
         let n = 1 << 24;
         let source: Vec<f64> = (0..n).map(|k| (k % 100) as f64).collect();
-        // a chunk that stays in the cache, as a transfer's do
+        // a chunk that stays in the cache, as in a transfer
         const CHUNK: usize = 1 << 18;
         let mut out = vec![0u8; 8 * CHUNK];
         for dtype in DType::ALL {

@@ -1,7 +1,7 @@
-// Blocks of Poisson and binomial draws on the cpu device: the bits of poisson_of and binomial_of (draws.h), for many
-// elements side by side. Inversion walks the probabilities of 0, 1, 2 ... for all elements together; elements that have
-// arrived wait. Hoermann's rejection makes its first attempt for all. Elements that are still undecided, and unusual
-// parameters, are drawn again one by one.
+// Blocks of Poisson and binomial draws on the cpu device, with the bits of poisson_of and binomial_of (draws.h), many
+// elements at once. Inversion steps through the probabilities of 0, 1, 2 ... for all elements together; elements that
+// are done wait. Hoermann's rejection makes its first attempt for all. Elements that are still undecided, or have
+// unusual parameters, are drawn again one by one.
 #pragma once
 #include "draws.h"
 
@@ -12,14 +12,14 @@ static __attribute__((noinline, unused)) f64 any_binomial(i64 key, i64 i, f64 n,
 
 enum { COUNTS = 256 };  // elements at a time
 
-// Whether a parameter is the same throughout, as it mostly is: what follows from it is computed once then.
+// Whether a parameter is the same throughout, as it mostly is. Values derived from it are then computed once.
 VG_FN bool is_same(const f64* x, i32 n) {
   u64 other = 0;
   for (i32 k = 1; k < n; k++) other |= bits_of(x[k]) ^ bits_of(x[0]);
   return other == 0;
 }
 
-// A way is taken with all elements where it serves most of them.
+// A method runs for all elements if it serves most of them.
 VG_FN bool is_most(i64 served, i32 n) { return 4 * served > 3 * (i64)n; }
 
 VG_FN void count_uniforms(f64* __restrict u, const i64* __restrict key, i64 i, i32 n) {
@@ -33,7 +33,8 @@ VG_FN void count_uniforms(f64* __restrict u, f64* __restrict v, const i64* __res
   }
 }
 
-// Those that lie beyond the probability go on by one; whether any does. What has arrived is below all probabilities.
+// Elements whose uniform exceeds the probability advance by one; returns whether any does. Elements that are done have
+// a uniform below all probabilities.
 VG_FN bool go_on(f64* __restrict o, f64* __restrict u, f64 p, i32 n) {
   i64 any = 0;
   for (i32 k = 0; k < n; k++) {
@@ -70,7 +71,7 @@ VG_FN bool poisson_try(f64& k, f64 u, f64 v, f64 mean, const poisson_shape& s) {
   return (rest >= 0.07) & (v <= s.sure);
 }
 
-// What no first try decides, of one mean from 10 on: poisson_draw(), whose shape is known.
+// Draws an element that its first attempt did not decide, for a mean of at least 10: poisson_draw() with a known shape.
 static __attribute__((noinline, unused)) f64 poisson_rest(i64 key, i64 i, f64 mean, const poisson_shape& s) {
   f64 height = 1.1239 + 1.1328 / (s.b - 3.4), k = 0;
   for (u32 j = 0; j < MOST_TRIES; j++) {
@@ -99,7 +100,7 @@ VG_FN void poisson_some(f64* __restrict o, const i64* __restrict key, const f64*
   if (by_inversion) {
     count_uniforms(u, key, i, n);
     for (i32 k = 0; k < n; k++) o[k] = 0;
-    // beyond 150 are fewer than 1e-100
+    // larger counts have a probability below 1e-100
     if (same) {
       f64 at = own_exp(-mean[0]);
       for (i32 j = 1; go_on(o, u, at, n) && j < 150; j++) at *= mean[0] / (f64)j;
@@ -149,8 +150,8 @@ VG_FN bool binomial_try(f64& k, f64 u, f64 v, f64 n, f64 p, const binomial_shape
   return (k >= 0) & (k <= n) & (rest >= 0.07) & (v <= s.sure);
 }
 
-// What no first try decides, of one number of trials and one probability: binomial_draw(), whose shape is known, and
-// the logarithm at the mode.
+// Draws an element that its first attempt did not decide: binomial_draw() with a known shape and log probability of the
+// mode.
 static __attribute__((noinline, unused)) f64 binomial_rest(i64 key, i64 i, f64 n, f64 p, const binomial_shape& s,
     f64 top) {
   f64 height = (2.83 + 5.1 / s.b) * sqrt(n * p * (1.0 - p)), k = 0;
@@ -203,7 +204,7 @@ VG_FN void binomial_some(f64* __restrict o, const i64* __restrict key, const f64
       for (i32 k = 0; k < n; k++) at[k] = own_exp(log[k]);
       for (i32 k = 0; k < n; k++) at[k] = is_small[k] ? at[k] : 1.0;
       for (f64 j = 0; j < most && j < 150; j += 1) {
-        // an element with as many as trials stays
+        // an element that has reached its number of trials stays
         for (i32 k = 0; k < n; k++) at[k] = j < trials[k] ? at[k] : 1.0;
         if (!go_on(o, u, at, n)) break;
         for (i32 k = 0; k < n; k++) at[k] *= (trials[k] - j) / (j + 1.0) * odds[k];

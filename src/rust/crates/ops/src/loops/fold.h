@@ -1,14 +1,14 @@
-// Adds many elements to the accumulators of reduce.h whose results do not depend on the order of additions, on the cpu
-// device: in SIMD lanes, and with one check for missing values a block instead of one an element. `tree.h` has those
-// whose results do.
+// Adds many elements to those accumulators of reduce.h whose results do not depend on the order of additions, on the
+// cpu device: in SIMD lanes, and with one check for missing values per block instead of per element. `tree.h` has the
+// accumulators whose results depend on the order.
 //
-// Only the cpu device is compiled with this (build.rs). Results do not depend on the target that the compiler generates
+// Only build.rs includes this file, for the cpu device. Results do not depend on the target that the compiler generates
 // code for.
 #pragma once
 #include "scan.h"
 
 // ---- any accumulator ------------------------------------------------------------------------------
-// Elements that follow each other, into one. Eight accumulators take them in turn.
+// Adds consecutive elements to one accumulator, by way of eight accumulators that take them in turn.
 template <class A, class T> VG_FN void fold_each(A& a, const T* __restrict x, i64 i, i32 n, bool narm) {
   A lane[8];
   i32 k = 0;
@@ -19,13 +19,14 @@ template <class A, class T> VG_FN void fold_each(A& a, const T* __restrict x, i6
 }
 template <class A, class T> VG_FN void fold(A& a, const T* x, i64 i, i32 n, bool narm) { fold_each(a, x, i, n, narm); }
 
-// `rows` rows of `inner` elements, the first at place i of its group: element k of a row into accumulator k.
+// Adds `rows` rows of `inner` elements, of which the first is at position i of its group: element k of a row to
+// accumulator k.
 template <class A, class T>
 VG_FN void fold_rows(A* __restrict a, const T* __restrict x, i64 i, i32 rows, i32 inner, bool narm) {
   for (i32 r = 0; r < rows; r++) for (i32 k = 0; k < inner; k++) accumulate(a[k], x[(i64)r * inner + k], i + r, narm);
 }
 
-// `n` groups of `length` elements that follow each other, each to its value.
+// The values of `n` consecutive groups of `length` elements.
 template <class A, class T>
 VG_FN void fold_short(typename A::value* o, const T* __restrict x, i32 length, i32 n, bool narm, u32& w) {
   for (i32 g = 0; g < n; g++, x += length) {
@@ -35,8 +36,9 @@ VG_FN void fold_short(typename A::value* o, const T* __restrict x, i32 length, i
   }
 }
 
-// Elements `from` to `to` of segments that begin at `offsets`, of which `m` end here: their values, but of the first,
-// of which there may be more, an accumulator, ends[0]. What is left goes to ends[1].
+// Reduces elements `from` to `to` of segments that begin at `offsets`, of which `m` end here. Values of the segments go
+// to `o`, except for the first one, which may have begun earlier: its accumulator goes to ends[0]. The part of the
+// segment that does not end goes to ends[1].
 template <class A, class T, class I>
 VG_FN void fold_segments(typename A::value* o, A* ends, const T* __restrict x, const I* offsets, i32 m, i64 from,
                          i64 to, bool narm) {
@@ -55,9 +57,9 @@ VG_FN void fold_segments(typename A::value* o, A* ends, const T* __restrict x, c
   }
 }
 
-// A chunk's elements into the accumulators of their codes, which are 1 to `groups`; others are passed over. Those that
-// round are added as a warp does it (grouped.cuh): in rows of 32, of which elements with the same code are merged
-// pairwise first. `stamps` has room for a number of each code.
+// Adds a chunk's elements to the accumulators of their codes, which are 1 to `groups`; other codes are skipped.
+// Accumulators that round add in the order of a warp (grouped.cuh): in rows of 32, whose elements with equal codes are
+// merged pairwise first. `stamps` has room for a number per code.
 template <class A, class T>
 VG_FN void fold_coded(A* a, i64* stamps, const T* x, const i32* codes, i32 n, i32 groups, bool narm) {
   if (!ORDERED<A>) {
@@ -67,7 +69,7 @@ VG_FN void fold_coded(A* a, i64* stamps, const T* x, const i32* codes, i32 n, i3
     }
     return;
   }
-  // where a code has been seen last: 32 times the row, and the first lane that has it there
+  // The position at which a code first occurs in the row where it was last seen
   for (i32 g = 0; g < groups; g++) stamps[g] = -1;
   for (i32 row = 0; row < n; row += 32) {
     const i32 lanes = n - row < 32 ? n - row : 32;
@@ -110,13 +112,13 @@ VG_FN void fold(Sum<i32>& a, const i32* __restrict x, i64, i32 n, bool narm) {
 }
 
 // ---- extremes -----------------------------------------------------------------------------------------
-// A block where something is missing is looked at again, element by element.
+// A block with a missing value is folded again, element by element.
 template <class T> struct Wide;
 template <> struct Wide<f64> { typedef f64 type __attribute__((vector_size(32))); };
 template <> struct Wide<f32> { typedef f32 type __attribute__((vector_size(32))); };
 template <> struct Wide<i64> { typedef i64 type __attribute__((vector_size(32))); };
 template <> struct Wide<i32> { typedef i32 type __attribute__((vector_size(32))); };
-// As an integer is its own NA, so is a NaN no number: x == none(x), or x != x.
+// Which lanes are missing: integers are compared with NA, floats with themselves.
 template <class V, class T> VG_FN auto missing_in(V v, T) -> decltype(v != v) { return v == (V{} + Limit<T>::bottom());
 }
 template <class V> VG_FN auto missing_in(V v, f64) -> decltype(v != v) { return v != v; }
@@ -166,7 +168,7 @@ template <class T> VG_FN void fold(Max<T>& a, const T* x, i64 i, i32 n, bool nar
   a.m = high > a.m ? high : a.m;
   a.any = 1;
 }
-// The place is looked for only where the extreme is new.
+// The position is searched only if the extreme is new.
 template <class T> VG_FN i64 position_of(const T* __restrict x, T wanted) {
   i64 k = 0;
   while (x[k] != wanted) k++;
@@ -191,7 +193,7 @@ template <class T> VG_FN void fold(Range<T>& a, const T* x, i64 i, i32 n, bool n
 VG_FN void fold(Any<i32>& a, const i32* __restrict x, i64 i, i32 n, bool narm) {
   u32 bits = 0, missing = 0;
   for (i32 k = 0; k < n; k++) {
-    bits |= (u32)x[k] & 0x7FFFFFFFu;  // 0 of NA too
+    bits |= (u32)x[k] & 0x7FFFFFFFu;  // 0 for NA, too
     missing |= (u32)(x[k] == NA_I32);
   }
   a.yes |= (u32)(bits != 0);
@@ -208,7 +210,7 @@ VG_FN void fold(All<i32>& a, const i32* __restrict x, i64 i, i32 n, bool narm) {
 }
 
 // ---- scans ----------------------------------------------------------------------------------------------
-// A block of running values, which goes on from the state; returns status bits.
+// Running values of a block, which continue from the state. Returns status bits.
 template <class A, class T> VG_FN u32 scan_block(A& state, T* __restrict o, const T* __restrict x, i32 n) {
   A a = state;
   u32 w = 0;
@@ -216,7 +218,7 @@ template <class A, class T> VG_FN u32 scan_block(A& state, T* __restrict o, cons
   state = a;
   return w;
 }
-// An extreme is rarely new: a branch that is foreseen costs less than to choose each time. What is missing stays.
+// A new extreme is rare, so a predicted branch costs less than a selection each time. A missing value stays.
 template <class T, class BEATS> VG_FN void scan_extreme(T& m, T* __restrict o, const T* __restrict x, i32 n,
     BEATS beats) {
   i32 k = 0;

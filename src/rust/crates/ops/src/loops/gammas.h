@@ -1,6 +1,6 @@
-// Blocks of gamma draws, and of the beta and t draws made of them, on the cpu device: the bits of gamma_of, beta_of and
-// t_of (draws.h). The first attempt is made for many elements side by side; undecided ones, and unusual parameters, are
-// drawn again one by one.
+// Blocks of gamma draws, and of the beta and t draws that use them, on the cpu device, with the bits of gamma_of,
+// beta_of and t_of (draws.h). The first attempt is made for many elements at once; undecided elements, and those with
+// unusual parameters, are drawn again one by one.
 #pragma once
 #include "counts.h"
 
@@ -14,7 +14,7 @@ static __attribute__((noinline, unused)) f64 any_t_of(i64 key, i64 i, f64 df, u3
 
 VG_FN bool is_usual(f64 x) { return (x > 0) & (x - x == 0); }
 
-// gamma_draw() of usual shapes: value * exp(log); whether some log is not 0.
+// gamma_draw() for usual shapes: draws are value * exp(log). Returns whether any log is not 0.
 VG_FN bool gamma_some(f64* __restrict value, f64* __restrict log, const i64* __restrict key,
     const f64* __restrict shape, i64 i, i32 n, u32 purpose) {
   u64 radius[COUNTS], angle[COUNTS];
@@ -49,7 +49,7 @@ VG_FN bool gamma_some(f64* __restrict value, f64* __restrict log, const i64* __r
   return small != 0;
 }
 
-// scale * gamma, of usual shapes and scales
+// scale * gamma, for usual shapes and scales
 VG_FN void gamma_scaled(f64* __restrict o, const i64* __restrict key, const f64* __restrict shape,
     const f64* __restrict scale, i64 i, i32 n) {
   f64 value[COUNTS], log[COUNTS];
@@ -57,7 +57,7 @@ VG_FN void gamma_scaled(f64* __restrict o, const i64* __restrict key, const f64*
   for (i32 k = 0; k < n; k++) o[k] = scale[k] * value[k];
 }
 
-// `some` of up to COUNTS elements, where the parameters of all are usual; else `one` of each.
+// Calls `some` for up to COUNTS elements if the parameters of all of them are usual, else `one` for each.
 template <class USUAL, class SOME, class ONE> VG_FN void draw_blocks(i32 n, USUAL usual, SOME some, ONE one) {
   for (i32 from = 0; from < n; from += COUNTS) {
     i32 m = n - from < COUNTS ? n - from : COUNTS;

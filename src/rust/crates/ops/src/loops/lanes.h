@@ -1,12 +1,12 @@
 // Loops of routines on the cpu device (engine, backend/cpu/routine) that are not in the operation table. A lane is an
-// element that a routine works on; `home` has its index. Loops that read and write the same register declare it by
-// `ivdep`.
+// element that a routine works on; `home` has the lanes' element indices. Loops whose result may be one of their
+// operands say so by `ivdep`.
 #pragma once
 #include "routine.h"
 
 #define VG_LANES extern "C" VG_CLONES
 
-// How many of the logicals are TRUE, and how many NA
+// The number of logicals that are TRUE, and of those that are NA
 VG_LANES void vg_lanes_count(const i32* __restrict x, i32 n, i32* __restrict found) {
   i32 yes = 0, na = 0;
   for (i32 k = 0; k < n; k++) {
@@ -38,7 +38,7 @@ VG_LANES void vg_lanes_count(const i32* __restrict x, i32 n, i32* __restrict fou
 VG_EACH(i32) VG_EACH(i64) VG_EACH(f32) VG_EACH(f64) VG_EACH(c64) VG_EACH(c128)
 #undef VG_EACH
 
-// `fails` says whether what is beyond the extent does so; returns whether any lane fails
+// `fails` says whether a subscript beyond the extent is a failure. Returns whether any lane fails.
 #define VG_EACH(c)                                                                                                     \
   VG_LANES i32 vg_lanes_position_##c(i64* __restrict o, const c* __restrict x, const i64* __restrict extent, i32 fails, \
                                      i32 n) {                                                                          \

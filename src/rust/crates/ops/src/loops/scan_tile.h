@@ -1,30 +1,30 @@
 // Scans whose bits depend on the order of additions, on the cpu device: tile by tile in the order of scan.cuh, whose
-// names for the parts of a tile these are. A tile is the elements of 256 threads, 128 bytes each. A thread's elements
-// are added one after the other; the threads of a warp are merged in steps of 1, 2, 4, 8 and 16, and so are the warps.
-// Of the tiles before one there are the totals of its group of 32, of the groups of its 1024, and one for all complete
-// 1024s. Parts that have no elements change no bits, and are left out.
+// names for the parts of a tile are used here. A tile is the elements of 256 threads, 128 bytes each. A thread's
+// elements are added in sequence; the threads of a warp are merged in steps of 1, 2, 4, 8 and 16, and so are the warps.
+// The tiles before a tile count by the totals of its group of 32, of the groups of its 1024, and one total of all
+// complete 1024s. Parts without elements change no bits and are left out.
 #pragma once
 #include "scan.h"
 #include "tree.h"
 
-// This header is compiled for more than one kind of processor, and nothing of it is shared by them.
+// This header is compiled for several instruction sets. The anonymous namespace keeps the linker from merging them.
 namespace {
 
 enum { LANES = 32, WARPS = 8, GROUP = 32 };
-// Elements of a thread.
+// Elements per thread
 template <class T> constexpr i32 each_of() { return 128 / (i32)sizeof(T); }
 
-// What goes from tile to tile.
+// The state that is carried from tile to tile
 template <class A> struct Scan {
   A tiles[GROUP], groups[GROUP];  // totals of this group's tiles, and of this thousand's groups
-  A thousands;                    // of all before
-  i64 tile;                       // how many have been
-  bool is_absorbed;               // whether all that follows is a matter of plain doubles, from `value` on
+  A thousands;                    // total of all before
+  i64 tile;                       // number of tiles so far
+  bool is_absorbed;               // whether all further values follow from `value` in plain doubles
   f64 value;
   void start() { thousands = A::start(); tile = 0; is_absorbed = false; value = 0.0; }
 };
 
-// What the first `n` lanes up to each one give.
+// Inclusive scan over the first `n` lanes.
 template <class A> VG_FN void up_to(A* a, i32 n) {
   for (i32 by = 1; by < n; by *= 2) for (i32 lane = n - 1; lane >= by; lane--) {
     A before = a[lane - by];
@@ -32,7 +32,7 @@ template <class A> VG_FN void up_to(A* a, i32 n) {
     a[lane] = before;
   }
 }
-// What all of them give: as in the last of 32 lanes, so neighbours are merged first, then pairs, and so on.
+// Merges all of them, as the last of 32 lanes does: neighbours first, then pairs, and so on.
 template <class A> VG_FN A all_of(const A* totals, i32 n) {
   if (n == 0) return A::start();
   A a[GROUP];
@@ -41,7 +41,7 @@ template <class A> VG_FN A all_of(const A* totals, i32 n) {
     for (i32 k = 0; k + width < n; k += 2 * width) A::merge(a[k], a[k + width]);
   return a[0];
 }
-// What comes before the next tile, whose total is `total`.
+// Returns the prefix of the next tile, whose total is `total`, and records that total.
 template <class A> VG_FN A before_tile(Scan<A>& s, const A& total) {
   const i32 tile = (i32)(s.tile % GROUP), group = (i32)(s.tile / GROUP % GROUP);
   const A in_group = all_of(s.tiles, tile);
@@ -61,7 +61,7 @@ template <class A> VG_FN A before_tile(Scan<A>& s, const A& total) {
   A::merge(all, in_group);
   return all;
 }
-// What comes before each warp, whose totals `parts` are.
+// Replaces the warps' totals in `parts` by their prefixes.
 template <class A> VG_FN void before_warps(Scan<A>& s, A* parts, i32 warps) {
   up_to(parts, warps);
   const A start = before_tile(s, parts[warps - 1]);
@@ -73,20 +73,20 @@ template <class A> VG_FN void before_warps(Scan<A>& s, A* parts, i32 warps) {
   parts[0] = start;
 }
 
-// ---- warps side by side -----------------------------------------------------------------------------
-// The states of a warp's threads, the numbers of one kind in an array, where all that is added is as usual:
+// ---- warps in SIMD form -------------------------------------------------------------------------------
+// The states of a warp's threads as arrays of numbers, valid as long as all elements are usual:
 //   neutral()         an element that changes no state
-//   takes(x, n)       whether so many elements are
+//   takes(x, n)       whether `n` elements are usual
 //   is_usual(a)       whether a state is
-//   start(), get(k)   all empty; one of them
-//   go_on(before)     each goes on from `before` and what the threads before it have
-//   add(x)            x[k] to each
-//   values(o)         what each gives
-//   up_to()           each has what the threads up to it give
-// Their bits are those of the state's own functions.
+//   start(), get(k)   empties all; returns one of them
+//   go_on(before)     each becomes `before` merged with the threads before it
+//   add(x)            adds x[k] to state k
+//   values(o)         the value of each
+//   up_to()           inclusive scan over the threads
+// The bits are those of the state's own functions.
 template <class A> struct Warp;
 
-// Running sums of doubles. No element and no sum before is so large that a tile could pass the largest double.
+// Running sums of doubles. Elements and previous sums must be so small that a tile cannot overflow.
 template <> struct Warp<CumSum<f64>> {
   typedef CumSum<f64> A;
   f64 hi[LANES], lo[LANES];
@@ -184,7 +184,7 @@ template <class T, class A> struct ProductWarp {
     for (i32 k = 0; k < LANES; k++) {
       const u64 bits = bits_of((f64)x[k]);
       const f64 m = f64_of_bits((bits & 0x800FFFFFFFFFFFFFull) | 1023ull << 52);
-      // normal_product, but for the zero that the low half of a double is
+      // normal_product() for a factor whose low part is 0
       const dd p = two_product(hi[k], m), r = quick_two_sum(p.hi, p.lo + lo[k] * m);
       const u64 more = (bits_of(r.hi) >> 52) & 0x7FFu;
       const f64 scale = f64_of_bits((2046 - more) << 52);
@@ -238,7 +238,7 @@ template <class V> VG_FN void transpose(V& x, V& y, V& z, V& t) {
   x = V{a[0], a[1], c[0], c[1]}; y = V{b[0], b[1], d[0], d[1]};
   z = V{a[2], a[3], c[2], c[3]}; t = V{b[2], b[3], d[2], d[3]};
 }
-// Four rows of four, `from` and `to` so many elements apart, transposed.
+// Transposes a block of 4 x 4, whose rows are `from_next` and `to_next` elements apart.
 template <class T> VG_FN void transpose_4(T* __restrict to, i32 to_next, const T* __restrict from, i32 from_next) {
   typename VectorOf<T>::type x, y, z, t;
   memcpy(&x, from, sizeof x); memcpy(&y, from + from_next, sizeof y);
@@ -247,7 +247,7 @@ template <class T> VG_FN void transpose_4(T* __restrict to, i32 to_next, const T
   memcpy(to, &x, sizeof x); memcpy(to + to_next, &y, sizeof y);
   memcpy(to + 2 * to_next, &z, sizeof z); memcpy(to + 3 * to_next, &t, sizeof t);
 }
-// Element e of each thread beside each other, and back.
+// Puts element e of all threads side by side; turn_back() puts them back.
 template <class T> VG_FN void turn(T (*__restrict to)[LANES], const T* __restrict x) {
   constexpr i32 each = each_of<T>();
   for (i32 lane = 0; lane < LANES; lane += 4)
@@ -258,14 +258,14 @@ template <class T> VG_FN void turn_back(T* __restrict o, const T (*__restrict fr
   for (i32 lane = 0; lane < LANES; lane += 4)
     for (i32 e = 0; e < each; e += 4) transpose_4(o + lane * each + e, each, &from[e][lane], LANES);
 }
-// Complex numbers are as wide as a pair of doubles.
+// Complex numbers need no vectors: each is as wide as two doubles.
 VG_FN void turn(c128 (*__restrict to)[LANES], const c128* __restrict x) {
   for (i32 lane = 0; lane < LANES; lane++) for (i32 e = 0; e < each_of<c128>(); e++) to[e][lane] = *x++;
 }
 VG_FN void turn_back(c128* __restrict o, const c128 (*__restrict from)[LANES]) {
   for (i32 lane = 0; lane < LANES; lane++) for (i32 e = 0; e < each_of<c128>(); e++) *o++ = from[e][lane];
 }
-// The elements of a warp, of which there are `n`.
+// Loads the elements of a warp, padded if there are only `n`.
 template <class T> VG_FN void load_warp(T (*y)[LANES], const T* x, i32 n, T neutral) {
   constexpr i32 most = LANES * each_of<T>();
   if (n >= most) { turn(y, x); return; }
@@ -274,7 +274,7 @@ template <class T> VG_FN void load_warp(T (*y)[LANES], const T* x, i32 n, T neut
   turn(y, padded);
 }
 
-// Whether what all tiles before one give is as usual.
+// Whether the totals of all tiles so far are usual.
 template <class A> VG_FN bool is_usual(const Scan<A>& s) {
   const i32 tiles = (i32)(s.tile % GROUP), groups = (i32)(s.tile / GROUP % GROUP);
   bool usual = Warp<A>::is_usual(s.thousands);
@@ -282,7 +282,7 @@ template <class A> VG_FN bool is_usual(const Scan<A>& s) {
   for (i32 k = 0; k < groups; k++) usual &= Warp<A>::is_usual(s.groups[k]);
   return usual;
 }
-// A tile by warps. False, and nothing is done, where its elements or what came before are not as usual.
+// Scans a tile by warps. False, with nothing done, if its elements or the previous totals are not usual.
 template <class A, class T> VG_FN bool in_warps(Scan<A>& s, T* o, const T* x, i32 n) {
   typedef Warp<A> W;
   constexpr i32 each = each_of<T>(), most = LANES * each;
@@ -311,11 +311,11 @@ template <class A, class T> VG_FN bool in_warps(Scan<A>& s, T* o, const T* x, i3
   }
   return true;
 }
-// Complex products have no warps.
+// Complex products have no SIMD form.
 VG_FN bool in_warps(Scan<CumProd<c128>>&, c128*, const c128*, i32) { return false; }
 
-// ---- what absorbs -------------------------------------------------------------------------------------
-// Zeros, infinities and what is missing take in every later factor or term as plain doubles do.
+// ---- absorbing values ---------------------------------------------------------------------------------
+// Zeros, infinities and missing values combine with all later factors or terms as plain doubles do.
 VG_FN bool absorbs(const CumSum<f64>& a) { return a.seen != 0u; }
 VG_FN bool absorbs(const CumProd<f64>& a) { return a.p.m.hi == 0.0 || a.p.m.hi - a.p.m.hi != 0.0; }
 VG_FN bool absorbs(const CumProd<f32>& a) { return absorbs(a.p); }
@@ -336,7 +336,7 @@ template <class A, class T> VG_FN void go_on(Scan<A>& s, T* o, const T* x, i32 n
 template <class A> VG_FN void go_on(Scan<A>&, c128*, const c128*, i32) {}
 
 // ---- tiles --------------------------------------------------------------------------------------------
-// The running values of the next `n` elements, a tile or what is left at the end; returns status bits.
+// The running values of the next `n` elements: a tile, or the rest at the end. Returns status bits.
 template <class A, class T> VG_FN u32 scan_tile(Scan<A>& s, T* o, const T* x, i32 n) {
   if (s.is_absorbed) { go_on(s, o, x, n); return 0; }
   if (in_warps(s, o, x, n)) return 0;

@@ -1,11 +1,12 @@
-// Short groups of neighbours in the order of tree.rs, on the cpu device: many to a block, each a tile of at most 128
-// lanes (tree.h has the others).
+// Reduces short groups of adjacent elements in the order of tree.rs, on the cpu device: many groups per block, each a
+// tile of at most 128 lanes (tree.h has the longer ones).
 #pragma once
 #include "tree.h"
 
 namespace {
 
-// One group of `length` neighbours, the first at place `first` of a row of `lanes`, which is 128 at most.
+// Reduces a group of `length` adjacent elements, of which the first is at position `first` of a row of at most 128
+// `lanes`.
 template <class A, class T> VG_FN A short_group(const T* __restrict x, i32 first, i32 length, i32 lanes, bool narm) {
   A lane[128];
   const i32 places = first + length;
@@ -29,8 +30,8 @@ template <class A, class T> VG_FN A short_group(const T* __restrict x, i32 first
   for (i32 by = 1; by < used; by *= 2) for (i32 l = 0; l < used; l += 2 * by) A::merge(lane[l], lane[l + by]);
   return lane[0];
 }
-// Sums of short groups, whose four lanes of a pack are a register. The elements are doubles, those of a group from
-// `start` to `end`, in memory where a pack begins at each multiple of four, and there are packs before and behind.
+// Sums of short groups, with the four lanes of a pack in one register. Elements are doubles, those of a group from
+// `start` to `end`. Packs begin at multiples of four, and memory in front and behind can be read.
 VG_FN f64x4 masked(f64x4 v, i64 first, i64 end) {
   const i64x4 place = {0, 1, 2, 3};
   i64x4 bits;
@@ -46,7 +47,7 @@ template <bool EXACTLY> VG_FN dd merged(dd a, dd b) {
   if (EXACTLY) add_up(a, b); else a.hi += b.hi;
   return a;
 }
-// Packs c, c + step, ... of a group.
+// Sums packs c, c + step, ... of a group.
 template <bool EXACTLY>
 VG_FN void sum_packs(f64x4& hi, f64x4& lo, i64x4& any, const f64* x, i32 start, i32 end, i32 c, i32 step) {
   const i32 first = start / 4, last = (end + 3) / 4;
@@ -80,7 +81,7 @@ template <bool EXACTLY> VG_FN dd short_sum(i64x4& any, const f64* x, i32 start, 
     for (i32 c = 0; c < used; c += 2 * by) part[c] = merged<EXACTLY>(part[c], part[c + by]);
   return part[0];
 }
-// Four groups of one row each, merged beside each other.
+// Sums four groups of one row each, merged in SIMD lanes.
 template <bool EXACTLY>
 VG_FN void four_sums(dd* out, i64x4& any, const f64* x, i32 start, i32 length) {
   f64x4 hi[4], lo[4];
@@ -98,7 +99,7 @@ VG_FN void four_sums(dd* out, i64x4& any, const f64* x, i32 start, i32 length) {
   merge(0, 1); merge(2, 3); merge(0, 2);
   for (int g = 0; g < 4; g++) out[g] = dd{h[0][g], l[0][g]};
 }
-// The sums of n groups; false where not all elements are as usual.
+// The sums of n groups; false if an element is not usual.
 template <class T> VG_FN bool short_sums(dd* out, const T* __restrict x, i32 first, i32 length, i32 n, i32 lanes) {
   constexpr bool EXACTLY = sizeof(T) == 8;
   f64 place[MOST + 16];
@@ -121,7 +122,7 @@ template <class T> VG_FN bool none_missing(const T* __restrict x, i32 n) {
   for (i32 k = 0; k < n; k++) missing |= (u32)!is_known(x[k]);
   return !missing;
 }
-// The accumulator of so many elements with this sum.
+// Makes the accumulator of `n` elements with this sum.
 VG_FN void set_sum(Sum<f64>& a, dd s, i32) { a.s = s; }
 VG_FN void set_sum(Sum<f32>& a, dd s, i32) { a.s = s.hi; }
 template <class T> VG_FN void set_sum(Mean<T>& a, dd s, i32 n) { set_sum(a.s, s, n); a.n = n; }
@@ -135,7 +136,7 @@ VG_FN bool values_of_sums(f64* o, const T* x, i32 first, i32 length, i32 n, i32 
   return true;
 }
 
-// `n` groups that follow each other, each to its value, or false; the first begins at place `first`.
+// The values of `n` consecutive groups, of which the first begins at position `first`; false if they were not computed.
 template <class A, class T> struct Short {
   VG_FN bool values(typename A::value*, const T*, i32, i32, i32, i32, bool, u32&) { return false; }
 };

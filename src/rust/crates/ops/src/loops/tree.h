@@ -1,34 +1,35 @@
-// Reductions whose order of additions is that of tree.rs, on the cpu device: the accumulators of a tile lie side by
-// side, the numbers of one kind in an array, so that elements beside each other are added by SIMD instructions.
+// Reductions in the order of additions of tree.rs, on the cpu device. The accumulators of a tile are stored as arrays,
+// one for each of their numbers, so that adjacent elements are added by SIMD instructions.
 //
 // Row<A, T> holds up to MOST accumulators A of elements T:
-//   start(n, special)  the first n, empty
-//   add(at, x, n)      x[k] to accumulator at + k
-//   add_four(x, step, n)       to accumulator k x[k], x[k + step], x[k + 2 step] and x[k + 3 step] (reduce.h: add_all)
-//   is_right()         whether all that was added was as usual: finite and not huge. If not, the tile is to be reduced
-//                      once more by one that was started as special, which takes any elements
+//   start(n, special)  empties the first n
+//   add(at, x, n)      adds x[k] to accumulator at + k
+//   add_four(x, step, n)       adds x[k], x[k + step], x[k + 2 step] and x[k + 3 step] to accumulator k (reduce.h:
+// add_all)
+//   is_right()         whether all elements were usual: finite and not huge. If not, the tile must be reduced again
+//                      by a row that was started as special, which takes any elements
 //   get(k)             an accumulator
-//   halve(out, half, width)    merges rows of `width`, two and two, into another Row
+//   halve(out, half, width)    merges pairs of rows of `width` into another Row
 // The bits are those of A::add and A::merge, one element after the other.
 #pragma once
 #include "reduce.h"
 
 enum { MOST = 1024 };
 
-// This header is compiled for more than one kind of processor, and nothing of it is shared by them.
+// This header is compiled for several instruction sets. The anonymous namespace keeps the linker from merging them.
 namespace {
 
 typedef f64 f64x4 __attribute__((vector_size(32)));
 typedef i64 i64x4 __attribute__((vector_size(32)));
 VG_FN f64x4 load_4(const f64* x) { f64x4 v; memcpy(&v, x, 32); return v; }
 VG_FN void store_4(f64* x, f64x4 v) { memcpy(x, &v, 32); }
-// add_up of four
+// add_up() in four lanes
 VG_FN void add_4(f64x4& hi, f64x4& lo, f64x4 x) {
   const f64x4 s = hi + x, t = s - hi;
   lo += (hi - (s - t)) + (x - t);
   hi = s;
 }
-// Negative where one has a size (size_of) of at least so much.
+// Negative in a lane whose size (size_of) is at least `limit`.
 VG_FN i64x4 beyond_4(f64x4 x, u32 limit) {
   i64x4 bits;
   memcpy(&bits, &x, 32);
@@ -45,7 +46,7 @@ VG_FN bool all_below(const f64* __restrict x, i32 n, u32 limit) {
   for (i32 k = 0; k < n; k++) any |= beyond(x[k], limit);
   return any >= 0;
 }
-// Of four pairs of neighbours the left ones and the right ones.
+// Of four pairs of adjacent numbers, the left ones and the right ones.
 VG_FN void pairs_4(const f64* x, f64x4& left, f64x4& right) {
   const f64x4 a = load_4(x), b = load_4(x + 4);
   left = f64x4{a[0], a[2], b[0], b[2]};
@@ -72,7 +73,7 @@ template <class A, class T> struct Row {
   }
 };
 
-// Pairs of rows of `width` numbers: each(left, right, result) for all places.
+// Calls each(left, right, result) for all positions of pairs of rows of `width` numbers.
 template <class F> VG_FN void in_pairs(i32 half, i32 width, F each) {
   if (width == 1) for (i32 k = 0; k < half; k++) each(2 * k, 2 * k + 1, k);
   else for (i32 j = 0; j < half; j++) for (i32 k = 0; k < width; k++) {
@@ -81,7 +82,7 @@ template <class F> VG_FN void in_pairs(i32 half, i32 width, F each) {
   }
 }
 
-// What a row does by A::add and A::merge themselves, for elements that are not as usual.
+// The operations of a row by A::add and A::merge themselves, for elements that are not usual.
 template <class R, class T> VG_FN void add_each(R& row, i32 at, const T* x, i32 n, bool narm) {
   for (i32 k = 0; k < n; k++) {
     typename R::A a = row.get(at + k);
@@ -101,8 +102,8 @@ template <class R> VG_FN void halve_each(const R& row, R& out, i32 half, i32 wid
 template <> struct Row<Sum<f64>, f64> {
   typedef Sum<f64> A;
   f64 hi[MOST], lo[MOST];
-  u32 usual[MOST];  // of special ones
-  i64 beyonds[4];  // negative where one was not as usual
+  u32 usual[MOST];  // used if special
+  i64 beyonds[4];  // negative if an element was not usual
   bool special;
   void start(i32 n, bool is_special) {
     memset(hi, 0, 8 * (size_t)n);
@@ -139,7 +140,7 @@ template <> struct Row<Sum<f64>, f64> {
   }
   void add(i32 at, const f64* __restrict x, i32 n, bool narm) {
     if (!special) { add_usual(at, x, n); return; }
-    // 0 for what is missing leaves the sums as they are
+    // 0 in place of missing elements leaves the sums as they are
     f64 known[MOST];
     u32 missing = 0, huge = 0;
     for (i32 k = 0; k < n; k++) {
@@ -222,7 +223,7 @@ template <> struct Row<Sum<f32>, f32> {
   }
 };
 
-// Each part apart. Where one is missing, the other is not counted either (Sum<c128>).
+// Each part has a row of its own. If one part is to be skipped as missing, so is the other (Sum<c128>).
 template <> struct Row<Sum<c128>, c128> {
   typedef Sum<c128> A;
   Row<Sum<f64>, f64> re, im;
@@ -282,7 +283,7 @@ template <class T> struct Row<Mean<T>, T> {
 };
 
 // ---- products --------------------------------------------------------------------------------------
-// Of numbers that are normal: what scaled_multiply does then, without a branch.
+// For normal numbers: scaled_multiply() without a branch.
 VG_FN bool are_normal(const f64* __restrict x, i32 n) {
   u32 others = 0;
   for (i32 k = 0; k < n; k++) others |= (u32)(((u32)(bits_of(x[k]) >> 52) & 0x7FFu) - 1u >= 2046u);
@@ -303,7 +304,7 @@ template <> struct Row<Product<f64>, f64> {
   f64 hi[MOST], lo[MOST];
   i64 e[MOST];
   u32 na[MOST];
-  bool plain;  // all are normal, and none NA
+  bool plain;  // whether all elements so far are normal numbers
   void start(i32 n, bool) {
     for (i32 k = 0; k < n; k++) { hi[k] = 1.0; lo[k] = 0.0; e[k] = 0; na[k] = 0; }
     plain = true;
@@ -346,10 +347,10 @@ template <> struct Row<Product<f64>, f64> {
 template <> struct Row<Var<f64>, f64> {
   typedef Var<f64> A;
   f64 pivot[MOST], s_hi[MOST], s_lo[MOST], q_hi[MOST], q_lo[MOST], count[MOST];
-  u32 usual[MOST], missing[MOST];  // of special ones
-  i64 beyonds[4];  // negative where one was not as usual
+  u32 usual[MOST], missing[MOST];  // used if special
+  i64 beyonds[4];  // negative if an element was not usual
   bool special;
-  i32 begun;  // so many from the first on have a pivot
+  i32 begun;  // how many accumulators, from the first on, have a pivot
   void start(i32 n, bool is_special) {
     for (i32 k = 0; k < n; k++) pivot[k] = s_hi[k] = s_lo[k] = q_hi[k] = q_lo[k] = count[k] = 0;
     special = is_special;
@@ -400,7 +401,7 @@ template <> struct Row<Var<f64>, f64> {
       return;
     }
     if (begun < n || n % 4 != 0) {
-      // the first is a pivot
+      // the first element becomes the pivot
       for (i32 r = 0; r < 4; r++) add(0, x + (i64)r * step, n, narm);
       return;
     }
@@ -417,7 +418,7 @@ template <> struct Row<Var<f64>, f64> {
     }
     store_beyonds(beyonds, any);
   }
-  // merge_usual, whose products are finite here; an empty one changes nothing
+  // merge_usual() for finite products; an empty accumulator changes nothing
   VG_FN dd multiplied(dd a, dd b) {
     dd p = two_product(a.hi, b.hi);
     p.lo += a.hi * b.lo + a.lo * b.hi;
@@ -445,7 +446,7 @@ template <> struct Row<Var<f64>, f64> {
       }
       return;
     }
-    // neighbours, apart
+    // separate adjacent accumulators into left and right ones
     enum { RUN = 64 };
     f64 even[6][RUN], odd[6][RUN];
     for (i32 k = 0; k < half; k += RUN) {
@@ -467,7 +468,7 @@ template <> struct Row<Var<f64>, f64> {
                 right[5], o[0], o[1], o[2], o[3], o[4], o[5], n);
     }
   }
-  // A call, since compilers believe `restrict` of a function's parameters only.
+  // A function of its own, since compilers honour `restrict` for parameters only.
   static __attribute__((noinline)) void merge_run(
       const f64* __restrict lp, const f64* __restrict lsh, const f64* __restrict lsl, const f64* __restrict lqh,
       const f64* __restrict lql, const f64* __restrict lc, const f64* __restrict rp, const f64* __restrict rsh,
@@ -502,7 +503,7 @@ template <> struct Row<Var<f32>, f32> {
   }
   A get(i32 k) const { A a; a.pivot = pivot[k]; a.s = s[k]; a.q = q[k]; a.n = (i64)count[k]; return a; }
   void put(i32 k, const A& a) { pivot[k] = a.pivot; s[k] = a.s; q[k] = a.q; count[k] = (f64)a.n; }
-  f64 total;  // NaN once one is not finite
+  f64 total;  // NaN once an element is not finite
   bool is_right() const { return special || total == 0; }
   void add(i32 at, const f32* __restrict x, i32 n, bool narm) {
     if (special) {
@@ -546,7 +547,7 @@ template <> struct Row<Var<f32>, f32> {
 };
 
 // ---- tiles ------------------------------------------------------------------------------------------
-// Elements of a tile, from `place` on, in rows of `lanes`.
+// Adds elements of a tile, from position `place` on, in rows of `lanes`.
 template <class A, class R, class T>
 VG_FN void walk(R& row, i64 place, const T* x, i32 n, i32 lanes, bool fours, bool narm) {
   while (n > 0) {
@@ -562,8 +563,8 @@ VG_FN void walk(R& row, i64 place, const T* x, i32 n, i32 lanes, bool fours, boo
     x += count; place += count; n -= count;
   }
 }
-// Merges `lanes` rows of `width`, a power of two, and stores what is left. False where the tile is to be reduced again,
-// by a row that is special.
+// Merges `lanes` rows of `width`, where `lanes` is a power of two, and stores the result. False if the tile must be
+// reduced again by a special row.
 template <class A, class R> VG_FN bool collapse(R* two, A* out, i32 lanes, i32 width, bool special) {
   if (!special && !two[0].is_right()) return false;
   i32 from = 0;

@@ -1,4 +1,4 @@
-//! Operators: arithmetic, comparison, logic, choice.
+//! Operators: arithmetic, comparison, logic, selection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Casts: one row a target type. Casts to half types round here, so that a value in a register equals the one that a
+//! Casts: one row per target type. Casts to half types round here, so that a value in a register equals the one that a
 //! store and a load would give.
 
 use super::*;

@@ -1,12 +1,12 @@
-//! The distributions of stats (kernels/distributions.h, kernels/discrete.h and those that follow them): ten rows each,
-//! for density, distribution function and quantile, of either tail, and in logarithms.
+//! The distributions of stats (kernels/distributions.h, kernels/discrete.h and those included after them): ten rows
+//! each, for density, distribution function and quantile, of either tail, and in logarithms.
 //!
 //! Against 40-digit values the continuous ones are within 1e-13, and within 1e-10 down to 1e-300
 //! (`tests/testthat/test-diff-distributions.R`, docs/distributions.md). `ulp` is base R's error.
 
 use super::*;
 
-/// A distribution as R names it: what follows `d`, `p` and `q`, and the parameters of its rows, with their defaults.
+/// A distribution by R's name (without `d`, `p` or `q`), and the parameters of its rows, with their defaults.
 pub struct Distribution {
     pub name: &'static str,
     pub parameters: &'static [(&'static str, Option<f64>)],
@@ -15,7 +15,7 @@ pub struct Distribution {
 macro_rules! distributions {
     ($($letters:ident $name:literal, $operands:literal, $arity:literal, $flag:ident,
        [$(($parameter:literal, $default:expr)),+], $doc:literal;)*) => {
-        /// In the order of the rows.
+        /// The distributions, in the order of their rows.
         pub const DISTRIBUTIONS: &[Distribution] =
             &[$(Distribution { name: $name, parameters: &[$(($parameter, $default)),+] }),*];
         pub const ROWS: &[Op] = rows!([] $($letters $name, $operands, $arity, $flag, $doc;)*);

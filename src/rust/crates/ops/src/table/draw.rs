@@ -1,5 +1,5 @@
-//! Distributions (kernels/draws.h, kernels/draws_finite.h): transformations of a standard draw, and draws with a key
-//! and parameters.
+//! Draws (kernels/draws.h, kernels/draws_finite.h): transformations of a standard draw, and draws with a key and
+//! parameters.
 
 use super::*;
 

@@ -10,13 +10,13 @@
 use crate::dtype::{Class, DType};
 use Rule::*;
 
-/// The headers whose functions the expressions call, in the order of inclusion: these, then those of distributions, of
-/// Bessel functions, and of random rows.
+/// The headers that the expressions need, in the order of inclusion: these for all rows, then those of distributions,
+/// of Bessel functions, and of random rows.
 pub const COMMON_HEADERS: &[&str] =
     &["prelude.h", "arith.h", "cast.h", "complex.h", "elementary.h", "special.h", "gamma.h", "normal.h"];
-/// Those that only random rows call: long, and read by the compiler where there are such rows.
+/// Headers that only random rows need. They are long, so they are included only for such rows.
 pub const RANDOM_HEADERS: &[&str] = &["random.h", "draws.h", "draws_finite.h"];
-/// The same of the rows of `distributions`.
+/// Headers that only the rows of `distributions` need.
 pub const DISTRIBUTION_HEADERS: &[&str] = &[
     "incomplete_gamma.h",
     "incomplete_beta.h",
@@ -28,7 +28,7 @@ pub const DISTRIBUTION_HEADERS: &[&str] = &[
     "noncentral_t.h",
     "studentized_range.h",
 ];
-/// The same of the rows of `bessel`.
+/// Headers that only the rows of `bessel` need.
 pub const BESSEL_HEADERS: &[&str] = &["bessel.h", "polygamma.h"];
 
 /// A set of register classes, as bits.
@@ -45,12 +45,12 @@ pub const COMPLEX: Classes = C64 | C128;
 pub const REALS: Classes = INTS | FLOATS;
 pub const ALL: Classes = REALS | COMPLEX;
 
-/// How operand types become the class that computes, and the type of the result.
+/// How operand types determine the class that computes, and the type of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// Promote the operands; logical counts as integer; the result has the promoted type. `+ - *`
     Arithmetic,
-    /// As Arithmetic, but integers become double; int64 stays where the row has an expression for it. `/ ^ sqrt exp`
+    /// As Arithmetic, but integers become double; int64 is kept if the row has an expression for it. `/ ^ sqrt exp`
     Float,
     /// As Float, but complex is refused as R refuses it. `gamma atan2`
     Real,
@@ -70,36 +70,36 @@ pub enum Rule {
     Select,
     /// The operand becomes the named type. `as.integer`
     To(DType),
-    /// No array operand: scalars `a`, `b` of the computing class and the index; the result is the type that the caller
-    /// names. `seq`
+    /// No array operand: scalars `a`, `b` of the computing class, and the element's index; the caller names the result
+    /// type. `seq`
     Source,
     /// No array operand: scalar `a`, of class I64, is the key of the stream; the result has the named class, F32 or
     /// F64. `runif`
     Random(Class),
-    /// `a` is the key of a stream, of class I64; parameters `b`, `c` are of the computing class, as the result is. It
-    /// is a function of the index too. `rgamma`
+    /// `a` is the key of a stream, of class I64; parameters `b`, `c` and the result are of the computing class. The
+    /// value also depends on the element's index. `rgamma`
     Drawn,
 }
 
 impl Rule {
-    /// Whether a row computes from the index, so that an element is another one in another place.
+    /// Whether a row computes from the element's index, so that its value depends on the position.
     pub fn uses_index(self) -> bool {
         matches!(self, Source | Random(_) | Drawn)
     }
 }
 
-/// What an expression may note in `w`, as R words its warning.
+/// The warnings that an expression may note in `w`, in R's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flag {
     None,
-    /// Bits of `w`: 1 "NaNs produced", 2 the same for complex numbers, which names the function, 4 and 8 what
-    /// R's gamma and lgamma say of their range and precision
+    /// Bits of `w`: 1 "NaNs produced", 2 the same for complex numbers, which names the function, 4 and 8 the warnings
+    /// of R's gamma and lgamma about range and precision
     NaNsProduced,
     /// "probable complete loss of accuracy in modulus"
     LostAccuracy,
     /// Bits of `w`: 1 "NaNs produced", 2 "non-integer x", 4 "non-integer n", of distributions of counts
     NonInteger,
-    /// "NAs produced", of parameters that have no distribution
+    /// "NAs produced", for invalid parameters of a distribution
     NAsProduced,
     /// Bits of `w`: 1 "NAs produced by integer overflow", 2 "NAs produced by integer64 overflow", as bit64 says
     IntegerOverflow,
@@ -110,7 +110,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// How many bits of `w` it uses.
+    /// The number of bits of `w` that it uses.
     pub const fn width(self) -> u32 {
         match self {
             Flag::None => 0,
@@ -122,7 +122,7 @@ impl Flag {
     }
 }
 
-/// Which R function reaches a row, and in which group its method stands.
+/// How R reaches a row: the group of its method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     /// Binary (and unary) operators.
@@ -143,26 +143,26 @@ pub enum Group {
     Internal,
 }
 
-/// How many operands a row has at most.
+/// The most operands of a row.
 pub const MOST_OPERANDS: usize = 4;
-/// Their names in expressions.
+/// The operands' names in expressions.
 pub const LETTERS: [&str; MOST_OPERANDS] = ["a", "b", "c", "d"];
 
 /// One operation.
 pub struct Op {
     /// A C identifier, unique.
     pub name: &'static str,
-    /// R's name for it, or "" where R has none.
+    /// R's name for it, or "" if R has none.
     pub r: &'static str,
     pub group: Group,
-    /// How many operands.
+    /// The number of operands.
     pub arity: u8,
     pub rule: Rule,
     pub flag: Flag,
-    /// Greatest relative difference from R's answer that the tests allow, in units of 2^-52
-    /// (2^-23 for float32): 0 asks for the same bits.
+    /// The greatest relative difference from R's answer that the tests allow, in units of 2^-52 (2^-23 for float32): 0
+    /// asks for the same bits.
     pub ulp: f64,
-    /// The expression for each set of classes; a class that is in none is refused as R refuses it.
+    /// The expression for each set of classes. A class that is in no set is refused as R refuses it.
     pub code: &'static [(Classes, &'static str)],
     /// One sentence for the help page.
     pub doc: &'static str,
@@ -217,7 +217,7 @@ impl Op {
         self.group == Group::Bessel
     }
 
-    /// Whether no interpreter has it, since its code is long and it is rare: it waits for a kernel of its own.
+    /// Whether interpreters lack it, because its code is long and it is rare: its plan waits for a kernel of its own.
     pub fn is_only_compiled(&self) -> bool {
         self.is_distribution() || self.is_bessel() || matches!(self.name, "rhyper" | "rsignrank" | "rwilcox")
     }
@@ -241,7 +241,7 @@ impl Op {
     }
 }
 
-/// Writes a row: name, R's name, group, arity, rule, flag, ulp, expressions, sentence.
+/// Defines a row: name, R's name, group, arity, rule, flag, ulp, expressions, sentence.
 macro_rules! op {
     ($name:ident, $r:literal, $group:ident, $arity:literal, $rule:expr, $flag:ident, $ulp:literal,
      [$(($set:expr, $text:literal)),+ $(,)?], $doc:literal) => {
@@ -260,9 +260,7 @@ mod math;
 mod source;
 mod special;
 
-/// All rows, a file a subject. A row is found by its name; a new file goes last, since `cuda::codegen::body` weighs
-/// files by their place.
-/// What a file of rows is about; its rows cost alike.
+/// The subject of a file of rows; rows of one subject have similar costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Arithmetic,
@@ -277,12 +275,13 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether wider registers make its loops quicker: not those of calls and branches.
+    /// Whether its loops run faster when compiled for wider registers; loops with calls and branches do not.
     pub fn gains_by_width(self) -> bool {
         matches!(self, Subject::Arithmetic | Subject::Math | Subject::Cast | Subject::Source)
     }
 }
 
+/// All rows, by subject. `OpId` is the index of a row in this order.
 pub const TABLES: &[(Subject, &[Op])] = &[
     (Subject::Arithmetic, arithmetic::ROWS),
     (Subject::Math, math::ROWS),
