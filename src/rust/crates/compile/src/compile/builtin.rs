@@ -18,34 +18,46 @@ impl<'a> Matched<'a> {
     /// If an argument has a name that the function does not know, or there are too many arguments.
     pub(super) fn new(function: &str, names: &[&'a str], args: &'a [Argument], span: Span) -> Compiled<Matched<'a>> {
         let mut values: Vec<(&str, Option<&Expr>)> = names.iter().map(|n| (*n, None)).collect();
-        for argument in args.iter().filter(|a| a.name.is_some()) {
-            let name = argument.name.as_deref().expect("it has a name");
-            let fits: Vec<usize> = (0..names.len()).filter(|&k| names[k].starts_with(name)).collect();
-            let exact = names.iter().position(|n| *n == name);
-            match (exact, &fits[..]) {
-                (Some(k), _) | (None, &[k]) => values[k].1 = argument.value.as_ref(),
-                _ => {
-                    return Err(Refusal::new(
-                        span,
-                        format!("unused argument ({name} = ) of `{function}`"),
-                        format!("Within a compiled function it takes: {}.", names.join(", ")),
-                    ))
-                }
+        let mut given = vec![false; names.len()];
+        let refused = |what: String| {
+            Err(Refusal::new(span, what, format!("Within a compiled function it takes: {}.", names.join(", "))))
+        };
+        let twice = |k: usize| refused(format!("argument \"{}\" of `{function}` is given more than once", names[k]));
+        // As in R: exact names, then names that are the beginning of one other formal, then positions.
+        let mut rest = Vec::new();
+        for argument in args {
+            match argument.name.as_deref().and_then(|name| names.iter().position(|n| *n == name)) {
+                Some(k) if given[k] => return twice(k),
+                Some(k) => (given[k], values[k].1) = (true, argument.value.as_ref()),
+                None => rest.push(argument),
             }
         }
-        for argument in args.iter().filter(|a| a.name.is_none()) {
-            match values.iter_mut().find(|(_, v)| v.is_none()) {
-                Some(free) => free.1 = argument.value.as_ref(),
-                None => {
-                    return Err(Refusal::new(
-                        span,
-                        format!("too many arguments for `{function}`"),
-                        format!("Within a compiled function it takes: {}.", names.join(", ")),
-                    ))
-                }
+        let mut unnamed = Vec::new();
+        for argument in rest {
+            let Some(name) = argument.name.as_deref() else {
+                unnamed.push(argument);
+                continue;
+            };
+            let fits: Vec<usize> = (0..names.len()).filter(|&k| names[k].starts_with(name)).collect();
+            match fits[..] {
+                [k] if given[k] => return twice(k),
+                [k] => (given[k], values[k].1) = (true, argument.value.as_ref()),
+                _ => return refused(format!("unused argument ({name} = ) of `{function}`")),
             }
+        }
+        for argument in unnamed {
+            let Some(k) = given.iter().position(|given| !given) else {
+                return refused(format!("too many arguments for `{function}`"));
+            };
+            (given[k], values[k].1) = (true, argument.value.as_ref());
         }
         Ok(Matched { function: function.into(), span, values })
+    }
+
+    /// The arguments in the order of the formals, up to the last one that is given.
+    fn in_order(self) -> Vec<Argument> {
+        let last = self.values.iter().rposition(|(_, value)| value.is_some()).map_or(0, |k| k + 1);
+        self.values[..last].iter().map(|(_, value)| Argument { name: None, value: value.cloned() }).collect()
     }
 
     pub(super) fn expr(&self, name: &str) -> Option<&'a Expr> {
@@ -88,6 +100,23 @@ impl<'a> Matched<'a> {
             )),
         }
     }
+}
+
+/// The formals of functions whose code below takes arguments by their positions.
+fn formals(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "match" => &["x", "table", "nomatch", "incomparables"],
+        "%in%" => &["x", "table"],
+        "crossprod" | "tcrossprod" => &["x", "y"],
+        "vector" => &["mode", "length"],
+        "numeric" | "double" | "integer" | "logical" => &["length"],
+        "seq_len" => &["length.out"],
+        "seq_along" => &["along.with"],
+        "isTRUE" | "isFALSE" | "invisible" | "identity" | "factorial" | "t" | "length" | "nrow" | "ncol" | "NROW"
+        | "NCOL" | "dim" | "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null"
+        | "as.numeric" | "as.double" | "as.integer" | "as.logical" | "as.complex" => &["x"],
+        _ => return None,
+    })
 }
 
 /// Functions that cannot run in a kernel: the reason, and what to write instead.
@@ -226,6 +255,14 @@ impl Compiler<'_> {
 
     /// A call of a function of base R or stats.
     fn builtin(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Value> {
+        let ordered;
+        let args = match formals(name) {
+            Some(names) => {
+                ordered = Matched::new(name, names, args, span)?.in_order();
+                &ordered[..]
+            }
+            None => args,
+        };
         if let Some(n) = self.random(name, args, span)? {
             return Ok(Value::Number(n));
         }

@@ -109,6 +109,13 @@ impl Compiler<'_> {
             "complex" => {
                 let matched =
                     Matched::new(name, &["length.out", "real", "imaginary", "modulus", "argument"], args, span)?;
+                if matched.has("length.out") {
+                    return Err(Refusal::new(
+                        span,
+                        "complex() with `length.out`",
+                        "Give the parts of one number: complex(real = x, imaginary = y).",
+                    ));
+                }
                 let polar = matched.has("modulus") || matched.has("argument");
                 let (a, b, default) = if polar { ("modulus", "argument", 1.0) } else { ("real", "imaginary", 0.0) };
                 let x = matched.optional(self, a)?.unwrap_or(Number::double(default));
@@ -186,11 +193,11 @@ impl Compiler<'_> {
     /// `switch(k, a, b, c)` by number, and by a string that is known at compile time. Only the chosen alternative is
     /// evaluated.
     fn switch(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
-        let at = args.iter().position(|a| a.name.as_deref() == Some("EXPR")).unwrap_or(0);
-        let which = nth(args, at, span, "switch")?;
-        let rest: Vec<Argument> = args.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, a)| a.clone()).collect();
+        // R takes the first argument, whatever the names.
+        let which = nth(args, 0, span, "switch")?;
+        let rest = &args[1..];
         let which = match self.expr(which)? {
-            Value::Text(key) => return self.named_alternative(&key, &rest, span),
+            Value::Text(key) => return self.named_alternative(&key, rest, span),
             value => self.as_number(value, which.span)?,
         };
         if let Some(k) = which.constant().and(which.whole()) {
@@ -202,7 +209,7 @@ impl Compiler<'_> {
         let which = self.cast(which, DType::Int32);
         let which = self.frozen(which);
         let fails = self.failure(span, "switch() has no such alternative");
-        self.alternative(which, 1, &rest, fails, span)
+        self.alternative(which, 1, rest, fails, span)
     }
 
     /// The alternative with a name, or the first non-empty one behind it; else the unnamed default; else NULL.

@@ -8,7 +8,7 @@ use super::value::{join, Number, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
-use verdigris_ops::dtype::Kind;
+use verdigris_ops::dtype::{DType, Kind};
 use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 
@@ -207,6 +207,59 @@ impl Compiler<'_> {
         Ok(self.as_count(at))
     }
 
+    /// `seq(from, to, by, length.out = n)`, where at least one of the first three is not given.
+    fn sequence_of_length(
+        &mut self,
+        from: Option<Number>,
+        to: Option<Number>,
+        by: Option<Number>,
+        n: Number,
+        span: Span,
+    ) -> Compiled<Value> {
+        let counted = self.counted(n, span)?;
+        let Value::Vector(range) = &counted else { unreachable!("counted() returns a range") };
+        let length = range.length();
+        let n = self.double(Number { at: length, typed: Typed::Value(Kind::Integer64) }, span)?;
+        let steps = self.apply(id::SUB, &[n, Number::double(1.0)], span)?;
+        let (from, step) = match (from, to, by) {
+            (Some(_), Some(_), Some(_)) => {
+                return Err(Refusal::new(
+                    span,
+                    "too many arguments",
+                    "Leave out one of `from`, `to`, `by` and `length.out`.",
+                ))
+            }
+            (None, None, None) => return Ok(counted),
+            (Some(from), Some(to), None) => {
+                let (from, to) = (self.double(from, span)?, self.double(to, span)?);
+                let from = self.frozen(from);
+                let distance = self.apply(id::SUB, &[to, from], span)?;
+                let steps = self.apply(id::PMAX, &[steps, Number::double(1.0)], span)?;
+                (from, self.apply(id::DIV, &[distance, steps], span)?)
+            }
+            (from, to, by) => {
+                // Base R returns integers if the given end and `by` are integers.
+                let end = from.or(to).unwrap_or(Number::integer(1));
+                let integers = by.is_some_and(|by| by.kind() <= Kind::Integer)
+                    && end.kind() <= Kind::Integer
+                    && (from.is_some() || to.is_some());
+                let step = self.double(by.unwrap_or(Number::double(1.0)), span)?;
+                let step = self.frozen(step);
+                let mut start = self.double(end, span)?;
+                if from.is_none() && to.is_some() {
+                    let distance = self.apply(id::MUL, &[steps, step], span)?;
+                    start = self.apply(id::SUB, &[start, distance], span)?;
+                }
+                match integers {
+                    true => (self.cast(start, DType::Int32), self.cast(step, DType::Int32)),
+                    false => (start, step),
+                }
+            }
+        };
+        let (from, step) = (self.frozen(from), self.frozen(step));
+        Ok(Value::vector(Vector::Range { from, step, length }))
+    }
+
     /// `seq()` and `seq.int()`.
     fn sequence(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, span)?;
@@ -222,33 +275,15 @@ impl Compiler<'_> {
                 other => Err(Refusal::new(span, format!("seq() of {}", other.what()), "Give numbers.")),
             };
         }
-        let from = matched.optional(self, "from")?.unwrap_or(Number::integer(1));
-        let from = self.frozen(from);
+        let from = matched.optional(self, "from")?;
+        let from = from.map(|n| self.frozen(n));
         if let Some(count) = count {
+            let to = matched.optional(self, "to")?;
+            let by = matched.optional(self, "by")?;
             let n = self.number(count)?;
-            let Value::Vector(counted) = self.counted(n, span)? else { unreachable!("a range") };
-            let length = counted.length();
-            let from = self.double(from, span)?;
-            let from = self.frozen(from);
-            let step = match (by, matched.expr("to")) {
-                (Some(by), _) => {
-                    let by = self.number(by)?;
-                    self.double(by, span)?
-                }
-                (None, Some(to)) => {
-                    let to = self.number(to)?;
-                    let distance = self.apply(id::SUB, &[to, from], span)?;
-                    let n = Number { at: length, typed: Typed::Value(Kind::Integer64) };
-                    let n = self.double(n, span)?;
-                    let less = self.apply(id::SUB, &[n, Number::double(1.0)], span)?;
-                    let less = self.apply(id::PMAX, &[less, Number::double(1.0)], span)?;
-                    self.apply(id::DIV, &[distance, less], span)?
-                }
-                (None, None) => Number::double(1.0),
-            };
-            let step = self.frozen(step);
-            return Ok(Value::vector(Vector::Range { from, step, length }));
+            return self.sequence_of_length(from, to, by, n, span);
         }
+        let from = from.unwrap_or(Number::integer(1));
         let to = matched.required(self, "to")?;
         let Some(by) = by else { return self.colon(from, to, span) };
         let by = self.number(by)?;
