@@ -40,6 +40,8 @@ pub struct StreamState {
     pub(crate) flags: Flags,
     /// A block of page-locked memory for results that the host waits for at once.
     pub(crate) slot: Mutex<Host>,
+    /// The mark of the last result that was asked for by `receive_reported`.
+    pub(crate) reports: AtomicU32,
     pub(crate) slots: Mutex<Slots>,
     /// Device address of counters that kernels use and leave at zero.
     pub(crate) tickets: u64,
@@ -83,6 +85,7 @@ impl StreamState {
             priority,
             flags: Flags::new(driver, check, stream)?,
             slot: Mutex::new(Host::new(driver, check, 256)?),
+            reports: AtomicU32::new(0),
             slots: Mutex::default(),
             tickets,
             small: Mutex::default(),

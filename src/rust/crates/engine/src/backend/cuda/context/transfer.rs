@@ -410,7 +410,11 @@ impl Cuda {
         if target.len() <= CHUNK {
             let chunk = staging.one(self)?;
             self.fetch(from, chunk.memory.host, target.len())?;
-            self.wait()?;
+            if let Err(error) = self.wait() {
+                // after an interrupt the copy may still be under way: nobody may use the chunk before it
+                chunk.record(self, self.stream())?;
+                return Err(error);
+            }
             // SAFETY: the chunk is at least as long as the target and the device has filled it.
             unsafe { std::ptr::copy_nonoverlapping(chunk.memory.host, target.as_mut_ptr(), target.len()) };
             return Ok(());

@@ -100,7 +100,8 @@ impl Cuda {
         let slot = lock(&stream_state.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
         let words = unsafe { &*slot.host.add(REPORT_AT).cast::<Reported>() };
-        let mark = ((words[0].load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
+        // The word in the slot is no counter: after an interrupted wait a kernel has yet to write its mark there.
+        let mark = stream_state.reports.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         queue(slot.device, slot.device + REPORT_AT as u64, mark)?;
         self.await_reported(stream_state, words, mark)
     }
