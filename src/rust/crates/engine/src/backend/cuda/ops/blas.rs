@@ -101,7 +101,8 @@ static HANDLES: Handles<Handle> = Handles::new();
 pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     const N: i64 = 128;
     let _entered = cuda.enter()?;
-    let (Handle { handle, functions }, _held) = HANDLES.of(cuda, make)?;
+    let stream_state = cuda.stream_state();
+    let (Handle { handle, functions }, _held) = HANDLES.of_stream(cuda, stream_state, make)?;
     let (mut stream, mut memory) = (Stream::NULL, 0);
     let (flags, bytes) = (CUstream_flags::CU_STREAM_NON_BLOCKING as u32, 3 * (N * N) as usize * 8);
     // SAFETY: each writes a handle. Stream and memory are never freed: that would wait for all work of the device.
@@ -127,21 +128,21 @@ pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
         // SAFETY: the three matrices are within the memory just allocated; their values do not matter.
         done = done.and(check(unsafe { gemm.single(&functions, handle) }, "cublasGemmEx"));
     }
-    // SAFETY: live streams of this context. The handle is bound to the device's stream again.
+    // SAFETY: live streams of this context. The handle is bound to its own stream again.
     let (waited, set) =
-        unsafe { ((cuda.driver.stream_synchronize)(stream), (functions.set_stream)(handle, cuda.stream())) };
+        unsafe { ((cuda.driver.stream_synchronize)(stream), (functions.set_stream)(handle, stream_state.handle())) };
     check(set, "cublasSetStream")?;
     cuda.check(waited, "cuStreamSynchronize").and(done)
 }
 
-fn make(cuda: &Cuda) -> Result<Handle> {
+fn make(_: &Cuda, stream: Stream) -> Result<Handle> {
     // SAFETY: this is cuBLAS.
     let functions = unsafe { Cublas::find(library::load(Library::Cublas)?)? };
     let mut handle = Context::NULL;
     // SAFETY: the device's context is current; the stream is one of it and never destroyed.
     unsafe {
         check((functions.create)(&mut handle), "cublasCreate")?;
-        check((functions.set_stream)(handle, cuda.stream()), "cublasSetStream")?;
+        check((functions.set_stream)(handle, stream), "cublasSetStream")?;
         check((functions.set_math_mode)(handle, MATH), "cublasSetMathMode")?;
     }
     Ok(Handle { handle, functions })

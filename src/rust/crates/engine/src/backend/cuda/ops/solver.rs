@@ -48,7 +48,7 @@ pub(super) fn prepare(cuda: &Cuda) -> Result<()> {
     HANDLES.of(cuda, make).map(drop)
 }
 
-fn make(cuda: &Cuda) -> Result<Handle> {
+fn make(_: &Cuda, stream: Stream) -> Result<Handle> {
     let library = library::load(Library::Cusolver)?;
     // SAFETY: the types are those of cusolverDn.h, with the status as a number.
     let (create, create_params, set_stream) = unsafe {
@@ -63,7 +63,7 @@ fn make(cuda: &Cuda) -> Result<Handle> {
     unsafe {
         check(create(&mut handle), "cusolverDnCreate")?;
         check(create_params(&mut params), "cusolverDnCreateParams")?;
-        check(set_stream(handle, cuda.stream()), "cusolverDnSetStream")?;
+        check(set_stream(handle, stream), "cusolverDnSetStream")?;
     }
     Ok(Handle { handle, params, library })
 }
