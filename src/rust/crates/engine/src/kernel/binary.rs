@@ -71,10 +71,14 @@ pub fn read(bytes: &[u8], label: &str) -> Result<Binary> {
     let Some(text) = text.filter(|t| ptx::is_ptx(t)) else {
         return Err(refuse("is neither PTX, nor a cubin, a fatbin, or a shared object made by nvcc".into()));
     };
-    let signatures = ptx::entries(text);
+    let entries = ptx::entries(text);
     let mut image = text.as_bytes().to_vec();
     image.push(0);
-    let kernels = signatures.iter().map(|s| s.name.clone()).collect();
+    let kernels = entries.iter().map(|(name, _)| name.clone()).collect();
+    let signatures = entries
+        .into_iter()
+        .filter_map(|(name, parameters)| Some(Signature { name, parameters: parameters?, status: false }))
+        .collect();
     Ok(Binary { format: Format::Ptx, images: vec![image], kernels, signatures })
 }
 

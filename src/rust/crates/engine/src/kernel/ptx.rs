@@ -1,6 +1,6 @@
 //! Parses kernel declarations in PTX. See the PTX ISA, "Kernel Function Parameters".
 
-use super::signature::{Element, Parameter, Passing, Signature};
+use super::signature::{Element, Parameter, Passing};
 
 /// The text without comments.
 fn bare(text: &str) -> String {
@@ -28,8 +28,8 @@ pub fn is_ptx(text: &str) -> bool {
     bare(text).trim_start().starts_with(".version")
 }
 
-/// The signatures of the kernels, with types as far as PTX has them. Kernels that cannot be parsed are left out.
-pub fn entries(text: &str) -> Vec<Signature> {
+/// The names of all kernels, and their parameters with types as far as PTX has them; None if they cannot be parsed.
+pub fn entries(text: &str) -> Vec<(String, Option<Vec<Parameter>>)> {
     let text = bare(text);
     let mut found = Vec::new();
     let mut rest = text.as_str();
@@ -47,8 +47,8 @@ pub fn entries(text: &str) -> Vec<Signature> {
                 inner.split(',').filter(|p| !p.trim().is_empty()).map(parameter).collect::<Option<Vec<_>>>()
             }),
         };
-        if let (false, Some(parameters)) = (name.is_empty(), parameters) {
-            found.push(Signature { name: name.into(), parameters, status: false });
+        if !name.is_empty() {
+            found.push((name.into(), parameters));
         }
     }
     found
@@ -91,16 +91,21 @@ fn parameter(text: &str) -> Option<Parameter> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::signature::Signature;
     use super::*;
 
     #[test]
     fn kernels_and_their_parameters() {
         let text = "//\n// made by .entry f(\n.version 8.0\n.target sm_75\n.visible .entry axpy(\n\t.param .u64 axpy_param_0,\n\t\
                     .param .u64 .ptr .global .align 4 axpy_param_1,\n\t.param .f32 a,\n\t.param .u32 n\n)\n{ ret; }\n\
-                    .weak .entry _Z1g1S(.param .align 4 .b8 s[24], .param .f64 d, .param .b32 u)\n.entry none\n{ /* .entry x */ }";
+                    .weak .entry _Z1g1S(.param .align 4 .b8 s[24], .param .f64 d, .param .b32 u)\n\
+                    .entry odd(.reg .u64 a)\n{ ret; }\n.entry none\n{ /* .entry x */ }";
         assert!(is_ptx(text) && !is_ptx("int x; // .version"));
         let found = entries(text);
-        let shown: Vec<String> = found.iter().map(Signature::to_string).collect();
+        let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["axpy", "_Z1g1S", "odd", "none"]);
+        let known = found.into_iter().filter_map(|(name, p)| Some(Signature { name, parameters: p?, status: false }));
+        let shown: Vec<String> = known.map(|s| s.to_string()).collect();
         assert_eq!(
             shown,
             [

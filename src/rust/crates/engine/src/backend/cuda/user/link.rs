@@ -1,5 +1,6 @@
 //! Links a compiled source with other compiled code: by nvJitLink where it is installed, else by the driver.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_void, CString};
 
 use crate::backend::cuda::compile::Link;
@@ -185,6 +186,11 @@ fn by_driver(cuda: &Cuda, inputs: &Inputs<'_>) -> Result<Vec<u8>> {
                 break;
             }
             let label = CString::new(name.replace('\0', "")).unwrap_or_default();
+            let mut data = Cow::Borrowed(*data);
+            if matches!(kind, Input::Ptx) && data.last() != Some(&0) {
+                // the driver reads PTX as a C string
+                data.to_mut().push(0);
+            }
             let kind = match kind {
                 Input::Cubin => CUjitInputType::CU_JIT_INPUT_CUBIN,
                 Input::Ptx => CUjitInputType::CU_JIT_INPUT_PTX,
