@@ -26,7 +26,7 @@ fn first(log: &str) -> Option<CompileError<'_>> {
 
 /// The source line, with its number in front and the caret below.
 fn excerpt(source: &str, found: &CompileError<'_>) -> String {
-    let Some(text) = source.lines().nth(found.line - 1) else { return String::new() };
+    let Some(text) = found.line.checked_sub(1).and_then(|k| source.lines().nth(k)) else { return String::new() };
     let number = found.line.to_string();
     let mut out = format!("\n{number} | {}", text.trim_end());
     // NVRTC indents the line by two spaces

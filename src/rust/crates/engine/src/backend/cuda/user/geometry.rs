@@ -114,8 +114,13 @@ fn choose(
             ));
         }
         None => {
-            let blocks = n.div_ceil(threads).max(1).min(together.map_or(u64::MAX, u64::from));
-            let blocks = blocks.next_multiple_of(u64::from(cluster[0].max(1)));
+            let [across, beside @ ..] = cluster.map(|c| u64::from(c.max(1)));
+            let mut blocks = n.div_ceil(threads).max(1).next_multiple_of(across);
+            if let Some(most) = together {
+                // whole clusters, all of which are resident at once
+                let most = u64::from(most) / (beside[0] * beside[1]);
+                blocks = blocks.min(most / across * across).max(across);
+            }
             [u32::try_from(blocks).unwrap_or(u32::MAX), cluster[1].max(1), cluster[2].max(1)]
         }
     };
