@@ -16,11 +16,8 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {
         let _ = write!(outputs, "{} y{k}[V]; ", dtype.c_type());
         let _ = write!(stores, "store_{dtype}(y{k}, k, y.y{k}); ");
-        let also = if variant.unaligned {
-            format!(" && {}", parameters::packed(parameters::OUTPUT_BIT))
-        } else {
-            String::new()
-        };
+        let also =
+            if variant.unaligned { format!(" && {}", parameters::bit(parameters::OUTPUT_BIT)) } else { String::new() };
         let _ = write!(
             writes,
             "\n    if (i + V <= n{also}) write_pack<V>(p.y{k} + i, y{k});\n    \

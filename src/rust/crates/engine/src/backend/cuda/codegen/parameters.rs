@@ -14,13 +14,18 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// time.
 pub const OUTPUT_BIT: usize = 31;
 
-/// C expression for whether a bit of `packed` is set.
-pub fn packed(bit: usize) -> String {
-    if bit <= OUTPUT_BIT {
-        format!("(p.packed >> {bit} & 1u)")
+/// C expression for whether input `k` may be read by packs.
+pub fn packed(k: usize) -> String {
+    if k < OUTPUT_BIT {
+        bit(k)
     } else {
         "false".into()
     }
+}
+
+/// C expression for whether a bit of `packed` is set.
+pub fn bit(bit: usize) -> String {
+    format!("(p.packed >> {bit} & 1u)")
 }
 
 /// The alignment in C of a value of this class.

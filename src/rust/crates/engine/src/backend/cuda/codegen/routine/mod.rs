@@ -90,7 +90,7 @@ pub fn define(routine: &Routine, name: &str) -> String {
     let mut taken: Vec<String> = uses.iter().map(|used| used.name.clone()).collect();
     let tables = routine.tables.iter().enumerate().map(|(k, table)| {
         let mut name = format!("{}_", plain(&table.name));
-        if name.len() < 2 || taken.contains(&name) {
+        while name.len() < 2 || taken.contains(&name) {
             name = format!("{name}table{k}_");
         }
         taken.push(name.clone());

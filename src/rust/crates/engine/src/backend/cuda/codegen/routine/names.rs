@@ -38,15 +38,18 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     // if several registers have the same name in R, the one that is used most gets it without a suffix
     let mut order: Vec<usize> = (0..uses.len()).collect();
     order.sort_by_key(|&r| std::cmp::Reverse(uses[r].reads + uses[r].writes));
+    let count = uses.len();
     for r in order {
         let used = &mut uses[r];
         let plain = plain(routine.names.get(r).map_or("", String::as_str));
         used.local &= used.writes == 1;
         used.named = !plain.is_empty();
         used.name = if used.named { format!("{plain}_") } else { format!("t{r}") };
-        if !taken.insert(used.name.clone()) {
-            used.name = format!("{plain}_{r}_");
-            taken.insert(used.name.clone());
+        let mut suffix = r;
+        // R's own names may end in numbers: `x_3` is another variable than the third register's `x`
+        while !taken.insert(used.name.clone()) {
+            used.name = format!("{plain}_{suffix}_");
+            suffix += count;
         }
     }
     uses
