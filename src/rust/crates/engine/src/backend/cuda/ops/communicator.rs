@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::mpsc::{channel, RecvTimeoutError, SendError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,12 @@ impl Communicator {
             let mut handle = std::ptr::null_mut();
             // SAFETY: writes a handle; the thread's context is the device's.
             let status = unsafe { (functions.init)(&mut handle, size as c_int, id, rank as c_int) };
-            _ = tell.send(check(status, "ncclCommInitRank").map(|()| Handle(handle)));
+            let made = check(status, "ncclCommInitRank").map(|()| Handle(handle));
+            if let Err(SendError(Ok(handle))) = tell.send(made) {
+                // nobody waits for it any more
+                // SAFETY: a live communicator that no other thread has.
+                unsafe { (functions.abort)(handle.0) };
+            }
         });
         let (began, mut watch) = (Instant::now(), Watch::new());
         let handle = loop {
@@ -238,11 +243,13 @@ impl Communicator {
             aborting: Mutex::default(),
         });
         let watched = shared.clone();
+        // dropped on failure, it ends the connections
+        let communicator = Communicator { shared };
         std::thread::Builder::new()
             .name("verdigris-nccl".into())
             .spawn(move || watched.watch(others_live))
             .map_err(|e| Error::new(Kind::Member, format!("no thread can be started: {e}")))?;
-        Ok(Communicator { shared })
+        Ok(communicator)
     }
 
     /// The device's ordinal.

@@ -132,7 +132,7 @@ impl Plan {
         };
         // SAFETY: the extents have at least `rank` elements; nothing else is written but the workspace's size.
         let status = unsafe {
-            (functions.set_auto_allocation)(handle, 0);
+            check((functions.set_auto_allocation)(handle, 0), "cufftSetAutoAllocation")?;
             (functions.make_plan)(
                 handle,
                 key.rank as c_int,

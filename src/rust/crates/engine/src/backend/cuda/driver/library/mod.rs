@@ -315,8 +315,9 @@ fn in_process(library: Library, driver: Option<u32>) -> Option<Loaded> {
             .candidates(library, driver)
             .into_iter()
             .find(|c| c.path.as_os_str() == *name)?;
-        if let Some(handle) = Handle::loaded(name) {
-            return accept(library, handle, &Candidate { origin: Origin::Process, ..candidate }).ok();
+        let accepted = |handle| accept(library, handle, &Candidate { origin: Origin::Process, ..candidate }).ok();
+        if let Some(loaded) = Handle::loaded(name).and_then(accepted) {
+            return Some(loaded);
         }
     }
     None
