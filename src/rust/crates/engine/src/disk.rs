@@ -179,8 +179,16 @@ impl Part {
                     .or_else(|_| fchown(&self.file, None, Some(kept.gid())));
                 let _ = changed;
             }
-            // After the owner: changing the owner clears the set-user-ID bits.
-            self.file.set_permissions(fs::Permissions::from_mode(kept.mode() & 0o7777))?;
+            // After the owner: changing the owner clears the set-user-ID and set-group-ID bits. A file of another owner
+            // or group than before must not have them.
+            let own = self.file.metadata()?;
+            let mut mode = kept.mode() & 0o7777;
+            for (same, bit) in [(own.uid() == kept.uid(), 0o4000), (own.gid() == kept.gid(), 0o2000)] {
+                if !same {
+                    mode &= !bit;
+                }
+            }
+            self.file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
         if self.durable {
             self.file.sync_all()?;

@@ -40,7 +40,8 @@ impl Direct {
     /// `UnexpectedEof` where the file ends before; the system's.
     pub fn read_exact_at(&self, mut out: &mut [u8], mut at: u64) -> io::Result<()> {
         while !out.is_empty() {
-            let aligned = at % BLOCK as u64 == 0 && out.as_ptr() as usize % BLOCK == 0 && out.len() >= BLOCK;
+            let aligned =
+                at.is_multiple_of(BLOCK as u64) && out.as_ptr().addr().is_multiple_of(BLOCK) && out.len() >= BLOCK;
             let count = if aligned {
                 let whole = out.len() / BLOCK * BLOCK;
                 self.0.read_at(&mut out[..whole], at)

@@ -498,7 +498,7 @@ pub fn enlist(node: &Arc<Node>) {
 }
 
 /// Spills nodes of a device, least recently used first, until this many bytes are freed. If that is not possible, it
-/// spills nothing and returns false.
+/// spills nothing and returns false. Fewer are freed if nodes come into use meanwhile.
 ///
 /// # Errors
 /// Those of copying to the host.

@@ -197,8 +197,9 @@ impl Block {
         }
         let asked = ASKED.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
         if let Some(raw) = kept().take(size) {
-            if let Device::Cuda(ordinal) = device {
-                raw.pin(ordinal);
+            match device {
+                Device::Cuda(ordinal) if size >= PAGES => raw.pin(ordinal),
+                _ => {}
             }
             return Ok(Block { raw: Some(raw) });
         }
