@@ -15,12 +15,13 @@
 enum { MOST_CALLS = 32, DEEPEST = 16 };
 
 static SEXP tmp_symbol, x_symbol, value_symbol;
-static SEXP pure[24];
+static const char *const pure_names[] = {"+", "-", "*", "/", "^", "%%", "%/%", ":", "(", "!", "&", "|", "==", "!=",
+  "<", ">", "<=", ">=", "c", "length", "seq_len", "is.na", "["};
+enum { PURE = sizeof pure_names / sizeof *pure_names };
+static SEXP pure[PURE];
 
 void vg_init_target(void) {
-  static const char *names[] = {"+", "-", "*", "/", "^", "%%", "%/%", ":", "(", "!", "&", "|", "==", "!=", "<", ">",
-    "<=", ">=", "c", "length", "seq_len", "is.na", "[", NULL};
-  for (int k = 0; names[k] != NULL; k++) pure[k] = Rf_install(names[k]);
+  for (int k = 0; k < PURE; k++) pure[k] = Rf_install(pure_names[k]);
   tmp_symbol = Rf_install("*tmp*");
   x_symbol = Rf_install("x");
   value_symbol = Rf_install("value");
@@ -151,7 +152,7 @@ static int is_base(SEXP symbol, SEXP env) {
 }
 
 static int is_pure_function(SEXP symbol, SEXP env) {
-  for (int k = 0; pure[k] != NULL; k++) {
+  for (int k = 0; k < PURE; k++) {
     if (pure[k] == symbol) return is_base(symbol, env);
   }
   return 0;

@@ -221,10 +221,10 @@ void *vg_torch_give(SEXP x, int *status, char *message, int room) {
 // the memory is gone, or here on failure, when the result is null. Unprotected.
 SEXP vg_torch_take(void *managed, int *status, char *message, int room) {
   *status = FAILED;
-  if (!from_dlpack) return nullptr;
   try {
     // shared with the deleter closure, so that it is freed exactly once, whatever libtorch does
     std::shared_ptr<Managed> owner(static_cast<Managed *>(managed), [](Managed *m) { m->deleter(m); });
+    if (!from_dlpack) return nullptr;
     Held held(new Tensor(from_dlpack(owner.get(), [owner](void *) {})), delete_tensor);
     owner.reset();
     Making making = {&held, nullptr};

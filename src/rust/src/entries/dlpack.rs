@@ -270,6 +270,10 @@ extern "C" fn vg_foreign_import(tensor: *mut c_void, versioned: c_int, copy: c_i
         };
         let (array, dim) = arriving(raw, copying)?;
         if dtype != Some(array.dtype()) {
+            if dtype.is_some() {
+                // SAFETY: protected above.
+                unsafe { r::Rf_unprotect(1) };
+            }
             return handle::shaped(array, &dim);
         }
         handle::fill(out, handle::Handle::import(array));

@@ -143,7 +143,9 @@ entries! {
     /// A permutation of axes, such as the transpose: a view, or a copy if others may write to the memory. `permutation`
     /// is 1-based.
     fn permute(x: Array, dim: Vec<usize>, permutation: Vec<usize>) -> Result<Array> {
-        let axes: Vec<Axis> = permutation.into_iter().map(|p| Axis::whole(p - 1, dim[p - 1])).collect();
+        let axis = |p: usize| p.checked_sub(1).and_then(|k| Some(Axis::whole(k, *dim.get(k)?)));
+        let axes: Option<Vec<Axis>> = permutation.into_iter().map(axis).collect();
+        let axes = axes.ok_or_else(|| Error::new(Kind::Argument, "the permutation names another dimension"))?;
         x.view(&dim, &axes)?.fixed()
     }
 }

@@ -3,7 +3,7 @@
 use verdigris_engine::array::{strided, Array};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, handle};
 use crate::entries::entry::entries;
@@ -17,6 +17,9 @@ entries! {
 
     /// A view of an array's memory, with `dim` if it has two or more dimensions. Strides and offset are in elements.
     fn as_strided(x: SEXP, dim: Vec<usize>, strides: Vec<i64>, offset: Vec<i64>) -> Result<SEXP> {
+        let [offset] = offset[..] else {
+            return Err(Error::new(Kind::Argument, "`offset` must be one whole number"));
+        };
         let array = match handle::of(x) {
             Some(handle) => {
                 let array = handle.current()?;
@@ -28,6 +31,6 @@ entries! {
             }
             None => convert::array(x)?,
         };
-        handle::shaped(array.as_strided(&dim, &strides, offset[0])?, &dim)
+        handle::shaped(array.as_strided(&dim, &strides, offset)?, &dim)
     }
 }

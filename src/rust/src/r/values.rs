@@ -338,7 +338,7 @@ pub fn wholes(x: SEXP, argument: &str) -> Result<Vec<i64>> {
     }
 }
 
-/// Whole numbers, 0 or more. Integers or doubles.
+/// Whole numbers, 0 or more. Integers, doubles or integer64.
 pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
     let refused = || Error::new(ErrorKind::Argument, format!("expected whole numbers, 0 or more, not {}", describe(x)));
     match amounts(x) {
@@ -350,6 +350,7 @@ pub fn sizes(x: SEXP) -> Result<Vec<usize>> {
                 Err(refused())
             }
         })),
+        Some(Host::Integer64(v)) => fallible::all_of(v.iter().map(|&k| usize::try_from(k).map_err(|_| refused()))),
         _ => Err(refused()),
     }
 }
