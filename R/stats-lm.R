@@ -250,10 +250,17 @@ fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
       stop_as_base(gettext("missing or negative weights not allowed", domain = "R-stats"), parent.frame())
     d$scale <- sqrt(w)
     gpu_compute(d$scale)
-    # rows of weight 0 add zeros to the sums
     target <- target * d$scale
   }
-  found <- least_squares(d, target, tol)
+  used <- if (is.null(w)) d$n else sum(w != 0)
+  # Base R drops rows of weight 0. Here they add zeros to the sums, unless an element of such a row is not finite.
+  found <- if (used == d$n) least_squares(d, target, tol) else tryCatch(least_squares(d, target, tol),
+    error = function(e) NULL)
+  if (is.null(found)) {
+    rows <- which(w != 0)
+    kept <- if (length(dim(target)) == 2L) target[rows, , drop = FALSE] else target[rows]
+    found <- replace(least_squares(design_at(d, rows), kept, tol), "residuals", list(NULL))
+  }
   if (!singular.ok && found$rank < d$p)
     stop_as_base(gettext("singular fit encountered", domain = "R-stats"), parent.frame())
   coefficients <- found$coefficients
@@ -273,7 +280,6 @@ fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
   fitted <- y - residuals
   if (length(dim(y)) == 2L) dimnames(residuals) <- dimnames(fitted) <- list(NULL, colnames(y))
   gpu_compute(residuals, fitted)
-  used <- if (is.null(w)) d$n else sum(w != 0)
   if (!is.null(w)) found$qr$qr$rows <- used
   c(list(coefficients = coefficients, residuals = residuals), if (!is.null(w)) list(fitted.values = fitted),
     list(effects = effects), if (!is.null(w)) list(weights = w), list(rank = found$rank),

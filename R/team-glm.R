@@ -184,7 +184,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
   ok <- h$n - sums[3L]
   rank <- if (is.null(found)) 0L else found$rank
   if (!is.null(found)) {
-    coefficients[-found$qr$pivot[seq_len(rank)]] <- NA
+    coefficients[setdiff(seq_along(coefficients), found$qr$pivot[seq_len(rank)])] <- NA
     names(coefficients) <- h$names
     # base R's R is square
     r <- with_triangle(found$qr$qr$r, h$names[found$qr$pivot])

@@ -428,3 +428,22 @@ test_that("a variable that is written to after a fit is looked through again", {
   gpu_compute(ifelse(d$x > 2.5, NA, d$x), out = d$x)
   expect_identical(left_out(), sum(is.na(collect(d$x))))
 })
+
+test_that("rows of weight 0 may have elements that are not finite", {
+  set.seed(3)
+  d <- data.frame(x = rnorm(200), z = rnorm(200), g = factor(sample(3, 200, TRUE)))
+  d$y <- 1 + d$x - d$z + rnorm(200)
+  d$w <- rep(c(0, 1, 2, 0.5), 50)
+  for (spoil in list(list("y", 1, Inf), list("x", 5, -Inf), list("y", 9, 1e308), list("z", 13, Inf))) {
+    e <- d
+    e[[spoil[[1L]]]][spoil[[2L]]] <- spoil[[3L]]
+    want <- lm(y ~ x + z + g, e, weights = w)
+    got <- gpu_lm(y ~ x + z + g, as_gpu(e, device = test_device), weights = w)
+    expect_equal(coef(got), coef(want), tolerance = 1e-9)
+    expect_equal(df.residual(got), df.residual(want))
+    expect_equal(unname(as.vector(residuals(got))), unname(residuals(want)), tolerance = 1e-9)
+    expect_equal(deviance(got), deviance(want), tolerance = 1e-9)
+  }
+  d$y[2] <- Inf
+  expect_error(gpu_lm(y ~ x, as_gpu(d, device = test_device), weights = w), "NA/NaN/Inf in 'y'")
+})
