@@ -100,17 +100,18 @@ cluster_engine <- function(cluster) {
 # ---- engines that reach all workers at once ----------------------------------------------------------
 
 # mirai does not say which worker takes which call, so all workers get all requests, and each picks its own by host and
-# process. `everywhere(f, args)` calls f once in each worker, and returns the values in any order.
+# process. `everywhere(f, args, patience, limit)` calls f once in each worker and returns the values in any order; a
+# worker that failed, or did not answer in time, has another value than a list.
 everywhere_engine <- function(everywhere) {
   engine <- new.env(parent = emptyenv())
   engine$kind <- "everywhere"
-  hello <- everywhere(relay, list("introduce", list(), library_paths()))
+  hello <- Filter(is.list, everywhere(relay, list("introduce", list(), library_paths()), Inf, Inf))
   engine$workers <- sort(vapply(hello, function(answer) answer$value, ""))
   engine$size <- length(engine$workers)
   engine$ask <- function(requests, patience, limit) {
     own <- stats::setNames(lapply(seq_len(engine$size), requests), engine$workers)
-    got <- everywhere(relay, list("chosen", list(own), library_paths()))
-    got <- Filter(function(answer) !is.null(answer$value$answer), got)
+    got <- everywhere(relay, list("chosen", list(own), library_paths()), patience, limit)
+    got <- Filter(function(answer) is.list(answer) && !is.null(answer$value$answer), got)
     names(got) <- vapply(got, function(answer) answer$value$worker, "")
     lapply(engine$workers, function(worker) got[[worker]]$value$answer %||% list(lost = "its process has ended"))
   }
@@ -123,10 +124,32 @@ mirai_engine <- function(profile, call) {
     sprintf("\"%s\" is not a device. It may be a profile of mirai, but mirai is not installed.", profile),
     "Devices are \"cpu\", \"cuda:0\" and so on; see `gpu_devices()`.", call = call)
   everywhere <- get("everywhere", envir = asNamespace("mirai"))
-  everywhere_engine(function(f, args) {
+  unresolved <- get("unresolved", envir = asNamespace("mirai"))
+  everywhere_engine(function(f, args, patience, limit) {
     started <- everywhere(do.call(f, args), .args = list(f = f, args = args), .compute = profile)
-    lapply(started, function(m) m[])
+    values_in_time(started, unresolved, function(m) m$data, patience, limit)
   })
+}
+
+# The values of calls under way, NULL for one that does not end within `limit` seconds, or `patience` seconds after
+# another has failed: its value is no list, or says so.
+values_in_time <- function(started, unresolved, value, patience, limit) {
+  has_failed <- function(value) !is.list(value) || !is.null(value$error) || is.list(value$value) &&
+    !is.null(value$value$answer$error)
+  deadline <- now() + limit
+  nap <- 1e-4
+  seen <- logical(length(started))
+  repeat {
+    waiting <- vapply(started, unresolved, NA)
+    for (k in which(!waiting & !seen)) {
+      seen[k] <- TRUE
+      if (has_failed(value(started[[k]]))) deadline <- min(deadline, now() + patience)
+    }
+    if (!any(waiting) || now() > deadline) break
+    Sys.sleep(nap)
+    nap <- min(2 * nap, 0.02)
+  }
+  lapply(seq_along(started), function(k) if (!waiting[k]) value(started[[k]]))
 }
 
 # ---- this process ------------------------------------------------------------------------------------

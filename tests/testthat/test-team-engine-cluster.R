@@ -101,9 +101,12 @@ test_that("references, kept values and functions of rows stay on the workers", {
 
 test_that("workers that are reached all at once, in any order, are members too", {
   # as mirai's everywhere() does it: which worker takes which call is not known
-  everywhere <- function(f, args) {
-    order <- sample(length(cl))
-    parallel::clusterCall(cl[order], f, args[[1L]], args[[2L]], args[[3L]])
+  ended <- integer()
+  everywhere <- function(f, args, patience, limit) {
+    order <- sample(setdiff(seq_along(cl), ended))
+    values <- parallel::clusterCall(cl[order], f, args[[1L]], args[[2L]], args[[3L]])
+    # mirai's value for a daemon that has ended
+    c(values, lapply(ended, function(k) structure(19L, class = c("errorValue", "try-error"))))
   }
   any_order <- within_seconds(60, gpu_team(structure(everywhere, class = "everywhere_engine"), timeout = 30))
   for (k in 1:3) expect_identical(gpu_together(any_order, function() gpu_all_reduce(gpu_team_rank())), list(6L, 6L, 6L))
@@ -113,6 +116,32 @@ test_that("workers that are reached all at once, in any order, are members too",
   x <- gpu_split(m, any_order)
   expect_equal(colSums(x), colSums(m), tolerance = 1e-13)
   expect_identical(collect(x * 2), m * 2)
+  ended <- 2L
+  expect_error(gpu_together(any_order, function() 1), "ended", class = "verdigris_error_member")
+})
+
+test_that("calls under way are waited for as long as the engine says", {
+  done <- c(FALSE, FALSE)
+  values <- list(list(value = list(answer = list(value = 1))), list(value = list(answer = list(value = 2))))
+  wait <- function(patience, limit) system.time(out <<- verdigris:::values_in_time(1:2, function(k) !done[k],
+    function(k) values[[k]], patience, limit))[["elapsed"]]
+  out <- NULL
+  expect_lt(wait(Inf, 0.1), 2)
+  expect_identical(out, list(NULL, NULL))
+  done <- c(TRUE, FALSE)
+  expect_lt(wait(0.01, 0.3), 2)
+  expect_gt(wait(0.01, 0.3), 0.25)
+  expect_identical(out, list(values[[1L]], NULL))
+  # one has failed, or raised an error: the other has `patience` left
+  for (failed in list(structure(19L, class = "errorValue"), list(error = list(message = "no")),
+    list(value = list(answer = list(error = list(message = "no")))))) {
+    values[[1L]] <- failed
+    expect_lt(wait(0.05, 60), 5)
+    expect_identical(out, list(failed, NULL))
+  }
+  done <- c(TRUE, TRUE)
+  expect_lt(wait(60, 60), 1)
+  expect_identical(out, values)
 })
 
 test_that("a collective of 200 doubles costs little", {
