@@ -55,6 +55,8 @@ int64_summary <- function(x, name, na.rm, call) {
   ends <- reduced(x, "stat_range64", list(na.rm), "max", call = call)
   low <- -as_gpu(ends[1L], device = "cpu")
   high <- as_gpu(ends[2L], device = "cpu")
+  # no member has an element: base R determines the result, and warns
+  if (isTRUE(as.vector(low > high))) return(eval(call(name, numeric())))
   collect(switch(name, min = low, max = high, join(list(low, high))))
 }
 # As in bit64, the mean is truncated to a whole number.
@@ -68,16 +70,16 @@ stat_known <- function(x) as.vector(sum(wide(!is.na(x))))
 
 # In a member: sums and extremes as arrays of one element. They are taken from running values, since reductions of
 # 64-bit integers are doubles. NA if an element is NA.
-stat_sum64 <- function(x, na.rm) last64(x, na.rm, cumsum, 0)
+stat_sum64 <- function(x, na.rm) last64(x, na.rm, cumsum, function() int64_number(0, running_member()$device))
 stat_range64 <- function(x, na.rm) {
-  # an empty part contributes -2^62, which is taken to be below all other elements
-  join(list(last64(-x, na.rm, cummax, -2^62), last64(x, na.rm, cummax, -2^62)))
+  # an empty part contributes the smallest number, -(2^63 - 1)
+  none <- function() int64_number(-2^62, running_member()$device) + 1L - int64_number(2^62, running_member()$device)
+  join(list(last64(-x, na.rm, cummax, none), last64(x, na.rm, cummax, none)))
 }
 last64 <- function(x, na.rm, cumulated, none) {
   x <- strip(x)
   if (na.rm) x <- x[!is.na(x)]
-  if (length(x) == 0L) gpu_cast(as_gpu(none, device = running_member()$device), "int64") else
-    cumulated(x)[length(x)]
+  if (length(x) == 0L) none() else cumulated(x)[length(x)]
 }
 
 # min(), max() and range() of strings. Base R raises its error for other functions.

@@ -101,3 +101,19 @@ test_that("64-bit integers are exact", {
   m <- matrix(c(5, 1, 7, 3), 2)
   expect_equal(quantile(gpu_split(as_gpu(m, dtype = "int64", device = "cpu"), team)), quantile(m))
 })
+
+test_that("extremes of 64-bit integers are exact beside parts without elements", {
+  skip_if_not_installed("bit64")
+  requireNamespace("bit64")
+  large <- function(v) Reduce(`+`, lapply(v, function(x) gpu_cast(as_gpu(x, device = "cpu"), "int64")))
+  # -(2^62 + 2^61), 2^62 + 2^61 and neighbours
+  low <- large(list(c(-2^62, -2^62), c(-2^61, -2^61 + 4096)))
+  for (values in list(low, -low)) {
+    x <- gpu_split(values, team)
+    for (f in list(min, max, range)) expect_identical(f(x), f(collect(values)))
+  }
+  none <- gpu_split(as_gpu(rep(NA_real_, 4), dtype = "int64", device = "cpu"), team)
+  for (f in list(min, max, range)) expect_identical(suppressWarnings(f(none, na.rm = TRUE)),
+    suppressWarnings(f(numeric())))
+  expect_warning(max(none, na.rm = TRUE), "no non-missing arguments to max; returning -Inf")
+})
