@@ -193,6 +193,9 @@ code_of <- function(f) {
   f
 }
 
+# Whether f is a function that gpu_grad() returned.
+is_gradient <- function(f) is_compiled(f) && !is.null(environment(f)$wrt)
+
 # Whether f is a function, written in R, with this code.
 has_code <- function(f, code) {
   same <- function(f) identical(f, code, num.eq = FALSE, ignore.environment = TRUE)
@@ -268,7 +271,7 @@ scopes_for <- function(names, f) tryCatch({
   for (name in names) {
     value <- get0(name$name, envir = envs[[name$scope]], mode = "function")
     if (is.null(name$home)) {
-      if (identical(value, name$value)) next
+      if (identical(value, name$value) || is_gradient(value) && has_code(value, name$value)) next
       return(NULL)
     }
     if (is_compiled(value)) value <- plain_function(value)
@@ -364,10 +367,10 @@ surroundings <- function(f, name, stack) {
       # a promise or an active binding that fails has no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
       if (is.null(value)) next
-      is_gradient <- is_compiled(value) && !is.null(environment(value)$wrt)
-      if (is_compiled(value)) value <- plain_function(value)
-      builtin <- if (!is_gradient) builtin_name(name, value)
-      meaning <- if (is_gradient) {
+      gradient <- is_gradient(value)
+      value <- if (gradient) code_of(value) else if (is_compiled(value)) plain_function(value) else value
+      builtin <- if (!gradient) builtin_name(name, value)
+      meaning <- if (gradient) {
         list("a gradient, which is called from R")
       } else if (!is.null(builtin)) {
         builtin

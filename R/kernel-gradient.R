@@ -16,7 +16,7 @@
 #' @param f A function that returns one double for each element (see [gpu_compile()]).
 #' @param wrt Names of its parameters, or of numbers and vectors that it captures. A parameter in `whole`, and a
 #'   captured vector, has one derivative per element.
-#' @param whole,bounds As in [gpu_compile()].
+#' @param whole,bounds As in [gpu_compile()]; by default those of `f`, if it is a compiled function.
 #' @returns A function with the parameters of `f`. It returns a named numeric vector, the gradient, on the host (the
 #'   only wait), with the sum itself as attribute `"value"`.
 #' @section Errors:
@@ -34,6 +34,11 @@
 gpu_grad <- function(f, wrt, whole = character(), bounds = c("R", "NA", "error")) {
   if (!is.character(wrt) || !length(wrt) || anyNA(wrt))
     abort_argument("wrt", "names of parameters or captured numbers", wrt)
+  if (is_compiled(f)) {
+    self <- environment(f)
+    if (missing(whole)) whole <- self$parameters[self$whole]
+    if (missing(bounds)) bounds <- self$bounds
+  }
   f <- plain_function(f)
   names <- unique(c(names(formals(f)), all.vars(body(f))))
   for (name in setdiff(wrt, names)) stop_verdigris("argument",

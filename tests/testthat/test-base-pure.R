@@ -197,3 +197,13 @@ test_that("nothing is read, and a function's data are not kept", {
   gc()
   expect_true(gone)
 })
+
+test_that("a function that calls a gradient is analysed once", {
+  slope <- gpu_grad(function(x, a) a * x, "a")
+  m <- gpu(matrix(as.double(1:8), 4))
+  found <- function() length(verdigris:::known_pure$found)
+  apply(m, 1, function(v) slope(v, 2)[["a"]])
+  before <- found()
+  for (k in 1:3) expect_identical(composed(apply(m, 1, function(v) slope(v, 2)[["a"]])), c(6, 8, 10, 12))
+  expect_lte(found() - before, 1L)
+})

@@ -119,3 +119,10 @@ test_that("what has no derivative is refused", {
   expect_error(gpu_grad(function(x, a) x * a, "a")(gpu(x), 1L), class = "verdigris_error_dtype")
   expect_error(gpu_grad(function(x, a) x * a, character()), class = "verdigris_error_argument")
 })
+
+test_that("a compiled function's own settings hold", {
+  f <- gpu_compile(function(x, w) x * w[3L], whole = "w", bounds = "NA")
+  expect_equal(gpu_grad(f, "x")(gpu(c(1, 2)), gpu(c(5, 6, 7)))[["x"]], 14)
+  expect_identical(environment(gpu_grad(f, "x"))$bounds, "NA")
+  expect_identical(environment(gpu_grad(f, "x", bounds = "error"))$bounds, "error")
+})
