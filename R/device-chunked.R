@@ -155,7 +155,7 @@ chunk_size <- function(chunk, width, dtype, device) {
     return(floor(chunk))
   }
   most <- if (device == "cpu") 32e6 else 256e6
-  size <- if (is.null(dtype) || dtype %in% c("complex", "complex128")) 8 else dtype_bytes(dtype)
+  size <- switch(dtype %||% "float64", complex = , complex128 = 16, complex64 = 8, dtype_bytes(dtype %||% "float64"))
   max(1, floor(min(most, free_memory(device) / 16) / (size * max(1, width))))
 }
 
@@ -172,7 +172,7 @@ host_source <- function(x, chunk, margin, dtype, device) {
   if (is.null(margin)) margin <- 2L
   extent <- if (!matrix) length(x) else dim(x)[[margin]]
   width <- if (matrix) dim(x)[[3L - margin]] else 1L
-  chunk <- chunk_size(chunk, width, dtype, device)
+  chunk <- chunk_size(chunk, width, dtype %||% if (is.complex(x)) "complex128", device)
   at <- 0
   start <- function() {
     if (at >= extent) return(NULL)

@@ -499,6 +499,7 @@ positions_of <- function(i, n, names, call) {
     if (anyNA(at)) stop_as_base("subscript out of bounds", call)
     return(at)
   }
+  if (is.double(i)) i <- trunc(i)
   if (is.numeric(i) && all(i >= 0, na.rm = TRUE) && !anyNA(i)) {
     if (any(i > n)) stop_as_base("subscript out of bounds", call)
     return(i[i > 0])

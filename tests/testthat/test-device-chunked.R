@@ -116,3 +116,10 @@ test_that("progress goes to progressr where that is loaded", {
   expect_identical(progress, list())
   expect_error(run(c(1, 2), function(x) stop("no")), class = "verdigris_error_chunk")
 })
+
+test_that("chunks of complex numbers have as many bytes as those of doubles", {
+  size <- function(...) verdigris:::chunk_size(NULL, 1, ..., device = "cpu")
+  expect_equal(size("complex128"), size("float64") / 2)
+  expect_equal(size("complex64"), size("float64"))
+  expect_equal(size(NULL), size("float64"))
+})

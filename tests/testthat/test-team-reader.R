@@ -50,6 +50,8 @@ test_that("subscripts are those of a matrix", {
   expect_identical(v[c(30, 2)], as.vector(m)[c(30, 2)])
   expect_identical(v[-(1:30)], as.vector(m)[-(1:30)])
   expect_null(dim(v))
+  for (call in alist(x[0.5, ], x[c(1.2, 1.7), ], x[7.5, 2], x[2.9, 3.9], x[-1.5, 1])) for (x in readers)
+    expect_identical(eval(call, list(x = x)), eval(call, list(x = m)), label = deparse1(call))
   named <- gpu_reader(c(a = 1, b = 2, c = 3))
   expect_identical(named[c("c", "a")], c(c = 3, a = 1))
   expect_identical(gpu_chunked(named, function(x) x * 2, chunk = 2), c(a = 2, b = 4, c = 6))
