@@ -72,7 +72,7 @@ OPTIONS <- paste0("verdigris.", c(
 ))
 
 # Libraries whose absence is not reported as a problem. cuSPARSE is not among them, as cuSOLVER loads it.
-FOR_LATER <- "NCCL"
+OPTIONAL_LIBRARIES <- "NCCL"
 
 # Facts about the machine: whether its PCI buses have an NVIDIA GPU, whatever the driver reports, and whether this is a
 # container, where /sys shows the buses of its host.
@@ -90,7 +90,7 @@ machine_facts <- function() {
 
 # The report's first sentence: what to do.
 to_do <- function(driver, devices, libraries, problem, around) {
-  remedies <- unique(unlist(lapply(libraries[setdiff(names(libraries), FOR_LATER)], function(l)
+  remedies <- unique(unlist(lapply(libraries[setdiff(names(libraries), OPTIONAL_LIBRARIES)], function(l)
     if (!is.null(l$error)) l$remedy)))
   install <- if (length(remedies)) sprintf("run `%s`, then restart R", remedies[1L])
   gpus <- devices[devices$device != "cpu", , drop = FALSE]
@@ -157,12 +157,10 @@ print.gpu_sitrep <- function(x, ...) {
   remedies <- character()
   for (name in names(x$libraries)) {
     found <- x$libraries[[name]]
-    if (name %in% FOR_LATER) {
-      # a missing library is no problem here
-      cli::cat_line("- ", if (is.null(found$error)) paste0(name, " ", found$version, ": ", found$purpose) else
-        found$error, "; not used yet")
-      if (is.null(found$error)) aside(found$path, " (", found$origin, ")") else if (nzchar(found$detail))
-        aside(gsub("\n", "\n  ", found$detail))
+    if (name %in% OPTIONAL_LIBRARIES && !is.null(found$error)) {
+      cli::cat_line("- ", found$error, "; it is needed for ", found$purpose)
+      if (nzchar(found$detail)) aside(gsub("\n", "\n  ", found$detail))
+      if (length(found$remedy)) aside(found$remedy)
     } else if (is.null(found$error)) {
       good(cli::style_bold(name), " ", found$version, ": ", found$purpose)
       aside(found$path, " (", found$origin, ")")
