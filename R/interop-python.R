@@ -56,7 +56,7 @@ r_to_py.gpu_array <- function(x, convert = FALSE) {
     .Call(C_dlpack_take, as_dlpack(x, versioned = versioned, stream = stream))
   }
   host <- function() if (is.null(dim(x))) as.vector(x) else as.array(x)
-  shape <- as.list(if (is.null(dim(x))) as.integer(length(x)) else dim(x))
+  shape <- as.list(if (is.null(dim(x))) as_whole(length(x)) else dim(x))
   python_helpers()$Array(export, host, python_device(info$device), shape, info$dtype)
 }
 

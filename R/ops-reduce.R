@@ -143,9 +143,13 @@ range.gpu_array <- function(..., na.rm = FALSE, finite = FALSE) {
 #' @rdname reductions
 #' @export
 mean.gpu_array <- function(x, trim = 0, na.rm = FALSE, ...) {
-  if (!identical(trim, 0)) return(mean(host_copy(x), trim = trim, na.rm = na.rm, ...))
+  if (!is_untrimmed(trim)) return(mean(host_copy(x), trim = trim, na.rm = na.rm, ...))
   reduce_one("mean", x, isTRUE(na.rm))
 }
+
+# Whether mean() is the mean of all elements: base R trims none for a `trim` of 0 or less.
+is_untrimmed <- function(trim) identical(trim, 0) || is.numeric(trim) && !is.object(trim) && length(trim) == 1L &&
+  isTRUE(trim <= 0)
 
 #' @rdname reductions
 #' @importFrom stats weighted.mean

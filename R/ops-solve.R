@@ -195,12 +195,12 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   n <- order_of(a)
   frame <- environment()
   inverse <- missing(b)
-  if (is.null(n)) return(by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame))
-  d <- if (inverse) c(n, n) else dim(b)
-  fits <- !is.null(n) && (inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L &&
-    d[1L] == n && d[2L] > 0L))
   # Base R raises its error.
   on_base <- function() by_base(solve.default, c(list(a), if (!inverse) list(b), list(tol = tol, ...)), frame)
+  if (is.null(n)) return(on_base())
+  d <- if (inverse) c(n, n) else dim(b)
+  fits <- inverse || takes_product(b) && (if (is.null(d)) length(b) == n else length(d) == 2L && d[1L] == n &&
+    d[2L] > 0L)
   if (!fits || !is.numeric(tol) || length(tol) != 1L || ...length()) return(on_base())
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {

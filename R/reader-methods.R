@@ -188,7 +188,7 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
 mean.gpu_reader <- function(x, trim = 0, na.rm = FALSE, ...) {
   call <- environment()
   if (x$frame) refuse_reader("mean", call)
-  if (!identical(trim, 0) && !(is.numeric(trim) && length(trim) == 1L && isTRUE(trim <= 0))) {
+  if (!is_untrimmed(trim)) {
     if (is.complex(no_elements(x)))
       stop_as_base(gettext("trimmed means are not defined for complex data", domain = "R-base"), call)
     if (is_int64_reader(x)) refuse_reader("mean", call, "64-bit integers have no trimmed means.")

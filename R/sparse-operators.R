@@ -194,8 +194,7 @@ as_int32 <- function(x) gpu_cast(x, "int32")
 Math.gpu_sparse <- function(x, ...) {
   f <- get(.Generic, baseenv())
   if (startsWith(.Generic, "cum")) {
-    dense <- gpu_dense(x)
-    return(f(strip(if (is.logical(dense)) dense else dense), ...))
+    return(f(strip(gpu_dense(x)), ...))
   }
   zero <- suppressWarnings(f(0, ...))
   if (length(zero) == 1L && !is.na(zero) && zero == 0) return(with_stored(x, f(stored_numbers(x), ...)))

@@ -479,6 +479,14 @@ isSymmetric.gpu_sparse <- function(object, tol = 100 * .Machine$double.eps, chec
   if (isTRUE(check.attributes) && !identical(object@Dimnames[[1L]], object@Dimnames[[2L]])) return(FALSE)
   object@Dimnames <- list(NULL, NULL)
   object@x <- stored_numbers(object)
+  # as all.equal(): missing elements must be in symmetric places, and are not compared
+  missing <- is.na(object@x)
+  if (any(missing)) {
+    pattern <- object
+    pattern@x <- missing * 1
+    if (any(stored(pattern - t(pattern)) != 0)) return(FALSE)
+    object@x[missing] <- 0
+  }
   off <- stored(abs(object - t(object)))
   if (!length(off)) return(TRUE)
   size <- mean(abs(object@x))

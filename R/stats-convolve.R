@@ -104,8 +104,8 @@ linear_convolution <- function(x, y) {
   out <- backward(product, block)
   out <- strided(out, c(block, count), c(1, 2), c(step, count), start = c(p - 1, 0))
   # 0, or NaN if an element is not finite
-  sums <- sum(x) + sum(y)
-  strided(out, step * count, 1, size) / block + (sums - sums)
+  zero <- sum(x * 0) + sum(y * 0)
+  strided(out, step * count, 1, size) / block + zero
 }
 
 #' @rdname convolution

@@ -15,7 +15,7 @@ model_masks <- function() {
     qr.lm = triangle_of_fit, qr.Q = orthogonal_of_fit,
     chol2inv = function(x, size = NCOL(x), ...) base::chol2inv(if (inherits(x, "gpu_triangle")) x$r else x, size, ...),
     refuse_effects = refuse_effects, refuse_refit = refuse_refit, rank_with_effects = rank_with_effects,
-    is_none = is_none, is_response = is_response, is_split_fit = is_split_fit, is_split_data = is_split_data,
+    is_none = is_none, is_response = is_response, is_split_fit = is_split_fit, is_split = is_split,
     predict_of_split = predict_of_split, predict_glm_of_split = predict_glm_of_split,
     rstandard_of_split = rstandard_of_split, cooks_distance_of_split = cooks_distance_of_split,
     loglik_of_split = loglik_of_split
@@ -118,7 +118,7 @@ predict_of_lm <- on_arrays("predict.lm")
 #' @export
 predict.gpu_lm <- predict_of_lm
 body(predict.gpu_lm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) || !missing(newdata) &&
-  is_split_data(newdata)) return(predict_of_split(object, if (!missing(newdata)) newdata, se.fit, scale, df,
+  is_split(newdata)) return(predict_of_split(object, if (!missing(newdata)) newdata, se.fit, scale, df,
   match.arg(interval), level, match.arg(type), list(...), environment()))), quote(refuse_effects(object, "predict()",
   missing(newdata) && !se.fit && is_none(interval) && is_response(type))), quote(
   if (!is.null(object$fe)) return(stats::fitted(object))),
@@ -136,7 +136,7 @@ predict_of_glm <- on_arrays("predict.glm")
 #' @export
 predict.gpu_glm <- predict_of_glm
 body(predict.gpu_glm) <- call("{", quote(if (is_split_fit(object) && missing(newdata) && (se.fit || identical(type[1L],
-  "terms")) || !missing(newdata) && is_split_data(newdata)) return(predict_glm_of_split(object, if (!missing(newdata))
+  "terms")) || !missing(newdata) && is_split(newdata)) return(predict_glm_of_split(object, if (!missing(newdata))
   newdata, match.arg(type), se.fit, dispersion, list(...), environment()))), quote(refuse_effects(object,
   "predict()", missing(newdata) && !se.fit &&
   type[1L] %in% c("link", "response"))), body(predict_of_glm))

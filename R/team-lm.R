@@ -363,9 +363,6 @@ loglik_of_split <- function(fit, REML) {
   structure(value, nall = n, nobs = n, df = fit$rank + 1, class = "logLik")
 }
 
-# Whether new data are a split.
-is_split_data <- function(x) is_split(x)
-
 # predict() of a generalised linear model of splits, or with a split as `newdata`.
 predict_glm_of_split <- function(fit, newdata, type, se.fit, dispersion, rest, here) {
   if (type == "terms") refuse_split("predict", here, "Only types \"link\" and \"response\" are supported.")

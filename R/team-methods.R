@@ -328,7 +328,7 @@ mean.gpu_split <- function(x, trim = 0, na.rm = FALSE, ...) {
   frames_refused(x, "mean")
   # base R returns NA with a warning for factors and strings
   if (is_no_number(x)) return(mean(""))
-  if (!identical(trim, 0) && !(is.numeric(trim) && length(trim) == 1L && isTRUE(trim <= 0))) {
+  if (!is_untrimmed(trim)) {
     if (type_of(x) == "complex")
       stop_as_base(gettext("trimmed means are not defined for complex data", domain = "R-base"), call)
     if (!is.null(prototype_of(x))) refuse_split("mean", call, "Only numbers have trimmed means.")

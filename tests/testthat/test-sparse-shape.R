@@ -130,3 +130,21 @@ test_that("offsets of 64 bits, which more than 2^31 elements have, do as well", 
   }
   expect_identical(utils::capture.output(print(wide$S)), utils::capture.output(print(variables$S)))
 })
+
+test_that("missing elements in symmetric places leave a matrix symmetric", {
+  m <- matrix(0, 4, 4)
+  m[1, 2] <- m[2, 1] <- NA
+  m[3, 4] <- m[4, 3] <- 2
+  symmetric <- function(m) isSymmetric(as_gpu(as(m, "CsparseMatrix"), device = test_device))
+  skip_if_not_installed("Matrix")
+  as <- function(m, class) methods::as(methods::as(m, "dMatrix"), class)
+  expect_identical(symmetric(m), isSymmetric(m))
+  m[1, 3] <- NA
+  expect_identical(symmetric(m), isSymmetric(m))
+  m[3, 1] <- 0
+  expect_identical(symmetric(m), isSymmetric(m))
+  m[3, 1] <- NA
+  expect_identical(symmetric(m), isSymmetric(m))
+  m[4, 3] <- 1
+  expect_identical(symmetric(m), isSymmetric(m))
+})

@@ -73,3 +73,12 @@ test_that("filters short and long are base R's, also beside missing elements", {
   expect_all_same(found)
   expect_identical(gpu_dtype(filter(gpu(x, "float32"), stats::rnorm(300))), "float32")
 })
+
+test_that("long filters take finite elements whose sum is not", {
+  x <- rep(1.2e304, 2e4)
+  weights <- rep(c(1e-3, 0), 150)
+  got <- as.vector(filter(gpu(x), weights))
+  want <- as.vector(stats::filter(x, weights))
+  expect_identical(is.na(got), is.na(want))
+  expect_lt(max(abs(got - want), na.rm = TRUE), 1e304 * 1e-11)
+})
