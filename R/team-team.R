@@ -181,7 +181,8 @@ note_carrier <- function(team, found, call, quiet = FALSE) {
   if (team$wanted == "nccl") stop_verdigris("library", "The members' GPUs cannot be connected by NCCL.",
     c("`transport = \"host\"` does not need NCCL.", "`gpu_sitrep()` on a member shows whether it has a GPU and NCCL."),
     detail = found$why_not, call = call)
-  if (!quiet) rlang::inform(sprintf("Transport \"host\" is used: %s.", found$why_not), class = "verdigris_transport")
+  if (!quiet) rlang::inform(sprintf("Transport \"host\" is used: %s.", sub("[.]$", "", found$why_not)),
+    class = "verdigris_transport")
 }
 
 # The address by which the cluster reaches its first worker.
