@@ -42,15 +42,29 @@
   # Masks pass on calls without arrays, so library() need not report them as conflicts. It does report other conflicts.
   others <- setdiff(ls(package), names(MASKED))
   behind <- parent.env(package)
-  # Functions that call Matrix for its own objects.
-  of_matrix <- function(name) name %in% c("Diagonal", "drop0", "dimScale", "rowScale", "colScale", "condest") &&
-    identical(topenv(environment(get(name, behind, mode = "function"))), asNamespace("Matrix"))
+  of_matrix <- function(name) name %in% OF_MATRIX && identical(topenv(environment(get(name, behind,
+    mode = "function"))), asNamespace("Matrix"))
   known <- function(name) !exists(name, envir = behind, mode = "function") || isNamespaceLoaded("Matrix") &&
     of_matrix(name)
   if (all(vapply(others, known, NA)))
     assign(".conflicts.OK", TRUE, envir = package)
+  setHook(packageEvent("Matrix", "attach"), matrix_is_in_front)
   packageStartupMessage(attach_message())
   for (problem in c(start_problem(), cache_message())) packageStartupMessage(problem)
+}
+
+# Functions of package Matrix that are not generic. This package's functions of these names call them for Matrix's own
+# objects.
+OF_MATRIX <- c("Diagonal", "drop0", "dimScale", "rowScale", "colScale", "condest")
+
+# A hook: Matrix was attached after this package, and its functions are found first.
+matrix_is_in_front <- function(...) {
+  attached <- match(c("package:Matrix", "package:verdigris"), search())
+  if (anyNA(attached) || attached[1L] > attached[2L]) return(invisible())
+  names <- intersect(OF_MATRIX, getNamespaceExports("Matrix"))
+  packageStartupMessage(sprintf(
+    "%s() of Matrix do not take arrays. Attach verdigris after Matrix, or write `verdigris::%s()`.",
+    paste(names, collapse = "(), "), names[1L]))
 }
 
 # Registers a method for a generic of a package that may be loaded later or not at all.

@@ -396,3 +396,13 @@ test_that("an argument that fails is reported in base R's words, with the call",
   expect_length(want, length(calls))
   expect_identical(heard(TRUE), want)
 })
+
+test_that("package Matrix in front of this one is pointed out", {
+  skip_if_not_installed("Matrix")
+  said <- function(...) paste(in_child(c(...), attach = FALSE), collapse = "\n")
+  front <- "Diagonal\\(\\), drop0\\(\\).* of Matrix do not take arrays. Attach verdigris after Matrix"
+  expect_match(said("library(verdigris)", "library(Matrix)"), front)
+  expect_no_match(said("library(Matrix)", "library(verdigris)"), front)
+  expect_no_match(said("library(verdigris)", "suppressPackageStartupMessages(library(Matrix))"), front)
+  expect_no_match(said("library(verdigris)", "detach('package:verdigris')", "library(Matrix)"), front)
+})
