@@ -64,8 +64,8 @@ is_index_matrix <- function(i, d) {
 #' After `x[i] <- value` other references to `x` keep the old values. The elements are written in place if there are no
 #' such references: no other variable, list, closure or promise refers to `x`, and no view, recorded operation, export
 #' or graph to its memory (unused views and operations count until R has collected them). The same holds for `x[i, j]`,
-#' `x[[i]]` and `diag(x)`. Otherwise, and if `value` reads `x`, one kernel fills a second buffer, which becomes that of
-#' `x`. In-place assignment requires that a subscript consist of numbers, logicals, variables, or arithmetic,
+#' `x[[i]]` and `diag(x)`. Otherwise, and if `value` reads `x`, one kernel fills a second buffer, which becomes the
+#' buffer of `x`. In-place assignment requires that a subscript consist of numbers, logicals, variables, or arithmetic,
 #' comparisons, `c()`, `:`, `length()`, `seq_len()` or `is.na()` of these: other calls might keep a reference to `x`, so
 #' they cause a copy, as does assignment by name. `"[<-"(x, i, value = v)`, called as a function, returns a new array.
 #'

@@ -79,7 +79,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
-#' @param ... Passed on to `FUN`; of the functions that `apply()` runs on the device only `na.rm` is used.
+#' @param ... Passed on to `FUN`; the functions that `apply()` runs on the device use only `na.rm`.
 #' @returns Base R's result (sums of `int64` are `int64`) as an array on the device of `x`; if `apply()` runs another
 #'   function, base R's result. `scale()` stores centres and scales as ordinary vectors in attributes, and waits for
 #'   them.
