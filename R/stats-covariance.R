@@ -135,8 +135,8 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #' Histograms
 #'
 #' [graphics::hist()] of an array: elements are counted per bin on the device, and only the counts are copied to the
-#' host. Breaks given by a function, or by the name of a rule other than Sturges', are computed on the host.
-#' @param x An array of finite numbers; others are ignored.
+#' host. Breaks that are defined by a function, or by the name of a rule other than Sturges', are computed on the host.
+#' @param x An array of numbers; elements that are not finite are ignored.
 #' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
 #' @returns An object of class `histogram`, invisibly if it is drawn. The call waits for the device.
 #' @section Errors:
