@@ -23,7 +23,7 @@
 #' `verdigris_error_argument` if an argument is not an array; `verdigris_error_shape` and `verdigris_error_device` if
 #' `out` does not match; `verdigris_error_memory` if there is no memory for the result; `verdigris_error_compile` and
 #' `verdigris_error_library` if the kernel cannot be compiled. The arrays are then unchanged.
-#' @seealso [gpu_explain()] shows what would be run.
+#' @seealso [gpu_explain()] shows the kernels that would be run.
 #' @examples
 #' x <- as_gpu(c(1, 4, 9), device = "cpu")
 #' y <- sqrt(x) + 1
@@ -56,7 +56,7 @@ compute_several <- function(..., out, call) {
 #' Show the kernels that would compute an array
 #'
 #' Shows the kernels that [gpu_compute()] would run for the operations recorded in an array: the operations of each
-#' kernel, what it reads and writes, and its source. Nothing is computed.
+#' kernel, its inputs and outputs, and its source. Nothing is computed.
 #' @param x An array, or a sparse matrix, whose values are explained.
 #' @returns A list of class `gpu_explanation`: `dtype`, `device`, `length`, and `kernels`, a list with one element per
 #'   kernel, in the order of execution, which is empty if the values have been computed. A kernel is a list of

@@ -82,7 +82,7 @@ is_index_matrix <- function(i, d) {
 #'   int32. With values that are not numeric, such as strings, the result is an ordinary vector.
 #' @returns An array on the same device; for `[[` an R number.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
@@ -220,7 +220,7 @@ assign_part <- function(x, given, value) {
 #' @returns An array with permuted dimensions and dimnames. Recorded operations are computed first; the call does not
 #'   wait.
 #' @section Errors:
-#' Those of base R, for an invalid `perm`.
+#' Base R's errors, for an invalid `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
 #' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))

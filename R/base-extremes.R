@@ -20,7 +20,7 @@ TIES <- c("random", "first", "last")
 #' @param ... Not used: any further argument is an error, as in base R.
 #' @returns An array of integers on the device of `m`, `NA` for a row with a missing element.
 #' @section Errors:
-#' Those of base R, with its messages; those of [gpu_compute()].
+#' Base R's errors and messages; the errors of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 8), 2), device = "cpu")
 #' max.col(m, ties.method = "first")

@@ -56,7 +56,7 @@ hosted_call <- function(f, frame) {
 #' @param x An array.
 #' @returns `xtfrm()`: an ordinary vector of numbers that sort as the elements do.
 #' @section Errors:
-#' Those of base R, with its messages; those of [collect()] and [as_gpu()].
+#' Base R's errors and messages; the errors of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' as_gpu(stats::dsignrank(x, n = 5))

@@ -140,7 +140,7 @@ limits_of <- function(x, log = "", axis = "x") {
 #' @returns As in base R: `boxplot()` returns the statistics, `barplot()` the midpoints, `density()` an object of class
 #'   `density`; the others return `NULL`, invisibly.
 #' @section Errors:
-#' Those of base R, with its messages.
+#' Base R's errors and messages.
 #' @examples
 #' x <- gpu_rnorm(20000, device = "cpu")
 #' y <- x + gpu_rnorm(20000, device = "cpu")

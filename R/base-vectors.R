@@ -27,7 +27,7 @@ through_host <- function(x, f, ...) {
 #'   hold the elements; `c()` and `unlist()` with arguments that are not numeric return base R's result.
 #'   `as.data.frame()`: a data frame whose columns are arrays. `all.equal()`: as in base R.
 #' @section Errors:
-#' Those of [collect()] and [as_gpu()].
+#' The errors of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(3, 1, 3), device = "cpu")
 #' c(x, 4)

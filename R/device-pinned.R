@@ -19,7 +19,7 @@
 #' cannot be paged out, so there is a limit: a quarter of the machine's memory, or option `verdigris.pinned_limit` in
 #' bytes. The memory of vectors that R has collected is kept for new ones; `gpu_memory()` counts it as `pinned`, and
 #' `gpu_memory(trim = TRUE)` releases it. Every vector takes at least a megabyte. `gpu_free(x)` unlocks a pinned vector
-#' at once, which becomes an ordinary one. On the cpu device a pinned vector is in ordinary memory, and every copy has
+#' at once; it becomes an ordinary vector. On the cpu device a pinned vector is in ordinary memory, and every copy has
 #' ended when the call returns.
 #'
 #' @param n The number of elements.

@@ -10,8 +10,8 @@
 #' CUDA in this process.
 #'
 #' Libraries are searched in this order: option `verdigris.cuda_path` (folders or files) and the environment variable
-#' `VERDIGRIS_CUDA_PATH`; libraries already loaded by the process; the R packages `cuda12.8` and the like; `CUDA_HOME`
-#' and `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
+#' `VERDIGRIS_CUDA_PATH`; libraries already loaded by the process; the R package `cuda12.8` and its other versions;
+#' `CUDA_HOME` and `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
 #' `/usr/local/cuda`. Versions that the driver supports are preferred.
 #'
 #' @returns A list of class `gpu_sitrep`, invisibly: `summary` (the sentence), `system`, `driver`, `devices` (see

@@ -28,7 +28,7 @@
 #'   `start` and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
 #' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
-#' Those of the code. `verdigris_error_capture` while [gpu_graph()] records.
+#' The errors of the code. `verdigris_error_capture` while [gpu_graph()] records.
 #' @seealso [gpu_event_elapsed()] for the time between two points of a stream.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")

@@ -146,9 +146,9 @@ call_on_free <- function(on_free, unused) {
 #'   `stream`; attributes `device` and `owner`.
 #'   `gpu_from_array_interface()`: an array over the memory.
 #' @section Errors:
-#' As [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces do not support, for a logical array
-#' with `NA`, and for types that arrays do not have; `verdigris_error_shape` for strides that are not multiples of the
-#' element size.
+#' The errors of [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces do not support, for a
+#' logical array with `NA`, and for types that arrays do not have; `verdigris_error_shape` for strides that are not
+#' multiples of the element size.
 #' @source <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>,
 #'   <https://numpy.org/doc/stable/reference/arrays.interface.html>
 #' @examples

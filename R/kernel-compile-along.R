@@ -18,7 +18,7 @@
 #'   for each if `f` returns several numbers), `gpu_stencil()` returns an array in the shape of `x`. The call computes
 #'   nothing and does not wait.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` if `x` is not a matrix.
+#' The errors of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` if `x` is not a matrix.
 #' @seealso [gpu_compile()], [gpu_reduce()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 9), 2), device = "cpu")
@@ -148,8 +148,8 @@ stencil_code <- function(planar, radius, edge, zero, more) {
 #'   arrays like `x`. The type of the result is that of `f` for two elements of `x`. The values are computed at once, in
 #'   several launches: log64(n) for `gpu_reduce()`, log2(n) for `gpu_scan()`, log2(n)^2 / 2 for `gpu_sort_by()`.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument` if `f` returns several numbers, or if `x` is empty and there is
-#' no `init`.
+#' The errors of [gpu_compile()]; `verdigris_error_argument` if `f` returns several numbers, or if `x` is empty and
+#' there is no `init`.
 #' @seealso [gpu_compile()]. For sums, extremes, sorting by value and cumulative sums R's own functions are faster:
 #'   `sum()`, `max()`, `sort()`, `cumsum()`.
 #' @examples

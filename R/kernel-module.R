@@ -221,7 +221,7 @@ print.gpu_module <- function(x, ...) {
 #' @param module A module of [gpu_module()].
 #' @param name The variable's name, with its namespaces, if any: `"a::table"`.
 #' @param dtype The element type. By default the type declared in the source; required for variables of compiled code,
-#'   and for structs. `"raw"` stands for the bytes.
+#'   and for structs. `"raw"` selects the bytes.
 #' @param device A CUDA device: each has its own copy of the variable. By default the current one, else the first.
 #' @param value An array or a vector of the variable's length, whose elements are converted to its type; or a raw vector
 #'   of its bytes.

@@ -33,7 +33,7 @@ QR_CLASSES <- c("gpu_qr", "gpu_split_qr")
 #'   shape and dimnames, in the decomposition's precision. `qr()` waits for the device, to determine the rank;
 #'   `qr.coef()` and the functions that use it also wait.
 #' @section Errors:
-#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see
+#' Base R's errors and messages; on a GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see
 #' [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(cbind(1, c(1, 2, 4, 7)), device = "cpu")
@@ -313,8 +313,8 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 #' @param nu,nv,LINPACK,symmetric,only.values,EISPACK As in [base::svd()] and [base::eigen()].
 #' @returns Base R's list, with arrays on the device of `x`, in its precision. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER is missing (see [gpu_sitrep()])
-#' and `verdigris_error_memory`.
+#' Base R's errors and messages; on a GPU `verdigris_error_library` if cuSOLVER is missing (see [gpu_sitrep()]) and
+#' `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu")
 #' svd(x)$d

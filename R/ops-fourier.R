@@ -31,7 +31,7 @@
 #'   attributes, the other functions keep `dim`, with the new extent of dimension `margin`, and the names of the
 #'   dimensions that were not transformed.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for an invalid `x`, `margin` or `n`;
+#' Base R's errors and messages; `verdigris_error_argument` for an invalid `x`, `margin` or `n`;
 #' `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
 #' @references
 #' Cooley, J. W. and Tukey, J. W. (1965) An algorithm for the machine calculation of complex Fourier series.

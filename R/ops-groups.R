@@ -181,7 +181,7 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #'   the levels as dimnames, as in [base::tapply()]; empty groups are `NA`, and 0 for `"count"`. `rowsum()`: a matrix
 #'   with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
 #' @section Errors:
-#' `verdigris_error_argument` if the groups have another length than `x`; those of base R, with its messages.
+#' `verdigris_error_argument` if the length of the groups differs from the length of `x`; base R's errors and messages.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")
 #' gpu_group(x, c("a", "b", "a", "a"), "mean")

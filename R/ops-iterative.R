@@ -70,8 +70,8 @@
 #' happens at the latest when the device runs out of memory.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid argument, for right-hand sides or products that are not finite, and for a
-#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
-#' [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
+#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; the
+#' errors of [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
 #' @references
 #' Giraud, L., Langou, J., Rozloznik, M. and van den Eshof, J. (2005) Rounding error analysis of the classical
 #' Gram-Schmidt orthogonalization process. *Numerische Mathematik* 101, 87-100.

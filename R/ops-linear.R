@@ -167,7 +167,7 @@ if (getRversion() < "4.3.0") {
 #'   the dtype of [matmult]. Dimnames are not kept.
 #' @section Errors:
 #' `verdigris_error_shape` if the extents do not conform; `verdigris_error_argument` if an argument is neither a matrix
-#' nor a three-dimensional array; those of [matmult].
+#' nor a three-dimensional array; the errors of [matmult].
 #' @seealso [gpu_solve()] for systems and factors of many matrices.
 #' @examples
 #' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")

@@ -89,7 +89,7 @@ host_elements <- function(x) if (is_int64(x) && !is.null(dim(x))) coded_elements
 #'   reads one: `table()`, `tapply()`, `rowsum()` and `split()` of the factor do not read them. `rle()`, `tabulate()`,
 #'   `table()` and `anyDuplicated()` return base R's results.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`; `verdigris_error_argument` if base R's `match()` cannot
+#' Base R's errors and messages; `verdigris_error_memory`; `verdigris_error_argument` if base R's `match()` cannot
 #' distinguish int64 from an `integer64`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 3, NA), device = "cpu")

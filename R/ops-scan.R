@@ -32,7 +32,7 @@ scan_method <- function(name) {
 #'   narrower than 32 bits is int32. As in base R it keeps only the names. All elements from the first `NA` on are `NA`,
 #'   also after an integer overflow, which raises base R's warning.
 #' @section Errors:
-#' Those of base R for `cummax()` and `cummin()` of complex numbers; those of [gpu_compute()].
+#' Base R's errors for `cummax()` and `cummin()` of complex numbers; the errors of [gpu_compute()].
 #' @examples
 #' x <- as_gpu(c(3, 1, NA, 2), device = "cpu")
 #' cumsum(x)

@@ -168,16 +168,15 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 #' with `b`. They show that most matrices are far from the limit; LAPACK's estimate is computed only for the others.
 #' `rcond()` has base R's arguments.
 #' @param a,x,r,l,z Matrices.
-#' @param b Right-hand sides: a matrix or a vector, an array or an ordinary one. Without it `solve()` returns the
-#'   inverse.
+#' @param b Right-hand sides: a matrix or a vector, on a device or ordinary. Without it `solve()` returns the inverse.
 #' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these
 #'   names.
 #' @returns Arrays on the device of the matrix, in its precision, with base R's dimnames. `rcond()`, `kappa()`, `norm()`
 #'   and `determinant()` return ordinary numbers. The call waits for the device, to check whether the matrix is
 #'   singular; `backsolve()` and `forwardsolve()` wait for the diagonal.
 #' @section Errors:
-#' Those of base R, with its messages, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a
-#' GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Base R's errors and messages, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU
+#' `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' a <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = "cpu")
 #' solve(a, c(1, 2))

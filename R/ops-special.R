@@ -38,7 +38,7 @@
 #' @returns An array on the device of the arguments; its float type is the widest of the arrays'. Nothing is computed or
 #'   waited for. Warnings ("NaNs produced", "value out of range in 'bessel_j'") are raised when the values are computed.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
+#' Base R's errors and messages; `verdigris_error_device` for arrays on different devices.
 #' @references
 #' Temme, N. M. (1975) On the numerical evaluation of the modified Bessel function of the third kind. *Journal of
 #' Computational Physics* 19, 324--337; (1976) On the numerical evaluation of the ordinary Bessel function of the second

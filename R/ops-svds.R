@@ -82,7 +82,7 @@
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid argument, a `which` that does not apply to the matrix, elements that are
 #' not finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape;
-#' those of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
+#' the errors of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
 #' converged; `verdigris_error_convergence` if the systems that `sigma` needs cannot be solved by iteration.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on

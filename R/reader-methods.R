@@ -63,10 +63,10 @@
 #'   `order()`, `rank()`, `duplicated()` and `which()` return arrays; `sort()` with `to` returns a reader of the file.
 #'   `prcomp()` returns an object of class `prcomp`, as [principal] describes, whose scores are a reader.
 #' @section Errors:
-#' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method,
-#' and for arguments that methods do not accept; `verdigris_error_memory` if there are too many distinct values, or if
-#' the result is too long; `verdigris_error_file` if a temporary file cannot be written. The temporary file is then
-#' removed.
+#' Base R's errors and messages; the errors of [gpu_chunked()]; `verdigris_error_reader` for functions that have no
+#' method, and for arguments that methods do not accept; `verdigris_error_memory` if there are too many distinct values,
+#' or if the result is too long; `verdigris_error_file` if a temporary file cannot be written. The temporary file is
+#' then removed.
 #' @examples
 #' path <- tempfile(fileext = ".bin")
 #' writeBin(as.vector(as.matrix(iris[, 1:4])), path)

@@ -22,7 +22,7 @@
 #'   rows or columns, as for dense arrays ([margins]). There is no sparse result (argument `sparseResult` of Matrix):
 #'   one value for each row or column takes little memory compared with the matrix.
 #' @section Errors:
-#' Those of base R; `verdigris_error_memory`.
+#' Base R's errors; `verdigris_error_memory`.
 #' @examples
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
 #' colMeans(S)

@@ -20,7 +20,7 @@
 #' @param ... Digits, or a base.
 #' @returns A `gpu_sparse`, or a `gpu_array` that is a matrix. Logical values count as 0 and 1 in arithmetic.
 #' @section Errors:
-#' Those of base R for extents that do not conform; `verdigris_error_dtype` for complex operands;
+#' Base R's errors for extents that do not conform; `verdigris_error_dtype` for complex operands;
 #' `verdigris_error_memory` for a dense result that does not fit in memory.
 #' @examples
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")

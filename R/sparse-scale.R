@@ -18,7 +18,7 @@
 #' @returns A matrix of the kind of `x`: a `gpu_sparse` or a `gpu_array`. `condest()`: Matrix's list.
 #' @section Errors:
 #' "attempt to recycle 'x' of length 0"; `non-conformable matrix dimensions in D1 %*% x %*% D2` of `dimScale()` if `x`
-#' is not square and `d2` is not given; those of [Matrix::condest()]; `verdigris_error_library` without Matrix.
+#' is not square and `d2` is not given; the errors of [Matrix::condest()]; `verdigris_error_library` without Matrix.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 2, 2), j = c(1, 1, 2), x = c(4, 1, 9), device = "cpu")
 #' dimScale(S)

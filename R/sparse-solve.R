@@ -30,7 +30,7 @@ DENSE_ORDER <- 1000
 #' @returns `solve()`: a `gpu_array`, a vector or a matrix like `b`. `determinant()`: base R's list. `diff()`: a
 #'   `gpu_sparse`.
 #' @section Errors:
-#' Those of base R, such as for a singular matrix; `verdigris_error_memory`.
+#' Base R's errors, such as for a singular matrix; `verdigris_error_memory`.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 2, 3, 1), j = c(1, 2, 3, 3), x = c(2, 4, 5, 1), device = "cpu")
 #' solve(S, 1:3)

@@ -20,7 +20,7 @@
 #' @returns Arrays on the device of `x`, as base R's results. The call does not wait, except for `filter()`'s check for
 #'   missing and infinite elements.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
 #' @references
 #' Overlap-save: Oppenheim, A. V. and Schafer, R. W. (1989) *Discrete-Time Signal Processing*, chapter 8.
 #' @examples

@@ -10,7 +10,7 @@
 #' @param use,method As in [stats::cor()].
 #' @returns An ordinary number or matrix, as in base R. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages; those of [matmult].
+#' Base R's errors and messages; the errors of [matmult].
 #' @examples
 #' m <- as_gpu(cbind(a = c(1, 2, 4), b = c(3, 1, 2)), device = "cpu")
 #' cov(m)
@@ -140,7 +140,7 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
 #' @returns An object of class `histogram`, invisibly if it is drawn. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages.
+#' Base R's errors and messages.
 #' @examples
 #' hist(as_gpu(c(1, 2, 2, 3, 5), device = "cpu"), plot = FALSE)$counts
 #' @name histogram

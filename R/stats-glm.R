@@ -35,7 +35,7 @@
 #'   The generics that [gpu_lm()] lists work, and so do `anova()` and `profile()`, which fit on the device. `confint()`
 #'   is the method of the running R, which uses profiles.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for a user-defined `method`; `verdigris_error_device`,
+#' Base R's errors and messages; `verdigris_error_argument` for a user-defined `method`; `verdigris_error_device`,
 #' `verdigris_error_memory`.
 #' @references A. Stammann (2018): Fast and Feasible Estimation of Generalized Linear Models with High-Dimensional k-way
 #'   Fixed Effects, arXiv:1707.01815.

@@ -45,8 +45,8 @@
 #' and 9 more for each start. If the rows are farther from the origin than from each other, a copy of `x` with its
 #' columns centred. `x` is read in place if it is float64 or float32, and converted otherwise.
 #' @section Errors:
-#' Those of base R, with its messages, such as "more cluster centers than distinct data points.", and base R's warnings
-#' ("did not converge in 10 iterations"). `verdigris_error_argument` for invalid arguments of `gpu_kmeans()`;
+#' Base R's errors and messages, such as "more cluster centers than distinct data points.", and base R's warnings ("did
+#' not converge in 10 iterations"). `verdigris_error_argument` for invalid arguments of `gpu_kmeans()`;
 #' `verdigris_error_memory`.
 #' @references
 #' Arthur, D. and Vassilvitskii, S. (2007) k-means++: the advantages of careful seeding. *Proceedings of the eighteenth

@@ -52,8 +52,8 @@
 #' `splines::bs()` determine their levels, coefficients and knots from all rows; factors have the levels of all members.
 #' Other functions, also user-defined functions, are refused: compute their columns before. Ordinary variables with the
 #' same number of rows are split; constants must have one element. `fe`, `device`, matrices of responses and
-#' `na.exclude` are refused. Of the generics below `summary()`, `anova()`, `predict()` (`newdata` may be a split),
-#' `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`,
+#' `na.exclude` are refused. Of the generics listed below, `summary()`, `anova()`, `predict()` (`newdata` may be a
+#' split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`,
 #' `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`, `model.matrix()`, `update()` and [collect()] have
 #' methods.
 #' @section Readers:
@@ -86,8 +86,8 @@
 #'   coefficients, residuals, fitted values, `predict()`, `summary()`, `vcov()` (from residuals on the host),
 #'   `deviance()` and [collect()] are supported.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses,
-#' and for functions that need rows of the decomposition, which are not stored; `verdigris_error_device`;
+#' Base R's errors and messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses, and
+#' for functions that need rows of the decomposition, which are not stored; `verdigris_error_device`;
 #' `verdigris_error_memory`: use fewer columns, or `fe` in place of factors of many levels.
 #' @references Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya (2015): Roundoff error analysis of the CholeskyQR2
 #'   algorithm. ETNA 44, 306-326. S. Gaure (2013): OLS with multiple high dimensional category variables. Computational

@@ -53,8 +53,8 @@
 #' times the standard deviations (for float32, 4 times) products are taken block by block too. Singular values on the
 #' cpu device, and of matrices that do not have more rows than columns: two matrices of the size of `x` in float64.
 #' @section Errors:
-#' Those of base R, with its messages, such as "cannot rescale a constant/zero column to unit variance";
-#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; those of [matmult],
+#' Base R's errors and messages, such as "cannot rescale a constant/zero column to unit variance";
+#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; the errors of [matmult],
 #' [svd()][decompositions] and [gpu_svds()].
 #' @references
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
@@ -376,7 +376,7 @@ has_small_values <- function(products) {
 #' @returns Base R's result: a matrix of `k` columns, or a list. Matrices are arrays on the device of `d`. The call
 #'   waits for the device. It takes three matrices of the size of `d`, and the memory of [eigen()][decompositions].
 #' @section Errors:
-#' Those of base R, with its messages and warnings; those of [eigen()][decompositions].
+#' Base R's errors, messages and warnings; the errors of [eigen()][decompositions].
 #' @examples
 #' towns <- as_gpu(as.matrix(eurodist), device = "cpu")
 #' head(cmdscale(towns))

@@ -44,7 +44,7 @@ PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), 
 #' @returns An array on the device of the arguments; its float type is the widest of the arrays'. Nothing is computed or
 #'   waited for. Warnings ("NaNs produced") are raised when the values are computed.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
+#' Base R's errors and messages; `verdigris_error_device` for arrays on different devices.
 #' @examples
 #' x <- as_gpu(c(0.1, 1, 10), device = "cpu")
 #' dgamma(x, shape = 2, log = TRUE)

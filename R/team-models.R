@@ -57,8 +57,8 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
 #' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the other components are
 #'   ordinary.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_split` for an `x` that is not a matrix split by rows, and for
-#' other algorithms; those of [gpu_together()].
+#' Base R's errors and messages; `verdigris_error_split` for an `x` that is not a matrix split by rows, and for other
+#' algorithms; the errors of [gpu_together()].
 #' @examples
 #' team <- gpu_team(c("cpu", "cpu"))
 #' x <- gpu_split(as.matrix(iris[, 1:4]), team)

@@ -65,7 +65,7 @@ team_runs <- function(n, size) {
 #'   must call the same functions of splits. `collect()`: the whole data as an ordinary matrix, vector or data frame.
 #' @section Errors:
 #' `verdigris_error_argument` for an `x` of another kind; `verdigris_error_split` for functions without a method and for
-#' splits that do not match; base R's errors on dimensions; those of [gpu_together()].
+#' splits that do not match; base R's errors on dimensions; the errors of [gpu_together()].
 #' @examples
 #' team <- gpu_team(c("cpu", "cpu"))
 #' x <- gpu_split(matrix(c(1:9, NA), 5), team)
