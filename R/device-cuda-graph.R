@@ -13,9 +13,9 @@
 #'
 #' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only the work that it
 #' queues on the device is recorded, not the R code around it: loops are unrolled, and branches are fixed. Operations
-#' for which R would have to wait cannot be recorded, and raise an error of class `capture`: a number that R reads
-#' (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on
-#' the device, such as `x / sum(x)`, can be recorded.
+#' for which R would have to wait cannot be recorded, and raise an error of class `verdigris_error_capture`: a number
+#' that R reads (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers
+#' that stay on the device, such as `x / sum(x)`, can be recorded.
 #'
 #' The block does not modify its inputs, even by `gpu_compute(out = x)` or kernels. Arrays that it assigns elsewhere
 #' (`<<-`) are in the graph's memory.

@@ -54,7 +54,8 @@
 #' `verdigris_error_device` for memory that is not on that device; `verdigris_error_argument` for an address that is
 #' invalid, not mapped or too close to the end of its mapping, and for unaligned data; `verdigris_error_shape` for
 #' extents and strides that do not fit; `verdigris_error_dtype`. `on_free` is not called in these cases.
-#' @seealso [gpu_array_interface()], the same as a list that Python's libraries know; [gpu_as_strided()].
+#' @seealso [gpu_array_interface()], which describes the memory by a list that Python's libraries accept;
+#'   [gpu_as_strided()].
 #' @examples
 #' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
 #' p <- gpu_pointer(x)
@@ -125,8 +126,8 @@ call_on_free <- function(on_free, unused) {
 
 #' The CUDA Array Interface
 #'
-#' Exports an array as the list that Python libraries know as `__cuda_array_interface__` (version 3), and imports such a
-#' list. For an array on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
+#' Exports an array as the list that Python libraries call `__cuda_array_interface__` (version 3), and imports such a
+#' list. For an array on the cpu device the list is NumPy's `__array_interface__`, which has the same entries.
 #'
 #' By the protocol, such a list describes memory without owning it; this list keeps the memory alive by its attribute
 #' `owner`. For Python prefer [as_dlpack()]: reticulate converts R's doubles to Python floats, and Python's integers to

@@ -13,7 +13,7 @@
 #' - `gpu_cg()`: conjugate gradients (Hestenes and Stiefel 1952), preconditioned as in Saad (2003), algorithm 9.1. All
 #'   right-hand sides are iterated together, with one product of `A` and a matrix; each has its own step lengths, and
 #'   does not change after it has converged. An iteration takes one product, one application of the preconditioner, and
-#'   about twelve reads or writes of a matrix of the size of `b`. A right-hand side is given up if `A` or the
+#'   about twelve reads or writes of a matrix of the size of `b`. The iteration of a right-hand side ends if `A` or the
 #'   preconditioner proves not to be positive definite.
 #' - `gpu_gmres()`: the generalised minimal residual method (Saad and Schultz 1986), preconditioned from the right, so
 #'   that the residual is that of the original system. Vectors are orthogonalised by classical Gram-Schmidt, twice
