@@ -4,24 +4,25 @@
 #' The result is an R vector of the same type, with the same `dim`, `dimnames`, `names` and `tsp`.
 #'
 #' @param x A double, integer, logical or complex vector, matrix, array or time series; an `integer64` vector; an
-#'   existing array; a data frame; or a matrix of package Matrix: sparse ones become sparse ([gpu_sparse()]), dense ones
-#'   an array. Sparse matrices of Bioconductor are taken too: SparseArray's `SVT_SparseMatrix` and `COO_SparseMatrix`,
-#'   and DelayedArray's `SparseArraySeed`. A `DelayedArray` is computed and read as a whole; [gpu_reader()] takes one for
-#'   which there is no room.
+#'   existing array; a data frame; or a matrix of package Matrix: a sparse matrix becomes a sparse matrix
+#'   ([gpu_sparse()]), a dense matrix an array. Sparse matrices of Bioconductor are accepted too: SparseArray's
+#'   `SVT_SparseMatrix` and `COO_SparseMatrix`, and DelayedArray's `SparseArraySeed`. A `DelayedArray` is computed and
+#'   read as a whole; use [gpu_reader()] for a `DelayedArray` that does not fit in memory.
 #' @param dtype The element type: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int8"`, `"uint8"`, `"int16"`,
 #'   `"int32"`, `"int64"`, `"bool8"`, `"complex64"` or `"complex128"`. R's names (`"double"`, `"integer"`, `"logical"`,
-#'   `"complex"`, `"integer64"`) stand for the type that holds them. The default keeps R's type, or the array's; option
-#'   `verdigris.dtype` (see [verdigris-package]) makes it `"float32"` for doubles. Values that do not fit become `NA`
-#'   with a warning (0 in `"uint8"`, which has no `NA`).
+#'   `"complex"`, `"integer64"`) select the dtype that stores this type. The default keeps R's type, or the array's;
+#'   option `verdigris.dtype` (see [verdigris-package]) makes it `"float32"` for doubles. Values that do not fit become
+#'   `NA` with a warning (0 in `"uint8"`, which has no `NA`).
 #' @param device `"cpu"`, `"cuda"`, `"cuda:1"` and so on. The default is the current device, or the array's.
 #' @param ... For methods.
-#' @returns An array of class `gpu_array`; for a sparse matrix one of class `gpu_sparse`. For a data frame, a data frame
-#'   whose numeric, logical and complex columns are arrays; the other columns stay as they are.
+#' @returns An array of class `gpu_array`; for a sparse matrix an object of class `gpu_sparse`. For a data frame, a data
+#'   frame whose numeric, logical and complex columns are arrays; the other columns stay as they are.
 #'
 #'   An ordinary vector that carries the class, such as [readRDS()] returns (see [host]), is uploaded and keeps its
 #'   dtype. `saveRDS()` and `serialize()` write an ordinary vector, which R can read without this package: the elements,
 #'   the attributes and the class. A dtype that R's type does not imply (all but float64, int32, bool8 and complex128)
-#'   is written as attribute `gpu_dtype`, which the array that was saved then also has; no operation passes it on.
+#'   is written as attribute `gpu_dtype`. The saved array then has this attribute too; no operation copies it to a
+#'   result.
 #'
 #'   The data are copied: once the call has returned, `x` may be modified. An array that is already on the device and
 #'   has the dtype is shared, not copied.

@@ -1,23 +1,24 @@
 #' Read an array into an ordinary vector
 #'
-#' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()` give
-#' ordinary R vectors, as they do for those. `collect()` gives an ordinary vector with all attributes (`dim`,
-#' `dimnames`, `names`, `tsp` and others) kept.
+#' `as.vector()`, `as.numeric()`, `as.integer()`, `as.logical()`, `as.complex()`, `as.matrix()` and `as.array()` return
+#' ordinary R vectors, as they do for ordinary arguments. `collect()` returns an ordinary vector and keeps all
+#' attributes (`dim`, `dimnames`, `names`, `tsp` and others).
 #'
-#' All of them compute what is recorded. `collect()`, `as.matrix()` and `as.array()` wait for the result and copy the
-#' elements. The others return a vector whose elements stay on the device until R reads one; R then waits and copies all
-#' of them, once. An operation on arrays uses such a vector directly from the device as long as R has not read it, so
-#' `X * as.vector(w)` in a loop never waits. Short arrays on the cpu device, int64 arrays, memory shared with another
-#' library, and conversions that may lose information are read at once. Before a process is forked
+#' All of these functions compute recorded operations. `collect()`, `as.matrix()` and `as.array()` wait for the result
+#' and copy the elements. The others return a vector whose elements stay on the device until R reads one; R then waits
+#' and copies all of them, once. An operation on arrays uses such a vector directly from the device as long as R has not
+#' read it, so `X * as.vector(w)` in a loop never waits. Short arrays on the cpu device, int64 arrays, memory shared
+#' with another library, and conversions that may lose information are read at once. Before a process is forked
 #' (`parallel::mclapply()`) all such vectors are read. [gpu_free()] of the array does not free the elements that such a
 #' vector still refers to.
 #'
-#' @param x An array or a sparse matrix; for `collect()` also a data frame or list whose arrays are brought back.
+#' @param x An array or a sparse matrix; for `collect()` also a data frame or list whose arrays are converted.
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
 #' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array returns an `integer64` vector, whose
-#'   methods are in the bit64 package; the others return its values as doubles, `NA` with a warning beyond 2^53.
-#'   `collect()` of a sparse matrix returns a `dgCMatrix` or `lgCMatrix` of package Matrix, the others dense values.
+#'   methods are in the bit64 package; the other functions return its values as doubles, or `NA` with a warning for
+#'   values beyond 2^53 that no double represents. `collect()` of a sparse matrix returns a `dgCMatrix` or `lgCMatrix`
+#'   of package Matrix; the other functions return dense values.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` if there is no memory to compute it;
 #' on a GPU also the error of a kernel that failed, `verdigris_error_launch`.

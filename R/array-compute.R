@@ -1,20 +1,21 @@
 #' Evaluate recorded operations
 #'
 #' Arithmetic on arrays is recorded, and computed when the values are needed: to print them, to read them on the host,
-#' for a reduction. `gpu_compute()` computes now: one kernel for all arrays of the same length, which reads their common
-#' operands once. On a GPU the kernel is queued, not waited for (see [gpu_sync()]); on the cpu device it has finished
-#' when the call returns.
+#' for a reduction. `gpu_compute()` computes them at once. Arrays of the same length are computed in one kernel, which
+#' reads their common operands once. On a GPU the kernel is queued, not waited for (see [gpu_sync()]); on the cpu device
+#' it has finished when the call returns.
 #'
-#' It is seldom needed. It limits the memory that recorded operands occupy, prevents a value that several later
-#' expressions use from being computed in each of them, and makes timings meaningful. Two cases need no call: a costly
-#' value is stored when it is used a second time, and so is an expression that grows beyond one kernel.
+#' Explicit calls are seldom needed. `gpu_compute()` limits the memory that recorded operands occupy, prevents a value
+#' that several later expressions use from being computed in each of them, and makes timings meaningful. Two cases need
+#' no call: a costly value is stored when it is used a second time, and so is an expression that grows beyond one
+#' kernel.
 #'
 #' With `out`, the values are written to an existing array, under all its names, and cast to its dtype: use this for
 #' state that several functions or closures share. The expression may use `out` itself. Operations that were recorded on
 #' the old values, and copies of them, keep the old values. The old memory returns to the pool as soon as nothing refers
-#' to it; if there is no room for old and new values at once, and nothing else refers to the old ones, they are
-#' overwritten in place. Memory shared with another library by DLPack is always overwritten, unless it is read-only, so
-#' that both sides see the new values.
+#' to it; if the old and the new values do not fit in memory together, and nothing else refers to the old values, they
+#' are overwritten in place. Memory shared with another library by DLPack is always overwritten, unless it is read-only,
+#' so that both sides see the new values.
 #' @param ... Arrays or sparse matrices, whose values are computed; at least one; with `out` exactly one array.
 #' @param out NULL, or an array of the same length on the same device. Its dim, names and dtype are kept.
 #' @returns `out`, or else the first argument, invisibly. The arrays then hold their values, under all their names.
@@ -22,7 +23,7 @@
 #' `verdigris_error_argument` if an argument is not an array; `verdigris_error_shape` and `verdigris_error_device` if
 #' `out` does not match; `verdigris_error_memory` if there is no memory for the result; `verdigris_error_compile` and
 #' `verdigris_error_library` if the kernel cannot be compiled. The arrays are then unchanged.
-#' @seealso [gpu_explain()] shows what would be run.
+#' @seealso [gpu_explain()] shows the kernels that would be run.
 #' @examples
 #' x <- as_gpu(c(1, 4, 9), device = "cpu")
 #' y <- sqrt(x) + 1
@@ -55,8 +56,8 @@ compute_several <- function(..., out, call) {
 #' Show the kernels that would compute an array
 #'
 #' Shows the kernels that [gpu_compute()] would run for the operations recorded in an array: the operations of each
-#' kernel, what it reads and writes, and its source. Nothing is computed.
-#' @param x An array, or a sparse matrix, of which the values are explained.
+#' kernel, its inputs and outputs, and its source. Nothing is computed.
+#' @param x An array, or a sparse matrix, whose values are explained.
 #' @returns A list of class `gpu_explanation`: `dtype`, `device`, `length`, and `kernels`, a list with one element per
 #'   kernel, in the order of execution, which is empty if the values have been computed. A kernel is a list of
 #'   * `n`: the number of elements of its result, one thread or SIMD lane each;

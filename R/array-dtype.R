@@ -4,9 +4,9 @@
 #'
 #' @param x An array, or a sparse matrix ([gpu_sparse()]); any object for `is_gpu()`.
 #' @param dtype As in [as_gpu()].
-#' @returns `is_gpu()`: `TRUE` for an array or a sparse matrix. `gpu_dtype()` and `gpu_device()`: a string, of a sparse
-#'   matrix about its values. `gpu_cast()`: an array, or a sparse matrix, of that dtype on the same device; values that
-#'   do not fit become `NA`, with a warning when they are computed.
+#' @returns `is_gpu()`: `TRUE` for an array or a sparse matrix. `gpu_dtype()` and `gpu_device()`: a string; for a sparse
+#'   matrix it describes the values. `gpu_cast()`: an array, or a sparse matrix, of that dtype on the same device;
+#'   values that do not fit become `NA`, with a warning when they are computed.
 #' @section Errors:
 #' `verdigris_error_argument` if `x` is not an array, `verdigris_error_dtype` for an unknown dtype.
 #' @examples

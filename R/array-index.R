@@ -64,8 +64,8 @@ is_index_matrix <- function(i, d) {
 #' After `x[i] <- value` other references to `x` keep the old values. The elements are written in place if there are no
 #' such references: no other variable, list, closure or promise refers to `x`, and no view, recorded operation, export
 #' or graph to its memory (unused views and operations count until R has collected them). The same holds for `x[i, j]`,
-#' `x[[i]]` and `diag(x)`. Otherwise, and if `value` reads `x`, one kernel fills a second buffer, which becomes that of
-#' `x`. In-place assignment requires that a subscript consist of numbers, logicals, variables, or arithmetic,
+#' `x[[i]]` and `diag(x)`. Otherwise, and if `value` reads `x`, one kernel fills a second buffer, which becomes the
+#' buffer of `x`. In-place assignment requires that a subscript consist of numbers, logicals, variables, or arithmetic,
 #' comparisons, `c()`, `:`, `length()`, `seq_len()` or `is.na()` of these: other calls might keep a reference to `x`, so
 #' they cause a copy, as does assignment by name. `"[<-"(x, i, value = v)`, called as a function, returns a new array.
 #'
@@ -82,7 +82,7 @@ is_index_matrix <- function(i, d) {
 #'   int32. With values that are not numeric, such as strings, the result is an ordinary vector.
 #' @returns An array on the same device; for `[[` an R number.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_dtype` for complex subscripts, `verdigris_error_memory`.
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' m[, 2:3]
@@ -220,7 +220,7 @@ assign_part <- function(x, given, value) {
 #' @returns An array with permuted dimensions and dimnames. Recorded operations are computed first; the call does not
 #'   wait.
 #' @section Errors:
-#' Those of base R, for an invalid `perm`.
+#' Base R's errors, for an invalid `perm`.
 #' @examples
 #' t(as_gpu(matrix(1:6, 2), device = "cpu"))
 #' dim(aperm(as_gpu(array(1:24, 2:4), device = "cpu"), c(2, 3, 1)))

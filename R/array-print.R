@@ -13,16 +13,16 @@ VIEWED <- 1000L
 #' Print arrays
 #'
 #' `print()` shows the type, shape and device of an array and its elements: all elements of a short array, the first
-#' ones of a long array. Only the elements shown are copied from the device, and of a long recorded array only these are
-#' computed: the array stays recorded. `str()` and `format(x, what = "header")` compute nothing; `str()` shows elements
-#' if they have been computed.
+#' ones of a long array. Only the printed elements are copied from the device. For a long recorded array only these
+#' elements are computed, and the array stays recorded. `str()` and `format(x, what = "header")` compute nothing;
+#' `str()` shows elements if they have been computed.
 #'
 #' [utils::View()] and RStudio's viewer receive the first 1,000 elements, with a message that says so; in a column of a
 #' data frame the remaining elements are shown as dots. In a knitr document a chunk prints as R does, and inline code
 #' shows up to 1,000 elements of a vector, or the first ones of a longer vector.
 #'
-#' An array that was freed, and an ordinary vector that merely carries the class (read from a file, say; see
-#' [as_gpu()]), are displayed as such.
+#' An array that was freed, and an ordinary vector that merely carries the class (for example after it was read from a
+#' file, see [as_gpu()]), are printed with a note that says so.
 #'
 #' @param x,object An array.
 #' @param n How many elements of a longer vector to show.

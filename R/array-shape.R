@@ -202,7 +202,7 @@ as_elements <- function(x) if (is_gpu(x) || inherits(x, "integer64")) x else as.
 #' @returns A matrix of class `gpu_array` on the device of the first array, in the common dtype, with base R's dimnames.
 #'   Recorded operations are computed first; the call does not wait.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(1:3, device = "cpu")
 #' cbind(x, 1, y = x^2)
@@ -277,7 +277,7 @@ level_given <- function(f, level) {
 #' @param ... Passed on to `FUN`.
 #' @returns An array on the device of the argument, with base R's shape and type. The call does not wait.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3), device = "cpu")
 #' matrix(x, 2, 3, byrow = TRUE)

@@ -11,12 +11,12 @@
 #' an element, a negative stride walks backwards.
 #'
 #' In R, modifying one variable does not change another. These views are the exception: a view and `x` share memory, and
-#' what is written in place to one ([gpu_compute()] with `out`, a kernel, another library) is seen in the other as long
-#' as both exist. During that time operations on them are computed at once, and values read on the host are not cached.
-#' Operations recorded earlier keep their values: if there are any, `x` first moves to memory of its own; so does a part
-#' of read-only memory. A view of memory that was received read-only is read-only: writing to it moves it to memory of
-#' its own and leaves `x` unchanged. `x[i] <- value` creates a new array, as always, and does not write to the shared
-#' memory.
+#' values written in place to one of them ([gpu_compute()] with `out`, a kernel, another library) are visible in the
+#' other as long as both exist. During that time operations on them are computed at once, and values read on the host
+#' are not cached. Operations recorded earlier keep their values: if there are any, `x` first moves to memory of its
+#' own. A part of read-only memory also moves to memory of its own. A view of memory that was received read-only is
+#' read-only: writing to it moves it to memory of its own and leaves `x` unchanged. `x[i] <- value` creates a new array,
+#' as always, and does not write to the shared memory.
 #'
 #' If elements overlap, as with `dim = c(4, 3), strides = c(2, 1)`, the view can be read but not written to.
 #'
@@ -31,7 +31,7 @@
 #' `verdigris_error_shape` if a view would extend beyond the memory of `x`, if extents and strides exceed the address
 #' space, and for writes to overlapping elements; `verdigris_error_argument`, `verdigris_error_dtype`,
 #' `verdigris_error_device` for invalid arguments; `verdigris_error_memory` if there is not enough memory.
-#' @seealso [gpu_pointer()] for the address, [as_dlpack()] to give the memory to another library.
+#' @seealso [gpu_pointer()] for the address, [as_dlpack()] to share the memory with another library.
 #' @examples
 #' dim(gpu_empty(c(2, 2), device = "cpu"))
 #'

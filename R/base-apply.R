@@ -79,12 +79,12 @@ reduce_margin <- function(name, x, kept, na.rm) {
 #' @param X,x An array with dimensions.
 #' @param MARGIN,FUN,simplify,STATS,check.margin,margin As in [base::apply()], [base::sweep()] and [base::marginSums()].
 #' @param center,scale As in [base::scale()].
-#' @param ... Passed on to `FUN`; of the functions that `apply()` runs on the device only `na.rm` is used.
+#' @param ... Passed on to `FUN`; the functions that `apply()` runs on the device use only `na.rm`.
 #' @returns Base R's result (sums of `int64` are `int64`) as an array on the device of `x`; if `apply()` runs another
 #'   function, base R's result. `scale()` stores centres and scales as ordinary vectors in attributes, and waits for
 #'   them.
 #' @section Errors:
-#' Those of base R, with its messages; those of [gpu_compute()]; `verdigris_error_host_access` if host reads are
+#' Base R's errors and messages; the errors of [gpu_compute()]; `verdigris_error_host_access` if host reads are
 #' forbidden.
 #' @examples
 #' m <- as_gpu(matrix(c(1, 2, 3, 4, 5, 9), 2), device = "cpu")
@@ -270,7 +270,7 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #'   [base::mapply()], [base::Map()], [base::vapply()], [base::Vectorize()] and [base::Find()].
 #' @returns Base R's result: ordinary vectors and lists; for a compiled function the result of [gpu_map()].
 #' @section Errors:
-#' Those of `FUN`; `verdigris_error_host_access` if host reads are forbidden.
+#' The errors of `FUN`; `verdigris_error_host_access` if host reads are forbidden.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' mapply(function(a, b) a + b, x, 1:3)

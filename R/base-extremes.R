@@ -12,15 +12,15 @@ TIES <- c("random", "first", "last")
 #'
 #' With ties `"first"` and `"last"` the columns are found on the device, and the call does not wait. Random ties, base
 #' R's default, are resolved by R's generator, in base R's order and for the same rows: after [set.seed()] the result,
-#' and the state of the generator, are those of base R. The call waits to learn which rows have ties, and only these
-#' rows are copied to the host. On the cpu device base R resolves random ties, and processes doubles, directly in the
-#' array's memory.
+#' and the state of the generator, are those of base R. The call waits until the device has found the rows with ties,
+#' and only these rows are copied to the host. On the cpu device base R resolves random ties, and processes doubles,
+#' directly in the array's memory.
 #' @param m A matrix.
 #' @param ties.method As in [base::max.col()].
 #' @param ... Not used: any further argument is an error, as in base R.
 #' @returns An array of integers on the device of `m`, `NA` for a row with a missing element.
 #' @section Errors:
-#' Those of base R, with its messages; those of [gpu_compute()].
+#' Base R's errors and messages; the errors of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 8), 2), device = "cpu")
 #' max.col(m, ties.method = "first")

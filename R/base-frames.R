@@ -14,7 +14,7 @@
 #' @param na.rm,dims As in [base::colSums()].
 #' @returns `as.matrix()`, `data.matrix()`: an array with base R's dimnames. Margins: an array.
 #' @section Errors:
-#' Those of base R; `verdigris_error_memory`.
+#' Base R's errors; `verdigris_error_memory`.
 #' @examples
 #' d <- as_gpu(data.frame(a = c(1, 2, 4), b = 3:1), device = "cpu")
 #' m <- as.matrix(d)

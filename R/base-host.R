@@ -43,20 +43,20 @@ hosted_call <- function(f, frame) {
 
 #' Functions that run on the host
 #'
-#' A function of R that has no help page here reads an array as the ordinary vector that it is (see option
-#' `verdigris.host_access` in [verdigris-package]): its elements are copied to the host, and the result is an ordinary
-#' vector. [verdigris-coverage] lists what each function of base and stats does.
+#' A function of R that has no help page in this package reads an array as an ordinary vector (see option
+#' `verdigris.host_access` in [verdigris-package]): the elements are copied to the host, and the result is an ordinary
+#' vector. [verdigris-coverage] lists where each function of base and stats computes.
 #'
-#' There is one pitfall. Some C code copies all attributes of its argument to its result, including class `gpu_array`,
-#' although the result is an ordinary vector in R's memory: the distributions of stats and base R's Bessel functions do
-#' so if their namespace is given (`stats::ptukey()`; without it they have methods, [probabilities] and [special]), and
-#' so do `attributes(y) <- attributes(x)` and [readRDS()]. Such a vector works, but every operation uploads it again.
-#' `print()` and `str()` show that it is in ordinary memory, and `x <- as_gpu(x)` uploads it once and for all. A call
-#' inside another package, too, reaches base R's function.
+#' An ordinary vector in R's memory may have class `gpu_array`. Some C code makes such vectors, since it copies all
+#' attributes of its argument to its result: the distributions of stats and base R's Bessel functions, if they are
+#' called by their namespace (`stats::ptukey()`) or inside another package. (Without the namespace they have methods,
+#' see [probabilities] and [special].) `attributes(y) <- attributes(x)` and [readRDS()] also return such vectors. A
+#' vector of this kind works, but every operation uploads it again. `print()` and `str()` show that it is in ordinary
+#' memory, and `x <- as_gpu(x)` uploads it once.
 #' @param x An array.
 #' @returns `xtfrm()`: an ordinary vector of numbers that sort as the elements do.
 #' @section Errors:
-#' Those of base R, with its messages; those of [collect()] and [as_gpu()].
+#' Base R's errors and messages; the errors of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' as_gpu(stats::dsignrank(x, n = 5))

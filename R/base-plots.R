@@ -117,20 +117,20 @@ limits_of <- function(x, log = "", axis = "x") {
 
 #' Plots
 #'
-#' Base R's plots. An array of more than 10,000 elements is thinned on its device. Of points that fall on the same pixel
-#' the last one is fetched and drawn; of a line the first, last, smallest and largest value in each column of pixels; of
-#' an image the cell under each pixel; and of the outliers of a box plot those on different pixels. So the amount of
-#' data fetched depends on the size of the picture, not on whether there are 1e6 points or 1e8. The picture looks like
-#' base R's, except that semi-transparent points (`col = "#00000010"`) are lighter, since each pixel is drawn once: in
-#' that case count points per cell by `table()` and show the counts by `image()`.
+#' Methods of base R's plots for arrays. An array of more than 10,000 elements is thinned on its device, and only the
+#' following elements are fetched and drawn: for points, the last point on each pixel; for a line, the first, last,
+#' smallest and largest value in each column of pixels; for an image, the cell under each pixel; for the outliers of a
+#' box plot, one on each pixel. So the amount of data fetched depends on the size of the picture, not on the number of
+#' points. The picture looks like base R's, except that semi-transparent points (`col = "#00000010"`) are lighter, since
+#' each pixel is drawn once. For such plots count the points per cell by `table()` and show the counts by `image()`.
 #'
 #' A million points, drawn by base R (left) and thinned (right); `tools/doc/thinning.R` makes the pictures:
 #'
 #' \if{html}{\figure{thinning.png}{options: width="640" alt="Two scatter plots that look the same."}}
 #'
-#' Lines are thinned if `x` is increasing and nothing is missing. Points with other types than `"p"` and `"l"`, time
-#' series and complex numbers are fetched completely. `pairs()` draws, in all panels, every point that one of its panels
-#' needs. `density()` bins the elements on base R's grid on the device.
+#' Lines are thinned if `x` is increasing and nothing is missing. Time series, complex numbers, and arrays plotted with
+#' a `type` other than `"p"` and `"l"` are fetched completely. `pairs()` draws, in all panels, every point that one of
+#' its panels needs. `density()` bins the elements on base R's grid on the device.
 #' @param x,y,height Arrays; `y` may be an ordinary vector, or missing.
 #' @param type,xlim,ylim,log,xlab,ylab,... As in [graphics::plot.default()]. A colour or symbol given for each point is
 #'   used for the points that are drawn.
@@ -140,7 +140,7 @@ limits_of <- function(x, log = "", axis = "x") {
 #' @returns As in base R: `boxplot()` returns the statistics, `barplot()` the midpoints, `density()` an object of class
 #'   `density`; the others return `NULL`, invisibly.
 #' @section Errors:
-#' Those of base R, with its messages.
+#' Base R's errors and messages.
 #' @examples
 #' x <- gpu_rnorm(20000, device = "cpu")
 #' y <- x + gpu_rnorm(20000, device = "cpu")

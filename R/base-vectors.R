@@ -10,10 +10,10 @@ through_host <- function(x, f, ...) {
 #' Join, repeat and reverse arrays
 #'
 #' Base R's generics for arrays. `rev()` and, if all elements are repeated equally often, `rep()` return views; `c()`
-#' copies the elements once, on the device. `all.equal()` reads the arrays on the host, and compares them with ordinary
-#' vectors too.
+#' copies the elements once, on the device. `all.equal()` reads the arrays on the host; it also compares arrays with
+#' ordinary vectors.
 #'
-#' `unlist()` of a list of arrays and numbers returns an array, whatever their order.
+#' `unlist()` of a list of arrays and numbers, in any order, returns an array.
 #'
 #' The method of `c()` is called if the first argument is an array: `c(x, 1)` is an array, `c(1, x)` an ordinary vector,
 #' because base R dispatches on the first argument only. [vctrs::vec_c()], and therefore tibble and dplyr, combines
@@ -27,7 +27,7 @@ through_host <- function(x, f, ...) {
 #'   hold the elements; `c()` and `unlist()` with arguments that are not numeric return base R's result.
 #'   `as.data.frame()`: a data frame whose columns are arrays. `all.equal()`: as in base R.
 #' @section Errors:
-#' Those of [collect()] and [as_gpu()].
+#' The errors of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(3, 1, 3), device = "cpu")
 #' c(x, 4)

@@ -19,20 +19,21 @@
 #' @param combine How the results are combined: `c`, `rbind`, `cbind` or `list` of all of them; any other function of
 #'   two values (`"+"`, `pmax`) is applied to the accumulated result and the next one, so that memory stays bounded.
 #' @param chunk The number of elements in a chunk; rows or columns for a matrix. The default depends on the free memory
-#'   of the device: a sixteenth of it, at most 256 MB (32 MB on the cpu). A reader has its own, see `memory` of
+#'   of the device: a sixteenth of it, at most 256 MB (32 MB on the cpu). A reader has its own size, see `memory` of
 #'   [gpu_reader()].
 #' @param ... Further arguments of `f`.
 #' @param margin 1 for chunks of whole rows, 2 for chunks of whole columns; 2 is the default for a matrix, and faster.
-#'   If `x` is a function that returns matrices, the dimension that `n` counts. The default for a reader is the one by
-#'   which its source is read at least cost.
+#'   If `x` is a function that returns matrices, the dimension that `n` counts. The default for a reader is the
+#'   dimension along which its source is read at the lowest cost.
 #' @param dtype,device As for [as_gpu()].
-#' @param to The path of a file, or a [gpu_writer()], that results are appended to in place of `combine`.
-#' @returns The combined results, on the host (for a function of two values, where its results are); `NULL` if there are
-#'   no chunks. With `to`, a reader of what was written.
+#' @param to The path of a file, or a [gpu_writer()]: results are appended to this file instead of being combined by
+#'   `combine`.
+#' @returns The combined results, on the host; if `combine` is a function of two values, on the device of its results.
+#'   `NULL` if there are no chunks. With `to`, a reader of the file.
 #' @section Errors:
 #' `verdigris_error_argument` and `verdigris_error_dtype` for invalid data, functions or numbers;
-#' `verdigris_error_memory` if not even one chunk fits; `verdigris_error_file` if a file cannot be read or written: then
-#' the output is removed. If `f`, `combine` or a function `x` fails, a `verdigris_error_chunk` names the chunk: it also
+#' `verdigris_error_memory` if not even one chunk fits; `verdigris_error_file` if a file cannot be read or written; the
+#' output is then removed. If `f`, `combine` or a function `x` fails, a `verdigris_error_chunk` names the chunk: it also
 #' has the classes of the original error, which is its `parent`.
 #' @examples
 #' x <- runif(1e5)

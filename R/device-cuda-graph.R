@@ -6,22 +6,22 @@
 #'
 #' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own
 #' memory for `x` and runs. It must have the dim, dtype and device of the original; host vectors and matrices are
-#' uploaded. Inputs that are not given keep their latest values. Everything else is as it was when it was recorded:
-#' numbers, other arrays (those in lists or used by functions; the graph keeps them, and sees what is written to them in
-#' place), and random draws, whose key is recorded too. A graph does not raise the warnings of its computations ("NaNs
-#' produced").
+#' uploaded. Inputs that are not given keep their latest values. All other values are fixed when they are recorded:
+#' numbers, other arrays (in lists, or used by functions), and random draws, whose key is recorded too. The graph keeps
+#' these other arrays, and uses values that are later written to them in place. A graph does not raise the warnings of
+#' its computations ("NaNs produced").
 #'
 #' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only the work that it
 #' queues on the device is recorded, not the R code around it: loops are unrolled, and branches are fixed. Operations
-#' for which R would have to wait cannot be recorded, and raise an error of class `capture`: a number that R reads
-#' (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers that stay on
-#' the device, such as `x / sum(x)`, can be recorded.
+#' for which R would have to wait cannot be recorded, and raise an error of class `verdigris_error_capture`: a number
+#' that R reads (`if (sum(x) > 1)`, `print(x)`), a length that depends on values (`x[x > 0]`), a factorisation. Numbers
+#' that stay on the device, such as `x / sum(x)`, can be recorded.
 #'
 #' The block does not modify its inputs, even by `gpu_compute(out = x)` or kernels. Arrays that it assigns elsewhere
 #' (`<<-`) are in the graph's memory.
 #'
 #' **The memory** that the block allocates belongs to the graph until R collects the graph. Results are copied out of
-#' it, unless `copy = FALSE`: then they are that memory itself, which the next run overwrites.
+#' this memory. With `copy = FALSE` they are not copied, and the next run overwrites them.
 #'
 #' A run is queued on the current stream (see [gpu_stream()]), and waits there for work on its inputs in other streams.
 #' The cpu device has nothing to record: each run evaluates the block, so code that a GPU could not record works there
@@ -29,7 +29,7 @@
 #'
 #' @param expr A block of code, or a call. Its value is an array, or a list in which some elements are.
 #' @param copy Whether results are copies.
-#' @param device The device that records; `NULL` is that of the arrays, or the current one.
+#' @param device The device that records; `NULL` is the device of the arrays, or the current device.
 #' @returns A function of class `gpu_graph` with an argument for each input. It returns the block's value, in which each
 #'   recorded result is a new array, of length 1 for a reduction to one number. Results are queued, not waited for.
 #'   `print()` shows inputs, nodes and memory.

@@ -1,16 +1,16 @@
 #' List and choose devices
 #'
 #' An array is stored on one device: `"cpu"`, or an NVIDIA GPU, `"cuda"` (the first one, also `"cuda:0"`), `"cuda:1"`
-#' and so on. Functions that create arrays use the current device unless another is named. It is the one chosen by
-#' `gpu_use()`, else option `verdigris.device`, else the first GPU that works, else the cpu. There is no fallback for a
-#' device that is named: if it cannot be used, that is an error.
+#' and so on. Functions that create arrays use the current device unless another is named. The current device is the
+#' device chosen by `gpu_use()`, else option `verdigris.device`, else the first GPU that works, else the cpu. There is
+#' no fallback for a device that is named: if it cannot be used, an error is raised.
 #'
 #' Operations run on the device of their operands, whatever the current device is. Work on a GPU is queued: `gpu_sync()`
 #' waits for it. This is needed only for timing, since every function that reads values waits by itself. Warnings of the
 #' work that has run are raised at that point.
 #'
 #' @param device `"cpu"`, `"cuda"` or `"cuda:1"` and so on. `NULL` is the current device; for `gpu_use()` it undoes the
-#'   choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits only for that.
+#'   choice. `gpu_sync()` also takes a stream or an event ([gpu_stream()]), and waits only for this stream or event.
 #' @param expr Code to run while `device` is the current one.
 #' @param .local_envir The environment (of a function's call) whose exit restores the previous device.
 #' @returns

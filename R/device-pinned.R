@@ -5,12 +5,12 @@
 #' writes to it in place as long as it has one name. (`source()` and knitr keep a reference to the value that they have
 #' just evaluated, which counts as a second name: prefer `as_pinned(v)` to `x <- gpu_pinned(n); x[] <- v` there.)
 #'
-#' `gpu_copy(from, to)` overwrites the elements of `to`, in place, by those of `from`: an array or a pinned vector
-#' changes under all its names. Operations recorded on an array before, and arrays that share its memory, keep the old
-#' values. Between a pinned vector and an array with the same element type (double and float64, integer and int32,
-#' complex and complex128) the copy is *queued*: the call returns at once. Do not modify `from`, or read `to`, before
-#' the copy has ended: call `gpu_sync()`, or record an event after the copy ([gpu_event_record()]) and call
-#' `gpu_sync(event)`. Arrays need no such care. All other copies have ended when the call returns.
+#' `gpu_copy(from, to)` overwrites the elements of `to`, in place, by the elements of `from`: `to` changes under all its
+#' names. Operations recorded on an array before, and arrays that share its memory, keep the old values. Between a
+#' pinned vector and an array with the same element type (double and float64, integer and int32, complex and complex128)
+#' the copy is *queued*: the call returns at once. Do not modify `from`, or read `to`, before the copy has ended: call
+#' `gpu_sync()`, or record an event after the copy ([gpu_event_record()]) and call `gpu_sync(event)`. Arrays need no
+#' such care. All other copies have ended when the call returns.
 #'
 #' [as_gpu()] and `as.vector()` work as usual; for pinned vectors of several megabytes they also run at the speed of the
 #' bus, and wait.
@@ -19,8 +19,8 @@
 #' cannot be paged out, so there is a limit: a quarter of the machine's memory, or option `verdigris.pinned_limit` in
 #' bytes. The memory of vectors that R has collected is kept for new ones; `gpu_memory()` counts it as `pinned`, and
 #' `gpu_memory(trim = TRUE)` releases it. Every vector takes at least a megabyte. `gpu_free(x)` unlocks a pinned vector
-#' at once, which becomes an ordinary one. On the cpu device this is ordinary memory, and every copy has ended when the
-#' call returns.
+#' at once; it becomes an ordinary vector. On the cpu device a pinned vector is in ordinary memory, and every copy has
+#' ended when the call returns.
 #'
 #' @param n The number of elements.
 #' @param dtype `"double"`, `"integer"`, `"logical"` or `"complex"`.
@@ -32,8 +32,8 @@
 #'   `is_pinned()`: `TRUE` or `FALSE`. `gpu_copy()`: `to`, invisibly.
 #' @section Errors:
 #' `verdigris_error_memory` beyond the limit; `verdigris_error_shape` if the lengths differ; `verdigris_error_argument`
-#' if `to` is an ordinary vector or neither is an array; `verdigris_error_dtype` for values that such a vector cannot
-#' hold. Nothing has changed in these cases.
+#' if `to` is an ordinary vector or neither is an array; `verdigris_error_dtype` for values that `to` cannot hold.
+#' Nothing has changed in these cases.
 #' @seealso [gpu_stream()], to copy and compute at the same time.
 #' @examples
 #' x <- gpu_pinned(5, device = "cpu")

@@ -1,17 +1,17 @@
 #' Report on the GPU and CUDA's libraries
 #'
 #' Prints one sentence that says what to do, then the system, the NVIDIA driver, the devices, the version and path of
-#' every CUDA library, the cache of compiled kernels and the package's options; and for each problem the command that
-#' solves it. Libraries that this version does not use are listed as such, whether they are installed or not. Run it
-#' first when a GPU is not used, and include its output in a bug report.
+#' every CUDA library, the cache of compiled kernels and the package's options. For each problem it prints the command
+#' that solves it. Libraries that this version does not use are listed as such, whether they are installed or not. Run
+#' it first when a GPU is not used, and include its output in a bug report.
 #'
 #' It searches again for libraries that were missing, so it can be repeated after an installation. Libraries that were
 #' found are kept until R is restarted. The search loads the libraries, which takes a second or two, and initialises
 #' CUDA in this process.
 #'
 #' Libraries are searched in this order: option `verdigris.cuda_path` (folders or files) and the environment variable
-#' `VERDIGRIS_CUDA_PATH`; libraries already loaded by the process; the R packages `cuda12.8` and the like; `CUDA_HOME`
-#' and `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
+#' `VERDIGRIS_CUDA_PATH`; libraries already loaded by the process; the R package `cuda12.8` and its other versions;
+#' `CUDA_HOME` and `CUDA_PATH`; the library folder of torch for R; Python and conda environments; the system's loader;
 #' `/usr/local/cuda`. Versions that the driver supports are preferred.
 #'
 #' @returns A list of class `gpu_sitrep`, invisibly: `summary` (the sentence), `system`, `driver`, `devices` (see

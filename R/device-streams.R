@@ -7,19 +7,19 @@
 #' on the stream that is current then, so end a block with [gpu_compute()]. A kernel is called with `stream =` (see
 #' [gpu_kernel()]), and [as_dlpack()] takes the stream on which a capsule will be used.
 #'
-#' Streams need no care for correctness. Each array remembers its last uses. Work on one stream that reads what another
-#' writes, or writes what another reads, waits for just that work, on the device; memory that was freed is not reused
-#' before all streams have finished with it. Warnings ("NaNs produced") are raised when their stream is waited for.
-#' Programs that create no stream pay nothing for this; after the first `gpu_stream()` each operation also records an
-#' event.
+#' Streams need no care for correctness. Each array records its last uses. If work on one stream reads data that another
+#' stream writes, or writes data that another stream reads, it waits on the device for this other work only; memory that
+#' was freed is not reused before all streams have finished with it. Warnings ("NaNs produced") are raised when their
+#' stream is waited for. Programs that create no stream have no cost for this order; after the first `gpu_stream()` each
+#' operation also records an event.
 #'
 #' An event marks a point in a stream's work. `gpu_event_record()` puts it behind the work queued so far,
-#' `gpu_event_wait()` makes another stream wait for it, and `gpu_event_elapsed()` gives the time between two events.
+#' `gpu_event_wait()` makes another stream wait for it, and `gpu_event_elapsed()` returns the time between two events.
 #' Arrays need events for timing only. A [gpu_copy()] to a pinned vector is different: the host must wait for it, with
 #' `gpu_sync(event)`.
 #'
-#' On the cpu device work is done when a call returns: streams are accepted and change nothing, and events read the
-#' clock.
+#' On the cpu device work is complete when a call returns. Streams are accepted there but have no effect, and events
+#' record the time of the host's clock.
 #'
 #' @param priority A whole number. If kernels of several streams are waiting, those of the stream with the higher
 #'   priority are run first. Devices have a few levels starting at 0; the nearest level is used.

@@ -1,16 +1,16 @@
 #' Time and profile code on a device
 #'
-#' `gpu_time()` runs code once, and reports the time on the host and on the device, and the launches and copies.
-#' `gpu_profile()` reports these kernel by kernel, and plots them. `gpu_nvtx_range()` names a piece of code in NVIDIA's
-#' profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`; otherwise by `libnvToolsExt`,
-#' which is part of CUDA up to 12).
+#' `gpu_time()` runs code once, and reports the time on the host and on the device, the number of launches and the bytes
+#' copied. `gpu_profile()` reports the time of each kernel and copy, and plots a timeline. `gpu_nvtx_range()` names a
+#' piece of code in NVIDIA's profilers (NVTX 3, by the library that the profiler names in `NVTX_INJECTION64_PATH`;
+#' otherwise by `libnvToolsExt`, which is part of CUDA up to 12).
 #'
 #' Both wait for the work that was queued before, run the code, compute its value if that is recorded, and wait for the
 #' device. So the first run of a new expression includes its compilation: time the second run. `gpu_profile()` records
 #' an event before and after each kernel and copy, which costs some microseconds each and keeps small kernels from
 #' overlapping; use it for shares, and `gpu_time()` for totals.
 #'
-#' Times on a device are measured by its own clock; those on the cpu device by the host's.
+#' Times on a GPU are measured by its own clock; times on the cpu device by the clock of the host.
 #' @param expr Code; it is evaluated once.
 #' @param device A device's name; `NULL` is the current device.
 #' @param x A result of `gpu_time()` or `gpu_profile()`.
@@ -28,7 +28,7 @@
 #'   `start` and `end` in seconds. Attribute `value` is the code's value. `plot()` draws the timeline.
 #' - `gpu_nvtx_range()`: the value of `expr`.
 #' @section Errors:
-#' Those of the code. `verdigris_error_capture` while [gpu_graph()] records.
+#' The errors of the code. `verdigris_error_capture` while [gpu_graph()] records.
 #' @seealso [gpu_event_elapsed()] for the time between two points of a stream.
 #' @examples
 #' x <- as_gpu(runif(1e5), device = "cpu")

@@ -1,7 +1,7 @@
 #' Share an array's memory by DLPack
 #'
 #' `as_dlpack()` exports an array to another library in this R process (torch, or Python's numpy, CuPy and JAX by way of
-#' reticulate); `from_dlpack()` imports one. Nothing is copied.
+#' reticulate); `from_dlpack()` imports an array of another library. Nothing is copied.
 #'
 #' An element has the same index on both sides: an array with `dim` `c(2, 3)` is exported with shape (2, 3) and strides
 #' (1, 2), since R's arrays are column-major; views such as `t(x)` are exported with their own strides. Row-major memory
@@ -20,11 +20,11 @@
 #' # Visibility of writes Exported memory is marked as read-only, and its consumer must not write to it unless
 #' `writable = TRUE`. The producer of imported memory may write to it at any time, unless the capsule is read-only.
 #'
-#' As long as another library may write to the memory, the next read in R sees what it has written, under all names of
-#' the array. Results derived from the array have the values at the time of the call: operations on it are computed at
-#' once, and `x[i]` and `t(x)`, otherwise views, are copies ([gpu_as_strided()] is still a view). What R writes in
-#' place, by [gpu_compute()] with `out` and by kernels, is visible to the other library. `x[i] <- value` creates a new
-#' array, as always.
+#' As long as another library may write to the memory, R's next read returns the values that this library has written,
+#' under all names of the array. Results derived from the array have the values at the time of the call: operations on
+#' it are computed at once, and `x[i]` and `t(x)`, otherwise views, are copies ([gpu_as_strided()] is still a view).
+#' Values that R writes in place, by [gpu_compute()] with `out` and by kernels, are visible to the other library.
+#' `x[i] <- value` creates a new array, as always.
 #'
 #' An array that was exported read-only and imported again is read-only, even by the older form of capsule, which cannot
 #' express this. While `x` itself still exists, and R may write to it by `out`, it counts as memory that others write
@@ -41,7 +41,7 @@
 #' @param x For `as_dlpack()` an array, an ordinary vector, or a tensor of torch for R (see [as_torch()]). For `print()`
 #'   a capsule.
 #' @param versioned Whether to use the form of DLPack 1.0 and later, which can express that data are read-only
-#'   (`"dltensor_versioned"`), or the older one (`"dltensor"`).
+#'   (`"dltensor_versioned"`), or the older form (`"dltensor"`).
 #' @param stream `NULL`, or the consumer's CUDA stream: a [gpu_stream()], or an address (1 is the default stream) as
 #'   accepted by [gpu_from_pointer()]; `-1` if no stream is to wait.
 #' @param writable Whether the consumer may write. Not possible for ordinary vectors, memory that was imported

@@ -7,10 +7,10 @@
 #' The format is row-major, so arrays with two or more dimensions are transposed on their device while they are written.
 #'
 #' An existing file is replaced once the new one is complete and on the disk; if saving fails, or R is killed, the old
-#' file is unchanged. The new file keeps the mode of the one it replaces, and the owner if the system allows it. A
+#' file is unchanged. The new file keeps the mode of the replaced file, and the owner if the system allows it. A
 #' symbolic link is kept, and the file that it points to is replaced; other hard links of the file keep the old data.
-#' The temporary file is in the same folder and is called `.verdigris-*.part`; the next save removes those that killed
-#' processes have left. Only regular files are written and read: no devices, FIFOs or sockets.
+#' The temporary file is in the same folder and is called `.verdigris-*.part`; the next save removes temporary files
+#' that killed processes have left. Only regular files are written and read: no devices, FIFOs or sockets.
 #'
 #' Attributes that only R has (`names`, `dimnames`, `tsp`, and `dim` of one dimension) are stored in the file's
 #' metadata, in the entry `verdigris`, which other programs ignore. Types are kept: F64, F32, F16, BF16, I64, I32, I16,

@@ -5,30 +5,30 @@
 #'
 #' [as_dlpack()] does the same more safely, if the other side supports DLPack.
 #'
-#' # Ownership The memory of `gpu_pointer(x)` is kept as long as its `owner` exists, even if `x` is gone or freed by
-#' [gpu_free()]. The memory given to `gpu_from_pointer()` must stay valid until `on_free` is called. `owner` is any R
-#' object that keeps the memory alive; it is referenced until then. `on_free` is called once, without arguments, when no
-#' array uses the memory any more: not during garbage collection but by the next call of a function of this package, and
-#' never at the end of R. An error in it becomes a warning.
+#' # Ownership The memory of `gpu_pointer(x)` is kept as long as its `owner` exists, even if `x` was removed or was
+#' freed by [gpu_free()]. The memory given to `gpu_from_pointer()` must stay valid until `on_free` is called. `owner` is
+#' any R object that keeps the memory alive; it is referenced until then. `on_free` is called once, without arguments,
+#' when no array uses the memory any more: not during garbage collection but by the next call of a function of this
+#' package, and never at the end of R. An error in it becomes a warning.
 #'
-#' # Visibility of writes While the owner exists, other code may write to the memory, and R's next read sees it; what R
-#' writes in place ([gpu_compute()] with `out`) is visible to that code. Operations on such an array are computed at
-#' once; operations recorded earlier keep their values: if there are any, `x` first moves to memory of its own.
-#' `writable = FALSE` promises that no other code will write; then nothing is computed early, and nothing moves.
-#' `gpu_from_pointer()` remembers the promise: memory whose address was given out only with this promise is imported
-#' read-only.
+#' # Visibility of writes While the owner exists, other code may write to the memory, and R's next read returns the new
+#' values; values that R writes in place ([gpu_compute()] with `out`) are visible to the other code. Operations on such
+#' an array are computed at once; operations recorded earlier keep their values: if there are any, `x` first moves to
+#' memory of its own. `writable = FALSE` promises that no other code will write; then nothing is computed early, and
+#' nothing moves. `gpu_from_pointer()` observes this promise: memory whose address was returned only with
+#' `writable = FALSE` is imported read-only.
 #'
 #' On a CUDA device, `gpu_pointer()` waits until the values have been computed, or makes `stream` wait; other code must
 #' work on the default stream, or have finished.
 #'
-#' # Checks On a CUDA device the driver is asked whether the address is memory of that device, and whether the
+#' # Checks On a CUDA device the driver is queried whether the address is memory of that device, and whether the
 #' allocation is as large as extents and strides require. On the cpu device under Linux the list of the process's
 #' mappings is searched, so that an invalid address or a size beyond the mapping is refused; memory that was freed but
 #' is still mapped cannot be recognised, and on other systems nothing is checked. No check can verify the dtype of the
 #' elements, or that the memory stays valid.
 #'
 #' @param x An array; recorded operations are computed. A strided view keeps its strides.
-#' @param writable Whether others may write to the memory.
+#' @param writable Whether other code may write to the memory.
 #' @param stream `NULL`, or the CUDA stream on which the memory will be used: a [gpu_stream()], or an address.
 #' @param address The address of the first element: a number, a string (`"0x7f00c0de0000"` or decimal), an `integer64`,
 #'   an external pointer or a `gpu_pointer()`, whose other elements are then the defaults.
@@ -54,7 +54,8 @@
 #' `verdigris_error_device` for memory that is not on that device; `verdigris_error_argument` for an address that is
 #' invalid, not mapped or too close to the end of its mapping, and for unaligned data; `verdigris_error_shape` for
 #' extents and strides that do not fit; `verdigris_error_dtype`. `on_free` is not called in these cases.
-#' @seealso [gpu_array_interface()], the same as a list that Python's libraries know; [gpu_as_strided()].
+#' @seealso [gpu_array_interface()], which describes the memory by a list that Python's libraries accept;
+#'   [gpu_as_strided()].
 #' @examples
 #' x <- as_gpu(matrix(as.numeric(1:6), 2), device = "cpu")
 #' p <- gpu_pointer(x)
@@ -125,12 +126,12 @@ call_on_free <- function(on_free, unused) {
 
 #' The CUDA Array Interface
 #'
-#' Exports an array as the list that Python libraries know as `__cuda_array_interface__` (version 3), and imports such a
-#' list. For an array on the cpu device it is NumPy's `__array_interface__`, which has the same entries.
+#' Exports an array as the list that Python libraries call `__cuda_array_interface__` (version 3), and imports such a
+#' list. For an array on the cpu device the list is NumPy's `__array_interface__`, which has the same entries.
 #'
 #' By the protocol, such a list describes memory without owning it; this list keeps the memory alive by its attribute
 #' `owner`. For Python prefer [as_dlpack()]: reticulate converts R's doubles to Python floats, and Python's integers to
-#' R integers, which are too short for an address. Pass an address from Python as a string.
+#' R integers, which cannot hold an address. Pass an address from Python as a string.
 #' @param x An array; recorded operations are computed.
 #' @param stream For a CUDA array: `NULL` waits until the values have been computed; a [gpu_stream()], or the address of
 #'   a stream (1 is the default stream, 2 the per-thread default stream), is made to wait for the values and then stored
@@ -138,17 +139,17 @@ call_on_free <- function(on_free, unused) {
 #' @param interface A list with `shape`, `typestr`, `data` (the address, and whether the memory is read-only) and
 #'   `version`, and optionally `strides` (in bytes), `stream` and `mask` (which must be `NULL`), as returned by
 #'   `gpu_array_interface()` and reticulate.
-#' @param device The device of the memory; the default is `"cuda"` for an interface with `stream`, and otherwise that of
-#'   attribute `device`, or the current one.
+#' @param device The device of the memory; the default is `"cuda"` for an interface with `stream`, and otherwise the
+#'   device in attribute `device`, or the current device.
 #' @param owner,on_free As in [gpu_from_pointer()]; the default owner is `interface`.
 #' @returns `gpu_array_interface()`: a list with `shape` (integers, or doubles if they are large), `typestr` (such as
 #'   `"<f8"`), `data` (a list of the address, a number, and a flag), `strides` (in bytes), `version` (3), for CUDA
 #'   `stream`; attributes `device` and `owner`.
 #'   `gpu_from_array_interface()`: an array over the memory.
 #' @section Errors:
-#' As [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces do not support, for a logical array
-#' with `NA`, and for types that arrays do not have; `verdigris_error_shape` for strides that are not multiples of the
-#' element size.
+#' The errors of [gpu_pointer()]; `verdigris_error_dtype` for bfloat16, which array interfaces do not support, for a
+#' logical array with `NA`, and for types that arrays do not have; `verdigris_error_shape` for strides that are not
+#' multiples of the element size.
 #' @source <https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html>,
 #'   <https://numpy.org/doc/stable/reference/arrays.interface.html>
 #' @examples

@@ -16,7 +16,7 @@
 #' `reticulate::import(..., convert = FALSE)`: an object that reticulate has converted is already an R array. Row-major
 #' memory becomes a strided view: an element has the same index on both sides.
 #'
-#' On a CUDA device the other library's work on its current stream is ordered with that on the array, on the device.
+#' On a CUDA device the other library's work on its current stream is ordered with the work on the array, on the device.
 #'
 #' @param x For `as_gpu()` a Python object with `__dlpack__`. For `r_to_py()` an array.
 #' @param dtype,device As for other arguments of [as_gpu()]: if the object differs, a copy is converted.

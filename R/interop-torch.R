@@ -5,11 +5,12 @@
 #'
 #' An element has the same index on both sides: an array with `dim` `c(2, 3)` is a tensor of shape (2, 3), whose strides
 #' are (1, 2), and views keep their strides. Some of torch's functions, such as `$view()`, require the strides (3, 1):
-#' `$contiguous()` makes such a copy of the tensor. An array without `dim` becomes a tensor of one dimension; `names`
-#' and `dimnames` are dropped.
+#' `$contiguous()` makes a copy of the tensor with these strides. An array without `dim` becomes a tensor of one
+#' dimension; `names` and `dimnames` are dropped.
 #'
-#' The memory is kept until both sides have released it. What torch writes in place (`$add_()`, `optimizer$step()`)
-#' changes the array too: pass a copy (`as_torch(x + 0)`) to avoid that. R code on arrays never writes in place.
+#' The memory is kept until both sides have released it. Values that torch writes in place (`$add_()`,
+#' `optimizer$step()`) change the array too: pass a copy (`as_torch(x + 0)`) to avoid this. R code on arrays never
+#' writes in place.
 #'
 #' Therefore results derived from the array earlier must not share its memory. If there is a view of it, or an operation
 #' recorded on it, or if the array is itself a view, the array first moves to memory of its own: `as_torch(t(x))` copies
@@ -27,15 +28,15 @@
 #' Gradients belong to torch: a tensor from `as_torch()` records operations after `$requires_grad_()`, and an array
 #' records none. So `as_gpu()` refuses a tensor that requires a gradient, unless `detach = TRUE` asks for its values.
 #' `loss$backward()` stores gradients as tensors, which `as_gpu(x$grad)` accepts; before that call `x$grad` is
-#' undefined, and an error.
+#' undefined, and `as_gpu(x$grad)` is an error.
 #'
-#' Neither library's memory is seen by R's garbage collector or by the other library. Before an array's allocation
-#' fails, R collects garbage, and torch releases the memory that it caches; if an allocation by torch fails,
-#' `gpu_memory(trim = TRUE)` releases the memory that this package caches.
+#' R's garbage collector does not count the memory of either library, and neither library counts the memory of the
+#' other. Before an array's allocation fails, R collects garbage, and torch releases the memory that it caches; if an
+#' allocation by torch fails, `gpu_memory(trim = TRUE)` releases the memory that this package caches.
 #'
-#' On a CUDA device neither side waits: torch's work on the default stream, which it uses unless told otherwise, is
-#' ordered with that on the array, on the device. Float64 and int64 tensors need no conversion, but most models are
-#' float32: `as_torch(gpu_cast(x, "float32"))`.
+#' On a CUDA device neither side waits: torch's work on the default stream, which it normally uses, is ordered with the
+#' work on the array, on the device. Float64 and int64 tensors need no conversion, but most models are float32:
+#' `as_torch(gpu_cast(x, "float32"))`.
 #'
 #' @param x For `as_torch()` an array. For `as_gpu()` a tensor.
 #' @param dtype,device As for other arguments of [as_gpu()]: if the tensor differs, a copy is converted.

@@ -7,7 +7,7 @@
 #' may sum, loop over and index. `gpu_stencil(x, f, radius)` runs `f` for each element with its neighbourhood: a vector
 #' of `2 * radius + 1` elements if `x` is a vector, a matrix with as many rows and columns if it is a matrix, with the
 #' element in the middle.
-#' @param x A vector or matrix: an array, or host values, which go to the device.
+#' @param x A vector or matrix: an array, or host values, which are copied to the device.
 #' @param margin 1 for rows, 2 for columns.
 #' @param f A function that can be compiled (see [gpu_compile()]). `gpu_apply()` calls it with a vector.
 #' @param radius The number of neighbours on each side, from 1 to 5 (matrices: 3).
@@ -15,9 +15,10 @@
 #'   element) or `"reflect"` (mirrored, without repeating the border).
 #' @param ... Further arguments of `f`: numbers, or arrays that are passed whole.
 #' @returns An array on the device of `x`: `gpu_apply()` returns one element for each row or column (a matrix with a row
-#'   for each if `f` returns several numbers), `gpu_stencil()` the shape of `x`. Nothing is computed or waited for.
+#'   for each if `f` returns several numbers), `gpu_stencil()` returns an array in the shape of `x`. The call computes
+#'   nothing and does not wait.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` if `x` is not a matrix.
+#' The errors of [gpu_compile()]; `verdigris_error_argument`; `verdigris_error_shape` if `x` is not a matrix.
 #' @seealso [gpu_compile()], [gpu_reduce()].
 #' @examples
 #' m <- as_gpu(matrix(c(1, 5, 2, 8, 3, 9), 2), device = "cpu")
@@ -133,22 +134,22 @@ stencil_code <- function(planar, radius, edge, zero, more) {
 
 #' Custom reductions, scans and sort orders
 #'
-#' `gpu_reduce(x, f, init)` combines all elements by `f`, `gpu_scan(x, f)` all elements up to each one, as
-#' [base::Reduce()] does without and with `accumulate`. `f` takes two numbers and must be associative: the device
-#' combines neighbours first, in a fixed tree, so that every run gives the same bits. It need not be commutative.
-#' `gpu_sort_by(x, before)` sorts by a function of two numbers that says whether the first precedes the second; elements
-#' neither of which precedes the other keep their order.
+#' `gpu_reduce(x, f, init)` combines all elements by `f`, as [base::Reduce()] does. `gpu_scan(x, f)` combines the
+#' elements up to each position, as [base::Reduce()] with `accumulate = TRUE` does. `f` takes two numbers and must be
+#' associative: the device combines neighbours first, in a fixed tree, so that every run gives the same bits. It need
+#' not be commutative. `gpu_sort_by(x, before)` sorts by a function of two numbers that returns whether the first
+#' precedes the second. Two elements keep their order if neither precedes the other.
 #' @param x A vector: an array, or host values, which are copied to the device.
-#' @param f A function of two numbers that returns one (see [gpu_compile()]).
+#' @param f A function of two numbers that returns one number (see [gpu_compile()]).
 #' @param init The initial value of `gpu_reduce()`: the left operand for the first element. By default the first element
 #'   itself is the initial value.
 #' @param before A function of two numbers that returns TRUE or FALSE: a strict order, such as `function(a, b) a < b`.
 #' @returns `gpu_reduce()`: one number, as an array of length 1 (if `x` is empty, `init` or an error); the others return
-#'   arrays like `x`. The type of the result is that of `f` for two elements of `x`. Computed at once, in steps:
-#'   `gpu_reduce()` in log64(n) launches, `gpu_scan()` in log2(n), `gpu_sort_by()` in log2(n)^2 / 2.
+#'   arrays like `x`. The type of the result is that of `f` for two elements of `x`. The values are computed at once, in
+#'   several launches: log64(n) for `gpu_reduce()`, log2(n) for `gpu_scan()`, log2(n)^2 / 2 for `gpu_sort_by()`.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_argument` if `f` returns several numbers, or if `x` is empty and there is
-#' no `init`.
+#' The errors of [gpu_compile()]; `verdigris_error_argument` if `f` returns several numbers, or if `x` is empty and
+#' there is no `init`.
 #' @seealso [gpu_compile()]. For sums, extremes, sorting by value and cumulative sums R's own functions are faster:
 #'   `sum()`, `max()`, `sort()`, `cumsum()`.
 #' @examples

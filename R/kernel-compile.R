@@ -4,7 +4,7 @@
 #' Compile R functions to kernels
 #'
 #' `gpu_compile(f)` returns a function that runs `f` for each element of its arguments, on the device: one element, path
-#' or pixel per thread. Loops are written in R. `gpu_map(f, ...)` compiles and calls at once.
+#' or pixel per thread. Loops are written in R. `gpu_map(f, ...)` compiles `f` and calls it in one step.
 #'
 #' @section The language:
 #' * Numbers: logical, integer, double, complex, and the dtypes of arrays (an array's float type is kept: literals adopt
@@ -34,17 +34,17 @@
 #' is a double, and R's warning about an empty vector is omitted; a computed subscript below 1 is an error unless it is
 #' written as `-i`, and so is an assignment beyond the end of a vector, which keeps its length; the number of values
 #' assigned must divide the number of elements; `switch()` beyond its alternatives is an error; a variable of two types
-#' has the wider one throughout. `sum()`, `mean()`, `var()`, `sd()`, `cumsum()`, and `prod()` and `cumprod()` of real
-#' numbers, pass the largest double and come back, as they do in R's 80 bits.
+#' has the wider type throughout. `sum()`, `mean()`, `var()`, `sd()`, `cumsum()`, and `prod()` and `cumprod()` of real
+#' numbers may exceed the largest double in an intermediate step, as in R's 80-bit arithmetic.
 #'
 #' Code that cannot be compiled raises an error that shows the expression, its line, the reason and what to write
 #' instead. If `f` would stop for an element (an `NA` in a condition, `stop()`), the results of that element are `NA`
-#' and R raises the error when values are read: that of the first element that failed, with its number, and with the
-#' value of a subscript that is out of bounds.
+#' and R raises the error when values are read. It raises the error of the first element that failed, and the message
+#' contains the number of this element, and the value of a subscript that is out of bounds.
 #'
 #' A call is recorded like other operations: it is computed when values are needed, in one kernel with its inputs and
-#' with the operations that use it, and repeatedly if that is cheaper than storing the result. A function is compiled
-#' once for each combination of types; a new value of a captured number does not recompile it.
+#' with the operations that use it. It is computed repeatedly if this is cheaper than storing the result. A function is
+#' compiled once for each combination of types; a new value of a captured number does not recompile it.
 #' @param f A function written in R.
 #' @param whole Names of parameters of `f` that receive their whole argument, to be read by subscripts, rather than one
 #'   element.
@@ -59,7 +59,7 @@
 #' @returns `gpu_compile()`: a function of class `gpu_function` with the parameters of `f`. It, and `gpu_map()`, return
 #'   an array of the arguments' common length with the dimensions and names of the first argument of that length; a list
 #'   of arrays if `f` returns several numbers by `list()` or `c()` with names; and a matrix with a row for each element
-#'   if it returns a vector. Nothing is computed or waited for.
+#'   if it returns a vector. The call computes nothing and does not wait.
 #' @section Errors:
 #' `verdigris_error_compile` for code that cannot be compiled; `verdigris_error_argument` for arguments that are not
 #' numeric; `verdigris_error_device` for arrays on different devices; `verdigris_error_value` if an element failed, when

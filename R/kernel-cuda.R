@@ -1,8 +1,8 @@
 #' CUDA kernels as R functions
 #'
 #' Creates an R function from a kernel that is written in CUDA C or already compiled. Source code is compiled at run
-#' time (by NVRTC, no toolkit is needed) for the device of its arrays, once for each source and device; the result is
-#' cached on disk.
+#' time for the device of its arrays, once for each source and device, and the result is cached on disk. NVRTC compiles
+#' it, so the CUDA toolkit is not needed.
 #'
 #' The function takes the kernel's parameters by position or by name, and:
 #'
@@ -20,20 +20,20 @@
 #' Arguments are checked: a pointer parameter takes an array of its element type (`float*` float32, `double*` float64,
 #' `int*` int32, `long long*` int64, `unsigned char*` uint8 or the bytes of bool8, `__half*` float16, `__nv_bfloat16*`
 #' bfloat16, `float2*` complex64, `double2*` complex128, `void*` and structs any) or `NULL`; another parameter takes one
-#' number, which must fit its type, or a raw vector with its bytes: those of a struct in C's layout. If the source
-#' includes no header for the half types, `unsigned short*` takes their bits. CUDA's own headers are found next to NVRTC
-#' (`pip install nvidia-cuda-runtime`, or the toolkit).
+#' number, which must fit its type, or a raw vector with its bytes, for example the bytes of a struct in C's layout. If
+#' the source includes no header for the half types, `unsigned short*` takes their bits. CUDA's own headers are found
+#' next to NVRTC (`pip install nvidia-cuda-runtime`, or the toolkit).
 #'
 #' # In place A pointer that is not `const` may be written to, which **changes the array itself, under all its names**:
 #' after `y <- x` both are changed. Objects that share the memory keep their values: recorded operations that read it,
 #' views, copies made by assignment, capsules of [as_dlpack()]. Values that R has read are read again.
 #'
 #' A parameter named by `returns` is not a parameter of the R function: the call creates an array for it, filled with
-#' zeros, and returns that.
+#' zeros, and returns this array.
 #'
 #' The call queues the kernel and returns; errors on the device are raised at the next wait. Out-of-bounds writes are
 #' not detected, and may cause an error that requires a restart of R, as in CUDA itself. With
-#' `options(verdigris.debug = TRUE)` each launch is waited for, so that the error names the kernel, its grid, its block
+#' `options(verdigris.debug = TRUE)` R waits for each launch, so that the error names the kernel, its grid, its block
 #' and its arguments.
 #'
 #' @param code CUDA C, as one string or as lines; or a [gpu_module()] that contains the kernel.

@@ -9,10 +9,9 @@
 #'
 #' Operators, the Math group, `ifelse`, `pmin`, `pmax`, `atan2`, `gamma`, `lgamma`, `digamma`, `trigamma`, `beta`,
 #' `lbeta`, [Bessel functions and psigamma][special] (with respect to `x`), `dnorm`, `pnorm`, `qnorm`, the other
-#' [distributions][probabilities] (distribution functions and quantiles with respect to
-#' those parameters for which there is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (with respect
-#' to their parameters, for a fixed standard draw) have derivatives; at a kink or a step it is the derivative of the
-#' branch taken.
+#' [distributions][probabilities] (distribution functions and quantiles with respect to the parameters for which there
+#' is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (with respect to their parameters, for a fixed
+#' standard draw) have derivatives; at a kink or a step the derivative is that of the branch taken.
 #' @param f A function that returns one double for each element (see [gpu_compile()]).
 #' @param wrt Names of its parameters, or of numbers and vectors that it captures. A parameter in `whole`, and a
 #'   captured vector, has one derivative per element.
@@ -20,8 +19,9 @@
 #' @returns A function with the parameters of `f`. It returns a named numeric vector, the gradient, on the host (the
 #'   only wait), with the sum itself as attribute `"value"`.
 #' @section Errors:
-#' Those of [gpu_compile()]; `verdigris_error_compile` for an operation without a derivative; `verdigris_error_argument`
-#' for a name in `wrt` that is neither a parameter nor captured; `verdigris_error_dtype` if its value is not double.
+#' The errors of [gpu_compile()]; `verdigris_error_compile` for an operation without a derivative;
+#' `verdigris_error_argument` for a name in `wrt` that is neither a parameter nor captured; `verdigris_error_dtype` if
+#' its value is not double.
 #' @seealso [gpu_compile()]
 #' @examples
 #' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")

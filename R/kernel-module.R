@@ -1,23 +1,24 @@
 #' Modules of CUDA kernels
 #'
-#' Several kernels of one source, or of a compiled file: CUDA C (`.cu`), PTX (`.ptx`), machine code (`.cubin`,
-#' `.fatbin`), or a shared object built by nvcc (`.so`), with its device code and its host functions that launch
-#' kernels.
+#' A module contains the kernels of one source or of one compiled file: CUDA C (`.cu`), PTX (`.ptx`), machine code
+#' (`.cubin`, `.fatbin`), or a shared object built by nvcc (`.so`), with its device code and its host functions that
+#' launch kernels.
 #'
 #' `module$name` and `module[["scale<float>"]]` are kernels, functions as made by [gpu_kernel()]; `names(module)` lists
 #' them; `gpu_kernel(module, name, returns = "y")` makes one with further options. [gpu_global()] reads and writes
 #' variables on the device.
 #'
 #' A module is loaded on a device when one of its kernels is first called there. The same code is loaded once: two
-#' modules of it share their variables. Loaded code stays until the end of the session. A module and its kernels can be
-#' saved, and sent to other processes, where they are loaded again.
+#' modules with the same code share their variables. Loaded code stays until the end of the session. A module and its
+#' kernels can be saved, and sent to other processes, where they are loaded again.
 #'
-#' # Signatures Source code declares the parameters of its kernels. PTX declares their sizes and which are floating
-#' point; machine code only their sizes (reported by the driver, from CUDA 12.4 on). Unknown types are not guessed:
-#' every address accepts any array, which counts as written to; whole numbers (`5L`, `TRUE`, integer64) fit any size; a
-#' double is refused if the parameter may be a `float` or an `int`. `signatures` declares more, in C, and enables all
-#' checks made for source code: `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Mangled C++ names
-#' are found by their original names.
+#' # Signatures Source code declares the parameters of its kernels. PTX declares the sizes of the parameters and whether
+#' each is floating point; machine code declares only the sizes (reported by the driver, from CUDA 12.4 on). Unknown
+#' types are not guessed: every address accepts any array, which counts as written to; whole numbers (`5L`, `TRUE`,
+#' integer64) fit any size; a double is refused if the parameter may be a `float` or an `int`. `signatures` declares
+#' more, in C, and enables all checks made for source code:
+#' `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Mangled C++ names are found by their original
+#' names.
 #'
 #' In a shared object a signature without `__global__` declares a host function, which must be `extern "C"`:
 #' `"int launch(const float* x, float* y, int n, cudaStream_t stream)"`. It takes numbers and pointers; the stream is
@@ -31,11 +32,11 @@
 #' @param options Options for NVRTC, as for nvcc: `"-DN=16"`, `"--use_fast_math"`, `"-lineinfo"`. C++17 unless `--std`
 #'   specifies another standard. The architecture is the device's.
 #' @param include Folders of headers. The folder of `path` and CUDA's own are searched as well.
-#' @param signatures Declarations of the kernels of compiled code, and of host functions; see below.
+#' @param signatures Declarations of the kernels of compiled code, and of host functions; see section "Signatures".
 #' @param link Files to link a source with: PTX, cubins, fatbins, object files of nvcc and static libraries of them,
 #'   LTO-IR (`.ltoir`). Their device code must be relocatable (`nvcc -dc`, `-rdc=true`). They are linked by nvJitLink if
 #'   it is installed (`pip install nvidia-nvjitlink`), otherwise by the driver, which does not support LTO-IR. Neither
-#'   reads output of a compiler newer than itself.
+#'   can read the output of a compiler that is newer than itself.
 #' @returns An environment of class `gpu_module`.
 #' @section Errors:
 #' `verdigris_error_compile` for sources that do not compile or link, and for files without device code or truncated
@@ -212,14 +213,15 @@ print.gpu_module <- function(x, ...) {
 
 #' Device variables of a module
 #'
-#' Reads and writes variables that a module declares at file scope as `__device__` or `__constant__`, ordered with the
-#' kernels that use them, also those on other streams (see [gpu_stream()]). Two kernels of a module on two streams are
-#' ordered by their arrays only: if they communicate by variables, use one stream, or [gpu_event_wait()].
+#' Reads and writes variables that a module declares at file scope as `__device__` or `__constant__`. The reads and
+#' writes are ordered with the kernels that use the variables, on all streams (see [gpu_stream()]). Two kernels of a
+#' module on two streams are ordered by their arrays only: if they communicate by variables, use one stream, or
+#' [gpu_event_wait()].
 #'
 #' @param module A module of [gpu_module()].
 #' @param name The variable's name, with its namespaces, if any: `"a::table"`.
 #' @param dtype The element type. By default the type declared in the source; required for variables of compiled code,
-#'   and for structs. `"raw"` stands for the bytes.
+#'   and for structs. `"raw"` selects the bytes.
 #' @param device A CUDA device: each has its own copy of the variable. By default the current one, else the first.
 #' @param value An array or a vector of the variable's length, whose elements are converted to its type; or a raw vector
 #'   of its bytes.

@@ -10,17 +10,17 @@ QR_CLASSES <- c("gpu_qr", "gpu_split_qr")
 
 #' QR decompositions
 #'
-#' [base::qr()] and its family, for arrays: by cuSOLVER on a CUDA device, by R's LINPACK on the cpu. R handles an
-#' interrupt when the LINPACK routine has returned.
+#' [base::qr()] and related functions for arrays: computed by cuSOLVER on a CUDA device, by R's LINPACK on the cpu. R
+#' handles an interrupt when the LINPACK routine has returned.
 #'
 #' @section Rank and pivots:
 #' Base R's `qr()` moves a column to the end if its norm, after the preceding columns have been projected out, is less
 #' than `tol` times the original norm. cuSOLVER does not pivot, so the diagonal of R is compared with the columns'
 #' norms. If every column is well above the limit (by a factor of 2; for float32 matrices also relative to float32
-#' precision), base R would not have moved any column either, and the result is this decomposition in LINPACK's form,
-#' which every function for base R's decompositions accepts. Otherwise the matrix is copied to the host (see option
-#' `verdigris.host_access` in [verdigris-package]), and base R decides rank and pivots. So are complex matrices,
-#' matrices with values that are not finite, and all matrices with `LAPACK = TRUE`.
+#' precision), base R would not have moved any column either. The result is then cuSOLVER's decomposition in LINPACK's
+#' form, which every function for base R's decompositions accepts. Otherwise the matrix is copied to the host (see
+#' option `verdigris.host_access` in [verdigris-package]), and base R determines rank and pivots. Complex matrices,
+#' matrices with values that are not finite, and all matrices with `LAPACK = TRUE` are also copied to the host.
 #'
 #' `qr.Q()`, `qr.R()`, `qr.X()`, `qr.qy()`, `qr.qty()`, `qr.coef()`, `qr.fitted()`, `qr.resid()` and `qr.solve()` have
 #' base R's arguments; a right-hand side may be an array or an ordinary vector or matrix.
@@ -29,11 +29,11 @@ QR_CLASSES <- c("gpu_qr", "gpu_split_qr")
 #' @param a A result of `qr()`.
 #' @param b A matrix or a vector; without it, `solve()` returns the inverse.
 #' @returns `qr()` returns base R's list with class `c("gpu_qr", "qr")`: `qr`, an array, and ordinary `rank`, `qraux`
-#'   and `pivot`; [collect()] converts it to base R's. The others return arrays of base R's shape and dimnames, in the
-#'   decomposition's precision. `qr()` waits for the device, to learn the rank; so do `qr.coef()` and the functions that
-#'   use it.
+#'   and `pivot`; [collect()] converts it to an ordinary decomposition. The other functions return arrays of base R's
+#'   shape and dimnames, in the decomposition's precision. `qr()` waits for the device, to determine the rank;
+#'   `qr.coef()` and the functions that use it also wait.
 #' @section Errors:
-#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see
+#' Base R's errors and messages; on a GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see
 #' [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(cbind(1, c(1, 2, 4, 7)), device = "cpu")
@@ -298,23 +298,23 @@ solve.gpu_qr <- function(a, b, ...) solve_by_qr(a, if (missing(b)) NULL else b, 
 
 #' Singular value and eigenvalue decompositions
 #'
-#' [base::svd()] and [base::eigen()] for arrays: by cuSOLVER on a CUDA device, by R's LAPACK on the cpu. R handles an
-#' interrupt when the LAPACK routine has returned.
+#' [base::svd()] and [base::eigen()] for arrays: computed by cuSOLVER on a CUDA device, by R's LAPACK on the cpu. R
+#' handles an interrupt when the LAPACK routine has returned.
 #'
 #' Vectors are determined up to a sign (a factor of modulus 1 for complex vectors), which may differ from base R's.
 #' Singular values are computed by the polar decomposition, which is based on matrix products, and are as accurate as
-#' LAPACK's; if the matrix is close to singular and that method does not reach this accuracy, by bidiagonalisation.
-#' Eigenvalues of symmetric and Hermitian matrices are computed by divide and conquer. Those of other real matrices are
-#' computed on the device if cuSOLVER has the function (CUDA 12.6, update 2, and later); otherwise, and for other
-#' complex matrices, on the host (see option `verdigris.host_access` in [verdigris-package]).
+#' LAPACK's. If the matrix is close to singular and this method does not reach this accuracy, they are computed by
+#' bidiagonalisation. Eigenvalues of symmetric and Hermitian matrices are computed by divide and conquer. Eigenvalues of
+#' other real matrices are computed on the device if cuSOLVER has the function (CUDA 12.6, update 2, and later);
+#' otherwise, and for other complex matrices, on the host (see option `verdigris.host_access` in [verdigris-package]).
 #'
-#' Integers and logicals are computed in float64, float16 and bfloat16 in float32.
+#' Integers and logicals are computed in float64; float16 and bfloat16 are computed in float32.
 #' @param x A matrix.
 #' @param nu,nv,LINPACK,symmetric,only.values,EISPACK As in [base::svd()] and [base::eigen()].
 #' @returns Base R's list, with arrays on the device of `x`, in its precision. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages; on a GPU `verdigris_error_library` if cuSOLVER is missing (see [gpu_sitrep()])
-#' and `verdigris_error_memory`.
+#' Base R's errors and messages; on a GPU `verdigris_error_library` if cuSOLVER is missing (see [gpu_sitrep()]) and
+#' `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(matrix(c(2, 1, 1, 3), 2), device = "cpu")
 #' svd(x)$d

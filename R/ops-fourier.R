@@ -11,28 +11,28 @@
 #' * `fft()` transforms all dimensions, `mvfft()` each column; both keep the attributes of their argument.
 #' * `gpu_fft()` transforms all lines along the dimension `margin`, or all dimensions.
 #' * `gpu_rfft()` computes the first `n %/% 2 + 1` elements of the transforms of real lines of length `n`. The other
-#'   elements are conjugates of these, so this takes half of the time and memory.
+#'   elements are conjugates of these, so the transform takes half of the time and memory.
 #' * `gpu_irfft()` is the inverse of `gpu_rfft()`: it returns the real lines, multiplied by `n`. The imaginary part of
 #'   the first element, and for even `n` of the last one, is ignored.
 #'
 #' @section Precision and cost:
 #' Results are complex128, or complex64 if `x` is float32, float16, bfloat16 or complex64. The error is about
-#' `log2(n)` units in the last place of the largest result, for any `n`; lengths with large prime factors take some
-#' five times as long ([stats::nextn()] finds lengths without them). Operations recorded in `x` are computed first. On
-#' a CUDA device the call does not wait; plans and their tables are kept for the last 32 shapes. On the cpu device
-#' lines are shared among all cores, and a single line is computed by one. Where cuFFT is missing, `fft()` and
-#' `mvfft()` are base R's on the host, and the other functions an error.
+#' `log2(n)` units in the last place of the largest result, for any `n`; lengths with large prime factors take about
+#' five times as long ([stats::nextn()] finds lengths without large prime factors). Operations recorded in `x` are
+#' computed first. On a CUDA device the call does not wait; plans and their tables are kept for the last 32 shapes. On
+#' the cpu device lines are shared among all cores, and each line is computed by one core. If cuFFT is missing, `fft()`
+#' and `mvfft()` are computed by base R on the host, and the other functions raise an error.
 #' @param z,inverse As in [stats::fft()].
 #' @param x An array; of real elements for `gpu_rfft()`.
 #' @param margin The dimension to transform, from 1. `NULL` means all dimensions (or, for `gpu_rfft()` and
 #'   `gpu_irfft()`, the only one).
 #' @param n The number of elements of a real line, as given to `gpu_rfft()`.
 #' @returns Arrays on the device of the argument: complex, and real from `gpu_irfft()`. `fft()` and `mvfft()` keep all
-#'   attributes, the other functions `dim`, with `margin`'s extent as computed, and the names of what was not
-#'   transformed.
+#'   attributes, the other functions keep `dim`, with the new extent of dimension `margin`, and the names of the
+#'   dimensions that were not transformed.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for an invalid `x`, `margin` or `n`;
-#' `verdigris_error_library` where cuFFT is missing; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_argument` for an invalid `x`, `margin` or `n`;
+#' `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
 #' @references
 #' Cooley, J. W. and Tukey, J. W. (1965) An algorithm for the machine calculation of complex Fourier series.
 #' *Mathematics of Computation* 19, 297--301. Prime lengths: Rader (1968), Bluestein (1970).

@@ -153,7 +153,7 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' Grouped aggregation
 #'
 #' `gpu_group()` computes one number for each group of elements, on the device, in one pass over the elements and their
-#' group codes; if there are more groups than a GPU has accumulators for, about ten thousand, by sorting the codes.
+#' group codes. A GPU has accumulators for about ten thousand groups; for more groups it sorts the codes.
 #' [base::rowsum()], and [base::tapply()] and [stats::ave()] with one of base R's functions `sum`, `prod`, `mean`,
 #' `var`, `sd`, `min`, `max` and `length`, use the same code. `tapply()` with [stats::median()] or [stats::quantile()],
 #' and `ave()` with [base::rank()], of doubles without missing values, use one sort.
@@ -161,13 +161,13 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' If `FUN` is a function that [gpu_compile()] accepts and that has no side effects, `tapply()` of many small groups on
 #' a GPU is one kernel, whose result is an ordinary array. Any other function is called with the array of each group, as
 #' returned by [split()]. `split()` sorts the elements by group once and returns views of them, which keep the whole
-#' sorted array in memory. [stats::aggregate()] of a data frame of arrays is base R's; its keys, and with one of these
-#' functions its groups, are read on the host. On the cpu device base R computes `rowsum()` if the groups are not
+#' sorted array in memory. [stats::aggregate()] of a data frame of arrays is base R's; it reads its keys on the host,
+#' and, with one of these functions, its groups. On the cpu device base R computes `rowsum()` if the groups are not
 #' integers.
 #'
 #' Sums are added in a fixed order: the same call gives the same bits on every run, and, up to about ten thousand
 #' groups, on the cpu device and on every card. The number of elements and the position of each group are copied to the
-#' host; the call waits to learn which groups exist.
+#' host; the call waits until the groups are known.
 #' @param x,X An array: a vector, or for `rowsum()` also a matrix.
 #' @param group,INDEX The groups: an array, a vector or a factor, as long as `x`; for `gpu_group()` and `tapply()`
 #'   also a list of these, whose combinations are the groups.
@@ -178,10 +178,10 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' @param FUN,default,simplify,reorder,drop As in [base::tapply()], [base::rowsum()] and [base::split()].
 #' @param ... Passed on to `FUN`; for `ave()` the groups.
 #' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each grouping variable and
-#'   the levels as dimnames, like that of `tapply()`; empty groups are `NA`, and 0 for `"count"`. `rowsum()`: a matrix
+#'   the levels as dimnames, as in [base::tapply()]; empty groups are `NA`, and 0 for `"count"`. `rowsum()`: a matrix
 #'   with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
 #' @section Errors:
-#' `verdigris_error_argument` if the groups have another length than `x`; those of base R, with its messages.
+#' `verdigris_error_argument` if the length of the groups differs from the length of `x`; base R's errors and messages.
 #' @examples
 #' x <- as_gpu(c(1, 2, 3, 4), device = "cpu")
 #' gpu_group(x, c("a", "b", "a", "a"), "mean")

@@ -13,7 +13,7 @@
 #' - `gpu_cg()`: conjugate gradients (Hestenes and Stiefel 1952), preconditioned as in Saad (2003), algorithm 9.1. All
 #'   right-hand sides are iterated together, with one product of `A` and a matrix; each has its own step lengths, and
 #'   does not change after it has converged. An iteration takes one product, one application of the preconditioner, and
-#'   about twelve reads or writes of a matrix of the size of `b`. A right-hand side is given up if `A` or the
+#'   about twelve reads or writes of a matrix of the size of `b`. The iteration of a right-hand side ends if `A` or the
 #'   preconditioner proves not to be positive definite.
 #' - `gpu_gmres()`: the generalised minimal residual method (Saad and Schultz 1986), preconditioned from the right, so
 #'   that the residual is that of the original system. Vectors are orthogonalised by classical Gram-Schmidt, twice
@@ -34,42 +34,44 @@
 #' - an array, or an ordinary matrix, which is copied once to the device of `b`, or to the current device;
 #' - a sparse matrix on a device;
 #' - a matrix of the Matrix package, or of another class with methods for `%*%` and `crossprod()`. Its products are
-#'   computed on the host, by its package, and everything else on the cpu device;
+#'   computed on the host, by its package; all other operations are computed on the cpu device;
 #' - a function, which is called with a matrix (an array with a column for each right-hand side) and returns the
 #'   products as a matrix with as many columns, either an array or an ordinary matrix. For one column (`gpu_gmres()` and
 #'   the Lanczos methods of [gpu_svds()] use only one) it may return the numbers in any shape.
 #'
-#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have that type.
-#' For a function the type of `b` decides. Scalar products are accumulated in float64.
+#' Float16, bfloat16 and float32 matrices are multiplied in float32, all others in float64, and vectors have the same
+#' type. If `A` is a function, the type of `b` determines the type. Scalar products are accumulated in float64.
 #' @section Waiting:
-#' On a GPU, R runs ahead of the device: the scalars of an iteration stay there. `gpu_cg()` and `gpu_lsqr()` check every
-#' 4 iterations what had converged 4 iterations before, `gpu_gmres()` every 10 iterations. `x` does not depend on this.
-#' An interrupt ends the call between two operations.
-#' @param A A square matrix (for `gpu_lsqr()` any matrix), or a function that multiplies by it, see below.
+#' On a GPU, R runs ahead of the device: the scalars of an iteration stay there. Every 4 iterations `gpu_cg()` and
+#' `gpu_lsqr()` check which right-hand sides had converged 4 iterations before; `gpu_gmres()` checks every 10
+#' iterations. `x` does not depend on these intervals. An interrupt ends the call between two operations.
+#' @param A A square matrix (for `gpu_lsqr()` any matrix), or a function that multiplies by it, see section "Matrices
+#'   and functions".
 #' @param b Right-hand sides: a vector, or a matrix with a column for each, as an array or an ordinary matrix.
 #' @param x0 The initial solution, in the shape of the result; 0 by default.
 #' @param preconditioner NULL, `"diagonal"` for division by the diagonal of `A` (Jacobi), or a function that is called
 #'   like a function `A`, with a matrix of residuals, and returns an approximate solution for each. It must be linear
 #'   and the same in each call, and for `gpu_cg()` symmetric positive definite.
-#' @param tol The relative tolerance, see above; by default 1e-8, for float32 1e-5.
+#' @param tol The relative tolerance, see section "Algorithms"; by default 1e-8, for float32 1e-5.
 #' @param max_iter The largest number of iterations; by default 10 times the number of columns of `A`, at most 10000.
 #' @param restart The number of iterations, and of vectors kept, in a cycle of `gpu_gmres()`.
 #' @param damp A number, 0 or more.
 #' @param dim For a function `A` of `gpu_lsqr()`: the numbers of rows and columns of its matrix.
 #' @param transpose For a function `A` of `gpu_lsqr()`: a function that multiplies by the transposed matrix.
 #' @returns A list of class `gpu_solution`: `x`, an array with the shape of `b` (vector or matrix), on the device of
-#'   `b`, or if `b` is not an array where it was computed; and for each right-hand side `iterations`, `residual` (|b - A
-#'   x| / |b| for that `x`) and `converged`. `gpu_lsqr()` adds `gradient`, the second quotient, which is to fall below
-#'   `tol`. `method` and `tol` are those used; `problem` explains why right-hand sides did not converge, otherwise it is
-#'   "". The column names of `A` become the names of `x`. [collect()] converts arrays in the list to ordinary ones.
+#'   `b`, or, if `b` is not an array, on the device of the computation; and for each right-hand side `iterations`,
+#'   `residual` (|b - A x| / |b| for the returned `x`) and `converged`. `gpu_lsqr()` adds `gradient`, the second
+#'   quotient, which must fall below `tol`. `method` and `tol` are the method and tolerance used; `problem` explains why
+#'   right-hand sides did not converge, otherwise it is "". The column names of `A` become the names of `x`. [collect()]
+#'   converts arrays in the list to ordinary ones.
 #' @section Memory:
 #' In addition to `A` and `b`, matrices of the size of `b` or `x`: for `gpu_cg()` 5, for `gpu_lsqr()` 6; for
-#' `gpu_gmres()` `restart + 4` columns. R frees those of earlier iterations late: they occupy memory until R collects
-#' garbage, which happens at the latest when the device runs out of memory.
+#' `gpu_gmres()` `restart + 4` columns. Matrices of earlier iterations occupy memory until R collects garbage, which
+#' happens at the latest when the device runs out of memory.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid argument, for right-hand sides or products that are not finite, and for a
-#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; those of
-#' [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
+#' diagonal with zeros; `verdigris_error_shape` if extents do not conform, or a function returns a wrong shape; the
+#' errors of [matmult]. If a right-hand side has not converged, a warning of class `verdigris_warning_convergence`.
 #' @references
 #' Giraud, L., Langou, J., Rozloznik, M. and van den Eshof, J. (2005) Rounding error analysis of the classical
 #' Gram-Schmidt orthogonalization process. *Numerische Mathematik* 101, 87-100.

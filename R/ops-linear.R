@@ -84,19 +84,20 @@ products$polar <- TRUE
 
 #' Matrix products
 #'
-#' `x %*% y`, `crossprod()` and `tcrossprod()` of arrays, and of arrays with ordinary matrices and vectors: by cuBLAS on
-#' a CUDA device; on the cpu by R's BLAS, and of a large matrix and a vector by the package's own loops, on all cores. R
-#' handles an interrupt when the BLAS routine has returned. Operations recorded in a factor are computed first. On a GPU
-#' the product is queued, not waited for. A transposed factor (`t(x) %*% y`), or a range of a matrix's rows or columns,
-#' is not copied; for R's BLAS float32 is, to doubles. The product of a matrix and its own transpose is exactly
-#' symmetric, and only half of it is computed, on a GPU for large matrices. Products of real matrices with extents up to
-#' 64 use a kernel of this package, so that the first one does not wait for cuBLAS to be loaded. Integers and logicals
-#' become float64; float16 and bfloat16 are accumulated in float32.
+#' `x %*% y`, `crossprod()` and `tcrossprod()` of arrays, and of arrays with ordinary matrices and vectors. cuBLAS
+#' computes them on a CUDA device. On the cpu R's BLAS computes them; the product of a large matrix and a vector is
+#' computed by the package's own loops, on all cores. R handles an interrupt when the BLAS routine has returned.
+#' Operations recorded in a factor are computed first. On a GPU the product is queued, not waited for. A transposed
+#' factor (`t(x) %*% y`), or a range of a matrix's rows or columns, is not copied; for R's BLAS a float32 factor is
+#' copied to doubles. The product of a matrix and its own transpose is exactly symmetric. Only half of this product is
+#' computed, on a GPU if the matrix is large. Products of real matrices with extents up to 64 use a kernel of this
+#' package, so that the first one does not wait for cuBLAS to be loaded. Integers and logicals become float64; float16
+#' and bfloat16 are accumulated in float32.
 #'
 #' @section Precision:
 #' Products are computed in the precision of the factors. With `options(verdigris.matmul_precision = "tf32")` float32
-#' factors (complex64 too) may be rounded to 10 bits of mantissa for the tensor cores of a GPU, with `"bfloat16"` to 7;
-#' the sums remain float32. `"float32"` is the default.
+#' factors (complex64 too) may be rounded to 10 bits of mantissa for the tensor cores of a GPU, with `"bfloat16"` to 7
+#' bits; the sums remain float32. `"float32"` is the default.
 #' @param x,y Matrices or vectors, at least one of them an array; a vector is treated as the row or column that
 #'   conforms.
 #' @returns A matrix of class `gpu_array` on the device of the arrays, with base R's dimnames.
@@ -157,15 +158,16 @@ if (getRversion() < "4.3.0") {
 
 #' Batched matrix products
 #'
-#' The products of the slices of two three-dimensional arrays: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or an
-#' array with one slice, is a factor of every product. On a GPU they are one call of cuBLAS, queued and not waited for;
-#' transposed slices (`aperm(x, c(2, 1, 3))`) and ranges are not copied. On the cpu R's BLAS multiplies slice by slice.
+#' Multiplies the slices of two three-dimensional arrays: `out[, , i]` is `x[, , i] %*% y[, , i]`. A matrix, or an array
+#' with one slice, is a factor of every product. On a GPU the products are one call of cuBLAS, queued and not waited
+#' for; transposed slices (`aperm(x, c(2, 1, 3))`) and ranges are not copied. On the cpu R's BLAS multiplies slice by
+#' slice.
 #' @param x,y Three-dimensional arrays or matrices, at least one of them a `gpu_array`.
 #' @returns A three-dimensional `gpu_array`, rows of `x` by columns of `y` by slices, on the device of the arrays, in
 #'   the dtype of [matmult]. Dimnames are not kept.
 #' @section Errors:
 #' `verdigris_error_shape` if the extents do not conform; `verdigris_error_argument` if an argument is neither a matrix
-#' nor a three-dimensional array; those of [matmult].
+#' nor a three-dimensional array; the errors of [matmult].
 #' @seealso [gpu_solve()] for systems and factors of many matrices.
 #' @examples
 #' x <- as_gpu(array(1:12, c(2, 3, 2)), device = "cpu")

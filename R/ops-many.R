@@ -124,7 +124,7 @@ in_turn <- function(x, batch, shapes, one, sides) {
 #' Batched decompositions and solutions
 #'
 #' Base R's [solve()], [chol()], [qr()], [eigen()] and [svd()] for each matrix of an array: the first two dimensions
-#' form a matrix, the others, however many, the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.
+#' form a matrix, and all other dimensions form the batch, as in [gpu_matmul()]. A plain matrix is a batch of one.
 #'
 #' @section How it is computed:
 #' Matrices of up to 64 rows and columns are computed by this package's code: on a GPU by one kernel for all of them,
@@ -133,9 +133,9 @@ in_turn <- function(x, batch, shapes, one, sides) {
 #' by cuSOLVER on a GPU. Every run gives the same result. An array whose matrices are not contiguous in memory
 #' (`aperm()`) is copied first.
 #'
-#' Integers and logicals are computed in float64, float16 and bfloat16 in float32; the results have the precision of
-#' `x`. All functions except `gpu_chol()` accept complex matrices. Dimnames are not kept, except those of a plain matrix
-#' by `gpu_chol()` and `gpu_solve()`.
+#' Integers and logicals are computed in float64; float16 and bfloat16 are computed in float32; the results have the
+#' precision of `x`. All functions except `gpu_chol()` accept complex matrices. Dimnames are not kept, except those of a
+#' plain matrix by `gpu_chol()` and `gpu_solve()`.
 #'
 #' @section Differences from base R:
 #' `gpu_qr()` does not pivot and determines no rank: `q %*% r` is `x` with its columns in the original order, even if
@@ -147,17 +147,17 @@ in_turn <- function(x, batch, shapes, one, sides) {
 #' @param b Right-hand sides: a vector or a matrix is used for all matrices; an array of three dimensions or more, with
 #'   the batch of `A` (or with any batch, if `A` is one matrix), has one for each (a single column: `dim(b)` is
 #'   `c(n, 1, batch)`). Without `b` the inverses are computed. At least one of `A` and `b` is a `gpu_array`.
-#' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused; with 0 it is not
-#'   computed, which is faster.
-#' @returns Arrays on the device of `x`, of these dimensions, each followed by those of the batch:
+#' @param tol As in [solve()]: matrices with a smaller reciprocal condition number are refused. With 0 the condition
+#'   number is not computed, which is faster.
+#' @returns Arrays on the device of `x`, with the following dimensions, each followed by the dimensions of the batch:
 #'   - `gpu_chol()`: `n x n`, the upper factors;
 #'   - `gpu_solve()`: as `b`; `n` for a vector; `n x n` without `b`;
 #'   - `gpu_qr()`: a list of `q`, `m x k`, and `r`, `k x n`, where `k` is the smaller of `m` and `n`;
 #'   - `gpu_eigen()`: a list of `values`, `n`, in descending order, and `vectors`, `n x n`;
 #'   - `gpu_svd()`: a list of `d`, `k`, in descending order, `u`, `m x k`, and `v`, `n x k`.
 #'
-#'   The call waits for the device, to learn whether all matrices succeeded. The others are copied to the host, where
-#'   base R determines the error, or the result (of a matrix with NaN).
+#'   The call waits for the device, to check whether all matrices succeeded. Matrices that failed are copied to the
+#'   host, where base R determines the error, or the result (of a matrix with NaN).
 #' @section Errors:
 #' `verdigris_error_matrix` with base R's message, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] =
 #' 0", for the first matrix that failed; the message names the matrix, and the field `element` is its position in the

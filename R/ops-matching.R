@@ -76,7 +76,7 @@ host_elements <- function(x) if (is_int64(x) && !is.null(dim(x))) coded_elements
 #'
 #' Base R's own `match()`, on which `merge()` and functions of other packages are based, compares int64 exactly too.
 #' Before R 4.3 it treats the elements of an `integer64` as doubles with the same bits, so a comparison with negative
-#' values, or of `NA` with 0, is refused there: make both of them arrays.
+#' values, or of `NA` with 0, is refused there: convert both arguments to arrays.
 #' @param x,el An array; for `match()`, `%in%`, `findInterval()` and the set functions an array or a vector.
 #' @param table,y,set The values to match with: an array or a vector.
 #' @param incomparables,nomatch,nbins,bin,exclude,useNA,dnn,deparse.level As in [base::unique()], [base::match()],
@@ -86,10 +86,10 @@ host_elements <- function(x) if (is_int64(x) && !is.null(dim(x))) coded_elements
 #'   `fromLast`, or those of base R.
 #' @returns Arrays on the device of `x`, of base R's type; `match()`, `%in%`, `intersect()` and `setdiff()` of an
 #'   ordinary `x` return ordinary vectors. `cut()` returns an ordinary factor, whose codes are copied to the host when R
-#'   reads one: `table()`, `tapply()`, `rowsum()` and `split()` of it do not. `rle()`, `tabulate()`, `table()` and
-#'   `anyDuplicated()` return base R's results.
+#'   reads one: `table()`, `tapply()`, `rowsum()` and `split()` of the factor do not read them. `rle()`, `tabulate()`,
+#'   `table()` and `anyDuplicated()` return base R's results.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`; `verdigris_error_argument` if base R's `match()` cannot
+#' Base R's errors and messages; `verdigris_error_memory`; `verdigris_error_argument` if base R's `match()` cannot
 #' distinguish int64 from an `integer64`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 3, NA), device = "cpu")

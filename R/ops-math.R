@@ -16,9 +16,9 @@ recycled <- function(row, f, ...) {
 
 #' Elementwise functions of several arguments
 #'
-#' Base R's functions for arrays: recorded, fused with surrounding operations, and computed on the device when the
-#' values are needed. Arguments are recycled, and attributes kept, as in base R. Numbers combined with an array adopt
-#' its float type; so do longer vectors, which are copied to its device.
+#' Base R's functions for arrays. They are recorded, fused with surrounding operations, and computed on the device when
+#' the values are needed. Arguments are recycled, and attributes kept, as in base R. Numbers and vectors combined with
+#' an array adopt its float type; vectors are copied to its device.
 #'
 #' Functions of one argument (`sqrt()`, `exp()`, `abs()`, `is.na()`, `Re()` and so on) and the operators have methods
 #' too; [gpu_operations()] lists all of them. `ifelse()`, `atan2()`, `beta()`, `dnorm()` and related functions are S4
@@ -30,12 +30,12 @@ recycled <- function(row, f, ...) {
 #'
 #' @section Numbers beside an array:
 #' One rule holds whenever an ordinary number or vector is combined with an array of `float32`, `float16` or `bfloat16`:
-#' it is first rounded to that type, then computed or compared with. So `x == 0.7` finds the `0.7` that was stored in a
-#' float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`, `findInterval()`, `cut()` and
-#' `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` have the precision of `x`. (Arithmetic with
-#' float16 and bfloat16 is computed in float32, to which a number is rounded.) An array keeps its own type: two arrays
-#' are combined in the wider one, as in `x == as_gpu(0.7)`. Statistics of two variables ([cov()][covariance]) and
-#' [hist()][histogram] use ordinary numbers unrounded.
+#' it is first rounded to that type, and then used in the computation or comparison. So `x == 0.7` finds the `0.7` that
+#' was stored in a float32 array, and so do `match(0.7, x)`, `x %in% c(0.7, 1:100)`, `setdiff(0.7, x)`,
+#' `findInterval()`, `cut()` and `outer(x, 0.7, "==")`; `x * h`, `outer(x, h)` and `kronecker(x, h)` have the precision
+#' of `x`. (Arithmetic with float16 and bfloat16 is computed in float32, to which a number is rounded.) An array keeps
+#' its own type: two arrays are combined in the wider one, as in `x == as_gpu(0.7)`. Statistics of two variables
+#' ([cov()][covariance]) and [hist()][histogram] use ordinary numbers unrounded.
 #'
 #' @section int64 beyond 2^53:
 #' Doubles cannot distinguish all integers beyond 2^53. There is one rule for each kind of result:

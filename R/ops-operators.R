@@ -99,10 +99,11 @@ chooseOpsMethod.gpu_remote <- function(x, y, mx, my, cl, reverse) TRUE
 
 #' Table of elementwise operations
 #'
-#' Every elementwise operation of the devices, one per row: the table from which methods, kernels and tests are made.
+#' The table of all elementwise operations, with a row for each. Methods, kernels and tests are generated from this
+#' table.
 #' @returns A data frame: `name` (of the row), `r` (base R's name, or ""), `group`, `arity`, `rule` (how the type of the
-#'   result follows from those of the operands), `ulp` (the greatest allowed difference from base R's result, in units
-#'   in the last place), `doc`. No device is used.
+#'   result follows from those of the operands), `ulp` (the largest allowed difference from base R's result, in units in
+#'   the last place), `doc`. No device is used.
 #' @examples
 #' head(gpu_operations())
 #' subset(gpu_operations(), group == "Math", c(r, doc))

@@ -19,10 +19,10 @@
 #' @param probs,na.rm,names,type As in [stats::quantile()]; types 1 to 9.
 #' @param arr.ind,useNames As in [stats::IQR()] and [base::which()].
 #' @param ... For `order()` the keys, arrays or vectors. Otherwise further arguments.
-#' @returns `sort()`, `order()`, `rank()` and `which()` return arrays on the same device (`which(arr.ind = TRUE)` of a
-#'   matrix an ordinary one), the others R numbers.
+#' @returns `sort()`, `order()`, `rank()` and `which()` return arrays on the same device; `which(arr.ind = TRUE)` of a
+#'   matrix returns an ordinary matrix. The other functions return R numbers.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_memory`.
 #' @examples
 #' x <- as_gpu(c(3, 1, 2), device = "cpu")
 #' sort(x)

@@ -89,10 +89,11 @@ reduce_parts <- function(name, x, na.rm) {
 #' @param na.rm Whether missing values are ignored.
 #' @param finite Whether infinite values are ignored too.
 #' @param trim The fraction trimmed from each end; unless it is 0 the mean is computed on the host.
-#' @returns An R number, logical or complex, as in base R. `range()` returns two; `var()` of a matrix an ordinary
-#'   matrix.
+#' @returns An R number, logical or complex, as in base R. `range()` returns two numbers, and `var()` of a matrix
+#'   returns an ordinary matrix.
 #' @section Errors:
-#' `verdigris_error_dtype` for complex arrays if base R refuses them; those of [gpu_compute()] for recorded operations.
+#' `verdigris_error_dtype` for complex arrays if base R refuses them; the errors of [gpu_compute()] for recorded
+#' operations.
 #' @examples
 #' x <- as_gpu(c(1, NA, 3), device = "cpu")
 #' sum(x, na.rm = TRUE)
@@ -199,16 +200,16 @@ setGeneric("which.min")
 #' Sums and means along margins
 #'
 #' As [base::colSums()]; the result is an array on the same device. It is recorded: one pass over `x` includes the
-#' operations recorded in it and those applied to the sums, so `sqrt(rowSums(x^2))` is one kernel. It is computed when
-#' the values are needed, or when another sum along a margin is recorded; at once if `x` has more than 256 MiB, which
-#' would otherwise have to be kept. On a GPU it is queued, not waited for. Sums are accumulated as described for
-#' [sum()][reductions].
+#' operations recorded in it and the operations applied to the sums, so `sqrt(rowSums(x^2))` is one kernel. It is
+#' computed when the values are needed, or when another sum along a margin is recorded; It is computed at once if `x`
+#' has more than 256 MiB, since `x` would otherwise have to be kept. On a GPU it is queued, not waited for. Sums are
+#' accumulated as described for [sum()][reductions].
 #' @param x An array of at least two dimensions.
 #' @param na.rm Whether missing values are ignored.
 #' @param dims The number of dimensions that count as rows.
 #' @returns An array of class `gpu_array`, double (or complex; sums of `int64` are `int64`), with base R's names.
 #' @section Errors:
-#' Those of base R, for arguments that are not matrices and for invalid `dims`; those of [gpu_compute()].
+#' Base R's errors, for arguments that are not matrices and for invalid `dims`; the errors of [gpu_compute()].
 #' @examples
 #' m <- as_gpu(matrix(1:6, 2), device = "cpu")
 #' rowSums(m)

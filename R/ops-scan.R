@@ -19,20 +19,20 @@ scan_method <- function(name) {
 #' Cumulative sums, products and extremes
 #'
 #' [base::cumsum()] and related functions, computed on the device of the array. The array, with the operations recorded
-#' in it, is read once, and the result written once. On a GPU this is queued, not waited for, except for sums of
-#' integers, which may overflow.
+#' in it, is read once, and the result is written once. On a GPU the work is queued and the call does not wait, except
+#' for sums of integers, which may overflow.
 #'
 #' Base R keeps the running value of doubles in 80 bits. Arrays keep two doubles (106 bits) and add in an order that
 #' depends on the length alone: a result has the same bits on every device and run, and can differ from base R's in the
-#' last bit. A running sum of doubles that exceeds the largest double is infinite there and comes back, as in base R; of
-#' complex numbers too, where base R's stays infinite. float32 and narrower types are computed in float64; products of
-#' complex numbers in double precision, as in base R.
+#' last bit. A running sum of doubles is infinite where it exceeds the largest double, and later elements can be finite
+#' again, as in base R. The same holds for complex numbers, for which base R's sum stays infinite. float32 and narrower
+#' types are computed in float64; products of complex numbers are computed in double precision, as in base R.
 #' @param x An array.
 #' @returns An array of the same length and dtype; but `cumprod()` of integers is float64, and `cumsum()` of integers
-#'   narrower than 32 bits is int32. Of the attributes it has the names, as in base R. All elements from the first `NA`
-#'   on are `NA`, also after an integer overflow, which raises base R's warning.
+#'   narrower than 32 bits is int32. As in base R it keeps only the names. All elements from the first `NA` on are `NA`,
+#'   also after an integer overflow, which raises base R's warning.
 #' @section Errors:
-#' Those of base R for `cummax()` and `cummin()` of complex numbers; those of [gpu_compute()].
+#' Base R's errors for `cummax()` and `cummin()` of complex numbers; the errors of [gpu_compute()].
 #' @examples
 #' x <- as_gpu(c(3, 1, NA, 2), device = "cpu")
 #' cumsum(x)

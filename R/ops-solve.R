@@ -149,34 +149,34 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
 
 #' Solve linear systems
 #'
-#' Base R's functions for square and triangular matrices, for arrays: by cuSOLVER and cuBLAS on a CUDA device, by R's
-#' LAPACK on the cpu. R handles an interrupt when the LAPACK routine has returned.
+#' Base R's functions for square and triangular matrices, for arrays. They are computed by cuSOLVER and cuBLAS on a CUDA
+#' device, by R's LAPACK on the cpu. R handles an interrupt when the LAPACK routine has returned.
 #'
 #' @section Where it is computed:
 #' `solve()`, `chol()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, `determinant()` (hence `det()`), `rcond()`,
-#' `kappa()` and `norm()` are computed on the device of their array; for complex matrices only `solve()` is. Up to 64
-#' rows `solve()` and `chol()` of real matrices are one kernel of this package. `chol(pivot = TRUE)`, and other cases
-#' that these do not support, are computed on the host (see option `verdigris.host_access` in [verdigris-package]).
+#' `kappa()` and `norm()` are computed on the device of their array; for complex matrices only `solve()` is computed on
+#' the device. For real matrices of up to 64 rows `solve()` and `chol()` are one kernel of this package.
+#' `chol(pivot = TRUE)`, and other unsupported cases, are computed on the host (see option `verdigris.host_access` in
+#' [verdigris-package]).
 #'
-#' Integers and logicals are computed in float64, float16 and bfloat16 in float32. If a matrix narrower than float64 is
-#' singular or nearly singular in float32, `solve()` and `chol()` repeat the computation in float64, and then report
-#' what base R reports for the stored values.
+#' Integers and logicals are computed in float64; float16 and bfloat16 are computed in float32. If a matrix narrower
+#' than float64 is singular or nearly singular in float32, `solve()` and `chol()` repeat the computation in float64, and
+#' then raise the error that base R raises for the stored values, if any.
 #'
 #' `solve()` finds a matrix singular if base R does: by a zero pivot, or by the reciprocal condition number. LAPACK
-#' estimates that number by several additional solves. Here a few random right-hand sides, solved together with yours,
-#' show that most matrices are far from the limit; LAPACK's estimate is computed only for the others. `rcond()` has base
-#' R's arguments.
+#' estimates that number by several additional solves. On a device a few random right-hand sides are solved together
+#' with `b`. They show that most matrices are far from the limit; LAPACK's estimate is computed only for the others.
+#' `rcond()` has base R's arguments.
 #' @param a,x,r,l,z Matrices.
-#' @param b Right-hand sides: a matrix or a vector, an array or an ordinary one. Without it `solve()` returns the
-#'   inverse.
+#' @param b Right-hand sides: a matrix or a vector, on a device or ordinary. Without it `solve()` returns the inverse.
 #' @param tol,pivot,size,LINPACK,k,upper.tri,transpose,norm,type,logarithm,exact,... As in base R's functions of these
 #'   names.
-#' @returns Arrays on the device of the matrix, in its precision, with base R's dimnames. `rcond()`, `kappa()` and
-#'   `norm()` return ordinary numbers, and so does `determinant()`. The call waits for the device, to learn whether the
-#'   matrix is singular; `backsolve()` and `forwardsolve()` wait for the diagonal.
+#' @returns Arrays on the device of the matrix, in its precision, with base R's dimnames. `rcond()`, `kappa()`, `norm()`
+#'   and `determinant()` return ordinary numbers. The call waits for the device, to check whether the matrix is
+#'   singular; `backsolve()` and `forwardsolve()` wait for the diagonal.
 #' @section Errors:
-#' Those of base R, with its messages, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a
-#' GPU `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
+#' Base R's errors and messages, such as "Lapack routine dgesv: system is exactly singular: U\[2,2\] = 0"; on a GPU
+#' `verdigris_error_library` if cuSOLVER or cuBLAS is missing (see [gpu_sitrep()]) and `verdigris_error_memory`.
 #' @examples
 #' a <- as_gpu(matrix(c(4, 1, 1, 3), 2), device = "cpu")
 #' solve(a, c(1, 2))

@@ -3,15 +3,15 @@
 
 #' Bessel functions and psigamma
 #'
-#' Base R's functions for arrays, with base R's arguments: recorded, fused with surrounding operations, and computed on
-#' the device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]),
-#' and [gpu_grad()] can differentiate them with respect to `x`. Arguments are recycled, and attributes kept, as in base
-#' R. A call with an array among `x`, `nu` and `deriv` is computed on the device of the array; any other call reaches
-#' base R.
+#' Base R's functions for arrays, with base R's arguments. They are recorded, fused with surrounding operations, and
+#' computed on the device when the values are needed. They can be used in [gpu_map()] and in compiled functions
+#' ([gpu_compile()]), and [gpu_grad()] can differentiate them with respect to `x`. Arguments are recycled, and
+#' attributes kept, as in base R. A call with an array among `x`, `nu` and `deriv` is computed on the device of the
+#' array; any other call reaches base R.
 #'
 #' @section Accuracy:
 #' Float64 values have a relative error of at most 1e-13 for orders from 0 to 1e4 and `x` from 1e-10 to 1e6, including
-#' whole and half orders and those next to them. For `besselJ()` and `besselY()` at `x` above the order the error is
+#' whole and half orders and orders next to them. For `besselJ()` and `besselY()` at `x` above the order the error is
 #' relative to `sqrt(besselJ()^2 + besselY()^2)`, since no relative limit holds near a zero. Larger orders and `x` use
 #' the same algorithms. For negative orders the error is relative to the larger term of the reflection formula, and for
 #' `psigamma()` at negative `x` to the larger of its terms. Float32 arrays are computed in float64 and rounded.
@@ -19,10 +19,10 @@
 #' No element takes longer than about 20 microseconds of a core. Away from `x = nu` the time does not depend on the
 #' order (base R's grows in proportion to it).
 #' @section Algorithms:
-#' Debye's uniform expansions away from `x = nu`, in double-double arithmetic where exponents and phases are large; near
-#' it a recurrence from smaller orders. Power series and Temme's series for small `x`; continued fractions (Temme's,
-#' Steed's) for the rest. `psigamma()`: recurrence and asymptotic series. The page `docs/special.md` of the sources
-#' describes the region of each, and the tests.
+#' Away from `x = nu`: Debye's uniform expansions, in double-double arithmetic where exponents and phases are large.
+#' Near `x = nu`: a recurrence from smaller orders. For small `x`: power series and Temme's series. For all other
+#' arguments: continued fractions (Temme's, Steed's). `psigamma()`: recurrence and asymptotic series. The page
+#' `docs/special.md` of the sources describes the region of each algorithm, and the tests.
 #' @section Where results differ from base R:
 #' * `besselJ()` for `x` above 1e5, and scaled `besselI()`, return values; base R returns 0, with or without a warning.
 #' * `besselI()` is finite up to the largest double (`x` from 709 to 713), and `besselK()` returns subnormal values.
@@ -32,12 +32,13 @@
 #' * `psigamma()` for negative `x` returns values for `deriv` above 5, and near 0, where base R returns NaN.
 #' @param x Numbers or an array; 0 or larger for Bessel functions, else NaN with base R's warnings.
 #' @param nu The order: numbers or an array, of any sign.
-#' @param expon.scaled Whether `besselI()` is multiplied by `exp(-x)`, and `besselK()` by `exp(x)`.
+#' @param expon.scaled Whether the result of `besselI()` is multiplied by `exp(-x)`, and the result of `besselK()` by
+#'   `exp(x)`.
 #' @param deriv Which derivative of [digamma()]: 0 to 100, rounded; numbers or an array.
 #' @returns An array on the device of the arguments; its float type is the widest of the arrays'. Nothing is computed or
 #'   waited for. Warnings ("NaNs produced", "value out of range in 'bessel_j'") are raised when the values are computed.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
+#' Base R's errors and messages; `verdigris_error_device` for arrays on different devices.
 #' @references
 #' Temme, N. M. (1975) On the numerical evaluation of the modified Bessel function of the third kind. *Journal of
 #' Computational Physics* 19, 324--337; (1976) On the numerical evaluation of the ordinary Bessel function of the second

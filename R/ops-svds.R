@@ -3,8 +3,8 @@
 
 #' Leading singular values and eigenvalues
 #'
-#' The `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, computed only
-#' from products with vectors. The matrix may be sparse, or a function, and may be centered and scaled without being
+#' Computes the `k` largest singular values of a matrix and their vectors, or `k` eigenvalues of a square matrix, using
+#' only products with vectors. The matrix may be sparse, or a function, and may be centred and scaled without being
 #' changed.
 #'
 #' @section Algorithms:
@@ -18,44 +18,46 @@
 #'   omitting the last 10 vectors adds at most `s[k + 1]`. Values are never too large, up to rounding. Values close to
 #'   the next ones converge slowly.
 #' - `"lanczos"`: Golub-Kahan-Lanczos bidiagonalisation with thick restarts (Baglama and Reichel 2005, section 2). The
-#'   vectors of the shorter side are orthogonalised against all before them. Those of the longer side follow from the
-#'   recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at least
-#'   1.5e-8 (for float32 3.5e-4) times its largest one. If it is smaller, the steps are repeated, and from then on both
-#'   sides are orthogonalised. `max(2 k, k + 20)` vectors of each side are kept, at most the smaller extent. The method
-#'   ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most `tol` (1e-10, for float32
-#'   1e-5) times the largest value, or after `max_iter` (300) restarts. A restart takes about `max(k, 20) / 2` pairs of
-#'   products with one vector.
+#'   vectors of the shorter side are orthogonalised against all before them. The vectors of the longer side follow from
+#'   the recurrence alone (Simon and Zha 2000), as long as the smallest singular value of the projected matrix is at
+#'   least 1.5e-8 (for float32 3.5e-4) times its largest one. If it is smaller, the steps are repeated, and from then on
+#'   both sides are orthogonalised. `max(2 k, k + 20)` vectors of each side are kept, at most the smaller extent. The
+#'   method ends when the residuals of the `k` triples, `t(A) u - d v`, are estimated to be at most `tol` (1e-10, for
+#'   float32 1e-5) times the largest value, or after `max_iter` (300) restarts. A restart takes about `max(k, 20) / 2`
+#'   pairs of products with one vector.
 #' - `gpu_eigs()`: for a symmetric matrix the Lanczos method with thick restarts (Wu and Simon 2000), with the settings
 #'   of the method above, and residuals `A v - value v` relative to the largest eigenvalue in magnitude of the projected
-#'   matrix. For other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that are wanted
-#'   most (the Krylov-Schur method, Stewart 2001). Two products with random vectors decide whether `A` is symmetric.
+#'   matrix. For other matrices the Arnoldi method, whose restarts keep the space of the eigenvectors that rank first by
+#'   `which` (the Krylov-Schur method, Stewart 2001). Two products with random vectors decide whether `A` is symmetric.
 #' - `gpu_eigs(sigma = s)`: the largest eigenvalues of the inverse of `A - s I`, which are `1 / (value - s)`. For an
 #'   array the inverse is computed. A sparse matrix is factored by package Matrix on the host: by Cholesky if `A - s I`
 #'   is positive definite, otherwise by LU; each product is then a solve there. A function with up to 1000 rows is
-#'   called with the columns of the identity, and the resulting matrix is inverted. Above that, and if factors take too
-#'   much memory, each product solves a system by conjugate gradients, or by GMRES if the matrix is not positive
-#'   definite, to a residual of 1e-12 (float32 1e-6). For a symmetric matrix the method then searches the vectors
-#'   orthogonal to those found for further ones, so that repeated eigenvalues occur with their multiplicity; the values
-#'   returned are those of `A` in the space of the vectors. If `A - s I` is singular, or its inverse is larger than 1e9
-#'   (float32 1e3) over the size of `A`, a shift is used that is `2^-17` (float32 `2^-8`) times that size below `s`.
+#'   called with the columns of the identity, and the resulting matrix is inverted. With more rows, and if factors take
+#'   too much memory, each product solves a system by conjugate gradients, or by GMRES if the matrix is not positive
+#'   definite, to a residual of 1e-12 (float32 1e-6). For a symmetric matrix the method then searches for further
+#'   eigenvectors among the vectors orthogonal to those found, so that repeated eigenvalues occur with their
+#'   multiplicity; the values returned are those of `A` in the space of the vectors. If `A - s I` is singular, or its
+#'   inverse is larger than 1e9 (float32 1e3) over the size of `A`, a shift is used that is `2^-17` (float32 `2^-8`)
+#'   times that size below `s`.
 #'
 #' `"lanczos"` reaches full precision, and reads the matrix for one vector at a time. `"randomized"` reads it few times,
 #' for all vectors together, and its accuracy depends on how fast the singular values decrease.
 #' @section Centering and scaling:
 #' `center` and `scale` have the meaning of [base::scale()]: with `TRUE` column means are subtracted, and columns are
 #' divided by their standard deviations (or root mean squares). The products are corrected instead of the matrix. If the
-#' means of a dense matrix are so large relative to the deviations that this would lose digits, the matrix is centered
+#' means of a dense matrix are so large relative to the deviations that this would lose digits, the matrix is centred
 #' block by block, as by [prcomp()][principal]. `scale = TRUE` needs a matrix; for a function pass the numbers.
 #' @section Signs:
 #' As for [prcomp()][principal], on every device: the element of largest magnitude in each column of `v`, or of
-#' `vectors`, is positive (the first one within one in a million of the largest).
+#' `vectors`, is positive. (Of elements whose magnitudes differ by less than one part in a million the first one
+#' counts.)
 #' @param A A matrix (for `gpu_eigs()` a square one), or a function that multiplies by it: see [gpu_cg()], section
 #'   "Matrices and functions".
 #' @param k The number of values, from 1 to the smaller extent.
 #' @param center,scale `TRUE`, `FALSE`, or a number for each column.
-#' @param method `"randomized"` or `"lanczos"`, see above.
+#' @param method `"randomized"` or `"lanczos"`, see section "Algorithms".
 #' @param power NULL, or the number of iterations of the randomised method.
-#' @param tol,max_iter See above; NULL is the default given there.
+#' @param tol,max_iter See section "Algorithms"; NULL is the default given there.
 #' @param seed A whole number. The random vectors depend only on it, and are the same on all devices; R's generator is
 #'   not used.
 #' @param dim,transpose For a function `A`: the numbers of rows and columns of its matrix (for `gpu_eigs()` one number
@@ -74,13 +76,13 @@
 #'   and a real largest element. [collect()] converts arrays in the list to ordinary ones. The call waits for the device
 #'   at each restart or iteration.
 #' @section Memory:
-#' In addition to `A`, in float64, or in float32 if `A` is narrower and not centered: three matrices of rows by `k + 10`
+#' In addition to `A`, in float64, or in float32 if `A` is narrower and not centred: three matrices of rows by `k + 10`
 #' and two of columns by `k + 10`; for `"lanczos"`, one of rows and one of columns by `max(2 k, k + 20)`, and
 #' temporarily by `k`.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid argument, a `which` that does not apply to the matrix, elements that are
 #' not finite, or a constant column with `scale = TRUE`; `verdigris_error_shape` if a function returns a wrong shape;
-#' those of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
+#' the errors of [matmult]. A warning of class `verdigris_warning_convergence` if the Lanczos or Arnoldi method has not
 #' converged; `verdigris_error_convergence` if the systems that `sigma` needs cannot be solved by iteration.
 #' @references
 #' Baglama, J. and Reichel, L. (2005) Augmented implicitly restarted Lanczos bidiagonalization methods. *SIAM Journal on
@@ -97,7 +99,7 @@
 #'
 #' Wu, K. and Simon, H. (2000) Thick-restart Lanczos method for large symmetric eigenvalue problems. *SIAM Journal on
 #' Matrix Analysis and Applications* 22, 602-616.
-#' @seealso [svd()][decompositions] and [eigen()][decompositions] for all of them; [prcomp()][principal].
+#' @seealso [svd()][decompositions] and [eigen()][decompositions] for all values; [prcomp()][principal].
 #' @examples
 #' x <- as_gpu(as.matrix(iris[, 1:4]), device = "cpu")
 #' fit <- gpu_svds(x, 2, center = TRUE, method = "lanczos")

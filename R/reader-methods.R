@@ -2,69 +2,71 @@
 
 #' Statistics of data larger than memory
 #'
-#' Base R's functions on a [gpu_reader()], by passes over its blocks. No pass needs more memory than three blocks and
-#' its result. The next block is read while the device computes with the current one. Values are base R's up to the
-#' order of sums, which are float64.
+#' Base R's functions for a [gpu_reader()]. They are computed in passes over its blocks. A pass needs at most the memory
+#' of three blocks and its result. The next block is read while the device computes with the current block. Values are
+#' base R's except for the order of additions; sums are float64.
 #'
 #' - One pass: `colSums()`, `colMeans()`, `rowSums()`, `rowMeans()`, `sum()`, `prod()`, `min()`, `max()`, `range()`,
 #'   `any()`, `all()`, `anyNA()`, `mean()`, `var()` (of a vector, or the covariances of a matrix's columns), `cov()` and
 #'   `cor()` of a matrix, `sd()`, `which()` and `is.unsorted()` of a vector, `which.max()`, `which.min()`,
-#'   `crossprod(x)`, `crossprod(x, y)` where `y` is an ordinary matrix or vector, an array or a reader of as many rows,
+#'   `crossprod(x)`, `crossprod(x, y)` if `y` is an ordinary matrix or vector, an array or a reader with as many rows,
 #'   and `x %*% y` with an ordinary matrix or an array, whose result is an array.
-#' - Two passes: `median()` and `quantile()` of all elements, exact, of all types. The first pass keeps 2048 values of
-#'   each block in order, the second what is near the quantiles. `IQR()`, and `mad()` and `summary()`, by four and five
-#'   passes; `mean(x, trim)` by three. `scale()`, whose result is a reader.
-#' - Computed when it is read, with a reader as the result: operators with one number, functions of the group `Math`,
-#'   `round()`, `is.na()` and its like, `pmin()`, `pmax()` and `ifelse()` with numbers, `match()` and `%in%` of a
-#'   vector and an ordinary table, `findInterval()`, `cut(labels = FALSE)`, `rev()` of a vector, and `diff()`, which
+#' - Two passes: `median()`, `quantile()` and `IQR()` of all elements, exact, of all types. The first pass keeps 2048
+#'   ordered values of each block, the second pass the elements near the quantiles. `scale()`, whose result is a reader,
+#'   also takes two passes, `mean(x, trim)` three, `mad()` four and `summary()` five.
+#' - Computed when the result is read, which is a reader: operators with one number, functions of the group `Math`,
+#'   `round()`, `is.na()` and related functions, `pmin()`, `pmax()` and `ifelse()` with numbers, `match()` and `%in%` of
+#'   a vector and an ordinary table, `findInterval()`, `cut(labels = FALSE)`, `rev()` of a vector, and `diff()`, which
 #'   reads `lag` rows of a block twice. So `colMeans(log1p(x))` is one pass. `cumsum()`, `cumprod()`, `cummax()` and
-#'   `cummin()` of a vector take a pass at once, which finds the running values before each block;
+#'   `cummin()` of a vector make one pass when they are called, which finds the running value before each block;
 #'   `gpu_chunked(cumsum(x), identity, to = path)` writes the result.
-#' - Counts, of one pass: `unique()`, `table()` and `tabulate()` of a vector; `rowsum()` by one key, and `tapply()` of a
-#'   vector by one or several keys, with `sum`, `mean`, `min`, `max` or `length`. Keys are vectors, arrays, or readers,
-#'   of which another pass finds the distinct values first. These are in memory, 2^27 at most. `hist()` takes two
-#'   passes. `tabulate(cut(x, breaks, labels = FALSE))` counts by intervals.
-#' - `sort()`, and `order()`, `rank()`, `duplicated()` and `anyDuplicated()` of a vector, of which the first three
-#'   return an array of all places, ranks or flags: blocks are sorted, written to a temporary file, and merged. Sorting
-#'   needs the memory of about six blocks, and disk space for all elements (of `order()` twice): in the folder of `to`,
-#'   or in [tempdir()]. Values, ties and missing values are in base R's order; of a matrix, equal zeros, `NA` and `NaN`
-#'   are in the order in which they are read. `order()` takes several keys, readers beside vectors and arrays: each
-#'   reader is sorted by itself, and its elements' ranks are kept in memory. A process that is killed leaves no file
-#'   behind on Unix once sorting has begun to merge.
-#' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()], a pass for each iteration and three more: the clusters
-#'   are a reader; [gpu_knn()], whose `x` and `query` may be readers.
-#' - `prcomp()`: means and cross products of the centered columns in one pass, and their eigenvectors. Where standard
-#'   deviations below 1e-4 of the largest show, a second pass finds them from a QR decomposition, block by block. With
-#'   `rank.` and more than 4000 columns (or `exact = FALSE`) by the randomised method of [prcomp()][principal], which
-#'   takes two passes for each of its iterations, of which there are at most 10. The scores are a reader: what reads its
-#'   rows reads those of `x`, and multiplies them. `gpu_chunked(fit$x, identity, to = path)` writes them.
+#' - Counts, in one pass: `unique()`, `table()` and `tabulate()` of a vector; `rowsum()` by one key, and `tapply()` of a
+#'   vector by one or several keys, with `sum`, `mean`, `min`, `max` or `length`. Keys are vectors, arrays, or readers.
+#'   For readers another pass finds the distinct keys first. The distinct values are kept in memory, 2^27 at most.
+#'   `hist()` takes two passes. `tabulate(cut(x, breaks, labels = FALSE))` counts by intervals.
+#' - Sorting: `sort()`, and `order()`, `rank()`, `duplicated()` and `anyDuplicated()` of a vector. `order()`, `rank()`
+#'   and `duplicated()` return an array of all positions, ranks or flags. Blocks are sorted, written to a temporary
+#'   file, and merged. Sorting needs the memory of about six blocks, and disk space for all elements (twice for
+#'   `order()`), in the folder of `to` or in [tempdir()]. Values, ties and missing values are in base R's order; for a
+#'   matrix, equal zeros, `NA` and `NaN` are in the order in which they are read. `order()` accepts several keys, which
+#'   may be readers, vectors and arrays: each reader is sorted separately, and the ranks of its elements are kept in
+#'   memory. On Unix a process that is killed leaves no temporary file once the merge has begun.
+#' - `kmeans()` with `algorithm = "Lloyd"` and [gpu_kmeans()] take a pass for each iteration and three more; the
+#'   clusters are a reader. In [gpu_knn()] `x` and `query` may be readers.
+#' - `prcomp()`: one pass computes means and cross products of the centred columns, whose eigenvectors are the
+#'   components. If standard deviations are below 1e-4 of the largest, a second pass computes them from a QR
+#'   decomposition, block by block. With `rank.` and more than 4000 columns (or with `exact = FALSE`) the randomised
+#'   method of [prcomp()][principal] is used, which takes two passes for each of its iterations, at most 10. The scores
+#'   are a reader: reading its rows reads rows of `x` and multiplies them by the rotation.
+#'   `gpu_chunked(fit$x, identity, to = path)` writes the scores.
 #' - Models: [gpu_lm()] and [gpu_glm()].
 #'
 #' Blocks of a data frame must be numbers for these functions.
 #'
 #' 64-bit integers have the values, types and warnings of an `int64` array in memory (see "int64 beyond 2^53" of
 #' [elementwise]): sums, running values, sorting, distinct values and groups are exact. Results that are ordinary
-#' vectors here are of class `integer64` where the array's are `int64`.
+#' vectors are of class `integer64` if the result for an array would be `int64`.
 #' @param x A [gpu_reader()]; for `prcomp()` of a matrix of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
 #' @param scale As in [base::scale()].
 #' @param decreasing,na.last As in [base::sort()].
 #' @param object,digits,quantile.type As in [base::summary()].
 #' @param to For `sort()`: `NULL`, for an array on the current device, or the path of a file or a [gpu_writer()].
-#' @param incomparables,group,reorder As in [base::unique()] and [base::rowsum()]; other `incomparables` than `FALSE`
+#' @param incomparables,group,reorder As in [base::unique()] and [base::rowsum()]; `incomparables` other than `FALSE`
 #'   are not supported.
 #' @param breaks,labels,include.lowest,right,dig.lab,ordered_result,plot,fuzz As in [base::cut()], where `labels` must
 #'   be `FALSE`, and [graphics::hist()].
 #' @param probs,names,type,na.rm As in [stats::quantile()].
 #' @param lag,differences As in [base::diff()].
 #' @param exact As in [prcomp()][principal].
-#' @returns Base R's: ordinary vectors and matrices, or readers where said; `sort()`, `order()`, `rank()`,
-#'   `duplicated()` and `which()`: arrays, `sort()` with `to` a reader of the file. Of `prcomp()` an object of class
-#'   `prcomp`, as [principal] describes, whose scores are a reader.
+#' @returns Base R's results: ordinary vectors and matrices, or readers for the functions named above. `sort()`,
+#'   `order()`, `rank()`, `duplicated()` and `which()` return arrays; `sort()` with `to` returns a reader of the file.
+#'   `prcomp()` returns an object of class `prcomp`, as [principal] describes, whose scores are a reader.
 #' @section Errors:
-#' Base R's, with its messages; those of [gpu_chunked()]; `verdigris_error_reader` for functions that have no method,
-#' and for arguments that methods do not take; `verdigris_error_memory` for more distinct values, or a longer result,
-#' than fit; `verdigris_error_file` where a temporary file cannot be written. Then nothing is left of it.
+#' Base R's errors and messages; the errors of [gpu_chunked()]; `verdigris_error_reader` for functions that have no
+#' method, and for arguments that methods do not accept; `verdigris_error_memory` if there are too many distinct values,
+#' or if the result is too long; `verdigris_error_file` if a temporary file cannot be written. The temporary file is
+#' then removed.
 #' @examples
 #' path <- tempfile(fileext = ".bin")
 #' writeBin(as.vector(as.matrix(iris[, 1:4])), path)

@@ -66,31 +66,31 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 
 #' Read data larger than memory
 #'
-#' A reader stands for a matrix, vector or data frame that is stored in a file or made by a function, and is read by
-#' blocks of rows or columns. [gpu_chunked()] works on it block by block; [gpu_split()] has each member of a team read
-#' its own rows; [gpu_lm()], [gpu_glm()] and [prcomp()][reader-methods] fit models to it; sums, means, ranges and cross
-#' products are computed by passes over its blocks, see [reader-methods].
+#' A reader represents a matrix, vector or data frame that is stored in a file or made by a function, and reads it in
+#' blocks of rows or columns. [gpu_chunked()] processes a reader block by block; with [gpu_split()] each member of a
+#' team reads its own rows; [gpu_lm()], [gpu_glm()] and [prcomp()][reader-methods] fit models to it; sums, means, ranges
+#' and cross products are computed by passes over its blocks, see [reader-methods].
 #'
 #' @section Sources:
-#' - The path of a **raw file**: elements one after the other, without a header (or behind one of `offset` bytes), by
-#'   columns as R stores matrices, or with `byrow = TRUE` by rows, as NumPy, C and databases do. Threads read the next
-#'   block into page-locked memory, and convert it, while the current one is computed with.
+#' - The path of a **raw file**: elements one after the other, without a header (or after a header of `offset` bytes).
+#'   Matrices are stored by columns, as in R, or with `byrow = TRUE` by rows, as in NumPy, C and databases. Threads read
+#'   the next block into page-locked memory, and convert it, while the device computes with the current block.
 #' - A path with `name`, or a **dataset of hdf5r** (class `H5D`): an HDF5 dataset of one or two dimensions.
 #' - **HDF5Array** and **DelayedArray**: any `DelayedArray` of one or two dimensions, or an `HDF5ArraySeed`.
 #' - **bigmemory**'s `big.matrix`, **ff** vectors and matrices.
 #' - A **function** `function(rows)` that returns the rows with these numbers, in ascending order: a matrix, a vector,
-#'   or a data frame. So Parquet files, databases and generators are read. It is called with one row to find out what it
-#'   returns.
-#' - Matrices, vectors, data frames, and arrays, as they are.
+#'   or a data frame. Such functions can read Parquet files, databases and generators. The function is first called for
+#'   one row, to determine the type of its result.
+#' - Ordinary **matrices, vectors and data frames**, and arrays.
 #'
-#' R itself reads all sources but raw files, since R must not be called from other threads: it reads a block while the
-#' device computes with the one before.
+#' Only raw files are read by threads. R itself reads all other sources, since R must not be called from other threads:
+#' it reads a block while the device computes with the previous block.
 #'
-#' A reader can be sent to another process: a file is opened where it is needed, under the same path. Data that only
-#' this process has (ordinary matrices, arrays, a `big.matrix` that is not shared) are sent as rows.
+#' A reader can be sent to another process, which opens a file under the same path. Data that only this process has
+#' (ordinary matrices, arrays, a `big.matrix` that is not shared) are sent as rows.
 #' @param x The source.
 #' @param dim The extents: rows and columns, or the length of a vector. For raw files one of them may be `NA`, and is
-#'   found by the file's size; the default is a vector of all elements. For functions the number of rows is enough.
+#'   then found by the file's size; the default is a vector of all elements. For functions the number of rows is enough.
 #' @param dtype How a raw file stores an element: `"float64"`, `"float32"`, `"float16"`, `"bfloat16"`, `"int64"`,
 #'   `"int32"`, `"int16"`, `"int8"`, `"uint8"`, `"bool8"`, `"complex64"`, `"complex128"`; `"uint16"` and `"uint32"`,
 #'   which are read as `int32` and `float64`; or R's names `"double"`, `"integer"`, `"complex"` and `"logical"` (of 4
@@ -98,21 +98,22 @@ is_vector_reader <- function(x) length(x$dim) == 1L
 #' @param offset Bytes before the first element.
 #' @param byrow Whether a matrix is stored row by row.
 #' @param endian `"little"` or `"big"`.
-#' @param name The name of a dataset in an HDF5 file. It is read by hdf5r.
+#' @param name The name of a dataset in an HDF5 file. Package hdf5r reads it.
 #' @param dimnames Names of rows and columns; those of the source by default.
-#' @param memory How many bytes the blocks on the device may take: three of them at a time. The default depends on the
+#' @param memory The number of bytes that the three blocks on the device may occupy together. The default depends on the
 #'   free memory of the device: a sixteenth for one block, at most 1 GB (64 MB on the cpu).
 #' @param direct Whether a raw file is read by direct I/O, from the disk to page-locked memory without a copy in the
-#'   page cache (Linux). That takes a fraction of the processor time, and leaves the page cache to other files; but each
-#'   pass over the data reads the disk again. By default (`NA`) files are read so that are larger than the memory of the
-#'   machine or container: no block would still be in the cache when it is read again.
+#'   page cache (Linux). Direct I/O takes a fraction of the processor time, and leaves the page cache to other files;
+#'   but each pass over the data reads the disk again. By default (`NA`) direct I/O is used for files that are larger
+#'   than the memory of the machine or container: their blocks would no longer be in the cache when they are read again.
 #' @param ... Not used.
 #' @returns An object of class `gpu_reader`, with methods for `dim()`, `dimnames()`, `length()`, `print()`; `x[i, j]`
-#'   reads rows and columns, and [collect()] all, as ordinary values; [as_gpu()] reads all to a device.
+#'   reads rows and columns, and [collect()] all elements, as ordinary values; [as_gpu()] reads all of them to a device.
 #' @section Errors:
-#' `verdigris_error_file` for a file that cannot be read, or not by direct I/O though `direct = TRUE`, whose size does not agree with `dim`, `dtype` and `offset`, or
-#' that becomes shorter while it is read; `verdigris_error_argument` for other arguments, and for functions that do not
-#' return the rows that they are asked for; `verdigris_error_library` where a package is missing.
+#' `verdigris_error_file` for a file that cannot be read, that direct I/O cannot read (`direct = TRUE`), whose size does
+#' not agree with `dim`, `dtype` and `offset`, or that becomes shorter while it is read; `verdigris_error_argument` for
+#' invalid arguments, and for functions that do not return the requested rows; `verdigris_error_library` if a package is
+#' missing.
 #' @examples
 #' path <- tempfile(fileext = ".bin")
 #' writeBin(as.double(as.matrix(mtcars)), path)

@@ -2,24 +2,24 @@
 
 #' Write results larger than memory
 #'
-#' `gpu_chunked(x, f, to = gpu_writer(path))` appends the result of each chunk to a file, and returns a reader of it, so
-#' that results may be larger than memory too. A path alone is `gpu_writer(path)`.
+#' `gpu_chunked(x, f, to = gpu_writer(path))` appends the result of each chunk to a file, and returns a reader of the
+#' file, so that results may be larger than memory too. `to = path` is short for `to = gpu_writer(path)`.
 #'
-#' A raw file has the elements alone, as [gpu_reader()] and [readBin()] read them. Results for chunks of columns
-#' (`margin = 2`) are bound by columns, and stored as R stores matrices; for chunks of rows they are bound by rows, and
-#' stored row by row: their reader has `byrow = TRUE`. Vectors are joined. All results must have the same number of rows
-#' (columns).
+#' A raw file contains only the elements, as [gpu_reader()] and [readBin()] read them. Results for chunks of columns
+#' (`margin = 2`) are bound by columns, and stored as R stores matrices. Results for chunks of rows are bound by rows,
+#' and stored row by row; their reader has `byrow = TRUE`. Vectors are concatenated. All results must have the same
+#' number of rows (or, for chunks of rows, of columns).
 #'
 #' The file is written under a temporary name in the same folder, `.verdigris-*.part`, and is renamed when it is
 #' complete and on the disk. If `f` fails, the disk is full, or the user interrupts, the temporary file is removed, and
 #' an existing file of this name is left unchanged. An HDF5 dataset grows with each result; if writing fails the dataset
 #' is removed (and the file, if it did not exist before).
 #' @param path The path of the file.
-#' @param dtype The dtype that elements are stored as, by default that of the first result, where all later ones must be
-#'   of types that it holds: one of those of [gpu_reader()] but the unsigned types of more than 8 bits. Values that it
-#'   cannot hold become `NA`, or 0 of `"uint8"`, which has no `NA`, with a warning.
-#' @param name The name of a dataset: the file is an HDF5 file, to which hdf5r adds it. The type is then `"float64"`,
-#'   `"float32"` or `"int32"`.
+#' @param dtype The dtype in which elements are stored: a dtype of [gpu_reader()] except `"uint16"` and `"uint32"`. The
+#'   default is the dtype of the first result, which must then be able to hold the types of all later results. Values
+#'   that `dtype` cannot hold become `NA` (0 for `"uint8"`, which has no `NA`), with a warning.
+#' @param name The name of a dataset: the file is then an HDF5 file, to which package hdf5r adds the dataset. The type
+#'   is then `"float64"`, `"float32"` or `"int32"`.
 #' @returns A description of class `gpu_writer`.
 #' @section Errors:
 #' `verdigris_error_argument` for invalid arguments, and for a `name` that is already in the file;

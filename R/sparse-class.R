@@ -6,32 +6,33 @@
 
 #' Sparse matrices on a device
 #'
-#' Matrices that store only some of their elements, by columns, with the slots of package Matrix. [as_gpu()] converts a
-#' sparse matrix of Matrix or of Bioconductor (`SVT_SparseMatrix`, `COO_SparseMatrix`, `SparseArraySeed`).
-#' `gpu_sparse()` makes one from the places and values of its elements or from a dense matrix. [collect()] gives a
-#' `dgCMatrix` (`lgCMatrix` for logical values), `as(S, "SVT_SparseMatrix")` a matrix of SparseArray where that is
-#' loaded, [as.matrix()] an ordinary matrix, and `gpu_dense()` a dense array on the device.
+#' Sparse matrices are stored by columns, with the slots of package Matrix, and their values are on a device. [as_gpu()]
+#' converts a sparse matrix of Matrix or of Bioconductor (`SVT_SparseMatrix`, `COO_SparseMatrix`, `SparseArraySeed`).
+#' `gpu_sparse()` makes a sparse matrix from the positions and values of its elements or from a dense matrix.
+#' [collect()] returns a `dgCMatrix` (`lgCMatrix` for logical values), [as.matrix()] an ordinary matrix, and
+#' `gpu_dense()` a dense array on the device. If package SparseArray is loaded, `as(S, "SVT_SparseMatrix")` returns a
+#' matrix of that package.
 #'
 #' `S@@x` is an array, so that work on the stored values (`S@@x <- log1p(S@@x)`) is recorded and fused as with any
-#' array. `S@@i` has the row numbers, from 0 and ascending within a column; `S@@p` the offsets of the columns. Read
-#' these two, but do not assign them. Values have a float dtype or are logical; operators other than comparisons treat
-#' logical values as 0 and 1 and give doubles, as in Matrix.
+#' array. `S@@i` contains the row numbers, which begin at 0 and ascend within a column; `S@@p` contains the offsets of
+#' the columns. These two slots may be read, but must not be assigned. Values have a float dtype or are logical;
+#' operators other than comparisons treat logical values as 0 and 1 and return doubles, as in Matrix.
 #'
 #' @section Operations:
-#' These have methods, with the results of package Matrix:
-#' `%*%`, `crossprod()`, `tcrossprod()` ([sparse-products]); operators and functions of one argument, which give a
-#' sparse matrix where they take 0 to 0 and a dense array elsewhere ([sparse-operators]); `sum()` and its like,
-#' `mean()`, `rowSums()`, `colSums()`, `rowMeans()`, `colMeans()`, `rowsum()`, `apply()`, `sweep()`, `scale()`
-#' ([sparse-margins]); `S[i, j]`, `S[i, j] <- v`, `t()`, `cbind()`, `rbind()`, `diag()`, `kronecker()`, `which()`,
-#' `head()`, `tail()`, `Diagonal()`, `drop0()` ([sparse-shapes]); `dimScale()`, `rowScale()`, `colScale()`, `condest()`
-#' ([sparse-scale]); systems, factors and decompositions ([sparse-solve]). [is_gpu()], [gpu_device()], [gpu_dtype()],
-#' [gpu_cast()] and [gpu_compute()] take sparse matrices too. Other functions do not: give them `gpu_dense(S)` or
-#' `collect(S)`. Among these are functions of Matrix that accept only its own classes: `Matrix()`, `update()` of a
-#' factor, `dmperm()`, `printSpMatrix()`, `formatSpMatrix()`, and functions whose names begin with a point.
+#' The following functions have methods, with the results of package Matrix: `%*%`, `crossprod()`, `tcrossprod()`
+#' ([sparse-products]); operators and functions of one argument, which return a sparse matrix if they map 0 to 0 and a
+#' dense array otherwise ([sparse-operators]); `sum()` and related functions, `mean()`, `rowSums()`, `colSums()`,
+#' `rowMeans()`, `colMeans()`, `rowsum()`, `apply()`, `sweep()`, `scale()` ([sparse-margins]); `S[i, j]`,
+#' `S[i, j] <- v`, `t()`, `cbind()`, `rbind()`, `diag()`, `kronecker()`, `which()`, `head()`, `tail()`, `Diagonal()`,
+#' `drop0()` ([sparse-shapes]); `dimScale()`, `rowScale()`, `colScale()`, `condest()` ([sparse-scale]); systems, factors
+#' and decompositions ([sparse-solve]). [is_gpu()], [gpu_device()], [gpu_dtype()], [gpu_cast()] and [gpu_compute()]
+#' accept sparse matrices too. Other functions do not: call them with `gpu_dense(S)` or `collect(S)`. Examples are
+#' functions of Matrix that accept only its own classes: `Matrix()`, `update()` of a factor, `dmperm()`,
+#' `printSpMatrix()`, `formatSpMatrix()`, and functions whose names begin with a point.
 #'
 #' @section In Python:
-#' The three slots are the three arrays of scipy's, CuPy's and PyTorch's sparse matrices by columns. With reticulate
-#' they go there, and come back, without a copy, as any array does (see [python]):
+#' The three slots correspond to the three arrays of sparse matrices by columns in scipy, CuPy and PyTorch. Reticulate
+#' exchanges them without a copy in both directions, like other arrays (see [python]):
 #' ```
 #' import <- function(name) reticulate::import(name, convert = FALSE)
 #' np <- import("numpy")                  # on a GPU cupy
@@ -46,18 +47,18 @@
 #' gpu_sparse(i = as_gpu(M$indices), p = as_gpu(M$indptr), x = as_gpu(M$data), dim = dim(S), index1 = FALSE)
 #' ```
 #'
-#' @param i,j Row and column numbers of the elements, from 1: vectors or arrays of one length. Or `i` alone, a matrix:
-#'   dense, sparse, of Matrix, or an array.
+#' @param i,j Row and column numbers of the elements, from 1: vectors or arrays of the same length. Or `i` alone, a
+#'   matrix: dense, sparse, of Matrix, or an array.
 #' @param p Instead of `i` or `j`, the offsets of the columns or rows, as in [Matrix::sparseMatrix()].
-#' @param x The values, recycled: `TRUE` by default. Values of the same place are added, logical ones by `|`. For
-#'   `gpu_dense()` a sparse matrix; an array or an ordinary matrix is taken too.
+#' @param x The values, recycled: `TRUE` by default. Values at the same position are added; logical values are combined
+#'   by `|`. For `gpu_dense()` a sparse matrix; an array or an ordinary matrix is accepted too.
 #' @param dim,dimnames The extents and names. By default the extents are the largest row and column numbers.
 #' @param index1 Whether `i` and `j` count from 1 rather than 0.
 #' @param dtype,device As in [as_gpu()]; a float dtype or `"bool8"`.
 #' @param drop0 Whether elements that are 0 are left out.
 #' @returns `gpu_sparse()`: an object of class `gpu_sparse`. `gpu_dense()`: a `gpu_array`, a matrix.
 #' @section Errors:
-#' `verdigris_error_argument` for places that are not whole numbers or outside of the matrix, and for offsets that do
+#' `verdigris_error_argument` for positions that are not whole numbers or outside of the matrix, and for offsets that do
 #' not ascend; `verdigris_error_dtype` for values that are not real numbers; `verdigris_error_memory`.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 3, 2, 3), j = c(1, 1, 2, 4), x = c(5, 1, 2, 3), device = "cpu")

@@ -5,22 +5,24 @@
 #' `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`, `rowSums()`, `colSums()`, `rowMeans()`,
 #' `colMeans()`, `rowsum()`, `apply()`, `sweep()` and `scale()` of sparse matrices. Elements that are not stored are 0.
 #'
-#' Column sums read the matrix once. Row sums use the structure by rows, which is made once and kept.
+#' Column sums read the matrix once. Row sums use the structure by rows, which is computed once and stored.
 #' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var` or `sd` uses the stored elements
-#' only; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` gives a sparse matrix where the
-#' function takes 0 to 0, as `*` and `/` do; so does `scale(center = FALSE)`, while centring gives a dense array.
-#' `rowsum()` gives a dense array with a row for each group. Where package MatrixGenerics is loaded its `colVars()`,
-#' `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and those of rows take sparse matrices, too.
+#' only; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` returns a sparse matrix if its function
+#' maps 0 to 0, as `*` and `/` do. `scale(center = FALSE)` also returns a sparse matrix; with centring the result is a
+#' dense array. `rowsum()` returns a dense array with a row for each group. If package MatrixGenerics is loaded, its
+#' `colVars()`, `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and the corresponding functions of
+#' rows accept sparse matrices, too.
 #'
-#' `var()`, [cov()] and [cor()], which Matrix refuses, are those of `gpu_dense(x)`. `mean(trim = )` sorts the stored
-#' values.
-#' @param x,... A `gpu_sparse`. `sparseResult` of Matrix is taken by `rowSums()` and its like, without effect.
+#' `var()`, [cov()] and [cor()], which do not accept Matrix's own sparse matrices, are computed from `gpu_dense(x)`.
+#' `mean(trim = )` sorts the stored values.
+#' @param x,... A `gpu_sparse`. `rowSums()` and related functions accept Matrix's argument `sparseResult`, which has no
+#'   effect.
 #' @param na.rm,dims,trim,group,reorder,center,scale,y,use As in base R.
-#' @returns `sum()` and its like: an R number, as in base R. Margins: a dense `gpu_array` with the names of rows or
-#'   columns, as [margins] gives. There is no sparse result (argument `sparseResult` of Matrix): one value for each row
-#'   or column takes little memory compared with the matrix.
+#' @returns `sum()` and related functions: an R number, as in base R. Margins: a dense `gpu_array` with the names of
+#'   rows or columns, as for dense arrays ([margins]). There is no sparse result (argument `sparseResult` of Matrix):
+#'   one value for each row or column takes little memory compared with the matrix.
 #' @section Errors:
-#' Those of base R; `verdigris_error_memory`.
+#' Base R's errors; `verdigris_error_memory`.
 #' @examples
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
 #' colMeans(S)

@@ -5,23 +5,23 @@
 
 #' Operators on sparse matrices
 #'
-#' Arithmetic, comparison and logic of sparse matrices among themselves, with numbers, vectors (recycled along the
-#' columns) and dense matrices, and R's functions of one argument. The result is sparse where a 0 that is not stored
-#' gives 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` of a dense matrix
-#' without missing or infinite elements; of two sparse matrices `+`, `-`, `*`, `&`, `|`, `<`, `>`, `!=`, `pmin()` and
-#' `pmax()`. Otherwise it is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`. In `*` and `&` of two sparse
-#' matrices, an element that is not stored is 0 even where the other one is missing, as in Matrix. A recycled sparse
-#' vector of Matrix counts as a sparse matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a vector: base R takes the
-#' extents of the first argument.
+#' Arithmetic, comparison and logic of sparse matrices with each other, with numbers, vectors (recycled along the
+#' columns) and dense matrices, and R's functions of one argument. The result is sparse if the operation maps a 0 that
+#' is not stored to 0 or `FALSE`: `S * 2`, `S / v`, `S^2`, `S > 0`, `abs(S)`, `log1p(S)`, `round(S)`; `S * A` for a
+#' dense matrix `A` without missing or infinite elements; and, for two sparse matrices, `+`, `-`, `*`, `&`, `|`, `<`,
+#' `>`, `!=`, `pmin()` and `pmax()`. Otherwise the result is a dense array: `S + 1`, `exp(S)`, `S == 0`, `S / S`, `!S`.
+#' In `*` and `&` of two sparse matrices, an element that is not stored is 0 even where the other one is missing, as in
+#' Matrix. A recycled sparse vector of Matrix counts as a sparse matrix. `pmax(S, 0)` is sparse; `pmax(0, S)` is a
+#' vector, since base R uses the extents of the first argument.
 #'
-#' A result with the structure of an operand shares it, and its values are recorded, not computed. Elements that become
-#' 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
+#' A result whose structure equals that of an operand shares this structure, and its values are recorded, not computed.
+#' Elements that become 0 stay stored; `gpu_sparse(S, drop0 = TRUE)` drops them.
 #' @param x A `gpu_sparse`.
 #' @param ... Digits, or a base.
 #' @returns A `gpu_sparse`, or a `gpu_array` that is a matrix. Logical values count as 0 and 1 in arithmetic.
 #' @section Errors:
-#' Those of base R for extents that do not conform; `verdigris_error_dtype` for complex operands;
-#' `verdigris_error_memory` for a dense result that has no room.
+#' Base R's errors for extents that do not conform; `verdigris_error_dtype` for complex operands;
+#' `verdigris_error_memory` for a dense result that does not fit in memory.
 #' @examples
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
 #' abs(S) * 2

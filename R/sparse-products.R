@@ -2,16 +2,16 @@
 
 #' Products of sparse matrices
 #'
-#' `%*%`, `crossprod()` and `tcrossprod()` of a sparse matrix and a dense one or a vector (of R, an array, or of Matrix)
-#' give a dense array; of two sparse ones a sparse matrix. Sums are added in the order of the elements, so that results
-#' have the same bits on every run. `crossprod(S, B)` uses the columns of `S`, as it is stored; `S %*% B` uses its
-#' rows, a structure that the first product makes and keeps. Elements that are not stored add nothing, not even where
-#' the other factor is infinite or missing, as in Matrix.
-#' A sparse vector of Matrix is a sparse row or column. Matrix's `S %&% T` is `TRUE` where a product has a term that is
-#' not 0, and sparse.
-#' @param x,y Factors, one of them a `gpu_sparse`. A vector is the row or column that conforms.
-#' @returns A `gpu_array` (a matrix), or of two sparse factors a `gpu_sparse`, with the names of rows and columns.
-#'   Logical values count as 0 and 1. The dtype is that of [matmult].
+#' `%*%`, `crossprod()` and `tcrossprod()` of a sparse matrix and a dense matrix or a vector (of R, an array, or of
+#' Matrix) return a dense array; of two sparse matrices they return a sparse matrix. Sums are added in the order of the
+#' elements, so that results have the same bits on every run. `crossprod(S, B)` uses the columns of `S`, in which it is
+#' stored. `S %*% B` uses the structure by rows, which the first product computes and stores. Elements that are not
+#' stored add nothing, not even where the other factor is infinite or missing, as in Matrix. A sparse vector of Matrix
+#' is treated as a sparse row or column. Matrix's `S %&% T` is `TRUE` where a product has a term that is not 0, and
+#' sparse.
+#' @param x,y Factors, at least one of them a `gpu_sparse`. A vector is treated as the row or column that conforms.
+#' @returns A `gpu_array` (a matrix), or for two sparse factors a `gpu_sparse`, with the names of rows and columns.
+#'   Logical values count as 0 and 1. The dtype is determined as in [matmult].
 #' @section Errors:
 #' "non-conformable arguments"; `verdigris_error_dtype` for complex factors; `verdigris_error_device` for factors on
 #' different devices; `verdigris_error_memory`.

@@ -3,21 +3,22 @@
 #' Scaling rows and columns, and condition numbers
 #'
 #' Matrix's `dimScale()`, `rowScale()`, `colScale()` and `condest()` for matrices and vectors on a device. `rowScale(x,
-#' d)` is `Diagonal(x = d) %*% x`, `colScale(x, d)` is `x %*% Diagonal(x = d)`, with the dimnames of `x`; of a sparse
-#' matrix the result has its structure. `dimScale(x)` scales rows and columns by the square roots of the reciprocal
-#' diagonal, which makes correlations of covariances. `condest(A)` estimates the condition number in the 1-norm by
-#' sparse factors on the host; `onenormest()` of Matrix itself takes sparse matrices on a device, and multiplies there.
+#' d)` is `Diagonal(x = d) %*% x`, `colScale(x, d)` is `x %*% Diagonal(x = d)`, with the dimnames of `x`; for a sparse
+#' matrix the result has the same structure. `dimScale(x)` scales rows and columns by the square roots of the reciprocal
+#' diagonal, which converts covariances to correlations. `condest(A)` estimates the condition number in the 1-norm by
+#' sparse factors on the host; Matrix's own `onenormest()` accepts sparse matrices on a device, and computes the
+#' products there.
 #'
-#' These functions are no generics in Matrix. If Matrix is attached after this package, its own are found first:
-#' `dimScale(S)` and `condest(S)` work there too, but factors on a device need `verdigris::rowScale(S, d)`. Anything
-#' that is not on a device is handed to Matrix.
+#' These functions are not generic in Matrix. If Matrix is attached after this package, R finds Matrix's functions
+#' first: Matrix's `dimScale(S)` and `condest(S)` accept `S`, but a vector `d` on a device needs
+#' `verdigris::rowScale(S, d)`. Calls without an argument on a device are passed to Matrix.
 #' @param x,A A matrix: `gpu_sparse`, an array, or of Matrix.
 #' @param d,d1,d2 Factors of the rows and columns, recycled: vectors or arrays.
 #' @param ... Further arguments of [Matrix::condest()].
-#' @returns A matrix as `x` is: a `gpu_sparse` or a `gpu_array`. `condest()`: Matrix's list.
+#' @returns A matrix of the kind of `x`: a `gpu_sparse` or a `gpu_array`. `condest()`: Matrix's list.
 #' @section Errors:
-#' "attempt to recycle 'x' of length 0"; `non-conformable matrix dimensions in D1 %*% x %*% D2` of `dimScale()` where
-#' `x` is not square and `d2` is not given; those of [Matrix::condest()]; `verdigris_error_library` without Matrix.
+#' "attempt to recycle 'x' of length 0"; `non-conformable matrix dimensions in D1 %*% x %*% D2` of `dimScale()` if `x`
+#' is not square and `d2` is not given; the errors of [Matrix::condest()]; `verdigris_error_library` without Matrix.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 2, 2), j = c(1, 1, 2), x = c(4, 1, 9), device = "cpu")
 #' dimScale(S)

@@ -2,27 +2,29 @@
 
 #' Subsets and shapes of sparse matrices
 #'
-#' `S[i, j]` takes rows and columns by number, negative number, name or mask; one row or column is a dense array unless
-#' `drop = FALSE`. A range of columns is a view; other columns are copied, and rows are found among the stored elements,
-#' or by the structure by rows where they are not in ascending order. `S[k]` with one subscript (numbers, a mask, a
-#' matrix of two columns) gives a dense array of values. `S[i, j] <- v` makes a new structure: a loop that assigns
-#' elements one by one is slow; make the matrix of all places at once ([gpu_sparse()]). Zeros that are assigned are not
-#' stored.
+#' `S[i, j]` selects rows and columns by number, negative number, name or mask; one row or column is a dense array
+#' unless `drop = FALSE`. A range of columns is a view; other columns are copied. Rows are found among the stored
+#' elements, or by the structure by rows if they are not in ascending order. `S[k]` with one subscript (numbers, a mask,
+#' a matrix of two columns) returns a dense array of values. `S[i, j] <- v` makes a new structure, so a loop that
+#' assigns elements one by one is slow; make the matrix from all positions at once ([gpu_sparse()]). Zeros that are
+#' assigned are not stored.
 #'
 #' `Diagonal(x = v)` of an array is a sparse diagonal matrix on its device, and `drop0(S)` the matrix without stored
-#' zeros. For anything else these two call those of Matrix, which do not take arrays (`Diagonal()`) or, from 1.6 on,
-#' sparse matrices on a device (`drop0()`): attach Matrix before this package, or write `verdigris::Diagonal(x = v)`.
+#' zeros. For other arguments these two functions call the functions of Matrix. Matrix's `Diagonal()` does not accept
+#' arrays, and its `drop0()`, from version 1.6 on, does not accept sparse matrices on a device: attach Matrix before
+#' this package, or write `verdigris::Diagonal(x = v)`.
 #'
-#' `c(S)` and `rep(S, n)` give the elements as a dense array; with a Matrix before 1.6 `c()` gives a list, as there.
+#' `c(S)` and `rep(S, n)` return the elements as a dense array; with a version of Matrix before 1.6 `c()` returns a
+#' list, as for Matrix's own classes.
 #'
-#' `cbind()` and `rbind()` with a sparse matrix among the arguments give a sparse one, as in Matrix.
+#' `cbind()` and `rbind()` with a sparse matrix among the arguments return a sparse matrix, as in Matrix.
 #' @param x A `gpu_sparse`.
 #' @param i,j Subscripts.
 #' @param value Numbers, an array or a sparse matrix.
 #' @param ...,drop,deparse.level,n As in base R.
-#' @returns A `gpu_sparse`, or a `gpu_array` where the result is dense (`drop`, `S[k]`, `diag()`, `which()`).
+#' @returns A `gpu_sparse`, or a `gpu_array` if the result is dense (`drop`, `S[k]`, `diag()`, `which()`).
 #' @section Errors:
-#' "subscript out of bounds"; `verdigris_error_argument` for missing subscripts, which Matrix does not take either.
+#' "subscript out of bounds"; `verdigris_error_argument` for missing subscripts, which Matrix does not accept either.
 #' @examples
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
 #' S[2:3, ]
@@ -394,7 +396,8 @@ bind_columns <- function(parts) {
 # ---- diagonals, Kronecker products, places -------------------------------------------------------------
 
 #' @rdname sparse-shapes
-#' @param names Whether the names of `x` are those of rows and columns; or the names, as in [Matrix::Diagonal()].
+#' @param names Whether the names of `x` become the names of rows and columns; or the names themselves, as in
+#'   [Matrix::Diagonal()].
 #' @export
 Diagonal <- function(n, x = NULL, names = FALSE) {
   if (!is_gpu(x)) {
@@ -471,8 +474,8 @@ kronecker_sparse <- function(X, Y, FUN, make.dimnames, ..., frame = parent.frame
 
 #' @rdname sparse-shapes
 #' @param object A `gpu_sparse`.
-#' @param tol For `drop0()`: elements of no larger magnitude are dropped; for `isSymmetric()` as in base R.
-#' @param check.attributes As in [base::isSymmetric()]; names count only for it.
+#' @param tol For `drop0()`: elements whose magnitude is at most `tol` are dropped; for `isSymmetric()` as in base R.
+#' @param check.attributes As in [base::isSymmetric()]; names are compared only if it is `TRUE`.
 #' @export
 isSymmetric.gpu_sparse <- function(object, tol = 100 * .Machine$double.eps, check.attributes = TRUE, ...) {
   if (object@Dim[1L] != object@Dim[2L]) return(FALSE)

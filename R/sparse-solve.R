@@ -7,28 +7,30 @@ DENSE_ORDER <- 1000
 #' Solving systems with sparse matrices
 #'
 #' `solve()`, `determinant()` (hence `det()`), `rcond()`, `kappa()`, `chol()`, `chol2inv()`, `backsolve()`, `qr()`,
-#' `svd()` and `eigen()` of a sparse matrix, and Matrix's `forceSymmetric()`, `symmpart()`, `skewpart()`, `expm()`,
-#' `Schur()`, `lu()`, `Cholesky()`, `updown()`, `writeMM()` and `image()` where Matrix is loaded.
+#' `svd()` and `eigen()` accept a sparse matrix. If Matrix is loaded, so do its functions `forceSymmetric()`,
+#' `symmpart()`, `skewpart()`, `expm()`, `Schur()`, `lu()`, `Cholesky()`, `updown()`, `writeMM()` and `image()`.
 #'
-#' Matrices of up to 1000 rows are solved as dense ones on the device. Package Matrix factors larger ones on the host
-#' and solves there for each right side; without Matrix they are dense, too. [gpu_cg()] and [gpu_gmres()] need no
-#' factors. Sparse right sides are made dense; solutions are dense.
+#' Matrices of up to 1000 rows are solved as dense ones on the device. Package Matrix factors larger matrices on the
+#' host and solves there for each right-hand side; without Matrix they are also solved as dense matrices. [gpu_cg()] and
+#' [gpu_gmres()] need no factors. Sparse right-hand sides are converted to dense arrays; solutions are dense.
 #'
-#' Matrix computes `expm()` on the host, as a dense array. `lu()`, `Schur()`, `Cholesky()` and, where Matrix is loaded,
-#' `qr()` give Matrix's factors of `collect(S)`, on the host; `image()` draws that, and `writeMM()` writes it. Without
-#' Matrix `qr()` is that of the dense array. `solve(factor, S)` with a factor of Matrix solves on the host, and gives a
-#' `gpu_sparse` where Matrix gives a sparse matrix. `chol()` gives the sparse factor that Matrix finds on the host, as a
-#' `gpu_sparse`. `svd()`, `eigen()`, `kappa()`, `chol2inv()`, `backsolve()`, `forwardsolve()`, [dist()] and `outer()`
-#' take `gpu_dense(S)`. [gpu_svds()] and [gpu_eigs()] find some singular values and eigenvalues without a dense matrix.
+#' Matrix computes `expm()` on the host, and the result is a dense array. `lu()`, `Schur()`, `Cholesky()` and, if Matrix
+#' is loaded, `qr()` return Matrix's factors of `collect(S)`, on the host; `image()` draws `collect(S)`, and `writeMM()`
+#' writes it. Without Matrix `qr()` decomposes the dense array. `solve(factor, S)` with a factor of Matrix solves on the
+#' host, and returns a `gpu_sparse` if Matrix returns a sparse matrix. `chol()` returns the sparse factor that Matrix
+#' computes on the host, as a `gpu_sparse`. `svd()`, `eigen()`, `kappa()`, `chol2inv()`, `backsolve()`,
+#' `forwardsolve()`, [dist()] and `outer()` compute with `gpu_dense(S)`. [gpu_svds()] and [gpu_eigs()] compute some
+#' singular values and eigenvalues without a dense matrix.
 #' @param a,x,z A `gpu_sparse`.
-#' @param b Right sides: a vector or a matrix, of R, an array, sparse, or of Matrix. The identity where it is left out.
+#' @param b Right-hand sides: a vector or a matrix, which may be ordinary, an array, sparse, or of Matrix. The default
+#'   is the identity matrix.
 #' @param tol,logarithm As in base R.
-#' @param lag,differences As in [base::diff()]: of rows.
+#' @param lag,differences As in [base::diff()]; differences are between rows.
 #' @param ... For methods.
-#' @returns `solve()`: a `gpu_array`, a vector or matrix as `b` is. `determinant()`: base R's list. `diff()`: a
+#' @returns `solve()`: a `gpu_array`, a vector or a matrix like `b`. `determinant()`: base R's list. `diff()`: a
 #'   `gpu_sparse`.
 #' @section Errors:
-#' Those of base R, such as for a singular matrix; `verdigris_error_memory`.
+#' Base R's errors, such as for a singular matrix; `verdigris_error_memory`.
 #' @examples
 #' S <- gpu_sparse(i = c(1, 2, 3, 1), j = c(1, 2, 3, 3), x = c(2, 4, 5, 1), device = "cpu")
 #' solve(S, 1:3)

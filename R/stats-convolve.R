@@ -4,22 +4,23 @@
 #'
 #' [stats::convolve()] and [stats::filter()] of arrays.
 #'
-#' A filter of at most 256 weights is a sum of shifted views, one fused kernel. Longer filters, and `convolve()`, use
-#' Fourier transforms. Those of real elements cost half as much as complex ones. A long series is transformed in blocks
-#' of some eight times the filter's length (the overlap-save method). On the cpu device all cores share the blocks.
+#' A filter of at most 256 weights is computed as a sum of shifted views, in one fused kernel. Longer filters, and
+#' `convolve()`, use Fourier transforms. Transforms of real elements cost half as much as transforms of complex
+#' elements. A long series is transformed in blocks of about eight times the filter's length (the overlap-save method).
+#' On the cpu device all cores share the blocks.
 #'
 #' @section Accuracy:
-#' By Fourier transforms every element of the result has an absolute error of about `1e-15 * max(abs(x)) *
-#' sum(abs(filter))` (float64), also where the element itself is much smaller. Sums by shifted views have the rounding
-#' of base R's loop. A filter of more than 256 weights is computed by base R's loop on the host if `x` has infinite
-#' elements; missing elements affect only the windows that contain them.
+#' With Fourier transforms every element of the result has an absolute error of about
+#' `1e-15 * max(abs(x)) * sum(abs(filter))` (float64), also if the element itself is much smaller. Sums of shifted views
+#' have the same rounding as base R's loop. A filter of more than 256 weights is computed by base R's loop on the host
+#' if `x` has infinite elements; missing elements affect only the windows that contain them.
 #' @param x,y,conj,type As in [stats::convolve()]; at least one is an array.
 #' @param filter,method,sides,circular,init As in [stats::filter()]; recursive and circular filters, and filters of
 #'   matrices, are computed on the host.
 #' @returns Arrays on the device of `x`, as base R's results. The call does not wait, except for `filter()`'s check for
 #'   missing and infinite elements.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_library` where cuFFT is missing; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
 #' @references
 #' Overlap-save: Oppenheim, A. V. and Schafer, R. W. (1989) *Discrete-Time Signal Processing*, chapter 8.
 #' @examples

@@ -10,7 +10,7 @@
 #' @param use,method As in [stats::cor()].
 #' @returns An ordinary number or matrix, as in base R. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages; those of [matmult].
+#' Base R's errors and messages; the errors of [matmult].
 #' @examples
 #' m <- as_gpu(cbind(a = c(1, 2, 4), b = c(3, 1, 2)), device = "cpu")
 #' cov(m)
@@ -135,12 +135,12 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #' Histograms
 #'
 #' [graphics::hist()] of an array: elements are counted per bin on the device, and only the counts are copied to the
-#' host. Breaks given by a function, or by the name of a rule other than Sturges', are computed on the host.
-#' @param x An array of finite numbers; others are ignored.
+#' host. Breaks that are defined by a function, or by the name of a rule other than Sturges', are computed on the host.
+#' @param x An array of numbers; elements that are not finite are ignored.
 #' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
 #' @returns An object of class `histogram`, invisibly if it is drawn. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages.
+#' Base R's errors and messages.
 #' @examples
 #' hist(as_gpu(c(1, 2, 2, 3, 5), device = "cpu"), plot = FALSE)$counts
 #' @name histogram

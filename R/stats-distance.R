@@ -9,7 +9,7 @@
 #' @param method,diag,upper,p As in [stats::dist()].
 #' @returns An ordinary object of class `dist`. The call waits for the device.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_memory`.
 #' @examples
 #' dist(as_gpu(matrix(c(0, 3, 0, 4), 2), device = "cpu"))
 #' @name distance

@@ -4,8 +4,8 @@
 #'
 #' Base R's generators for arrays, with base R's arguments. Draws are recorded, and computed when they are used, inside
 #' the kernel that uses them: `mean(gpu_rgamma(1e9, 2) > 5)` allocates nothing. Each call takes a key from R's
-#' generator, so that [set.seed()] decides; element `i` is a function of the key, `i` and its parameters, and the same
-#' on every device to the last bit.
+#' generator, so that [set.seed()] determines the draws. Element `i` is a function of the key, `i` and its parameters,
+#' and has the same bits on every device.
 #'
 #' Algorithms: gamma by Marsaglia and Tsang (2000), and beta, chi-square, t and negative binomial from gammas; Poisson
 #' and binomial by Hoermann's PTRS and BTRS (1993), and by inversion if the expected count is below 10; hypergeometric by
@@ -19,11 +19,12 @@
 #' @param dtype `"float64"` by default, and `"int32"` for counts that fit (as base R returns integers). Draws are
 #'   computed in float64 and rounded; log-normal, Weibull, Cauchy and logistic draws are computed from draws of
 #'   [gpu_rnorm()], [gpu_rexp()] and [gpu_runif()] in the dtype.
-#' @param device The device; by default that of the parameters, else the current one (see [gpu_use()]).
+#' @param device The device; by default the device of the parameters, else the current device (see [gpu_use()]).
 #' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for, except for counts whose
 #'   parameters are arrays: the largest (or smallest) parameter decides whether they fit in integers. If the parameters
-#'   are invalid, the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed; so it is for
-#'   more than 1e7 ranks in `gpu_rsignrank()` and `gpu_rwilcox()`, and for more than 1e11 objects in `gpu_rhyper()`.
+#'   are invalid, the draw is NaN (NA for counts), with base R's warning "NAs produced" when it is computed. The same
+#'   holds for more than 1e7 ranks in `gpu_rsignrank()` and `gpu_rwilcox()`, and for more than 1e11 objects in
+#'   `gpu_rhyper()`.
 #' @section Errors:
 #' `verdigris_error_argument` for an invalid `n` or a parameter that is not numeric; `verdigris_error_dtype`,
 #' `verdigris_error_device`; base R's errors for combinations of arguments that it refuses.
@@ -193,14 +194,14 @@ gpu_rwilcox <- function(nn, m, n, dtype = NULL, device = NULL) {
 #'
 #' @param n The number of draws.
 #' @param mean The means, a vector of length `d`; 0 by default.
-#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. Read and factored on the
-#'   host.
+#' @param sigma The covariances, a symmetric `d` x `d` matrix without negative eigenvalues. It is read and factored on
+#'   the host.
 #' @param dtype,device As for [gpu_rnorm()].
 #' @returns A matrix of `n` rows and `d` columns, an array on the device: normal draws times a root of `sigma`, plus the
 #'   means. The product is computed by the device's library, so the last bits differ between devices. The column names
-#'   are those of `sigma`, else those of `mean`.
+#'   are the column names of `sigma`, else the names of `mean`.
 #' @section Errors:
-#' `verdigris_error_argument` if `sigma` is not a covariance matrix, or `mean` has another length.
+#' `verdigris_error_argument` if `sigma` is not a covariance matrix, or `mean` has a different length.
 #' @examples
 #' set.seed(1)
 #' sigma <- matrix(c(2, 1, 1, 3), 2)
@@ -234,19 +235,20 @@ gpu_rmvnorm <- function(n, mean = NULL, sigma = diag(length(mean)), dtype = NULL
 #'
 #' Base R's [stats::rmultinom()] and [stats::rWishart()] on a device.
 #'
-#' Multinomial counts are drawn category by category, each a binomial draw from the objects that the categories before
-#' left. Wishart matrices are cross products of a triangular matrix of normals and chi-square draws, times a root of the
-#' scale (Bartlett 1933).
-#' @param n How many draws.
-#' @param size How many objects each draw puts into categories: a number, or an array or numbers, one for each draw.
-#' @param prob Weights of the categories, numbers which are divided by their sum. An array is read on the host.
+#' Multinomial counts are drawn category by category: each count is a binomial draw from the objects that are not yet in
+#' a category. Wishart matrices are cross products of a triangular matrix of normals and chi-square draws, times a root
+#' of the scale (Bartlett 1933).
+#' @param n The number of draws.
+#' @param size The number of objects that each draw puts into categories: one number, or an array or vector with a
+#'   number for each draw.
+#' @param prob Weights of the categories; they are divided by their sum. An array is read on the host.
 #' @param df Degrees of freedom, at least as many as `Sigma` has columns.
-#' @param Sigma The scale, a positive definite matrix. Read on the host, which factors it.
-#' @param dtype,device As for [gpu_rnorm()]; of counts by default `"int32"`.
+#' @param Sigma The scale, a positive definite matrix. It is read and factored on the host.
+#' @param dtype,device As for [gpu_rnorm()]; the default for counts is `"int32"`.
 #' @returns For `gpu_rmultinom()` a matrix with a row for each category, which has the names of `prob`, and a column for
 #'   each draw; for `gpu_rwishart()` an array of dimensions `ncol(Sigma)`, `ncol(Sigma)`, `n`.
 #' @section Errors:
-#' `verdigris_error_argument` for wrong arguments.
+#' `verdigris_error_argument` for invalid arguments.
 #' @examples
 #' set.seed(1)
 #' gpu_rmultinom(5, 10, c(a = 1, b = 2, c = 1), device = "cpu")

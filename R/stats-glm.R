@@ -6,36 +6,36 @@
 #' `gpu_glm()` is [stats::glm()] for data on a device. Data, the model matrix, least squares and memory are as described
 #' for [gpu_lm()]. [glm()][stats::glm] itself remains base R's.
 #'
-#' The iterations are those of the running R's [stats::glm.fit()], whose code is used: only its weighted least squares
-#' are replaced by those of [gpu_lm()], and the family's functions are computed on the device. So starting values,
+#' The iterations use the code of [stats::glm.fit()] in the running R: only its weighted least squares are replaced by
+#' the least squares of [gpu_lm()], and the family's functions are computed on the device. So starting values,
 #' `control`, convergence, step halving, warnings and messages are base R's. The means, weights, working responses and
-#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for the device: for
-#' the triangle, the deviance, and the checks of means and weights.
+#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for three results of
+#' the device: the triangle, the deviance, and the checks of means and weights.
 #'
-#' With `fe` each iteration subtracts group means, by the working weights, from the columns and the working response
-#' (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. The limits are those of [gpu_lm()]; in
-#' addition `anova()`, `add1()`, `drop1()` and `profile()` cannot refit such fits, and `confint()` is Wald's.
+#' With `fe` each iteration subtracts group means, weighted by the working weights, from the columns and the working
+#' response (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. The limits are those of
+#' [gpu_lm()]; in addition `anova()`, `add1()`, `drop1()` and `profile()` cannot refit such models, and `confint()`
+#' returns Wald intervals.
 #'
-#' Any `family` object is accepted. Its functions are called with arrays. Where they would call functions of base R that
-#' do not dispatch, such as `ifelse()`, `pmax()` and `dbinom()`, they call this package's; expressions replace the C
-#' code of `binomial()` and the loops of `poisson()`. A function of a family that calls compiled code of its own reads
-#' arrays on the host.
-#' As for [gpu_lm()], `data` or variables may be [readers][gpu_reader]. Each iteration is one pass over the blocks (two
-#' where the working matrix is badly conditioned), with base R's steps, convergence, step halving and messages. The fit
-#' has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` is Wald's, and dispersions are those
-#' of the last coefficients' working weights.
+#' Any `family` object is accepted. Its functions are called with arrays. Calls of base R functions that do not
+#' dispatch, such as `ifelse()`, `pmax()` and `dbinom()`, reach this package's functions; expressions replace the C code
+#' of `binomial()` and the loops of `poisson()`. If a function of a family calls its own compiled code, it reads arrays
+#' on the host. As for [gpu_lm()], `data` or variables may be [readers][gpu_reader]. Each iteration is one pass over the
+#' blocks (two where the working matrix is badly conditioned), with base R's steps, convergence, step halving and
+#' messages. The fit has class `c("gpu_glm_reader", "gpu_lm_reader", "glm", "lm")`; its `confint()` returns Wald
+#' intervals, and dispersions are computed with the working weights of the last coefficients.
 #' @param formula,data,weights,subset,na.action,start,etastart,mustart,offset,control,model,x,y As in [stats::glm()].
 #' @param singular.ok,contrasts,... As in [stats::glm()].
 #' @param family,method As in [stats::glm()]; `method` is `"glm.fit"` or `"model.frame"`.
 #' @param fe,fe.control,device As in [gpu_lm()].
-#' @returns An object of class `c("gpu_glm", "glm", "lm")`. It has the components of base R's, with the differences that
-#'   [gpu_lm()] lists: components with an element for each observation are arrays without names. The functions of
-#'   `family` take arrays and ordinary vectors. [collect()] makes an ordinary fit.
+#' @returns An object of class `c("gpu_glm", "glm", "lm")`. It has the components of a base R fit, with the differences
+#'   that [gpu_lm()] lists: components with an element for each observation are arrays without names. The functions of
+#'   `family` accept arrays and ordinary vectors. [collect()] returns an ordinary fit.
 #'
-#'   The generics that [gpu_lm()] lists work, and `anova()` and `profile()`, which fit on the device. `confint()` is the
-#'   running R's: by profiles.
+#'   The generics that [gpu_lm()] lists work, and so do `anova()` and `profile()`, which fit on the device. `confint()`
+#'   is the method of the running R, which uses profiles.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for a `method` of one's own; `verdigris_error_device`,
+#' Base R's errors and messages; `verdigris_error_argument` for a user-defined `method`; `verdigris_error_device`,
 #' `verdigris_error_memory`.
 #' @references A. Stammann (2018): Fast and Feasible Estimation of Generalized Linear Models with High-Dimensional k-way
 #'   Fixed Effects, arXiv:1707.01815.

@@ -6,45 +6,47 @@
 
 #' k-means clustering
 #'
-#' [stats::kmeans()] of an array, and `gpu_kmeans()`, which chooses initial centers by k-means++.
+#' [stats::kmeans()] of an array, and `gpu_kmeans()`, which chooses initial centres by k-means++.
 #'
 #' @section Algorithms:
-#' `"Lloyd"` (or `"Forgy"`; Lloyd 1982) is computed on the device. From the same centers it has base R's clusters,
-#' centers and number of iterations, up to the rounding of means, and after [set.seed()] it draws base R's centers.
-#' Distances to the centers are found by a matrix product, for a block of rows at a time. If its rounding errors leave
-#' open which center is nearest, the row is compared by differences in float64. The sums of clusters
-#' are computed in float64. With `nstart` one product serves all starts that have not yet converged.
+#' `"Lloyd"` (or `"Forgy"`; Lloyd 1982) is computed on the device. From the same centres it finds base R's clusters,
+#' centres and number of iterations, up to the rounding of means, and after [set.seed()] it draws base R's initial
+#' centres. A matrix product computes the distances to the centres, for a block of rows at a time. If its rounding
+#' errors leave open which centre is nearest, the distances of the row are computed from differences in float64. The
+#' sums of clusters are computed in float64. With `nstart` one product serves all starts that have not yet converged.
 #'
-#' `"Hartigan-Wong"` (base R's default) and `"MacQueen"` move one row after the other, which does not suit a GPU: they
-#' are computed by base R, on the host (see option `verdigris.host_access` in [verdigris-package]). On the cpu device
-#' base R computes Lloyd's algorithm too.
+#' `"Hartigan-Wong"` (base R's default) and `"MacQueen"` move one row after the other, which does not suit a GPU. Base R
+#' computes them on the host (see option `verdigris.host_access` in [verdigris-package]). On the cpu device base R
+#' computes Lloyd's algorithm too.
 #'
-#' k-means++ (Arthur and Vassilvitskii 2007) draws each center from the rows, with a probability proportional to the
-#' squared distance from the nearest center drawn before. One number of R's generator is used for each.
+#' k-means++ (Arthur and Vassilvitskii 2007) draws each centre from the rows, with a probability proportional to the
+#' squared distance from the nearest centre drawn before. Each draw uses one number of R's generator.
 #'
-#' A [gpu_reader()] is read once in each iteration, for all starts, and three times more; Lloyd's algorithm ends
-#' when sums and sizes of clusters are those of the iteration before. Centers that are not given are rows that base R
-#' would draw (with `nstart`, where all rows are distinct), or chosen by k-means++ among at most 50 rows a cluster (at
-#' least 1000) that are drawn. `cluster` is then a reader that finds the nearest centers of the rows it reads.
+#' A [gpu_reader()] is read once in each iteration, for all starts, and three times more; Lloyd's algorithm ends when
+#' the sums and sizes of the clusters equal those of the previous iteration. Initial centres that are not given are the
+#' rows that base R would draw (with `nstart` only if all rows are distinct); k-means++ chooses them from a sample of at
+#' most 50 rows for each cluster (at least 1000). `cluster` is then a reader that finds the nearest centre of each row
+#' that it reads.
 #'
-#' Base R compares rows by 15 significant digits where it looks for distinct ones (with `nstart`, and where it drew two
-#' equal rows); here rows are distinct if any element differs.
-#' @param x A matrix, a row for each observation, or a vector; a split of one ([split-models]), or a [gpu_reader()]. All
-#'   elements must be finite.
-#' @param centers The number of clusters; for `kmeans()` also a matrix of initial centers, an array or an ordinary one.
+#' To find distinct rows (with `nstart`, and if it drew two equal rows) base R compares 15 significant digits. For
+#' arrays, rows are distinct if any element differs.
+#' @param x A matrix with a row for each observation, or a vector; a split of a matrix ([split-models]), or a
+#'   [gpu_reader()]. All elements must be finite.
+#' @param centers The number of clusters; for `kmeans()` also a matrix of initial centres, an array or an ordinary
+#'   matrix.
 #' @param iter.max,nstart,algorithm,trace As in [stats::kmeans()]. `trace` has an effect on `"Hartigan-Wong"` alone, as
 #'   in base R.
-#' @param seeding How `gpu_kmeans()` chooses initial centers: `"kmeans++"`, or `"random"` rows, as `kmeans()`.
+#' @param seeding How `gpu_kmeans()` chooses initial centres: `"kmeans++"`, or `"random"` rows, as in `kmeans()`.
 #' @returns An object of class `kmeans`, with base R's components and methods. `cluster` and `centers` are arrays on the
-#'   device of `x` (`centers` in its float type), the others ordinary numbers. [collect()] makes an ordinary object of
-#'   it. The call waits for the device, once in each iteration and start.
+#'   device of `x` (`centers` in its float type), the others ordinary numbers. [collect()] returns an ordinary object.
+#'   The call waits for the device, once in each iteration and start.
 #' @section Memory:
 #' In addition to `x`: a block of products (on a GPU 0.5 GiB, or an eighth of the free memory), 8 bytes for each row,
 #' and 9 more for each start. If the rows are farther from the origin than from each other, a copy of `x` with its
-#' columns centered. `x` is read in place if it is float64 or float32, and converted otherwise.
+#' columns centred. `x` is read in place if it is float64 or float32, and converted otherwise.
 #' @section Errors:
-#' Those of base R, with its messages, which are "more cluster centers than distinct data points." and the like;
-#' warnings as well ("did not converge in 10 iterations"). Of `gpu_kmeans()`: `verdigris_error_argument`.
+#' Base R's errors and messages, such as "more cluster centers than distinct data points.", and base R's warnings ("did
+#' not converge in 10 iterations"). `verdigris_error_argument` for invalid arguments of `gpu_kmeans()`;
 #' `verdigris_error_memory`.
 #' @references
 #' Arthur, D. and Vassilvitskii, S. (2007) k-means++: the advantages of careful seeding. *Proceedings of the eighteenth

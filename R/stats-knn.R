@@ -7,46 +7,45 @@
 
 #' Nearest neighbours
 #'
-#' The `k` rows of `x` that are nearest to each row of `query`. The search is exact: every pair is compared.
+#' Finds the `k` rows of `x` that are nearest to each row of `query`. The search is exact: every pair is compared.
 #'
 #' @section How it is computed:
 #' For `"euclidean"` and `"cosine"` a matrix product bounds the distances of a block of queries to all rows of `x`;
 #' for `"euclidean"` in the precision of the arrays (see [matmult] for float32), for `"cosine"` in float64. The pairs
-#' pairs within the bounds, somewhat more than `k` for each query, are compared by their differences in float64. So
-#' distances are as accurate as those of [stats::dist()], even between rows that are nearly equal or far from the
-#' origin, and rounding in the product does not change which neighbours are found. For `"manhattan"` and `"maximum"`
-#' one kernel computes all distances of a block by differences, in float64.
+#' within the bounds, somewhat more than `k` for each query, are compared by their differences in float64. So distances
+#' are as accurate as those of [stats::dist()], even between rows that are nearly equal or far from the origin, and
+#' rounding in the product does not change which neighbours are found. For `"manhattan"` and `"maximum"` one kernel
+#' computes all distances of a block by differences, in float64.
 #'
-#' Neighbours are in the order of their distances as computed in float64. Of equal distances the smaller index comes
-#' first.
+#' Neighbours are ordered by their distances as computed in float64. For equal distances the smaller index comes first.
 #' @section Splits:
-#' Where `x` is a split by rows ([gpu_split()]), each member searches its own rows, and the `k` nearest of all members'
-#' are the result. For queries that are not split, the results are arrays on the current device. Where `query` is a
-#' split, or by default `x`, the results are splits like it; the queries then pass through this session, one member's
-#' after the other's. Where only `query` is a split, all members get `x`.
+#' If `x` is a split by rows ([gpu_split()]), each member searches its own rows, and the result is the `k` nearest rows
+#' of all members. If the queries are not split, the results are arrays on the current device. If `query` is a split (by
+#' default it is `x`), the results are splits like it; the queries then pass through this session, one member after the
+#' other. If only `query` is a split, `x` is sent to all members.
 #'
-#' A [gpu_reader()] as `x` is read once for all queries of an array, and once for each block of `query` where that is
-#' a reader (by default `x` itself). `x` may be an array where only `query` is a reader.
+#' A [gpu_reader()] as `x` is read once if `query` is an array, and once for each block of `query` if `query` is a
+#' reader (by default it is `x`). `x` may also be an array if `query` is a reader.
 #' @section Memory:
-#' A block of distances (on a GPU 0.5 GiB, or an eighth of the free memory), or the distances of one query if these are
-#' more, and up to three blocks of differences; each block is freed before the next one. So at most 2 GiB are taken on a
-#' GPU, whatever the number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy
-#' of `x` and `query` if they are not float64 or float32, if their rows are farther from the origin than from each
-#' other, and for `"cosine"`. If very many pairs are equally near (rows that are all equal), all pairs of a block are
-#' compared again, which takes about eight times its memory.
-#' @param x A matrix, a row for each point; or a vector, which is one column. An array, a split or a reader.
+#' A block of distances (on a GPU 0.5 GiB, or an eighth of the free memory), or the distances of one query if they need
+#' more, and up to three blocks of differences; each block is freed before the next block. So at most 2 GiB are used on
+#' a GPU, for any number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of
+#' `x` and `query` if they are not float64 or float32, if their rows are farther from the origin than from each other,
+#' and for `"cosine"`. If very many pairs are equally near (rows that are all equal), all pairs of a block are compared
+#' again, which takes about eight times its memory.
+#' @param x A matrix with a row for each point, or a vector, which is one column: an array, a split or a reader.
 #' @param query The points whose neighbours are searched, with as many columns: an array on the same device, or an
-#'   ordinary matrix, data frame or vector. By default the rows of `x`.
+#'   ordinary matrix, data frame or vector. The default is the rows of `x`.
 #' @param k The number of neighbours.
 #' @param metric `"euclidean"`; `"cosine"`, one minus the cosine of the angle between rows; `"manhattan"`, the sum of
 #'   absolute differences; `"maximum"`, the largest.
-#' @param exclude_self Whether a row of `x` is no neighbour of its own. Only without `query`.
-#' @returns A list of two arrays on the device of `x`, or of ordinary matrices where the queries are a reader, each
-#'   with a row for each query and `k` columns: `index`, integers, and `distance`, float64, or the float type of `x`
-#'   and `query` if both are narrower. The call waits for the device, once for each block.
+#' @param exclude_self Whether a row of `x` is excluded from its own neighbours. Only without `query`.
+#' @returns A list of two arrays on the device of `x`, or of two ordinary matrices if the queries are a reader, each
+#'   with a row for each query and `k` columns: `index`, integers, and `distance`, float64, or the float type of `x` and
+#'   `query` if both are narrower. The call waits for the device, once for each block.
 #' @section Errors:
 #' `verdigris_error_argument` for missing or infinite elements, for rows of zeros with `"cosine"`, which have no
-#' direction, and for a `k` that is larger than the number of rows; `verdigris_error_shape` if `query` has another
+#' direction, and for a `k` that is larger than the number of rows; `verdigris_error_shape` if `query` has a different
 #' number of columns; `verdigris_error_device` for arrays on different devices; `verdigris_error_memory`.
 #' @seealso [dist()][distance] for all distances.
 #' @examples

@@ -7,87 +7,87 @@
 #' arrays on the host.
 #'
 #' @section Data:
-#' `data` is a data frame, a list or an environment; variables that it does not have are those of the formula's
+#' `data` is a data frame, a list or an environment; variables that are not in `data` are taken from the formula's
 #' environment. A variable may be an array (also as a column of a data frame), an ordinary vector, or a factor. Ordinary
-#' numbers are uploaded, of factors the codes. The formula is evaluated by base R's [model.frame()], where the variables
-#' are: `log(x)`, `I(x^2)` or `x > 0` of an array is computed on its device, of an ordinary vector on the host.
-#' `poly(x, 2)` or `splines::ns(x, 3)` of an array reads it on the host. Missing values, `subset`, contrasts, names of
-#' columns and unused levels are base R's.
+#' numbers, and the codes of factors, are uploaded. Base R's [model.frame()] evaluates the formula where the variables
+#' are stored: `log(x)`, `I(x^2)` or `x > 0` is computed on the device for an array, and on the host for an ordinary
+#' vector. `poly(x, 2)` or `splines::ns(x, 3)` of an array reads it on the host. Missing values, `subset`, contrasts,
+#' names of columns and unused levels are base R's.
 #'
 #' @section Model matrix and memory:
 #' Columns are computed in float64 from the variables, and for factors from codes and contrasts. They are computed for a
-#' block of rows at a time, each time that they are needed: neither the matrix nor dummy variables are stored. Cross
-#' products of a factor with 8 columns or more are sums over its levels. For 256 levels or more a GPU sorts the codes
-#' once for all steps of a fit, and keeps the order meanwhile, in 4 bytes a row. The whole matrix is made by
-#' `model.matrix()`, for a Householder QR, and for fixed effects. The fit holds the model frame (unless
-#' `model = FALSE`), whose arrays are shared with `data`, and the triangle of the decomposition. See `docs/models.md` in
-#' the sources.
+#' block of rows at a time, whenever they are needed: neither the matrix nor dummy variables are stored. Cross products
+#' of a factor with 8 columns or more are sums over its levels. For 256 levels or more a GPU sorts the codes once for
+#' all steps of a fit, and stores the order during the fit, in 4 bytes for each row. The whole matrix is computed only
+#' for `model.matrix()`, a Householder QR, and fixed effects. The fit contains the model frame (unless `model = FALSE`),
+#' whose arrays are shared with `data`, and the triangle of the decomposition. See `docs/models.md` in the sources.
 #'
 #' @section Least squares:
-#' Tall matrices are solved by the Cholesky factor of their cross products, in float64, if the matrix, columns scaled to
-#' one length, is well conditioned (reciprocal condition number 1e-3 or more). Otherwise CholeskyQR2 is used: a second
-#' pass takes cross products of the orthogonal factor that follows from the first. Householder reflections are used for
-#' small matrices, if the diagonal of the triangle shows that a column is nearly a combination of others (less than 1e-6
-#' of it is left), and if the second cross products are not close to an identity: on a GPU by cuSOLVER; on the cpu, and
-#' for up to 65536 elements, by R's LINPACK. LINPACK's rule (`tol`, 1e-7) then decides from the triangle which columns
-#' are aliased, as in base R: their coefficients are `NA`.
+#' Tall matrices are solved by the Cholesky factor of their cross products, in float64, if the matrix with columns
+#' scaled to the same length is well conditioned (reciprocal condition number 1e-3 or more). Otherwise CholeskyQR2 is
+#' used: a second pass computes the cross products of the orthogonal factor of the first pass. Householder reflections
+#' are used in three cases: for small matrices; if the diagonal of the triangle shows that a column is nearly a
+#' combination of others (less than 1e-6 of it is left); and if the second cross products are not close to an identity.
+#' cuSOLVER computes them on a GPU; R's LINPACK computes them on the cpu, and for up to 65536 elements. LINPACK's rule
+#' (`tol`, 1e-7) then decides from the triangle which columns are aliased, as in base R: their coefficients are `NA`.
 #'
 #' @section Fixed effects:
-#' `fe = ~ id + year` has the same coefficients as factors `id` and `year` in the formula, and stores no columns for
-#' them: group means are subtracted from the response and from all columns. With several factors this is done in turn
-#' until the remaining changes sum up to less than `fe.control$tol` (1e-8) standard deviations of each column, or for
-#' `fe.control$maxit` (10000) rounds, with a warning. Columns of which at most 1e-7 is left are aliased. The residual
-#' degrees of freedom count the effects: the number of levels, less one for each part into which observations connect
-#' the first two factors, less one for each further factor. This is what lfe counts; fixest counts one part. The
-#' intercept is one of the effects. `predict()` with `newdata`, `influence()` and its users, and `collect()` are not
-#' available, since the effects are not kept.
+#' `fe = ~ id + year` returns the same coefficients as factors `id` and `year` in the formula, and stores no columns for
+#' them: group means are subtracted from the response and from all columns. With several factors the means are
+#' subtracted in turn until the remaining changes sum up to less than `fe.control$tol` (1e-8) standard deviations of
+#' each column, or for `fe.control$maxit` (10000) rounds, with a warning. Columns of which at most 1e-7 is left are
+#' aliased. The residual degrees of freedom count the effects: the number of levels, less one for each part into which
+#' observations connect the first two factors, less one for each further factor. Package lfe counts in the same way;
+#' fixest assumes one part. The intercept is one of the effects. `predict()` with `newdata`, `influence()` and the
+#' functions that use it, and `collect()` are not available, since the effects are not kept.
 #' @section Splits:
 #' `data` may be a split of a data frame ([gpu_split()]), and variables may be splits of vectors and of matrices: each
 #' member of the team computes the model's columns of its own rows, and cross products are added over the members.
-#' Results with an element for each observation are splits; the others are as for arrays. If the cross products are not
-#' well conditioned, the members' triangles are stacked in the order of their ranks, and LINPACK's rule decides from the
-#' triangle of these.
+#' Results with an element for each observation are splits; other results are as for arrays. If the cross products are
+#' not well conditioned, the members' triangles are stacked in the order of their ranks, and LINPACK's rule is applied
+#' to the triangle of the stacked matrix.
 #'
 #' The formula's functions must compute each row from that row alone: arithmetic, comparisons, `ifelse()`, `log()` and
-#' their like, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and `splines::bs()`
-#' take their levels, coefficients and knots from all rows; factors have the levels that any member has. Other
-#' functions, also the user's, are refused: compute their columns before. Ordinary variables with as many rows are
-#' split; constants have one element. `fe`, `device`, matrices of responses and `na.exclude` are refused. Of the
-#' generics below `summary()`, `anova()`, `predict()` (`newdata` may be a split), `residuals()`, `fitted()`, `vcov()`,
-#' `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `hatvalues()`, `rstandard()`,
-#' `cooks.distance()`, `model.matrix()`, `update()` and [collect()] have methods.
+#' similar functions, `%in%`, `cut()` at given breaks. `factor()`, `poly()`, `scale()`, `splines::ns()` and
+#' `splines::bs()` determine their levels, coefficients and knots from all rows; factors have the levels of all members.
+#' Other functions, also user-defined functions, are refused: compute their columns before. Ordinary variables with the
+#' same number of rows are split; constants must have one element. `fe`, `device`, matrices of responses and
+#' `na.exclude` are refused. Of the generics listed below, `summary()`, `anova()`, `predict()` (`newdata` may be a
+#' split), `residuals()`, `fitted()`, `vcov()`, `confint()` of linear models, `logLik()`, `AIC()`, `BIC()`, `nobs()`,
+#' `deviance()`, `hatvalues()`, `rstandard()`, `cooks.distance()`, `model.matrix()`, `update()` and [collect()] have
+#' methods.
 #' @section Readers:
-#' `data` may be a [gpu_reader()] of a matrix, whose columns are the variables (`V1`, `V2`, ... where they have no names),
-#' or of data frames; and variables may be readers of a vector or a matrix. The rows are read block by block: one pass
-#' for cross products, and where the matrix with the response, columns scaled to one length, is not well conditioned, a
-#' second one for QR decompositions of the triangle so far and the next block. A pass before them finds the levels of
-#' factors. Missing values, weights, offsets, `subset` and contrasts are base R's. Variables must be functions of their
-#' own row: `poly(x, 2)`, `scale(x)` or `x - mean(x)` are errors. `na.action` in the fit lists the rows that were left
-#' out. The fit, of class `c("gpu_lm_reader", "lm")`, has no residuals and no model frame, and one response;
-#' `summary()`, `anova()`, `vcov()`, `confint()`, `predict()` with `newdata`, `logLik()`, `AIC()`, `BIC()`, `nobs()`,
-#' `deviance()` and `update()` work.
+#' `data` may be a [gpu_reader()] of a matrix, whose columns are the variables (`V1`, `V2`, ... if they have no names),
+#' or of data frames; and variables may be readers of a vector or a matrix. The rows are read block by block, in one
+#' pass for the cross products. If the matrix with the response, with columns scaled to the same length, is not well
+#' conditioned, a second pass computes QR decompositions of the current triangle and the next block. An earlier pass
+#' finds the levels of factors. Missing values, weights, offsets, `subset` and contrasts are base R's. Each row of a
+#' variable must depend only on the same row of the data: `poly(x, 2)`, `scale(x)` or `x - mean(x)` are errors.
+#' `na.action` in the fit lists the rows that were left out. The fit, of class `c("gpu_lm_reader", "lm")`, has no
+#' residuals, no model frame and only one response; `summary()`, `anova()`, `vcov()`, `confint()`, `predict()` with
+#' `newdata`, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()` and `update()` work.
 #' @param formula,data,subset,weights,na.action,method,model,x,y,qr,singular.ok,contrasts,offset,... As in
-#'   [stats::lm()]; `tol` in `...` is LINPACK's.
+#'   [stats::lm()]; `tol` in `...` is the tolerance of LINPACK.
 #' @param fe A one-sided formula of factors whose effects are absorbed, or `NULL`.
 #' @param fe.control A list of `tol` and `maxit`.
-#' @param device Where the model is computed; by default on the device of the first array among the variables, or the
-#'   current one.
+#' @param device Where the model is computed; by default on the device of the first array among the variables, or on the
+#'   current device.
 #' @returns An object of class `c("gpu_lm", "lm")`, with `"mlm"` first for a matrix of responses. It has the components
-#'   of base R's, with these differences: `residuals`, `fitted.values` and `weights` are arrays, without names;
-#'   `effects` has only as many elements as the rank; `qr$qr` has only the triangle. [collect()] makes an ordinary fit,
-#'   whose decomposition base R computes on the host. The call waits for the device.
+#'   of a base R fit, with these differences: `residuals`, `fitted.values` and `weights` are arrays, without names;
+#'   `effects` has only as many elements as the rank; `qr$qr` has only the triangle. [collect()] returns an ordinary
+#'   fit, whose decomposition base R computes on the host. The call waits for the device.
 #'
 #'   `summary()`, `anova()`, `predict()`, `residuals()`, `fitted()`, `vcov()`, `confint()`, `influence()`,
 #'   `hatvalues()`, `cooks.distance()`, `rstandard()`, `rstudent()`, `dfbeta()`, `dfbetas()`, `update()`, `step()`,
 #'   `add1()`, `drop1()`, `model.matrix()`, `logLik()`, `AIC()`, `BIC()`, `nobs()`, `deviance()`, `simulate()` and
-#'   `plot()` are base R's methods on arrays; results with an element a row are arrays. `predict()` of terms
+#'   `plot()` are base R's methods on arrays; results with an element for each row are arrays. `predict()` of terms
 #'   returns ordinary matrices, and `plot()` reads the fit on the host. Functions that are not generic, such as
 #'   [stats::lm.influence()], need `collect(fit)`, or `influence(fit)` as an argument. For a matrix of responses
 #'   coefficients, residuals, fitted values, `predict()`, `summary()`, `vcov()` (from residuals on the host),
 #'   `deviance()` and [collect()] are supported.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses,
-#' and for functions that need rows of the decomposition, which is not kept; `verdigris_error_device`;
+#' Base R's errors and messages; `verdigris_error_argument` for invalid `fe` and `fe.control`, complex responses, and
+#' for functions that need rows of the decomposition, which are not stored; `verdigris_error_device`;
 #' `verdigris_error_memory`: use fewer columns, or `fe` in place of factors of many levels.
 #' @references Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya (2015): Roundoff error analysis of the CholeskyQR2
 #'   algorithm. ETNA 44, 306-326. S. Gaure (2013): OLS with multiple high dimensional category variables. Computational

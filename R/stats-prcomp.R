@@ -9,20 +9,20 @@
 #'
 #' @section Algorithms of `prcomp()`:
 #' - More rows than columns: the eigenvectors of the matrix of cross products, which is summed in float64 over blocks of
-#'   centered and scaled rows. Squares lose digits: a standard deviation s is off by up to about 1e-16 times the number
-#'   of columns times s1^2 / s, where s1 is the largest. If a standard deviation is less than 1e-4 of the largest, the
-#'   singular values of the centered matrix are computed instead, on a GPU from a QR decomposition, block by block; so
-#'   none is off by more than 1e-11 of the largest for each ten columns.
-#' - Otherwise: [svd()][decompositions] of the centered and scaled matrix, as in base R.
+#'   centred and scaled rows. Squares lose digits: the error of a standard deviation s is up to about 1e-16 times the
+#'   number of columns times s1^2 / s, where s1 is the largest standard deviation. If a standard deviation is less than
+#'   1e-4 of the largest, the singular values of the centred matrix are computed instead, on a GPU from a QR
+#'   decomposition, block by block. So no error exceeds 1e-11 of the largest standard deviation for each ten columns.
+#' - Otherwise: [svd()][decompositions] of the centred and scaled matrix, as in base R.
 #' - A small `rank.`, at most a tenth of the smaller extent less 10, of a matrix with both extents at least 500 (or
-#'   `exact = FALSE`): a randomised method. 10 vectors more than `rank.`, random at first, are multiplied by the matrix
-#'   and by its transpose, and made orthonormal, until none of the `rank.` standard deviations has changed by more than
-#'   1e-8 of the largest, at least twice and at most 10 times (subspace iteration; Halko, Martinsson and Tropp 2011,
-#'   algorithm 4.4, on the side of the columns). Let s be the singular values, m the smaller extent, k `rank.` and q the
-#'   number of these iterations. The expected error of the matrix as projected on the vectors, in the spectral norm, is
-#'   at most `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (as in their
-#'   corollary 10.10); leaving out the last 10 vectors adds at most `s[k + 1]` (theorem 9.3). Standard deviations are
-#'   never too large, up to rounding, and converge first; components whose standard deviations are close to the next
+#'   `exact = FALSE`): a randomised method. `rank. + 10` vectors, which are random at first, are multiplied by the
+#'   matrix and by its transpose, and made orthonormal, until none of the `rank.` standard deviations has changed by
+#'   more than 1e-8 of the largest, at least twice and at most 10 times (subspace iteration; Halko, Martinsson and Tropp
+#'   2011, algorithm 4.4, on the side of the columns). Let s be the singular values, m the smaller extent, k `rank.` and
+#'   q the number of these iterations. The expected error of the matrix as projected on the vectors, in the spectral
+#'   norm, is at most `(1 + sqrt(k / 9) + exp(1) * sqrt(k + 10) / 10 * sqrt(m - k))^(1 / (2 * q)) * s[k + 1]` (as in
+#'   their corollary 10.10); leaving out the last 10 vectors adds at most `s[k + 1]` (theorem 9.3). Standard deviations
+#'   are never too large, up to rounding, and converge first; components whose standard deviations are close to the next
 #'   ones may be turned towards these. The random vectors are the same in every call, and R's generator is not used. The
 #'   matrix is read in place.
 #' - A sparse matrix: eigenvectors of its product with its transpose, on the shorter side, by the Lanczos method of
@@ -33,28 +33,28 @@
 #' `princomp()` computes means and covariances on the device and their eigenvectors on the host, by base R.
 #' @section Signs:
 #' The sign of a component is arbitrary, and base R's depends on the LAPACK library. `prcomp()` of an array makes the
-#' loading of largest magnitude in each column of `rotation` positive (the first of those within one in a million of
-#' it), on every device. `princomp()` has base R's rule, `fix_sign`.
-#' @param x A matrix of finite numbers, a row for each observation; for `prcomp()` also a sparse matrix on a device.
+#' loading of largest magnitude in each column of `rotation` positive, on every device. (Of loadings whose magnitudes
+#' differ by less than one part in a million the first one counts.) `princomp()` follows base R's rule, `fix_sign`.
+#' @param x A matrix of finite numbers with a row for each observation; for `prcomp()` also a sparse matrix on a device.
 #' @param retx,center,scale.,tol,rank. As in [stats::prcomp()].
 #' @param exact `TRUE` for all standard deviations whatever `rank.` is, `FALSE` for the randomised method; by default
-#'   the extents decide, see above.
+#'   the extents decide, see section "Algorithms of `prcomp()`".
 #' @param cor,scores,covmat,subset,fix_sign As in [stats::princomp()].
 #' @param ... For `prcomp()` and `princomp()` no further arguments.
 #' @returns `prcomp()`: a list of class `prcomp`. `x`, the scores, is an array on the device of `x`, in its float type;
 #'   the other components are ordinary, as in base R. By the randomised method, and of a sparse matrix if `rank.` is
 #'   less than the smaller extent, `sdev` has `rank.` elements instead of all, and there is a component `totalvar`, the
 #'   variance of all columns together, to which `summary()` relates the variances; the class is then
-#'   `c("gpu_prcomp", "prcomp")`. `princomp()`: a list of class `princomp`, `scores` an array. [collect()] makes an
-#'   ordinary object. The calls wait for the device.
+#'   `c("gpu_prcomp", "prcomp")`. `princomp()`: a list of class `princomp` in which `scores` is an array. [collect()]
+#'   returns an ordinary object. The calls wait for the device.
 #' @section Memory:
-#' In addition to `x` and the scores: the cross products, and a block of 0.5 GiB of centered rows on a GPU. The
+#' In addition to `x` and the scores: the cross products, and a block of 0.5 GiB of centred rows on a GPU. The
 #' randomised method: matrices of rows (three) and of columns (two) by `rank. + 10`; where the means are more than 1e5
 #' times the standard deviations (for float32, 4 times) products are taken block by block too. Singular values on the
 #' cpu device, and of matrices that do not have more rows than columns: two matrices of the size of `x` in float64.
 #' @section Errors:
-#' Those of base R, with its messages, such as "cannot rescale a constant/zero column to unit variance";
-#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; those of [matmult],
+#' Base R's errors and messages, such as "cannot rescale a constant/zero column to unit variance";
+#' `verdigris_error_argument` for `exact`, and for other arguments if `x` is sparse; the errors of [matmult],
 #' [svd()][decompositions] and [gpu_svds()].
 #' @references
 #' Halko, N., Martinsson, P.-G. and Tropp, J. A. (2011) Finding structure with randomness: probabilistic algorithms for
@@ -366,9 +366,9 @@ has_small_values <- function(products) {
 
 #' Classical multidimensional scaling
 #'
-#' [stats::cmdscale()] of an array: the matrix of squared distances is centered, and its eigenvectors are found, on the
-#' device. With `add = TRUE`, and on the cpu device, base R computes. A `dist` of an array is an ordinary vector
-#' ([dist()][distance]), which goes to base R's function.
+#' [stats::cmdscale()] of an array: the matrix of squared distances is centred, and its eigenvectors are computed, on
+#' the device. With `add = TRUE`, and on the cpu device, base R's function is used. A `dist` of an array is an ordinary
+#' vector ([dist()][distance]), which is passed to base R's function.
 #'
 #' The signs of the coordinates are those of the eigenvectors, see [eigen()][decompositions].
 #' @param d A symmetric matrix of distances, an array.
@@ -376,7 +376,7 @@ has_small_values <- function(products) {
 #' @returns Base R's result: a matrix of `k` columns, or a list. Matrices are arrays on the device of `d`. The call
 #'   waits for the device. It takes three matrices of the size of `d`, and the memory of [eigen()][decompositions].
 #' @section Errors:
-#' Those of base R, with its messages and warnings; those of [eigen()][decompositions].
+#' Base R's errors, messages and warnings; the errors of [eigen()][decompositions].
 #' @examples
 #' towns <- as_gpu(as.matrix(eurodist), device = "cpu")
 #' head(cmdscale(towns))

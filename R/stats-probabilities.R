@@ -14,37 +14,37 @@ PROBABILITIES <- setdiff(outer(c("d", "p", "q"), names(DISTRIBUTIONS), paste0), 
 
 #' Densities, distribution functions and quantiles
 #'
-#' Base R's functions for arrays, with base R's arguments: recorded, fused with operations around them, and computed on
-#' the device when the values are needed. They can be used in [gpu_map()] and in compiled functions ([gpu_compile()]),
-#' and the densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among the [elementwise
-#' functions][elementwise].
+#' Base R's functions for arrays, with base R's arguments. They are recorded, fused with surrounding operations, and
+#' computed on the device when the values are needed. They can be used in [gpu_map()] and in compiled functions
+#' ([gpu_compile()]), and the densities have derivatives for [gpu_grad()]. `dnorm()`, `pnorm()` and `qnorm()` are among
+#' the [elementwise functions][elementwise].
 #'
-#' The functions are `d`, `p` and `q` and the name of the distribution: `unif`, `exp`, `gamma`, `beta`, `lnorm`,
-#' `chisq`, `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`, `wilcox` and
-#' (`p` and `q`) `tukey`. A call with an array among its numbers is computed on the device of the array; any other is
-#' base R's.
+#' The name of a function is `d`, `p` or `q`, followed by the name of the distribution: `unif`, `exp`, `gamma`, `beta`,
+#' `lnorm`, `chisq`, `t`, `f`, `weibull`, `logis`, `cauchy`, `binom`, `nbinom`, `pois`, `geom`, `hyper`, `signrank`,
+#' `wilcox` and (`p` and `q`) `tukey`. A call with an array among its numbers is computed on the device of the array;
+#' any other call reaches base R's function.
 #'
 #' @section Accuracy:
-#' Float64 values are within a relative error of 1e-13, and of 1e-10 in tails down to 1e-300; logarithms of
-#' probabilities go on below. Of `tukey`, and of `signrank` and `wilcox` for hundreds of values, it is 1e-12. Float32
-#' arrays are computed in float64 and rounded. The page `docs/distributions.md` of the sources describes the algorithms,
-#' where they come from, and their tests.
+#' Float64 values have a relative error of at most 1e-13, and of at most 1e-10 in tails down to 1e-300. Logarithms of
+#' probabilities are also computed for smaller tails. For `tukey`, and for `signrank` and `wilcox` with hundreds of
+#' values, the error is at most 1e-12. Float32 arrays are computed in float64 and rounded. The page
+#' `docs/distributions.md` of the sources describes the algorithms, their sources, and their tests.
 #' @section Differences from base R:
-#' * For counts that are not whole base R warns of each, with its value ("non-integer x = 1.500000"); here there is one
-#'   warning, "non-integer x", when the values are computed.
-#' * Base R's quantiles of log probabilities, and of shapes below 1e-3, have fewer digits; so have its distribution
-#'   functions with `ncp`, which warn where they notice, and `ptukey()` and `qtukey()`.
+#' * Base R warns of each count that is not a whole number, with its value ("non-integer x = 1.500000"). Arrays raise
+#'   one warning, "non-integer x", when the values are computed.
+#' * These functions of base R have fewer accurate digits: quantiles of log probabilities and for shapes below 1e-3,
+#'   distribution functions with `ncp` (which warn if they detect the loss), `ptukey()` and `qtukey()`.
 #' * `signrank` of more than 1e5 values, `wilcox` of two samples of more than 1e5 values, or of 200,000 pairs if one sample
-#'   has fewer than 8 values, are NaN with the warning "NaNs produced"; base R has no memory for them.
+#'   has fewer than 8 values, are NaN with the warning "NaNs produced"; base R fails for lack of memory.
 #' @param x,q,p Quantiles or probabilities: numbers or an array.
 #' @param min,max,rate,shape,scale,shape1,shape2,ncp,meanlog,sdlog,df,df1,df2,location,size,prob,mu,lambda,m,n,k
-#'   Parameters as base R's function has them: numbers or arrays, recycled.
+#'   Parameters as in base R's functions: numbers or arrays, recycled.
 #' @param nmeans,nranges As in [stats::ptukey()]: numbers or arrays, recycled.
 #' @param log,log.p,lower.tail As in [stats::pgamma()].
-#' @returns An array on the device of the arguments, among the float types the widest of the arrays'. Nothing is computed
-#'   or waited for. Warnings ("NaNs produced") come when the values are computed.
+#' @returns An array on the device of the arguments; its float type is the widest of the arrays'. Nothing is computed or
+#'   waited for. Warnings ("NaNs produced") are raised when the values are computed.
 #' @section Errors:
-#' Base R's, in its words; `verdigris_error_device` for arrays on different devices.
+#' Base R's errors and messages; `verdigris_error_device` for arrays on different devices.
 #' @examples
 #' x <- as_gpu(c(0.1, 1, 10), device = "cpu")
 #' dgamma(x, shape = 2, log = TRUE)

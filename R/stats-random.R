@@ -19,9 +19,9 @@ count_of <- function(n, argument = "n") {
 #'
 #' Each call takes a key from R's generator, so that [set.seed()] determines the draws; element `i` is a function of the
 #' key and `i` (Philox 4x32-10; Salmon, Moraes, Dror and Shaw 2011). The numbers are the same on every device, to the
-#' last bit. Uniform draws have 53 bits (24 if they are drawn in float32) and are never 0 or 1, in narrower dtypes
-#' either (a scaled draw may round to `min` or `max`); normal draws are made in pairs (Box and Muller 1958), and reach
-#' to 8.6 standard deviations (6.7 in float32).
+#' last bit. Uniform draws have 53 bits (24 if they are drawn in float32) and are never 0 or 1, also not in narrower
+#' dtypes (a scaled draw may round to `min` or `max`). Normal draws are made in pairs (Box and Muller 1958); the largest
+#' are 8.6 standard deviations from the mean (6.7 in float32).
 #' @param n The number of draws, or a vector whose length is that number.
 #' @param min,max Limits.
 #' @param mean,sd Mean and standard deviation of the normal distribution. All parameters are numbers or arrays,
@@ -29,7 +29,7 @@ count_of <- function(n, argument = "n") {
 #' @param rate Rate of the exponential distribution: 1 over its mean.
 #' @param dtype `"float64"` (the default, unless option `verdigris.dtype` sets another), `"float32"`, `"float16"` or
 #'   `"bfloat16"`. All but float64 are drawn and scaled in float32, and differ from the float64 numbers.
-#' @param device The device; by default that of the parameters, else the current one (see [gpu_use()]).
+#' @param device The device; by default the device of the parameters, else the current device (see [gpu_use()]).
 #' @returns An array of class `gpu_array`. Nothing is computed, allocated or waited for. If the parameters are invalid,
 #'   the draw is NaN, with base R's warning "NAs produced" when it is computed.
 #' @section Errors:

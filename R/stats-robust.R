@@ -4,9 +4,9 @@ VCOV_TYPES <- c("const", "HC0", "HC1", "HC2", "HC3")
 
 #' Robust covariance matrices
 #'
-#' The covariance matrix of the coefficients of a fit by [gpu_lm()] or [gpu_glm()], estimated so that standard errors
-#' hold under heteroscedasticity, or if observations of a cluster are correlated. The cross products are computed on the
-#' device.
+#' Computes the covariance matrix of the coefficients of a fit by [gpu_lm()] or [gpu_glm()]. Its standard errors are
+#' valid under heteroscedasticity, or if observations of a cluster are correlated. The cross products are computed on
+#' the device.
 #'
 #' With the model matrix X, working weights w and working residuals r, the estimate is
 #' `solve(X'WX) %*% M %*% solve(X'WX)`. Without clusters M is the sum of `f * (w * r)^2 * x x'` over the observations:
@@ -14,8 +14,8 @@ VCOV_TYPES <- c("const", "HC0", "HC1", "HC2", "HC3")
 #' (MacKinnon and White 1985), where h is the leverage. With clusters M is the sum of `s s'` over the clusters, where s
 #' is the sum of `w * r * x` (Liang and Zeger 1986), times 1 for `"HC0"`, and G / (G - 1) * (n - 1) / (n - k) for
 #' `"HC1"` with G clusters. n counts observations with positive weight; n - k are the residual degrees of freedom, so
-#' absorbed effects count.
-#' @param fit A fit by `gpu_lm()`, of one response, or by `gpu_glm()`.
+#' they count absorbed effects.
+#' @param fit A fit by `gpu_lm()` with one response, or by `gpu_glm()`.
 #' @param type `"const"` is `vcov(fit)`; with `cluster` the default is `"HC1"`.
 #' @param cluster `NULL`, or the clusters: an array, vector or factor with an element for each observation that was
 #'   fitted, or for each row of the data from which rows with missing values were omitted.

@@ -3,21 +3,21 @@
 #' Samples and permutations
 #'
 #' [base::sample()] and [base::sample.int()] on the device. Sampling works as in base R: with or without replacement,
-#' with equal or given probabilities; `gpu_sample(5)` is a permutation of `1:5`. A seed gives other numbers than in base
-#' R, and the same numbers on every device.
+#' with equal or given probabilities; `gpu_sample(5)` is a permutation of `1:5`. For the same seed the numbers differ
+#' from base R's, and they are the same on every device.
 #'
 #' With replacement and equal probabilities the positions are recorded, and drawn when they are used (Lemire's unbiased
 #' integers); with probabilities they are found by a search in the cumulative weights. Without replacement random keys
 #' are sorted (with probabilities: exponential draws divided by the weights; Efraimidis and Spirakis 2006); a small
 #' sample of a large population is drawn with replacement until enough elements are distinct.
-#' @param x A vector, array or factor to sample from, or one number, which stands for `1:x`.
+#' @param x A vector, array or factor to sample from, or one number, which is equivalent to `1:x`.
 #' @param n The number of positions to choose from.
 #' @param size The number of draws; by default the number of elements.
 #' @param replace Whether an element may be drawn again.
-#' @param prob Weights of the elements, which need not add up to 1. Read on the host.
-#' @param dtype The dtype of positions: `"int32"`, or `"float64"` beyond the largest integer. For `gpu_sample()` of
-#'   values, the dtype of the result.
-#' @param device The device; by default that of `x`, else the current one (see [gpu_use()]).
+#' @param prob Weights of the elements, which need not add up to 1. They are read on the host.
+#' @param dtype The dtype of positions: by default `"int32"`, or `"float64"` for positions beyond the largest integer.
+#'   For `gpu_sample()` of values, the dtype of the result.
+#' @param device The device; by default the device of `x`, else the current device (see [gpu_use()]).
 #' @returns `gpu_sample_int()`: an array of positions. `gpu_sample()`: the elements at such positions, with their names:
 #'   an array, or, for factors, strings and other vectors that a device cannot store, a vector on the host. Sampling
 #'   without replacement is computed at once.

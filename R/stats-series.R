@@ -10,7 +10,7 @@
 #' @returns `diff()`: an array on the device of `x`; operations recorded in `x` are computed first. `diffinv()`,
 #'   `kernapply()` and `toeplitz()`: arrays. The others: base R's results.
 #' @section Errors:
-#' Those of base R, with its messages.
+#' Base R's errors and messages.
 #' @examples
 #' x <- as_gpu(ts(c(1, 4, 9, 16), start = 2020), device = "cpu")
 #' diff(x)

@@ -16,9 +16,9 @@
 #'   `freq` are arrays on the device of `x`. `acf()` and `pacf()`: an ordinary object of class `acf`; these wait for
 #'   the device.
 #' @section Accuracy:
-#' By Fourier transforms autocovariances have an absolute error of about `1e-15 * log2(n)` times the variance.
+#' Autocovariances computed by Fourier transforms have an absolute error of about `1e-15 * log2(n)` times the variance.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_library` where cuFFT is missing; `verdigris_error_memory`.
+#' Base R's errors and messages; `verdigris_error_library` if cuFFT is missing; `verdigris_error_memory`.
 #' @references
 #' Bloomfield, P. (1976) *Fourier Analysis of Time Series: An Introduction*. Wiley. Partial autocorrelations: Durbin,
 #' J. (1960) The fitting of time-series models. *Review of the International Statistical Institute* 28, 233--244.

@@ -3,29 +3,29 @@
 #' Short-time Fourier transforms
 #'
 #' `gpu_stft()` computes the spectra of overlapping frames of a series, in one batch; `plot()` of the result draws a
-#' spectrogram. `gpu_window()` gives the weights by which the elements of a frame are multiplied.
+#' spectrogram. `gpu_window()` returns the weights by which the elements of a frame are multiplied.
 #'
-#' Frames begin at every `step`-th element, as long as they fit into the series. Frames are copied: this takes
+#' Frames begin at every `step`-th element, as long as they fit into the series. The frames are copied, which takes
 #' `width / step` times the memory of the series, and as much again for the spectra.
 #' @param x For `gpu_stft()` an array that is a vector or a time series, of real or complex elements; for `plot()` its
 #'   result.
 #' @param width The number of elements in a frame, 2 or more.
-#' @param step The number of elements from the beginning of a frame to the next.
+#' @param step The number of elements from the beginning of one frame to the beginning of the next frame.
 #' @param window The name of a window, or `width` weights.
 #' @param type The window: `"hann"`, `"hamming"`, `"blackman"`, `"bartlett"` or `"rectangular"`.
 #' @param n The number of weights.
-#' @param periodic Whether the weights are those of one period (`n + 1` symmetric ones without the last), as for
-#'   spectra, or symmetric, as for filters.
+#' @param periodic Whether the weights are one period of a periodic function (`n + 1` symmetric weights without the
+#'   last), as for spectra, or symmetric, as for filters.
 #' @param device The device of the weights; `NULL` is the default device.
-#' @param range Decibels below the largest value at which the scale of colours ends.
+#' @param range The range of the colour scale, in decibels below the largest value.
 #' @param col,xlab,ylab,... As in [graphics::image()].
-#' @returns `gpu_stft()`: an object of class `gpu_stft`, a list of `values`, a complex matrix (an array on the device
-#'   of `x`) with a row a frequency and a column a frame: `width %/% 2 + 1` frequencies of a real series, else
-#'   `width`; `frequency` and `time` (that of a frame's middle), ordinary vectors in units of the series; and
-#'   `window`, the weights. The call does not wait. `gpu_window()`: an array of float64. `plot()`: its argument,
-#'   invisibly; it reads at most 1024 frequencies and frames.
+#' @returns `gpu_stft()`: an object of class `gpu_stft`, a list of `values`, a complex matrix (an array on the device of
+#'   `x`) with a row for each frequency and a column for each frame: `width %/% 2 + 1` frequencies for a real series,
+#'   else `width`; `frequency` and `time` (of the middle of a frame), ordinary vectors in units of the series; and
+#'   `window`, the weights. The call does not wait. `gpu_window()`: a float64 array. `plot()`: its argument, invisibly;
+#'   it reads at most 1024 frequencies and frames.
 #' @section Errors:
-#' `verdigris_error_argument` for invalid arguments; `verdigris_error_library` where cuFFT is missing;
+#' `verdigris_error_argument` for invalid arguments; `verdigris_error_library` if cuFFT is missing;
 #' `verdigris_error_memory`.
 #' @references
 #' Windows: Harris, F. J. (1978) On the use of windows for harmonic analysis with the discrete Fourier transform.

@@ -18,7 +18,7 @@
 #'   `fill = NULL`; double, except for `"min"` and `"max"` of integers. `embed()`: base R's result, as an array. The
 #'   call does not wait.
 #' @section Errors:
-#' `verdigris_error_argument` for an invalid `width` or `fill`; those of base R, with its messages.
+#' `verdigris_error_argument` for an invalid `width` or `fill`; base R's errors and messages.
 #' @examples
 #' x <- as_gpu(c(1, 3, 2, 5, 4), device = "cpu")
 #' gpu_roll(x, 3, "mean")

@@ -37,20 +37,21 @@ orthogonal_columns <- function(x, by, call) {
 
 #' QR and singular value decompositions of split matrices
 #'
-#' `qr()` and `svd()` of a matrix whose rows are split over a team ([gpu_split()]). Each member decomposes its own rows,
-#' and the triangles, stacked in the order of ranks, are decomposed here (TSQR): what goes over the network does not
-#' grow with the number of rows.
+#' `qr()` and `svd()` of a matrix whose rows are split over a team ([gpu_split()]). Each member decomposes its own rows.
+#' The triangles, stacked in the order of ranks, are decomposed in this session (TSQR), so the data sent over the
+#' network do not grow with the number of rows.
 #'
-#' The triangle's rows may have other signs than those of [base::qr()]; which columns are moved to the end, and the
-#' rank, are decided by LINPACK's rule on the stacked triangles, whose columns have the norms of the whole's. Left
-#' singular vectors are the matrix times the right ones over the singular values, and `qr.Q()` is the matrix times the
-#' inverse of the triangle; a second and a third decomposition make their columns orthogonal to rounding errors.
+#' The signs of the triangle's rows may differ from [base::qr()]. LINPACK's rule, applied to the stacked triangles,
+#' determines the rank and the columns that are moved to the end; the columns of the stacked triangles have the same
+#' norms as the columns of the matrix. Left singular vectors are the matrix times the right singular vectors divided by
+#' the singular values, and `qr.Q()` is the matrix times the inverse of the triangle. A second and a third decomposition
+#' make their columns orthogonal up to rounding errors.
 #' @param x A split of a real matrix by rows, of finite numbers.
 #' @param tol As in [base::qr()].
 #' @param ... Not used.
 #' @returns `qr()`: an object of class `c("gpu_split_qr", "qr")`. `qr.R()`, `qr.Q()`, `qr.coef()`, `qr.fitted()`,
-#'   `qr.resid()` of it and `qr.solve()` have methods; `qr.Q()`, fitted values and residuals are splits. `svd()`: a list
-#'   of `d`, of the split `u` and of `v`.
+#'   `qr.resid()` of this object and `qr.solve()` have methods; `qr.Q()`, fitted values and residuals are splits.
+#'   `svd()`: a list of `d`, of the split `u` and of `v`.
 #' @section Errors:
 #' `verdigris_error_split` for other splits and functions; `verdigris_error_argument` for singular vectors of a matrix
 #' whose rank is smaller than their number.

@@ -225,38 +225,38 @@ shape_of <- function(x) {
 
 #' Collective operations of a team
 #'
-#' Called by all members of a team at once, with arrays or ordinary numbers: in a function that [gpu_together()] runs in
-#' the workers of a cluster, or in a script that a launcher has started (`gpu_team("env")`). All members must call the
-#' same collectives in the same order.
+#' All members of a team call these functions at once, with arrays or ordinary numbers: in a function that
+#' [gpu_together()] runs in the workers of a cluster, or in a script that a launcher has started (`gpu_team("env")`).
+#' All members must call the same collectives in the same order.
 #'
-#' - `gpu_all_reduce()` folds the members' elements; all have the result.
-#' - `gpu_reduce_scatter()` does the same, but each member receives its run of the result only: of a vector elements, of
-#'   a matrix rows, in the runs of [gpu_split()].
+#' - `gpu_all_reduce()` combines the members' elements; all members receive the result.
+#' - `gpu_reduce_scatter()` does the same, but each member receives only its part of the result: elements of a vector or
+#'   rows of a matrix, divided as by [gpu_split()].
 #' - `gpu_all_gather()` joins the members' parts in the order of their ranks: vectors one after the other, matrices by
 #'   rows (`margin = 1`) or columns.
-#' - `gpu_broadcast()` returns the array of the member `root` on all members; what the others pass is ignored.
+#' - `gpu_broadcast()` returns the array of the member `root` on all members; the arguments of the other members are
+#'   ignored.
 #' - `gpu_barrier()` returns when all members have called it.
 #'
-#' Types, `NA` and integer overflow are those of R's operators `+`, `*`, and of [pmin()] and [pmax()]. Elements are
-#' folded in the order of ranks, so the bits of a result depend on the number of members and their values alone. There
-#' is one exception: transport "nccl" adds and multiplies long arrays of floats in an order of its own where there are
-#' more than two members, unless `exact = TRUE`.
+#' Types, `NA` and integer overflow follow R's operators `+` and `*`, and [pmin()] and [pmax()]. Elements are combined
+#' in the order of ranks, so the bits of a result depend only on the number of members and their values. There is one
+#' exception: with more than two members transport "nccl" adds and multiplies long arrays of floats in another order,
+#' unless `exact = TRUE`.
 #'
-#' `gpu_all_reduce()` also takes a split, of parts of one shape: the value of `gpu_together(keep = TRUE)`.
+#' `gpu_all_reduce()` also accepts a split whose parts have the same shape: the value of `gpu_together(keep = TRUE)`.
 #'
 #' @param x A numeric, logical or complex vector or matrix, or an array; for `gpu_all_reduce()` also a split.
 #' @param op `"+"`, `"*"`, `"min"` or `"max"`.
-#' @param exact Whether the members are folded in the order of their ranks, whatever connects them.
+#' @param exact Whether elements are combined in the order of ranks with every transport.
 #' @param margin 1 to join matrices by rows, 2 by columns.
 #' @param root A member's rank.
-#' @returns An array on the device of `x` if that is an array, else an ordinary vector, with the shape of `x` for
+#' @returns An array on the device of `x` if `x` is an array, else an ordinary vector, with the shape of `x` for
 #'   `gpu_all_reduce()`; `gpu_barrier()` returns `NULL`, invisibly. `gpu_team_rank()`: this member's number, from 1;
-#'   `gpu_team_size()`: how many there are. Collectives wait for the other members.
-#' `verdigris_error_member` if a member has ended, failed, is in another collective or does not come within the
-#' `timeout` of [gpu_team()], or if this code does not run in a member. The team has then ended on all members;
-#' [gpu_repair()] restores it. With `options(verdigris.debug = TRUE)` on the members the error names the calls of
-#' members in different collectives. `verdigris_error_argument` and `verdigris_error_dtype` for an `x` that collectives
-#' do not take.
+#'   `gpu_team_size()`: the number of members. Collectives wait for the other members. `verdigris_error_member` if a
+#'   member has ended, failed, is in another collective or does not come within the `timeout` of [gpu_team()], or if
+#'   this code does not run in a member. The team has then ended on all members; [gpu_repair()] restores it. With
+#'   `options(verdigris.debug = TRUE)` on the members the error names the calls of members in different collectives.
+#'   `verdigris_error_argument` and `verdigris_error_dtype` for an `x` that collectives do not accept.
 #' @examples
 #' team <- gpu_team("cpu")
 #' gpu_together(team, function() gpu_all_reduce(c(1, 2)))
@@ -366,16 +366,16 @@ gpu_team_size <- function() running_member()$size
 
 #' References to arrays of a member
 #'
-#' A function that [gpu_together()] runs returns its value to the caller. `gpu_ref(x)` as the value keeps `x` in the
-#' member's memory, and returns a reference. The list of all members' references, as `gpu_together()` returns it, can be
-#' passed to `gpu_together()` again: each member receives its own array.
+#' A function that [gpu_together()] runs returns its value to the caller. If the value is `gpu_ref(x)`, `x` stays in the
+#' member's memory, and the caller receives a reference. The list of all members' references, as `gpu_together()`
+#' returns it, can be passed to `gpu_together()` again: each member receives its own array.
 #'
-#' If a member ends, the values that the others keep remain: `collect()` reads them, also before [gpu_repair()]; after
-#' it the references to the remaining members can be passed to `gpu_together()`. `print()` says which references are
-#' lost.
+#' If a member ends, the values on the other members remain: `collect()` reads them, also before [gpu_repair()]. After
+#' [gpu_repair()] the references to the remaining members can be passed to `gpu_together()`. `print()` shows which
+#' references are lost.
 #' @param x An array, or any other value.
 #' @returns In a member: a reference of class `gpu_ref`. `collect()` of it returns the value. The member frees the value
-#'   when the reference is garbage.
+#'   when R has collected the reference.
 #' @section Errors:
 #' `verdigris_error_member` outside of a member, or if the member has ended.
 #' @examples

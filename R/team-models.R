@@ -40,24 +40,25 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
 #' Components and clusters of split matrices
 #'
 #' `prcomp()`, [kmeans()][stats::kmeans] and [gpu_kmeans()] of a matrix whose rows are split over a team
-#' ([gpu_split()]). A member contributes sums over its own rows, so what goes over the network does not grow with the
+#' ([gpu_split()]). A member contributes sums over its own rows, so the data sent over the network do not grow with the
 #' number of rows.
 #'
 #' Components are the eigenvectors of the columns' cross products after centring, which takes two collectives. So
-#' standard deviations below some 1e-8 of the largest are rounding errors; [prcomp()][principal] of an array would find
-#' them. The rotation's signs are those of [prcomp()][principal] of arrays; the scores are a split.
+#' standard deviations below about 1e-8 of the largest are rounding errors; [prcomp()][principal] of an array would find
+#' them. The signs of the rotation are determined as by [prcomp()][principal] of arrays; the scores are a split.
 #'
-#' Each iteration of Lloyd's algorithm takes one collective for all starts: of the sums and sizes of the clusters, and
-#' of how many rows have moved. From the same centers it finds base R's clusters. Centers that are not given are rows
-#' drawn from the whole, or chosen by k-means++ among at most 50 rows a cluster (at least 1000) that are drawn. Other
-#' algorithms of [stats::kmeans()] move one row after the other, and are refused. A team of one member computes and
-#' copies as much as for an array, except for k-means++.
+#' Each iteration of Lloyd's algorithm takes one collective for all starts. It adds the sums and sizes of the clusters,
+#' and the number of rows that have moved. From the same centres it finds base R's clusters. Initial centres that are
+#' not given are rows drawn from the whole matrix; k-means++ chooses them from a sample of at most 50 rows for each
+#' cluster (at least 1000). Other algorithms of [stats::kmeans()] move one row after the other, and are refused. In a
+#' team of one member the cost is the same as for an array, except for k-means++.
 #' @param x A split of a matrix by rows, of finite numbers.
 #' @param retx,center,scale.,tol,rank.,... As in [stats::prcomp()].
-#' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the rest is ordinary.
+#' @returns Objects of base R's classes `prcomp` and `kmeans`: scores and clusters are splits, the other components are
+#'   ordinary.
 #' @section Errors:
-#' Those of base R, with its messages; `verdigris_error_split` for what is not a matrix split by rows, and for other
-#' algorithms; those of [gpu_together()].
+#' Base R's errors and messages; `verdigris_error_split` for an `x` that is not a matrix split by rows, and for other
+#' algorithms; the errors of [gpu_together()].
 #' @examples
 #' team <- gpu_team(c("cpu", "cpu"))
 #' x <- gpu_split(as.matrix(iris[, 1:4]), team)

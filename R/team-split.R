@@ -16,28 +16,28 @@ team_runs <- function(n, size) {
 
 #' Split data over the members of a team
 #'
-#' Each member holds a contiguous run of rows (or columns) as an array on its device. A split behaves as the whole
-#' matrix for the functions below; operations are recorded, and computed by the members when a value is needed, with one
-#' collective for each value. Other functions raise an error that names `collect()`, which copies the whole split to
-#' this session: nothing is gathered silently.
+#' Each member stores a contiguous block of rows (or columns) as an array on its device. For the functions below a split
+#' behaves like the whole matrix. Operations are recorded, and the members compute them when a value is needed, with one
+#' collective for each value. Other functions raise an error that recommends `collect()`, which copies the whole split
+#' to this session. So data are never gathered silently.
 #'
 #' - Recorded, with a split as the result: the operators, functions of the group `Math` (cumulative ones of vectors),
-#'   `is.na()` and its like, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and their like,
-#'   `dnorm()`, `pnorm()`, `qnorm()`, `match()` and `%in%` of a vector and an ordinary table, `findInterval()`,
-#'   `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and
-#'   means along the margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in
-#'   base R, over the whole matrix; other splits must be split alike.
+#'   `is.na()` and related functions, `round()`, `ifelse()`, `pmin()`, `pmax()`, `atan2()`, `beta()`, `choose()` and
+#'   related functions, `dnorm()`, `pnorm()`, `qnorm()`, `match()` and `%in%` of a vector and an ordinary table,
+#'   `findInterval()`, `x[, columns]`, `t()`, `sweep()`, `x %*% y` with an ordinary `y`, and sums and means along the
+#'   margin that is split (`rowSums()` of a matrix split by rows). Ordinary operands are recycled as in base R, over the
+#'   whole matrix; other splits must be divided in the same way.
 #' - Computed, with an ordinary result: `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`,
 #'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `IQR()`, `mad()`,
 #'   `summary()` of a vector of numbers, `anyNA()`, `is.unsorted()`, `mean(x, trim)`, `colSums()`,
 #'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
 #'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
-#'   `crossprod(x)`, `crossprod(x, y)` where `y` is split alike or an ordinary matrix or vector of as many rows
-#'   (`tcrossprod()` of matrices split by columns).
-#' - With a split as the result whose runs differ from those of `x`: `sort()` of a vector, whose first member then has
-#'   the smallest elements; `order()` by one key or several: splits that are split alike, and vectors or arrays of as
-#'   many elements, each with its own direction if `method = "radix"`; `which()`; and `x[i]` of a vector by a split
-#'   condition. `apply()` over the margin that is split calls the function on the members.
+#'   `crossprod(x)`, `crossprod(x, y)` if `y` is divided in the same way, or is an ordinary matrix or vector with as
+#'   many rows (`tcrossprod()` of matrices split by columns).
+#' - With a split as the result, whose blocks differ from those of `x`: `sort()` of a vector, after which the first
+#'   member has the smallest elements; `order()` by one or several keys, which may be splits divided in the same way,
+#'   and vectors or arrays with as many elements, each with its own direction if `method = "radix"`; `which()`; and
+#'   `x[i]` of a vector by a split condition. `apply()` over the margin that is split calls the function on the members.
 #' - Models: [gpu_lm()] and [gpu_glm()], [gpu_knn()], `scale()`, `prcomp()`, `kmeans()` and [gpu_kmeans()]
 #'   ([split-models]), `qr()` and `svd()` ([split-decompositions]).
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
@@ -46,26 +46,26 @@ team_runs <- function(n, size) {
 #' For columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
 #' `sort()` return base R's type and class, or raise its error.
 #'
-#' Medians and quantiles are exact: members sort their parts, and send values at a few positions until one value is
-#' left.
+#' Medians and quantiles are exact: members sort their parts, and repeatedly send values at a few positions until only
+#' one value remains.
 #'
 #' Sums are computed on each member first, then over the members in the order of their ranks: the last bits depend on
 #' the number of members.
 #'
-#' @param x A matrix, vector or data frame; a [gpu_reader()], of which each member opens the source and reads its own
-#'   rows, so that a file must have the same path everywhere; or `function(rows)`, which each member calls with the
-#'   numbers of its rows, and which returns these rows: the data then never pass through this session. An array is split
-#'   on its device where the members are devices of this process; one member alone shares it. For `print()` and
-#'   `collect()`, a split.
+#' @param x A matrix, vector or data frame; a [gpu_reader()], whose source each member opens to read its own rows, so
+#'   that a file must have the same path everywhere; or `function(rows)`, which each member calls with the numbers of
+#'   its rows, and which returns these rows: the data then never pass through this session. An array is split on its
+#'   device if the members are devices of this process; a team of one member shares it. For `print()` and `collect()`, a
+#'   split.
 #' @param team A team, see [gpu_team()].
 #' @param margin 1 to split rows, 2 for columns.
-#' @param n The number of rows where `x` is a function.
+#' @param n The number of rows if `x` is a function.
 #' @param ... Not used.
-#' @returns `gpu_split()`: an object of class `gpu_split` with the dimensions of `x`. For a launcher's team all
-#'   processes call the same functions of splits. `collect()`: the whole as an ordinary matrix, vector or data frame.
+#' @returns `gpu_split()`: an object of class `gpu_split` with the dimensions of `x`. In a launcher's team all processes
+#'   must call the same functions of splits. `collect()`: the whole data as an ordinary matrix, vector or data frame.
 #' @section Errors:
-#' `verdigris_error_argument` for `x` of another kind; `verdigris_error_split` for functions without a method and for
-#' splits that do not go together; base R's errors on dimensions; those of [gpu_together()].
+#' `verdigris_error_argument` for an `x` of another kind; `verdigris_error_split` for functions without a method and for
+#' splits that do not match; base R's errors on dimensions; the errors of [gpu_together()].
 #' @examples
 #' team <- gpu_team(c("cpu", "cpu"))
 #' x <- gpu_split(matrix(c(1:9, NA), 5), team)

@@ -4,69 +4,70 @@
 #' Teams of GPUs and workers
 #'
 #' A team makes several devices compute together: the devices of this process, one device in each worker of a cluster,
-#' or one in each process that a launcher has started. The cluster or the launcher still starts, places and ends
-#' workers; a team adds collectives ([gpu_all_reduce()]) and matrices that are split over the members ([gpu_split()]).
+#' or one in each process that a launcher has started. The cluster or the launcher starts, places and ends the workers;
+#' a team adds collectives ([gpu_all_reduce()]) and matrices that are split over the members ([gpu_split()]).
 #'
 #' `gpu_together()` runs a function on all members at once. A split among its arguments is passed to each member as that
-#' member's part, and a list of [gpu_ref()]s as that member's own array; other arguments are passed whole. The members
-#' of a team of this process run one after the other, and cannot call collectives in the function; those of a cluster
+#' member's part, and a list of [gpu_ref()]s as that member's own array; other arguments are passed whole. In a team of
+#' this process the members run one after the other, and the function cannot call collectives; in a team of a cluster it
 #' can.
 #'
-#' Workers on one host share its cores: each computes on the cpu device, and copies to and from its GPU, with as many
-#' threads as cores divided by workers there. Option `verdigris.threads` of a worker, or its environment variable
-#' `RAYON_NUM_THREADS`, sets another number.
+#' Workers on one host share its cores. Each worker computes on the cpu device, and copies to and from its GPU, with a
+#' number of threads that is the number of cores divided by the number of workers on the host. Option
+#' `verdigris.threads` of a worker, or its environment variable `RAYON_NUM_THREADS`, sets another number.
 #'
 #' The workers of a host take its GPUs in turn, or the cpu if it has none; option `verdigris.device` of a worker takes
 #' precedence. Members connect to each other over TCP: on one host by the loopback address, else by the addresses that
-#' the cluster uses. A connection must show a random token of 128 bits, which is sent only over the cluster's own
-#' connections. Connections are not encrypted, as MPI's are not. Nothing that is received is unserialised.
+#' the cluster uses. A connection must present a random token of 128 bits, which is sent only over the cluster's own
+#' connections. As in MPI, connections are not encrypted. Received data are never unserialised.
 #'
 #' # Transports
 #'
-#' With transport "nccl" arrays on GPUs go from GPU to GPU, by NVLink, PCIe or the network, as NCCL finds them
-#' (`libnccl.so.2`; its environment variables apply). Every member needs a GPU of its own. A collective is queued on the
-#' GPU like other work; over TCP members only tell each other which collective they have called. Transport "host" copies
-#' arrays to the host and sends them over TCP. Ordinary vectors, and arrays of the cpu device, are always sent over TCP.
+#' Transport "nccl" sends arrays from GPU to GPU, by NVLink, PCIe or the network, as selected by NCCL (`libnccl.so.2`;
+#' its environment variables apply). Every member needs its own GPU. A collective is queued on the GPU like other work;
+#' over TCP the members exchange only the names of the collectives that they have called. Transport "host" copies arrays
+#' to the host and sends them over TCP. Ordinary vectors, and arrays on the cpu device, are always sent over TCP.
 #' `"auto"` is "nccl" if all members have GPUs and NCCL, else "host". The GPUs of one process copy to each other
 #' directly, if the machine allows it.
 #'
 #' # Members that fail
 #'
-#' If the function fails on a member, the collectives that the other members wait in fail too, and the error names the
+#' If the function fails on a member, the collectives in which the other members wait fail too, and the error names the
 #' member; the team can be used again at once. If a member's process ends, the remaining members get an error of class
-#' `verdigris_error_member`, and `gpu_repair()` makes a team of them: it divides the sources of splits anew and makes
-#' the parts again. Results of `gpu_together(keep = TRUE)` are made again by calling the function. A member that is
-#' alive but does not call a collective is waited for as long as `timeout` says.
+#' `verdigris_error_member`, and `gpu_repair()` makes a team of them: it divides the sources of splits again and makes
+#' the parts anew. Results of `gpu_together(keep = TRUE)` are computed again by calling the function. If a member is
+#' alive but does not call a collective, the others wait for at most `timeout` seconds.
 #'
 #' @param members
 #' - `NULL`: all GPUs of this process, or the cpu.
 #' - Names of devices: `c("cuda:0", "cuda:1")`; one may be named repeatedly.
 #' - A cluster of the package parallel, such as [parallel::makePSOCKcluster()] makes.
 #' - The name of a compute profile of the package mirai: each of its daemons becomes a member.
-#' - `"env"`: the processes of the run that this process belongs to, as a launcher's environment variables say
-#'   (`PMI_RANK`, `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each runs the same script, and is a
-#'   member for the whole of it, so collectives can be called anywhere.
-#' @param transport How arrays go between members: `"nccl"`, `"host"`, or `"auto"` for the best there is.
-#' @param timeout How many seconds to wait for members that are alive, in a collective and when the team is made.
+#' - `"env"`: the processes of the run that this process belongs to, as described by a launcher's environment variables
+#'   (`PMI_RANK`, `OMPI_COMM_WORLD_RANK`, `SLURM_PROCID`, `RANK` and their sizes). Each process runs the same script,
+#'   and is a member during the whole script, so collectives can be called anywhere.
+#' @param transport How arrays are sent between members: `"nccl"`, `"host"`, or `"auto"` for the best available
+#'   transport.
+#' @param timeout The number of seconds to wait for members that are alive, in a collective and when the team is made.
 #' @param team A team.
 #' @param x A team.
-#' @param bandwidth Whether the first `print()` of a team measures how fast data go between the members: the bandwidth
-#'   of an all-reduce of 8 MB, which takes a fraction of a second. Not for a launcher's team, whose members would all
-#'   have to print it.
-#' @param f A function. It is sent to the workers as `parallel` sends functions.
+#' @param bandwidth Whether the first `print()` of a team measures the bandwidth between the members, by an all-reduce
+#'   of 8 MB, which takes a fraction of a second. It is not measured in a launcher's team, whose members would all have
+#'   to print the team.
+#' @param f A function. It is sent to the workers in the same way as by `parallel`.
 #' @param ... Arguments of `f`.
 #' @param keep Whether the values stay on the members, as a split.
 #' @returns
 #' - `gpu_team()`: a team; printing it shows the members.
 #' - `gpu_together()`: a list of the values in the order of ranks, arrays on the current device; for a launcher's team
 #'   a list of this member's value alone. With `keep` a split, see [gpu_split()]; its parts may be any values, but only
-#'   vectors of numbers and matrices of as many columns behave as one.
+#'   vectors of numbers, and matrices with the same number of columns, behave like one whole.
 #' - `gpu_repair()`: the same team, invisibly. Splits that were made before can be used again.
 #' @section Errors:
-#' `verdigris_error_argument` for other members or times; `verdigris_error_member` if the members do not come together,
-#' have different versions of this package, or one of them ends or fails: the error also has the classes of the original
-#' one, `rank` names the member, and `failed` has all members' messages. `verdigris_error_library` for a transport that
-#' is not there.
+#' `verdigris_error_argument` for invalid `members` or `timeout`; `verdigris_error_member` if the members cannot
+#' connect, have different versions of this package, or one of them ends or fails: the error also has the classes of the
+#' original error, `rank` names the member, and `failed` contains all members' messages. `verdigris_error_library` for a
+#' transport that is not available.
 #' @examples
 #' team <- gpu_team(c("cpu", "cpu"))
 #' team
