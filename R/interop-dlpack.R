@@ -17,8 +17,9 @@
 #' `vignette("dlpack")` documents the convention for packages that create or accept capsules, and the C functions that
 #' they can call.
 #'
-#' # Visibility of writes Exported memory is marked as read-only, and its consumer must not write to it unless
-#' `writable = TRUE`. The producer of imported memory may write to it at any time, unless the capsule is read-only.
+#' # Visibility of writes
+#' Exported memory is marked as read-only, and its consumer must not write to it unless `writable = TRUE`. The producer
+#' of imported memory may write to it at any time, unless the capsule is read-only.
 #'
 #' As long as another library may write to the memory, R's next read returns the values that this library has written,
 #' under all names of the array. Results derived from the array have the values at the time of the call: operations on
@@ -32,11 +33,12 @@
 #' [gpu_as_strided()], it first moves to memory of its own. Operations recorded on `x` before it is exported as writable
 #' keep their values: if there are any, or a view, `x` first moves to memory of its own.
 #'
-#' # Order of work On a CUDA device `as_dlpack()` waits until the values have been computed, unless it is given the
-#' consumer's `stream`, which then waits instead. `from_dlpack()` requires that the producer's work be finished, or
-#' queued on the device's default stream, as DLPack's protocol for Python specifies. Later work of other libraries on
-#' the default stream, or on streams that wait for it, is ordered with this package's. A consumer that works on another
-#' stream must have finished before R uses the array, and before it deletes the tensor.
+#' # Order of work
+#' On a CUDA device `as_dlpack()` waits until the values have been computed, unless it is given the consumer's `stream`,
+#' which then waits instead. `from_dlpack()` requires that the producer's work be finished, or queued on the device's
+#' default stream, as DLPack's protocol for Python specifies. Later work of other libraries on the default stream, or on
+#' streams that wait for it, is ordered with this package's. A consumer that works on another stream must have finished
+#' before R uses the array, and before it deletes the tensor.
 #'
 #' @param x For `as_dlpack()` an array, an ordinary vector, or a tensor of torch for R (see [as_torch()]). For `print()`
 #'   a capsule.

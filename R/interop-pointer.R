@@ -5,27 +5,30 @@
 #'
 #' [as_dlpack()] does the same more safely, if the other side supports DLPack.
 #'
-#' # Ownership The memory of `gpu_pointer(x)` is kept as long as its `owner` exists, even if `x` was removed or was
-#' freed by [gpu_free()]. The memory given to `gpu_from_pointer()` must stay valid until `on_free` is called. `owner` is
-#' any R object that keeps the memory alive; it is referenced until then. `on_free` is called once, without arguments,
-#' when no array uses the memory any more: not during garbage collection but by the next call of a function of this
-#' package, and never at the end of R. An error in it becomes a warning.
+#' # Ownership
+#' The memory of `gpu_pointer(x)` is kept as long as its `owner` exists, even if `x` was removed or was freed by
+#' [gpu_free()]. The memory given to `gpu_from_pointer()` must stay valid until `on_free` is called. `owner` is any R
+#' object that keeps the memory alive; it is referenced until then. `on_free` is called once, without arguments, when no
+#' array uses the memory any more: not during garbage collection but by the next call of a function of this package, and
+#' never at the end of R. An error in it becomes a warning.
 #'
-#' # Visibility of writes While the owner exists, other code may write to the memory, and R's next read returns the new
-#' values; values that R writes in place ([gpu_compute()] with `out`) are visible to the other code. Operations on such
-#' an array are computed at once; operations recorded earlier keep their values: if there are any, `x` first moves to
-#' memory of its own. `writable = FALSE` promises that no other code will write; then nothing is computed early, and
-#' nothing moves. `gpu_from_pointer()` observes this promise: memory whose address was returned only with
-#' `writable = FALSE` is imported read-only.
+#' # Visibility of writes
+#' While the owner exists, other code may write to the memory, and R's next read returns the new values; values that R
+#' writes in place ([gpu_compute()] with `out`) are visible to the other code. Operations on such an array are computed
+#' at once; operations recorded earlier keep their values: if there are any, `x` first moves to memory of its own.
+#' `writable = FALSE` promises that no other code will write; then nothing is computed early, and nothing moves.
+#' `gpu_from_pointer()` observes this promise: memory whose address was returned only with `writable = FALSE` is
+#' imported read-only.
 #'
 #' On a CUDA device, `gpu_pointer()` waits until the values have been computed, or makes `stream` wait; other code must
 #' work on the default stream, or have finished.
 #'
-#' # Checks On a CUDA device the driver is queried whether the address is memory of that device, and whether the
-#' allocation is as large as extents and strides require. On the cpu device under Linux the list of the process's
-#' mappings is searched, so that an invalid address or a size beyond the mapping is refused; memory that was freed but
-#' is still mapped cannot be recognised, and on other systems nothing is checked. No check can verify the dtype of the
-#' elements, or that the memory stays valid.
+#' # Checks
+#' On a CUDA device the driver is queried whether the address is memory of that device, and whether the allocation is as
+#' large as extents and strides require. On the cpu device under Linux the list of the process's mappings is searched,
+#' so that an invalid address or a size beyond the mapping is refused; memory that was freed but is still mapped cannot
+#' be recognised, and on other systems nothing is checked. No check can verify the dtype of the elements, or that the
+#' memory stays valid.
 #'
 #' @param x An array; recorded operations are computed. A strided view keeps its strides.
 #' @param writable Whether other code may write to the memory.

@@ -24,9 +24,10 @@
 #' the source includes no header for the half types, `unsigned short*` takes their bits. CUDA's own headers are found
 #' next to NVRTC (`pip install nvidia-cuda-runtime`, or the toolkit).
 #'
-#' # In place A pointer that is not `const` may be written to, which **changes the array itself, under all its names**:
-#' after `y <- x` both are changed. Objects that share the memory keep their values: recorded operations that read it,
-#' views, copies made by assignment, capsules of [as_dlpack()]. Values that R has read are read again.
+#' # In place
+#' A pointer that is not `const` may be written to, which **changes the array itself, under all its names**: after `y <-
+#' x` both are changed. Objects that share the memory keep their values: recorded operations that read it, views, copies
+#' made by assignment, capsules of [as_dlpack()]. Values that R has read are read again.
 #'
 #' A parameter named by `returns` is not a parameter of the R function: the call creates an array for it, filled with
 #' zeros, and returns this array.

@@ -12,13 +12,13 @@
 #' modules with the same code share their variables. Loaded code stays until the end of the session. A module and its
 #' kernels can be saved, and sent to other processes, where they are loaded again.
 #'
-#' # Signatures Source code declares the parameters of its kernels. PTX declares the sizes of the parameters and whether
-#' each is floating point; machine code declares only the sizes (reported by the driver, from CUDA 12.4 on). Unknown
-#' types are not guessed: every address accepts any array, which counts as written to; whole numbers (`5L`, `TRUE`,
-#' integer64) fit any size; a double is refused if the parameter may be a `float` or an `int`. `signatures` declares
-#' more, in C, and enables all checks made for source code:
-#' `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Mangled C++ names are found by their original
-#' names.
+#' # Signatures
+#' Source code declares the parameters of its kernels. PTX declares the sizes of the parameters and whether each is
+#' floating point; machine code declares only the sizes (reported by the driver, from CUDA 12.4 on). Unknown types are
+#' not guessed: every address accepts any array, which counts as written to; whole numbers (`5L`, `TRUE`, integer64) fit
+#' any size; a double is refused if the parameter may be a `float` or an `int`. `signatures` declares more, in C, and
+#' enables all checks made for source code: `"__global__ void axpy(const float* x, float* y, float a, int n)"`. Mangled
+#' C++ names are found by their original names.
 #'
 #' In a shared object a signature without `__global__` declares a host function, which must be `extern "C"`:
 #' `"int launch(const float* x, float* y, int n, cudaStream_t stream)"`. It takes numbers and pointers; the stream is

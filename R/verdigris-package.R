@@ -65,8 +65,9 @@
 #' # Conditions
 #'
 #' Errors have class `verdigris_error_<kind>` and `verdigris_error`, where the kind is `argument`, `capture`, `chunk`,
-#' `compile`, `consumed`, `device`, `dtype`, `fork`, `host_access`, `launch`, `library`, `member`, `memory`, `panic`,
-#' `shape` or `split`.
+#' `compile`, `consumed`, `convergence`, `device`, `dtype`, `file`, `fork`, `host_access`, `launch`, `library`, `matrix`,
+#' `member`, `memory`, `panic`, `reader`, `shape`, `split` or `value`.
+#'
 #' The element `detail` of a condition contains longer text, such as a compiler's log; an error in a source has the
 #' source as `source`, and `log`, which equals `detail`.
 #'
