@@ -53,8 +53,8 @@ page <- function(entries) {
   last <- function(lines) lines[seq_len(length(lines) - 1L)] # the page ends without an empty line
   last(c("# Arrays in other packages", "",
     wrapped(paste("`make packages` makes calls of other packages' functions on ordinary vectors and on arrays, and",
-      "compares them. This page has the calls that do not give the same on both, why, and what to do instead; in a",
-      "call, `U(x)` is the array. `tests/packages/run.R --page` writes it from `tests/packages/differences.dcf`.")),
+      "compares them. This page lists the calls whose results differ, with reasons and alternatives; in a call,",
+      "`U(x)` is the array. `tests/packages/run.R --page` writes it from `tests/packages/differences.dcf`.")),
     wrapped(sprintf("%d calls of %d packages are made: %s.", sum(lengths(lapply(packages, read_calls))),
       length(packages), paste(packages, collapse = ", "))),
     unlist(sections)))
