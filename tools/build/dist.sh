@@ -6,7 +6,7 @@ stage=build/dist/verdigris
 
 tools/build/copy-source.sh $stage
 # what only tests and tools compile
-find $stage/src/rust/crates \( -name tests.rs -o -name 'differential*.rs' -o -name bits.rs \) -delete
+tools/build/without-tests.py $stage/src/rust
 rm -r $stage/src/rust/crates/engine/examples
 sed -i '/^\[\[example\]\]/,/^$/d' $stage/src/rust/crates/engine/Cargo.toml
 tools/build/vendor.py $stage/src/rust $stage/src/rust/vendor.tar.xz
