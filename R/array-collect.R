@@ -91,12 +91,12 @@ cpu_copy <- function(x) host_copy(x, told = is_gpu(x) && gpu_device(x) == "cpu")
 # copy, otherwise a host copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(host_copy(x))
-  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% cpu_copy(x)
+  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) host_alias(x)) %||% cpu_copy(x)
 }
 
 # An ordinary vector on the array's own memory, with its shape but no other attributes. NULL if the array is not on the
 # cpu device or its elements are not in R's representation. Its users must not modify or keep it.
-lent <- function(x) if (!settings$compose) .Call(C_lend, x)
+host_alias <- function(x) if (!settings$compose) .Call(C_lend, x)
 
 # Method for bit64's generic: the whole numbers of any array, exactly.
 as_integer64 <- function(x) {

@@ -223,7 +223,7 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
     given <- names(expressions) %||% character(length(expressions))
     y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
     if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-    return(as_gpu(y, dtype = width_beside(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
+    return(as_gpu(y, dtype = result_dtype(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
   }
   deparse.level <- level_given(base::cbind, deparse.level)
   given <- names(expressions) %||% character(length(expressions))
@@ -353,8 +353,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
     gpu_device(X) == gpu_device(Y)) {
     # For plain double vectors on the cpu device, base R's product makes a single pass over memory.
     if (prefers_host(X)) {
-      a <- lent(X)
-      b <- lent(Y)
+      a <- host_alias(X)
+      b <- host_alias(Y)
       dtype <- if (is.null(a) && is.null(b)) product_dtype(X, Y)
       return(.Call(C_result, (a %||% cpu_copy(X)) %*% t(b %||% cpu_copy(Y)), dtype, "cpu"))
     }
@@ -367,8 +367,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
   if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
   shape <- function(x) dim(x) %||% length(x)
   names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
-  x <- adopt(X, Y)
-  y <- adopt(Y, X)
+  x <- cast_like(X, Y)
+  y <- cast_like(Y, X)
   d <- c(shape(X), shape(Y))
   a <- repeated(x, times = length(y))
   b <- repeated(y, each = length(x))
@@ -436,8 +436,8 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
   extent[ours] <- dx
   extent[!ours] <- dy
   axes <- rep(seq_len(rank), each = 2L)
-  a <- strided(adopt(X, Y), dx, axes, extent, as.double(ours))
-  b <- strided(adopt(Y, X), dy, axes, extent, as.double(!ours))
+  a <- strided(cast_like(X, Y), dx, axes, extent, as.double(ours))
+  b <- strided(cast_like(Y, X), dy, axes, extent, as.double(!ours))
   out <- if (identical(FUN, `*`)) matrix_like(a, b) else FUN(a, b, ...)
   dim(out) <- dx * dy
   out
@@ -518,7 +518,7 @@ diag_of_array <- function(x, extents, names, given) {
   if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
   # A single number without extents is the extent.
   if (length(x) == 1L && given == 1L)
-    return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
+    return(as_gpu(base::diag(as.vector(x)), dtype = result_dtype(1, gpu_dtype(x)), device = gpu_device(x)))
   n <- p <- m <- length(x)
   if (given > 1L || n == 0L) {
     n <- nrow %||% n

@@ -12,21 +12,21 @@ hosted <- function(f, args, exact = FALSE) {
   }
   y <- call_base(f, args, parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-  .Call(C_result, y, width_beside(y, gpu_dtype(like)), gpu_device(like))
+  .Call(C_result, y, result_dtype(y, gpu_dtype(like)), gpu_device(like))
 }
 
 # An ordinary numeric vector y as an array on the device of x, with all its attributes. On the cpu device the memory of
 # a vector without other references is not copied.
-back_beside <- function(y, x) {
+upload_result_like <- function(y, x) {
   keep <- attributes(y)
-  out <- .Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x))
+  out <- .Call(C_result, y, result_dtype(y, gpu_dtype(x)), gpu_device(x))
   if (!anyNA(base::match(names(keep), c("dim", "dimnames", "names", "tsp", "class")))) out else with_attributes(out,
     keep)
 }
 
 # The dtype for an ordinary result computed from an array of this dtype: floats and complex numbers become as narrow as
 # the array's. NULL keeps the type of y.
-width_beside <- function(y, dtype) {
+result_dtype <- function(y, dtype) {
   if (dtype == "float64") return(NULL)
   narrow <- c("float32", "float16", "bfloat16")
   if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")

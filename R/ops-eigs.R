@@ -49,7 +49,7 @@ size_of <- function(op, seed) {
 # lengths of A v - value v.
 eigenvectors <- function(op, found) {
   n <- op$dim[1L]
-  beside <- function(x, by) x * beside_columns(op, by, n)
+  beside <- function(x, by) x * broadcast_columns(op, by, n)
   image <- function(x) each_column(op, op$forward, x)
   lengths_of <- function(x) host_numbers(column_products(op, gpu_compute(x)))
   if (is.null(found$imaginary)) {

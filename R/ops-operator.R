@@ -163,7 +163,7 @@ column_products <- function(op, x, y = x) {
 host_numbers <- function(x) if (is_gpu(x)) collect(x) else x
 
 # Scalars per column, repeated so that they combine with the elements of a matrix.
-beside_columns <- function(op, s, rows) {
+broadcast_columns <- function(op, s, rows) {
   if (!is_gpu(s)) {
     if (length(s) == 1L) return(s)
     s <- as_gpu(s, device = op$device)

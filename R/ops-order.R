@@ -288,7 +288,8 @@ mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = c
 # The deviations of float32 from its median are computed in float64, which represents both.
 mad_array <- function(x, center, args) {
   if (is_remote(x)) return(do.call(remote_mad, c(list(x, center[[1L]]), args, list(call = parent.frame()))))
-  if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(adopt(center[[1L]], x)) else center[[1L]]
+  if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(cast_like(center[[1L]], x)) else
+    center[[1L]]
   call_base(stats::mad, c(list(if (is_narrow(x)) as_float64(x) else x), center, args))
 }
 

@@ -24,7 +24,7 @@ by_base <- function(f, args, frame = parent.frame()) {
 }
 
 # A numeric result of base R as an array on the device of the first array among the arguments.
-numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) back_beside(y, Find(is_gpu, args)) else y
+numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) upload_result_like(y, Find(is_gpu, args)) else y
 
 # Base R's message, translated as base R does.
 words <- function(template, ...) gettextf(template, ..., domain = "R")
@@ -33,8 +33,8 @@ words <- function(template, ...) gettextf(template, ..., domain = "R")
 widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
 
 # Casts a result to the precision of the array that it was computed from; float16 and bfloat16 are computed in float32.
-as_wide_as <- function(y, x) {
-  dtype <- width_beside(y, gpu_dtype(x))
+match_precision <- function(y, x) {
+  dtype <- result_dtype(y, gpu_dtype(x))
   if (is.null(dtype) || dtype == gpu_dtype(y)) y else gpu_cast(y, dtype)
 }
 
@@ -205,7 +205,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {
     if (inverse) return(solve_lu(strip_names(a), NULL, n, columns, tol, frame, final))
-    b <- beside(b, a, gpu_device(a))
+    b <- as_operand_like(b, a, gpu_device(a))
     if (is.complex(b) && !is.complex(a))
       a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
     solve_lu(strip_names(a), strip(b), n, columns, tol, frame, final)
@@ -213,7 +213,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   x <- solved(a, !is_narrow(a))
   if (is.null(x)) x <- solved(widened(a), TRUE)
   if (!is_gpu(x)) return(on_base())
-  x <- as_wide_as(x, a)
+  x <- match_precision(x, a)
   rows <- dimnames(a)[[2L]]
   if (is.null(d)) {
     names(x) <- rows
@@ -262,7 +262,7 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
     said <- tryCatch(chol.default(base::matrix(-1)), error = conditionMessage)
     stop_as_base(sub("1", format(f$info), said, fixed = TRUE))
   }
-  out <- as_wide_as(f$factor, x)
+  out <- match_precision(f$factor, x)
   dim(out) <- dim(x)
   with_dimnames(out, dimnames(x) %||% list(NULL))
 }
@@ -284,7 +284,7 @@ inverse_of_factor <- function(x, size) {
   if (!usable) return(by_base(base::chol2inv, list(x, size)))
   half <- .Call(C_triangular_solve, strip(r), identity_on(size, x), c(size, size), TRUE, FALSE)
   dim(half) <- c(size, size)
-  as_wide_as(tcross_product(half), x)
+  match_precision(tcross_product(half), x)
 }
 
 # ---- triangles -------------------------------------------------------------------------------------------------
@@ -311,15 +311,16 @@ solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
       NCOL(x) > 0L
   if (usable) {
     k <- trunc(as.double(k))
-    a <- strip_names(beside(r, x, device))
+    a <- strip_names(as_operand_like(r, x, device))
     if (any(d != k)) a <- a[seq_len(k), seq_len(k), drop = FALSE]
     usable <- isTRUE(all(diagonal_of(a, k) != 0))
   }
   if (!usable) return(by_base(f, c(list(r, x), given, list(upper.tri = upper.tri, transpose = transpose))))
   columns <- as.double(NCOL(x))
-  b <- beside(x, r, device)
+  b <- as_operand_like(x, r, device)
   if (NROW(x) != k) b <- if (is.null(dim(b))) strip(b)[seq_len(k)] else strip_names(b)[seq_len(k), , drop = FALSE]
-  out <- as_wide_as(.Call(C_triangular_solve, a, strip(b), c(k, columns), upper.tri, transpose), beside(r, x, device))
+  out <- match_precision(.Call(C_triangular_solve, a, strip(b), c(k, columns), upper.tri, transpose),
+    as_operand_like(r, x, device))
   if (is.null(dim(x))) return(out)
   dim(out) <- c(k, columns)
   out

@@ -130,10 +130,10 @@ gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized
     random_components(op, k, -1, trunc(power), limits$seed, frame)
   }
   signs <- signs_of(found$v)
-  v <- gpu_compute(found$v * beside_columns(op, signs, op$dim[2L]))
-  u <- gpu_compute(found$u * beside_columns(op, signs, op$dim[1L]))
+  v <- gpu_compute(found$v * broadcast_columns(op, signs, op$dim[2L]))
+  u <- gpu_compute(found$u * broadcast_columns(op, signs, op$dim[1L]))
   d <- found$d
-  apart <- column_products(op, gpu_compute(each_column(op, op$backward, u) - v * beside_columns(op, d, op$dim[2L])))
+  apart <- column_products(op, gpu_compute(each_column(op, op$backward, u) - v * broadcast_columns(op, d, op$dim[2L])))
   out <- list(d = d, u = named_rows(u, op$names[[1L]]), v = named_rows(v, op$names[[2L]]))
   ended(out, sqrt(host_numbers(apart)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
 }
@@ -399,7 +399,7 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
   v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
   # One-sided: u is not orthonormal enough, so it is recomputed from u d = A v.
-  both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
+  both <- if (one_sided) in_space(op, v, gpu_compute(u * broadcast_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
     v = v)
   c(both, found[c("iterations", "products", "settled")])
 }

@@ -270,13 +270,13 @@ reader_crossprod <- function(x, y, call) {
   p <- x$dim[2L]
   names <- list(x$dimnames[[2L]], if (is.null(y)) x$dimnames[[2L]] else if (is_reader(y)) y$dimnames[[2L]] else
     colnames(y))
-  beside <- if (!is.null(y)) beside_blocks(y, rows_of_reader(x), call)
+  rows_of_y <- if (!is.null(y)) beside_blocks(y, rows_of_reader(x), call)
   at <- 0
   q <- if (is.null(y)) p else if (is_reader(y)) c(y$dim, 1)[2L] else NCOL(y)
   out <- over_blocks(x, function(block) {
     b <- strip_names(block_numbers(block, call))
     n <- nrow(b)
-    other <- if (!is.null(beside)) beside(at, n, gpu_device(b))
+    other <- if (!is.null(rows_of_y)) rows_of_y(at, n, gpu_device(b))
     at <<- at + n
     if (!is.null(other) && is.null(dim(other))) dim(other) <- c(n, 1)
     stat_crossprod(b, if (!is.null(other)) strip_names(other))

@@ -251,7 +251,7 @@ sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent
   if (is.null(operator) || ...length() || !one || !is_number(STATS) || !length(STATS))
     return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
   n <- x@Dim[rows]
-  STATS <- adopt(STATS, x@x)
+  STATS <- cast_like(STATS, x@x)
   # sweep() of the dense matrix checks other lengths and recycles as base R does
   if (length(STATS) != n && length(STATS) != 1L) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin))
   STATS <- recycle(STATS, n)

@@ -90,7 +90,7 @@ operate_beside <- function(operator, f, S, v, turned, call) {
   } else if (length(v) && n %% length(v) != 0) {
     warn_as_base("longer object length is not a multiple of shorter object length", call)
   }
-  v <- if (length(v) == 1L && !is_gpu(v)) as.vector(v) else adopt(v, S@x)
+  v <- if (length(v) == 1L && !is_gpu(v)) as.vector(v) else cast_like(v, S@x)
   zero <- suppressWarnings(apply_to(0, if (length(v)) v else 1))
   if (!isTRUE(all(zero == 0))) {
     dense <- as_operand(gpu_dense(S))

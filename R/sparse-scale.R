@@ -86,5 +86,5 @@ scaling_factors <- function(d, n, x, call) {
   d <- of_other_package(d)
   if (!is_number(d)) abort_argument("d", "a vector of numbers", d, call)
   if (n > 0L && !length(d)) stop_as_base("attempt to recycle 'x' of length 0 to length 'n' (n > 0)", call)
-  recycle(as_doubles(adopt(d, if (is_sparse(x)) x@x else x)), n)
+  recycle(as_doubles(cast_like(d, if (is_sparse(x)) x@x else x)), n)
 }

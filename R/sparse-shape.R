@@ -243,7 +243,7 @@ assign_places <- function(S, at, value, frame) {
   if (!length(value)) stop_as_base("replacement has length zero", frame)
   if (max(at) > prod(S@Dim)) stop_as_base("subscript out of bounds", frame)
   x <- stored(S)
-  value <- if (is_sparse(value)) strip(gpu_dense(value)) else adopt(value, x)
+  value <- if (is_sparse(value)) strip(gpu_dense(value)) else cast_like(value, x)
   value <- recycle(value, n)
   if (!is.logical(x) || !is.logical(value)) {
     x <- as_doubles(x)
@@ -356,11 +356,11 @@ bind_sparse <- function(parts, labels, by_row, frame) {
           "number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", k),
           frame)
         if (!length(x)) return(NULL)
-        x <- recycle(adopt(x, first@x), n)
+        x <- recycle(cast_like(x, first@x), n)
         dim(x) <- c(n, 1L)
       } else {
         extents <- dim(x)
-        x <- adopt(x, first@x)
+        x <- cast_like(x, first@x)
         dim(x) <- extents
         if (by_row) x <- t(x)
       }
@@ -443,7 +443,7 @@ kronecker_sparse <- function(X, Y, FUN, make.dimnames, ..., frame = parent.frame
   as_one <- function(x, other) {
     if (!is_sparse(x) && !is_of_matrix(x) && is.null(dim(x))) dim(x) <- c(length(x), 1L)
     names <- dimnames(x)
-    if (is_number(x)) x <- `dim<-`(adopt(x, if (is_sparse(other)) other@x else other), dim(x))
+    if (is_number(x)) x <- `dim<-`(cast_like(x, if (is_sparse(other)) other@x else other), dim(x))
     x <- sparse_of_matrix(x, NULL, device, frame)
     if (!is.null(names)) x@Dimnames <- names
     x

@@ -44,7 +44,7 @@ solve.gpu_sparse <- function(a, b, tol = .Machine$double.eps, ...) {
     b <- of_other_package(b, gpu_device(a))
     if (is_sparse(b)) b <- gpu_dense(b)
     if (!is_number(b)) abort_argument("b", "a vector or a matrix of numbers", b)
-    if (!is_gpu(b)) b <- `dim<-`(adopt(b, a@x), dim(b)) |> with_names_of(b)
+    if (!is_gpu(b)) b <- `dim<-`(cast_like(b, a@x), dim(b)) |> with_names_of(b)
   }
   n <- a@Dim[1L]
   square <- n == a@Dim[2L]

@@ -108,7 +108,7 @@ product_space <- function(x, largest, origin = NULL) {
   d <- as.double(dim(x))
   if (is.null(origin)) {
     # round the means to the type of x, so that their differences from x are rounded only once
-    means <- as_wide_as(colMeans(as_float64(x)), x)
+    means <- match_precision(colMeans(as_float64(x)), x)
     away <- sum(as_float64(means)^2)
     spread <- sum(as_float64(x - along_columns(means, d[1L]))^2) / d[1L]
     origin <- if (isTRUE(away > 4 * spread)) means else FALSE
@@ -119,7 +119,7 @@ product_space <- function(x, largest, origin = NULL) {
     tiny = 4 * d[2L] * if (is_narrow(x)) 2^-126 else 2^-1022)
 }
 
-shifted <- function(x, origin) gpu_compute(x - along_columns(as_wide_as(origin, x), nrow(x)))
+shifted <- function(x, origin) gpu_compute(x - along_columns(match_precision(origin, x), nrow(x)))
 
 squares_of <- function(x) gpu_compute(rowSums(as_float64(x)^2))
 
