@@ -41,7 +41,7 @@ with_each <- function(x, attributes) {
 
 #' @export
 `dimnames<-.gpu_array` <- function(x, value) {
-  if (is.list(value)) value <- lapply(value, host_copy, told = TRUE)
+  if (is.list(value)) value <- lapply(value, host_copy, silent = TRUE)
   relabelled(x, value, "dimnames")
 }
 

@@ -39,10 +39,11 @@ device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_de
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
 
 # Whether base R's function on the host is faster for an array on the cpu device than several device passes. Tests set
-# `settings$compose` to disable this, so that the code paths of a GPU are compared with base R on machines without one.
+# `settings$force_device_path` to disable this, so that the code paths of a GPU are compared with base R on machines
+# without one.
 settings <- new.env(parent = emptyenv())
-settings$compose <- FALSE
-prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
+settings$force_device_path <- FALSE
+prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$force_device_path
 
 # Sets dimnames if some axis has names.
 with_dimnames <- function(x, names) {
@@ -77,7 +78,7 @@ labels_of <- function(expressions, level) {
 # Fast path of cbind() and rbind() for arrays and numbers without names: matrices of a common extent and vectors of that
 # length, with labels as names. NULL for other arguments. `bind()` spends more time on checks than on joining.
 bind_plain <- function(parts, expressions, level, by_row) {
-  if (by_row && settings$compose) return(NULL)
+  if (by_row && settings$force_device_path) return(NULL)
   side <- if (by_row) 2L else 1L
   shared <- length(parts[[1L]])
   for (x in parts) if (!is.null(d <- attr(x, "dim"))) {
@@ -164,7 +165,7 @@ bind <- function(parts, labels, given, level, by_row) {
   device <- device_of(parts)
   present <- which(counts)
   # rbind() either joins the rows in one pass (cpu), or joins columns and returns a transposed view of them.
-  below <- by_row && n > 0L && device == "cpu" && !settings$compose
+  below <- by_row && n > 0L && device == "cpu" && !settings$force_device_path
   turned <- by_row && !below
   columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
@@ -325,7 +326,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
 array <- interposed("array", "data", array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
-  dim <- host_copy(dim, told = TRUE)
+  dim <- host_copy(dim, silent = TRUE)
   plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
     isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))

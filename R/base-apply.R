@@ -17,7 +17,7 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "ra
 
 # The axes that a `MARGIN` names; NULL if it is invalid and base R is to raise the error.
 margin_axes <- function(x, MARGIN) {
-  MARGIN <- host_copy(MARGIN, told = TRUE)
+  MARGIN <- host_copy(MARGIN, silent = TRUE)
   if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
     na.rm = TRUE))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)

@@ -5,10 +5,10 @@
 # Calls f with host copies of its arguments. A numeric result becomes an array on the device of the first array.
 hosted <- function(f, args, exact = FALSE) {
   like <- NULL
-  told <- is_beside_s4(args)
+  silent <- is_beside_s4(args)
   for (k in seq_along(args)) if (is_gpu(args[[k]]) || is_host_int64(args[[k]])) {
     if (is.null(like) && is_gpu(args[[k]])) like <- args[[k]]
-    args[[k]] <- ordinary_copy(args[[k]], exact = exact, told = told)
+    args[[k]] <- ordinary_copy(args[[k]], exact = exact, silent = silent)
   }
   y <- call_base(f, args, parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
@@ -86,9 +86,9 @@ xtfrm.gpu_array <- function(x) {
 
 # A host copy in memory that R allocated, for base R functions that access one element after the other. On a large
 # ALTREP vector of this package each access is a function call, which takes up to four times as long.
-ordinary_copy <- function(x, exact = FALSE, told = FALSE) {
-  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, told = told))
-  if (!told) report_read(x)
+ordinary_copy <- function(x, exact = FALSE, silent = FALSE) {
+  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, silent = silent))
+  if (!silent) report_read(x)
   with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }
 

@@ -185,7 +185,7 @@ coefficients_of_qr <- function(qr, y) {
   d <- as.double(dim(qr$qr))
   k <- as.double(qr$rank)
   if (!takes_reflection(qr, y) || k < 1 || NCOL(y) == 0L) return(qr_by_base(base::qr.coef, qr, y))
-  if (any(diagonal_of(qr$qr, d[1L], k) == 0)) stop_as_base(words("exact singularity in '%s'", "qr.coef"))
+  if (any(diagonal_of(qr$qr, d[1L], k) == 0)) stop_as_base(base_message("exact singularity in '%s'", "qr.coef"))
   columns <- as.double(NCOL(y))
   z <- reflected(qr, y, TRUE)
   dim(z) <- c(d[1L], columns)
@@ -367,7 +367,7 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   unit <- if (is_narrow(f$d)) 2^-23 else 2^-52
   if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L]))))
     f <- .Call(C_svd, y, d, vectors, full, FALSE)
-  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
+  if (f$info != 0) stop_as_base(base_message("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
   if (!vectors) return(list(d = f$d))
   u <- f$u
   dim(u) <- c(d[1L], length(u) / d[1L])
@@ -406,8 +406,8 @@ eigen_of_array <- function(x, given, only.values) {
   f <- if (symmetric) .Call(C_eigen_symmetric, y, n, !only.values) else if (!is.complex(x))
     general_eigen(y, n, !only.values)
   if (is.null(f)) return(base_copy(read_for(x)))
-  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else
-    "dgeev"))
+  if (f$info != 0) stop_as_base(base_message("error code %d from Lapack routine '%s'", f$info,
+    if (symmetric) "dsyevr" else "dgeev"))
   if (symmetric) {
     # The device returns ascending values, base R descending ones: reversed views.
     f$values <- f$values[n:1]

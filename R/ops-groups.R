@@ -277,7 +277,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     # int64 groups are replaced by their positions among the distinct ones, since doubles may not represent them.
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
     codes <- if (length(distinct)) codes_among(given, distinct) else given
-    elements <- ordinary_copy(x, told = prefers_host(x))
+    elements <- ordinary_copy(x, silent = prefers_host(x))
     out <- call_base(base::rowsum, list(elements, plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
     if (length(distinct)) rownames(out) <- as.character(distinct)[as.integer(rownames(out))]
     upload_result_like(out, x)

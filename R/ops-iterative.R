@@ -323,9 +323,9 @@ cg_pass <- function(problem, x, precondition, limits, most) {
   rz <- if (is.null(precondition)) rr else column_products(op, r, p)
   counts <- 0 * rr
   broken <- active & FALSE
-  going <- watching(op)
+  keep_iterating <- convergence_check(op)
   for (k in seq_len(most)) {
-    state <- going(active)
+    state <- keep_iterating(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     q <- op$forward(p)
@@ -389,7 +389,7 @@ gmres_column <- function(problem, j, precondition, restart) {
 # iterations.
 gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   op <- problem$op
-  numbers <- new_numbers(op, numbers_for(m))
+  numbers <- new_scalars(op, numbers_for(m))
   basis <- new_basis(op, op$dim[1L], m + 1, numbers)
   basis$put(1L, gpu_compute(r / norm))
   through <- if (is.null(precondition)) op$forward else function(v) op$forward(precondition(v))
@@ -480,11 +480,11 @@ lsqr_pass <- function(problem, damp) {
   active <- beta > tol * size & alpha > 0
   by_alpha <- ratio(1, alpha)
   alpha_beta <- ratio(alpha, beta)
-  going <- watching(op)
+  keep_iterating <- convergence_check(op)
   # Scalars that are available at the same time are computed by one kernel.
   together <- function(...) if (is_gpu(..1)) gpu_compute(...)
   for (k in seq_len(problem$most)) {
-    state <- going(active)
+    state <- keep_iterating(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     counts <- counts + active

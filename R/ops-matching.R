@@ -37,7 +37,7 @@ repeated_flags <- function(x, from_last) {
     flags[at] <- FALSE
     return(flags)
   }
-  r <- runs(x)
+  r <- equal_runs(x)
   flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
   if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
   if (r$known < r$n) {
@@ -133,7 +133,7 @@ anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_elements(x), incomparables, ...))
   if (length(x) < 2L) return(0L)
   # base R would compare the bits of an integer64 as doubles.
-  if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
+  if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, silent = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
 }

@@ -27,7 +27,7 @@ by_base <- function(f, args, frame = parent.frame()) {
 numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) upload_result_like(y, Find(is_gpu, args)) else y
 
 # Base R's message, translated as base R does.
-words <- function(template, ...) gettextf(template, ..., domain = "R")
+base_message <- function(template, ...) gettextf(template, ..., domain = "R")
 
 # An array of the same values in double precision.
 widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
@@ -128,8 +128,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   f <- lu_of(a, n)
   if (f$info > 0) {
     if (!final) return(NULL)
-    stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else
-      words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
+    stop_as_base(if (is.complex(a)) base_message("Lapack routine %s: system is exactly singular", "zgesv") else
+      base_message("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
   }
   if (!asks) return(lu_solve(f, b, columns))
   x <- lu_solve(f, join(list(strip(b), probes_for(n, f$lu)), gpu_dtype(f$lu)), columns + PROBES)
@@ -141,8 +141,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
     if (!final) return(NULL)
     rcond <- 1 / anorm / lu_inverse_norm(f)
     if (is.na(rcond)) return(NA)
-    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond),
-      frame)
+    if (rcond < tol)
+      stop_as_base(base_message("system is computationally singular: reciprocal condition number = %g", rcond), frame)
   }
   strided(x, length(x), 1, n * columns)
 }
@@ -436,8 +436,8 @@ is_symmetric <- function(x) {
   for (i in unique(c(1, 2, n - 1, n))) if (n > 1 && !alike(y[i, ], y[, i], 8 * tol)) return(FALSE)
   other <- t(y)
   if (anyNA(y)) return(alike(y, other, tol))
-  apart <- y != other
-  difference <- sum(ifelse(apart, abs(y - other), 0)) + 0
-  size <- sum(ifelse(apart, abs(y), 0)) + 0
-  isTRUE((if (is.finite(size) && size > tol * sum(apart)) difference / size else difference / sum(apart)) <= tol)
+  differ <- y != other
+  difference <- sum(ifelse(differ, abs(y - other), 0)) + 0
+  size <- sum(ifelse(differ, abs(y), 0)) + 0
+  isTRUE((if (is.finite(size) && size > tol * sum(differ)) difference / size else difference / sum(differ)) <= tol)
 }

@@ -45,7 +45,7 @@ as_counted <- function(x, low, counts, missing) {
 counted <- function(x) {
   whole <- counted_whole(x)
   if (!is.null(whole)) return(whole)
-  r <- runs(x)
+  r <- equal_runs(x)
   if (r$known == 0L) return(list(values = vector(typeof(x), 0L), counts = integer()))
   starts <- collect(which(r$first))
   values <- r$sorted[starts]

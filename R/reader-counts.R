@@ -129,18 +129,19 @@ hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, r
     y <- strip(block)
     as_float64(y[is.finite(y)])
   }
-  reach <- over_blocks(x, function(block) {
+  count_and_range <- over_blocks(x, function(block) {
     y <- finite(block)
     c(length(y), if (length(y)) as.vector(range(y)) else c(Inf, -Inf))
   }, function(a, b) c(a[1L] + b[1L], min(a[2L], b[2L]), max(a[3L], b[3L])), call = call)
-  if (is.null(reach) || reach[1L] == 0) {
+  if (is.null(count_and_range) || count_and_range[1L] == 0) {
     out <- graphics::hist(numeric(), breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
       plot = FALSE)
   } else {
-    out <- counted_histogram(reach[1L], reach[2:3], breaks, include.lowest, right, fuzz, function(limits, bins) {
-      as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
-        call = call))
-    })
+    out <- counted_histogram(count_and_range[1L], count_and_range[2:3], breaks, include.lowest, right, fuzz,
+      function(limits, bins) {
+        as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
+          call = call))
+      })
   }
   out$xname <- name
   if (!plot) return(out)

@@ -82,9 +82,9 @@ margin_of_int64 <- function(x, na.rm, rows, call) {
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
   # reverse
-  apart <- rows == (margin == 1)
-  found <- over_blocks(x, block, if (!apart) plus_in_two, margin, call = call)
-  if (apart && length(found)) found <- do.call(Map, c(list(function(...) collect(joined_on_cpu(...))), found))
+  independent <- rows == (margin == 1)
+  found <- over_blocks(x, block, if (!independent) plus_in_two, margin, call = call)
+  if (independent && length(found)) found <- do.call(Map, c(list(function(...) collect(joined_on_cpu(...))), found))
   size <- as.double(x$dim[if (rows) 1L else 2L])
   out <- collect(if (length(found)) sums_of_two(found) else int64_number(numeric(size), "cpu"))
   names(out) <- x$dimnames[[if (rows) 1L else 2L]]

@@ -120,8 +120,8 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
   # reverse
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
-  apart <- rows == (margin == 1)
-  found <- if (x$dim[margin] == 0) NULL else if (apart) do.call(rbind, over_blocks(x, function(b)
+  independent <- rows == (margin == 1)
+  found <- if (x$dim[margin] == 0) NULL else if (independent) do.call(rbind, over_blocks(x, function(b)
     as.matrix(collect(block(b))), NULL, margin, call = call)) else as.matrix(collect(over_blocks(x, block, `+`, margin,
     call = call)))
   size <- as.double(x$dim[if (rows) 1L else 2L])
@@ -331,7 +331,7 @@ prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
   randomised <- if (is.null(exact)) !is.null(rank.) && p > MANY_COLUMNS && 10 * (k + OVERSAMPLED) <= small else !exact
   moments <- if (randomised) column_squares(x, call) else reader_moments(x, FALSE, call)
   squares <- if (randomised) moments$squares else diag(moments$products)
-  if (!all(is.finite(squares))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!all(is.finite(squares))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   named <- function(v) stats::setNames(as.vector(v), x$dimnames[[2L]])
   columns <- list(center = if (isTRUE(center)) named(moments$mean) else if (!isFALSE(center)) center)
   # sums of squares about the centers
@@ -379,7 +379,7 @@ triangle_below <- function(a, b = NULL) {
   if (d[1L] <= 1) return(rows)
   if (gpu_device(rows) == "cpu") {
     # LINPACK with a tolerance of 0 moves no column to the end
-    r <- base::qr.R(base::qr.default(host_copy(rows, told = TRUE), tol = 0))
+    r <- base::qr.R(base::qr.default(host_copy(rows, silent = TRUE), tol = 0))
     return(as_gpu(unname(r), device = "cpu"))
   }
   form <- .Call(C_qr, rows, d)$qr

@@ -36,7 +36,7 @@ convolve <- interposed("convolve", c("x", "y"), convolve_arrays(x, y, conj, matc
 convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
   n <- length(x)
   p <- length(y)
-  if (type == "circular" && n != p) stop_as_base(words("length mismatch in convolution"), frame)
+  if (type == "circular" && n != p) stop_as_base(base_message("length mismatch in convolution"), frame)
   like <- if (is_gpu(x)) x else y
   # base R computes with names, with single elements, and with arguments that are not numbers
   plain <- function(x) (is.numeric(x) || is.complex(x)) && is.null(names(x)) && is.null(dim(x)) &&

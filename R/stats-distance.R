@@ -82,9 +82,9 @@ distances <- function(x, method, diag, upper, p) {
 # several, they are compared by their differences in float64. So results are those of differences throughout.
 
 # The number of elements of a matrix that is computed in parts, for one part. Tests set another one.
-blocks <- new.env(parent = emptyenv())
-blocks$elements <- NULL
-elements_at_once <- function(x) blocks$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
+block_size_override <- new.env(parent = emptyenv())
+block_size_override$elements <- NULL
+elements_at_once <- function(x) block_size_override$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
 
 # The same for a matrix of pairs of rows. Results do not depend on it: on a GPU at most an eighth of the free memory.
 pairs_at_once <- function(x) {

@@ -154,7 +154,7 @@ clusters_by_base <- function(x, centers, given) {
 largest_magnitude <- function(x) max(abs(range(strip(x))))
 
 finite_or_stop <- function(largest, argument, frame = parent.frame()) {
-  if (!is.finite(largest)) stop_as_base(words("NA/NaN/Inf in foreign function call (arg %d)", argument), frame)
+  if (!is.finite(largest)) stop_as_base(base_message("NA/NaN/Inf in foreign function call (arg %d)", argument), frame)
 }
 
 centers_given <- function(centers, n, frame = parent.frame()) {

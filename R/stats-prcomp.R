@@ -95,7 +95,7 @@ prcomp.gpu_array <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
     if (!is.null(fit$x)) fit$x <- upload_result_like(fit$x, x)
     return(fit)
   }
-  if (!isTRUE(all(is.finite(x)))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!isTRUE(all(is.finite(x)))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   columns <- standard_columns(x, center, scale.)
   if (any(columns$scale == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")
   small <- min(d)

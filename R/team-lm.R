@@ -58,7 +58,7 @@ triangle_of <- function(x, d) {
   if (nrow(x) <= ncol(x)) return(collect(x))
   if (d$device != "cpu" && !is_moderate(d))
     return(collect(unpivoted_qr(x, ncol(x))$r)[seq_len(ncol(x)), , drop = FALSE])
-  host_triangle(host_copy(x, told = TRUE))
+  host_triangle(host_copy(x, silent = TRUE))
 }
 # The triangle of an ordinary matrix. A tolerance of 0 keeps the columns in their places.
 host_triangle <- function(x) {

@@ -79,7 +79,7 @@ prcomp.gpu_split <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
   p <- ncol(x)
   if (!is_flag(retx)) abort_argument("retx", "TRUE or FALSE", retx)
   check_kept(tol, rank., call)
-  if (!all(is.finite(x))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!all(is.finite(x))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   z <- scale(x, center, scale.)
   columns <- list(center = attr(z, "scaled:center"), scale = attr(z, "scaled:scale"))
   if (any(columns$scale == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")

@@ -14,12 +14,12 @@ cumulative_split <- function(x, name, call) {
   type <- type_of(x)
   if (type == "complex" && name %in% c("cummax", "cummin")) return(get(name, baseenv())(0i))
   narrow <- whole || type %in% c("logical", "integer")
-  apart <- name %in% c("cummax", "cummin") || name == "cumsum" && !narrow
+  independent <- name %in% c("cummax", "cummin") || name == "cumsum" && !narrow
   team <- state_of(x)$team
   if (team$engine$kind != "local") {
-    out <- measured(x, "part_cumulated", list(x, name, apart), kind = "vector", call = call)
+    out <- measured(x, "part_cumulated", list(x, name, independent), kind = "vector", call = call)
   } else {
-    carries <- cumulated_before(x, name, apart, call)
+    carries <- cumulated_before(x, name, independent, call)
     out <- recorded(x, "part_continued", list(x, name, structure(function(rank) carries[rank], class = "team_each")))
   }
   if (name == "cumsum" && narrow && overflows(x, out)) warning(simpleWarning(scan_overflow(whole), written_call(call)))
@@ -48,10 +48,10 @@ joined_last <- function(name, values) Reduce(function(carry, value) if (is.null(
   carry else held(cumulated(name, carry, on_cpu(value))), values, NULL)
 
 # For members of this process: the carry of each rank.
-cumulated_before <- function(x, name, apart, call) {
+cumulated_before <- function(x, name, independent, call) {
   team <- state_of(x)$team
   size <- team$engine$size
-  if (apart) {
+  if (independent) {
     own <- lapply(gathered_lists(x, "part_last", list(name, list(NULL)), call), `[[`, "value")
     return(lapply(seq_len(size), function(rank) joined_last(name, own[seq_len(rank - 1L)])))
   }
@@ -65,12 +65,12 @@ cumulated_before <- function(x, name, apart, call) {
 }
 
 # In a member of several processes: its running values.
-part_cumulated <- function(x, name, apart) {
+part_cumulated <- function(x, name, independent) {
   member <- running_member()
   gather <- function(v) lapply(gathered_by_members(v, member), function(v) if (length(v)) held(v))
   own <- part_continued(x, name, list(NULL))
   last <- function(y) y[if (length(y)) length(y) else 0L]
-  if (apart) {
+  if (independent) {
     carry <- joined_last(name, gather(last(own))[seq_len(member$rank - 1L)])
     return(part_continued(x, name, list(carry)))
   }
