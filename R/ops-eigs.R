@@ -34,8 +34,8 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
     found <- nearest_eigenvalues(op, trunc(k), sigma, symmetric, limits, frame)
   }
   ended(list(values = found$d, vectors = named_rows(found$vectors, op$names[[2L]])),
-    found$residual / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol, "gpu_eigs",
-    frame)
+    found$residual / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol,
+    "gpu_eigs", frame)
 }
 
 # An estimate of the size of the operator, to which residuals are compared: the length of the image of a random unit

@@ -482,7 +482,7 @@ lsqr_pass <- function(problem, damp) {
   alpha_beta <- ratio(alpha, beta)
   keep_iterating <- convergence_check(op)
   # Scalars that are available at the same time are computed by one kernel.
-  together <- function(...) if (is_gpu(..1)) gpu_compute(...)
+  compute_scalars <- function(...) if (is_gpu(..1)) gpu_compute(...)
   for (k in seq_len(problem$most)) {
     state <- keep_iterating(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
@@ -494,7 +494,7 @@ lsqr_pass <- function(problem, damp) {
     beta <- norm(u)
     by_beta <- ratio(1, beta)
     beta_alpha <- ratio(beta, alpha)
-    together(by_beta, beta_alpha, anorm)
+    compute_scalars(by_beta, beta_alpha, anorm)
     v <- gpu_compute(op$backward(u) * broadcast_columns(op, by_beta, p) - v * broadcast_columns(op, beta_alpha, p))
     alpha <- norm(v)
     by_alpha <- ratio(1, alpha)
@@ -515,14 +515,14 @@ lsqr_pass <- function(problem, damp) {
     turn <- ratio(sn * alpha, rho)
     rnorm <- root(phibar * phibar + damped)
     arnorm <- alpha * abs(sn * phi)
-    together(step, turn, by_alpha, alpha_beta, anorm, damped, phibar, rhobar, rnorm, arnorm, counts)
+    compute_scalars(step, turn, by_alpha, alpha_beta, anorm, damped, phibar, rhobar, rnorm, arnorm, counts)
     dx <- dx + w * broadcast_columns(op, step, p)
     w <- v * broadcast_columns(op, by_alpha, p) - w * broadcast_columns(op, turn, p)
     gpu_compute(dx, w)
     xnorm <- norm(dx)
     length <- root(anorm)
     active <- active & rnorm > tol * (size + length * xnorm) & arnorm > tol * length * rnorm
-    together(active)
+    compute_scalars(active)
   }
   lsqr_solution(problem, x, dx, sqrt(host_numbers(anorm)), host_numbers(counts), damp, tol)
 }

@@ -133,7 +133,8 @@ gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized
   v <- gpu_compute(found$v * broadcast_columns(op, signs, op$dim[2L]))
   u <- gpu_compute(found$u * broadcast_columns(op, signs, op$dim[1L]))
   d <- found$d
-  residual <- column_products(op, gpu_compute(each_column(op, op$backward, u) - v * broadcast_columns(op, d, op$dim[2L])))
+  residual <- column_products(op,
+    gpu_compute(each_column(op, op$backward, u) - v * broadcast_columns(op, d, op$dim[2L])))
   out <- list(d = d, u = named_rows(u, op$names[[1L]]), v = named_rows(v, op$names[[2L]]))
   ended(out, sqrt(host_numbers(residual)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
 }

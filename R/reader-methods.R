@@ -93,7 +93,7 @@ refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
 block_numbers <- function(block, call) {
   if (!is.data.frame(block)) return(block)
   if (!all(vapply(block, is_gpu, NA))) stop_as_base("'x' must be numeric", call)
-  out <- join(lapply(unname(as.list(block)), function(column) strip(wide(column))))
+  out <- join(lapply(unname(as.list(block)), function(column) strip(widen_for_sum(column))))
   dim(out) <- c(nrow(block), ncol(block))
   out
 }
@@ -109,10 +109,10 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   f <- if (rows) rowSums else colSums
   counts <- mean && na.rm
   block <- function(block) {
-    y <- strip_names(wide(block_numbers(block, call)))
+    y <- strip_names(widen_for_sum(block_numbers(block, call)))
     sums <- strip(f(y, na.rm = na.rm))
     if (!counts) return(sums)
-    known <- strip(f(wide(!is.na(y))))
+    known <- strip(f(widen_for_sum(!is.na(y))))
     gpu_compute(sums, known)
     out <- cbind(sums, known)
     out
@@ -253,7 +253,7 @@ column_of_reader <- function(x, name) {
 
 # A function of a block's place that returns the rows of `y` for it, on a device. `y` must have n rows: a reader, an
 # array or an ordinary matrix or vector.
-beside_blocks <- function(y, n, call, name = "y") {
+rows_for_blocks <- function(y, n, call, name = "y") {
   if (is_reader(y)) {
     if (rows_of_reader(y) != n) stop_as_base("non-conformable arguments", call)
     return(function(from, count, device) block_numbers(block_take(y, block_start(y, from, count, 1, NULL, device)),
@@ -270,7 +270,7 @@ reader_crossprod <- function(x, y, call) {
   p <- x$dim[2L]
   names <- list(x$dimnames[[2L]], if (is.null(y)) x$dimnames[[2L]] else if (is_reader(y)) y$dimnames[[2L]] else
     colnames(y))
-  rows_of_y <- if (!is.null(y)) beside_blocks(y, rows_of_reader(x), call)
+  rows_of_y <- if (!is.null(y)) rows_for_blocks(y, rows_of_reader(x), call)
   at <- 0
   q <- if (is.null(y)) p else if (is_reader(y)) c(y$dim, 1)[2L] else NCOL(y)
   out <- over_blocks(x, function(block) {
@@ -400,7 +400,7 @@ column_squares <- function(x, call) {
     c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + off^2 * (a[1L] * b[1L] / n))
   }
   found <- over_blocks(x, function(block) {
-    y <- strip_names(matrix_of_rows(wide(block_numbers(block, call))))
+    y <- strip_names(matrix_of_rows(widen_for_sum(block_numbers(block, call))))
     mean <- strip(colMeans(y))
     c(nrow(y), collect(mean), collect(strip(colSums((y - along_columns(mean, nrow(y)))^2))))
   }, merge, 1, call = call)
