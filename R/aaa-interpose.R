@@ -50,7 +50,7 @@ interposed <- function(name, among, method, home = "base", class = "gpu_array", 
     }
     .(as.name(INTERPOSED)) <- TRUE
     .defined <- .Method <- .target <- NULL
-    standardGeneric(.(name), .(always(theirs)))
+    standardGeneric(.(name), .(constant_generic(theirs)))
   })
   selector <- list(arguments = arguments, class = unique(c(class, REMOTE)),
     is = if (!is.null(is)) function(x) is(x) || inherits(x, REMOTE), frames = frames)
@@ -72,7 +72,7 @@ given_of <- function(arguments) {
 # The part of a generic that `standardGeneric()` reads. It dispatches on the variable `.verdigris`, which is always
 # TRUE, and so always selects `method`. The other variables are those that a method's frame receives from its generic's
 # (`?Methods_Details`).
-always <- function(method) {
+constant_generic <- function(method) {
   table <- list2env(list(logical = method), parent = emptyenv())
   tables <- list(.SigArgs = list(as.name(INTERPOSED)), .SigLength = 1L, .AllMTable = table, .MTable = table)
   generic <- function() NULL

@@ -41,7 +41,7 @@ with_each <- function(x, attributes) {
 
 #' @export
 `dimnames<-.gpu_array` <- function(x, value) {
-  if (is.list(value)) value <- lapply(value, host_copy, told = TRUE)
+  if (is.list(value)) value <- lapply(value, host_copy, silent = TRUE)
   relabelled(x, value, "dimnames")
 }
 
@@ -76,5 +76,5 @@ retyped <- function(x, value, f) {
   if (wide && is.double(x) || is_choice(value, "integer") && is.integer(x)) return(x)
   if (wide && !is.complex(x)) return(with_attributes(gpu_cast(x, "float64"), attributes(x)))
   out <- call_base(f, list(host_copy(x), value))
-  if (is.numeric(out) || is.logical(out) || is.complex(out)) back_beside(out, x) else out
+  if (is.numeric(out) || is.logical(out) || is.complex(out)) upload_result_like(out, x) else out
 }

@@ -69,12 +69,12 @@ host_attributes <- function(x, exact = FALSE) {
 # An argument for a base R function: an array becomes an ordinary vector, anything else stays as it is. int64 arrays and
 # integer64 vectors become doubles, because most of base R would compute with the bits of an integer64; with `exact`,
 # for functions that have methods of bit64, they become integer64. The copy counts as a read under option
-# verdigris.host_access unless `told` is TRUE: for intended copies, and for computations that the cpu device leaves to
+# verdigris.host_access unless `silent` is TRUE: for intended copies, and for computations that the cpu device leaves to
 # base R.
-host_copy <- function(x, exact = FALSE, told = FALSE) {
+host_copy <- function(x, exact = FALSE, silent = FALSE) {
   if (!is_gpu(x)) return(if (exact || !is_host_int64(x)) x else cpu_copy(as_gpu(x, device = "cpu")))
   if (is_sparse(x)) return(collect(x))
-  if (!told) report_read(x)
+  if (!silent) report_read(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
   # Without bit64 the doubles are those of as.vector(), which warns about values that doubles do not represent.
   if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
@@ -82,22 +82,22 @@ host_copy <- function(x, exact = FALSE, told = FALSE) {
 }
 
 # host_copy() of all arguments. If one is an S4 object of another package, such as a Matrix, the copies are intended.
-host_copies <- function(args) lapply(args, host_copy, told = is_beside_s4(args))
+host_copies <- function(args) lapply(args, host_copy, silent = is_beside_s4(args))
 is_beside_s4 <- function(args) any(vapply(args, function(x) isS4(x) && !is_gpu(x), NA))
 
 # host_copy() for computations that the cpu device leaves to base R: only arrays on a GPU count as read.
-cpu_copy <- function(x) host_copy(x, told = is_gpu(x) && gpu_device(x) == "cpu")
+cpu_copy <- function(x) host_copy(x, silent = is_gpu(x) && gpu_device(x) == "cpu")
 
 # For base R functions that keep no reference to their argument: the memory of an array on the cpu device without a
 # copy, otherwise a host copy.
 host_view <- function(x) {
   if (!is_gpu(x)) return(host_copy(x))
-  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) lent(x)) %||% cpu_copy(x)
+  (if (is.null(names(x)) && is.null(attr(x, "tsp"))) host_alias(x)) %||% cpu_copy(x)
 }
 
 # An ordinary vector on the array's own memory, with its shape but no other attributes. NULL if the array is not on the
 # cpu device or its elements are not in R's representation. Its users must not modify or keep it.
-lent <- function(x) if (!settings$compose) .Call(C_lend, x)
+host_alias <- function(x) if (!settings$force_device_path) .Call(C_lend, x)
 
 # Method for bit64's generic: the whole numbers of any array, exactly.
 as_integer64 <- function(x) {

@@ -77,7 +77,7 @@ gpu_seq <- function(from = 1, to = NULL, by = NULL, length.out = NULL, dtype = N
 }
 
 as_extents <- function(dim, call = parent.frame()) {
-  dim <- host_copy(dim, told = TRUE)
+  dim <- host_copy(dim, silent = TRUE)
   if (!is.numeric(dim) || length(dim) == 0L || !all(is.finite(dim)) || any(dim < 0 | dim != trunc(dim))) {
     abort_argument("dim", "whole numbers, 0 or more", dim, call)
   }

@@ -1,34 +1,34 @@
 # Subsetting and assignment. Names and dimensions follow base R's rules here; the elements are moved on the device.
 
 # A subscript in the form that the device takes: names become 1-based positions, factors their codes. With `bounded`,
-# unknown names are a fault. A subscript that base R would refuse is a fault().
+# unknown names are invalid. A subscript that base R would refuse signals bad_subscript().
 positional <- function(i, names, bounded) {
-  if (is_gpu(i)) return(if (is.complex(i)) fault() else i)
+  if (is_gpu(i)) return(if (is.complex(i)) bad_subscript() else i)
   if (is.character(i)) {
     at <- match(i, names)
-    if (bounded && anyNA(at)) fault()
+    if (bounded && anyNA(at)) bad_subscript()
     return(at)
   }
   if (is.factor(i)) return(unclass(as.integer(i)))
   if (is.logical(i) || is.numeric(i)) return(if (is.object(i) && !inherits(i, "integer64")) as.vector(i) else i)
   if (is.null(i)) return(integer())
-  fault()
+  bad_subscript()
 }
 
-# Signals an invalid subscript. `in_base_words()` catches it and lets base R word the error.
-fault <- function() stop(structure(class = c("verdigris_fault", "error", "condition"),
+# Signals an invalid subscript. `with_base_fallback()` catches it and lets base R word the error.
+bad_subscript <- function() stop(structure(class = c("verdigris_fault", "error", "condition"),
   list(message = "subscript", call = NULL)))
 
 # Evaluates the body. If a subscript is invalid, calls base R's `f` on host copies instead, which words the error (or
 # accepts a rare form that this package does not handle).
-in_base_words <- function(body, f, x, subscripts, ...) {
+with_base_fallback <- function(body, f, x, subscripts, ...) {
   out <- tryCatch(body, verdigris_fault = identity)
-  if (inherits(out, "verdigris_fault")) on_host_words(f, x, subscripts, ...) else out
+  if (inherits(out, "verdigris_fault")) call_base_with_subscripts(f, x, subscripts, ...) else out
 }
 
-on_host_words <- function(f, x, subscripts, ...) {
-  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]], told = TRUE))
-  out <- call_base(f, c(list(host_copy(x, exact = TRUE, told = TRUE)), subscripts, list(...)))
+call_base_with_subscripts <- function(f, x, subscripts, ...) {
+  subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]], silent = TRUE))
+  out <- call_base(f, c(list(host_copy(x, exact = TRUE, silent = TRUE)), subscripts, list(...)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
   .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
@@ -38,10 +38,10 @@ matrix_positions <- function(i, d, names) {
   if (is.character(i)) {
     i <- vapply(seq_along(d), function(k) match(i[, k], names[[k]]), integer(nrow(i)))
     dim(i) <- c(length(i) / length(d), length(d))
-    if (anyNA(i)) fault()
+    if (anyNA(i)) bad_subscript()
   }
   if (is.double(i)) i <- trunc(i)
-  if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) fault()
+  if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) bad_subscript()
   # As in base R, the first 0 or NA in a row decides: a 0 drops the row.
   first <- rowSums(i == 0, na.rm = TRUE) > 0
   if (any(first) && anyNA(i))
@@ -98,7 +98,7 @@ NULL
 `[.gpu_array` <- function(x, ..., drop = TRUE) {
   out <- .External2(C_part)
   # C returns a list of subscripts for R code to handle: names, index matrices and invalid subscripts.
-  if (is.list(out)) in_base_words(select(x, out, drop), `[`, x, out, drop = drop) else out
+  if (is.list(out)) with_base_fallback(select(x, out, drop), `[`, x, out, drop = drop) else out
 }
 
 # Base R's method queries the extents of an array, and takes twice as long.
@@ -113,7 +113,7 @@ head.gpu_array <- function(x, n = 6L, ...) {
 
 select <- function(x, given, drop) {
   out <- .Call(C_take, x, if (length(given) > 1L) on_axes(x, given) else list(on_vector(x, given[[1L]][[1L]])), drop)
-  if (is.character(out)) fault()
+  if (is.character(out)) bad_subscript()
   time <- attr(x, "tsp")
   if (is.null(time) || length(given) != 2L || !is.null(given[[1L]]) || !length(out)) return(out)
   # Columns of a time series remain a time series.
@@ -122,7 +122,7 @@ select <- function(x, given, drop) {
 }
 
 on_axes <- function(x, given) {
-  if (length(given) != length(dim(x))) fault()
+  if (length(given) != length(dim(x))) bad_subscript()
   names <- dimnames(x)
   Map(function(g, k) if (!is.null(g)) positional(g[[1L]], names[[k]], TRUE), given, seq_along(given))
 }
@@ -132,12 +132,12 @@ on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(hos
 
 # The position (from 1) of one element on each axis. Each subscript must be one name or one number.
 single <- function(given, d, names) {
-  if (length(given) != length(d)) fault()
+  if (length(given) != length(d)) bad_subscript()
   Map(function(i, extent, names) {
-    i <- host_copy(i, told = TRUE)
-    if (length(i) != 1L || is.object(i)) fault()
+    i <- host_copy(i, silent = TRUE)
+    if (length(i) != 1L || is.object(i)) bad_subscript()
     at <- if (is.character(i)) match(i, names) else if (is.numeric(i)) trunc(i) else NA
-    if (is.na(at) || at < 1 || at > extent) fault()
+    if (is.na(at) || at < 1 || at > extent) bad_subscript()
     at
   }, given, d, if (is.null(names)) vector("list", length(d)) else names)
 }
@@ -151,7 +151,7 @@ single <- function(given, d, names) {
   flat <- length(given) == 1L
   d <- if (flat) length(x) else dim(x)
   names <- if (flat) list(names(x)) else dimnames(x)
-  as.vector(in_base_words(select(x, lapply(single(given, d, names), list), TRUE), `[[`, x, lapply(given, list)))
+  as.vector(with_base_fallback(select(x, lapply(single(given, d, names), list), TRUE), `[[`, x, lapply(given, list)))
 }
 
 #' @rdname subsetting
@@ -170,7 +170,8 @@ single <- function(given, d, names) {
     args <- lapply(given, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]]))
     return(call_base(`[<-`, c(list(host_copy(x)), args, list(value = value))))
   }
-  in_base_words(assign_part(x, given, value), `[<-`, x, given, value = host_copy(value, exact = TRUE, told = TRUE))
+  with_base_fallback(assign_part(x, given, value), `[<-`, x, given,
+    value = host_copy(value, exact = TRUE, silent = TRUE))
 }
 
 assign_part <- function(x, given, value) {
@@ -188,7 +189,7 @@ assign_part <- function(x, given, value) {
     at <- list(if (length(given) == 1L && !is.null(given[[1L]])) on_vector(x, i))
   }
   out <- .Call(C_put, x, at, value, new_names)
-  if (is.character(out)) fault()
+  if (is.character(out)) bad_subscript()
   out
 }
 
@@ -204,12 +205,12 @@ assign_part <- function(x, given, value) {
   }
   plain <- is_gpu(value) || !is.object(value) && (is.numeric(value) || is.logical(value) || is.complex(value))
   body <- quote({
-    if (!plain || length(value) != 1L) fault()
+    if (!plain || length(value) != 1L) bad_subscript()
     flat <- length(given) == 1L
     at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
     assign_part(x, lapply(at, list), value)
   })
-  in_base_words(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, told = TRUE))
+  with_base_fallback(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, silent = TRUE))
 }
 
 #' Transpose and permute arrays
@@ -262,7 +263,7 @@ aperm.gpu_array <- function(a, perm = NULL, resize = TRUE, ...) {
   d <- dim(a)
   order <- if (is.null(perm)) rev(seq_along(d)) else margin_axes(a, perm)
   if (is.null(d) || length(order) != length(d) || !is_flag(resize))
-    return(on_host_words(aperm, a, list(list(perm)), resize = resize))
+    return(call_base_with_subscripts(aperm, a, list(list(perm)), resize = resize))
   out <- .Call(C_permute, a, d, order)
   if (!resize) {
     dim(out) <- d

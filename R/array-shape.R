@@ -39,10 +39,11 @@ device_of <- function(parts) for (part in parts) if (is_gpu(part)) return(gpu_de
 join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(parts))
 
 # Whether base R's function on the host is faster for an array on the cpu device than several device passes. Tests set
-# `settings$compose` to disable this, so that the code paths of a GPU are compared with base R on machines without one.
+# `settings$force_device_path` to disable this, so that the code paths of a GPU are compared with base R on machines
+# without one.
 settings <- new.env(parent = emptyenv())
-settings$compose <- FALSE
-prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$compose
+settings$force_device_path <- FALSE
+prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$force_device_path
 
 # Sets dimnames if some axis has names.
 with_dimnames <- function(x, names) {
@@ -77,7 +78,7 @@ labels_of <- function(expressions, level) {
 # Fast path of cbind() and rbind() for arrays and numbers without names: matrices of a common extent and vectors of that
 # length, with labels as names. NULL for other arguments. `bind()` spends more time on checks than on joining.
 bind_plain <- function(parts, expressions, level, by_row) {
-  if (by_row && settings$compose) return(NULL)
+  if (by_row && settings$force_device_path) return(NULL)
   side <- if (by_row) 2L else 1L
   shared <- length(parts[[1L]])
   for (x in parts) if (!is.null(d <- attr(x, "dim"))) {
@@ -164,7 +165,7 @@ bind <- function(parts, labels, given, level, by_row) {
   device <- device_of(parts)
   present <- which(counts)
   # rbind() either joins the rows in one pass (cpu), or joins columns and returns a transposed view of them.
-  below <- by_row && n > 0L && device == "cpu" && !settings$compose
+  below <- by_row && n > 0L && device == "cpu" && !settings$force_device_path
   turned <- by_row && !below
   columns <- lapply(present, function(k) {
     x <- parts[[k]] %||% logical()
@@ -223,7 +224,7 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
     given <- names(expressions) %||% character(length(expressions))
     y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
     if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-    return(as_gpu(y, dtype = width_beside(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
+    return(as_gpu(y, dtype = result_dtype(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
   }
   deparse.level <- level_given(base::cbind, deparse.level)
   given <- names(expressions) %||% character(length(expressions))
@@ -325,7 +326,7 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
 array <- interposed("array", "data", array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
-  dim <- host_copy(dim, told = TRUE)
+  dim <- host_copy(dim, silent = TRUE)
   plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
     isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
@@ -353,8 +354,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
     gpu_device(X) == gpu_device(Y)) {
     # For plain double vectors on the cpu device, base R's product makes a single pass over memory.
     if (prefers_host(X)) {
-      a <- lent(X)
-      b <- lent(Y)
+      a <- host_alias(X)
+      b <- host_alias(Y)
       dtype <- if (is.null(a) && is.null(b)) product_dtype(X, Y)
       return(.Call(C_result, (a %||% cpu_copy(X)) %*% t(b %||% cpu_copy(Y)), dtype, "cpu"))
     }
@@ -367,8 +368,8 @@ outer_arrays <- function(X, Y, FUN, ...) {
   if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
   shape <- function(x) dim(x) %||% length(x)
   names_of <- function(x) if (is.null(dim(x))) list(names(x)) else dimnames(x) %||% vector("list", length(dim(x)))
-  x <- adopt(X, Y)
-  y <- adopt(Y, X)
+  x <- cast_like(X, Y)
+  y <- cast_like(Y, X)
   d <- c(shape(X), shape(Y))
   a <- repeated(x, times = length(y))
   b <- repeated(y, each = length(x))
@@ -436,8 +437,8 @@ kronecker_arrays <- function(X, Y, FUN, make.dimnames, ...) {
   extent[ours] <- dx
   extent[!ours] <- dy
   axes <- rep(seq_len(rank), each = 2L)
-  a <- strided(adopt(X, Y), dx, axes, extent, as.double(ours))
-  b <- strided(adopt(Y, X), dy, axes, extent, as.double(!ours))
+  a <- strided(cast_like(X, Y), dx, axes, extent, as.double(ours))
+  b <- strided(cast_like(Y, X), dy, axes, extent, as.double(!ours))
   out <- if (identical(FUN, `*`)) matrix_like(a, b) else FUN(a, b, ...)
   dim(out) <- dx * dy
   out
@@ -518,7 +519,7 @@ diag_of_array <- function(x, extents, names, given) {
   if (length(d) > 2L) stop_as_base("'x' is an array, but not one-dimensional.")
   # A single number without extents is the extent.
   if (length(x) == 1L && given == 1L)
-    return(as_gpu(base::diag(as.vector(x)), dtype = width_beside(1, gpu_dtype(x)), device = gpu_device(x)))
+    return(as_gpu(base::diag(as.vector(x)), dtype = result_dtype(1, gpu_dtype(x)), device = gpu_device(x)))
   n <- p <- m <- length(x)
   if (given > 1L || n == 0L) {
     n <- nrow %||% n

@@ -17,7 +17,7 @@ REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "ra
 
 # The axes that a `MARGIN` names; NULL if it is invalid and base R is to raise the error.
 margin_axes <- function(x, MARGIN) {
-  MARGIN <- host_copy(MARGIN, told = TRUE)
+  MARGIN <- host_copy(MARGIN, silent = TRUE)
   if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
     na.rm = TRUE))) return(NULL)
   axes <- if (is.character(MARGIN)) match(MARGIN, names(dimnames(x))) else as.integer(MARGIN)
@@ -235,12 +235,12 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   p <- ncol(x)
   takes <- function(v) (isTRUE(v) || isFALSE(v)) || is.numeric(v) && length(v) == p
   if (is.complex(x) || !length(x) || !takes(center) || !takes(scale))
-    return(back_beside(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
+    return(upload_result_like(scale(host_copy(x), host_copy(center), host_copy(scale)), x))
   # Given statistics are rounded to the type of x as R numbers are. Computed ones are kept in float64, as is x until the
   # end.
   given <- x
   if (is_narrow(x)) x <- gpu_cast(x, "float64")
-  along <- function(v, known) if (known || !is_narrow(given)) v else gpu_cast(adopt(v, given), "float64")
+  along <- function(v, known) if (known || !is_narrow(given)) v else gpu_cast(cast_like(v, given), "float64")
   found <- is.logical(center)
   if (found) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
   center <- host_copy(center)

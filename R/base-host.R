@@ -5,28 +5,28 @@
 # Calls f with host copies of its arguments. A numeric result becomes an array on the device of the first array.
 hosted <- function(f, args, exact = FALSE) {
   like <- NULL
-  told <- is_beside_s4(args)
+  silent <- is_beside_s4(args)
   for (k in seq_along(args)) if (is_gpu(args[[k]]) || is_host_int64(args[[k]])) {
     if (is.null(like) && is_gpu(args[[k]])) like <- args[[k]]
-    args[[k]] <- ordinary_copy(args[[k]], exact = exact, told = told)
+    args[[k]] <- ordinary_copy(args[[k]], exact = exact, silent = silent)
   }
   y <- call_base(f, args, parent.frame())
   if (is.object(y) && !inherits(y, "integer64") || !(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-  .Call(C_result, y, width_beside(y, gpu_dtype(like)), gpu_device(like))
+  .Call(C_result, y, result_dtype(y, gpu_dtype(like)), gpu_device(like))
 }
 
 # An ordinary numeric vector y as an array on the device of x, with all its attributes. On the cpu device the memory of
 # a vector without other references is not copied.
-back_beside <- function(y, x) {
+upload_result_like <- function(y, x) {
   keep <- attributes(y)
-  out <- .Call(C_result, y, width_beside(y, gpu_dtype(x)), gpu_device(x))
+  out <- .Call(C_result, y, result_dtype(y, gpu_dtype(x)), gpu_device(x))
   if (!anyNA(base::match(names(keep), c("dim", "dimnames", "names", "tsp", "class")))) out else with_attributes(out,
     keep)
 }
 
 # The dtype for an ordinary result computed from an array of this dtype: floats and complex numbers become as narrow as
 # the array's. NULL keeps the type of y.
-width_beside <- function(y, dtype) {
+result_dtype <- function(y, dtype) {
   if (dtype == "float64") return(NULL)
   narrow <- c("float32", "float16", "bfloat16")
   if (is.complex(y)) return(if (dtype %in% c(narrow, "complex64")) "complex64")
@@ -86,9 +86,9 @@ xtfrm.gpu_array <- function(x) {
 
 # A host copy in memory that R allocated, for base R functions that access one element after the other. On a large
 # ALTREP vector of this package each access is a function call, which takes up to four times as long.
-ordinary_copy <- function(x, exact = FALSE, told = FALSE) {
-  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, told = told))
-  if (!told) report_read(x)
+ordinary_copy <- function(x, exact = FALSE, silent = FALSE) {
+  if (!is_gpu(x) || length(x) < 2^17 || gpu_dtype(x) == "int64") return(host_copy(x, exact = exact, silent = silent))
+  if (!silent) report_read(x)
   with_each(.Call(C_collect_ordinary, x), host_attributes(x))
 }
 

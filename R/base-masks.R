@@ -44,7 +44,7 @@ mask <- function(name, theirs) {
     bquote({
       .(as.name(INTERPOSED)) <- TRUE
       .defined <- .Method <- .target <- NULL
-      standardGeneric(.(name), .(always(theirs)))
+      standardGeneric(.(name), .(constant_generic(theirs)))
     })
   }
   body(f) <- bquote({

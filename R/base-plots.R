@@ -61,7 +61,7 @@ outline <- function(x, y, xlim, columns, logarithmic = FALSE) {
 }
 
 # A host copy of an array that is drawn completely. For an array too large for that it counts as a read.
-drawn <- function(x) host_copy(x, told = is_drawn_whole(x))
+drawn <- function(x) host_copy(x, silent = is_drawn_whole(x))
 is_drawn_whole <- function(x) length(x) <= 1e6
 
 unsorted_on_device <- function(x) {
@@ -166,7 +166,7 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
     given$xlab <- xlab %||% (if (series) "Time" else if (!is.null(y)) xname)
     given$ylab <- ylab %||% (if (is.null(y)) xname else yname)
     if (!missing(type)) given$type <- type
-    shown <- if (series) host_series(x, told = is_drawn_whole(x)) else drawn(x)
+    shown <- if (series) host_series(x, silent = is_drawn_whole(x)) else drawn(x)
     return(invisible(call_by_place(graphics::plot, c(list(shown, drawn(y)), lapply(given, drawn)))))
   }
   given$xlim <- given$xlim %||% limits_of(at$x, log, "x")
@@ -180,7 +180,7 @@ plot.gpu_array <- function(x, y = NULL, type = "p", xlim = NULL, ylim = NULL, lo
 added <- function(draw, x, y, type, ...) {
   at <- coordinates(x, y, "x", "y")
   if (is.null(at)) {
-    shown <- if (!is.null(attr(x, "tsp"))) host_series(x, told = is_drawn_whole(x)) else drawn(x)
+    shown <- if (!is.null(attr(x, "tsp"))) host_series(x, silent = is_drawn_whole(x)) else drawn(x)
     return(invisible(draw(shown, drawn(y), type = type, ...)))
   }
   usr <- graphics::par("usr")

@@ -5,8 +5,8 @@
 # Number of elements from which a kernel is worth its compilation, by kind of device.
 WORTH_COMPILING <- c(cpu = 2^13, cuda = 2^17)
 
-is_worth_compiling <- function(x) settings$compose || length(x) >= WORTH_COMPILING[[if (gpu_device(x) == "cpu")
-  "cpu" else "cuda"]]
+is_worth_compiling <- function(x) settings$force_device_path ||
+  length(x) >= WORTH_COMPILING[[if (gpu_device(x) == "cpu") "cpu" else "cuda"]]
 
 # Functions with side effects among those that can be compiled. The compiler detects random draws itself.
 IMPURE <- c("stop", "stopifnot", "<<-")
@@ -145,7 +145,7 @@ tapply_pure <- function(x, keys, f, more) {
   by <- grouping(keys, gpu_device(x))
   groups <- prod(by$extent)
   counts <- if (groups > 0) group_sizes(by)
-  few <- gpu_device(x) != "cpu" && !settings$compose && (groups < MANY_GROUPS || max(counts) > LONG_GROUP)
+  few <- gpu_device(x) != "cpu" && !settings$force_device_path && (groups < MANY_GROUPS || max(counts) > LONG_GROUP)
   if (groups == 0 || few) return(NULL)
   labels <- names(more) %||% character(length(more))
   names <- if (length(more)) paste0(".more", seq_along(more))

@@ -171,7 +171,7 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
   if (is_viewer(sys.function(sys.parent())))
     return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
   if (length(dim(x)) > 2L)
-    return(as.data.frame(host_copy(x, told = TRUE), row.names = row.names, optional = optional, ...))
+    return(as.data.frame(host_copy(x, silent = TRUE), row.names = row.names, optional = optional, ...))
   # Base R checks the row names and words the errors.
   if (!is.null(row.names))
     row.names <- attr(call_base(base::as.data.frame, list(blank(x), row.names = row.names, optional = optional)),

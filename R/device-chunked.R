@@ -79,11 +79,11 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   frame <- environment()
   put <- function(result) {
     if (gathers) {
-      results[[length(results) + 1L]] <<- result$told(plain(result$value), "`f` failed on")
+      results[[length(results) + 1L]] <<- result$with_chunk_number(plain(result$value), "`f` failed on")
     } else if (first) {
       so_far <<- result$value
     } else {
-      so_far <<- result$told(combine(so_far, result$value), "`combine` failed at")
+      so_far <<- result$with_chunk_number(combine(so_far, result$value), "`combine` failed at")
       if (is_gpu(so_far)) gpu_compute(so_far)
     }
     first <<- FALSE
@@ -93,8 +93,8 @@ gpu_chunked <- function(x, f, combine = c, chunk = NULL, ..., margin = NULL, dty
   if (gathers) do.call(combine, results) else so_far
 }
 
-# The loop of gpu_chunked(). `put` gets a list for each result: `value`, `number`, and `told(expr, what)`, which
-# evaluates the user's code and names the chunk in its errors. `put` returns the object whose memory must be kept.
+# The loop of gpu_chunked(). `put` gets a list for each result: `value`, `number`, and `with_chunk_number(expr, what)`,
+# which evaluates the user's code and names the chunk in its errors. `put` returns the object whose memory must be kept.
 run_chunks <- function(source, f, put, what, frame) {
   progress <- chunk_progress(source$chunks, source$bytes, environment())
   on.exit(progress$end(), add = TRUE)
@@ -106,7 +106,7 @@ run_chunks <- function(source, f, put, what, frame) {
   })
   # hands a result to `put` and frees its chunk, except for an array that a function `x` returned
   finish <- function(done) {
-    done$told <- function(expr, what) of_chunk(expr, what, done$number)
+    done$with_chunk_number <- function(expr, what) of_chunk(expr, what, done$number)
     kept <- put(done)
     if (done$own && !rlang::is_reference(done$chunk, kept)) free_block(done$chunk)
   }

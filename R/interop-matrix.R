@@ -24,21 +24,21 @@ register_matrix_methods <- function() {
 # arrays alone to our functions.
 register_own_methods <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
-  own <- function(f, signatures, method) {
+  set_method <- function(f, signatures, method) {
     environment(method) <- topenv()
     for (signature in signatures) methods::setMethod(f, signature, method, where = where)
   }
-  own("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
-  own("toeplitz", "gpu_array", function(x, ...) toeplitz(x))
-  own("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...)
+  set_method("chol2inv", "gpu_array", function(x, size = NCOL(x), ...) inverse_of_factor(x, size))
+  set_method("toeplitz", "gpu_array", function(x, ...) toeplitz(x))
+  set_method("norm", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, type, ...)
     norm_of(x, if (missing(type)) "O" else type))
-  own("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...)
+  set_method("rcond", list(c("gpu_array", "missing"), c("gpu_array", "character")), function(x, norm, ...)
     reciprocal_condition(x, if (missing(norm)) "O" else match.arg(norm, c("O", "I", "1")), ...))
   for (f in c("qr.Q", "qr.R", "qr.X", "qr.qy", "qr.qty", "qr.coef", "qr.fitted", "qr.resid"))
     if (methods::isGeneric(f, where = matrix)) {
     arguments <- formals(methods::getGeneric(f, where = matrix))
     passed <- setdiff(names(arguments), "...")
-    own(f, "gpu_qr", as.function(c(arguments,
+    set_method(f, "gpu_qr", as.function(c(arguments,
       as.call(c(as.name(f), stats::setNames(lapply(passed, as.name), passed))))))
   }
   # a sparse decomposition of Matrix, and an array
@@ -46,14 +46,14 @@ register_own_methods <- function(matrix = asNamespace("Matrix")) {
     arguments <- formals(methods::getGeneric(f, where = matrix))
     passed <- lapply(setdiff(names(arguments), "..."), as.name)
     names(passed) <- vapply(passed, as.character, "")
-    passed$y <- quote(host_copy(y, told = TRUE))
-    own(f, list(c("sparseQR", "gpu_array")), as.function(c(arguments, as.call(c(get(f, matrix), passed)))))
+    passed$y <- quote(host_copy(y, silent = TRUE))
+    set_method(f, list(c("sparseQR", "gpu_array")), as.function(c(arguments, as.call(c(get(f, matrix), passed)))))
   }
   # from R 4.4 on crossprod() and tcrossprod() are base R's own generics
   if (getRversion() >= "4.4.0") return(invisible())
   pairs <- list(c("gpu_array", "missing"), c("gpu_array", "gpu_array"), c("gpu_array", "ANY"), c("ANY", "gpu_array"))
-  own("crossprod", pairs, function(x, y = NULL, ...) cross_product(x, if (missing(y)) NULL else y))
-  own("tcrossprod", pairs, function(x, y = NULL, ...) tcross_product(x, if (missing(y)) NULL else y))
+  set_method("crossprod", pairs, function(x, y = NULL, ...) cross_product(x, if (missing(y)) NULL else y))
+  set_method("tcrossprod", pairs, function(x, y = NULL, ...) tcross_product(x, if (missing(y)) NULL else y))
 }
 
 register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
@@ -71,15 +71,16 @@ register_matrix_operators <- function(matrix = asNamespace("Matrix")) {
 register_matrix_generic <- function(f, matrix = asNamespace("Matrix")) {
   generic <- methods::getGeneric(f, where = matrix)
   taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
-  beside <- function(any, other) setdiff(c("Matrix", taken[taken[, any] == "ANY", other]), c("ANY", "missing"))
+  competing_classes <- function(any, other)
+    setdiff(c("Matrix", taken[taken[, any] == "ANY", other]), c("ANY", "missing"))
   arguments <- formals(generic)
   body <- as.call(c(quote(on_host), get(f, matrix), lapply(names(arguments)[1:2], as.name),
     if ("..." %in% names(arguments)) quote(...)))
   method <- as.function(c(arguments, body), envir = topenv())
   # our namespace is sealed if Matrix is loaded later; the generic's table finds methods set in another environment
   where <- new.env(parent = matrix)
-  for (class in beside(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
-  for (class in beside(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
+  for (class in competing_classes(2L, 1L)) methods::setMethod(f, c(class, "gpu_array"), method, where = where)
+  for (class in competing_classes(1L, 2L)) methods::setMethod(f, c("gpu_array", class), method, where = where)
 }
 
 # Subscripts and new values that are arrays. Only nargs() tells x[i] from x[i, ].
@@ -87,15 +88,15 @@ register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   part <- function(x, i, j, ..., drop = TRUE) {
     axes <- nargs() - (!missing(drop)) > 2L
-    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, told = TRUE))
-    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, told = TRUE), drop = drop))
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, silent = TRUE))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, silent = TRUE), drop = drop))
     do.call(`[`, c(list(x), at))
   }
   replace <- function(x, i, j, ..., value) {
     axes <- nargs() > 3L
-    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, told = TRUE))
-    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, told = TRUE)))
-    do.call(`[<-`, c(list(x), at, list(value = host_copy(value, told = TRUE))))
+    at <- list(if (missing(i)) quote(expr = ) else host_copy(i, silent = TRUE))
+    if (axes) at <- c(at, list(if (missing(j)) quote(expr = ) else host_copy(j, silent = TRUE)))
+    do.call(`[<-`, c(list(x), at, list(value = host_copy(value, silent = TRUE))))
   }
   environment(part) <- environment(replace) <- topenv()
   for (class in c("gpu_array", "gpu_sparse")) {
@@ -110,7 +111,7 @@ register_matrix_parts <- function(matrix = asNamespace("Matrix")) {
 register_matrix_coercion <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
   for (class in Filter(function(class) methods::isClass(class, where = matrix), MATRIX_CLASSES)) {
-    convert <- eval(bquote(function(from) methods::as(host_copy(from, told = TRUE), .(class))))
+    convert <- eval(bquote(function(from) methods::as(host_copy(from, silent = TRUE), .(class))))
     environment(convert) <- topenv()
     for (kind in ON_DEVICE) methods::setAs(kind, class, convert, where = where)
   }

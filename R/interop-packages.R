@@ -32,19 +32,19 @@ collect_first <- function(generic, class, package) {
 # raster's methods for numbers call is.vector(), which is FALSE for an array.
 register_raster_methods <- function(raster = asNamespace("raster")) {
   where <- new.env(parent = raster)
-  own <- function(f, signature, method) {
+  set_method <- function(f, signature, method) {
     environment(method) <- topenv()
     methods::setMethod(f, signature, method, where = where)
   }
-  own("setValues", c("RasterLayer", "gpu_array"), function(x, values, ...)
+  set_method("setValues", c("RasterLayer", "gpu_array"), function(x, values, ...)
     get("setValues", asNamespace("raster"))(x, host_copy(values), ...))
-  own("[<-", c("RasterLayer", "missing", "missing", "gpu_array"), function(x, i, j, ..., value) {
+  set_method("[<-", c("RasterLayer", "missing", "missing", "gpu_array"), function(x, i, j, ..., value) {
     x[] <- host_copy(value)
     x
   })
   method <- function(e1, e2) on_host(get(.Generic, baseenv()), e1, e2)
   for (group in c("Arith", "Compare", "Logic")) for (class in c("Raster", "RasterLayer")) {
-    own(group, c(class, "gpu_array"), method)
-    own(group, c("gpu_array", class), method)
+    set_method(group, c(class, "gpu_array"), method)
+    set_method(group, c("gpu_array", class), method)
   }
 }

@@ -28,12 +28,12 @@ common_dtype <- function(arrays, type) {
 
 cast_to_array <- function(x, to, ...) {
   if (!is_gpu(x) || typeof(x) != typeof(to)) {
-    x <- vctrs::vec_cast(host_copy(x, told = TRUE), prototype(to), ...) # vctrs' own check that nothing is lost
+    x <- vctrs::vec_cast(host_copy(x, silent = TRUE), prototype(to), ...) # vctrs' own check that nothing is lost
   }
   as_gpu(x, dtype = gpu_dtype(to), device = gpu_device(to))
 }
 
-cast_from_array <- function(x, to, ...) vctrs::vec_cast(host_copy(x, told = TRUE), to, ...)
+cast_from_array <- function(x, to, ...) vctrs::vec_cast(host_copy(x, silent = TRUE), to, ...)
 
 # Uploads a vector that vctrs has combined on the host.
 restore_array <- function(x, to, ...) {

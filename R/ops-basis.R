@@ -2,7 +2,7 @@
 
 # The scalars of a cycle's steps: a float64 array on the device of the bases, written by their kernels and read in one
 # transfer. Element 0 is reserved for the device, and 0.
-new_numbers <- function(op, size) {
+new_scalars <- function(op, size) {
   memory <- gpu_zeros(size + 1, dtype = "float64", device = op$device)
   gpu_compute(memory)
   used <- 1

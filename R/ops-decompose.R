@@ -64,7 +64,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
     args <- list(x, tol = tol, LAPACK = LAPACK, ...)
     args[[1L]] <- read_for(x)
     out <- call_base(qr.default, args)
-    out$qr <- back_beside(out$qr, x)
+    out$qr <- upload_result_like(out$qr, x)
     return(structure(out, class = c("gpu_qr", "qr")))
   }
   form <- f$qr
@@ -77,7 +77,7 @@ qr.gpu_array <- function(x, tol = 1e-07, LAPACK = FALSE, ...) {
     turn <- as_gpu(replace(rep(1, d[1L]), idle, -1), dtype = gpu_dtype(form), device = gpu_device(x))
     form <- ifelse(upper.tri(form, TRUE), form * turn, form)
   }
-  form <- with_dimnames(as_wide_as(form, x), dimnames(x) %||% list(NULL))
+  form <- with_dimnames(match_precision(form, x), dimnames(x) %||% list(NULL))
   structure(list(qr = form, rank = as.integer(k), qraux = aux, pivot = seq_len(d[2L])), class = c("gpu_qr", "qr"))
 }
 
@@ -99,16 +99,16 @@ qr_by_base <- function(f, qr, ..., frame = parent.frame()) {
 # Q y, or t(Q) y, with the attributes of y.
 reflected <- function(qr, y, transpose, k = qr$rank) {
   d <- as.double(dim(qr$qr))
-  y <- beside(y, qr$qr, gpu_device(qr$qr))
+  y <- as_operand_like(y, qr$qr, gpu_device(qr$qr))
   k <- min(k, d[1L] - 1)
-  if (k == 0 || NCOL(y) == 0L) return(as_wide_as_both(if (is.double(y)) y else as_doubles(y), qr$qr, y))
+  if (k == 0 || NCOL(y) == 0L) return(cast_to_product_dtype(if (is.double(y)) y else as_doubles(y), qr$qr, y))
   aux <- as_gpu(as.double(qr$qraux), device = gpu_device(qr$qr))
   out <- .Call(C_qr_apply, strip(qr$qr), aux, strip(y), c(d, k, NCOL(y)), transpose)
-  shaped_as(as_wide_as_both(out, qr$qr, y), y)
+  shaped_as(cast_to_product_dtype(out, qr$qr, y), y)
 }
 
 # Casts to the dtype of a product of x and y.
-as_wide_as_both <- function(out, x, y) {
+cast_to_product_dtype <- function(out, x, y) {
   dtype <- product_dtype(x, y)
   if (is.null(dtype)) out else gpu_cast(out, dtype)
 }
@@ -168,11 +168,11 @@ orthogonal <- function(qr, complete, Dvec) {
   n <- if (complete) d[1L] else min(d)
   like <- qr$qr
   ones <- if (is.null(Dvec)) gpu_ones(n, dtype = if (is_narrow(like)) "float32" else "float64",
-    device = gpu_device(like)) else beside(Dvec, like, gpu_device(like))
+    device = gpu_device(like)) else as_operand_like(Dvec, like, gpu_device(like))
   square <- diag(recycle(ones, n))
   start <- if (n == d[1L]) square else rbind(square, gpu_zeros(c(d[1L] - n, n), dtype = gpu_dtype(square),
     device = gpu_device(like)))
-  as_wide_as(reflected(qr, start, FALSE), like)
+  match_precision(reflected(qr, start, FALSE), like)
 }
 
 #' @rdname qr
@@ -185,13 +185,13 @@ coefficients_of_qr <- function(qr, y) {
   d <- as.double(dim(qr$qr))
   k <- as.double(qr$rank)
   if (!takes_reflection(qr, y) || k < 1 || NCOL(y) == 0L) return(qr_by_base(base::qr.coef, qr, y))
-  if (any(diagonal_of(qr$qr, d[1L], k) == 0)) stop_as_base(words("exact singularity in '%s'", "qr.coef"))
+  if (any(diagonal_of(qr$qr, d[1L], k) == 0)) stop_as_base(base_message("exact singularity in '%s'", "qr.coef"))
   columns <- as.double(NCOL(y))
   z <- reflected(qr, y, TRUE)
   dim(z) <- c(d[1L], columns)
   r <- strip_names(qr$qr)[seq_len(k), seq_len(k), drop = FALSE]
   coef <- .Call(C_triangular_solve, r, strip(z[seq_len(k), , drop = FALSE]), c(k, columns), TRUE, FALSE)
-  coef <- as_wide_as_both(coef, qr$qr, beside(y, qr$qr, gpu_device(qr$qr)))
+  coef <- cast_to_product_dtype(coef, qr$qr, as_operand_like(y, qr$qr, gpu_device(qr$qr)))
   dim(coef) <- c(k, columns)
   if (k < d[2L]) {
     # Columns beyond the rank have no coefficient (NA).
@@ -341,12 +341,12 @@ svd_of_array <- function(x, nu, nv, all_u, all_v, linpack) {
   if (!usable) {
     out <- call_base(base::svd, c(list(read_for(x)), if (!all_u) list(nu = nu), if (!all_v) list(nv = nv),
       if (linpack) list(LINPACK = TRUE)))
-    return(lapply(out, back_beside, x))
+    return(lapply(out, upload_result_like, x))
   }
   k <- min(d)
   f <- singular_decomposition(x, nu > 0 || nv > 0, nu > k || nv > k)
-  columns <- function(m, n) as_wide_as(if (ncol(m) > n) m[, seq_len(n), drop = FALSE] else m, x)
-  c(list(d = as_wide_as(f$d, x)), if (nu > 0) list(u = columns(f$u, trunc(nu))),
+  columns <- function(m, n) match_precision(if (ncol(m) > n) m[, seq_len(n), drop = FALSE] else m, x)
+  c(list(d = match_precision(f$d, x)), if (nu > 0) list(u = columns(f$u, trunc(nu))),
     if (nv > 0) list(v = columns(f$v, trunc(nv))))
 }
 
@@ -367,7 +367,7 @@ singular_decomposition <- function(x, vectors, full = FALSE) {
   unit <- if (is_narrow(f$d)) 2^-23 else 2^-52
   if (polar && (f$info != 0 || !isTRUE(f$moved <= 8 * unit * d[2L] * as.vector(f$d[1L]))))
     f <- .Call(C_svd, y, d, vectors, full, FALSE)
-  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
+  if (f$info != 0) stop_as_base(base_message("error code %d from Lapack routine '%s'", f$info, "dgesdd"))
   if (!vectors) return(list(d = f$d))
   u <- f$u
   dim(u) <- c(d[1L], length(u) / d[1L])
@@ -396,7 +396,7 @@ eigen_of_array <- function(x, given, only.values) {
   device <- !is.null(n) && flag(only.values) && (is.null(given) || flag(symmetric)) && isTRUE(all(is.finite(x)))
   base_copy <- function(copy) {
     out <- call_base(base::eigen, c(list(copy), given, list(only.values = only.values)))
-    out[] <- lapply(out, function(v) if (!is.null(v)) back_beside(v, x))
+    out[] <- lapply(out, function(v) if (!is.null(v)) upload_result_like(v, x))
     out
   }
   if (!device) return(base_copy(read_for(x)))
@@ -406,8 +406,8 @@ eigen_of_array <- function(x, given, only.values) {
   f <- if (symmetric) .Call(C_eigen_symmetric, y, n, !only.values) else if (!is.complex(x))
     general_eigen(y, n, !only.values)
   if (is.null(f)) return(base_copy(read_for(x)))
-  if (f$info != 0) stop_as_base(words("error code %d from Lapack routine '%s'", f$info, if (symmetric) "dsyevr" else
-    "dgeev"))
+  if (f$info != 0) stop_as_base(base_message("error code %d from Lapack routine '%s'", f$info,
+    if (symmetric) "dsyevr" else "dgeev"))
   if (symmetric) {
     # The device returns ascending values, base R descending ones: reversed views.
     f$values <- f$values[n:1]
@@ -416,9 +416,9 @@ eigen_of_array <- function(x, given, only.values) {
       f$vectors <- f$vectors[, n:1, drop = FALSE]
     }
   }
-  values <- as_wide_as(f$values, x)
+  values <- match_precision(f$values, x)
   if (only.values) return(list(values = values, vectors = NULL))
-  structure(class = "eigen", list(values = values, vectors = as_wide_as(f$vectors, x)))
+  structure(class = "eigen", list(values = values, vectors = match_precision(f$vectors, x)))
 }
 
 # Eigenvalues of a real matrix that is not symmetric, in base R's order. NULL if this cuSOLVER lacks the function.

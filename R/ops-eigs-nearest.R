@@ -50,8 +50,8 @@ nearest_eigenvalues <- function(op, k, sigma, symmetric, limits, frame) {
       drop = FALSE])
     found <- c(found, eigenvectors(op, found))
     found$largest <- max(size, abs(sigma))
-    if (is.null(best) || max(found$apart) < max(best$apart)) best <- found
-    if (max(found$apart) <= 10 * max(limits$tol, 2^-50) * found$largest) break
+    if (is.null(best) || max(found$residual) < max(best$residual)) best <- found
+    if (max(found$residual) <= 10 * max(limits$tol, 2^-50) * found$largest) break
   }
   if (is.null(best) && !is.null(unsolved)) stop(unsolved)
   best %||% stop_verdigris("argument", sprintf("`A` less %s times the identity is singular, and so are its neighbours.",
@@ -83,9 +83,9 @@ nearest_symmetric <- function(op, inverse, k, limits, frame) {
     if (k == n) break
     v <- found$v
     clear <- function(x) gpu_compute(x - matrix_product(v, cross_product(v, x)))
-    beside <- iterated
-    beside$forward <- function(x) clear(iterated$forward(clear(x)))
-    more <- look(beside, 1, limits$seed + round)
+    deflated <- iterated
+    deflated$forward <- function(x) clear(iterated$forward(clear(x)))
+    more <- look(deflated, 1, limits$seed + round)
     found[c("iterations", "products")] <- list(found$iterations + more$iterations, found$products + more$products)
     if (!(abs(more$d) > min(abs(found$d)) * (1 + 1e-8))) break
     # The new value replaces the least one.

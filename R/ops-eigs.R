@@ -34,8 +34,8 @@ gpu_eigs <- function(A, k, which = c("LM", "LA", "SA", "SM", "LR", "SR", "LI", "
     found <- nearest_eigenvalues(op, trunc(k), sigma, symmetric, limits, frame)
   }
   ended(list(values = found$d, vectors = named_rows(found$vectors, op$names[[2L]])),
-    found$apart / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol, "gpu_eigs",
-    frame)
+    found$residual / max(found$largest, 2^-1022), found, if (symmetric) "lanczos" else "arnoldi", limits$tol,
+    "gpu_eigs", frame)
 }
 
 # An estimate of the size of the operator, to which residuals are compared: the length of the image of a random unit
@@ -45,16 +45,16 @@ size_of <- function(op, seed) {
   sqrt(host_numbers(column_products(op, op$forward(v))) / host_numbers(column_products(op, v)))
 }
 
-# The eigenvectors, normalised in sign (real), or to length 1 with a real largest element (complex), and `apart`, the
+# The eigenvectors, normalised in sign (real), or to length 1 with a real largest element (complex), and `residual`, the
 # lengths of A v - value v.
 eigenvectors <- function(op, found) {
   n <- op$dim[1L]
-  beside <- function(x, by) x * beside_columns(op, by, n)
+  times_columns <- function(x, by) x * broadcast_columns(op, by, n)
   image <- function(x) each_column(op, op$forward, x)
   lengths_of <- function(x) host_numbers(column_products(op, gpu_compute(x)))
   if (is.null(found$imaginary)) {
-    v <- gpu_compute(beside(found$v, signs_of(found$v)))
-    return(list(vectors = v, apart = sqrt(lengths_of(image(v) - beside(v, found$d)))))
+    v <- gpu_compute(times_columns(found$v, signs_of(found$v)))
+    return(list(vectors = v, residual = sqrt(lengths_of(image(v) - times_columns(v, found$d)))))
   }
   largest <- vapply(seq_along(found$d), function(j) {
     re <- strip(column_at(found$v, j))
@@ -64,12 +64,13 @@ eigenvectors <- function(op, found) {
   }, 0i)
   turn <- Conj(largest) / Mod(largest)
   size <- 1 / sqrt(lengths_of(found$v) + lengths_of(found$imaginary))
-  re <- gpu_compute(beside(found$v, Re(turn) * size) - beside(found$imaginary, Im(turn) * size))
-  im <- gpu_compute(beside(found$imaginary, Re(turn) * size) + beside(found$v, Im(turn) * size))
+  re <- gpu_compute(times_columns(found$v, Re(turn) * size) - times_columns(found$imaginary, Im(turn) * size))
+  im <- gpu_compute(times_columns(found$imaginary, Re(turn) * size) + times_columns(found$v, Im(turn) * size))
   a <- Re(found$d)
   b <- Im(found$d)
-  apart <- lengths_of(image(re) - beside(re, a) + beside(im, b)) + lengths_of(image(im) - beside(im, a) - beside(re, b))
-  list(vectors = gpu_compute(re + 1i * im), apart = sqrt(apart))
+  residual <- lengths_of(image(re) - times_columns(re, a) + times_columns(im, b)) +
+    lengths_of(image(im) - times_columns(im, a) - times_columns(re, b))
+  list(vectors = gpu_compute(re + 1i * im), residual = sqrt(residual))
 }
 
 # Whether the operator is symmetric: u' A v equals v' A u for random vectors u and v. An asymmetric part of A shows in
@@ -94,7 +95,7 @@ arnoldi_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   length(values))) {
   n <- op$dim[1L]
   m <- vectors_for(min(k + 1, n), n)
-  numbers <- new_numbers(op, numbers_for(m))
+  numbers <- new_scalars(op, numbers_for(m))
   basis <- new_basis(op, n, m + 1, numbers)
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
   step <- function(j, kept, careful) list(basis$extend(j, basis$with(j, op$forward), replace = j < n,

@@ -10,7 +10,7 @@ GROUPED <- c("sum", "prod", "mean", "var", "sd", "min", "max", "count", "first",
 # key is missing; `levels`: the levels of each key as strings; `extent`: their numbers.
 grouping <- function(keys, device) {
   coded <- lapply(keys, function(key) {
-    key <- if (is_host_int64(key)) as_gpu(key, device = device) else where_it_is(key, device)
+    key <- if (is_host_int64(key)) as_gpu(key, device = device) else unread_to_array(key, device)
     if (!is_gpu(key)) {
       key <- as.factor(key)
       return(list(codes = factor_codes(key, device), levels = levels(key)))
@@ -41,7 +41,7 @@ factor_codes <- function(x, device) {
 }
 
 # If key is a vector from as.vector() whose elements are still on the device, the array; otherwise the key unchanged.
-where_it_is <- function(key, device) {
+unread_to_array <- function(key, device) {
   if (!is.object(key) && is.numeric(key) && .Call(C_is_unread, key)) as_gpu(key, device = device) else key
 }
 
@@ -241,7 +241,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     known <- !is.na(name)
     out <- call_base(base::tapply, list(if (known) ordinary_copy(X) else X, if (known) lapply(keys, plain_key) else
       INDEX, FUN, ..., default = default, simplify = simplify))
-    if (known && is_number(out)) back_beside(out, X) else out
+    if (known && is_number(out)) upload_result_like(out, X) else out
   }
   if (takes) {
     by <- grouping(keys, gpu_device(X))
@@ -272,15 +272,15 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   usable <- is.numeric(x) && !is.complex(x) && length(group) == NROW(x) && length(x) && length(dim(x)) <= 2L &&
     is_flag(na.rm)
   given <- group <-
-    if (is_host_int64(group)) as_gpu(group, device = gpu_device(x)) else where_it_is(group, gpu_device(x))
+    if (is_host_int64(group)) as_gpu(group, device = gpu_device(x)) else unread_to_array(group, gpu_device(x))
   on_base <- function() {
     # int64 groups are replaced by their positions among the distinct ones, since doubles may not represent them.
     distinct <- if (is_int64(given) && is_gpu(given)) counted(given)$values
     codes <- if (length(distinct)) codes_among(given, distinct) else given
-    elements <- ordinary_copy(x, told = prefers_host(x))
+    elements <- ordinary_copy(x, silent = prefers_host(x))
     out <- call_base(base::rowsum, list(elements, plain_vector(codes), reorder = reorder, na.rm = na.rm, ...))
     if (length(distinct)) rownames(out) <- as.character(distinct)[as.integer(rownames(out))]
-    back_beside(out, x)
+    upload_result_like(out, x)
   }
   if (!usable) return(on_base())
   device <- gpu_device(x)
@@ -353,7 +353,7 @@ ave <- interposed("ave", "x", ave_array(x, list(...), match.fun(FUN)), home = "s
 
 ave_array <- function(x, keys, FUN) {
   name <- known_function(FUN, c(GROUPED, "rank"))
-  keys <- lapply(keys, where_it_is, gpu_device(x))
+  keys <- lapply(keys, unread_to_array, gpu_device(x))
   usable <- !is.na(name) && length(keys) && !is.complex(x) && length(x) && all(lengths(keys) == length(x)) &&
     !any(vapply(keys, function(key) is.list(key) || anyNA(key), NA))
   if (!usable) return(do.call(stats::ave, c(list(x), unname(lapply(keys, plain_key)), list(FUN = FUN))))
@@ -362,7 +362,7 @@ ave_array <- function(x, keys, FUN) {
     # int64, and ranks of missing elements, which differ between versions of R, are left to base R.
     if (is_int64(x) || anyNA(x)) {
       host <- call_base(stats::ave, c(list(ordinary_copy(x)), unname(lapply(keys, plain_key)), list(FUN = base::rank)))
-      return(back_beside(host, x))
+      return(upload_result_like(host, x))
     }
     return(with_attributes(rank_by(x, by), attributes(x)))
   }

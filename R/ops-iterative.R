@@ -272,7 +272,7 @@ restarted <- function(problem, pass, method, frame) {
   size <- problem$size
   x <- problem$x
   # Where b is 0 the solution is 0, since no residual above 0 is within a relative tolerance.
-  if (!is.null(x) && any(size == 0)) x <- gpu_compute(x * beside_columns(problem$op, (size > 0) + 0, nrow(x)))
+  if (!is.null(x) && any(size == 0)) x <- gpu_compute(x * broadcast_columns(problem$op, (size > 0) + 0, nrow(x)))
   limits <- (problem$tol * size)^2
   counts <- numeric(problem$columns)
   squares <- size^2
@@ -325,9 +325,9 @@ cg_pass <- function(problem, x, precondition, limits, most) {
   rz <- if (is.null(precondition)) rr else column_products(op, r, p)
   counts <- 0 * rr
   broken <- active & FALSE
-  going <- watching(op)
+  keep_iterating <- convergence_check(op)
   for (k in seq_len(most)) {
-    state <- going(active)
+    state <- keep_iterating(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     q <- op$forward(p)
@@ -336,7 +336,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
     broken <- broken | active & !definite
     active <- active & definite
     counts <- counts + active
-    step <- beside_columns(op, only_where(active, rz / pq), n)
+    step <- broadcast_columns(op, only_where(active, rz / pq), n)
     x <- x + p * step
     r <- r - q * step
     gpu_compute(x, r)
@@ -348,7 +348,7 @@ cg_pass <- function(problem, x, precondition, limits, most) {
     active <- active & rr > limits
     # One kernel computes all four.
     if (is_gpu(active)) gpu_compute(turn, active, counts, broken)
-    p <- gpu_compute(z + p * beside_columns(op, turn, n))
+    p <- gpu_compute(z + p * broadcast_columns(op, turn, n))
   }
   list(x = x, counts = host_numbers(counts), broken = host_numbers(broken))
 }
@@ -391,7 +391,7 @@ gmres_column <- function(problem, j, precondition, restart) {
 # iterations.
 gmres_cycle <- function(problem, r, norm, precondition, m, target) {
   op <- problem$op
-  numbers <- new_numbers(op, numbers_for(m))
+  numbers <- new_scalars(op, numbers_for(m))
   basis <- new_basis(op, op$dim[1L], m + 1, numbers)
   basis$put(1L, gpu_compute(r / norm))
   through <- if (is.null(precondition)) op$forward else function(v) op$forward(precondition(v))
@@ -471,9 +471,9 @@ lsqr_pass <- function(problem, damp) {
   # length 1.
   norm <- function(v) root(column_products(op, v))
   beta <- norm(u)
-  v <- gpu_compute(op$backward(u) * beside_columns(op, ratio(1, beta), p))
+  v <- gpu_compute(op$backward(u) * broadcast_columns(op, ratio(1, beta), p))
   alpha <- norm(v)
-  w <- gpu_compute(v * beside_columns(op, ratio(1, alpha), p))
+  w <- gpu_compute(v * broadcast_columns(op, ratio(1, alpha), p))
   phibar <- beta
   rhobar <- alpha
   anorm <- 0 * alpha
@@ -482,22 +482,22 @@ lsqr_pass <- function(problem, damp) {
   active <- beta > tol * size & alpha > 0
   by_alpha <- ratio(1, alpha)
   alpha_beta <- ratio(alpha, beta)
-  going <- watching(op)
+  keep_iterating <- convergence_check(op)
   # Scalars that are available at the same time are computed by one kernel.
-  together <- function(...) if (is_gpu(..1)) gpu_compute(...)
+  compute_scalars <- function(...) if (is_gpu(..1)) gpu_compute(...)
   for (k in seq_len(problem$most)) {
-    state <- going(active)
+    state <- keep_iterating(active)
     if (is.na(state)) not_finite(problem$op, problem$frame)
     if (!state) break
     counts <- counts + active
     # The next vectors of the bidiagonalisation.
-    u <- gpu_compute(op$forward(v) * beside_columns(op, by_alpha, n) - u * beside_columns(op, alpha_beta, n))
+    u <- gpu_compute(op$forward(v) * broadcast_columns(op, by_alpha, n) - u * broadcast_columns(op, alpha_beta, n))
     anorm <- anorm + alpha * alpha
     beta <- norm(u)
     by_beta <- ratio(1, beta)
     beta_alpha <- ratio(beta, alpha)
-    together(by_beta, beta_alpha, anorm)
-    v <- gpu_compute(op$backward(u) * beside_columns(op, by_beta, p) - v * beside_columns(op, beta_alpha, p))
+    compute_scalars(by_beta, beta_alpha, anorm)
+    v <- gpu_compute(op$backward(u) * broadcast_columns(op, by_beta, p) - v * broadcast_columns(op, beta_alpha, p))
     alpha <- norm(v)
     by_alpha <- ratio(1, alpha)
     alpha_beta <- ratio(alpha, beta)
@@ -517,14 +517,14 @@ lsqr_pass <- function(problem, damp) {
     turn <- ratio(sn * alpha, rho)
     rnorm <- root(phibar * phibar + damped)
     arnorm <- alpha * abs(sn * phi)
-    together(step, turn, by_alpha, alpha_beta, anorm, damped, phibar, rhobar, rnorm, arnorm, counts)
-    dx <- dx + w * beside_columns(op, step, p)
-    w <- v * beside_columns(op, by_alpha, p) - w * beside_columns(op, turn, p)
+    compute_scalars(step, turn, by_alpha, alpha_beta, anorm, damped, phibar, rhobar, rnorm, arnorm, counts)
+    dx <- dx + w * broadcast_columns(op, step, p)
+    w <- v * broadcast_columns(op, by_alpha, p) - w * broadcast_columns(op, turn, p)
     gpu_compute(dx, w)
     xnorm <- norm(dx)
     length <- root(anorm)
     active <- active & rnorm > tol * (size + length * xnorm) & arnorm > tol * length * rnorm
-    together(active)
+    compute_scalars(active)
   }
   lsqr_solution(problem, x, dx, sqrt(host_numbers(anorm)), host_numbers(counts), damp, tol)
 }

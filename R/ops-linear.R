@@ -34,11 +34,13 @@ product_of <- function(x, y, f, turn_x, turn_y, own = FALSE) {
 }
 
 # x as an array on `device`, converted as a number is when combined with the array `like`. An array is unchanged.
-beside <- function(x, like, device) if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
+as_operand_like <- function(x, like, device) {
+  if (is_gpu(x)) x else as_gpu(x, dtype = host_dtype(x, like), device = device)
+}
 
 # R numbers as an array on the device of `like`, rounded to its float type as by an operator (section "Numbers beside an
 # array" of `?elementwise`). For an array its elements.
-adopt <- function(x, like) {
+cast_like <- function(x, like) {
   if (is_gpu(x)) return(strip(x))
   if (!inherits(x, "integer64")) return(as_gpu(as.vector(x), dtype = host_dtype(x, like), device = gpu_device(like)))
   y <- as_gpu(x, device = gpu_device(like))
@@ -190,8 +192,8 @@ gpu_matmul <- function(x, y) {
                    "`x` must have as many columns as `y` has rows, and equal third extents unless one is 1.")
   }
   device <- gpu_device(if (is_gpu(x)) x else y)
-  a <- beside(x, y, device)
-  b <- beside(y, x, device)
+  a <- as_operand_like(x, y, device)
+  b <- as_operand_like(y, x, device)
   many <- c(dx[3L], dy[3L]) == slices & slices > 1L
   out <- if (device != "cpu") .Call(C_multiply_batched, a, b, as.double(c(dx[1:2], dy[2L], slices, many)),
     products$halves)

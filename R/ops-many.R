@@ -42,7 +42,7 @@ by_batch <- function(which, x, batch, shapes, one, sides = list(columns = 0, own
   if (length(f$failed) > 16L && is_narrow(x)) f <- computed(widened(x))
   out <- if (is.null(f)) in_turn(x, batch, shapes, one, sides) else with_failed(f, x, batch, one, sides)
   Map(function(y, shape) {
-    y <- as_wide_as(y, x)
+    y <- match_precision(y, x)
     dim(y) <- c(shape, batch$dim)
     y
   }, out, shapes)
@@ -117,7 +117,7 @@ in_turn <- function(x, batch, shapes, one, sides) {
     each <- lapply(parts, function(p) p[[j]])
     if (!on_host) return(join(lapply(each, strip)))
     y <- unlist(lapply(each, as.vector))
-    as_gpu(y, dtype = width_beside(y, gpu_dtype(x)), device = gpu_device(x))
+    as_gpu(y, dtype = result_dtype(y, gpu_dtype(x)), device = gpu_device(x))
   })
 }
 
@@ -198,8 +198,8 @@ gpu_solve <- function(A, b, tol = .Machine$double.eps) {
   }
   if (!takes_product(b)) abort_argument("b", "a numeric vector, matrix or array of matrices", b)
   if (!is_gpu(A) && !is_gpu(b)) abort_argument("A", "an array (or `b`); see `as_gpu()`", A)
-  A <- beside(A, b, gpu_device(b))
-  b <- beside(b, A, gpu_device(A))
+  A <- as_operand_like(A, b, gpu_device(b))
+  b <- as_operand_like(b, A, gpu_device(A))
   d <- as.double(dim(b) %||% length(b))
   if (!length(batch$dim) && length(d) < 3L) return(solve(A, b, tol = tol))
   sides <- d[-(1:2)]

@@ -37,7 +37,7 @@ repeated_flags <- function(x, from_last) {
     flags[at] <- FALSE
     return(flags)
   }
-  r <- runs(x)
+  r <- equal_runs(x)
   flags <- gpu_full(TRUE, r$n, device = gpu_device(x))
   if (r$known > 0L) flags[r$at[if (from_last) r$last else r$first]] <- FALSE
   if (r$known < r$n) {
@@ -133,7 +133,7 @@ anyDuplicated.gpu_array <- function(x, incomparables = FALSE, ...) {
   if (by_rows(x, incomparables, ...)) return(anyDuplicated(host_elements(x), incomparables, ...))
   if (length(x) < 2L) return(0L)
   # base R would compare the bits of an integer64 as doubles.
-  if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, told = TRUE), ...))
+  if (prefers_host(x) && !is_int64(x)) return(anyDuplicated(ordinary_copy(strip(x), exact = TRUE, silent = TRUE), ...))
   from_last <- isTRUE(as.logical(list(...)$fromLast))
   as.integer(c(first_position(repeated_flags(x, from_last), from_last), 0)[1L])
 }
@@ -214,7 +214,7 @@ match_arrays <- function(x, table, nomatch, incomparables) {
     return(call_base(base::match, c(plain_pair(x, table), list(host_copy(nomatch), incomparables))))
   }
   nomatch <- as.integer(nomatch)
-  if (!is_gpu(x)) return(collect(match_on_device(adopt(x, table), table, nomatch)))
+  if (!is_gpu(x)) return(collect(match_on_device(cast_like(x, table), table, nomatch)))
   match_on_device(x, table, nomatch)
 }
 
@@ -230,7 +230,7 @@ match_on_device <- function(x, table, nomatch) {
     for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
     return(out)
   }
-  table <- adopt(table, x)
+  table <- cast_like(table, x)
   mixed <- is_int64(x) != is_int64(table)
   left <- if (mixed) as_int64(x) else x
   right <- if (mixed) as_int64(table) else table
@@ -284,13 +284,13 @@ set_on_base <- function(name, x, y) call_base(get(name, baseenv()), plain_pair(x
 
 union_of_arrays <- function(x, y) {
   if (!matches_on_device(x, y)) return(set_on_base("union", x, y))
-  both <- list(adopt(x, if (is_gpu(x)) x else y), adopt(y, if (is_gpu(y)) y else x))
+  both <- list(cast_like(x, if (is_gpu(x)) x else y), cast_like(y, if (is_gpu(y)) y else x))
   wide <- vapply(both, is_int64, NA)
   # The union of int64 and doubles is int64 if all doubles are whole numbers in its range, otherwise double.
   if (any(wide) && !all(wide)) {
     whole <- as_int64(both[[which(!wide)]])
     if (sum(is.na(whole)) == sum(is.na(both[[which(!wide)]]))) both[[which(!wide)]] <- whole else
-      both[[which(wide)]] <- adopt(as.vector(both[[which(wide)]]), both[[which(!wide)]])
+      both[[which(wide)]] <- cast_like(as.vector(both[[which(wide)]]), both[[which(!wide)]])
   }
   unique(join(both))
 }
@@ -326,7 +326,7 @@ count_below <- function(x, vec, strictly) {
     return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
   }
   x <- strip(x)
-  vec <- adopt(vec, x)
+  vec <- cast_like(vec, x)
   if (is_int64(x) == is_int64(vec)) return(.Call(C_search, x, vec, strictly))
   # A comparison with a whole number does not change if the bound is rounded to the next whole number, and all int64 are
   # within 2^63. So bounds are rounded and compared as int64.
@@ -358,8 +358,8 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
   usual <- is_switch(rightmost.closed) && is_switch(all.inside) && is_switch(left.open) && takes(x) && takes(vec) &&
     !(length(vec) == 1L && is.na(as.vector(vec)))
   if (!usual) return(hosted(base::findInterval, list(x, vec, rightmost.closed, all.inside, left.open)))
-  x <- adopt(x, if (is_gpu(x)) x else vec)
-  if (inherits(vec, "integer64")) vec <- adopt(vec, x)
+  x <- cast_like(x, if (is_gpu(x)) x else vec)
+  if (inherits(vec, "integer64")) vec <- cast_like(vec, x)
   if (is.unsorted(vec) %in% c(TRUE, NA)) stop_as_base("'vec' must be sorted non-decreasingly and not contain NAs")
   m <- length(vec)
   x <- as_doubles(strip(x))

@@ -149,7 +149,7 @@ column_at <- function(x, j) {
 
 # The methods need a few scalars per column: ordinary numbers on the cpu device, where reading is free, otherwise
 # arrays, so that the host does not wait. The functions below, and R's arithmetic, accept both.
-reads_at_once <- function(op) op$device == "cpu" && !settings$compose
+reads_at_once <- function(op) op$device == "cpu" && !settings$force_device_path
 
 # Scalar products of corresponding columns of two matrices.
 column_products <- function(op, x, y = x) {
@@ -163,7 +163,7 @@ column_products <- function(op, x, y = x) {
 host_numbers <- function(x) if (is_gpu(x)) collect(x) else x
 
 # Scalars per column, repeated so that they combine with the elements of a matrix.
-beside_columns <- function(op, s, rows) {
+broadcast_columns <- function(op, s, rows) {
   if (!is_gpu(s)) {
     if (length(s) == 1L) return(s)
     s <- as_gpu(s, device = op$device)
@@ -188,7 +188,7 @@ ratio <- function(a, b) only_where(b != 0, a / b)
 # devices every STEPS_AHEAD-th call records the condition and reads the one recorded by the check before, so that the
 # device stays busy. NA if a number is not finite.
 STEPS_AHEAD <- 4L
-watching <- function(op) {
+convergence_check <- function(op) {
   recorded <- NULL
   calls <- 0L
   function(active) {

@@ -7,7 +7,7 @@ on_host <- function(f, ...) call_base(f, host_copies(list(...)))
 # by the expressions.
 operands_on_host <- function(f, e1, e2) {
   # Remote objects have methods for ordinary operands.
-  if (is_remote(e1) || is_remote(e2)) return(if (is_int64(e1) || is_int64(e2)) beside_remote(get("operator",
+  if (is_remote(e1) || is_remote(e2)) return(if (is_int64(e1) || is_int64(e2)) int64_operator_of_remote(get("operator",
     envir = parent.frame()), e1, e2) else f(host_copy(e1), host_copy(e2)))
   if (is_sparse(e1) || is_sparse(e2))
     return(sparse_operator(get("operator", envir = parent.frame()), e1, e2, parent.frame()))

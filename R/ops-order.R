@@ -103,7 +103,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
   if (length(keys) > 1L && prefers_host(Find(is_gpu, keys)) && any(vapply(keys, is.double, NA))) {
     host <- lapply(keys, function(k) if (is.factor(k)) as.integer(k) else as.vector(if (!is_gpu(k)) k else
       if (is.integer(k)) collect(k) else
-        ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k, told = TRUE)))
+        ordinary_copy(if (gpu_dtype(k) == "int64") xtfrm(k) else k, silent = TRUE)))
     return(.Call(C_result,
       call_base(base::order, c(host, list(na.last = na.last, decreasing = decreasing, method = method))), NULL, device))
   }
@@ -136,7 +136,7 @@ order_first <- function(key, decreasing) {
 
 # The known elements of an array, sorted: `at`, their positions; `first` and `last`, whether each is the first or last
 # of a run of equal elements; `missing`, the positions of missing elements.
-runs <- function(x) {
+equal_runs <- function(x) {
   x <- strip(x)
   n <- length(x)
   found <- .Call(C_sort, x, FALSE, TRUE)
@@ -158,7 +158,7 @@ differing <- function(sorted) {
 
 # Ranks of known elements. Missing elements are ranked last, in their order, or with `keep` stay missing.
 ranked <- function(x, ties, keep) {
-  r <- runs(x)
+  r <- equal_runs(x)
   m <- r$known
   device <- gpu_device(x)
   missing <- if (ties == "average") NA_real_ else NA_integer_
@@ -288,7 +288,8 @@ mad <- interposed("mad", "x", mad_array(x, if (!missing(center)) list(center = c
 # The deviations of float32 from its median are computed in float64, which represents both.
 mad_array <- function(x, center, args) {
   if (is_remote(x)) return(do.call(remote_mad, c(list(x, center[[1L]]), args, list(call = parent.frame()))))
-  if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(adopt(center[[1L]], x)) else center[[1L]]
+  if (!is.null(center)) center[[1L]] <- if (is_number(center[[1L]])) as.vector(cast_like(center[[1L]], x)) else
+    center[[1L]]
   call_base(stats::mad, c(list(if (is_narrow(x)) as_float64(x) else x), center, args))
 }
 

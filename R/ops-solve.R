@@ -24,17 +24,17 @@ by_base <- function(f, args, frame = parent.frame()) {
 }
 
 # A numeric result of base R as an array on the device of the first array among the arguments.
-numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) back_beside(y, Find(is_gpu, args)) else y
+numbers_back <- function(y, args) if (is.numeric(y) || is.complex(y)) upload_result_like(y, Find(is_gpu, args)) else y
 
 # Base R's message, translated as base R does.
-words <- function(template, ...) gettextf(template, ..., domain = "R")
+base_message <- function(template, ...) gettextf(template, ..., domain = "R")
 
 # An array of the same values in double precision.
 widened <- function(x) gpu_cast(x, if (is.complex(x)) "complex128" else "float64")
 
 # Casts a result to the precision of the array that it was computed from; float16 and bfloat16 are computed in float32.
-as_wide_as <- function(y, x) {
-  dtype <- width_beside(y, gpu_dtype(x))
+match_precision <- function(y, x) {
+  dtype <- result_dtype(y, gpu_dtype(x))
   if (is.null(dtype) || dtype == gpu_dtype(y)) y else gpu_cast(y, dtype)
 }
 
@@ -128,8 +128,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
   f <- lu_of(a, n)
   if (f$info > 0) {
     if (!final) return(NULL)
-    stop_as_base(if (is.complex(a)) words("Lapack routine %s: system is exactly singular", "zgesv") else
-      words("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
+    stop_as_base(if (is.complex(a)) base_message("Lapack routine %s: system is exactly singular", "zgesv") else
+      base_message("Lapack routine %s: system is exactly singular: U[%d,%d] = 0", "dgesv", f$info, f$info), frame)
   }
   if (!asks) return(lu_solve(f, b, columns))
   x <- lu_solve(f, join(list(strip(b), probes_for(n, f$lu)), gpu_dtype(f$lu)), columns + PROBES)
@@ -141,8 +141,8 @@ solve_lu <- function(a, b, n, columns, tol, frame, final) {
     if (!final) return(NULL)
     rcond <- 1 / anorm / lu_inverse_norm(f)
     if (is.na(rcond)) return(NA)
-    if (rcond < tol) stop_as_base(words("system is computationally singular: reciprocal condition number = %g", rcond),
-      frame)
+    if (rcond < tol)
+      stop_as_base(base_message("system is computationally singular: reciprocal condition number = %g", rcond), frame)
   }
   strided(x, length(x), 1, n * columns)
 }
@@ -205,7 +205,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   columns <- if (is.null(d)) 1 else as.double(d[2L])
   solved <- function(a, final) {
     if (inverse) return(solve_lu(strip_names(a), NULL, n, columns, tol, frame, final))
-    b <- beside(b, a, gpu_device(a))
+    b <- as_operand_like(b, a, gpu_device(a))
     if (is.complex(b) && !is.complex(a))
       a <- gpu_cast(a, if (gpu_dtype(b) == "complex64") "complex64" else "complex128")
     solve_lu(strip_names(a), strip(b), n, columns, tol, frame, final)
@@ -213,7 +213,7 @@ solve.gpu_array <- function(a, b, tol = .Machine$double.eps, ...) {
   x <- solved(a, !is_narrow(a))
   if (is.null(x)) x <- solved(widened(a), TRUE)
   if (!is_gpu(x)) return(on_base())
-  x <- as_wide_as(x, a)
+  x <- match_precision(x, a)
   rows <- dimnames(a)[[2L]]
   if (is.null(d)) {
     names(x) <- rows
@@ -262,7 +262,7 @@ chol.gpu_array <- function(x, pivot = FALSE, ...) {
     said <- tryCatch(chol.default(base::matrix(-1)), error = conditionMessage)
     stop_as_base(sub("1", format(f$info), said, fixed = TRUE))
   }
-  out <- as_wide_as(f$factor, x)
+  out <- match_precision(f$factor, x)
   dim(out) <- dim(x)
   with_dimnames(out, dimnames(x) %||% list(NULL))
 }
@@ -284,7 +284,7 @@ inverse_of_factor <- function(x, size) {
   if (!usable) return(by_base(base::chol2inv, list(x, size)))
   half <- .Call(C_triangular_solve, strip(r), identity_on(size, x), c(size, size), TRUE, FALSE)
   dim(half) <- c(size, size)
-  as_wide_as(tcross_product(half), x)
+  match_precision(tcross_product(half), x)
 }
 
 # ---- triangles -------------------------------------------------------------------------------------------------
@@ -311,15 +311,16 @@ solve_triangle <- function(r, x, given, upper.tri, transpose, f) {
       NCOL(x) > 0L
   if (usable) {
     k <- trunc(as.double(k))
-    a <- strip_names(beside(r, x, device))
+    a <- strip_names(as_operand_like(r, x, device))
     if (any(d != k)) a <- a[seq_len(k), seq_len(k), drop = FALSE]
     usable <- isTRUE(all(diagonal_of(a, k) != 0))
   }
   if (!usable) return(by_base(f, c(list(r, x), given, list(upper.tri = upper.tri, transpose = transpose))))
   columns <- as.double(NCOL(x))
-  b <- beside(x, r, device)
+  b <- as_operand_like(x, r, device)
   if (NROW(x) != k) b <- if (is.null(dim(b))) strip(b)[seq_len(k)] else strip_names(b)[seq_len(k), , drop = FALSE]
-  out <- as_wide_as(.Call(C_triangular_solve, a, strip(b), c(k, columns), upper.tri, transpose), beside(r, x, device))
+  out <- match_precision(.Call(C_triangular_solve, a, strip(b), c(k, columns), upper.tri, transpose),
+    as_operand_like(r, x, device))
   if (is.null(dim(x))) return(out)
   dim(out) <- c(k, columns)
   out
@@ -435,8 +436,8 @@ is_symmetric <- function(x) {
   for (i in unique(c(1, 2, n - 1, n))) if (n > 1 && !alike(y[i, ], y[, i], 8 * tol)) return(FALSE)
   other <- t(y)
   if (anyNA(y)) return(alike(y, other, tol))
-  apart <- y != other
-  difference <- sum(ifelse(apart, abs(y - other), 0)) + 0
-  size <- sum(ifelse(apart, abs(y), 0)) + 0
-  isTRUE((if (is.finite(size) && size > tol * sum(apart)) difference / size else difference / sum(apart)) <= tol)
+  differ <- y != other
+  difference <- sum(ifelse(differ, abs(y - other), 0)) + 0
+  size <- sum(ifelse(differ, abs(y), 0)) + 0
+  isTRUE((if (is.finite(size) && size > tol * sum(differ)) difference / size else difference / sum(differ)) <= tol)
 }

@@ -132,12 +132,13 @@ gpu_svds <- function(A, k, center = FALSE, scale = FALSE, method = c("randomized
     random_components(op, k, -1, trunc(power), limits$seed, frame)
   }
   signs <- signs_of(found$v)
-  v <- gpu_compute(found$v * beside_columns(op, signs, op$dim[2L]))
-  u <- gpu_compute(found$u * beside_columns(op, signs, op$dim[1L]))
+  v <- gpu_compute(found$v * broadcast_columns(op, signs, op$dim[2L]))
+  u <- gpu_compute(found$u * broadcast_columns(op, signs, op$dim[1L]))
   d <- found$d
-  apart <- column_products(op, gpu_compute(each_column(op, op$backward, u) - v * beside_columns(op, d, op$dim[2L])))
+  residual <- column_products(op,
+    gpu_compute(each_column(op, op$backward, u) - v * broadcast_columns(op, d, op$dim[2L])))
   out <- list(d = d, u = named_rows(u, op$names[[1L]]), v = named_rows(v, op$names[[2L]]))
-  ended(out, sqrt(host_numbers(apart)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
+  ended(out, sqrt(host_numbers(residual)) / max(d, 2^-1022), found, method, limits$tol, "gpu_svds", frame)
 }
 
 #' @export
@@ -352,7 +353,7 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
     return(found)
   }
   m <- vectors_for(k, op$dim[2L])
-  numbers <- new_numbers(op, 2 * numbers_for(m))
+  numbers <- new_scalars(op, 2 * numbers_for(m))
   left <- new_basis(op, op$dim[1L], m, numbers)
   right <- new_basis(op, op$dim[2L], m + 1, numbers)
   right$extend(0, as_float(random_vectors(op$dim[2L], 1, op$device, seed), op$dtype))
@@ -401,7 +402,7 @@ lanczos_values <- function(op, k, tol, most, seed, frame) {
   u <- left$product(m, as_operand(op, found$s$u[, at, drop = FALSE]))
   v <- right$product(m, as_operand(op, found$s$v[, at, drop = FALSE]))
   # One-sided: u is not orthonormal enough, so it is recomputed from u d = A v.
-  both <- if (one_sided) in_space(op, v, gpu_compute(u * beside_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
+  both <- if (one_sided) in_space(op, v, gpu_compute(u * broadcast_columns(op, d, op$dim[1L]))) else list(d = d, u = u,
     v = v)
   c(both, found[c("iterations", "products", "settled")])
 }
@@ -414,7 +415,7 @@ lanczos_eigenvalues <- function(op, k, which, tol, most, seed, frame, sizes = fu
   length(values))) {
   n <- op$dim[1L]
   m <- vectors_for(k, n)
-  numbers <- new_numbers(op, numbers_for(m))
+  numbers <- new_scalars(op, numbers_for(m))
   basis <- new_basis(op, n, m + 1, numbers)
   basis$extend(0, as_float(random_vectors(n, 1, op$device, seed), op$dtype))
   column <- NULL

@@ -45,7 +45,7 @@ as_counted <- function(x, low, counts, missing) {
 counted <- function(x) {
   whole <- counted_whole(x)
   if (!is.null(whole)) return(whole)
-  r <- runs(x)
+  r <- equal_runs(x)
   if (r$known == 0L) return(list(values = vector(typeof(x), 0L), counts = integer()))
   starts <- collect(which(r$first))
   values <- r$sorted[starts]
@@ -117,7 +117,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
   if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
   device <- device_of(parts)
-  parts <- lapply(parts, function(x) if (is_host_int64(x)) as_gpu(x, device = device) else where_it_is(x, device))
+  parts <- lapply(parts, function(x) if (is_host_int64(x)) as_gpu(x, device = device) else unread_to_array(x, device))
   usable <- vapply(parts, function(x) is_number(x) && !is.complex(x) || is.factor(x) && !anyNA(levels(x)) ||
     is.character(x), NA)
   n <- length(parts[[1L]])

@@ -39,20 +39,20 @@ lloyd_of_reader <- function(x, starts, iter.max, largest, call) {
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
   active <- seq_along(fits)
   for (turn in seq_len(iter.max)) {
-    told <- over_blocks(x, function(block) {
+    totals <- over_blocks(x, function(block) {
       y <- strip_names(matrix_of_rows(block))
       codes <- nearest_in_block(y, lapply(fits[active], `[[`, "centers"), largest)
       lapply(seq_along(active), function(j) unlist(cluster_sums(y, codes[[j]], nrow(fits[[active[j]]]$centers))))
     }, function(a, b) Map(`+`, a, b), 1, call = call)
-    moved <- vapply(seq_along(active), function(j) !identical(told[[j]], fits[[active[j]]]$told), NA)
+    moved <- vapply(seq_along(active), function(j) !identical(totals[[j]], fits[[active[j]]]$totals), NA)
     for (j in seq_along(active)) {
       fit <- fits[[active[j]]]
       fit$from <- fit$centers
       if (moved[j]) {
         k <- nrow(fit$centers)
-        fit$told <- told[[j]]
-        fit$size <- as.integer(fit$told[seq_len(k)])
-        fit$centers <- base::matrix(fit$told[-seq_len(k)], k) / fit$size
+        fit$totals <- totals[[j]]
+        fit$size <- as.integer(fit$totals[seq_len(k)])
+        fit$centers <- base::matrix(fit$totals[-seq_len(k)], k) / fit$size
       } else {
         fit$iter <- turn
       }

@@ -10,7 +10,7 @@ check_distinct <- function(n, call) if (n > MOST_DISTINCT) stop_verdigris("memor
     "`round()`, `signif()`, `findInterval()` or `cut(labels = FALSE)` of a reader makes fewer values."), call = call)
 
 # Raises an error unless x is a reader of a vector.
-one_vector <- function(x, name, call) {
+check_vector_reader <- function(x, name, call) {
   if (x$frame || !is_vector_reader(x)) refuse_reader(name, call, "Only vectors are supported.")
 }
 
@@ -19,13 +19,13 @@ one_vector <- function(x, name, call) {
 unique.gpu_reader <- function(x, incomparables = FALSE, ...) {
   call <- environment()
   if (...length() || !isFALSE(incomparables)) refuse_reader("unique", call, "Other arguments are not supported.")
-  one_vector(x, "unique", call)
+  check_vector_reader(x, "unique", call)
   distinct_values(x, call)
 }
 
 # The distinct values in the order of their first occurrence.
 distinct_values <- function(x, call) {
-  if (is_int64_reader(x)) return(over_blocks(x, function(block) held(unique(strip(block))), function(a, b) {
+  if (is_int64_reader(x)) return(over_blocks(x, function(block) collect_values(unique(strip(block))), function(a, b) {
     out <- united_int64(a, b)$values
     check_distinct(length(out), call)
     out
@@ -83,7 +83,7 @@ merged_counts <- function(a, b, call) {
 
 # table() of a reader: base R's table() of the distinct values gives the form, names and levels.
 table_of_reader <- function(x, dnn, options, call) {
-  one_vector(x, "table", call)
+  check_vector_reader(x, "table", call)
   found <- over_blocks(x, block_counts, function(a, b) merged_counts(a, b, call), call = call) %||%
     list(values = if (is_int64_reader(x)) collect(empty_array(x)) else no_elements(x), counts = numeric())
   out <- if (is_host_int64(found$values)) do.call(table, c(list(on_cpu(found$values)), options, list(dnn = dnn))) else
@@ -100,7 +100,7 @@ table_of_reader <- function(x, dnn, options, call) {
 }
 
 reader_tabulate <- function(bin, given, call) {
-  one_vector(bin, "tabulate", call)
+  check_vector_reader(bin, "tabulate", call)
   if (bin$type %in% c("bool8", "complex64", "complex128")) stop_as_base("'bin' must be numeric or a factor", call)
   nbins <- given[[1L]]
   if (!is.null(given) && !(is_count(nbins) && nbins <= .Machine$integer.max))
@@ -129,18 +129,19 @@ hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, r
     y <- strip(block)
     as_float64(y[is.finite(y)])
   }
-  reach <- over_blocks(x, function(block) {
+  count_and_range <- over_blocks(x, function(block) {
     y <- finite(block)
     c(length(y), if (length(y)) as.vector(range(y)) else c(Inf, -Inf))
   }, function(a, b) c(a[1L] + b[1L], min(a[2L], b[2L]), max(a[3L], b[3L])), call = call)
-  if (is.null(reach) || reach[1L] == 0) {
+  if (is.null(count_and_range) || count_and_range[1L] == 0) {
     out <- graphics::hist(numeric(), breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
       plot = FALSE)
   } else {
-    out <- counted_histogram(reach[1L], reach[2:3], breaks, include.lowest, right, fuzz, function(limits, bins) {
-      as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
-        call = call))
-    })
+    out <- counted_histogram(count_and_range[1L], count_and_range[2:3], breaks, include.lowest, right, fuzz,
+      function(limits, bins) {
+        as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
+          call = call))
+      })
   }
   out$xname <- name
   if (!plot) return(out)
@@ -152,7 +153,7 @@ hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, r
 reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
   if (is_reader(vec) || !is_reader(x)) refuse_reader("findInterval", call,
     "`x` must be the reader, and `vec` an ordinary vector.")
-  one_vector(x, "findInterval", call)
+  check_vector_reader(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
   # an error for a wrong `vec` is raised here, not with the first block
   if (is_host_int64(vec)) intervals_of_array(on_cpu(0), vec, rightmost.closed, all.inside, left.open) else
@@ -168,7 +169,7 @@ reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, ca
 cut.gpu_reader <- function(x, breaks, labels = NULL, include.lowest = FALSE, right = TRUE, dig.lab = 3L,
   ordered_result = FALSE, ...) {
   call <- environment()
-  one_vector(x, "cut", call)
+  check_vector_reader(x, "cut", call)
   if (!isFALSE(labels)) refuse_reader("cut", call,
     "`cut(x, breaks, labels = FALSE)` is a reader of the intervals' numbers, and `tabulate()` of it counts them.")
   if (is_gpu(breaks)) breaks <- collect(breaks)
@@ -195,7 +196,7 @@ as_doubles_reader <- function(x) each_of_reader(x, "cut", block_function(functio
 # the key has n elements.
 reader_key <- function(key, n, call, factor = FALSE) {
   if (is_reader(key)) {
-    one_vector(key, "group", call)
+    check_vector_reader(key, "group", call)
     if (rows_of_reader(key) != n) return(NULL)
     values <- distinct_values(key, call)
     codes <- function(from, count, device) {
@@ -206,7 +207,7 @@ reader_key <- function(key, n, call, factor = FALSE) {
   } else {
     if (is_gpu(key)) key <- collect(key)
     if (length(key) != n) return(NULL)
-    values <- if (is.factor(key)) levels(key) else if (is_host_int64(key)) held(unique(on_cpu(key))) else
+    values <- if (is.factor(key)) levels(key) else if (is_host_int64(key)) collect_values(unique(on_cpu(key))) else
       base::unique(key)
     own <- if (is.factor(key)) as.integer(key) else if (is_host_int64(key)) as.vector(match(on_cpu(key),
       on_cpu(values))) else base::match(key, values)
@@ -257,7 +258,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
       if (is.null(dim(y))) dim(y) <- c(n, 1L)
       return(grouped_columns_of_int64(y, codes, k))
     }
-    y <- wide(y)
+    y <- widen_for_sum(y)
     if (na.rm) y <- ifelse(is.na(y), 0, y)
     if (is.null(dim(y))) dim(y) <- c(n, 1L)
     gpu_compute(group_sums(y, codes, k))
@@ -284,7 +285,7 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
 reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
   keys <- if (is.list(INDEX) && !is.object(INDEX) || is.data.frame(INDEX)) as.list(INDEX) else list(INDEX)
   if (!is_reader(X)) refuse_reader("tapply", call, "Only `X` may be a reader, and the groups beside it.")
-  one_vector(X, "tapply", call)
+  check_vector_reader(X, "tapply", call)
   name <- known_function(FUN, c("sum", "mean", "min", "max", "count"))
   na.rm <- identical(names(more), "na.rm") && isTRUE(more[[1L]])
   fits <- !is.na(name) && isTRUE(simplify) && identical(default, NA) && !is.complex(no_elements(X)) &&
@@ -308,7 +309,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
   fold <- switch(name, min = base::pmin, max = base::pmax, `+`)
   found <- over_blocks(X, function(block) {
     y <- strip(block)
-    if (!is.double(y) || whole && !exact && name != "count") y <- wide(y)
+    if (!is.double(y) || whole && !exact && name != "count") y <- widen_for_sum(y)
     device <- gpu_device(y)
     m <- length(y)
     codes <- 1L + Reduce(`+`, Map(function(key, stride) as.integer(stride) * (key$codes(at, m, device) - 1L), coded,
@@ -325,7 +326,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
       name)))
     known <- counts > 0
     all <- rep(switch(name, min = Inf, max = -Inf, 0), groups)
-    value <- as.vector(reduce_by(wide(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
+    value <- as.vector(reduce_by(widen_for_sum(y), codes, groups, if (name == "mean") "sum" else name, FALSE, NULL))
     all[known] <- value[known]
     list(counts = counts, all_counts = all_counts, value = all)
   }, function(a, b) list(counts = a$counts + b$counts, all_counts = a$all_counts + b$all_counts,
@@ -334,7 +335,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
       extremes_of_both(a$value, b$value, a$counts, b$counts, if (name == "min") pmin else pmax)), 1, call = call)
   out <- if (is.null(found)) rep(NA, groups) else if (exact) {
     value <- if (name == "sum") sums_of_two(found$value) else on_cpu(found$value)
-    held(ifelse(on_cpu(found$counts == 0), NA_integer_, value))
+    collect_values(ifelse(on_cpu(found$counts == 0), NA_integer_, value))
   } else {
     tapply_found(found, name, typeof(no_elements(X)), call)
   }

@@ -42,7 +42,7 @@ reader_place <- function(x, name) {
     # positions count by columns: those in a block become those in the whole
     place <- if (margin == 2) before * rows + at else before + (at - 1) %/% n * rows + (at - 1) %% n + 1
     before <<- before + if (margin == 2) ncol(block) else n
-    list(place = as.double(place), value = held(y[at]))
+    list(place = as.double(place), value = collect_values(y[at]))
   }, margin = margin, call = call)
   places <- unlist(lapply(parts, `[[`, "place"))
   if (!length(places)) return(integer())
@@ -59,7 +59,7 @@ setMethod("which.min", "gpu_reader", function(x) reader_place(x, "which.min"))
 setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
   ties <- match.arg(ties.method)
   call <- environment()
-  one_vector(x, "rank", call)
+  check_vector_reader(x, "rank", call)
   check_sorted_fits(rows_of_reader(x), 16, "`sort(x, to = path)` sorts the values themselves into a file.", call)
   codes <- reader_ranks(x, call, "rank")
   if (!is.null(x$dimnames)) names(codes) <- x$dimnames
@@ -68,7 +68,7 @@ setMethod("rank", "gpu_reader", `body<-`(base::rank, envir = topenv(), quote({
 
 # Codes for duplicated(): equal codes mean equal values. NaN and NA are different values: NaN has code 0, NA is missing.
 reader_codes <- function(x, name, call) {
-  one_vector(x, name, call)
+  check_vector_reader(x, name, call)
   check_sorted_fits(rows_of_reader(x), 16, "`table(x)` counts values in less memory where they are few.", call)
   codes <- reader_ranks(x, call, name)
   if (!is.null(x$type) && x$type %in% c("float16", "bfloat16", "float32", "float64")) {
@@ -95,7 +95,7 @@ remote_unsorted <- function(x, na.rm, strictly, call) {
   if (!is_flag(na.rm)) abort_argument("na.rm", "TRUE or FALSE", na.rm, call)
   if (!is_flag(strictly)) abort_argument("strictly", "TRUE or FALSE", strictly, call)
   if (is_split(x)) return(split_unsorted(x, na.rm, strictly, call))
-  one_vector(x, "is.unsorted", call)
+  check_vector_reader(x, "is.unsorted", call)
   check_sortable(no_elements(x), "is.unsorted", call)
   joined_unsorted(over_blocks(x, function(block) ends_in_order(strip(block), na.rm, strictly), call = call), length(x),
     na.rm, strictly)
@@ -107,7 +107,7 @@ ends_in_order <- function(y, na.rm, strictly) {
   if (missing) y <- y[!is.na(y)]
   n <- length(y)
   unsorted <- n > 1L && is.unsorted(y, strictly = strictly)
-  list(missing = FALSE, unsorted = unsorted, ends = if (n > 0L && !unsorted) held(y[c(1L, n)]))
+  list(missing = FALSE, unsorted = unsorted, ends = if (n > 0L && !unsorted) collect_values(y[c(1L, n)]))
 }
 # is.unsorted() of n elements, from what ends_in_order() returned for their parts in order.
 joined_unsorted <- function(parts, n, na.rm, strictly) {
@@ -130,7 +130,7 @@ reader_match <- function(name, x, table, nomatch, incomparables, call) {
   if (is_remote(table)) refuse_reader(name, call, "`x` must be the reader, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
     refuse_reader(name, call, "`incomparables` is not supported.")
-  one_vector(x, name, call)
+  check_vector_reader(x, name, call)
   if (is_gpu(table)) table <- collect(table)
   if (is.complex(no_elements(x))) refuse_reader(name, call, "Only real numbers are supported.")
   if (is.null(table)) table <- logical()
@@ -208,14 +208,14 @@ remote_trimmed <- function(x, trim, na.rm, at_ranks, sums, call) {
   high <- as.double(found$values[2L])
   if (low == high) return(low)
   rank <- kept(found$known)
-  told <- sums(low, high)
-  (told[1L] + (told[2L] - rank[1L] + 1) * low + (rank[2L] - told[3L]) * high) / (rank[2L] - rank[1L] + 1)
+  between <- sums(low, high)
+  (between[1L] + (between[2L] - rank[1L] + 1) * low + (rank[2L] - between[3L]) * high) / (rank[2L] - rank[1L] + 1)
 }
 # The sum of the elements between `low` and `high`, the number of elements not above `low`, and of those below `high`.
 stat_between <- function(x, low, high) {
-  y <- wide(strip(part_numbers(x)))
-  c(as.vector(sum(y[which(y > low & y < high)])), as.vector(sum(wide(y <= low), na.rm = TRUE)),
-    as.vector(sum(wide(y < high), na.rm = TRUE)))
+  y <- widen_for_sum(strip(part_numbers(x)))
+  c(as.vector(sum(y[which(y > low & y < high)])), as.vector(sum(widen_for_sum(y <= low), na.rm = TRUE)),
+    as.vector(sum(widen_for_sum(y < high), na.rm = TRUE)))
 }
 
 # summary() of numbers, by several passes. base R's summary of two elements, one of them missing if x has such, gives
@@ -233,7 +233,7 @@ summary_of_remote <- function(object, digits, type) {
 #' @export
 summary.gpu_reader <- function(object, ..., digits = NULL, quantile.type = 7) {
   call <- environment()
-  one_vector(object, "summary", call)
+  check_vector_reader(object, "summary", call)
   if (!is.numeric(object)) refuse_reader("summary", call, "Only real numbers are supported.")
   summary_of_remote(object, digits, quantile.type)
 }

@@ -72,7 +72,7 @@ glm_of_reader <- function(call, formula, data, family, start, control, contrasts
 # `b`: Pearson's statistic is computed with their working weights, as in glm.fit() (FALSE: with those of `b`). With
 # `triangle` the products are replaced by the triangle of a QR decomposition. `mean` is the mean of the null model, NA
 # if only the offset gives it.
-glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FALSE, triangle = FALSE) {
+glm_pass <- function(rows, facts, family, b, columns, mean, aic, seen_warnings, last = FALSE, triangle = FALSE) {
   fail <- function(message) stop_as_base(gettext(message, domain = "R-stats"), rows$frame)
   over_frames(rows, function(frame) {
     d <- block_design(rows, facts, frame)
@@ -81,7 +81,7 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FA
     offsets <- offset_of(frame, rows$device)
     offset <- if (is.null(offsets)) 0 else strip(offsets)
     g <- with_first_warnings(initialised(family, frame, rows, if (is.null(offsets)) gpu_zeros(d$n,
-      device = rows$device) else offset), said)
+      device = rows$device) else offset), seen_warnings)
     eta_of <- function(b) if (!is.null(b)) (if (d$p == 0L) gpu_zeros(d$n, device = rows$device) else design_times(d,
       b)) + offset else if (!is.null(g$etastart)) g$etastart else
       family$linkfun(g$mustart)
@@ -133,20 +133,21 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, said, last = FA
 }
 
 # Raises each warning of a family about the response once, not for each block and pass.
-with_first_warnings <- function(expr, said) withCallingHandlers(expr, warning = function(w) {
+with_first_warnings <- function(expr, seen_warnings) withCallingHandlers(expr, warning = function(w) {
   message <- conditionMessage(w)
-  if (message %in% said$messages) tryInvokeRestart("muffleWarning") else said$messages <- c(said$messages, message)
+  if (message %in% seen_warnings$messages) tryInvokeRestart("muffleWarning") else
+    seen_warnings$messages <- c(seen_warnings$messages, message)
 })
 
 # The next coefficients from the cross products of a pass, by R's rule on aliased columns. If the products are not
 # accurate enough, another pass finds the triangle.
-reader_glm_step <- function(pass, rows, facts, family, b, columns, aic, said, tol) {
+reader_glm_step <- function(pass, rows, facts, family, b, columns, aic, seen_warnings, tol) {
   p <- if (is.null(columns)) length(facts$names) else length(columns)
   names <- columns %||% facts$names
   r <- triangle_of_products(pass$products, tol, seq_len(p))
   if (is.null(r)) {
     if (!all(is.finite(pass$products))) stop_as_base("NA/NaN/Inf in 'x'", rows$frame)
-    r <- unname(collect(glm_pass(rows, facts, family, b, columns, NULL, aic, said, triangle = TRUE)$products))
+    r <- unname(collect(glm_pass(rows, facts, family, b, columns, NULL, aic, seen_warnings, triangle = TRUE)$products))
   }
   z <- stats::lm.fit(r[, seq_len(p), drop = FALSE], r[, p + 1L], tol = tol)
   solution(z, list(p = p, names = names, n = pass$counts[["used"]]), tol)
@@ -156,11 +157,11 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   frame <- rows$frame
   fail <- function(...) stop_as_base(gettextf(..., domain = "R-stats"), frame)
   say <- function(...) warn_as_base(gettextf(..., domain = "R-stats"), frame)
-  said <- new.env(parent = emptyenv())
+  seen_warnings <- new.env(parent = emptyenv())
   aic <- aic_of_family(family)
   tol <- min(1e-07, control$epsilon / 1000)
   # the design of the first block gives the columns' names
-  pass <- glm_pass(rows, facts, family, NULL, columns, NULL, aic, said)
+  pass <- glm_pass(rows, facts, family, NULL, columns, NULL, aic, seen_warnings)
   names <- columns %||% facts$names
   p <- length(names)
   intercept <- attr(facts$terms, "intercept") > 0L
@@ -169,7 +170,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   if (!is.null(start)) {
     if (length(start) != p) fail("length of 'start' should equal %d and correspond to initial coefs for %s", p,
       paste(deparse(names), collapse = ", "))
-    pass <- glm_pass(rows, facts, family, start, columns, mean, aic, said)
+    pass <- glm_pass(rows, facts, family, start, columns, mean, aic, seen_warnings)
   }
   if (pass$counts[["invalid"]] > 0)
     stop_as_base(gettext("cannot find valid starting values: please specify some", domain = "R-stats"), frame)
@@ -182,7 +183,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   iter <- 0L
   if (p == 0L) {
     # the offset alone gives the means
-    pass <- glm_pass(rows, facts, family, numeric(), columns, mean, aic, said)
+    pass <- glm_pass(rows, facts, family, numeric(), columns, mean, aic, seen_warnings)
     converged <- TRUE
     deviance <- pass$counts[["deviance"]]
   } else for (iter in seq_len(control$maxit)) {
@@ -190,7 +191,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
       say("no observations informative at iteration %d", iter)
       break
     }
-    found <- reader_glm_step(pass, rows, facts, family, b, columns, aic, said, tol)
+    found <- reader_glm_step(pass, rows, facts, family, b, columns, aic, seen_warnings, tol)
     if (any(!is.finite(found$coefficients[!is.na(found$coefficients)]))) {
       say("non-finite coefficients at iteration %d", iter)
       break
@@ -199,7 +200,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
       as.integer(pass$counts[["used"]]))
     last <- b
     b <- replace(unname(found$coefficients), is.na(found$coefficients), 0)
-    pass <- glm_pass(rows, facts, family, b, columns, mean, aic, said, last)
+    pass <- glm_pass(rows, facts, family, b, columns, mean, aic, seen_warnings, last)
     deviance <- pass$counts[["deviance"]]
     if (control$trace) cat("Deviance = ", deviance, " Iterations - ", iter, "\n", sep = "")
     boundary <- FALSE
@@ -213,7 +214,7 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
         if (turn > control$maxit) fail(end)
         turn <- turn + 1L
         b <<- (b + before) / 2
-        pass <<- glm_pass(rows, facts, family, b, columns, mean, aic, said, last)
+        pass <<- glm_pass(rows, facts, family, b, columns, mean, aic, seen_warnings, last)
         deviance <<- pass$counts[["deviance"]]
       }
       boundary <<- TRUE

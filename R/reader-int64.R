@@ -8,7 +8,7 @@ is_int64_reader <- function(x) identical(x$type, "int64")
 empty_array <- function(x) as_gpu(no_elements(x), dtype = if (is_int64_reader(x)) "int64")
 
 # A copy on the host, which remains when the block is freed, and arrays of such copies.
-held <- function(x) collect(strip(x))
+collect_values <- function(x) collect(strip(x))
 on_cpu <- function(x) as_gpu(x, device = "cpu")
 joined_on_cpu <- function(...) join(lapply(list(...), on_cpu))
 int64_number <- function(value, device) gpu_cast(as_gpu(value, device = device), "int64")
@@ -18,7 +18,7 @@ int64_number <- function(value, device) gpu_cast(as_gpu(value, device = device),
 coded_int64 <- function(values) {
   distinct <- if (length(values)) sort(unique(do.call(joined_on_cpu, values))) else int64_number(numeric(), "cpu")
   list(codes = lapply(values, function(v) if (length(v)) as.double(as.vector(match(on_cpu(v), distinct))) else numeric()),
-    value = function(code) held(distinct[code]))
+    value = function(code) collect_values(distinct[code]))
 }
 
 # ---- sums ----------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ in_two_parts <- function(y) {
 }
 
 # The sums of 64-bit integers by `f`, as two `integer64` vectors, of the upper and of the lower 32 bits.
-sums_in_two <- function(y, f) lapply(in_two_parts(y), function(part) held(f(part)))
+sums_in_two <- function(y, f) lapply(in_two_parts(y), function(part) collect_values(f(part)))
 plus_in_two <- function(a, b) Map(function(u, v) collect(on_cpu(u) + on_cpu(v)), a, b)
 
 # The sums as an array, from their two parts. NA, with bit64's warning, where a sum overflows.
@@ -67,9 +67,9 @@ summary_of_int64 <- function(x, name, na.rm, call) {
   high <- function(y) y[which.max(y)]
   found <- over_blocks(x, function(block) {
     y <- strip(block)
-    list(missing = anyNA(y), low = held(low(y)), high = held(high(y)))
-  }, function(a, b) list(missing = a$missing || b$missing, low = held(low(joined_on_cpu(a$low, b$low))),
-    high = held(high(joined_on_cpu(a$high, b$high)))), call = call)
+    list(missing = anyNA(y), low = collect_values(low(y)), high = collect_values(high(y)))
+  }, function(a, b) list(missing = a$missing || b$missing, low = collect_values(low(joined_on_cpu(a$low, b$low))),
+    high = collect_values(high(joined_on_cpu(a$high, b$high)))), call = call)
   if (isTRUE(found$missing) && !na.rm) return(f(NA_real_))
   if (!length(found$low)) return(f(numeric()))
   f(switch(name, min = on_cpu(found$low), max = on_cpu(found$high), joined_on_cpu(found$low, found$high)))
@@ -82,9 +82,9 @@ margin_of_int64 <- function(x, na.rm, rows, call) {
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
   # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
   # reverse
-  apart <- rows == (margin == 1)
-  found <- over_blocks(x, block, if (!apart) plus_in_two, margin, call = call)
-  if (apart && length(found)) found <- do.call(Map, c(list(function(...) collect(joined_on_cpu(...))), found))
+  independent <- rows == (margin == 1)
+  found <- over_blocks(x, block, if (!independent) plus_in_two, margin, call = call)
+  if (independent && length(found)) found <- do.call(Map, c(list(function(...) collect(joined_on_cpu(...))), found))
   size <- as.double(x$dim[if (rows) 1L else 2L])
   out <- collect(if (length(found)) sums_of_two(found) else int64_number(numeric(size), "cpu"))
   names(out) <- x$dimnames[[if (rows) 1L else 2L]]
@@ -101,14 +101,14 @@ int64_counts <- function(block) {
   counts <- as.double(known$counts)
   missing <- length(x) - sum(counts)
   if (missing > 0) values <- join(list(values, int64_number(NA_real_, gpu_device(x))))
-  list(values = held(values), counts = c(counts, if (missing > 0) missing))
+  list(values = collect_values(values), counts = c(counts, if (missing > 0) missing))
 }
 
 # unique() of two `integer64` vectors, and the positions of their elements in it.
 united_int64 <- function(a, b) {
   values <- unique(joined_on_cpu(a, b))
   place <- function(v) as.vector(match(on_cpu(v), values))
-  list(values = held(values), places = list(place(a), place(b)))
+  list(values = collect_values(values), places = list(place(a), place(b)))
 }
 
 # The levels that as.factor() gives to distinct values, and the values' codes.
@@ -121,7 +121,7 @@ levels_of_int64 <- function(values) {
 # Sums (in two parts) or extremes by group. `codes` must be on the block's device.
 grouped_int64 <- function(y, codes, groups, name) {
   by <- function(v) reduce_by(v, codes, groups, name, FALSE, 0L)
-  if (name == "sum") sums_in_two(y, by) else held(by(y))
+  if (name == "sum") sums_in_two(y, by) else collect_values(by(y))
 }
 # Sums by group of each column of a matrix, in two parts.
 grouped_columns_of_int64 <- function(y, codes, groups) {
@@ -134,5 +134,5 @@ grouped_columns_of_int64 <- function(y, codes, groups) {
 extremes_of_both <- function(a, b, m, n, f) {
   a <- on_cpu(a)
   b <- on_cpu(b)
-  held(ifelse(on_cpu(m == 0), b, ifelse(on_cpu(n == 0), a, f(a, b))))
+  collect_values(ifelse(on_cpu(m == 0), b, ifelse(on_cpu(n == 0), a, f(a, b))))
 }

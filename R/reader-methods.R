@@ -95,7 +95,7 @@ refuse_reader <- function(name, call = parent.frame(), advice = NULL) {
 block_numbers <- function(block, call) {
   if (!is.data.frame(block)) return(block)
   if (!all(vapply(block, is_gpu, NA))) stop_as_base("'x' must be numeric", call)
-  out <- join(lapply(unname(as.list(block)), function(column) strip(wide(column))))
+  out <- join(lapply(unname(as.list(block)), function(column) strip(widen_for_sum(column))))
   dim(out) <- c(nrow(block), ncol(block))
   out
 }
@@ -111,10 +111,10 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   f <- if (rows) rowSums else colSums
   counts <- mean && na.rm
   block <- function(block) {
-    y <- strip_names(wide(block_numbers(block, call)))
+    y <- strip_names(widen_for_sum(block_numbers(block, call)))
     sums <- strip(f(y, na.rm = na.rm))
     if (!counts) return(sums)
-    known <- strip(f(wide(!is.na(y))))
+    known <- strip(f(widen_for_sum(!is.na(y))))
     gpu_compute(sums, known)
     out <- cbind(sums, known)
     out
@@ -122,8 +122,8 @@ reader_margin <- function(x, na.rm, dims, rows, mean) {
   # a block of whole columns has complete column sums, but only terms of the row sums; for a block of rows it is the
   # reverse
   margin <- margin_for(x, NULL, NULL, .Call(C_device_name, NULL))
-  apart <- rows == (margin == 1)
-  found <- if (x$dim[margin] == 0) NULL else if (apart) do.call(rbind, over_blocks(x, function(b)
+  independent <- rows == (margin == 1)
+  found <- if (x$dim[margin] == 0) NULL else if (independent) do.call(rbind, over_blocks(x, function(b)
     as.matrix(collect(block(b))), NULL, margin, call = call)) else as.matrix(collect(over_blocks(x, block, `+`, margin,
     call = call)))
   size <- as.double(x$dim[if (rows) 1L else 2L])
@@ -255,7 +255,7 @@ column_of_reader <- function(x, name) {
 
 # A function of a block's place that returns the rows of `y` for it, on a device. `y` must have n rows: a reader, an
 # array or an ordinary matrix or vector.
-beside_blocks <- function(y, n, call, name = "y") {
+rows_for_blocks <- function(y, n, call, name = "y") {
   if (is_reader(y)) {
     if (rows_of_reader(y) != n) stop_as_base("non-conformable arguments", call)
     return(function(from, count, device) block_numbers(block_take(y, block_start(y, from, count, 1, NULL, device)),
@@ -272,13 +272,13 @@ reader_crossprod <- function(x, y, call) {
   p <- x$dim[2L]
   names <- list(x$dimnames[[2L]], if (is.null(y)) x$dimnames[[2L]] else if (is_reader(y)) y$dimnames[[2L]] else
     colnames(y))
-  beside <- if (!is.null(y)) beside_blocks(y, rows_of_reader(x), call)
+  rows_of_y <- if (!is.null(y)) rows_for_blocks(y, rows_of_reader(x), call)
   at <- 0
   q <- if (is.null(y)) p else if (is_reader(y)) c(y$dim, 1)[2L] else NCOL(y)
   out <- over_blocks(x, function(block) {
     b <- strip_names(block_numbers(block, call))
     n <- nrow(b)
-    other <- if (!is.null(beside)) beside(at, n, gpu_device(b))
+    other <- if (!is.null(rows_of_y)) rows_of_y(at, n, gpu_device(b))
     at <<- at + n
     if (!is.null(other) && is.null(dim(other))) dim(other) <- c(n, 1)
     stat_crossprod(b, if (!is.null(other)) strip_names(other))
@@ -333,7 +333,7 @@ prcomp.gpu_reader <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol
   randomised <- if (is.null(exact)) !is.null(rank.) && p > MANY_COLUMNS && 10 * (k + OVERSAMPLED) <= small else !exact
   moments <- if (randomised) column_squares(x, call) else reader_moments(x, FALSE, call)
   squares <- if (randomised) moments$squares else diag(moments$products)
-  if (!all(is.finite(squares))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!all(is.finite(squares))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   named <- function(v) stats::setNames(as.vector(v), x$dimnames[[2L]])
   columns <- list(center = if (isTRUE(center)) named(moments$mean) else if (!isFALSE(center)) center)
   # sums of squares about the centers
@@ -381,7 +381,7 @@ triangle_below <- function(a, b = NULL) {
   if (d[1L] <= 1) return(rows)
   if (gpu_device(rows) == "cpu") {
     # LINPACK with a tolerance of 0 moves no column to the end
-    r <- base::qr.R(base::qr.default(host_copy(rows, told = TRUE), tol = 0))
+    r <- base::qr.R(base::qr.default(host_copy(rows, silent = TRUE), tol = 0))
     return(as_gpu(unname(r), device = "cpu"))
   }
   form <- .Call(C_qr, rows, d)$qr
@@ -402,7 +402,7 @@ column_squares <- function(x, call) {
     c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + off^2 * (a[1L] * b[1L] / n))
   }
   found <- over_blocks(x, function(block) {
-    y <- strip_names(matrix_of_rows(wide(block_numbers(block, call))))
+    y <- strip_names(matrix_of_rows(widen_for_sum(block_numbers(block, call))))
     mean <- strip(colMeans(y))
     c(nrow(y), collect(mean), collect(strip(colSums((y - along_columns(mean, nrow(y)))^2))))
   }, merge, 1, call = call)

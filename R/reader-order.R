@@ -64,8 +64,8 @@ reader_at_ranks <- function(x, ranks, name, call) {
       Map(function(lower, upper) {
         lower <- limit(lower)
         inside <- y[which(y > lower & y < limit(upper))]
-        list(not_above = as.double(sum(wide(y <= lower), na.rm = TRUE)), inside = if (whole) held(inside) else
-          as.double(collect(inside)))
+        list(not_above = as.double(sum(widen_for_sum(y <= lower), na.rm = TRUE)),
+          inside = if (whole) collect_values(inside) else as.double(collect(inside)))
       }, pairs$lower, pairs$upper)
     }, call = call)
     for (k in seq_len(nrow(pairs))) {
@@ -87,7 +87,7 @@ reader_at_ranks <- function(x, ranks, name, call) {
 }
 
 # Elements of a sorted array at positions, as `integer64` if they are 64-bit integers.
-order_values <- function(sorted, places) if (is_int64(sorted)) held(sorted[places]) else if (length(places))
+order_values <- function(sorted, places) if (is_int64(sorted)) collect_values(sorted[places]) else if (length(places))
   stat_at(sorted, places) else numeric()
 
 #' @rdname reader-methods

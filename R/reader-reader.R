@@ -423,12 +423,12 @@ over_blocks <- function(x, f, fold = NULL, margin = NULL, device = NULL, call = 
     if (is.null(fold)) results[[length(results) + 1L]] <<- done$value
     else so_far <<- if (is.null(so_far)) done$value else fold(so_far, done$value)
   }
-  told <- FALSE
+  warned <- FALSE
   # rounding of 64-bit integers is one warning for all blocks, as for one array
   withCallingHandlers(run_chunks(source, f, put, "The computation failed on", call),
     verdigris_warning_precision = function(w) {
-      if (told) tryInvokeRestart("muffleWarning")
-      told <<- TRUE
+      if (warned) tryInvokeRestart("muffleWarning")
+      warned <<- TRUE
     })
   if (is.null(fold)) results else so_far
 }

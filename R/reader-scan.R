@@ -29,7 +29,7 @@ cumulative_reader <- function(x, name, call) {
     starts[length(starts) + 1L] <<- at
     carries[length(carries) + 1L] <<- list(carry)
     n <- length(block)
-    last <- withCallingHandlers(held(cumulated(name, carry, block)[n]), warning = function(w) {
+    last <- withCallingHandlers(collect_values(cumulated(name, carry, block)[n]), warning = function(w) {
       # over_blocks() handles warnings about precision
       if (inherits(w, "verdigris_warning_precision")) return()
       overflow <<- TRUE

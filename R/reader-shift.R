@@ -2,7 +2,7 @@
 
 #' @export
 rev.gpu_reader <- function(x) {
-  one_vector(x, "rev", environment())
+  check_vector_reader(x, "rev", environment())
   new_reader(open_reversed, list(x = described(x)), x$dim, if (!is.null(x$dimnames)) rev(x$dimnames), x$type, 1,
     x$memory, sprintf("rev() of %s", x$label), portable = x$portable, step = x$step)
 }

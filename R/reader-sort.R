@@ -331,7 +331,7 @@ reader_ranks <- function(x, call, name = "order") {
     steps <- join(c(if (is.null(last)) list(gpu_full(TRUE, 1L, device = device)), differing(all)))
     rank <- gpu_compute(cumsum(steps) + if (n > .Machine$integer.max) so_far else as.integer(so_far))
     so_far <<- as.double(collect(rank[m]))
-    last <<- held(values[m])
+    last <<- collect_values(values[m])
     gpu_free(values)
     ranks[[length(ranks) + 1L]] <<- rank
     places[[length(places) + 1L]] <<- at

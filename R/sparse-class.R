@@ -192,7 +192,7 @@ positions_from_0 <- function(at, argument, index1, device, call = parent.frame()
 
 # Checks offsets, and returns them as an array: int32 where the number of elements fits, else int64.
 checked_offsets <- function(p, n, argument, device, call = parent.frame()) {
-  host <- host_copy(p, told = TRUE)
+  host <- host_copy(p, silent = TRUE)
   odd <- !is.numeric(host) || !length(host) || anyNA(host)
   if (odd || host[1L] != 0 || is.unsorted(host) || host[length(host)] != n || any(host != trunc(host)))
     stop_verdigris("argument", sprintf("`%s` must increase from 0 to the number of elements, %s.", argument,
@@ -204,7 +204,7 @@ checked_offsets <- function(p, n, argument, device, call = parent.frame()) {
 # Checks extents, and returns them as integers. `least`: the smallest that hold all elements, and the default.
 checked_dims <- function(dims, least, call = parent.frame()) {
   if (is.null(dims)) return(as.integer(unname(least)))
-  dims <- host_copy(dims, told = TRUE)
+  dims <- host_copy(dims, silent = TRUE)
   if (!is.numeric(dims) || length(dims) != 2L || anyNA(dims) || any(dims < 0 | dims > .Machine$integer.max))
     abort_argument("dim", "two whole numbers, 0 or more", dims, call)
   if (any(dims < least)) stop_verdigris("argument", sprintf("`dim` must be at least %s, not %s.",

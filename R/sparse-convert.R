@@ -48,7 +48,7 @@ compressed <- function(x) {
 sparse_of_matrix <- function(x, dtype = NULL, device = NULL, call = parent.frame()) {
   if (is_sparse(x) || is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x))
     return(as_gpu(x, dtype = dtype, device = device))
-  x <- of_other_package(x, device)
+  x <- from_foreign_class(x, device)
   if (is_sparse(x)) return(as_gpu(x, dtype = dtype))
   if (!is_number(x) || length(dim(x)) != 2L) abort_argument("i", "row indices (with `j` or `p`), or a matrix", x, call)
   dim <- dim(x)
@@ -66,7 +66,7 @@ is_of_matrix <- function(x, class = "Matrix") isS4(x) && inherits(x, class)
 
 # Converts objects of Matrix or of Bioconductor: sparse and delayed matrices by as_gpu(), other matrices to ordinary
 # ones, sparse vectors to ordinary vectors. Anything else is returned as it is.
-of_other_package <- function(x, device = NULL) {
+from_foreign_class <- function(x, device = NULL) {
   if (!isS4(x) || is_sparse(x)) return(x)
   if (is_of_matrix(x, "sparseMatrix") || is_of_sparse_array(x) || is_delayed(x)) return(as_gpu(x, device = device))
   if (is_of_matrix(x)) as.matrix(x) else if (is_of_matrix(x, "sparseVector")) as.vector(x) else x
@@ -93,7 +93,7 @@ dense_numbers <- function(x) if (is_sparse(x)) as_doubles(gpu_dense(x)) else x
 #' @rdname gpu_sparse
 #' @export
 gpu_dense <- function(x) {
-  x <- of_other_package(x)
+  x <- from_foreign_class(x)
   if (!is_sparse(x)) {
     if (!is_number(x)) abort_argument("x", "a sparse matrix", x)
     return(as_gpu(x))
@@ -206,7 +206,7 @@ dimnames.gpu_sparse <- function(x) x@Dimnames
 # Changes the extents. Elements keep their column-major order.
 #' @export
 `dim<-.gpu_sparse` <- function(x, value) {
-  value <- host_copy(value, told = TRUE)
+  value <- host_copy(value, silent = TRUE)
   if (!is.numeric(value) || length(value) != 2L || anyNA(value) || any(value < 0) || prod(value) != prod(x@Dim))
     stop_verdigris("shape", sprintf("A sparse matrix of %s elements cannot have dimensions %s.",
       format_count(prod(x@Dim)), paste(value, collapse = " x ")),

@@ -231,7 +231,7 @@ apply_sparse <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
 rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (is.logical(x@x)) stop_as_base("'x' must be numeric")
   if (isTRUE(na.rm)) x <- with_stored(x, ifelse(is.na(stored(x)), 0, stored(x)))
-  group <- host_copy(group, told = TRUE)
+  group <- host_copy(group, silent = TRUE)
   if (length(group) != nrow(x)) stop_as_base("incorrect length for 'group'")
   if (anyNA(group)) warn_as_base("missing values for 'group'")
   kinds <- unique(group)
@@ -253,12 +253,12 @@ sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent
   if (is.null(operator) || ...length() || !one || !is_number(STATS) || !length(STATS))
     return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
   n <- x@Dim[rows]
-  STATS <- adopt(STATS, x@x)
+  STATS <- cast_like(STATS, x@x)
   # sweep() of the dense matrix checks other lengths and recycles as base R does
   if (length(STATS) != n && length(STATS) != 1L) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin))
   STATS <- recycle(STATS, n)
   f <- get(operator, baseenv())
-  if (rows == 1) return(operate_beside(operator, f, x, STATS, FALSE, call))
+  if (rows == 1) return(sparse_dense_op(operator, f, x, STATS, FALSE, call))
   if (!isTRUE(all(suppressWarnings(f(0, STATS)) == 0)))
     return(sweep(if (operator %in% SPARSE_ARITHMETIC) as_doubles(gpu_dense(x)) else gpu_dense(x), 2L, STATS, FUN,
       FALSE))
@@ -280,7 +280,7 @@ scale.gpu_sparse <- function(x, center = TRUE, scale = TRUE) {
   x <- with_stored(x, stored_numbers(x))
   if (isTRUE(scale)) scale <- collect(sqrt(strip(colSums(x^2, na.rm = TRUE)) / pmax(1, nrow(x) -
     strip(colSums(is.na(x))) - 1)))
-  else scale <- host_copy(scale, told = TRUE)
+  else scale <- host_copy(scale, silent = TRUE)
   if (!is.numeric(scale) || length(scale) != ncol(x))
     stop_as_base("length of 'scale' must equal the number of columns of 'x'")
   out <- sweep_sparse(x, 2L, scale, base::`/`, FALSE)

@@ -3,7 +3,7 @@
 # Once Matrix is loaded, its S4 generics dispatch first, and the other operand may be an object of its classes.
 register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
   where <- new.env(parent = matrix)
-  own <- function(f, signatures, method) {
+  set_method <- function(f, signatures, method) {
     environment(method) <- topenv()
     # from Matrix 1.6 on some generics dispatch on fewer arguments
     n <- length(methods::getGeneric(f, where = matrix)@signature)
@@ -11,49 +11,51 @@ register_sparse_for_matrix <- function(matrix = asNamespace("Matrix")) {
       methods::setMethod(f, signature, method, where = where)
   }
   # Matrix's own methods for (class, ANY) match as closely as ours for (ANY, gpu_sparse): name these classes explicitly
-  beside <- function(f) {
+  competing_classes <- function(f) {
     taken <- do.call(rbind, strsplit(names(methods::findMethods(f, where = matrix)), "#", fixed = TRUE))
     classes <- unique(c("Matrix", taken[taken[, 2L] == "ANY", 1L], taken[taken[, 1L] == "ANY", 2L]))
     setdiff(classes, c("ANY", "missing", "gpu_sparse"))
   }
-  pairs <- function(f) c(SPARSE_PAIRS, lapply(beside(f), function(class) c("gpu_sparse", class)),
-    lapply(beside(f), function(class) c(class, "gpu_sparse")))
-  own("%*%", pairs("%*%"), function(x, y) sparse_product(x, y))
-  own("crossprod", c(pairs("crossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
+  pairs <- function(f) c(SPARSE_PAIRS, lapply(competing_classes(f), function(class) c("gpu_sparse", class)),
+    lapply(competing_classes(f), function(class) c(class, "gpu_sparse")))
+  set_method("%*%", pairs("%*%"), function(x, y) sparse_product(x, y))
+  set_method("crossprod", c(pairs("crossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
     sparse_crossprod(x, if (missing(y)) NULL else y))
-  own("tcrossprod", c(pairs("tcrossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
+  set_method("tcrossprod", c(pairs("tcrossprod"), list(c("gpu_sparse", "missing"))), function(x, y = NULL, ...)
     sparse_tcrossprod(x, if (missing(y)) NULL else y))
   # if an argument is an S4 object, base R's cbind() calls these with two arguments at a time
-  own("cbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
-  own("rbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
-  own("cbind2", pairs("cbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), FALSE, environment()))
-  own("rbind2", pairs("rbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), TRUE, environment()))
-  own("kronecker", pairs("kronecker"), function(X, Y, FUN = "*", make.dimnames = FALSE, ...)
+  set_method("cbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
+  set_method("rbind2", list(c("gpu_sparse", "missing")), function(x, y, ...) x)
+  set_method("cbind2", pairs("cbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), FALSE, environment()))
+  set_method("rbind2", pairs("rbind2"), function(x, y, ...) bind_sparse(list(x, y), c("", ""), TRUE, environment()))
+  set_method("kronecker", pairs("kronecker"), function(X, Y, FUN = "*", make.dimnames = FALSE, ...)
     kronecker_sparse(X, Y, FUN, make.dimnames, ...))
-  own("%&%", pairs("%&%"), function(x, y) sparse_pattern_product(x, y))
-  for (class in c("Matrix", "diagonalMatrix", "sparseVector")) own("Ops", list(c("gpu_sparse", class), c(class, "gpu_sparse")),
-    function(e1, e2) sparse_operator(.Generic, e1, e2))
-  own("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) {
+  set_method("%&%", pairs("%&%"), function(x, y) sparse_pattern_product(x, y))
+  for (class in c("Matrix", "diagonalMatrix", "sparseVector"))
+    set_method("Ops", list(c("gpu_sparse", class), c(class, "gpu_sparse")),
+      function(e1, e2) sparse_operator(.Generic, e1, e2))
+  set_method("diag", "gpu_sparse", function(x = 1, nrow, ncol, names = TRUE) {
     out <- diag_of_sparse(x, names)
     # Matrix's dimScale() passes the diagonal to its Diagonal(), which takes only ordinary vectors
     if (within_matrix_call("dimScale", 8L)) collect(out) else out
   })
-  own("drop", "gpu_sparse", function(x) drop_extents(x))
-  own("diag<-", "gpu_sparse", function(x, value) assign_sparse_diagonal(x, value, environment()))
-  own("norm", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, type, ...)
+  set_method("drop", "gpu_sparse", function(x) drop_extents(x))
+  set_method("diag<-", "gpu_sparse", function(x, value) assign_sparse_diagonal(x, value, environment()))
+  set_method("norm", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, type, ...)
     norm_of_sparse(x, if (missing(type)) "O" else type))
-  own("band", "gpu_sparse", function(x, k1, k2, ...) checked_band(x, k1, k2, environment()))
-  own("triu", "gpu_sparse", function(x, k = 0, ...) checked_band(x, k, x@Dim[2L], environment()))
-  own("tril", "gpu_sparse", function(x, k = 0, ...) checked_band(x, -x@Dim[1L], k, environment()))
-  own("isDiagonal", "gpu_sparse", function(object) is_sparse_diagonal(object))
-  own("isTriangular", "gpu_sparse", function(object, upper = NA, ...) is_sparse_triangle(object, upper))
+  set_method("band", "gpu_sparse", function(x, k1, k2, ...) checked_band(x, k1, k2, environment()))
+  set_method("triu", "gpu_sparse", function(x, k = 0, ...) checked_band(x, k, x@Dim[2L], environment()))
+  set_method("tril", "gpu_sparse", function(x, k = 0, ...) checked_band(x, -x@Dim[1L], k, environment()))
+  set_method("isDiagonal", "gpu_sparse", function(object) is_sparse_diagonal(object))
+  set_method("isTriangular", "gpu_sparse", function(object, upper = NA, ...) is_sparse_triangle(object, upper))
   if (methods::isGeneric("all.equal", where = matrix))
-    own("all.equal", pairs("all.equal"), function(target, current, ...) all.equal.gpu_sparse(target, current, ...))
+    set_method("all.equal", pairs("all.equal"), function(target, current, ...)
+      all.equal.gpu_sparse(target, current, ...))
   for (class in c("Matrix", "matrix", "gpu_array")) methods::setAs(class, "gpu_sparse", as_sparse, where = where)
-  own("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
-  own("cov2cor", "gpu_sparse", function(V) correlation_of_sparse(V, environment()))
-  own("writeMM", "gpu_sparse", function(obj, file, ...) Matrix::writeMM(collect(obj), file, ...))
-  register_sparse_factors(own, where, matrix)
+  set_method("nnzero", "gpu_sparse", function(x, na.counted = NA) nonzeros(x, na.counted))
+  set_method("cov2cor", "gpu_sparse", function(V) correlation_of_sparse(V, environment()))
+  set_method("writeMM", "gpu_sparse", function(obj, file, ...) Matrix::writeMM(collect(obj), file, ...))
+  register_sparse_factors(set_method, where, matrix)
   register_sparse_coercion(where, matrix)
 }
 

@@ -51,7 +51,7 @@ sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(ope
   as_operand <- function(e, S) {
     if (is.null(e)) return(numeric())
     # a recycled sparse vector stays sparse, as in Matrix
-    if (!is_of_matrix(e, "sparseVector") || !length(e) || length(e) > length(S)) return(of_other_package(e, device))
+    if (!is_of_matrix(e, "sparseVector") || !length(e) || length(e) > length(S)) return(from_foreign_class(e, device))
     if (length(S) %% length(e) != 0)
       warn_as_base("longer object length is not a multiple of shorter object length", call)
     sparse_of_vector(e, S@Dim, device)
@@ -66,13 +66,13 @@ sparse_operator <- function(operator, e1, e2, call = parent.frame(), f = get(ope
         sprintf("operations are possible only for numeric, logical or complex types") else
         "non-numeric argument to binary operator", call)
   }
-  if (is_sparse(e1) && is_sparse(e2)) return(operate_on_pair(operator, f, e1, e2, call))
-  if (is_sparse(e1)) operate_beside(operator, f, e1, e2, FALSE, call) else
-    operate_beside(operator, f, e2, e1, TRUE, call)
+  if (is_sparse(e1) && is_sparse(e2)) return(sparse_sparse_op(operator, f, e1, e2, call))
+  if (is_sparse(e1)) sparse_dense_op(operator, f, e1, e2, FALSE, call) else
+    sparse_dense_op(operator, f, e2, e1, TRUE, call)
 }
 
 # f(S, v), or f(v, S) if `turned`, of a sparse matrix and a number, a vector or a dense matrix `v`.
-operate_beside <- function(operator, f, S, v, turned, call) {
+sparse_dense_op <- function(operator, f, S, v, turned, call) {
   apply_to <- if (turned) function(x, v) f(v, x) else f
   as_operand <- if (operator %in% SPARSE_ARITHMETIC) as_doubles else identity
   n <- length(S)
@@ -90,7 +90,7 @@ operate_beside <- function(operator, f, S, v, turned, call) {
   } else if (length(v) && n %% length(v) != 0) {
     warn_as_base("longer object length is not a multiple of shorter object length", call)
   }
-  v <- if (length(v) == 1L && !is_gpu(v)) as.vector(v) else adopt(v, S@x)
+  v <- if (length(v) == 1L && !is_gpu(v)) as.vector(v) else cast_like(v, S@x)
   zero <- suppressWarnings(apply_to(0, if (length(v)) v else 1))
   if (!isTRUE(all(zero == 0))) {
     dense <- as_operand(gpu_dense(S))
@@ -106,7 +106,7 @@ operate_beside <- function(operator, f, S, v, turned, call) {
   with_stored(S, apply_to(x, if (is.null(at)) v else v[strip(at)]), names)
 }
 
-operate_on_pair <- function(operator, f, A, B, call) {
+sparse_sparse_op <- function(operator, f, A, B, call) {
   if (!identical(A@Dim, B@Dim)) stop_as_base("non-conformable arrays", call)
   as_operand <- if (operator %in% SPARSE_ARITHMETIC) as_doubles else identity
   names <- if (all(vapply(A@Dimnames, is.null, NA))) B@Dimnames else A@Dimnames

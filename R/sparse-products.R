@@ -70,7 +70,7 @@ sparse_conforming <- function(v, n, by_row, device) sparse_of_vector(v, if (by_r
 # A factor as a sparse matrix, an array that is a matrix, or a plain array.
 as_factor <- function(v, other, device, call) {
   if (is_of_matrix(v, "sparseVector")) return(v)
-  v <- of_other_package(v, device)
+  v <- from_foreign_class(v, device)
   if (is_sparse(v)) return(v)
   if (is_host_int64(v)) v <- as_gpu(v, device = device)
   if (!is_number(v)) stop_as_base("requires numeric/complex matrix/vector arguments", call)

@@ -78,14 +78,14 @@ columns_times <- function(x, d, call = parent.frame()) {
 }
 
 scaled_operand <- function(x, d, call) {
-  x <- of_other_package(x, if (is_gpu(d)) gpu_device(d))
+  x <- from_foreign_class(x, if (is_gpu(d)) gpu_device(d))
   if (!is_number(x) && !is_sparse(x) || length(dim(x)) != 2L) abort_argument("x", "a matrix", x, call)
   if (is_gpu(x)) x else as_gpu(x, device = gpu_device(d))
 }
 
 scaling_factors <- function(d, n, x, call) {
-  d <- of_other_package(d)
+  d <- from_foreign_class(d)
   if (!is_number(d)) abort_argument("d", "a vector of numbers", d, call)
   if (n > 0L && !length(d)) stop_as_base("attempt to recycle 'x' of length 0 to length 'n' (n > 0)", call)
-  recycle(as_doubles(adopt(d, if (is_sparse(x)) x@x else x)), n)
+  recycle(as_doubles(cast_like(d, if (is_sparse(x)) x@x else x)), n)
 }

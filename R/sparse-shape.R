@@ -86,7 +86,7 @@ axis_places <- function(S, axis, at, frame) {
 # Resolves the subscript of S[at] to 1-based column-major positions, an array of doubles; NA where it is missing.
 linear_places <- function(S, at, frame) {
   device <- gpu_device(S)
-  if (!is_of_matrix(at) || is_of_matrix(at, "sparseMatrix")) at <- of_other_package(at, device)
+  if (!is_of_matrix(at) || is_of_matrix(at, "sparseMatrix")) at <- from_foreign_class(at, device)
   if (is_sparse(at)) {
     if (!is.logical(at@x)) stop_verdigris("argument", "A sparse subscript must be logical.",
       "An example is `S[S > 0]`.", call = frame)
@@ -206,7 +206,7 @@ take_rows <- function(S, at) {
 `[<-.gpu_sparse` <- function(x, i, j, ..., value) {
   frame <- environment()
   if (...length()) stop_as_base("number of subscripts is not that of dimensions")
-  value <- of_other_package(value, gpu_device(x))
+  value <- from_foreign_class(value, gpu_device(x))
   if (nargs() == 3L && !missing(i) && is.character(i) && !is.matrix(i)) stop_as_base("subscript out of bounds")
   if (!is_sparse(value) && (!is_number(value) || is.complex(value))) stop_verdigris("dtype",
     sprintf("Values of a sparse matrix must be real numbers or logical, not %s.", describe(value)))
@@ -245,7 +245,7 @@ assign_places <- function(S, at, value, frame) {
   if (!length(value)) stop_as_base("replacement has length zero", frame)
   if (max(at) > prod(S@Dim)) stop_as_base("subscript out of bounds", frame)
   x <- stored(S)
-  value <- if (is_sparse(value)) strip(gpu_dense(value)) else adopt(value, x)
+  value <- if (is_sparse(value)) strip(gpu_dense(value)) else cast_like(value, x)
   value <- recycle(value, n)
   if (!is.logical(x) || !is.logical(value)) {
     x <- as_doubles(x)
@@ -346,7 +346,7 @@ bind_sparse <- function(parts, labels, by_row, frame) {
   if (length(odd)) stop_as_base(sprintf("number of %s of matrices must match (see arg %d)",
     if (by_row) "columns" else "rows", odd[1L]), frame)
   sparse <- lapply(which(there), function(k) {
-    x <- of_other_package(parts[[k]], device)
+    x <- from_foreign_class(parts[[k]], device)
     if (is.factor(x)) x <- as.integer(x)
     if (!is_sparse(x)) {
       if (!is_number(x)) stop_verdigris("dtype", sprintf("A sparse matrix cannot be joined with %s.", describe(x)),
@@ -358,11 +358,11 @@ bind_sparse <- function(parts, labels, by_row, frame) {
           "number of %s of result is not a multiple of vector length (arg %d)", if (by_row) "columns" else "rows", k),
           frame)
         if (!length(x)) return(NULL)
-        x <- recycle(adopt(x, first@x), n)
+        x <- recycle(cast_like(x, first@x), n)
         dim(x) <- c(n, 1L)
       } else {
         extents <- dim(x)
-        x <- adopt(x, first@x)
+        x <- cast_like(x, first@x)
         dim(x) <- extents
         if (by_row) x <- t(x)
       }
@@ -402,13 +402,13 @@ bind_columns <- function(parts) {
 Diagonal <- function(n, x = NULL, names = FALSE) {
   if (!is_gpu(x)) {
     need_matrix("Diagonal")
-    if (!missing(n)) n <- host_copy(n, told = TRUE)
+    if (!missing(n)) n <- host_copy(n, silent = TRUE)
     return(if (missing(n)) Matrix::Diagonal(x = x, names = names) else Matrix::Diagonal(n, x, names))
   }
   if (is_sparse(x)) abort_argument("x", "a vector", x)
   given <- names(x)
   values <- sparse_values(x, NULL, NULL, parent.frame())
-  n <- if (missing(n)) length(values) else host_copy(n, told = TRUE)
+  n <- if (missing(n)) length(values) else host_copy(n, silent = TRUE)
   if (!is.numeric(n) || length(n) != 1L || is.na(n) || n < 0) stop_as_base("'n' must be a non-negative integer")
   n <- trunc(as.double(n))
   if (n > .Machine$integer.max) stop_as_base("dimensions cannot exceed 2^31-1")
@@ -446,7 +446,7 @@ kronecker_sparse <- function(X, Y, FUN, make.dimnames, ..., frame = parent.frame
   as_one <- function(x, other) {
     if (!is_sparse(x) && !is_of_matrix(x) && is.null(dim(x))) dim(x) <- c(length(x), 1L)
     names <- dimnames(x)
-    if (is_number(x)) x <- `dim<-`(adopt(x, if (is_sparse(other)) other@x else other), dim(x))
+    if (is_number(x)) x <- `dim<-`(cast_like(x, if (is_sparse(other)) other@x else other), dim(x))
     x <- sparse_of_matrix(x, NULL, device, frame)
     if (!is.null(names)) x@Dimnames <- names
     x

@@ -43,10 +43,10 @@ NULL
 solve.gpu_sparse <- function(a, b, tol = .Machine$double.eps, ...) {
   frame <- environment()
   if (!missing(b)) {
-    b <- of_other_package(b, gpu_device(a))
+    b <- from_foreign_class(b, gpu_device(a))
     if (is_sparse(b)) b <- gpu_dense(b)
     if (!is_number(b)) abort_argument("b", "a vector or a matrix of numbers", b)
-    if (!is_gpu(b)) b <- `dim<-`(adopt(b, a@x), dim(b)) |> with_names_of(b)
+    if (!is_gpu(b)) b <- `dim<-`(cast_like(b, a@x), dim(b)) |> with_names_of(b)
   }
   n <- a@Dim[1L]
   square <- n == a@Dim[2L]
@@ -151,35 +151,35 @@ kappa.gpu_sparse <- function(z, ...) kappa(dense_numbers(z), ...)
 
 # ---- registration when Matrix is loaded --------------------------------------------------------------------------
 
-register_sparse_factors <- function(own, where, matrix) {
-  own("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
+register_sparse_factors <- function(set_method, where, matrix) {
+  set_method("solve", list(c("gpu_sparse", "ANY"), c("gpu_sparse", "missing"), c("gpu_sparse", "gpu_sparse")),
     function(a, b, ...) solve.gpu_sparse(a, b, ...))
   # a factor of Matrix solves on the host
-  own("solve", list(c("MatrixFactorization", "gpu_sparse")), function(a, b, ...)
+  set_method("solve", list(c("MatrixFactorization", "gpu_sparse")), function(a, b, ...)
     as_gpu(Matrix::solve(a, collect(b), ...), device = gpu_device(b)))
   for (class in c("Matrix", "CsparseMatrix", "ddiMatrix"))
-    own("solve", list(c(class, "gpu_sparse")), function(a, b, ...) solve(as_gpu(a, device = gpu_device(b)),
+    set_method("solve", list(c(class, "gpu_sparse")), function(a, b, ...) solve(as_gpu(a, device = gpu_device(b)),
       gpu_dense(b), ...))
-  own("determinant", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, logarithm, ...)
+  set_method("determinant", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, logarithm, ...)
     determinant.gpu_sparse(x, missing(logarithm) || logarithm))
-  own("rcond", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, norm, ...)
+  set_method("rcond", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, norm, ...)
     rcond(gpu_dense(x), if (missing(norm)) "O" else norm))
-  own("image", "gpu_sparse", function(x, ...) image.gpu_sparse(x, ...))
-  own("forceSymmetric", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, uplo)
+  set_method("image", "gpu_sparse", function(x, ...) image.gpu_sparse(x, ...))
+  set_method("forceSymmetric", list(c("gpu_sparse", "missing"), c("gpu_sparse", "character")), function(x, uplo)
     mirrored(x, if (missing(uplo)) "U" else uplo))
-  own("symmpart", "gpu_sparse", function(x) half_of_both(x, `+`))
-  own("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
-  own("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
-  own("chol2inv", "gpu_sparse", function(x, ...) chol2inv(gpu_dense(x), ...))
+  set_method("symmpart", "gpu_sparse", function(x) half_of_both(x, `+`))
+  set_method("skewpart", "gpu_sparse", function(x) half_of_both(x, `-`))
+  set_method("expm", "gpu_sparse", function(x) as_gpu(as.matrix(Matrix::expm(collect(x))), device = gpu_device(x)))
+  set_method("chol2inv", "gpu_sparse", function(x, ...) chol2inv(gpu_dense(x), ...))
   # Matrix computes these on the host
-  own("chol", "gpu_sparse", function(x, ...) chol.gpu_sparse(x, ...))
-  own("updown", list(c("character", "gpu_sparse", "ANY"), c("logical", "gpu_sparse", "ANY")), function(update, C, L)
-    Matrix::updown(update, collect(C), L))
-  own("qr", "gpu_sparse", function(x, ...) Matrix::qr(collect(x), ...))
-  own("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
+  set_method("chol", "gpu_sparse", function(x, ...) chol.gpu_sparse(x, ...))
+  set_method("updown", list(c("character", "gpu_sparse", "ANY"), c("logical", "gpu_sparse", "ANY")),
+    function(update, C, L) Matrix::updown(update, collect(C), L))
+  set_method("qr", "gpu_sparse", function(x, ...) Matrix::qr(collect(x), ...))
+  set_method("Schur", list(c("gpu_sparse", "missing"), c("gpu_sparse", "logical")), function(x, vectors, ...)
     Matrix::Schur(collect(x), missing(vectors) || vectors, ...))
   methods::setClass("gpu_sparse_factors", slots = c(perm = "integer", L = "ANY", U = "ANY"), where = where)
-  own("expand", "gpu_sparse_factors", function(x, ...) list(L = x@L, U = x@U))
+  set_method("expand", "gpu_sparse_factors", function(x, ...) list(L = x@L, U = x@U))
   for (f in c("lu", "Cholesky")) {
     generic <- methods::getGeneric(f, where = matrix)
     first <- names(formals(generic))[1L]
@@ -189,7 +189,7 @@ register_sparse_factors <- function(own, where, matrix) {
     body <- as.call(call)
     if (f == "lu")
       body <- call("if", quote(within_matrix_call("condest", 8L)), call("row_factors", as.name(first)), body)
-    own(f, "gpu_sparse", as.function(c(formals(generic), body)))
+    set_method(f, "gpu_sparse", as.function(c(formals(generic), body)))
   }
 }
 

@@ -37,15 +37,15 @@ convolve <- interposed("convolve", c("x", "y"), convolve_arrays(x, y, conj, matc
 convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
   n <- length(x)
   p <- length(y)
-  if (type == "circular" && n != p) stop_as_base(words("length mismatch in convolution"), frame)
+  if (type == "circular" && n != p) stop_as_base(base_message("length mismatch in convolution"), frame)
   like <- if (is_gpu(x)) x else y
   # base R computes with names, with single elements, and with arguments that are not numbers
   plain <- function(x) (is.numeric(x) || is.complex(x)) && is.null(names(x)) && is.null(dim(x)) &&
     is.null(attr(x, "tsp"))
   if (!plain(x) || !plain(y) || n < 2L || p < 2L)
     return(hosted(stats::convolve, list(x, y, conj = conj, type = type)))
-  x <- placed_beside(x, like)
-  y <- placed_beside(y, like)
+  x <- upload_like(x, like)
+  y <- upload_like(y, like)
   if (type == "circular") return(circular_convolution(x, y, isTRUE(as.logical(conj)[1L])))
   # with `conj` this is a correlation; without it base R's result is rotated to begin with element n + 1
   if (conj) y <- rev(if (is.complex(y)) Conj(y) else y)
@@ -57,7 +57,7 @@ convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
 }
 
 # The elements of `x` on the device of `like`, without attributes. Ordinary vectors get the precision of `like`.
-placed_beside <- function(x, like) {
+upload_like <- function(x, like) {
   if (is_gpu(x)) return(strip(x))
   dtype <- if (is_narrow(like)) if (is.complex(x)) "complex64" else if (is.complex(like)) "float32" else gpu_dtype(like)
   as_gpu(as.vector(x), dtype = dtype, device = gpu_device(like))
@@ -132,10 +132,10 @@ filter_array <- function(x, filter, method, sides, circular, start) {
     plain <- is_plain(x) && is.double(x)
     args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides,
       circular = circular)
-    return(back_beside(call_base(stats::filter, c(args, start)), x))
+    return(upload_result_like(call_base(stats::filter, c(args, start)), x))
   }
-  out <- if (p <= MOST_VIEWS) weighted_windows(values, weights) else as_wide_as(strided(linear_convolution(known,
-    placed_beside(as.double(weights), values)), n + p - 1, 1, n - p + 1, start = p - 1), values)
+  out <- if (p <= MOST_VIEWS) weighted_windows(values, weights) else match_precision(strided(linear_convolution(known,
+    upload_like(as.double(weights), values)), n + p - 1, 1, n - p + 1, start = p - 1), values)
   # a window that contains a missing element is NA, whatever the weight of that element
   if (missing) out <- ifelse(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
   after <- if (sides == 2L) p %/% 2L else 0L

@@ -162,9 +162,9 @@ hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, ri
   } else {
     n <- length(values)
     values <- as_float64(values)
-    reach <- range(values)
-    out <- counted_histogram(n, reach, breaks, include.lowest, right, fuzz, function(limits, bins) bin_counts(values,
-      limits, bins, include.lowest, right))
+    range_of_x <- range(values)
+    out <- counted_histogram(n, range_of_x, breaks, include.lowest, right, fuzz, function(limits, bins)
+      bin_counts(values, limits, bins, include.lowest, right))
   }
   out$xname <- name
   if (!plot) return(out)
@@ -172,18 +172,18 @@ hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, ri
   invisible(out)
 }
 
-# The histogram of n finite numbers whose range is `reach`. `count(limits, bins)` returns the number in each bin.
-counted_histogram <- function(n, reach, breaks, include.lowest, right, fuzz, count) {
+# The histogram of n finite numbers whose range is `range_of_x`. `count(limits, bins)` returns the number in each bin.
+counted_histogram <- function(n, range_of_x, breaks, include.lowest, right, fuzz, count) {
   if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
-  if (length(breaks) == 1L) breaks <- pretty(reach, n = breaks, min.n = 1)
+  if (length(breaks) == 1L) breaks <- pretty(range_of_x, n = breaks, min.n = 1)
   # base R makes the object, from the smallest and the largest element; its counts are replaced below
-  out <- graphics::hist(reach, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
+  out <- graphics::hist(range_of_x, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
     plot = FALSE)
   breaks <- out$breaks
   # base R's fuzz moves the breaks a little, so that elements with rounding errors stay in their bin
   bins <- length(breaks) - 1L
   widths <- diff(breaks)
-  by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(reach) else min(widths[widths > 0])
+  by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(range_of_x) else min(widths[widths > 0])
   moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins),
     if (include.lowest) by else -by)
   counts <- count(breaks + moved, bins)

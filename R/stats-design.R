@@ -150,12 +150,12 @@ is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
   if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
-  told <- stats::model.matrix(terms, one_row(frame, n), contrasts)
-  made <- list(n = n, names = colnames(told), assign = attr(told, "assign"), contrasts = attr(told, "contrasts"),
-    device = device)
+  template_matrix <- stats::model.matrix(terms, one_row(frame, n), contrasts)
+  made <- list(n = n, names = colnames(template_matrix), assign = attr(template_matrix, "assign"),
+    contrasts = attr(template_matrix, "contrasts"), device = device)
   columns <- recipes(terms, frame, made$contrasts, device)
   # base R has used another rule, so it makes the matrix
-  if (length(columns) != ncol(told)) {
+  if (length(columns) != ncol(template_matrix)) {
     host <- stats::model.matrix(terms, collect(frame), contrasts)
     return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
       class = "gpu_design"))

@@ -82,9 +82,9 @@ distances <- function(x, method, diag, upper, p) {
 # several, they are compared by their differences in float64. So results are those of differences throughout.
 
 # The number of elements of a matrix that is computed in parts, for one part. Tests set another one.
-blocks <- new.env(parent = emptyenv())
-blocks$elements <- NULL
-elements_at_once <- function(x) blocks$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
+block_size_override <- new.env(parent = emptyenv())
+block_size_override$elements <- NULL
+elements_at_once <- function(x) block_size_override$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
 
 # The same for a matrix of pairs of rows. Results do not depend on it: on a GPU at most an eighth of the free memory.
 pairs_at_once <- function(x) {
@@ -108,7 +108,7 @@ product_space <- function(x, largest, origin = NULL) {
   d <- as.double(dim(x))
   if (is.null(origin)) {
     # round the means to the type of x, so that their differences from x are rounded only once
-    means <- as_wide_as(colMeans(as_float64(x)), x)
+    means <- match_precision(colMeans(as_float64(x)), x)
     away <- sum(as_float64(means)^2)
     spread <- sum(as_float64(x - along_columns(means, d[1L]))^2) / d[1L]
     origin <- if (isTRUE(away > 4 * spread)) means else FALSE
@@ -119,7 +119,7 @@ product_space <- function(x, largest, origin = NULL) {
     tiny = 4 * d[2L] * if (is_narrow(x)) 2^-126 else 2^-1022)
 }
 
-shifted <- function(x, origin) gpu_compute(x - along_columns(as_wide_as(origin, x), nrow(x)))
+shifted <- function(x, origin) gpu_compute(x - along_columns(match_precision(origin, x), nrow(x)))
 
 squares_of <- function(x) gpu_compute(rowSums(as_float64(x)^2))
 

@@ -231,7 +231,7 @@ leverages <- function(fit, rows = NULL, e = NULL, changes = FALSE) {
 # By base R, with Householder reflections: for few rows, and where the triangle is nearly singular.
 leverages_on_host <- function(d, fit, e, changes) {
   x <- host_rows(d)
-  e <- if (is.null(e)) numeric(d$n) else host_copy(e, told = d$device == "cpu" || is_moderate(d))
+  e <- if (is.null(e)) numeric(d$n) else host_copy(e, silent = d$device == "cpu" || is_moderate(d))
   qr <- stats::lm.fit(x, e, tol = fit$qr$tol)$qr
   # keep the rank that the fit found
   qr$rank <- fit$rank

@@ -193,8 +193,8 @@ glm_fit_within <- function(d, y, w, groups, absorbing, call, ...) {
   none <- !any(columns)
   x <- if (none) structure(list(n = d$n, p = 1L, names = "(Intercept)", x = gpu_ones(c(d$n, 1), device = d$device),
     device = d$device), class = "gpu_design") else design_columns(d, columns)
-  beside <- effects_in_glm(x, groups, absorbing, call)
-  z <- glm_fit_on_device(x, y, weights = w, ..., intercept = TRUE, beside = beside)
+  absorbed_effects <- effects_in_glm(x, groups, absorbing, call)
+  z <- glm_fit_on_device(x, y, weights = w, ..., intercept = TRUE, absorbed_effects = absorbed_effects)
   if (none) {
     z$coefficients <- stats::setNames(numeric(), character())
     z$R <- z$qr$qr <- base::matrix(0, 0L, 0L)
@@ -204,7 +204,7 @@ glm_fit_within <- function(d, y, w, groups, absorbing, call, ...) {
   rank <- fe_rank(groups, w)
   z$df.residual <- z$df.residual - rank
   z$aic <- z$aic + 2 * rank
-  state <- beside$state()
+  state <- absorbed_effects$state()
   z$fe <- list(levels = vapply(groups, `[[`, 0, "groups"), df = rank, iterations = state$iterations,
     converged = state$converged, tol = absorbing$tol)
   z

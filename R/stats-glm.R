@@ -135,9 +135,9 @@ outcome_of <- function(frame, device) {
 
 # ---- glm.fit() -------------------------------------------------------------------------------------------------
 
-# Base R's glm.fit() of a design or a matrix. `beside`: absorbed effects (effects_in_glm()), or NULL.
+# Base R's glm.fit() of a design or a matrix. `absorbed_effects`: those of effects_in_glm(), or NULL.
 glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
-  family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, beside = NULL) {
+  family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, absorbed_effects = NULL) {
   if (inherits(x, "gpu_split_design")) return(glm_fit_of_split(x, y, weights, start, etastart, mustart, offset, family,
     control, intercept, singular.ok, environment()))
   d <- as_design(x)
@@ -152,17 +152,17 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     mustart <- .(to_device)(mustart)
   }))
   fit <- stats::glm.fit
-  keeps_all <- of_the_last(all)
+  keeps_all <- memoise_last(all)
   environment(fit) <- list2env(list(
     # glm.fit() takes the good rows of each vector; usually all rows are good, and nothing is copied
     "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else
       base::`[`(x, i, ...),
-    .Call = function(.NAME, x, y, tol, ...) if (is.null(beside)) weighted_step(x, y, tol) else
-      beside$step(x, y, tol, get("good", parent.frame())),
+    .Call = function(.NAME, x, y, tol, ...) if (is.null(absorbed_effects)) weighted_step(x, y, tol) else
+      absorbed_effects$step(x, y, tol, get("good", parent.frame())),
     rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device),
     as.vector = function(x, ...) if (is_gpu(x)) strip(x) else base::as.vector(x, ...),
-    "%*%" = function(x, y) if (!inherits(x, "gpu_design")) matrix_product(x, y) else if (is.null(beside))
-      design_times(x, y) else beside$times(y),
+    "%*%" = function(x, y) if (!inherits(x, "gpu_design")) matrix_product(x, y) else if (is.null(absorbed_effects))
+      design_times(x, y) else absorbed_effects$times(y),
     "*" = function(e1, e2) if (inherits(e1, "gpu_design")) scaled_design(e1, e2) else base::`*`(e1, e2)
   ), parent = MODEL_MASKS)
   glm.fit <- fit
@@ -177,7 +177,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
 }
 
 # f with a cache of its last argument (the same object) and result.
-of_the_last <- function(f) {
+memoise_last <- function(f) {
   last <- out <- NULL
   function(x) {
     if (is.null(last) || !rlang::is_reference(x, last)) {

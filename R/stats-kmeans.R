@@ -146,8 +146,8 @@ clusters_by_base <- function(x, centers, given) {
   out <- call_base(stats::kmeans, args, parent.frame())
   if (is_gpu(x)) for (part in c("cluster", "centers")) {
     values <- out[[part]]
-    out[part] <- list(NULL) # drops the list's reference, so that back_beside() need not copy
-    out[[part]] <- back_beside(values, x)
+    out[part] <- list(NULL) # drops the list's reference, so that upload_result_like() need not copy
+    out[[part]] <- upload_result_like(values, x)
   }
   out
 }
@@ -156,7 +156,7 @@ clusters_by_base <- function(x, centers, given) {
 largest_magnitude <- function(x) max(abs(range(strip(x))))
 
 finite_or_stop <- function(largest, argument, frame = parent.frame()) {
-  if (!is.finite(largest)) stop_as_base(words("NA/NaN/Inf in foreign function call (arg %d)", argument), frame)
+  if (!is.finite(largest)) stop_as_base(base_message("NA/NaN/Inf in foreign function call (arg %d)", argument), frame)
 }
 
 centers_given <- function(centers, n, frame = parent.frame()) {
@@ -359,8 +359,8 @@ warn_of_fits <- function(fits, iter.max) {
 best_of <- function(x, fits, iter.max) {
   fit <- least_within(fits, iter.max)
   if (!is.null(rownames(x))) names(fit$cluster) <- rownames(x)
-  fit$centers <- with_dimnames(as_wide_as(as_gpu(fit$centers, device = gpu_device(x)), x), list(as.character(seq_len(
-    nrow(fit$centers))), colnames(x)))
+  fit$centers <- with_dimnames(match_precision(as_gpu(fit$centers, device = gpu_device(x)), x),
+    list(as.character(seq_len(nrow(fit$centers))), colnames(x)))
   y <- as_float64(strip_names(x))
   kmeans_object(fit, sum((y - along_columns(colMeans(y), nrow(y)))^2), iter.max)
 }

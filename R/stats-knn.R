@@ -114,7 +114,7 @@ unit_rows <- function(x, name, frame = parent.frame()) {
   lengths <- sqrt(rowSums(as_float64(x)^2))
   if (any(lengths == 0)) stop_verdigris("argument", sprintf("`%s` has rows of zeros, whose direction is undefined.",
     name), "Leave out these rows, or use another `metric`.", call = frame)
-  gpu_compute(as_wide_as(as_float64(x) / along_rows(lengths, ncol(x)), x))
+  gpu_compute(match_precision(as_float64(x) / along_rows(lengths, ncol(x)), x))
 }
 
 neighbours_of <- function(data, query, k, metric, exclude_self, own, largest, raw = FALSE, frame = parent.frame()) {

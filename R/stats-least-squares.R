@@ -153,10 +153,10 @@ assembled <- function(sums, p, q, factors) {
   at <- 1L
   for (k in seq_along(factors)) {
     f <- factors[[k]]
-    beside <- crossprod(f$table, base::matrix(sums[[at + 1L]], f$levels))
-    xx[f$columns, dense] <- beside[, seq_along(dense)]
-    xx[dense, f$columns] <- t(beside[, seq_along(dense)])
-    xy[f$columns, ] <- beside[, length(dense) + seq_len(q)]
+    cross_terms <- crossprod(f$table, base::matrix(sums[[at + 1L]], f$levels))
+    xx[f$columns, dense] <- cross_terms[, seq_along(dense)]
+    xx[dense, f$columns] <- t(cross_terms[, seq_along(dense)])
+    xy[f$columns, ] <- cross_terms[, length(dense) + seq_len(q)]
     xx[f$columns, f$columns] <- crossprod(f$table, f$table * as.vector(sums[[at + 2L]]))
     at <- at + 2L
     for (g in factors[seq_len(k - 1L)]) {
@@ -232,7 +232,7 @@ householder <- function(d, y, tol) {
       tol))
   }
   x <- host_rows(d)
-  y <- host_copy(y, told = d$device == "cpu" || is_moderate(d))
+  y <- host_copy(y, silent = d$device == "cpu" || is_moderate(d))
   z <- stats::lm.fit(x, y, tol = tol)
   c(solution(z, d, tol), list(residuals = as_gpu(unname(z$residuals), device = d$device)))
 }
@@ -240,7 +240,7 @@ householder <- function(d, y, tol) {
 # Up to this number of elements a GPU does not pay: such a matrix is copied to the host on purpose.
 is_moderate <- function(d) as.double(d$n) * d$p <= 2^16
 
-host_rows <- function(d) host_copy(design_rows(d, 0, d$n), told = d$device == "cpu" || is_moderate(d))
+host_rows <- function(d) host_copy(design_rows(d, 0, d$n), silent = d$device == "cpu" || is_moderate(d))
 
 is_finite <- function(d, y) all(is.finite(design_rows(d, 0, d$n))) && all(is.finite(y))
 

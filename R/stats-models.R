@@ -33,8 +33,8 @@ fit_on_host <- function(name, y, args) {
     parent.frame())
   if (is_gpu(y)) for (part in c("residuals", "effects", "fitted.values")) {
     values <- out[[part]]
-    out[part] <- list(NULL) # drops the list's reference, so that back_beside() need not copy
-    out[[part]] <- back_beside(values, y)
+    out[part] <- list(NULL) # drops the list's reference, so that upload_result_like() need not copy
+    out[[part]] <- upload_result_like(values, y)
   }
   out
 }

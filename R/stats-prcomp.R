@@ -92,10 +92,10 @@ prcomp.gpu_array <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
   if (!usable) {
     fit <- call_base(prcomp_default, list(read_for(x), retx = retx, center = center, scale. = scale., tol = tol,
       rank. = rank.))
-    if (!is.null(fit$x)) fit$x <- back_beside(fit$x, x)
+    if (!is.null(fit$x)) fit$x <- upload_result_like(fit$x, x)
     return(fit)
   }
-  if (!isTRUE(all(is.finite(x)))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!isTRUE(all(is.finite(x)))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   columns <- standard_columns(x, center, scale.)
   if (any(columns$scale == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")
   small <- min(d)
@@ -108,7 +108,7 @@ prcomp.gpu_array <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol 
   if (randomised) found$v <- collect(found$v)
   by_vectors <- function(at, signs) found$u[, at, drop = FALSE] * along_columns(as_gpu(signs * found$d[at],
     device = gpu_device(x)), d[1L])
-  principal_fit(found, columns, d[1L], k, tol, dimnames(x), if (retx) function(at, signs, rotation) as_wide_as(
+  principal_fit(found, columns, d[1L], k, tol, dimnames(x), if (retx) function(at, signs, rotation) match_precision(
     gpu_compute(if (randomised) by_vectors(at, signs) else times(columns, rotation)), x), randomised)
 }
 
@@ -144,7 +144,7 @@ components_of_operator <- function(op, retx, center, scale., tol, rank., method,
     "The Lanczos method did not converge: the last components are approximate.",
     "A larger `rank.`, or `method = \"randomized\"`, may help.", call = frame)
   found$v <- collect(found$v)
-  scores <- function(at, signs, rotation) gpu_compute(found$u[, at, drop = FALSE] * beside_columns(op,
+  scores <- function(at, signs, rotation) gpu_compute(found$u[, at, drop = FALSE] * broadcast_columns(op,
     signs * found$d[at], n))
   principal_fit(found, columns, n, k, tol, op$names, if (retx) scores, k < small)
 }
@@ -186,7 +186,7 @@ princomp.gpu_array <- function(x, cor = FALSE, scores = TRUE, covmat = NULL, sub
     fit <- call_base(princomp_default, c(list(read_for(z), cor = cor, scores = scores, fix_sign = fix_sign),
       list(covmat = covmat)))
     fit$call <- call
-    if (!is.null(fit$scores)) fit$scores <- back_beside(fit$scores, x)
+    if (!is.null(fit$scores)) fit$scores <- upload_result_like(fit$scores, x)
     return(fit)
   }
   if (d[1L] < d[2L]) stop_as_base("'princomp' can only be used with more units than variables")
@@ -200,7 +200,7 @@ princomp.gpu_array <- function(x, cor = FALSE, scores = TRUE, covmat = NULL, sub
   if (isTRUE(as.logical(scores))) {
     if (cor) columns$scale <- fit$scale
     columns$total <- d[1L] * sum(diag(covariance$cov) / fit$scale^2)
-    fit$scores <- with_dimnames(as_wide_as(gpu_compute(times(columns, unname(unclass(fit$loadings)))), x),
+    fit$scores <- with_dimnames(match_precision(gpu_compute(times(columns, unname(unclass(fit$loadings)))), x),
       list(rownames(z), colnames(fit$loadings)))
   }
   fit
@@ -394,8 +394,8 @@ scaled_distances <- function(d, k, eig, add, x.ret, list.) {
     !prefers_host(d) && !anyNA(d)
   if (!usable) {
     out <- call_base(stats::cmdscale, list(read_for(d), k = k, eig = eig, add = add, x.ret = x.ret, list. = list.))
-    if (!is.list(out)) return(back_beside(out, d))
-    for (part in c("points", "x")) if (!is.null(out[[part]])) out[[part]] <- back_beside(out[[part]], d)
+    if (!is.list(out)) return(upload_result_like(out, d))
+    for (part in c("points", "x")) if (!is.null(out[[part]])) out[[part]] <- upload_result_like(out[[part]], d)
     return(out)
   }
   if (!list. && eig) warn_as_base(gettext("eig=TRUE is disregarded when list.=FALSE", domain = "R-stats"))
@@ -415,7 +415,7 @@ scaled_distances <- function(d, k, eig, add, x.ret, list.) {
   values <- values[values > 0]
   points <- e$vectors[, seq_along(values), drop = FALSE]
   points <- points * along_columns(as_gpu(sqrt(values), device = gpu_device(d)), n)
-  points <- as_wide_as(gpu_compute(points), d)
+  points <- match_precision(gpu_compute(points), d)
   if (!is.null(rownames(d))) points <- with_dimnames(points, list(rownames(d), NULL))
   if (!list.) return(points)
   list(points = points, eig = if (eig) all, x = if (x.ret) with_dimnames(centered, dimnames(d) %||% list(NULL)), ac = 0,

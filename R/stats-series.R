@@ -73,7 +73,7 @@ aggregate.gpu_array <- function(x, ...) {
 diffinv.gpu_array <- function(x, ...) hosted(stats::diffinv, list(x, ...))
 #' @rdname series
 #' @export
-kernapply.gpu_array <- function(x, ...) back_beside(stats::kernapply(host_series(x), ...), x)
+kernapply.gpu_array <- function(x, ...) upload_result_like(stats::kernapply(host_series(x), ...), x)
 
 #' @rdname series
 #' @usage NULL

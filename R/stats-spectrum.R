@@ -121,7 +121,7 @@ periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad
   structure(list(
     freq = gpu_seq(frequency / padded, by = frequency / padded, length.out = kept, dtype = "float64",
       device = gpu_device(x)),
-    spec = as_wide_as(strided(power, length(power), 1, kept, start = 1) / u2, x), coh = NULL, phase = NULL,
+    spec = match_precision(strided(power, length(power), 1, kept, start = 1) / u2, x), coh = NULL, phase = NULL,
     kernel = kernel, df = df / (u4 / u2^2) * (n / padded), bandwidth = bandwidth * frequency / padded,
     n.used = if (padded < 2^31) as.integer(padded) else padded, orig.n = n, series = series, snames = NULL,
     method = if (is.null(kernel)) "Raw Periodogram" else "Smoothed Periodogram", taper = taper, pad = pad,

@@ -52,7 +52,7 @@ gpu_stft <- function(x, width = 256, step = max(1, width %/% 4), window = "hann"
   values <- strip(x)
   if (!is.double(values) && !is.complex(values)) values <- gpu_cast(values, "float64")
   frames <- strided(values, n, c(1, 1), c(width, count), step = c(1, step)) *
-    repeated(placed_beside(as.double(weights), values), times = count)
+    repeated(upload_like(as.double(weights), values), times = count)
   dim(frames) <- c(width, count)
   kept <- if (is.complex(values)) width else width %/% 2 + 1
   middles <- (seq_len(count) - 1) * step + (width - 1) / 2

@@ -91,9 +91,9 @@ embed_array <- function(x, dimension) {
 }
 
 # The array as an ordinary vector or time series.
-host_series <- function(x, told = FALSE) {
+host_series <- function(x, silent = FALSE) {
   if (!is_gpu(x)) return(x)
-  if (!told) report_read(x)
+  if (!silent) report_read(x)
   y <- collect(x)
   if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
 }

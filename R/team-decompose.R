@@ -11,15 +11,15 @@ launch_matrix_triangle <- function(x, y = NULL) {
 # The triangles of all members, one below the other; NULL if x or y is not finite.
 stacked_triangles <- function(x, y, call) {
   k <- ncol(x) + !is.null(y)
-  told <- reduced(recorded(x, "launch_matrix_triangle", list(x, y), kind = "object"), "itself", fold = "gather",
-    call = call)
-  if (!all(is.finite(told))) return(NULL)
-  do.call(base::rbind, lapply(seq_len(ncol(told)), function(j) base::matrix(told[, j], k)))
+  gathered <- reduced(record_split(x, "launch_matrix_triangle", list(x, y), kind = "object"), "identity_part",
+    fold = "gather", call = call)
+  if (!all(is.finite(gathered))) return(NULL)
+  do.call(base::rbind, lapply(seq_len(ncol(gathered)), function(j) base::matrix(gathered[, j], k)))
 }
 
 # Raises an error unless x is a real matrix split by rows.
-tall_split <- function(x, name, call) {
-  split_rows(x, name, call)
+check_real_row_split <- function(x, name, call) {
+  check_row_split(x, name, call)
   if (type_of(x) == "complex") refuse_split(name, call, "Only real matrices are supported.")
 }
 
@@ -71,7 +71,7 @@ NULL
 qr.gpu_split <- function(x, tol = 1e-07, ...) {
   call <- environment()
   if (...length()) rlang::check_dots_empty()
-  tall_split(x, "qr", call)
+  check_real_row_split(x, "qr", call)
   stacked <- stacked_triangles(x, NULL, call)
   if (is.null(stacked)) stop_as_base("NA/NaN/Inf in foreign function call (arg 1)", call)
   colnames(stacked) <- colnames(x)
@@ -83,13 +83,13 @@ qr.gpu_split <- function(x, tol = 1e-07, ...) {
 }
 
 # Raises an error of qr.Q() and similar functions unless the columns are linearly independent. `qr` is a gpu_split_qr.
-full_rank <- function(qr, name, call) {
+check_full_rank <- function(qr, name, call) {
   if (qr$rank < ncol(qr$x)) stop_verdigris("argument", sprintf("The matrix has rank %d, but %d columns.", qr$rank,
     ncol(qr$x)), sprintf("`%s()` of splits needs full rank: select the columns `qr$pivot[seq_len(qr$rank)]` first.",
     name), call = call)
 }
 orthogonal_of_split <- function(qr, call) {
-  full_rank(qr, "qr.Q", call)
+  check_full_rank(qr, "qr.Q", call)
   if (nrow(qr$x) < ncol(qr$x)) refuse_split("qr.Q", call,
     "Only matrices with at least as many rows as columns are supported.")
   r <- qr$qr$r
@@ -109,10 +109,10 @@ coefficients_of_split <- function(qr, y, call) {
   list(coefficients = out, fitted = function() strip_columns(x %*% replace(unname(out), is.na(out), 0)), y = y)
 }
 # A matrix of one column as a vector.
-strip_columns <- function(x) recorded(x, "part_column", list(x, 1L), kind = "vector", across = NULL, names = NULL)
+strip_columns <- function(x) record_split(x, "part_column", list(x, 1L), kind = "vector", across = NULL, names = NULL)
 
 svd_of_split <- function(x, nu, nv, call) {
-  tall_split(x, "svd", call)
+  check_real_row_split(x, "svd", call)
   small <- min(dim(x))
   nu <- nu %||% small
   nv <- nv %||% small
@@ -161,11 +161,11 @@ weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
 # Counts of a split vector's values, as table() returns them for the whole.
 table_of_split <- function(x, name, call) {
   if (state_of(x)$kind != "vector") refuse_split("table", call, "Only vectors, such as `x[, 1]`, are supported.")
-  told <- gathered_lists(x, "part_counts", list(), call)
-  values <- unlist(lapply(told, `[[`, "values"))
-  counts <- unlist(lapply(told, `[[`, "counts"))
+  gathered <- gathered_lists(x, "part_counts", list(), call)
+  values <- unlist(lapply(gathered, `[[`, "values"))
+  counts <- unlist(lapply(gathered, `[[`, "counts"))
   # a factor's levels, or all values in order
-  levels <- unique(unlist(lapply(told, `[[`, "levels")))
+  levels <- unique(unlist(lapply(gathered, `[[`, "levels")))
   prototype <- prototype_of(x, call)
   shown <- levels
   if (inherits(prototype, "integer64") && is.null(values)) values <- character()
@@ -207,9 +207,9 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (is_split(group)) check_alike(x, group, call)
   if (state_of(x)$margin == 2) refuse_split("rowsum", call, "Only matrices split by rows are supported.")
   known <- if (!is_split(group)) groups_known(group, dim(x)[1L] %||% length(x), reorder, call)
-  told <- gathered_lists(x, "part_rowsum", list(if (is.null(known)) group else team_operand(known$codes, x),
+  gathered <- gathered_lists(x, "part_rowsum", list(if (is.null(known)) group else team_operand(known$codes, x),
     isTRUE(na.rm)), call)
-  groups <- unlist(lapply(told, `[[`, "groups"))
+  groups <- unlist(lapply(gathered, `[[`, "groups"))
   if (anyNA(if (is.null(known)) groups else known$names))
     warn_as_base(gettext("missing values for 'group'", domain = "R-base"), call)
   all <- if (!is.null(known)) seq_along(known$names) else if (!reorder) unique(groups) else {
@@ -221,7 +221,7 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   p <- state_of(x)$across %||% 1L
   out <- base::matrix(0, length(all), p, dimnames = list(if (is.null(known)) as.character(all) else known$names,
     state_of(x)$names))
-  for (part in told) if (length(part$groups)) {
+  for (part in gathered) if (length(part$groups)) {
     at <- match(part$groups, all)
     out[at, ] <- out[at, ] + base::matrix(part$sums, ncol = p)
   }
@@ -243,7 +243,7 @@ part_rowsum <- function(x, group, na.rm) {
   host <- if (is_gpu(group)) collect(group) else group
   groups <- unique(host)
   codes <- as_gpu(match(host, groups), device = running_member()$device)
-  y <- wide(as_gpu(x))
+  y <- widen_for_sum(as_gpu(x))
   if (na.rm) y <- ifelse(is.na(y), 0, y)
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
   list(groups = groups, sums = as.vector(collect(group_sums(y, codes, length(groups)))))
@@ -255,7 +255,7 @@ split_apply <- function(x, margin, f, more, simplify, call) {
   state <- state_of(x)
   if (state$kind != "matrix" || !is_count(margin, 1) || margin != state$margin || !isTRUE(simplify))
     refuse_split("apply", call, "Only the margin that is split, such as the rows, is supported.")
-  recorded(x, "part_apply", list(x, margin, f, more), kind = "vector", margin = 1, across = NULL, names = NULL)
+  record_split(x, "part_apply", list(x, margin, f, more), kind = "vector", margin = 1, across = NULL, names = NULL)
 }
 part_apply <- function(x, margin, f, more) {
   out <- do.call(apply, c(list(x, margin, f), more))

@@ -10,7 +10,7 @@ recorded_elements <- function(name, args, call, more = list()) {
   x <- if (length(shaped)) shaped[[1L]] else splits[[1L]]
   for (y in splits) check_alike(x, y, call)
   args <- lapply(args, function(arg) if (is_split(arg)) arg else operand_for(x, arg, call))
-  recorded(x, name, c(args, more), names = if (state_of(x)$kind == "matrix") state_of(x)$names)
+  record_split(x, name, c(args, more), names = if (state_of(x)$kind == "matrix") state_of(x)$names)
 }
 
 # pmin() and pmax() of splits.
@@ -32,30 +32,30 @@ split_match <- function(name, x, table, nomatch, incomparables, call) {
   if (is_split(table)) refuse_split(name, call, "`x` must be the split, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
     refuse_split(name, call, "`incomparables` is not supported.")
-  vector_of(x, name, call)
+  check_vector_split(x, name, call)
   if (is_gpu(table)) table <- collect(table)
-  recorded(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")
+  record_split(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")
     list(nomatch)), kind = "vector")
 }
 part_match <- function(x, table, nomatch) match(x, table, nomatch)
 part_among <- function(x, table) x %in% table
 
 # Raises an error unless x is a split vector.
-vector_of <- function(x, name, call) if (state_of(x)$kind != "vector") refuse_split(name, call,
+check_vector_split <- function(x, name, call) if (state_of(x)$kind != "vector") refuse_split(name, call,
   "Only vectors, such as `x[, 1]`, are supported.")
 
 split_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {
   if (is_split(vec) || !is_split(x)) refuse_split("findInterval", call,
     "`x` must be the split, and `vec` an ordinary vector.")
-  vector_of(x, "findInterval", call)
+  check_vector_split(x, "findInterval", call)
   if (is_gpu(vec)) vec <- collect(vec)
-  recorded(x, "part_bins", list(x, vec, rightmost.closed, all.inside, left.open))
+  record_split(x, "part_bins", list(x, vec, rightmost.closed, all.inside, left.open))
 }
 part_bins <- function(x, vec, rightmost.closed, all.inside, left.open) findInterval(x, vec, rightmost.closed,
   all.inside, left.open)
 
 split_tabulate <- function(bin, nbins, call) {
-  vector_of(bin, "tabulate", call)
+  check_vector_split(bin, "tabulate", call)
   prototype <- prototype_of(bin, call)
   if (!is.null(prototype) && !is.factor(prototype)) stop_as_base(gettext("'bin' must be numeric or a factor",
     domain = "R-base"), call)
@@ -105,22 +105,22 @@ split_place <- function(x, name) {
   prototype <- prototype_of(x, call)
   if (is.character(prototype)) refuse_split(name, call, "Only numbers are supported.")
   if (type_of(x) == "complex") refuse_split(name, call, "Only real numbers are supported.")
-  told <- reduced(x, if (is_split_int64(x, call)) "stat_place64" else "stat_place", list(name), fold = "gather",
+  gathered <- reduced(x, if (is_split_int64(x, call)) "stat_place64" else "stat_place", list(name), fold = "gather",
     call = call)
   # 64-bit integers are compared by their ranks among the members' extremes: doubles cannot hold them
-  if (nrow(told) == 3L) told <- rbind(as.vector(rank(of_two_doubles(told[3L, ], told[1L, ]), ties.method = "min")),
-    told[2L, ])
-  found <- !is.na(told[2L, ])
+  if (nrow(gathered) == 3L) gathered <- rbind(as.vector(rank(of_two_doubles(gathered[3L, ], gathered[1L, ]),
+    ties.method = "min")), gathered[2L, ])
+  found <- !is.na(gathered[2L, ])
   if (!any(found)) return(integer())
   counts <- state$layout$counts
   before <- c(0, cumsum(counts))[seq_along(counts)]
   # positions count by columns: those in a part become those in the whole
-  at <- told[2L, ] - 1
+  at <- gathered[2L, ] - 1
   rows <- pmax(counts, 1)
   place <- if (state$kind == "vector") before + at else if (state$margin == 2) before * state$across + at else
     at %/% rows * sum(counts) + before + at %% rows
-  best <- if (name == "which.max") max(told[1L, found]) else min(told[1L, found])
-  place <- min(place[found & told[1L, ] == best]) + 1
+  best <- if (name == "which.max") max(gathered[1L, found]) else min(gathered[1L, found])
+  place <- min(place[found & gathered[1L, ] == best]) + 1
   if (place <= .Machine$integer.max) as.integer(place) else place
 }
 # In a member: its extreme and the position from 1, NA without one. Of 64-bit integers: low half, position, high half.
@@ -143,9 +143,10 @@ setMethod("which.min", "gpu_split", function(x) split_place(x, "which.min"))
 setMethod("which", "gpu_split", function(x, arr.ind = FALSE, useNames = TRUE) {
   call <- environment()
   frames_refused(x, "which", call)
-  vector_of(x, "which", call)
+  check_vector_split(x, "which", call)
   if (!is.null(prototype_of(x, call)) || type_of(x) != "logical") stop_as_base("argument to 'which' is not logical")
-  measured(x, "part_which", list(x, elements_before(x), length(x) > .Machine$integer.max), kind = "vector", call = call)
+  compute_split(x, "part_which", list(x, elements_before(x), length(x) > .Machine$integer.max), kind = "vector",
+    call = call)
 })
 part_which <- function(x, before, large) which(strip(x)) + if (large) before else as.integer(before)
 
@@ -153,7 +154,7 @@ part_which <- function(x, before, large) which(strip(x)) + if (large) before els
 summary.gpu_split <- function(object, ..., digits = NULL, quantile.type = 7) {
   call <- environment()
   frames_refused(object, "summary", call)
-  vector_of(object, "summary", call)
+  check_vector_split(object, "summary", call)
   if (!is.null(prototype_of(object, call)) || !type_of(object) %in% c("integer", "double")) refuse_split("summary", call,
     "Only real numbers are supported.")
   summary_of_remote(object, digits, quantile.type)
@@ -193,7 +194,7 @@ rows_at_end <- function(x, name, n, rows, call) {
   wanted <- rows(sum(counts))
   before <- c(0, cumsum(counts))
   own <- lapply(seq_along(counts), function(k) wanted[wanted > before[k] & wanted <= before[k + 1L]] - before[k])
-  collect(measured(x, "part_some_rows", list(x, structure(function(rank) own[[rank]], class = "team_each")),
+  collect(compute_split(x, "part_some_rows", list(x, structure(function(rank) own[[rank]], class = "team_each")),
     kind = state$kind, call = call))
 }
 part_some_rows <- function(x, rows) {
@@ -207,12 +208,12 @@ part_some_rows <- function(x, rows) {
 unique.gpu_split <- function(x, incomparables = FALSE, ...) {
   call <- environment()
   if (...length() || !isFALSE(incomparables)) refuse_split("unique", call, "Other arguments are not supported.")
-  vector_of(x, "unique", call)
+  check_vector_split(x, "unique", call)
   prototype <- prototype_of(x, call)
   if (inherits(prototype, "integer64")) {
     parts <- gathered_lists(x, "part_unique64", list(), call)
     of_all <- function(name) unlist(lapply(parts, `[[`, name)) %||% numeric()
-    return(held(unique(of_two_doubles(of_all("high"), of_all("low")))))
+    return(collect_values(unique(of_two_doubles(of_all("high"), of_all("low")))))
   }
   values <- unlist(lapply(gathered_lists(x, "part_unique", list(), call), `[[`, "values"))
   if (is.null(values)) values <- vector(if (is.null(prototype)) type_of(x) else typeof(prototype), 0L)

@@ -27,10 +27,10 @@ send_call <- function(node, request) {
 
 # serialize() writes to a socket in pieces, and the kernel holds the second piece until the first is acknowledged, which
 # takes 40 ms. A single write is sent at once. Large data are not copied for that.
-AT_ONCE <- 2^24
-send_at_once <- function(node, data) {
+SINGLE_WRITE_BYTES <- 2^24
+send_in_one_write <- function(node, data) {
   xdr <- !inherits(node, "SOCK0node")
-  if (utils::object.size(data) > AT_ONCE) serialize(data, node$con, xdr = xdr) else
+  if (utils::object.size(data) > SINGLE_WRITE_BYTES) serialize(data, node$con, xdr = xdr) else
     writeBin(serialize(data, NULL, xdr = xdr), node$con)
 }
 
@@ -102,7 +102,7 @@ cluster_engine <- function(cluster) {
 # mirai does not say which worker takes which call, so all workers get all requests, and each picks its own by host and
 # process. `everywhere(f, args, patience, limit)` calls f once in each worker and returns the values in any order; a
 # worker that failed, or did not answer in time, has another value than a list.
-everywhere_engine <- function(everywhere) {
+broadcast_engine <- function(everywhere) {
   engine <- new.env(parent = emptyenv())
   engine$kind <- "everywhere"
   hello <- Filter(is.list, everywhere(relay, list("introduce", list(), library_paths()), Inf, Inf))
@@ -115,7 +115,7 @@ everywhere_engine <- function(everywhere) {
     names(got) <- vapply(got, function(answer) answer$value$worker, "")
     lapply(engine$workers, function(worker) got[[worker]]$value$answer %||% list(lost = "its process has ended"))
   }
-  engine$without <- function(lost) everywhere_engine(everywhere)
+  engine$without <- function(lost) broadcast_engine(everywhere)
   engine
 }
 
@@ -125,7 +125,7 @@ mirai_engine <- function(profile, call) {
     "Devices are \"cpu\", \"cuda:0\" and so on; see `gpu_devices()`.", call = call)
   everywhere <- get("everywhere", envir = asNamespace("mirai"))
   unresolved <- get("unresolved", envir = asNamespace("mirai"))
-  everywhere_engine(function(f, args, patience, limit) {
+  broadcast_engine(function(f, args, patience, limit) {
     started <- everywhere(do.call(f, args), .args = list(f = f, args = args), .compute = profile)
     values_in_time(started, unresolved, function(m) m$data, patience, limit)
   })
@@ -184,7 +184,7 @@ LAUNCHERS <- list(
 )
 
 # The place of this process in a launcher's run: `rank` from 1, `size`, `local` (rank on this host, from 0), `run`
-# (name), `here` (whether all processes are on this host) and `beside` (how many are on this host).
+# (name), `here` (whether all processes are on this host) and `local_size` (how many are on this host).
 launched <- function(call = parent.frame()) {
   value <- function(name) if (nzchar(name)) Sys.getenv(name) else ""
   number <- function(name) suppressWarnings(as.numeric(value(name)))
@@ -203,7 +203,7 @@ launched <- function(call = parent.frame()) {
       is.na(number(names[4L])) || number(names[4L]) == size
     local <- number(names[3L])
     return(list(rank = rank + 1, size = size, local = if (is.na(local)) rank else local, run = run, here = here,
-      beside = if (here) size else max(1, number(names[4L]), na.rm = TRUE)))
+      local_size = if (here) size else max(1, number(names[4L]), na.rm = TRUE)))
   }
   stop_verdigris("member", "This process was not started by a launcher.", c(
     "Start it by `mpirun -n 2 Rscript script.R`, `srun`, or a launcher that sets RANK and WORLD_SIZE.",

@@ -194,7 +194,7 @@ read_constants <- function(e, name, context) {
 # The values of an expression on the members, as a split.
 split_of_expression <- function(expr, context, f = "part_value") {
   args <- c(list(expr = expr, data = context$data), context$sources)
-  recorded(context$like, f, args, kind = "vector", margin = 1, across = NULL, names = NULL)
+  record_split(context$like, f, args, kind = "vector", margin = 1, across = NULL, names = NULL)
 }
 part_value <- function(expr, data = NULL, ...) {
   value <- eval(expr, c(if (!is.null(data)) as.list(data), list(...)), row_functions())
@@ -344,14 +344,15 @@ factor_term <- function(e, context) {
   kept[[2L]] <- read$kept[[2L]]
   if (is.null(read$call$levels)) {
     x <- split_of_expression(read$call[[2L]], context)
-    told <- gathered_lists(x, "part_uniques", list(), context$here)
-    if (name == "as.factor" && !is.null(told[[1L]]$levels)) return(list(expr = read$x$expr, kept = kept, rows = TRUE))
-    values <- unlist(lapply(told, `[[`, "values"))
-    levels <- unique(unlist(lapply(told, `[[`, "levels")))
+    gathered <- gathered_lists(x, "part_uniques", list(), context$here)
+    if (name == "as.factor" && !is.null(gathered[[1L]]$levels))
+      return(list(expr = read$x$expr, kept = kept, rows = TRUE))
+    values <- unlist(lapply(gathered, `[[`, "values"))
+    levels <- unique(unlist(lapply(gathered, `[[`, "levels")))
     values <- if (is.null(levels)) sort(unique(values)) else levels[levels %in% values]
     read$call$levels <- values[!duplicated(as.character(values))]
     # factor() of an ordered factor is ordered
-    if (isTRUE(told[[1L]]$ordered) && is.null(read$call$ordered)) read$call$ordered <- TRUE
+    if (isTRUE(gathered[[1L]]$ordered) && is.null(read$call$ordered)) read$call$ordered <- TRUE
   }
   read$call[[1L]] <- if (name == "ordered") quote(base::ordered) else quote(base::factor)
   list(expr = read$call, kept = kept, rows = TRUE)
@@ -369,8 +370,8 @@ part_uniques <- function(x) {
 # numbers, so there the values must be what packed() can encode.
 gathered_lists <- function(x, f, args = list(), call = parent.frame()) {
   state <- state_of(x)
-  args <- lapply(c(list(x), args), function(arg) sent(remembered(arg), state$layout))
-  values <- together(state$team, function(rank) for_rank(list(f = f, args = args), rank),
+  args <- lapply(c(list(x), args), function(arg) wire_argument(recipe_argument(arg), state$layout))
+  values <- request_all(state$team, function(rank) for_rank(list(f = f, args = args), rank),
     "The split could not be read", call)
   if (state$team$engine$kind != "env") return(values)
   unpacked(lapply(packed(values[[1L]]), function(part) as.vector(gpu_all_gather(part))), gpu_team_size())
@@ -456,7 +457,7 @@ split_frame <- function(like, formula, data, env, more, action, contrasts, here)
   attr(local, "predvars") <- with_exprs("expr")
   environment(local) <- baseenv()
   spec <- list(terms = local, more = lapply(more, `[[`, "expr"), action = action)
-  frame <- measured(like, "part_frame", c(list(spec = spec, data = context$data), context$sources), call = here,
+  frame <- compute_split(like, "part_frame", c(list(spec = spec, data = context$data), context$sources), call = here,
     what = "The model frame could not be made")
   frame <- with_levels(frame, here)
   about <- gathered_lists(frame, "frame_facts", list(), here)
@@ -510,11 +511,11 @@ omitted_rows <- function(about, action) {
 
 # Gives factors the same levels on all members: those that occur in some row.
 with_levels <- function(frame, here) {
-  told <- gathered_lists(frame, "part_levels_used", list(), here)
-  names <- unique(unlist(lapply(told, names)))
+  gathered <- gathered_lists(frame, "part_levels_used", list(), here)
+  names <- unique(unlist(lapply(gathered, names)))
   wanted <- list()
   for (name in names) {
-    each <- lapply(told, `[[`, name)
+    each <- lapply(gathered, `[[`, name)
     used <- unlist(lapply(each, `[[`, "used"))
     levels <- unique(unlist(lapply(each, `[[`, "levels")))
     levels <- if (is.null(levels)) sort(unique(used)) else levels[levels %in% used]
@@ -524,7 +525,7 @@ with_levels <- function(frame, here) {
     if (any(vapply(each, function(one) isTRUE(one$contrasts), NA))) warning(gettextf(
       "contrasts dropped from factor %s due to missing levels", name, domain = "R-stats"), call. = FALSE)
   }
-  if (length(wanted)) recorded(frame, "part_with_levels", list(frame, wanted)) else frame
+  if (length(wanted)) record_split(frame, "part_with_levels", list(frame, wanted)) else frame
 }
 part_levels_used <- function(frame) {
   coded <- Filter(function(name) is.factor(frame[[name]]) || is.character(frame[[name]]), names(frame))
@@ -545,7 +546,7 @@ part_with_levels <- function(frame, wanted) {
 
 # The design of a split frame: `part` is the split of the members' designs, and the rest is known to the session.
 split_design <- function(made, contrasts, here) {
-  part <- recorded(made$frame, "part_design", list(made$frame, contrasts, getOption("contrasts")), kind = "object",
+  part <- record_split(made$frame, "part_design", list(made$frame, contrasts, getOption("contrasts")), kind = "object",
     across = NULL, names = NULL)
   known_design(part, NULL, here)
 }
@@ -553,10 +554,10 @@ split_design <- function(made, contrasts, here) {
 # `columns` selects columns of the part's design; NULL selects all.
 known_design <- function(part, columns, here) {
   state <- state_of(part)
-  reference <- sent(remembered(part), state$layout)
+  reference <- wire_argument(recipe_argument(part), state$layout)
   task <- function(rank) if (rank == 1L || state$team$engine$kind == "env") list(f = "design_facts", args =
     list(reference, columns))
-  about <- together(state$team, task, "The model matrix could not be made", here)[[1L]]
+  about <- request_all(state$team, task, "The model matrix could not be made", here)[[1L]]
   structure(c(about, list(part = part, columns = columns, n = sum(state$layout$counts), device = "cpu")),
     class = "gpu_split_design", assign = about$assign)
 }

@@ -68,7 +68,7 @@ glm_step <- function(state, products) {
   state$target <- ifelse(good, (state$eta - state$offset + (state$y - state$mu) / slope) * state$d$scale, 0)
   counts <- list(is.na(variance) & positive, variance == 0 & positive, is.na(slope) & positive, good)
   counts <- lapply(counts, function(x) {
-    x <- wide(ifelse(is.na(x), FALSE, x))
+    x <- widen_for_sum(ifelse(is.na(x), FALSE, x))
     dim(x) <- c(length(x), 1L)
     strip(colSums(x))
   })
@@ -76,10 +76,11 @@ glm_step <- function(state, products) {
   flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)), counts)
 }
 # Sums for the null deviance, and the number of weights that are zero.
-stat_null <- function(state) as.vector(c(sum(state$w * state$y), sum(state$w), sum(wide(state$w == 0))))
+stat_null <- function(state) as.vector(c(sum(state$w * state$y), sum(state$w), sum(widen_for_sum(state$w == 0))))
 stat_null_deviance <- function(state, mean) as.vector(sum(state$family$dev.resids(state$y, if (is.null(mean))
   state$family$linkinv(state$offset) else mean + 0 * state$mu, state$w)))
-stat_bounds <- function(state, eps) as.vector(c(sum(wide(state$mu > 1 - eps)), sum(wide(state$mu < eps))))
+stat_bounds <- function(state, eps) as.vector(c(sum(widen_for_sum(state$mu > 1 - eps)),
+  sum(widen_for_sum(state$mu < eps))))
 
 # ---- families ------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ split_family <- function(family, begun) {
       args <- list(...)
       splits <- base::which(vapply(args, is_split, NA))
       if (!length(splits)) return(ours(...))
-      recorded(args[[splits[1L]]], "family_value", c(list(begun, name), unname(args)))
+      record_split(args[[splits[1L]]], "family_value", c(list(begun, name), unname(args)))
     }
   })
   ordinary
@@ -134,16 +135,16 @@ aic_of_split <- function(family, y, n, mu, w, dev) {
 glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL, mustart = NULL, offset = NULL,
   family = stats::gaussian(), control = list(), intercept = TRUE, singular.ok = TRUE, here = parent.frame()) {
   control <- do.call(stats::glm.control, control)
-  said <- function(text) gettext(text, domain = "R-stats")
+  translate <- function(text) gettext(text, domain = "R-stats")
   family <- plain_family(family, here)
   if (!is.null(start) && length(start) != h$p) stop_as_base(gettextf(
     "length of 'start' should equal %d and correspond to initial coefs for %s", h$p, paste(deparse(h$names), collapse =
       ", "), domain = "R-stats"), here)
-  part_of_rows <- function(f, ...) recorded(h$part, f, list(...), kind = "vector", margin = 1, across = NULL,
+  part_of_rows <- function(f, ...) record_split(h$part, f, list(...), kind = "vector", margin = 1, across = NULL,
     names = NULL)
   begun <- part_of_rows("begin_glm", h$part, h$columns, family, y, weights, offset, etastart, mustart, start)
-  told <- gathered_lists(begun, "begun_warnings", list(), here)
-  for (text in unique(unlist(lapply(told, `[[`, 1L)))) warning(text, call. = FALSE)
+  gathered <- gathered_lists(begun, "begun_warnings", list(), here)
+  for (text in unique(unlist(lapply(gathered, `[[`, 1L)))) warning(text, call. = FALSE)
   state <- part_of_rows("glm_state", begun)
   # the deviance, and whether the bounds hold, after the members have changed their state
   at <- function(moved) {
@@ -157,12 +158,12 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
   before <- NULL # the coefficients of the predictor from which the last step was made
   boundary <- FALSE
   if (h$p == 0L) {
-    if (!now$valid) stop_as_base(said("invalid linear predictor values in empty model"), here)
+    if (!now$valid) stop_as_base(translate("invalid linear predictor values in empty model"), here)
     converged <- TRUE
     found <- NULL
   } else {
-    if (!now$valid) stop_as_base(said("cannot find valid starting values: please specify some"), here)
-    moved <- iterate_glm(h, state, start, now$dev, move, control, singular.ok, said, here)
+    if (!now$valid) stop_as_base(translate("cannot find valid starting values: please specify some"), here)
+    moved <- iterate_glm(h, state, start, now$dev, move, control, singular.ok, translate, here)
     now <- moved$now
     iter <- moved$iter
     coefficients <- moved$coefficients
@@ -170,9 +171,9 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     converged <- moved$converged
     boundary <- moved$boundary
     found <- moved$found
-    if (!converged) warning(said("glm.fit: algorithm did not converge"), call. = FALSE)
-    if (boundary) warning(said("glm.fit: algorithm stopped at boundary value"), call. = FALSE)
-    warn_bounds(family, state, said, here)
+    if (!converged) warning(translate("glm.fit: algorithm did not converge"), call. = FALSE)
+    if (boundary) warning(translate("glm.fit: algorithm stopped at boundary value"), call. = FALSE)
+    warn_bounds(family, state, translate, here)
   }
   sums <- reduced(state, "stat_null", call = here)
   null <- reduced(state, "stat_null_deviance", list(if (intercept) sums[1L] / sums[2L]), call = here)
@@ -189,7 +190,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     # base R's R is square
     r <- with_triangle(found$qr$qr$r, h$names[found$qr$pivot])
   }
-  n <- if (isTRUE(told[[1L]][[2L]])) part("n")
+  n <- if (isTRUE(gathered[[1L]][[2L]])) part("n")
   aic <- aic_of_split(family, response, n, mu, prior, now$dev)
   list(coefficients = coefficients, residuals = part_of_rows("begun_residuals", begun, eta, mu), fitted.values = mu,
     effects = found$effects, R = if (!is.null(found)) r, rank = rank, qr = found$qr,
@@ -201,7 +202,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
 
 # The iterations of glm.fit(). `last` are the coefficients of the members' final predictor, `before` those of the
 # predictor that the last least squares problem was built from; NULL means the initial predictor.
-iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok, said, here) {
+iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok, translate, here) {
   old <- start
   before <- current <- NULL
   coefficients <- start %||% numeric(h$p)
@@ -211,9 +212,9 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
   tol <- min(1e-07, control$epsilon / 1000)
   for (iter in seq_len(control$maxit)) {
     flat <- split_sum(state, "glm_step", list(is_tall(h)), here)
-    if (flat[1L] > 0) stop_as_base(said("NAs in V(mu)"), here)
-    if (flat[2L] > 0) stop_as_base(said("0s in V(mu)"), here)
-    if (flat[3L] > 0) stop_as_base(said("NAs in d(mu)/d(eta)"), here)
+    if (flat[1L] > 0) stop_as_base(translate("NAs in V(mu)"), here)
+    if (flat[2L] > 0) stop_as_base(translate("0s in V(mu)"), here)
+    if (flat[3L] > 0) stop_as_base(translate("NAs in d(mu)/d(eta)"), here)
     before <- current
     if (flat[4L] == 0) {
       converged <- FALSE
@@ -229,7 +230,7 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
     }
     if (h$n < found$rank) stop_as_base(sprintf(ngettext(h$n, "X matrix has rank %d, but only %d observation",
       "X matrix has rank %d, but only %d observations", domain = "R-stats"), found$rank, h$n), here)
-    if (!singular.ok && found$rank < h$p) stop_as_base(said("singular fit encountered"), here)
+    if (!singular.ok && found$rank < h$p) stop_as_base(translate("singular fit encountered"), here)
     start <- as.vector(step)
     now <- move(start)
     traced <- function(...) if (control$trace) cat(..., "\n", sep = "")
@@ -237,12 +238,12 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
     boundary <- FALSE
     # goes half of the way back until the deviance is finite and the means are valid
     halve <- function(text, loop, unfit) {
-      if (is.null(old)) stop(said("no valid set of coefficients has been found: please supply starting values"),
+      if (is.null(old)) stop(translate("no valid set of coefficients has been found: please supply starting values"),
         call. = FALSE)
-      warning(said(text), call. = FALSE)
+      warning(translate(text), call. = FALSE)
       turns <- 1
       while (unfit(now)) {
-        if (turns > control$maxit) stop(said(loop), call. = FALSE)
+        if (turns > control$maxit) stop(translate(loop), call. = FALSE)
         turns <- turns + 1
         start <<- (start + old) / 2
         now <<- move(start)
@@ -267,13 +268,13 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
     boundary = boundary, found = found)
 }
 
-warn_bounds <- function(family, state, said, here) {
+warn_bounds <- function(family, state, translate, here) {
   if (!family$family %in% c("binomial", "poisson")) return()
   found <- reduced(state, "stat_bounds", list(10 * .Machine$double.eps), call = here)
   if (family$family == "binomial" && any(found > 0))
-    warning(said("glm.fit: fitted probabilities numerically 0 or 1 occurred"), call. = FALSE)
+    warning(translate("glm.fit: fitted probabilities numerically 0 or 1 occurred"), call. = FALSE)
   if (family$family == "poisson" && found[2L] > 0)
-    warning(said("glm.fit: fitted rates numerically 0 occurred"), call. = FALSE)
+    warning(translate("glm.fit: fitted rates numerically 0 occurred"), call. = FALSE)
 }
 
 # ---- gpu_glm() -----------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
   if (NCOL(asked) != NCOL(data)) stop_verdigris("shape", sprintf("`query` has %d columns, `x` has %d.",
     NCOL(asked), NCOL(data)), "Give both the same columns, in the same order.", call = call)
   if (!is_split(data)) {
-    found <- recorded(query, "part_neighbours", list(query, if (is_gpu(data)) collect(data) else data, k, metric),
+    found <- record_split(query, "part_neighbours", list(query, if (is_gpu(data)) collect(data) else data, k, metric),
       kind = "object", across = NULL, names = NULL)
-    return(lapply(c(index = "index", distance = "distance"), function(name) recorded(found, "part_element",
+    return(lapply(c(index = "index", distance = "distance"), function(name) record_split(found, "part_element",
       list(found, name), kind = "matrix", across = k, names = NULL)))
   }
   if (!is_split(asked)) return(lapply(nearest_of_all(data, ordinary_rows(asked), k, metric, 0, FALSE, call), as_gpu))
@@ -52,8 +52,8 @@ knn_of_split <- function(data, query, k, metric, exclude_self, call) {
     metric, first[rank], exclude_self, call))
   lapply(c(index = "index", distance = "distance"), function(name) {
     whole <- do.call(base::rbind, lapply(found, `[[`, name))
-    recorded(asked, "itself", list(structure(list(value = whole, margin = 1, across = k), class = "team_operand")),
-      kind = "matrix", margin = 1, across = k, names = NULL)
+    record_split(asked, "identity_part", list(structure(list(value = whole, margin = 1, across = k),
+      class = "team_operand")), kind = "matrix", margin = 1, across = k, names = NULL)
   })
 }
 
@@ -68,7 +68,7 @@ rows_of_member <- function(x, rank, call) {
   if (state$team$engine$kind == "env") refuse_split("gpu_knn", call,
     "In a launcher's team `query` must be an ordinary matrix.")
   part <- part_reference(x, state$team, call)
-  ordinary_rows(together(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
+  ordinary_rows(request_all(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
     "The queries could not be read", call)[[rank]])
 }
 
@@ -86,11 +86,11 @@ nearest_of_all <- function(data, query, k, metric, self, exclude_self, call) {
   for (from in seq(1, nrow(query), by = step)) {
     rows <- from:min(nrow(query), from + step - 1)
     m <- length(rows)
-    told <- reduced(data, "stat_neighbours", list(query[rows, , drop = FALSE], asked, metric, before), fold = "gather",
-      call = call)
+    gathered <- reduced(data, "stat_neighbours", list(query[rows, , drop = FALSE], asked, metric, before),
+      fold = "gather", call = call)
     each <- seq_len(m * asked)
-    at <- as.vector(told[each, ])
-    away <- as.vector(told[-each, ])
+    at <- as.vector(gathered[each, ])
+    away <- as.vector(gathered[-each, ])
     row <- rep(seq_len(m), length.out = length(at))
     if (exclude_self) {
       own <- at == rows[row] + self

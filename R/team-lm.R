@@ -58,7 +58,7 @@ triangle_of <- function(x, d) {
   if (nrow(x) <= ncol(x)) return(collect(x))
   if (d$device != "cpu" && !is_moderate(d))
     return(collect(unpivoted_qr(x, ncol(x))$r)[seq_len(ncol(x)), , drop = FALSE])
-  host_triangle(host_copy(x, told = TRUE))
+  host_triangle(host_copy(x, silent = TRUE))
 }
 # The triangle of an ordinary matrix. A tolerance of 0 keeps the columns in their places.
 host_triangle <- function(x) {
@@ -68,7 +68,7 @@ host_triangle <- function(x) {
 }
 
 # The numbers of weights that are missing or negative, and of rows with other weights than zero.
-stat_weights <- function(w) as.vector(c(sum(wide(is.na(w) | w < 0)), sum(wide(w != 0), na.rm = TRUE)))
+stat_weights <- function(w) as.vector(c(sum(widen_for_sum(is.na(w) | w < 0)), sum(widen_for_sum(w != 0), na.rm = TRUE)))
 
 part_times <- function(d, columns, b, offset = NULL) {
   if (!is.null(columns)) d <- design_columns(d, columns)
@@ -106,8 +106,8 @@ split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(
   })
   if (!is.null(out)) return(out)
   k <- h$p + 1L
-  stacked <- reduced(recorded(rows, "launch_triangle", list(rows), kind = "object"), "itself", fold = "gather",
-    call = here)
+  stacked <- reduced(record_split(rows, "launch_triangle", list(rows), kind = "object"), "identity_part",
+    fold = "gather", call = here)
   for (bad in c(NaN, Inf)) if (any(stacked %in% bad)) stop_as_base(gettextf("NA/NaN/Inf in '%s'", if (is.nan(bad)) "x"
     else "y", domain = "R-stats"), here)
   stacked <- do.call(base::rbind, lapply(seq_len(ncol(stacked)), function(j) base::matrix(stacked[, j], k)))
@@ -117,7 +117,7 @@ split_least_squares <- function(h, rows, tol, here, sums = function() split_sum(
 is_tall <- function(h) h$n >= 4 * h$p && !is_small(h)
 
 # Calls the function named `f`, which launches work, on all members, then adds its values, vectors of one length.
-split_sum <- function(x, f, args, here) reduced(recorded(x, f, c(list(x), args), kind = "object"), "itself",
+split_sum <- function(x, f, args, here) reduced(record_split(x, f, c(list(x), args), kind = "object"), "identity_part",
   call = here)
 
 products_of <- function(h, flat) {
@@ -136,7 +136,7 @@ fit_linear_of_split <- function(h, y, w, offset, tol, singular.ok, here) {
       stop_as_base(gettext("missing or negative weights not allowed", domain = "R-stats"), here)
     used <- found[2L]
   }
-  rows <- recorded(h$part, "part_rows_of_lm", list(h$part, h$columns, y, w, offset), kind = "object")
+  rows <- record_split(h$part, "part_rows_of_lm", list(h$part, h$columns, y, w, offset), kind = "object")
   found <- split_least_squares(h, rows, tol, here)
   if (!singular.ok && found$rank < h$p) stop_as_base(gettext("singular fit encountered", domain = "R-stats"), here)
   known <- replace(found$coefficients, is.na(found$coefficients), 0)
@@ -148,8 +148,8 @@ fit_linear_of_split <- function(h, y, w, offset, tol, singular.ok, here) {
 }
 
 # A split of the unscaled rows times coefficients, plus an offset.
-split_times <- function(h, b, offset = NULL) recorded(h$part, "part_times", list(h$part, h$columns, unname(b), offset),
-  kind = "vector", margin = 1, across = NULL, names = NULL)
+split_times <- function(h, b, offset = NULL) record_split(h$part, "part_times", list(h$part, h$columns, unname(b),
+  offset), kind = "vector", margin = 1, across = NULL, names = NULL)
 
 # ---- gpu_lm() ------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ refuse_for_splits <- function(fe, device, here) {
 }
 
 # A split vector that members compute from their model frames.
-of_frame <- function(made, f, ...) recorded(made$frame, f, list(made$frame, ...), kind = "vector", margin = 1,
+of_frame <- function(made, f, ...) record_split(made$frame, f, list(made$frame, ...), kind = "vector", margin = 1,
   across = NULL, names = NULL)
 
 # gpu_lm() of splits; `call` is its call, and `more` the expressions of weights, subset and offset.
@@ -207,7 +207,7 @@ split_in_call <- function(call, formula, data, env) {
   split_among(data, Filter(is.language, expressions), home %||% env)
 }
 
-split_model_matrix <- function(h) recorded(h$part, "part_model_matrix", list(h$part, h$columns), kind = "matrix",
+split_model_matrix <- function(h) record_split(h$part, "part_model_matrix", list(h$part, h$columns), kind = "matrix",
   margin = 1, across = h$p, names = h$names)
 part_model_matrix <- function(d, columns) {
   if (!is.null(columns)) d <- design_columns(d, columns)
@@ -264,7 +264,7 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
       warning("predictions on current data refer to _future_ responses\n", call. = FALSE)
     to_q <- leading_inverse(fit)
     value <- fit$fitted.values
-    hat <- recorded(fit$design$part, "part_leverages", list(fit$design$part, fit$design$columns, to_q, NULL),
+    hat <- record_split(fit$design$part, "part_leverages", list(fit$design$part, fit$design$columns, to_q, NULL),
       kind = "vector", margin = 1, across = NULL, names = NULL)
     if (is.null(scale)) {
       scale <- sqrt(stats::deviance(fit) / fit$df.residual)
@@ -275,7 +275,7 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
       w <- if (interval == "prediction") fit$weights %||% 1 else 1
       reach <- stats::qt((1 + level) / 2, df) * if (interval == "prediction") sqrt(hat * scale^2 + scale^2 / w) else
         spread
-      value <- recorded(value, "part_intervals", list(value, reach), kind = "matrix", across = 3L, names = c("fit",
+      value <- record_split(value, "part_intervals", list(value, reach), kind = "matrix", across = 3L, names = c("fit",
         "lwr", "upr"))
     }
     return(if (se.fit) list(fit = value, se.fit = spread, df = df, residual.scale = scale) else value)
@@ -288,7 +288,7 @@ predict_of_split <- function(fit, newdata, se.fit, scale, df, interval, level, t
   args <- list(se.fit = se.fit, interval = interval, level = level)
   if (!is.null(scale)) args <- c(args, list(scale = scale, df = df))
   light <- light_fit_for(fit, newdata, here)
-  one <- function(part, kind = "vector") recorded(newdata, "part_predict", c(list(light$fit, newdata, args, part),
+  one <- function(part, kind = "vector") record_split(newdata, "part_predict", c(list(light$fit, newdata, args, part),
     light$sources), kind = kind, margin = 1, across = if (kind == "matrix") 3L,
     names = if (kind == "matrix") c("fit", "lwr", "upr"))
   kind <- if (intervals) "matrix" else "vector"
@@ -318,8 +318,8 @@ influence_of_split <- function(fit, do.coef) {
   e <- stats::weighted.residuals(fit, drop0 = FALSE)
   w <- fit$weights
   h <- fit$design
-  hat <- if (is.null(h)) e * 0 else recorded(h$part, "part_leverages", list(h$part, h$columns, leading_inverse(fit), w),
-    kind = "vector", margin = 1, across = NULL, names = NULL)
+  hat <- if (is.null(h)) e * 0 else record_split(h$part, "part_leverages", list(h$part, h$columns, leading_inverse(fit),
+    w), kind = "vector", margin = 1, across = NULL, names = NULL)
   if (!is.null(w) && any(w == 0)) refuse_split_fit(fit, "influence() with weights of zero")
   left <- sum(e * e) - split_aware("ifelse")(hat < 1, e * e / (1 - hat), 0)
   list(hat = hat, sigma = sqrt(split_aware("pmax")(left, 0) / (nrow_of(fit) - fit$rank - 1)), wt.res = e)
@@ -350,7 +350,7 @@ split_aware <- function(name) {
     # each member is sent the elements of an ordinary vector for its rows
     long <- base::which(vapply(args, function(arg) !is_split(arg) && length(arg) > 1L, NA))
     args[long] <- lapply(args[long], operand_for, x = x, call = parent.frame())
-    recorded(x, name, args)
+    record_split(x, name, args)
   }
 }
 
@@ -372,7 +372,7 @@ predict_glm_of_split <- function(fit, newdata, type, se.fit, dispersion, rest, h
   plain$weights <- NULL
   out <- predict_of_split(plain, newdata, FALSE, NULL, Inf, "none", 0.95, "response", rest, here)
   if (!se.fit) return(if (type == "link") out else fit$family$linkinv(out))
-  spread <- if (is.null(newdata)) sqrt(recorded(fit$design$part, "part_leverages", list(fit$design$part,
+  spread <- if (is.null(newdata)) sqrt(record_split(fit$design$part, "part_leverages", list(fit$design$part,
     fit$design$columns, leading_inverse(fit), NULL), kind = "vector", margin = 1, across = NULL, names = NULL)) * scale
   else predict_of_split(plain, newdata, TRUE, scale, Inf, "none", 0.95, "response", rest, here)$se.fit
   if (type == "response") {

@@ -60,7 +60,7 @@ own_version <- function() as.character(utils::packageVersion("verdigris"))
 TASKS <- list(
   # what the session needs to know to connect this worker
   describe = function() {
-    answer_at_once()
+    answer_in_one_write()
     boot <- "/proc/sys/kernel/random/boot_id"
     devices <- .Call(C_device_list)$device
     list(host = Sys.info()[["nodename"]], boot = if (file.exists(boot)) readLines(boot) else "", pid = Sys.getpid(),
@@ -73,8 +73,9 @@ TASKS <- list(
     made[c("port", "token")]
   },
   # a member that joins again with the same rank keeps its parts; a member of a repaired team keeps values of references
-  join = function(team, address, port, token, rank, size, device, timeout, gpus, beside = 1, earlier = character()) {
-    share_cores(beside)
+  join = function(team, address, port, token, rank, size, device, timeout, gpus, local_size = 1,
+    earlier = character()) {
+    share_cores(local_size)
     listener <- LISTENERS[[team]]
     if (!is.null(listener)) rm(list = team, envir = LISTENERS)
     # rlang raises the errors: loading it only then would make the other members wait for the first error
@@ -115,7 +116,7 @@ TASKS <- list(
     }
     list()
   },
-  # tasks of everywhere_engine(), which sends one request to all workers
+  # tasks of broadcast_engine(), which sends one request to all workers
   introduce = function() this_worker(),
   chosen = function(requests) {
     request <- requests[[this_worker()]]
@@ -123,9 +124,9 @@ TASKS <- list(
   }
 )
 
-# In a worker of parallel: makes its answers go out in one write (see `send_at_once()`). The worker's loop holds its
-# connection in a local variable, so its frame is looked for on the call stack.
-answer_at_once <- function() {
+# In a worker of parallel: makes its answers go out in one write (see `send_in_one_write()`). The worker's loop holds
+# its connection in a local variable, so its frame is looked for on the call stack.
+answer_in_one_write <- function() {
   loop <- lapply(c("workLoop", "workCommand"), get0, envir = asNamespace("parallel"))
   for (k in seq_len(sys.nframe())) if (any(vapply(loop, identical, NA, sys.function(k)))) {
     frame <- sys.frame(k)
@@ -158,8 +159,8 @@ run_member <- function(member, commands, task) {
   stops <- function(reason) if (!is.null(member$link)) .Call(C_team_stop, member$link, reason)
   withCallingHandlers(
     {
-      for (command in commands) carry_out(member, command)
-      if (!is.null(task)) perform(member, task)
+      for (command in commands) run_command(member, command)
+      if (!is.null(task)) run_task(member, task)
     },
     error = function(e) stops(substr(conditionMessage(e), 1L, 400L)),
     interrupt = function(e) stops("it was interrupted")
@@ -167,7 +168,7 @@ run_member <- function(member, commands, task) {
 }
 
 # Frees or makes a part. If a part cannot be made, its error is stored, and raised by the task that uses the part.
-carry_out <- function(member, command) {
+run_command <- function(member, command) {
   if (command$do == "free") {
     rm(list = intersect(command$ids, names(member$store)), envir = member$store)
     return()
@@ -184,7 +185,7 @@ call_in_member <- function(member, task) {
 
 # Runs a task: a function and its arguments. `keep` stores the value under this id; `fold` reduces the value over the
 # members, or gathers it.
-perform <- function(member, task) {
+run_task <- function(member, task) {
   value <- call_in_member(member, task)
   if (!is.null(task$keep)) {
     member$store[[task$keep]] <- value

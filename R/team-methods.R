@@ -30,7 +30,7 @@ split_operators <- function(e1, e2) {
   one <- missing(e2)
   x <- if (is_split(e1)) e1 else e2
   frames_refused(x, .Generic, call)
-  if (one) return(recorded(x, .Generic, list(e1)))
+  if (one) return(record_split(x, .Generic, list(e1)))
   other <- if (is_split(e1)) e2 else e1
   # if a vector and a matrix are split alike, the result has the matrix's shape
   if (is_split(other)) {
@@ -40,7 +40,7 @@ split_operators <- function(e1, e2) {
   } else {
     other <- operand_for(x, other, call)
   }
-  recorded(x, .Generic, if (is_split(e1)) list(e1, other) else list(other, e2))
+  record_split(x, .Generic, if (is_split(e1)) list(e1, other) else list(other, e2))
 }
 
 # Raises an error unless two splits have the same team and runs and, as matrices, the same dimensions.
@@ -82,13 +82,13 @@ Math.gpu_split <- function(x, ...) {
   frames_refused(x, .Generic)
   if (.Generic %in% c("cumsum", "cumprod", "cummax", "cummin")) return(cumulative_split(x, .Generic, environment()))
   more <- lapply(list(...), function(arg) if (is_split(arg)) arg else operand_for(x, arg, environment()))
-  recorded(x, .Generic, c(list(x), more))
+  record_split(x, .Generic, c(list(x), more))
 }
 
 #' @export
 Complex.gpu_split <- function(z) {
   frames_refused(z, .Generic)
-  recorded(z, .Generic, list(z))
+  record_split(z, .Generic, list(z))
 }
 
 # Elementwise functions of one argument that are in no group generic.
@@ -96,7 +96,7 @@ each_element <- function(name) {
   force(name)
   function(x) {
     frames_refused(x, name)
-    recorded(x, name, list(x))
+    record_split(x, name, list(x))
   }
 }
 #' @export
@@ -111,7 +111,7 @@ is.infinite.gpu_split <- each_element("is.infinite")
 #' @export
 round.gpu_split <- function(x, digits = 0, ...) {
   frames_refused(x, "round")
-  recorded(x, "round", list(x, if (is_split(digits)) digits else operand_for(x, digits, environment())))
+  record_split(x, "round", list(x, if (is_split(digits)) digits else operand_for(x, digits, environment())))
 }
 
 # ---- shape -------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ round.gpu_split <- function(x, digits = 0, ...) {
 t.gpu_split <- function(x) {
   state <- state_of(x)
   if (state$kind != "matrix") refuse_split("t")
-  recorded(x, "t", list(x), margin = 3 - state$margin)
+  record_split(x, "t", list(x), margin = 3 - state$margin)
 }
 
 #' @export
@@ -132,7 +132,7 @@ t.gpu_split <- function(x) {
   if (state$kind == "vector" && nargs() - (!missing(drop)) == 2L && !missing(i) && is_split(i)) {
     check_alike(x, i, call)
     if (type_of(i) != "logical") refuse_split("[", call, "Elements are selected by a condition, such as `x[x > 0]`.")
-    return(measured(x, "part_pick", list(x, i), kind = "vector", call = call))
+    return(compute_split(x, "part_pick", list(x, i), kind = "vector", call = call))
   }
   # x[j] of a data frame, x[, j] of a data frame or matrix
   list_like <- nargs() - (!missing(drop)) == 2L && state$kind == "frame" && !missing(i)
@@ -147,11 +147,11 @@ t.gpu_split <- function(x) {
     call)
   at <- unname(at)
   if (length(at) == 1L && drop && !list_like) return(column_of(x, at))
-  recorded(x, "part_columns", list(x, at), across = length(at), names = state$names[at])
+  record_split(x, "part_columns", list(x, at), across = length(at), names = state$names[at])
 }
 
 # Column `at`, a number, of a split data frame or matrix: a split vector.
-column_of <- function(x, at) recorded(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
+column_of <- function(x, at) record_split(x, "part_column", list(x, at), kind = "vector", across = NULL, names = NULL)
 
 # In a member: subscripts of its part.
 part_pick <- function(x, i) if (isTRUE(all(i))) x else x[i]
@@ -183,10 +183,10 @@ part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = parent.frame()) {
   state <- state_of(x)
   team <- state$team
-  args <- lapply(c(list(x), args), function(arg) sent(remembered(arg), state$layout))
+  args <- lapply(c(list(x), args), function(arg) wire_argument(recipe_argument(arg), state$layout))
   task <- function(rank) for_rank(list(f = stat, args = args, fold = fold, once = TRUE), rank)
   if (team$engine$kind == "env") task <- function(rank) for_rank(list(f = stat, args = args, fold = fold), rank)
-  values <- together(team, task, what %||% "The split could not be reduced", call)
+  values <- request_all(team, task, what %||% "The split could not be reduced", call)
   if (team$engine$kind != "local") {
     values <- values[[1L]]
     # a team of one has gathered nothing: its value is not a list
@@ -213,29 +213,32 @@ fold_parts <- function(x, op) {
     "The members' parts have different shapes: %s rows.", paste(state$layout$counts, collapse = ", ")),
     "`gpu_all_reduce()` adds the parts to one another; `sum(x)` and `colSums(x)` add within them.",
     call = parent.frame())
-  value <- reduced(x, "itself", fold = op, call = parent.frame())
+  value <- reduced(x, "identity_part", fold = op, call = parent.frame())
   if (!is.null(state$names) && length(dim(value)) == 2L) colnames(value) <- state$names
   value
 }
-itself <- function(x) x
+identity_part <- function(x) x
 
 # Statistics of a part. Integers are summed as doubles: the sum of a part may overflow though that of the whole does
 # not. stat_range() is c(-min, max), so that max folds both; stat_truth() counts TRUE, FALSE and NA.
-wide <- function(x) if (is_gpu(x)) gpu_cast(x, if (is.complex(x)) "complex128" else "float64") else as.double(x)
-stat_sum <- function(x, na.rm) as.vector(sum(wide(x), na.rm = na.rm))
-stat_count <- function(x, na.rm) c(stat_sum(x, na.rm), if (na.rm) as.vector(sum(wide(!is.na(x)))) else length(x))
-stat_prod <- function(x, na.rm) as.vector(prod(wide(x), na.rm = na.rm))
-stat_range <- function(x, na.rm) suppressWarnings(range(wide(x), na.rm = na.rm)) * c(-1, 1)
+widen_for_sum <- function(x) {
+  if (is_gpu(x)) gpu_cast(x, if (is.complex(x)) "complex128" else "float64") else as.double(x)
+}
+stat_sum <- function(x, na.rm) as.vector(sum(widen_for_sum(x), na.rm = na.rm))
+stat_count <- function(x, na.rm) c(stat_sum(x, na.rm), if (na.rm) as.vector(sum(widen_for_sum(!is.na(x)))) else
+  length(x))
+stat_prod <- function(x, na.rm) as.vector(prod(widen_for_sum(x), na.rm = na.rm))
+stat_range <- function(x, na.rm) suppressWarnings(range(widen_for_sum(x), na.rm = na.rm)) * c(-1, 1)
 stat_truth <- function(x, na.rm) {
-  missing <- as.vector(sum(wide(is.na(x))))
-  true <- as.vector(sum(wide(x != 0), na.rm = TRUE))
+  missing <- as.vector(sum(widen_for_sum(is.na(x))))
+  true <- as.vector(sum(widen_for_sum(x != 0), na.rm = TRUE))
   c(true, length(x) - missing - true, if (na.rm) 0 else missing)
 }
 stat_type <- function(x) match(typeof(x), c("logical", "integer", "double", "complex"))
 stat_columns <- function(x, na.rm, rows, count) {
   f <- if (rows) rowSums else colSums
-  sums <- as.vector(f(wide(x), na.rm = na.rm))
-  c(sums, if (count) as.vector(f(wide(!is.na(x)))))
+  sums <- as.vector(f(widen_for_sum(x), na.rm = na.rm))
+  c(sums, if (count) as.vector(f(widen_for_sum(!is.na(x)))))
 }
 stat_crossprod <- function(x, y = NULL) {
   product <- crossprod(x, y)
@@ -243,12 +246,12 @@ stat_crossprod <- function(x, y = NULL) {
 }
 # The number of rows, the columns' means, and the cross products of the columns less their means.
 stat_moments <- function(x, na.rm) {
-  y <- wide(x)
+  y <- widen_for_sum(x)
   if (na.rm) y <- y[!is.na(y)]
   about_means(y, crossprod)
 }
 # The same with sums of squares only, which need no second matrix of the size of y.
-stat_spread <- function(x) about_means(wide(x), function(off) colSums(off^2))
+stat_spread <- function(x) about_means(widen_for_sum(x), function(off) colSums(off^2))
 about_means <- function(y, sums) {
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
   n <- nrow(y)
@@ -269,7 +272,7 @@ type_of <- function(x) {
     part <- structure(list(id = state$id), class = "team_part")
     # parts that were made by a function may differ: the widest type is the whole's
     task <- function(rank) list(f = "stat_type", args = list(part))
-    codes <- unlist(together(state$team, task, "The split could not be reduced", parent.frame()))
+    codes <- unlist(request_all(state$team, task, "The split could not be reduced", parent.frame()))
     if (state$team$engine$kind == "env") codes <- gpu_all_gather(codes)
     if (anyNA(codes)) stop_verdigris("split", "The split has elements that are not numbers.",
       "`gpu_together(team, f, x)` runs a function on each member's part.", call = parent.frame())
@@ -349,8 +352,8 @@ split_margin <- function(x, na.rm, dims, rows, mean, name) {
   frames_refused(x, name, call)
   if (state$kind != "matrix" || !identical(as.integer(dims), 1L))
     stop_as_base("'x' must be an array of at least two dimensions", call)
-  if (rows != (state$margin == 2)) return(recorded(x, name, list(x, na.rm), kind = "vector", margin = 1, across = NULL,
-    names = NULL))
+  if (rows != (state$margin == 2)) return(record_split(x, name, list(x, na.rm), kind = "vector", margin = 1,
+    across = NULL, names = NULL))
   na.rm <- isTRUE(as.logical(na.rm))
   values <- reduced(x, "stat_columns", list(na.rm, rows, mean && na.rm), call = call)
   sums <- values[seq_len(state$across)]
@@ -452,7 +455,7 @@ split_product <- function(x, y, call) {
   if (is.null(dim(y))) y <- if (length(y) == state$across) base::matrix(y) else if (state$across == 1) t(y) else
     stop_as_base("non-conformable arguments", call)
   if (nrow(y) != state$across) stop_as_base("non-conformable arguments", call)
-  recorded(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
+  record_split(x, "matrix_product", list(x, y), across = ncol(y), names = colnames(y))
 }
 
 # tcrossprod(): adds over columns that are split, or multiplies rows by an ordinary matrix.
@@ -473,6 +476,6 @@ split_sweep <- function(x, margin, stats, f, call) {
   if (is_split(stats) || margin == state$margin) return(f(x, if (margin == 1) stats else refuse_split("sweep", call)))
   if (length(stats) != state$across) stop_as_base("STATS does not match the extent of the split's margin", call)
   if (is_gpu(stats)) stats <- collect(stats)
-  recorded(x, "part_sweep", list(x, margin, as.vector(stats), f))
+  record_split(x, "part_sweep", list(x, margin, as.vector(stats), f))
 }
 part_sweep <- function(x, margin, stats, f) sweep(x, margin, stats, f)

@@ -3,7 +3,7 @@
 # ---- scale() and prcomp() --------------------------------------------------------------------------------------------
 
 # Raises an error unless x is a matrix split by rows.
-split_rows <- function(x, name, call) {
+check_row_split <- function(x, name, call) {
   frames_refused(x, name, call)
   state <- state_of(x)
   if (state$kind != "matrix" || state$margin != 1) refuse_split(name, call,
@@ -20,7 +20,7 @@ given_by_column <- function(v, name, p, call) {
 
 #' @export
 scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
-  split_rows(x, "scale", environment())
+  check_row_split(x, "scale", environment())
   p <- ncol(x)
   call <- environment()
   center <- given_by_column(center, "center", p, call)
@@ -75,12 +75,12 @@ NULL
 prcomp.gpu_split <- function(x, retx = TRUE, center = TRUE, scale. = FALSE, tol = NULL, rank. = NULL, ...) {
   chkDots(...)
   call <- environment()
-  split_rows(x, "prcomp", call)
+  check_row_split(x, "prcomp", call)
   n <- nrow(x)
   p <- ncol(x)
   if (!is_flag(retx)) abort_argument("retx", "TRUE or FALSE", retx)
   check_kept(tol, rank., call)
-  if (!all(is.finite(x))) stop_as_base(words("infinite or missing values in '%s'", "x"))
+  if (!all(is.finite(x))) stop_as_base(base_message("infinite or missing values in '%s'", "x"))
   z <- scale(x, center, scale.)
   columns <- list(center = attr(z, "scaled:center"), scale = attr(z, "scaled:scale"))
   if (any(columns$scale == 0)) stop_as_base("cannot rescale a constant/zero column to unit variance")
@@ -129,8 +129,8 @@ rows_of_split <- function(x, at, call) {
   ends <- cumsum(state$layout$counts)
   rank <- findInterval(at - 1, ends) + 1L
   own <- structure(function(k) at[rank == k] - (ends - state$layout$counts)[k], class = "team_each")
-  parts <- together(state$team, function(k) for_rank(list(f = part_rows, args = list(part_reference(x, state$team, call),
-    own)), k), "Rows could not be read", call)
+  parts <- request_all(state$team, function(k) for_rank(list(f = part_rows, args = list(part_reference(x, state$team,
+    call), own)), k), "Rows could not be read", call)
   out <- base::matrix(0, length(at), ncol(x))
   for (k in seq_along(parts)) if (any(rank == k)) out[rank == k, ] <- collect(parts[[k]])
   out
@@ -158,7 +158,7 @@ starts_among <- function(n, k, nstart, seeding, rows, call, device = "cpu") {
 }
 
 kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, call) {
-  split_rows(x, "kmeans", call)
+  check_row_split(x, "kmeans", call)
   check_lloyd(algorithm, seeding, iter.max, nstart, refuse_split, call)
   n <- nrow(x)
   largest <- max(abs(range(x)))
@@ -177,7 +177,8 @@ kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, ca
   fits <- lloyd_of_split(x, starts, iter.max, largest)
   fit <- least_within(fits, iter.max)
   dimnames(fit$centers) <- list(as.character(seq_len(nrow(fit$centers))), colnames(x))
-  fit$cluster <- recorded(x, "part_element", list(fit$codes, fit$place), kind = "vector", across = NULL, names = NULL)
+  fit$cluster <- record_split(x, "part_element", list(fit$codes, fit$place), kind = "vector", across = NULL,
+    names = NULL)
   kmeans_object(fit, total_squares(x, call), iter.max)
 }
 
@@ -186,7 +187,7 @@ kmeans_of_split <- function(x, centers, iter.max, nstart, algorithm, seeding, ca
 lloyd_of_split <- function(x, starts, iter.max, largest) {
   k <- nrow(starts[[1L]])
   each <- 1 + k * (1 + ncol(x))
-  of_parts <- function(f, args) recorded(x, f, args, kind = "object", across = NULL, names = NULL)
+  of_parts <- function(f, args) record_split(x, f, args, kind = "object", across = NULL, names = NULL)
   space <- of_parts("part_space", list(x, largest))
   # the space may be a copy of the rows: it is released now, since R's collector may run late
   on.exit(release(state_of(x)$team, state_of(space)$id))
@@ -195,14 +196,14 @@ lloyd_of_split <- function(x, starts, iter.max, largest) {
   last <- before <- NULL
   for (turn in seq_len(iter.max)) {
     codes <- of_parts("part_nearest", list(x, space, lapply(fits[active], `[[`, "centers")))
-    told <- base::matrix(reduced(codes, "stat_clusters", list(x, last, before, k)), each)
-    moved <- told[1L, ] > 0
+    totals <- base::matrix(reduced(codes, "stat_clusters", list(x, last, before, k)), each)
+    moved <- totals[1L, ] > 0
     for (j in seq_along(active)) {
       fit <- fits[[active[j]]]
       fit[c("codes", "place")] <- list(codes, j)
       if (moved[j]) {
-        fit$size <- as.integer(told[1L + seq_len(k), j])
-        fit$centers <- base::matrix(told[-seq_len(1L + k), j], k) / fit$size
+        fit$size <- as.integer(totals[1L + seq_len(k), j])
+        fit$centers <- base::matrix(totals[-seq_len(1L + k), j], k) / fit$size
       } else {
         fit$iter <- turn
       }

@@ -24,7 +24,7 @@ stat_at <- function(x, places) {
 # that are not missing: list(values, known), as at_ranks() returns it.
 split_at_ranks <- function(x, ranks, call) {
   if (is_split_int64(x, call)) return(int64_at_ranks(x, ranks, call))
-  sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
+  sorted <- compute_split(x, "part_sorted", list(x), kind = "vector", call = call)
   counts <- state_of(sorted)$layout$counts
   known <- sum(counts)
   wanted <- if (known > 0) ranks(known) else numeric()
@@ -38,13 +38,13 @@ split_at_ranks <- function(x, ranks, call) {
       out <- if (size > 0) run$low[k] + unique(round(seq(1, size, length.out = min(size, PLACES))))
       c(out, rep(NA_real_, PLACES - length(out)))
     }))
-    told <- reduced(sorted, "stat_at", list(structure(function(rank) unlist(places[[rank]]), class = "team_each")),
+    gathered <- reduced(sorted, "stat_at", list(structure(function(rank) unlist(places[[rank]]), class = "team_each")),
       fold = "gather", call = call)
     done <- integer()
     for (j in seq_along(left)) {
       rows <- (j - 1L) * PLACES + seq_len(PLACES)
       before <- open[[left[j]]]
-      run <- narrowed(before, lapply(places, `[[`, j), told[rows, , drop = FALSE])
+      run <- narrowed(before, lapply(places, `[[`, j), gathered[rows, , drop = FALSE])
       # no run became shorter: no position is left between two values, so the elements not above the smaller one are
       # counted
       if (is.null(run$value) && identical(run$low, before$low) && identical(run$high, before$high)) {
@@ -66,7 +66,7 @@ split_at_ranks <- function(x, ranks, call) {
 # For 64-bit integers: finds the doubles that they are rounded to, which have the same order. NA, with the warning of an
 # array, if the element of a rank differs from its double.
 int64_at_ranks <- function(x, ranks, call) {
-  found <- split_at_ranks(recorded(x, "part_rounded", list(x)), ranks, call)
+  found <- split_at_ranks(record_split(x, "part_rounded", list(x)), ranks, call)
   wanted <- if (found$known > 0) ranks(found$known) else numeric()
   lost <- vapply(seq_along(wanted), function(k) {
     value <- found$values[k]
@@ -151,13 +151,13 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
 
 # is.unsorted(): each member sends whether its part is unsorted, and its first and last elements.
 split_unsorted <- function(x, na.rm, strictly, call) {
-  vector_of(x, "is.unsorted", call)
+  check_vector_split(x, "is.unsorted", call)
   whole <- is_split_int64(x, call)
   if (!is.null(prototype_of(x, call)) && !whole || type_of(x) == "complex") refuse_split("is.unsorted", call,
     "Only real numbers are supported.")
   parts <- gathered_lists(x, "part_ends", list(na.rm, strictly), call)
   if (whole) parts <- lapply(parts, function(part) {
-    if (length(part$ends)) part$ends <- held(of_two_doubles(part$ends$high, part$ends$low))
+    if (length(part$ends)) part$ends <- collect_values(of_two_doubles(part$ends$high, part$ends$low))
     part
   })
   joined_unsorted(parts, length(x), na.rm, strictly)
@@ -189,7 +189,8 @@ splitters_of <- function(samples, size) {
 # Samples as doubles. Rounded 64-bit integers serve as splitters as well as exact ones.
 sampled <- function(x, places) suppressWarnings(as.vector(collect(as_float64(x[places]))))
 # For each splitter, how many elements of a sorted part are not above it.
-stat_not_above <- function(sorted, splitters) vapply(splitters, function(v) as.double(sum(wide(sorted <= v))), 1)
+stat_not_above <- function(sorted, splitters)
+  vapply(splitters, function(v) as.double(sum(widen_for_sum(sorted <= v))), 1)
 # The runs between the splitters, one for each member.
 runs_of_part <- function(sorted, splitters) {
   ends <- c(0, stat_not_above(sorted, splitters), length(sorted))
@@ -225,20 +226,20 @@ sort.gpu_split <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (state_of(x)$kind != "vector") refuse_split("sort", call, "Only vectors, such as `x[, 1]`, are supported.")
   out <- sorted_numbers(x, decreasing, call)
   prototype <- prototype_of(x, call)
-  if (type_of(x) == "logical") return(recorded(out, "!=", list(out, 0L)))
+  if (type_of(x) == "logical") return(record_split(out, "!=", list(out, 0L)))
   if (is.null(prototype) || inherits(prototype, "integer64")) return(out)
-  recorded(out, "part_restored", list(out, prototype))
+  record_split(out, "part_restored", list(out, prototype))
 }
 sorted_numbers <- function(x, decreasing, call) {
   team <- state_of(x)$team
-  if (team$engine$kind != "local") return(measured(x, "part_exchanged", list(x, decreasing), kind = "vector"))
-  sorted <- measured(x, "part_sorted", list(x), kind = "vector", call = call)
+  if (team$engine$kind != "local") return(compute_split(x, "part_exchanged", list(x, decreasing), kind = "vector"))
+  sorted <- compute_split(x, "part_sorted", list(x), kind = "vector", call = call)
   splitters <- splitters_of(reduced(sorted, "stat_samples", fold = "gather"), team$engine$size)
   id <- state_of(sorted)$id
   runs <- lapply(team$engine$members, function(member) runs_of_part(member$store[[id]], splitters))
   if (decreasing) runs <- lapply(runs, rev)
-  measured(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"), decreasing),
-    kind = "vector")
+  compute_split(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"),
+    decreasing), kind = "vector")
 }
 
 # ---- order() ---------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ order_of_splits <- function(keys, na.last, decreasing, method, call) {
   x <- Find(is_split, keys)
   for (key in Filter(is_split, keys)) {
     ordered_split(key, "order", call)
-    vector_of(key, "order", call)
+    check_vector_split(key, "order", call)
     check_alike(x, key, call)
   }
   n <- length(x)
@@ -266,12 +267,13 @@ order_of_splits <- function(keys, na.last, decreasing, method, call) {
   decreasing <- rep_len(decreasing, length(keys))
   team <- state_of(x)$team
   args <- c(list(na.last, decreasing, elements_before(x), n > .Machine$integer.max), keys)
-  if (team$engine$kind != "local") return(measured(x, "part_order_exchanged", c(list(x), args), kind = "vector", call = call))
+  if (team$engine$kind != "local")
+    return(compute_split(x, "part_order_exchanged", c(list(x), args), kind = "vector", call = call))
   parts <- gathered_lists(x, "part_in_order", args, call)
   splitters <- row_splitters(do.call(rbind, lapply(parts, function(part) sampled_rows(part$keys))), team$engine$size,
     na.last, decreasing)
   runs <- lapply(parts, runs_of_rows, splitters, na.last, decreasing)
-  measured(x, "part_order_merged", list(x, structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"),
+  compute_split(x, "part_order_merged", list(x, structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"),
     na.last, decreasing), kind = "vector", call = call)
 }
 
@@ -334,7 +336,7 @@ rows_not_after <- function(keys, row, na.last, decreasing) {
     earlier <- earlier | tied & below
     tied <- tied & equal
   }
-  as.double(sum(wide(earlier | tied)))
+  as.double(sum(widen_for_sum(earlier | tied)))
 }
 runs_of_rows <- function(part, splitters, na.last, decreasing) {
   n <- length(part$at)

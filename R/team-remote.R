@@ -72,7 +72,7 @@ remote_product <- function(x, y, turn_x, turn_y, call) {
 
 # An operator of a split, reader or reference and an array of 64-bit integers. An ordinary form of that array would have
 # class integer64 and its own operators, so the method is called directly.
-beside_remote <- function(operator, e1, e2) {
+int64_operator_of_remote <- function(operator, e1, e2) {
   x <- if (is_remote(e1)) e1 else e2
   method <- if (is_split(x)) split_operators else if (is_reader(x)) reader_operators else ref_operators
   environment(method) <- list2env(list(.Generic = operator), parent = environment(method))

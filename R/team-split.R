@@ -103,9 +103,9 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
   shape <- make_part(team, source_command(team, recipe, layout), "The split could not be made", call)
   kind <- shape$kind
   if (kind == "object") stop_verdigris("argument", "`x` must give a matrix, vector or data frame.")
-  wrong <- is.function(x) && !isTRUE(all(layout$told == layout$counts))
+  wrong <- is.function(x) && !isTRUE(all(layout$reported_rows == layout$counts))
   if (wrong) stop_verdigris("argument", sprintf("`x` must give the rows that it is called with: %s, not %s.",
-    paste(layout$counts, collapse = " and "), paste(layout$told, collapse = " and ")))
+    paste(layout$counts, collapse = " and "), paste(layout$reported_rows, collapse = " and ")))
   across <- if (margin == 2) dim(x)[1L] else shape$columns
   names <- if (margin == 2) rownames(x) else shape$names
   # a team that is never repaired does not need the source again
@@ -140,19 +140,19 @@ split_of <- function(state) remote_object("gpu_split", state = state)
 
 # ---- how parts are made, and made again ---------------------------------------------------------------
 
-# Makes a part at once, and returns its shape on the first member. `layout$told` becomes the members' numbers of rows,
-# and so does `layout$counts` if it is not yet known.
+# Makes a part at once, and returns its shape on the first member. `layout$reported_rows` becomes the members' numbers
+# of rows, and so does `layout$counts` if it is not yet known.
 make_part <- function(team, command, what, call) {
-  shapes <- together(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
+  shapes <- request_all(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
   kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
   # values of `gpu_together(keep = TRUE)` may be of any kind
   if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split",
     "The members' parts differ in kind, columns or names.",
     "The function must return parts of the same form on all members.", call = call)
   layout <- command$layout
-  layout$told <- vapply(shapes, function(shape) as.double(shape$rows), 1)
-  if (team$engine$kind == "env") layout$told <- gpu_all_gather(layout$told)
-  if (is.null(layout$counts)) layout$counts <- layout$told
+  layout$reported_rows <- vapply(shapes, function(shape) as.double(shape$rows), 1)
+  if (team$engine$kind == "env") layout$reported_rows <- gpu_all_gather(layout$reported_rows)
+  if (is.null(layout$counts)) layout$counts <- layout$reported_rows
   shapes[[1L]]
 }
 
@@ -191,44 +191,45 @@ source_part <- function(rows, read = NULL) {
 
 # Queues a call of `f` on the members' parts, and returns a split with the runs of x. Arguments are splits,
 # `team_operand`s, or values that all members are sent whole.
-recorded <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$margin, across = state_of(x)$across,
+record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$margin, across = state_of(x)$across,
   names = state_of(x)$names) {
   state <- state_of(x)
   team <- state$team
-  recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, remembered), like = state$layout)
+  recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = state$layout)
   team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
   new_split(team, recipe, state$layout, kind, margin, across, names)
 }
 
 # Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may
 # be another one after a repair. `kind` is taken from the first member's part unless it is given.
-measured <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
+compute_split <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
   state <- state_of(x)
-  recipe <- list(id = next_id(state$team), how = "measured", f = f, args = lapply(args, remembered),
+  recipe <- list(id = next_id(state$team), how = "computed", f = f, args = lapply(args, recipe_argument),
     like = state$layout)
   layout <- new.env(parent = emptyenv())
-  shape <- make_part(state$team, measured_command(recipe, layout), what, call)
+  shape <- make_part(state$team, computed_command(recipe, layout), what, call)
   new_split(state$team, recipe, layout, kind %||% shape$kind, 1, shape$columns, shape$names)
 }
 
-measured_command <- function(recipe, layout) {
+computed_command <- function(recipe, layout) {
   command <- call_command(recipe)
   command$layout <- layout
   command
 }
 
 # An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts.
-remembered <- function(arg) {
+recipe_argument <- function(arg) {
   if (!is_split(arg)) return(arg)
   structure(list(recipe = state_of(arg)$recipe, layout = state_of(arg)$layout), class = "team_source")
 }
 
 call_command <- function(recipe) {
-  list(do = "call", id = recipe$id, f = recipe$f, args = lapply(recipe$args, sent, recipe$like), layout = recipe$like)
+  list(do = "call", id = recipe$id, f = recipe$f, args = lapply(recipe$args, wire_argument, recipe$like),
+    layout = recipe$like)
 }
 
 # An argument as members are sent it: the id of a part, a function of the rank, or the value.
-sent <- function(arg, layout) {
+wire_argument <- function(arg, layout) {
   if (inherits(arg, "team_source")) return(structure(list(id = arg$recipe$id), class = "team_part"))
   if (inherits(arg, "team_operand")) return(structure(function(rank) operand_of(arg, layout, rank),
     class = "team_each"))
@@ -246,13 +247,13 @@ check_team_of <- function(x, team, call) {
 
 # Calls f on the members; the values stay there, as a split.
 kept_split <- function(team, f, args, call) {
-  recipe <- list(id = next_id(team), how = "kept", f = f, args = lapply(args, remembered))
+  recipe <- list(id = next_id(team), how = "kept", f = f, args = lapply(args, recipe_argument))
   layout <- new.env(parent = emptyenv())
   shape <- make_part(team, kept_command(recipe, layout), "`f` failed", call)
   new_split(team, recipe, layout, shape$kind, 1, shape$columns, shape$names)
 }
 
-kept_command <- function(recipe, layout) c(replace(recipe, "args", list(lapply(recipe$args, sent, NULL))),
+kept_command <- function(recipe, layout) c(replace(recipe, "args", list(lapply(recipe$args, wire_argument, NULL))),
   list(layout = layout))
 
 # After a repair: makes the parts of all live splits again, in the order in which they were first made. If some cannot
@@ -274,7 +275,7 @@ make_again <- function(team, call) {
       return()
     }
     layout$counts <- NULL
-    command <- switch(recipe$how, measured = measured_command(recipe, layout), source = source_command(team, recipe,
+    command <- switch(recipe$how, computed = computed_command(recipe, layout), source = source_command(team, recipe,
       layout), kept_command(recipe, layout))
     tryCatch(make_part(team, command, "The split could not be made again", call), verdigris_error = function(e) {
       if (!is.null(team$broken)) stop(e)
@@ -375,7 +376,7 @@ print.gpu_split <- function(x, ...) {
   cat(format(x), "\n", sep = "")
   state <- state_of(x)
   if (state$kind == "object") return(invisible(x))
-  first <- together(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = list(structure(list(id =
+  first <- request_all(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = list(structure(list(id =
     state$id), class = "team_part"), state$kind, state$margin)), "The split could not be shown", environment())[[1L]]
   if (!is.null(first)) print(first)
   left <- sum(state$layout$counts) - if (state$kind == "vector") length(first) else if (state$margin == 2)
@@ -422,10 +423,10 @@ parts_here <- function(x, call) {
   state <- state_of(x)
   task <- list(f = "collect", args = list(structure(list(id = state$id), class = "team_part")))
   what <- "The split could not be collected"
-  if (state$team$engine$kind != "env") return(together(state$team, function(rank) task, what, call))
+  if (state$team$engine$kind != "env") return(request_all(state$team, function(rank) task, what, call))
   if (!state$kind %in% c("vector", "matrix")) stop_verdigris("split",
     "In a launcher's team only vectors and matrices of numbers can be collected.",
     "For other values use collectives, such as `gpu_all_gather()`.", call = call)
-  part <- together(state$team, function(rank) task, what, call)[[1L]]
+  part <- request_all(state$team, function(rank) task, what, call)[[1L]]
   list(gpu_all_gather(part, state$margin))
 }

@@ -98,8 +98,8 @@ gpu_team <- function(members = NULL, transport = c("auto", "nccl", "host"), time
     if (!length(members)) abort_argument("members", "a cluster with workers", members)
     team$engine <- cluster_engine(members)
     connect(team, call)
-  } else if (inherits(members, "everywhere_engine")) {
-    team$engine <- everywhere_engine(unclass(members))
+  } else if (inherits(members, "broadcast_engine")) {
+    team$engine <- broadcast_engine(unclass(members))
     connect(team, call)
   } else if (identical(c(members), "env")) {
     join_environment(team, call)
@@ -201,7 +201,7 @@ join_environment <- function(team, call) {
   # this process knows only its own device; whether all members have GPUs is found out when they join
   link <- join_launched(place, team$timeout, call, device, team$wanted != "host")
   if (!is.null(link)) note_carrier(team, .Call(C_team_carrier, link), call, quiet = device == "cpu")
-  share_cores(place$beside)
+  share_cores(place$local_size)
   member <- new_member(team$id, place$rank, place$size, device, link)
   RUNNING$own <- member
   finish_at_exit()
@@ -240,7 +240,7 @@ bandwidth_of <- function(team) {
     return(8 * bytes / min(vapply(1:4, function(k) seconds_of(gpu_compute(as_gpu(x, device = devices[2L])), devices),
       1)))
   }
-  seconds <- together(team, function(rank) list(f = "reduction_seconds", args = list(bytes / 8)),
+  seconds <- request_all(team, function(rank) list(f = "reduction_seconds", args = list(bytes / 8)),
     "The bandwidth could not be measured", parent.frame())
   2 * (size - 1) / size * bytes / max(unlist(seconds))
 }
@@ -291,8 +291,8 @@ fail_of <- function(answers, failed, call, what) {
 }
 
 # Sends all members the queued commands and then a task, and returns the tasks' values by rank. `task(rank)` is a list
-# with a function `f` and its `args` (see perform()), or NULL.
-together <- function(team, task, what, call) {
+# with a function `f` and its `args` (see run_task()), or NULL.
+request_all <- function(team, task, what, call) {
   if (!is.null(team$broken)) stop_verdigris("member", sprintf("The team cannot continue: %s.", team$broken),
     "`gpu_repair(team)` continues with the members that are left.", call = call)
   queue <- team$queue
@@ -332,9 +332,9 @@ gpu_together <- function(team, f, ..., keep = FALSE) {
   call <- environment()
   args <- lapply(list(...), argument_of, team, call)
   if (keep) return(kept_split(team, f, args, call))
-  args <- lapply(args, function(arg) sent(remembered(arg), NULL))
-  values <- together(team, function(rank) for_rank(list(f = f, args = args), rank), "`f` failed", call)
-  lapply(values, arrived, team)
+  args <- lapply(args, function(arg) wire_argument(recipe_argument(arg), NULL))
+  values <- request_all(team, function(rank) for_rank(list(f = f, args = args), rank), "`f` failed", call)
+  lapply(values, receive_value, team)
 }
 
 # An argument in the form that members receive: a split, a function of the rank that gives a reference, or the value.
@@ -360,7 +360,7 @@ argument_of <- function(x, team, call) {
 }
 
 # A value received from a member: an array is uploaded once; a reference gets a finalizer that frees the member's value.
-arrived <- function(value, team) {
+receive_value <- function(value, team) {
   if (is_gpu(value)) return(as_gpu(value))
   if (!inherits(value, "gpu_ref")) return(value)
   owner <- new.env(parent = emptyenv())
@@ -418,7 +418,7 @@ collect.gpu_ref <- function(x, ...) {
   if (!is.null(team$broken)) return(kept_array(team, ref$id, call))
   task <- function(rank) if (rank == at) list(f = "collect", args = list(structure(list(id = ref$id),
     class = "team_part")))
-  together(team, task, "The array could not be collected", call)[[at]]
+  request_all(team, task, "The array could not be collected", call)[[at]]
 }
 
 # A reference's value after its team broke: asks each living member whether it holds the value.

@@ -10,7 +10,7 @@ prototype_of <- function(x, call = parent.frame()) {
   if (is.null(state$prototype)) {
     part <- structure(list(id = state$id), class = "team_part")
     task <- function(rank) list(f = "part_prototype", args = list(part))
-    found <- unique(together(state$team, task, "The split could not be read", call))
+    found <- unique(request_all(state$team, task, "The split could not be read", call))
     if (length(found) > 1L) stop_verdigris("split", "The members' parts are of different classes, or have other levels.",
       "The function must return parts of the same form on all members.", call = call)
     state$prototype <- list(found[[1L]])
@@ -66,7 +66,7 @@ int64_mean <- function(x, na.rm, call) {
   as_int <- function(number) gpu_cast(as_gpu(as.double(number), device = "cpu"), "int64")
   collect(if (n == 0) as_int(NA) else ifelse(total < 0, -(-total %/% as_int(n)), total %/% as_int(n)))
 }
-stat_known <- function(x) as.vector(sum(wide(!is.na(x))))
+stat_known <- function(x) as.vector(sum(widen_for_sum(!is.na(x))))
 
 # In a member: sums and extremes as arrays of one element. They are taken from running values, since reductions of
 # 64-bit integers are doubles. NA if an element is NA.

@@ -12,7 +12,7 @@
   .External2(C_learn_external)
   register_remote_methods()
   register_methods()
-  when_loaded("parallel", function() registerS3method("sendData", "verdigris_node", send_at_once,
+  when_loaded("parallel", function() registerS3method("sendData", "verdigris_node", send_in_one_write,
     envir = asNamespace("parallel")))
   register_reader_methods()
   .Call(C_search_paths, cuda_packages(), torch_folders())

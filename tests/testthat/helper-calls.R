@@ -70,17 +70,17 @@ over_matrices <- function(calls, types = c("double", "integer", "logical"), kind
 # Runs the code as on a GPU, where the cpu device would leave a function to base R.
 composed <- function(code) {
   settings <- verdigris:::settings
-  before <- settings$compose
-  settings$compose <- TRUE
-  on.exit(settings$compose <- before)
+  before <- settings$force_device_path
+  settings$force_device_path <- TRUE
+  on.exit(settings$force_device_path <- before)
   force(code)
 }
 
 # The same with so many elements of a matrix in memory at a time, where it is taken in parts (R/stats-distance.R).
 in_parts <- function(elements, code) {
-  blocks <- verdigris:::blocks
-  blocks$elements <- elements
-  on.exit(blocks$elements <- NULL)
+  block_size_override <- verdigris:::block_size_override
+  block_size_override$elements <- elements
+  on.exit(block_size_override$elements <- NULL)
   force(code)
 }
 

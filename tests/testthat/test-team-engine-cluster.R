@@ -108,7 +108,7 @@ test_that("workers that are reached all at once, in any order, are members too",
     # mirai's value for a daemon that has ended
     c(values, lapply(ended, function(k) structure(19L, class = c("errorValue", "try-error"))))
   }
-  any_order <- within_seconds(60, gpu_team(structure(everywhere, class = "everywhere_engine"), timeout = 30))
+  any_order <- within_seconds(60, gpu_team(structure(everywhere, class = "broadcast_engine"), timeout = 30))
   for (k in 1:3) expect_identical(gpu_together(any_order, function() gpu_all_reduce(gpu_team_rank())), list(6L, 6L, 6L))
   ranks <- lapply(1:3, function(k) unlist(gpu_together(any_order, function() Sys.getpid())))
   expect_identical(ranks[[1L]], ranks[[2L]])

@@ -267,8 +267,8 @@ coverage <- function(device = "cpu", only = NULL) {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
   settings <- verdigris:::settings
-  settings$compose <- TRUE
-  on.exit(settings$compose <- FALSE, add = TRUE)
+  settings$force_device_path <- TRUE
+  on.exit(settings$force_device_path <- FALSE, add = TRUE)
   data <- c(coverage_data(), list(g = factor(rep_len(c("a", "c", "b", "c", "d"), 4096L))))
   rows <- lapply(c("base", "stats"), function(package) {
     names <- numeric_functions(package)
