@@ -272,6 +272,6 @@ entries! {
             .add("v", out.v)
             .add("transposed", out.v_transposed)
             .add("info", f64::from(out.info))
-            .add("moved", out.moved))
+            .add("moved", out.perturbation))
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use verdigris_engine::array::{buffer_from, known, Array, Operand};
+use verdigris_engine::array::{buffer_from, fact_cache, Array, Operand};
 use verdigris_engine::backend::{Deferred, Outcome};
 use verdigris_engine::memory::buffer::{Buffer, Device};
 use verdigris_ops::dtype::DType;
@@ -74,7 +74,7 @@ entries! {
 
     /// Whether none of a list of arrays on one device has a missing value. Waits for the device unless it is known.
     fn are_complete(arrays: Vec<SEXP>) -> Result<bool> {
-        known::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
+        fact_cache::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
     }
 
     /// The square root of a deferred number, computed on its device; NULL for other numbers.

@@ -120,15 +120,15 @@ fn whole_table(operand: &Operand, dtype: DType, device: Device) -> Result<Array>
         Operand::Value(scalar, _) => {
             let scalar = scalar.to(dtype.class());
             let array = Array::full(scalar, natural_dtype(dtype.class()), 1, device)?.cast(dtype, None)?;
-            array.in_line()
+            array.contiguous_array()
         }
         Operand::Array(array) | Operand::Vector(array, _) if array.is_empty() => {
             refuse_elsewhere(array, device)?;
-            Array::filled(dtype, 1, device)?.in_line()
+            Array::filled(dtype, 1, device)?.contiguous_array()
         }
         Operand::Array(array) | Operand::Vector(array, _) => {
             refuse_elsewhere(array, device)?;
-            array.cast(dtype, None)?.in_line()
+            array.cast(dtype, None)?.contiguous_array()
         }
     }
 }

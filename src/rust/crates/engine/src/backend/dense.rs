@@ -99,9 +99,9 @@ pub enum Task<'a> {
     /// Eigenvalues of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as
     /// LAPACK's dgeev does.
     General { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: Option<&'a Buffer> },
-    /// Singular values of `a` (`m × n`, `m >= n`), which is destroyed: `d` has `n` values of the real type. `moved` is
-    /// set to the size of the perturbation by which `Method::Polar` makes a singular matrix regular, a bound of the
-    /// values' error; else 0.
+    /// Singular values of `a` (`m × n`, `m >= n`), which is destroyed: `d` has `n` values of the real type.
+    /// `perturbation` is set to the size of the perturbation by which `Method::Polar` makes a singular matrix regular,
+    /// a bound of the values' error; else 0.
     Svd {
         a: &'a Buffer,
         m: usize,
@@ -109,7 +109,7 @@ pub enum Task<'a> {
         d: &'a Buffer,
         vectors: Option<Vectors<'a>>,
         method: Method,
-        moved: &'a Cell<f64>,
+        perturbation: &'a Cell<f64>,
     },
 }
 

@@ -208,7 +208,7 @@ impl<'a> Schedule<'a> {
         let mut memory = SCRATCH.take();
         // Two extra slots: for positions of strided inputs, and for the addresses of runs.
         let wanted = (self.slots + 2) * SLOT_BYTES / 64;
-        if !fallible::room_for_task(&mut memory, wanted, [0; 8]) {
+        if !fallible::grow_task_buffer(&mut memory, wanted, [0; 8]) {
             return;
         }
         let mut scratch = Scratch { base: memory.as_mut_ptr().cast(), turns: 0 };

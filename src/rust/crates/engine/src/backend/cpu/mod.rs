@@ -33,17 +33,17 @@ pub(crate) use gather::{join_rows, take_axes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::basis::Growth;
+use super::basis::BasisStep;
 use super::dense::{Many, Multiplied, Product};
 use super::fourier::Transform;
 use super::gram::Gram;
-use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
+use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::counters;
 use crate::memory::host_pool;
-use crate::memory::staging::{Ahead, Done, Filling, Shared};
+use crate::memory::staging::{AsyncUpload, CompletedUpload, Shared, UploadSource};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
@@ -140,7 +140,11 @@ impl Backend for Cpu {
         Ok(Some(bits.into_inner()))
     }
 
-    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+    unsafe fn upload_ahead(
+        &'static self,
+        source: UploadSource,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn AsyncUpload>> {
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = match converter {
             Some(converter) => source.converted(converter),
@@ -160,7 +164,7 @@ impl Backend for Cpu {
                 bits.fetch_or(found, Ordering::Relaxed);
             }
         })?;
-        Ok(Box::new(Done(buffer, bits.into_inner())))
+        Ok(Box::new(CompletedUpload(buffer, bits.into_inner())))
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -358,7 +362,7 @@ impl Backend for Cpu {
         segments::expand(segments, output)
     }
 
-    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
         let _span = span::on_host(|| "sparse transpose".into());
         segments::transpose(self, segments, positions, extent)
     }
@@ -373,12 +377,12 @@ impl Backend for Cpu {
         segments::sampled(job, output)
     }
 
-    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+    fn segment_solve(&self, job: &TriangularSystem<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _span = span::on_host(|| "sparse triangular solve".into());
         segments::solve(job, output)
     }
 
-    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
+    fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()> {
         let _span = span::on_host(|| "basis".into());
         basis::extend(job)
     }

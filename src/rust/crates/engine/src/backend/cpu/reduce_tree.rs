@@ -114,7 +114,7 @@ impl Job<'_> {
         spread(tasks, (TASK / each).max(1), self.is_worth(), |first, end| {
             let mut state = STATE.take();
             let wanted = (bytes.next_multiple_of(64) + 4 * BLOCK * ELEMENT) / 64;
-            if !fallible::room_for_task(&mut state, wanted, [0; 8]) {
+            if !fallible::grow_task_buffer(&mut state, wanted, [0; 8]) {
                 return;
             }
             let start: *mut u8 = state.as_mut_ptr().cast();

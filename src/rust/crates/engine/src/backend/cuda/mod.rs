@@ -40,16 +40,16 @@ use self::ops::{
 
 use self::tiers::run;
 
-use super::basis::Growth;
+use super::basis::BasisStep;
 use super::dense::{Many, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
 use super::gram::Gram;
-use super::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
+use super::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
 use crate::memory::buffer::{Buffer, Device, View};
-use crate::memory::staging::{Ahead, Filling};
+use crate::memory::staging::{AsyncUpload, UploadSource};
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dense::Factoring;
@@ -87,7 +87,11 @@ impl Backend for Cuda {
         self.upload_as(source, wire, target, dtype)
     }
 
-    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+    unsafe fn upload_ahead(
+        &'static self,
+        source: UploadSource,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn AsyncUpload>> {
         self.upload_ahead(source, convert)
     }
 
@@ -285,7 +289,7 @@ impl Backend for Cuda {
         segments::expand(self, segments, output)
     }
 
-    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
         let _ordered = self.ordered(|t| _ = t.view(segments.offsets).view(positions))?;
         segments::transpose(self, segments, positions, extent)
     }
@@ -302,13 +306,14 @@ impl Backend for Cuda {
         segments::sampled(self, job, output)
     }
 
-    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+    fn segment_solve(&self, job: &TriangularSystem<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.sparse(&job.matrix).view(job.b).write(output))?;
         segments::solve(self, job, output)
     }
 
-    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
-        let _ordered = self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.numbers.buffer))?;
+    fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()> {
+        let _ordered =
+            self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.coefficients.buffer))?;
         basis::extend(self, job)
     }
 

@@ -284,13 +284,13 @@ impl Cuda {
     /// The number of blocks of this size, with `shared` bytes of dynamic shared memory, that the whole device runs at
     /// once.
     pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
-        self.make_room(kernel, shared)?;
+        self.allow_dynamic_shared(kernel, shared)?;
         Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
     }
 
     /// Allows a kernel `shared` bytes of dynamic shared memory if these may exceed the default limit together with what
     /// it declares.
-    pub fn make_room(&self, kernel: &Kernel, shared: u32) -> Result<()> {
+    pub fn allow_dynamic_shared(&self, kernel: &Kernel, shared: u32) -> Result<()> {
         if shared > USUAL_SHARED - DECLARED {
             self.allow_shared(kernel, shared)?;
         }

@@ -20,7 +20,7 @@ use crate::backend::cuda::driver::host_memory::Host;
 use crate::memory;
 use crate::memory::buffer::Buffer;
 use crate::memory::counters;
-use crate::memory::staging::{finished, Ahead, Filling, Shared};
+use crate::memory::staging::{finished, AsyncUpload, Shared, UploadSource};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::convert::Converter;
@@ -110,7 +110,15 @@ impl Chunk {
 
     /// Fills the chunk with bytes `at .. at + bytes` of the source and queues their upload. Returns the flag bits of
     /// the conversion.
-    fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
+    fn up(
+        &self,
+        cuda: &Cuda,
+        stream: Stream,
+        source: &UploadSource,
+        at: usize,
+        bytes: usize,
+        target: u64,
+    ) -> Result<u32> {
         self.wait(cuda)?;
         // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
         let bits = unsafe { source.fill(at, bytes, self.memory.host)? };
@@ -222,7 +230,7 @@ impl Cuda {
     }
 
     /// Uploads through chunks. Returns the flag bits of the conversion, once the source may be changed again.
-    fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &Filling, to: u64) -> Result<u32> {
+    fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &UploadSource, to: u64) -> Result<u32> {
         let bytes = source.bytes();
         counters::BYTES_UP.add(bytes as u64);
         let mut staging = lock(staging);
@@ -247,7 +255,7 @@ impl Cuda {
         Ok(bits.into_inner())
     }
 
-    fn send_filled(&self, source: &Filling, to: u64) -> Result<u32> {
+    fn send_filled(&self, source: &UploadSource, to: u64) -> Result<u32> {
         if source.bytes() == 0 {
             return Ok(0);
         }
@@ -268,7 +276,7 @@ impl Cuda {
     pub(crate) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
         let to = within(target, offset, source.len())?;
         // SAFETY: the source lives until the copy has read it.
-        let source = unsafe { Filling::vector(source.as_ptr(), 1, source.len()) };
+        let source = unsafe { UploadSource::vector(source.as_ptr(), 1, source.len()) };
         if self.is_capturing() {
             return self.send_constant(&source, to).map(|_| ());
         }
@@ -278,7 +286,7 @@ impl Cuda {
     /// Uploads while a graph is recorded: the graph keeps the current bytes in device memory, and each launch copies
     /// them.
     #[cold]
-    fn send_constant(&self, source: &Filling, to: u64) -> Result<u32> {
+    fn send_constant(&self, source: &UploadSource, to: u64) -> Result<u32> {
         let (kept, bits) = self.outside(|| {
             let kept = self.allocate(source.bytes())?;
             let bits = self.send_filled(source, kept.address)?;
@@ -336,7 +344,7 @@ impl Cuda {
         let Some(converter) = Cuda::conversion(wire, dtype, n) else { return Ok(None) };
         let to = within(target, 0, n * dtype.size())?;
         // SAFETY: the source lives until the copy has read it.
-        let source = unsafe { Filling::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
+        let source = unsafe { UploadSource::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
         if self.is_capturing() {
             return self.send_constant(&source, to).map(Some);
         }
@@ -357,9 +365,9 @@ impl Cuda {
     /// Starts an upload on a separate stream and a separate thread, so that it overlaps with work queued from now on.
     pub(crate) fn upload_ahead(
         &'static self,
-        source: Filling,
+        source: UploadSource,
         convert: Option<(DType, DType)>,
-    ) -> Result<Box<dyn Ahead>> {
+    ) -> Result<Box<dyn AsyncUpload>> {
         if self.is_capturing() {
             return Err(refuse("an asynchronous copy"));
         }
@@ -375,7 +383,7 @@ impl Cuda {
         let stream_state = self.stream_state();
         order(self, stream_state.handle(), side.stream)?;
         let (to, stop) = (buffer.address, source.stop());
-        let copy = move |source: Filling| -> Result<u32> {
+        let copy = move |source: UploadSource| -> Result<u32> {
             if source.bytes() == 0 {
                 return Ok(0);
             }
@@ -475,7 +483,7 @@ impl Copying {
     }
 }
 
-impl Ahead for Copying {
+impl AsyncUpload for Copying {
     fn take(mut self: Box<Self>) -> Result<(Arc<Buffer>, u32)> {
         let bits = self.finish()?;
         Ok((self.buffer.clone(), bits))

@@ -58,7 +58,7 @@ pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
     let module =
         cuda.module(&format!("dense/{}", name(many.factoring, class, lanes)), || source(many.factoring, class, lanes))?;
     let kernel = cuda.function(&module, &format!("dense_{}", class.c_type()))?;
-    cuda.make_room(&kernel, shared as u32)?;
+    cuda.allow_dynamic_shared(&kernel, shared as u32)?;
     let first = cuda.allocate(4)?;
     cuda.fill(first.address, 0, 4)?;
     let mut job = many.job();

@@ -64,7 +64,7 @@ pub unsafe fn run(
     let lines = program.bytes.div_ceil(64);
     if scratch.lines.len() < lines {
         scratch.holds = 0;
-        if !fallible::room_for_task(&mut scratch.lines, lines, Line { _bytes: [0; 64] }) {
+        if !fallible::grow_task_buffer(&mut scratch.lines, lines, Line { _bytes: [0; 64] }) {
             return None;
         }
     }

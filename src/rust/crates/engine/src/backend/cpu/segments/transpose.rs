@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::gather::{elements, made};
 use super::path::{by_offsets, path, Offset};
-use crate::backend::segments::{bad_positions, Segments, Turned};
+use crate::backend::segments::{bad_positions, Segments, Transposed};
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::{Buffer, View};
 use crate::memory::fallible;
@@ -38,7 +38,7 @@ fn expanded<I: Offset>(segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()>
 }
 
 /// Groups the elements by position, `extent` of them, instead of by segment; elements of one position stay in order.
-pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
     match (segments.offsets.dtype, position_dtype(segments.len)) {
         (DType::Int64, DType::Int64) => turned::<i64, i64>(cpu, segments, positions, extent),
         (DType::Int64, _) => turned::<i64, i32>(cpu, segments, positions, extent),
@@ -53,7 +53,7 @@ fn turned<I: Offset, O: Offset>(
     segments: &Segments<'_>,
     positions: &View,
     extent: usize,
-) -> Result<Turned> {
+) -> Result<Transposed> {
     let path = path::<I>(segments)?;
     let at: &[i32] = elements(positions);
     let n = at.len();
@@ -114,7 +114,7 @@ fn turned<I: Offset, O: Offset>(
             }
         }
     })?;
-    Ok(Turned {
+    Ok(Transposed {
         offsets,
         positions: View::contiguous(to, DType::Int32, n),
         order: View::contiguous(order, order_dtype, n),
