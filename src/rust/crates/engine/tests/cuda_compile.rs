@@ -27,7 +27,7 @@ use verdigris_engine::backend::cuda::compile::{compile, compile_as, known_archs,
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::backend::cuda::prebuilt_list;
 use verdigris_engine::memory::buffer::Device;
-use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
+use verdigris_engine::plan::{Access, Epilogue, Input, Instruction, Plan};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::reduction::Reduction;
@@ -204,10 +204,14 @@ fn jobs() -> Vec<Job> {
     for (k, form) in forms.into_iter().enumerate() {
         // a block that has a group goes on to its elements, too, and may keep them
         let kept = matches!(form, Form::Kept(_) | Form::KeptShort(_));
-        let after =
-            After { plan: after.clone(), results: 0, spread: kept || form == Form::Block, values: kept.then_some(1) };
+        let after = Epilogue {
+            plan: after.clone(),
+            results: 0,
+            over_elements: kept || form == Form::Block,
+            values: kept.then_some(1),
+        };
         let after = Some(Box::new(after));
-        let plan = Plan { after, ..copy(DType::Float32, Access::Linear) };
+        let plan = Plan { epilogue: after, ..copy(DType::Float32, Access::Linear) };
         let (wide, unaligned) = variants[k % 4];
         let variant = Variant { wide, unaligned, ..Variant::default() };
         let source = codegen::source_reduce(&plan, variant, Reduction::Sum, false, form);

@@ -38,8 +38,8 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
     plan.code.clear();
     plan.outputs.clear();
     plan.scalars = 0;
-    plan.after = None;
-    bound.after = None;
+    plan.epilogue = None;
+    bound.epilogue = None;
     bound.n = 0;
     bound.inputs.clear();
     bound.scalars.clear();

@@ -43,7 +43,7 @@ pub struct Buffer {
     pub bytes: usize,
     /// Whether another library holds the address for as long as the buffer lives.
     shared: AtomicBool,
-    fixed: AtomicBool,
+    address_pinned: AtomicBool,
     read_only: bool,
     /// The number of borrowers (see `ExternalBorrow`), and how many of them may write.
     lent: AtomicU32,
@@ -117,7 +117,7 @@ impl Buffer {
             address,
             bytes,
             shared: AtomicBool::new(false),
-            fixed: AtomicBool::new(false),
+            address_pinned: AtomicBool::new(false),
             read_only: false,
             lent: AtomicU32::new(0),
             lent_to_write: AtomicU32::new(0),
@@ -244,12 +244,12 @@ impl Buffer {
     }
 
     /// Notes that the values must stay at this address: a CUDA graph writes there on each launch.
-    pub fn fix(&self) {
-        self.fixed.store(true, Ordering::Release);
+    pub fn pin_address(&self) {
+        self.address_pinned.store(true, Ordering::Release);
     }
 
-    pub fn is_fixed(&self) -> bool {
-        self.fixed.load(Ordering::Acquire)
+    pub fn is_address_pinned(&self) -> bool {
+        self.address_pinned.load(Ordering::Acquire)
     }
 
     /// Notes that another library holds the address from now on, and may write unless the buffer is read-only.
@@ -267,7 +267,11 @@ impl Buffer {
     /// Whether the memory was allocated by this engine and its address is known neither to another library nor to a
     /// CUDA graph.
     pub fn is_private(&self) -> bool {
-        !self.is_shared() && !self.is_fixed() && !self.read_only && self.origin.is_none() && self.watch.is_none()
+        !self.is_shared()
+            && !self.is_address_pinned()
+            && !self.read_only
+            && self.origin.is_none()
+            && self.watch.is_none()
     }
 
     /// Notes that the array of this number is about to lend the buffer.

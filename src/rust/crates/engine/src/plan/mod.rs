@@ -106,24 +106,24 @@ pub struct Plan {
     pub scalars: usize,
     /// The epilogue of a reduction, which its kernel computes from the results. Then only the epilogue's outputs are
     /// stored.
-    pub after: Option<Box<After>>,
+    pub epilogue: Option<Box<Epilogue>>,
 }
 
-/// The epilogue of a reduction: a plan over its results or, if `spread`, over its elements.
+/// The epilogue of a reduction: a plan over its results or, if `over_elements`, over its elements.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct After {
+pub struct Epilogue {
     pub plan: Plan,
     /// The input that represents the reduction's results; it has no memory.
     pub results: u16,
     /// Whether the epilogue is over the elements that were reduced, each with its group's result, and not over the
     /// results.
-    pub spread: bool,
+    pub over_elements: bool,
     /// If it is over the elements: the register that equals the reduced values, which the kernel may keep instead of
     /// recomputing.
     pub values: Option<Register>,
 }
 
-impl After {
+impl Epilogue {
     /// Bytes of the reduction's results.
     pub fn results_size(&self, groups: Groups) -> usize {
         groups.count() * self.plan.inputs[self.results as usize].dtype.size()
@@ -139,8 +139,8 @@ pub struct Bound {
     pub scalars: Vec<Scalar>,
     /// For each instruction that may warn, its register and the call that recorded it.
     pub sites: Vec<(Register, Option<CallSite>)>,
-    /// The arguments of `Plan::after`.
-    pub after: Option<Box<Bound>>,
+    /// The arguments of `Plan::epilogue`.
+    pub epilogue: Option<Box<Bound>>,
 }
 
 impl Bound {
@@ -155,8 +155,8 @@ impl Bound {
 
 impl Plan {
     /// Whether it is a reduction with an epilogue over the elements.
-    pub fn spreads(&self) -> bool {
-        self.after.as_ref().is_some_and(|after| after.spread)
+    pub fn over_elements(&self) -> bool {
+        self.epilogue.as_ref().is_some_and(|after| after.over_elements)
     }
 
     /// The call that defines a register.
@@ -170,7 +170,7 @@ impl Plan {
     /// Whether the plan or its epilogue calls a routine.
     pub fn calls(&self) -> bool {
         self.code.iter().any(|i| matches!(i, Instruction::Call(_)))
-            || self.after.as_ref().is_some_and(|a| a.plan.calls())
+            || self.epilogue.as_ref().is_some_and(|a| a.plan.calls())
     }
 
     /// The class of a register's value. A call has none.
@@ -220,8 +220,8 @@ impl Plan {
         for (register, dtype) in &self.outputs {
             let _ = write!(key, ">{register}{dtype}");
         }
-        if let Some(after) = &self.after {
-            let over = if after.spread { "each" } else { "then" };
+        if let Some(after) = &self.epilogue {
+            let over = if after.over_elements { "each" } else { "then" };
             let _ = write!(key, "; x{} {over} {}", after.results, after.plan.key());
         }
         key

@@ -8,7 +8,7 @@ use crate::backend;
 use crate::backend::cuda::communicator::{self, Communicator, Moved};
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
-use crate::team::carrier::{Carrier, Received, Room};
+use crate::team::carrier::{Carrier, ReceiveTarget, Received};
 use crate::team::collectives::{part_of, Collectives};
 use crate::team::host::{self, Host, Sockets};
 use crate::team::mesh::Mesh;
@@ -151,7 +151,7 @@ impl Gpus {
         call: &Call,
         step: u32,
         parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        rooms: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
         let mut received = if call.on_gpus {
             let met = self.mesh.meet(call, step, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0))?;
@@ -282,7 +282,7 @@ impl Carrier for Gpus {
         }
     }
 
-    fn short(&self) -> usize {
+    fn one_step_max_bytes(&self) -> usize {
         1 << 18
     }
 
@@ -291,7 +291,7 @@ impl Carrier for Gpus {
         call: &Call,
         step: u32,
         parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        rooms: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
         let done = match call.verb {
             Verb::AllReduce(_) | Verb::ReduceScatter(_) if call.on_gpus => (|| {
@@ -299,8 +299,8 @@ impl Carrier for Gpus {
                 let mut views = Vec::new();
                 for (from, room) in rooms {
                     let view = match (room, dtype) {
-                        (Room::At(view), _) => Some(view),
-                        (Room::Of(n), Some(dtype)) => Some(self.room(dtype, n)?),
+                        (ReceiveTarget::At(view), _) => Some(view),
+                        (ReceiveTarget::Of(n), Some(dtype)) => Some(self.room(dtype, n)?),
                         _ => None,
                     };
                     fallible::push(&mut views, (from, view))?;
@@ -328,8 +328,8 @@ impl Carrier for Gpus {
             _ => None,
         };
         let by_nccl = by_nccl.filter(|_| matches!(x.dtype, DType::Float32 | DType::Float64));
-        // The way must be equal on all members: this detects members that capture a graph or need another order.
-        let call = &Call { way: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
+        // The algorithm must be equal on all members: this detects members that capture a graph or need another order.
+        let call = &Call { algorithm: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
         let done = match by_nccl {
             Some(kind) => match self.all_reduce_by_nccl(call, x, kind) {
                 Ok(Some(whole)) => Ok(whole),

@@ -222,11 +222,11 @@ impl Backend for Cpu {
             let out = unsafe { bytes_mut(output, 0, output.bytes) };
             reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
         };
-        match plan.after.as_ref().zip(bound.after.as_ref()) {
+        match plan.epilogue.as_ref().zip(bound.epilogue.as_ref()) {
             None => into(&outputs[0]),
             Some((after, given)) => {
                 let (outputs, results) = match outputs {
-                    [outputs @ .., results] if after.spread => (outputs, results.clone()),
+                    [outputs @ .., results] if after.over_elements => (outputs, results.clone()),
                     _ => (outputs, self.allocate(after.results_size(groups))?),
                 };
                 into(&results)?;

@@ -127,7 +127,7 @@ fn has_row(plan: &Plan, is: fn(&Op) -> bool) -> bool {
         Instruction::Call(call) => routine::has_row(call.routine.0, is),
         _ => false,
     };
-    plan.code.iter().any(has) || plan.after.as_ref().is_some_and(|after| has_row(&after.plan, is))
+    plan.code.iter().any(has) || plan.epilogue.as_ref().is_some_and(|after| has_row(&after.plan, is))
 }
 
 /// `text` without headers, so that it can be placed in a namespace. If a register is `given`, its values are already in

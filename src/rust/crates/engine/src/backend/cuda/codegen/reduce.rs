@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::plan::{After, Plan, Register};
+use crate::plan::{Epilogue, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -57,7 +57,7 @@ fn kept_capacity(length: usize) -> usize {
 /// Chooses the form for these groups. The reduction tree determines the number of threads per group.
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // the epilogue runs over the group's elements, so one block must own the whole group
-    if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
+    if let Some(after) = plan.epilogue.as_ref().filter(|after| after.over_elements) {
         let (capacity, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
         let class = reduced_class(plan);
         let is_short = !reduction.is_exact(class) && Tree::of(reduction, class, groups).lanes < MOST_LANES;
@@ -140,7 +140,7 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     text += &body::text(plan, variant, pack_size(plan, reduction, form));
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
     let _ = writeln!(text, "constexpr int U = {};", packs_in_flight(plan, reduction, form));
-    if let Some(after) = &plan.after {
+    if let Some(after) = &plan.epilogue {
         let given = after.values.filter(|_| matches!(form, Form::Kept(_) | Form::KeptShort(_)));
         text += &epilogue(after, epilogue_variant(after, variant), given);
     }
@@ -151,7 +151,7 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         text.push_str("#define SHORT\n");
     }
     text.push_str("#include \"reduce.cuh\"\n");
-    text + &kernel(NAME, "A", &call(form, plan.spreads(), "A", &na_rm.to_string()))
+    text + &kernel(NAME, "A", &call(form, plan.over_elements(), "A", &na_rm.to_string()))
 }
 
 /// The definition of a kernel whose body is the statement `call`.
@@ -163,10 +163,10 @@ pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
 }
 
 /// The call of the device function that implements a form.
-fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
+fn call(form: Form, over_elements: bool, accumulator: &str, na_rm: &str) -> String {
     let (function, threads) = match form {
         // rows of a short group have fewer lanes than the block has threads
-        Form::Block | Form::KeptShort(_) if spreads => {
+        Form::Block | Form::KeptShort(_) if over_elements => {
             ("neighbours", format!(", ORDERED<{accumulator}> ? (int)job.lane_bits - 2 : THREAD_BITS"))
         }
         Form::Block | Form::Kept(_) | Form::KeptShort(_) => ("neighbours", format!(", {}", THREADS.ilog2())),
@@ -179,7 +179,7 @@ fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
 
 /// The variant of an epilogue's code. It handles one element at a time; the reduction's results are treated like tiled
 /// inputs, which `fetch` does not load.
-pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
+pub fn epilogue_variant(after: &Epilogue, variant: Variant) -> Variant {
     Variant {
         tiled: Tiled { inputs: 1u32.checked_shl(after.results.into()).unwrap_or(0), axis: 0 },
         unaligned: false,
@@ -188,8 +188,8 @@ pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
 }
 
 /// Elements of a pack in the epilogue.
-pub fn epilogue_pack(after: &After) -> usize {
-    if after.spread {
+pub fn epilogue_pack(after: &Epilogue) -> usize {
+    if after.over_elements {
         body::pack_size(&after.plan)
     } else {
         1
@@ -197,11 +197,11 @@ pub fn epilogue_pack(after: &After) -> usize {
 }
 
 /// The epilogue: `after::Params`, and `after::run`, which takes a group's result and stores what is computed from it.
-fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String {
+fn epilogue(after: &Epilogue, variant: Variant, given: Option<Register>) -> String {
     let plan = &after.plan;
     let mut text =
         format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, epilogue_pack(after), given));
-    if after.spread {
+    if after.over_elements {
         return text + &each(after, given);
     }
     let mut stores = String::new();
@@ -220,7 +220,7 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
 
 /// `after::run` for an epilogue over the elements `start .. end` of a group. `pack` is the thread's first pack. With
 /// `given`, the group's values are taken from `kept` in shared memory, where `walk` has stored them.
-fn each(after: &After, given: Option<Register>) -> String {
+fn each(after: &Epilogue, given: Option<Register>) -> String {
     let plan = &after.plan;
     let (mut outputs, mut stores, mut writes) = (String::new(), String::new(), String::new());
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {

@@ -96,7 +96,7 @@ impl<'a> Touched<'a> {
 
     pub fn bound(&mut self, bound: &'a Bound) -> &mut Self {
         self.buffers.extend(bound.inputs.iter().map(|view| (&view.buffer, false)));
-        if let Some(after) = &bound.after {
+        if let Some(after) = &bound.epilogue {
             self.bound(after);
         }
         self

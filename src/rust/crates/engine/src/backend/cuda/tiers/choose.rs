@@ -120,7 +120,7 @@ fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
     };
     cuda.prebuilt_at_hand(&second).is_some()
         && interpret::is_at_hand(cuda, plan)
-        && plan.after.as_ref().is_none_or(|after| interpret::is_at_hand(cuda, &after.plan))
+        && plan.epilogue.as_ref().is_none_or(|after| interpret::is_at_hand(cuda, &after.plan))
 }
 
 // ---- compiling in the background --------------------------------------------------------------------
