@@ -185,7 +185,7 @@ entries! {
         {
             use verdigris_engine::backend::cuda::driver::library::report;
             device::refresh_paths()?;
-            verdigris_engine::backend::cuda::tiers::choose::look_again();
+            verdigris_engine::backend::cuda::tiers::choose::retry_nvrtc();
             let (driver, findings) = report();
             let out = List::new(2);
             let out = match driver {

@@ -39,7 +39,7 @@ pub trait Carrier {
     fn one_step_max_bytes(&self) -> usize;
 
     /// Sends contiguous views on the device given by `place` to members, and receives from others. The result is in the
-    /// order of `rooms`.
+    /// order of `targets`.
     ///
     /// # Errors
     /// Those of `Mesh::exchange`; the team has then ended.
@@ -47,8 +47,8 @@ pub trait Carrier {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, ReceiveTarget)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>>;
 
     /// All-reduces a long array, if the carrier has a better way than two exchanges; else None. `fold` folds the

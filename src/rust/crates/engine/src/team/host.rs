@@ -45,13 +45,13 @@ pub fn exchange(
     mesh: &mut Mesh,
     call: &Call,
     step: u32,
-    parcels: &[(usize, View)],
-    rooms: &[(usize, ReceiveTarget)],
+    sends: &[(usize, View)],
+    targets: &[(usize, ReceiveTarget)],
 ) -> Result<Vec<Received>> {
-    let parcels = fallible::collected(parcels.iter().map(|(to, view)| SendItem { to: *to, bytes: bytes(view) }))?;
+    let sends = fallible::collected(sends.iter().map(|(to, view)| SendItem { to: *to, bytes: bytes(view) }))?;
     let room = |room: &ReceiveTarget| match room {
         ReceiveTarget::At(view) if !view.is_empty() => {
-            // SAFETY: memory of a new buffer that nobody else uses; rooms do not overlap.
+            // SAFETY: memory of a new buffer that nobody else uses; targets do not overlap.
             mesh::ReceiveTarget::At(unsafe {
                 std::slice::from_raw_parts_mut(view.address() as *mut u8, view.len() * view.dtype.size())
             })
@@ -59,8 +59,8 @@ pub fn exchange(
         ReceiveTarget::At(_) => mesh::ReceiveTarget::At(&mut []),
         ReceiveTarget::Of(_) | ReceiveTarget::New => mesh::ReceiveTarget::New,
     };
-    let rooms = fallible::collected(rooms.iter().map(|(from, into)| (*from, room(into))))?;
-    let received = mesh.exchange(call, step, &parcels, rooms)?;
+    let targets = fallible::collected(targets.iter().map(|(from, into)| (*from, room(into))))?;
+    let received = mesh.exchange(call, step, &sends, targets)?;
     fallible::collected(received.into_iter().map(|r| Received { call: r.call, buffer: r.buffer }))
 }
 
@@ -89,10 +89,10 @@ impl Carrier for Sockets {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, ReceiveTarget)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
-        exchange(&mut self.0, call, step, parcels, &rooms)
+        exchange(&mut self.0, call, step, sends, &targets)
     }
 
     fn stop(&mut self, reason: &str) {

@@ -198,7 +198,7 @@ impl Mesh {
         Ok(self.number - 1)
     }
 
-    /// Sends and receives. The result is in the order of `rooms`.
+    /// Sends and receives. The result is in the order of `targets`.
     ///
     /// # Errors
     /// `Member` if a member has ended, has stopped, is in another collective, or is not there in time; `Interrupt`;
@@ -207,16 +207,16 @@ impl Mesh {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[SendItem<'_>],
-        rooms: Vec<(usize, ReceiveTarget<'_>)>,
+        sends: &[SendItem<'_>],
+        targets: Vec<(usize, ReceiveTarget<'_>)>,
     ) -> Result<Vec<Received>> {
         let mut sending = Vec::new();
-        for SendItem { to, bytes } in parcels {
+        for SendItem { to, bytes } in sends {
             let message = Message { step, call: call.clone(), stops: false, bytes: bytes.len() };
             fallible::push(&mut sending, Sending { to: *to, head: message.encode(), bytes, sent: 0 })?;
         }
         let mut receiving = Vec::new();
-        for (from, room) in rooms {
+        for (from, room) in targets {
             let head = [0; HEADER + MOST_TEXT];
             let empty = Receiving { from, head, have: 0, message: None, room, buffer: None, got: 0 };
             fallible::push(&mut receiving, empty)?;
@@ -244,9 +244,9 @@ impl Mesh {
         to: impl Iterator<Item = usize>,
         from: impl Iterator<Item = usize>,
     ) -> Result<Vec<Received>> {
-        let parcels = fallible::collected(to.map(|to| SendItem { to, bytes: &[] }))?;
-        let rooms = fallible::collected(from.map(|from| (from, ReceiveTarget::New)))?;
-        self.exchange(call, step, &parcels, rooms)
+        let sends = fallible::collected(to.map(|to| SendItem { to, bytes: &[] }))?;
+        let targets = fallible::collected(from.map(|from| (from, ReceiveTarget::New)))?;
+        self.exchange(call, step, &sends, targets)
     }
 
     fn carry(

@@ -101,7 +101,7 @@ impl Backend for Cuda {
             source.check_lost()?;
         }
         self.download(source, offset, target)?;
-        self.check_lost()
+        self.take_pending_error()
     }
 
     unsafe fn upload_queued(&self, source: &[u8], target: &Arc<Buffer>, offset: usize) -> Result<bool> {

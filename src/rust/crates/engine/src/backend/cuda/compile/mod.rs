@@ -149,7 +149,7 @@ impl Cuda {
     /// If a prebuilt module can be loaded without compilation, the CUDA version that compiled it, since its math
     /// functions depend on that. Its machine code is in the package, or in the disk cache from an earlier compilation
     /// of the PTX.
-    pub(crate) fn prebuilt_at_hand(&self, name: &str) -> Option<(u32, u32)> {
+    pub(crate) fn prebuilt_cuda_version(&self, name: &str) -> Option<(u32, u32)> {
         if prebuilt::machine_code(name, self.properties.capability).is_some() {
             return Some(prebuilt::CODE_IS_OF);
         }

@@ -58,14 +58,14 @@ struct Staging {
 }
 
 /// A stream for copies that overlap with computation, and its chunks.
-struct Side {
+struct CopyStream {
     stream: Stream,
     staging: Mutex<Staging>,
 }
 
 static STAGING: PerDevice<Mutex<Staging>> = PerDevice::new();
 /// The device's copy stream, created when first needed.
-static SIDE: PerDevice<Side> = PerDevice::new();
+static COPY_STREAM: PerDevice<CopyStream> = PerDevice::new();
 
 fn event(cuda: &Cuda) -> Result<Event> {
     let mut event = Event::NULL;
@@ -224,7 +224,7 @@ impl Cuda {
     }
 
     /// Waits without checking for interrupts, for short copies that access R's memory.
-    fn land(&self) -> Result<()> {
+    fn synchronize_uninterruptible(&self) -> Result<()> {
         // SAFETY: our stream.
         self.check(unsafe { (self.driver.stream_synchronize)(self.stream()) }, "cuStreamSynchronize")
     }
@@ -266,7 +266,7 @@ impl Cuda {
             if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
                 counters::BYTES_UP.add(source.bytes() as u64);
                 self.send(self.stream(), host, to, source.bytes())?;
-                self.land()?;
+                self.synchronize_uninterruptible()?;
                 return Ok(0);
             }
         }
@@ -351,15 +351,15 @@ impl Cuda {
         self.send_filled(&source, to).map(Some)
     }
 
-    fn side(&self) -> Result<&Side> {
-        if let Some(side) = SIDE.get(self) {
-            return Ok(side);
+    fn copy_stream(&self) -> Result<&CopyStream> {
+        if let Some(found) = COPY_STREAM.get(self) {
+            return Ok(found);
         }
         let mut stream = Stream::NULL;
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
         self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
-        Ok(SIDE.get_or(self, || Side { stream, staging: Mutex::default() }))
+        Ok(COPY_STREAM.get_or(self, || CopyStream { stream, staging: Mutex::default() }))
     }
 
     /// Starts an upload on a separate stream and a separate thread, so that it overlaps with work queued from now on.
@@ -378,17 +378,17 @@ impl Cuda {
         };
         let buffer = self.allocate(source.bytes())?;
         let _entered = self.enter()?;
-        let side = self.side()?;
+        let copy_stream = self.copy_stream()?;
         // earlier work on the current stream may still use the memory that the pool returned
         let stream_state = self.stream_state();
-        order(self, stream_state.handle(), side.stream)?;
+        order(self, stream_state.handle(), copy_stream.stream)?;
         let (to, stop) = (buffer.address, source.stop());
         let copy = move |source: UploadSource| -> Result<u32> {
             if source.bytes() == 0 {
                 return Ok(0);
             }
             let _entered = self.enter()?;
-            self.stage(&side.staging, side.stream, &source, to)
+            self.stage(&copy_stream.staging, copy_stream.stream, &source, to)
         };
         // the source is passed by channel, so that it is still available if no thread can be created
         let (hand_over, taken) = sync_channel(1);
@@ -401,7 +401,7 @@ impl Cuda {
             // without a thread the copy runs here
             Err(_) => Err(copy(source)),
         };
-        Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, stop, thread: Some(thread) }))
+        Ok(Box::new(Copying { cuda: self, stream_state, copy_stream, buffer, stop, thread: Some(thread) }))
     }
 
     pub(crate) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -431,7 +431,7 @@ impl Cuda {
             // this wait can be interrupted; a copy that writes to R's memory must complete
             self.wait()?;
             self.fetch(from, target.as_mut_ptr(), target.len())?;
-            return self.land();
+            return self.synchronize_uninterruptible();
         }
         // errors of earlier work are reported here, not on the threads
         self.wait()?;
@@ -463,7 +463,7 @@ struct Copying {
     cuda: &'static Cuda,
     /// The stream in whose order the buffer was allocated.
     stream_state: &'static StreamState,
-    side: &'static Side,
+    copy_stream: &'static CopyStream,
     buffer: Arc<Buffer>,
     /// Flag that stops a copy from a file early.
     stop: Option<Arc<AtomicBool>>,
@@ -477,7 +477,7 @@ impl Copying {
         let done = thread.map_or_else(|done| done, |thread| finished(thread, self.stop.as_deref()));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in that stream's order
-        order(self.cuda, self.side.stream, self.stream_state.queue())?;
+        order(self.cuda, self.copy_stream.stream, self.stream_state.queue())?;
         self.cuda.note_write(self.buffer.address, self.stream_state);
         done
     }

@@ -365,12 +365,12 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     }
     let dtype = |r: Register| natural_dtype(plan.class(r));
 
-    let mut first = Half::new(plan, bound);
+    let mut first = SubPlan::new(plan, bound);
     for &r in &handed {
         let new = first.value(r);
         first.plan.outputs.push((new, dtype(r)));
     }
-    let mut second = Half::new(plan, bound);
+    let mut second = SubPlan::new(plan, bound);
     // values that are passed on must be the last inputs, since they have no views yet: copy the other inputs first
     let kept: Vec<Register> = plan.code[cut..].iter().flat_map(Instruction::operands).copied().collect();
     for r in kept.into_iter().chain(plan.outputs.iter().map(|(r, _)| *r)) {
@@ -404,7 +404,7 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
 
 /// The part of a plan that one of its outputs needs.
 pub fn single(plan: &Plan, bound: &Bound, output: usize) -> (Plan, Bound) {
-    let mut part = Half::new(plan, bound);
+    let mut part = SubPlan::new(plan, bound);
     let (r, dtype) = plan.outputs[output];
     let new = part.value(r);
     part.plan.outputs.push((new, dtype));
@@ -412,7 +412,7 @@ pub fn single(plan: &Plan, bound: &Bound, output: usize) -> (Plan, Bound) {
 }
 
 /// A part of the plan `from`, copied value by value.
-struct Half<'a> {
+struct SubPlan<'a> {
     from: &'a Plan,
     given: &'a Bound,
     plan: Plan,
@@ -423,9 +423,9 @@ struct Half<'a> {
     known: Vec<Option<Register>>,
 }
 
-impl<'a> Half<'a> {
-    fn new(from: &'a Plan, given: &'a Bound) -> Half<'a> {
-        Half {
+impl<'a> SubPlan<'a> {
+    fn new(from: &'a Plan, given: &'a Bound) -> SubPlan<'a> {
+        SubPlan {
             from,
             given,
             plan: Plan::default(),

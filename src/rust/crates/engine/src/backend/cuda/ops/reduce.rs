@@ -11,7 +11,7 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
-use crate::backend::cuda::tiers::planned::{Planned, Use};
+use crate::backend::cuda::tiers::planned::{KernelKind, PlanKernel};
 use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
 use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
@@ -198,7 +198,7 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
         let fit = parameters::fit(plan, bound, pack_size(plan, reduction, form), &[]);
-        match choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), fit.0)? {
+        match choose::kernel(cuda, plan, bound.n, KernelKind::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_prebuilt(target),
         }
@@ -253,7 +253,8 @@ impl Work<'_> {
         if both + MOST_JOB > MOST_BYTES {
             return Ok(Fused::Never);
         }
-        let Some(planned) = choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), variant)? else {
+        let Some(planned) = choose::kernel(cuda, plan, bound.n, KernelKind::Reduce(reduction, na_rm, form), variant)?
+        else {
             return Ok(Fused::NotYet);
         };
         let (bits, words) = body::flag_bits(&after.plan);
@@ -264,7 +265,7 @@ impl Work<'_> {
         Ok(Fused::Done)
     }
 
-    fn launch(self, planned: &Planned, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
+    fn launch(self, planned: &PlanKernel, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let tree = Tree::of(reduction, plan.class(plan.outputs[0].0), groups);
         let shape = shape(plan, planned.v, packs_in_flight(plan, reduction, form), form, groups, tree);
