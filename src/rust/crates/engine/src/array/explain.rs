@@ -240,10 +240,10 @@ fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Tra
             Access::Broadcast => "one for all".to_string(),
             Access::Recycled => "recycled".to_string(),
             Access::Strided(_) => format!("strides {}", joined(view.layout.strides())),
-            Access::Picked => "picked".to_string(),
+            Access::Gathered => "picked".to_string(),
         };
         let elements = view.len();
-        let moved = if input.access == Access::Picked { bound.n.min(elements) } else { elements };
+        let moved = if input.access == Access::Gathered { bound.n.min(elements) } else { elements };
         let name = format!("x{}", first + all.len() + 1);
         all.push(Traffic { name, dtype: view.dtype, access, elements, bytes: moved * view.dtype.size() });
     }
@@ -336,7 +336,7 @@ fn listing(
             Instruction::Load(k) => Err(input(*k)),
             Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
             // The plan's positions are 0-based.
-            Instruction::Pick { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
+            Instruction::Gather { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
             Instruction::Apply { op, args, .. } => {
                 let row = op.row();
                 let operands: Vec<&str> =

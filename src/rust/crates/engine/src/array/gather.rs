@@ -20,7 +20,7 @@ impl Array {
         let mut args = Args::new();
         args.push(Arg::Node(positions.cast(DType::Int64, None)?.node().clone()));
         args.push(Arg::Node(source.node().clone()));
-        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
+        let expr = Expr { op: Operation::Gather, class: dtype.class(), args, site: None };
         let out = Array::lazy(dtype, n, self.device(), expr)?;
         if holds_much(self.len() * dtype.size(), n * dtype.size()) {
             out.evaluate()?;

@@ -29,13 +29,13 @@ pub enum Access {
     /// By strides over this many axes.
     Strided(u8),
     /// By positions that the plan computes. The input is contiguous and not empty.
-    Picked,
+    Gathered,
 }
 
 impl Access {
     /// Whether neighbouring results read neighbouring elements, so that a thread may load several at once.
     pub fn follows(self) -> bool {
-        !matches!(self, Access::Broadcast | Access::Picked)
+        !matches!(self, Access::Broadcast | Access::Gathered)
     }
 }
 
@@ -53,7 +53,7 @@ pub enum Instruction {
     /// An element of input `k`.
     Load(u16),
     /// The element of an input at a position (int64, 0-based); NA if out of bounds.
-    Pick {
+    Gather {
         input: u16,
         at: Register,
     },
@@ -78,7 +78,7 @@ pub struct Call {
     pub routine: Interned,
     /// The registers of its parameters.
     pub args: Box<[Register]>,
-    /// The inputs that are its tables, accessed as `Access::Picked`.
+    /// The inputs that are its tables, accessed as `Access::Gathered`.
     pub tables: Box<[u16]>,
 }
 
@@ -87,7 +87,7 @@ impl Instruction {
     pub fn operands(&self) -> &[Register] {
         match self {
             Instruction::Load(_) | Instruction::Scalar(..) => &[],
-            Instruction::Pick { at, .. } => std::slice::from_ref(at),
+            Instruction::Gather { at, .. } => std::slice::from_ref(at),
             Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
             Instruction::Call(call) => &call.args,
             Instruction::Result { call, .. } => std::slice::from_ref(call),
@@ -176,7 +176,7 @@ impl Plan {
     /// The class of a register's value. A call has none.
     pub fn class(&self, register: Register) -> Class {
         match &self.code[register as usize] {
-            Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),
+            Instruction::Load(k) | Instruction::Gather { input: k, .. } => self.inputs[*k as usize].dtype.class(),
             Instruction::Scalar(_, class) => *class,
             Instruction::Apply { op, class, .. } => op.row().result_class(*class),
             Instruction::Result { call, result } => {
@@ -199,14 +199,14 @@ impl Plan {
                 Access::Strided(rank) => {
                     let _ = write!(key, "s{rank}");
                 }
-                Access::Picked => key.push('p'),
+                Access::Gathered => key.push('p'),
             }
             key.push(';');
         }
         for instruction in &self.code {
             let _ = match instruction {
                 Instruction::Load(k) => write!(key, "L{k}"),
-                Instruction::Pick { input, at } => write!(key, "P{input},{at}"),
+                Instruction::Gather { input, at } => write!(key, "P{input},{at}"),
                 Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
                 Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
                     .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),

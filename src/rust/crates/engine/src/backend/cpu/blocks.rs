@@ -126,7 +126,7 @@ impl<'a> Schedule<'a> {
                     Location::Input(_) | Location::Run(..) => unreachable!("results are computed"),
                 },
                 // The result must not share a slot with an operand: the loops assume that pointers do not alias.
-                Instruction::Apply { .. } | Instruction::Pick { .. } => Location::Slot(take(&mut free)),
+                Instruction::Apply { .. } | Instruction::Gather { .. } => Location::Slot(take(&mut free)),
             };
             locations.push(location);
             // Free the slots of operands that are read for the last time; each once, though an instruction may read a
@@ -165,7 +165,7 @@ impl<'a> Schedule<'a> {
         let of = |instruction: &Instruction| match instruction {
             Instruction::Apply { op, class, .. } => op.time(*class),
             // a random access
-            Instruction::Pick { .. } => 4,
+            Instruction::Gather { .. } => 4,
             Instruction::Call(call) => call.routine.cost(),
             _ => 1,
         };
@@ -266,7 +266,7 @@ impl<'a> Schedule<'a> {
                 Instruction::Scalar(..) => {}
                 Instruction::Load(_) if matches!(self.locations[k], Location::Input(_)) => {}
                 Instruction::Load(input) => self.load(scratch, *input as usize, i, n, out),
-                Instruction::Pick { input, at } => {
+                Instruction::Gather { input, at } => {
                     let view = &self.bound.inputs[*input as usize];
                     let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
                     let body = GATHERS[view.dtype as usize];
@@ -524,7 +524,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     // The last value is computed directly into its output, unless it must be converted, is stored twice, or an input is
     // in the same buffer: the loops assume that pointers do not alias.
     let written = plan.outputs.iter().position(|&(register, dtype)| {
-        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Gather { .. });
         register == last && computed && dtype.is_natural() && plan.class(register) == dtype.class()
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;

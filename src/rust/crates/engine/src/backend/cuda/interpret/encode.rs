@@ -208,7 +208,7 @@ pub fn encode(
                             (codes.indexed(), input_at[*k as usize])
                         }
                     }
-                    Instruction::Pick { input: k, at } => {
+                    Instruction::Gather { input: k, at } => {
                         from[0] = source(*at, false);
                         from[2] = plan.inputs[*k as usize].dtype as u8;
                         (codes.picked(), input_at[*k as usize])
@@ -311,7 +311,7 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
         Access::Broadcast => (1, 0),
         Access::Recycled => (2, 0),
         Access::Strided(rank) => (3, u64::from(rank)),
-        Access::Picked => (4, 0),
+        Access::Gathered => (4, 0),
     };
     words.push(access | rank << 8 | packed(address, input.dtype, together));
     match input.access {
@@ -322,7 +322,7 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
                 words.push(stride as u64);
             }
         }
-        Access::Picked => words.push(view.len() as u64),
+        Access::Gathered => words.push(view.len() as u64),
         Access::Linear | Access::Broadcast => {}
     }
 }
@@ -381,7 +381,7 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     for r in cut..plan.code.len() {
         match plan.code[r] {
             Instruction::Load(_) => drop(second.value(r as Register)),
-            Instruction::Pick { input, .. } => drop(second.input(input as usize)),
+            Instruction::Gather { input, .. } => drop(second.input(input as usize)),
             _ => {}
         }
     }
@@ -454,9 +454,9 @@ impl<'a> SubPlan<'a> {
         }
         let instruction = match &self.from.code[r as usize] {
             Instruction::Load(k) => Instruction::Load(self.input(*k as usize)),
-            Instruction::Pick { input, at } => {
+            Instruction::Gather { input, at } => {
                 let at = self.value(*at);
-                Instruction::Pick { input: self.input(*input as usize), at }
+                Instruction::Gather { input: self.input(*input as usize), at }
             }
             Instruction::Scalar(k, class) => {
                 self.bound.scalars.push(self.given.scalars[*k as usize]);

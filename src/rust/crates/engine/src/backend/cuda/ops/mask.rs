@@ -32,7 +32,7 @@ pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<Vi
 /// Selects without a kernel of the plan's own: mask and values are interpreted into memory, a prebuilt kernel finds the
 /// positions, and the values are gathered by them.
 fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
-    let simple = prebuilt::plain(DType::Bool8);
+    let simple = prebuilt::stored_plan(DType::Bool8);
     let mut stored = plan.clone();
     stored.outputs[0].1 = DType::Bool8;
     let views = interpret::values(cuda, &stored, bound)?;

@@ -143,7 +143,7 @@ const MOST_ABREAST: usize = 32;
 fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tree: Tree) -> Shape {
     let alone = |grid| Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 };
     match form {
-        Form::Block | Form::Kept(_) | Form::KeptShort(_) => {
+        Form::Block | Form::BlockShared(_) | Form::BlockSharedShort(_) => {
             // a group may begin within a pack
             let tiles = (groups.length + v.max(ALIGN) - 1).div_ceil(tree.tile());
             let whole = plan.over_elements() || tiles == 1 || groups.outer >= BUSY;
@@ -155,9 +155,9 @@ fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tr
             let slices = tiles.div_ceil(span);
             Shape { grid: groups.outer * slices, slices, span, ..alone(0) }
         }
-        Form::Team(threads) => alone(groups.outer.div_ceil(THREADS / threads as usize)),
-        Form::Packs(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
-        Form::Lanes | Form::SingleLanes => {
+        Form::SubWarp(threads) => alone(groups.outer.div_ceil(THREADS / threads as usize)),
+        Form::PackPerThread(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
+        Form::Strided | Form::StridedSingle => {
             let packs = groups.inner / v;
             // the lanes of all tiles; each is reduced by one thread
             let lanes = groups.length.div_ceil(tree.tile()).max(1) * tree.lanes;
@@ -210,7 +210,7 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
         let (register, _) = plan.outputs[0];
         let dtype = natural_dtype(plan.class(register));
-        let simple = prebuilt::plain(dtype);
+        let simple = prebuilt::stored_plan(dtype);
         let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
             bound.inputs.clone()
         } else {
@@ -271,7 +271,7 @@ impl Work<'_> {
         let shape = shape(plan, planned.v, packs_in_flight(plan, reduction, form), form, groups, tree);
         let parts = match form {
             _ if shape.slices == 1 => 0,
-            Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
+            Form::Strided | Form::StridedSingle => shape.slices * groups.count(),
             _ => shape.grid,
         };
         // freed in the stream's order, so it may be dropped as soon as the kernel is queued

@@ -75,7 +75,7 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
 fn queue_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
-    let simple = prebuilt::plain(natural);
+    let simple = prebuilt::stored_plan(natural);
     let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
     let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
     let values = of(interpret::values(cuda, &stored, bound)?);

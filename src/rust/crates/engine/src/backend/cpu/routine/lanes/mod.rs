@@ -3,7 +3,7 @@
 //! `block` runs steps for lanes `from .. to` and returns the end of the lanes that are still active. Those are in
 //! front; behind them are the lanes that have left the block, and `status` says why each left.
 
-mod turns;
+mod loops;
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -430,7 +430,7 @@ impl Lanes<'_> {
                 }
                 Step::If(branch) => return self.branch(branch, from, to),
                 Step::For(counted) => return self.count(counted, from, to),
-                Step::Loop(turns) => return self.turn(turns, from, to),
+                Step::Loop(body) => return self.run_loop(body, from, to),
                 Step::Break => {
                     self.leave(from, to, BREAK);
                     return from;
