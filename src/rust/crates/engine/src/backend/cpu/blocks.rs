@@ -16,7 +16,7 @@ use verdigris_compile::Failed;
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::loops::{BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
-use verdigris_ops::parallel::{goes_on, spread};
+use verdigris_ops::parallel::{parallel_if, should_continue};
 use verdigris_ops::MOST_OPERANDS;
 
 /// Blocks that are processed as one if no intermediate values are stored.
@@ -494,11 +494,11 @@ pub struct Scratch {
 
 impl Scratch {
     /// Whether to go on. Called once for each block of a task; checks for an interrupt now and then.
-    pub fn goes_on(&mut self) -> bool {
+    pub fn should_continue(&mut self) -> bool {
         /// Blocks between two checks for an interrupt.
         const LOOK: u32 = 16;
         self.turns += 1;
-        !self.turns.is_multiple_of(LOOK) || goes_on()
+        !self.turns.is_multiple_of(LOOK) || should_continue()
     }
 
     fn slot(&self, k: usize) -> *mut u8 {
@@ -535,7 +535,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let waits = schedule.waits_for_memory();
     let far = |k: &usize| waits && plan.outputs[*k].1.size() >= 8 && outputs[*k].bytes >= memory::FAR;
     let far: Vec<usize> = (0..outputs.len()).filter(far).collect();
-    spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
+    parallel_if(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
             let mut i = from;
             while i < to {

@@ -15,7 +15,7 @@ use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{fail, goes_on, parallel, spread};
+use verdigris_ops::parallel::{fail, parallel, parallel_if, should_continue};
 
 /// The least number of element products in a task, and the greatest number of tasks.
 const TASK: usize = 1 << 14;
@@ -229,9 +229,9 @@ fn each_column(
     sums: bool,
     body: impl Fn(&mut Space, usize) + Sync,
 ) -> Result<()> {
-    spread(tasks.len(), 1, true, |task, _| {
+    parallel_if(tasks.len(), 1, true, |task, _| {
         spaces.with(rows, sums, |space| {
-            for column in tasks[task].clone().take_while(|column| column % 64 > 0 || goes_on()) {
+            for column in tasks[task].clone().take_while(|column| column % 64 > 0 || should_continue()) {
                 body(space, column);
             }
         });

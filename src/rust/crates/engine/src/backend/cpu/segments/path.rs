@@ -8,7 +8,7 @@ use super::super::gather::elements;
 use crate::backend::segments::{bad_offsets, Segments};
 use crate::memory::buffer::View;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{fail, parallel, spread};
+use verdigris_ops::parallel::{fail, parallel, parallel_if};
 
 /// An integer type of stored offsets.
 pub trait Offset: Copy + Sync + Send + Ord + 'static {
@@ -103,7 +103,7 @@ impl<'a, I: Offset> MergePath<'a, I> {
 
     /// Runs `body` for each piece, as a task.
     pub fn each(&self, body: impl Fn(usize, Piece) + Sync) -> Result<()> {
-        spread(self.pieces(), 1, true, |k, _| body(k, self.piece(k)))
+        parallel_if(self.pieces(), 1, true, |k, _| body(k, self.piece(k)))
     }
 }
 

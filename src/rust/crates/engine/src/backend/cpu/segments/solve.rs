@@ -11,7 +11,7 @@ use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{goes_on, spread};
+use verdigris_ops::parallel::{parallel_if, should_continue};
 
 /// Columns between two checks for an interrupt.
 const LOOK: usize = 1 << 12;
@@ -26,14 +26,14 @@ fn run<I: Offset, T: Real>(job: &TriangularSystem<'_>, out: &Arc<Buffer>) -> Res
     let values: Option<&[T]> = job.matrix.values.map(elements);
     let (n, b): (usize, &[T]) = (path.count(), elements(job.b));
     let out = Shared(out.address as *mut u8);
-    spread(job.columns, 1, true, |column, _| {
+    parallel_if(job.columns, 1, true, |column, _| {
         let mut x = Vec::new();
         if !fallible::grow_task_buffer(&mut x, n, 0f64) {
             return;
         }
         x.iter_mut().zip(&b[column * n..]).for_each(|(x, b)| *x = b.wide());
         for step in 0..n {
-            if step % LOOK == 0 && !goes_on() {
+            if step % LOOK == 0 && !should_continue() {
                 return;
             }
             let j = if job.upper { n - 1 - step } else { step };

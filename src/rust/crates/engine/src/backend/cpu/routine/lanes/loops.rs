@@ -26,7 +26,7 @@ impl Lanes<'_> {
         let mut active = to;
         while active > from {
             let end = self.block(&loop_body.body, from, active);
-            if !self.goes_on(active - from, loop_body.body.len()) {
+            if !self.should_continue(active - from, loop_body.body.len()) {
                 return from;
             }
             active = self.sorted(end, active, loop_body);
@@ -85,7 +85,7 @@ impl Lanes<'_> {
                 unsafe { fill(self.at(slot, from).cast(), &counter.to_ne_bytes(), active - from) };
             }
             let end = self.block(&loop_body.body, from, active);
-            if !self.goes_on(active - from, loop_body.body.len()) {
+            if !self.should_continue(active - from, loop_body.body.len()) {
                 return from;
             }
             active = self.sorted(end, active, loop_body);

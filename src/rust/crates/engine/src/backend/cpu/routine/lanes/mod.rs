@@ -12,7 +12,7 @@ use super::program::*;
 use crate::memory::fallible;
 use verdigris_compile::Failed;
 use verdigris_ops::dtype::Class;
-use verdigris_ops::parallel::goes_on;
+use verdigris_ops::parallel::should_continue;
 use verdigris_ops::scalar::{Scalar, NA_I32};
 
 /// Lanes times steps between two checks for an interrupt: a millisecond or so.
@@ -523,11 +523,11 @@ impl Lanes<'_> {
     }
 
     /// Whether to go on; checks for an interrupt now and then.
-    fn goes_on(&mut self, lanes: usize, steps: usize) -> bool {
+    fn should_continue(&mut self, lanes: usize, steps: usize) -> bool {
         self.work += lanes * steps + 64;
         if self.work > CHECK_EVERY {
             self.work = 0;
-            self.stopped |= !goes_on();
+            self.stopped |= !should_continue();
         }
         !self.stopped
     }
