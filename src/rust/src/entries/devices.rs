@@ -138,7 +138,7 @@ entries! {
 
     /// Bytes: live, pending, cached, pinned, limit, free, total. Runs without freeing first, so that pending bytes can
     /// be seen.
-    @run_as_it_is
+    @run_without_reaping
     fn device_memory(device: Device) -> Result<[f64; 7]> {
         let memory = backend::of(device)?.memory()?;
         let pending = pending::bytes(device);

@@ -41,7 +41,7 @@ pub(super) fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> 
     };
     let extents = [int(rows)?, int(columns)?];
     // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
-    Ok(handle::dressed(array, move |out| unsafe {
+    Ok(handle::new_with_attributes(array, move |out| unsafe {
         let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
         std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
         r::Rf_setAttrib(out, r::R_DimSymbol, dim);

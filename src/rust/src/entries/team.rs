@@ -141,7 +141,7 @@ entries! {
     fn team_all_reduce(member: &Member, x: SEXP, op: Fold, exact: bool, call: SEXP) -> Result<SEXP> {
         let (own, caller) = (elements(x)?, caller(call)?);
         let result = member.with(|transport| transport.all_reduce(&own, op, exact, &caller))?;
-        Ok(handle::wrap_like(result, x))
+        Ok(handle::new_like(result, x))
     }
 
     /// This member's run of the folded elements, which are divided in pieces of `unit` elements.

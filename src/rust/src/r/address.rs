@@ -33,7 +33,7 @@ pub fn of(x: SEXP, argument: &str) -> Result<u64> {
             };
             parsed.map_err(|_| refused(&format!("\"{text}\"")))
         }
-        _ if values::is_stamped(x) => Err(refused(&values::describe(x))),
+        _ if values::is_factor_or_time(x) => Err(refused(&values::describe(x))),
         _ => match values::scalar(x) {
             Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
                 let whole = match value {
