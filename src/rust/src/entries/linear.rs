@@ -177,7 +177,7 @@ entries! {
                 return Err(Error::new(ErrorKind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
             }
         }
-        let sides = b.as_ref().map(|b| Sides { b, own: own == 1, columns });
+        let sides = b.as_ref().map(|b| Sides { b, per_matrix: own == 1, columns });
         let Some(batch) = factor_many(factoring, &x, [m, n], count, sides, tol)? else { return Ok(None) };
         let mut results = batch.results.into_iter();
         let list = ["x", "y", "z"].into_iter().fold(List::new(4), |list, name| list.add(name, results.next()));

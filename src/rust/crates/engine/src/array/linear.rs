@@ -105,7 +105,7 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     let upper = own && single && options.halves.unwrap_or(m >= SYRK_FROM);
     let output = backend.allocate(m * n * dtype.size())?;
     let (batch, precision) = (Batch::ONE, options.precision);
-    let product = Product { a: &first, b: &second, m, n, k, batch, own, upper, precision };
+    let product = Product { a: &first, b: &second, m, n, k, batch, is_self_product: own, upper, precision };
     let made = backend.multiply(&product, &output)?;
     let out = Array::from_view(View::contiguous(output, dtype, m * n));
     Ok(match made {
@@ -137,7 +137,7 @@ pub fn multiply_batched(
     let step = |many: bool, next: usize| if many { next } else { 0 };
     let batch = Batch { count, a: step(many[0], next_a), b: step(many[1], next_b) };
     let precision = options.precision;
-    let product = Product { a: &first, b: &second, m, n, k, batch, own: false, upper: false, precision };
+    let product = Product { a: &first, b: &second, m, n, k, batch, is_self_product: false, upper: false, precision };
     let done = backend.multiply(&product, &output)? != Multiplied::Nothing;
     Ok(done.then(|| Array::from_view(View::contiguous(output, dtype, m * n * count))))
 }

@@ -60,8 +60,8 @@ pub struct Product<'a> {
     pub k: usize,
     pub batch: Batch,
     /// The factors are one matrix and its transpose.
-    pub own: bool,
-    /// If `own`: only the upper triangle is to be computed, if the device can do that.
+    pub is_self_product: bool,
+    /// If `is_self_product`: only the upper triangle is to be computed, if the device can do that.
     pub upper: bool,
     pub precision: Precision,
 }
@@ -163,7 +163,7 @@ pub const fn real(dtype: DType) -> DType {
 pub const LARGEST: usize = 1 << 14;
 
 /// The same factorisation of each of `count` matrices (`m × n`, one after the other), by this package's own code.
-pub struct Many<'a> {
+pub struct BatchedFactoring<'a> {
     pub factoring: Factoring,
     pub count: usize,
     pub m: usize,
@@ -180,7 +180,7 @@ pub struct Many<'a> {
     pub tol: f64,
 }
 
-impl Many<'_> {
+impl BatchedFactoring<'_> {
     /// The job for all matrices. The device adds memory for its teams.
     pub(super) fn job(&self) -> Job {
         let output = |k: usize| self.outputs.get(k).map_or(0, |buffer| buffer.address);
@@ -205,7 +205,7 @@ impl Many<'_> {
 
     /// Whether buffers and views have the sizes that the extents require, and the extents fit the fields of `Job`.
     pub(super) fn fits(&self) -> bool {
-        let (dtype, &Many { m, n, count, columns, .. }) = (self.a.dtype, self);
+        let (dtype, &BatchedFactoring { m, n, count, columns, .. }) = (self.a.dtype, self);
         let k = m.min(n);
         let results: &[(usize, DType)] = &match self.factoring {
             Factoring::Cholesky => vec![(n * n, dtype)],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use self::basis::BasisStep;
-use self::dense::{Many, Multiplied, Product, Task};
+use self::dense::{BatchedFactoring, Multiplied, Product, Task};
 use self::fourier::Transform;
 use self::gram::Gram;
 use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
@@ -77,8 +77,8 @@ pub struct Base<'a> {
 }
 
 /// A device. Methods queue work on its current stream, in order, and return. A method waits if it returns values to the
-/// host, or a result whose size depends on values: `download`, `reduce`, `mask`, `ranks`, `firsts`, `factor`, `many`
-/// and `synchronize`, and `scan` for sums of integers.
+/// host, or a result whose size depends on values: `download`, `reduce`, `mask`, `ranks`, `firsts`, `factor`,
+/// `factor_batch` and `synchronize`, and `scan` for sums of integers.
 pub trait Backend: Send + Sync {
     fn device(&self) -> Device;
 
@@ -234,11 +234,11 @@ pub trait Backend: Send + Sync {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
 
-    /// Whether `many` takes matrices of this size.
-    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool;
+    /// Whether `factor_batch` takes matrices of this size.
+    fn serves_batch(&self, factoring: Factoring, m: usize, n: usize) -> bool;
 
     /// Factors each of many small matrices. Waits, and returns the first that has failed; its status says how.
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>>;
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>>;
 
     /// Fourier transforms of contiguous elements, into a buffer; `HalfToReal` may overwrite its input. Fails with
     /// `Library` if the device needs a library that is missing.

@@ -317,7 +317,7 @@ impl Drop for Buffer {
     }
 }
 
-/// ExternalBorrow memory by its first address: the end, the buffer, and the number of `ExternalBorrow` values.
+/// Lent memory by its first address: the end, the buffer, and the number of `ExternalBorrow` values.
 type Borrowed = BTreeMap<u64, (u64, Weak<Buffer>, u32)>;
 static BORROWED: Mutex<Borrowed> = Mutex::new(BTreeMap::new());
 

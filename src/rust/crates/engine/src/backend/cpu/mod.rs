@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use super::basis::BasisStep;
-use super::dense::{Many, Multiplied, Product};
+use super::dense::{BatchedFactoring, Multiplied, Product};
 use super::fourier::Transform;
 use super::gram::Gram;
 use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
@@ -326,13 +326,13 @@ impl Backend for Cpu {
         Ok(if multiply::multiply(product, output)? { Multiplied::Whole } else { Multiplied::Nothing })
     }
 
-    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool {
+    fn serves_batch(&self, factoring: Factoring, m: usize, n: usize) -> bool {
         dense::takes(factoring, m, n)
     }
 
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
-        let _span = span::on_host(|| format!("{} {:?} of {} x {}", many.count, many.factoring, many.m, many.n));
-        dense::many(many)
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
+        let _span = span::on_host(|| format!("{} {:?} of {} x {}", batch.count, batch.factoring, batch.m, batch.n));
+        dense::factor_batch(batch)
     }
 
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {

@@ -41,7 +41,7 @@ use self::ops::{
 use self::tiers::run;
 
 use super::basis::BasisStep;
-use super::dense::{Many, Multiplied, Product, Task};
+use super::dense::{BatchedFactoring, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
 use super::gram::Gram;
 use super::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
@@ -228,7 +228,7 @@ impl Backend for Cuda {
         Ok(match done {
             false => Multiplied::Nothing,
             // neither kernel gives exactly symmetric results, so the caller mirrors the upper triangle
-            true if product.own => Multiplied::UpperTriangle,
+            true if product.is_self_product => Multiplied::UpperTriangle,
             true => Multiplied::Whole,
         })
     }
@@ -244,18 +244,18 @@ impl Backend for Cuda {
         }
     }
 
-    fn takes_many(&self, _factoring: Factoring, m: usize, n: usize) -> bool {
+    fn serves_batch(&self, _factoring: Factoring, m: usize, n: usize) -> bool {
         m.max(n) <= dense::MOST
     }
 
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
         let _ordered = self.ordered(|t| {
-            if let Some((b, _)) = many.b {
+            if let Some((b, _)) = batch.b {
                 t.view(b);
             }
-            t.view(many.a).writes(many.outputs).write(many.status);
+            t.view(batch.a).writes(batch.outputs).write(batch.status);
         })?;
-        dense::many(self, many)
+        dense::factor_batch(self, batch)
     }
 
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {

@@ -12,7 +12,7 @@ use verdigris_ops::scalar::Scalar;
 /// divergence.
 const MOST_SELECTED: usize = 8;
 
-/// LoopBody x^2 into x * x, as `r_pow` of arith.h does.
+/// Turns x^2 into x * x, as `r_pow` of arith.h does.
 pub fn simplify(block: &Block) -> Block {
     let two = |operand: &Operand| {
         matches!(operand, Operand::Constant(Scalar::F64(x)) if *x == 2.0)

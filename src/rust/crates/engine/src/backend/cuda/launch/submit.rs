@@ -86,7 +86,7 @@ impl Slot {
     }
 
     /// Makes the launch. The device's context must be current.
-    fn launch(&mut self, before: &mut KernelGraphCache) {
+    fn launch(&mut self, graphs: &mut KernelGraphCache) {
         let Some(cuda) = self.cuda else { return };
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
         for (pointer, &at) in pointers.iter_mut().zip(&self.at[..self.count as usize]) {
@@ -94,7 +94,7 @@ impl Slot {
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
         // SAFETY: the caller of `try_submit` promises the arguments; no module is ever unloaded.
-        let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
+        let status = unsafe { graphs.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
 }
@@ -122,7 +122,7 @@ struct Ring {
     held: CachePadded<AtomicBool>,
     producer: UnsafeCell<Producer>,
     /// Owned by the worker while the ring is non-empty, otherwise by the lock holder.
-    before: UnsafeCell<KernelGraphCache>,
+    graphs: UnsafeCell<KernelGraphCache>,
 }
 
 /// The state of the producer side, owned by the holder of `held`.
@@ -135,7 +135,7 @@ struct Producer {
 }
 
 // SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards. `producer`
-// belongs to the holder of `held`. `before` belongs to the thread that its comment names, since no launch is written
+// belongs to the holder of `held`. `graphs` belongs to the thread that its comment names, since no launch is written
 // without `held`.
 unsafe impl Sync for Ring {}
 
@@ -167,7 +167,7 @@ fn made() -> Option<Ring> {
         state: CachePadded(AtomicU8::new(State::Asleep as u8)),
         held: CachePadded(AtomicBool::new(false)),
         producer: UnsafeCell::new(Producer { made: 0, close: 0, last: None }),
-        before: UnsafeCell::default(),
+        graphs: UnsafeCell::default(),
     })
 }
 
@@ -223,7 +223,7 @@ pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *
         // other threads may have handed launches to the worker
         flush();
         // SAFETY: `held` is ours and no launch waits; the caller's promise.
-        unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
+        unsafe { (*ring.graphs.get()).launch(cuda, what, arguments) }
     })
 }
 
@@ -336,8 +336,8 @@ impl Ring {
                     cuda.bind();
                     context = Some(cuda.properties.ordinal);
                 }
-                // SAFETY: the ring is not empty, so the worker owns `before`.
-                slot.launch(unsafe { &mut *self.before.get() });
+                // SAFETY: the ring is not empty, so the worker owns `graphs`.
+                slot.launch(unsafe { &mut *self.graphs.get() });
                 next += 1;
                 LAUNCHED.0.store(next, Ordering::Release);
                 idle = None;
