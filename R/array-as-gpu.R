@@ -38,8 +38,8 @@
 #' frame <- as_gpu(data.frame(n = 1:3, name = c("a", "b", "c")), device = "cpu")
 #' frame$n * 2L
 #' @export
-as_gpu <- function(x, dtype = NULL, device = NULL, ...) if (.External2(C_is_there)) .External2(C_as_there) else
-  UseMethod("as_gpu")
+as_gpu <- function(x, dtype = NULL, device = NULL, ...)
+  if (.External2(C_needs_no_conversion)) .External2(C_as_gpu_direct) else UseMethod("as_gpu")
 
 #' @export
 as_gpu.default <- function(x, dtype = NULL, device = NULL, ...) {

@@ -96,7 +96,7 @@ NULL
 #' @rdname subsetting
 #' @export
 `[.gpu_array` <- function(x, ..., drop = TRUE) {
-  out <- .External2(C_part)
+  out <- .External2(C_subset)
   # C returns a list of subscripts for R code to handle: names, index matrices and invalid subscripts.
   if (is.list(out)) with_base_fallback(select(x, out, drop), `[`, x, out, drop = drop) else out
 }
@@ -145,7 +145,7 @@ single <- function(given, d, names) {
 #' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
-  out <- .External2(C_element)
+  out <- .External2(C_subset2)
   if (!is.null(out)) return(out)
   given <- list(i, ...)
   flat <- length(given) == 1L

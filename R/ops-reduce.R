@@ -24,10 +24,10 @@ explain_status <- function(name, out, x, call) {
   value
 }
 
-# A method of the Summary group. C_whole takes the arguments from the frame of the method.
+# A method of the Summary group. C_summary takes the arguments from the frame of the method.
 summary_method <- function(name) {
   force(name)
-  function(..., na.rm = FALSE) .External2(C_whole)
+  function(..., na.rm = FALSE) .External2(C_summary)
 }
 
 # Whether missing elements are removed for an `na.rm` that is not TRUE or FALSE. It depends on the version of R, so base

@@ -20,14 +20,14 @@ static SEXP access_symbol;
 static int is_recorded(SEXP x) { return TYPEOF(R_altrep_data1(x)) == LISTSXP; }
 
 // Set while try_handle() calls Dataptr only to have the handle made.
-static int giving = 0;
+static int making_handle_only = 0;
 
 // The handle; a vector that is only recorded gets one here. NULL on failure, or if the value was freed. Making a handle
 // allocates, and callers of Elt methods do not expect a garbage collection. R's API cannot switch the collector off,
 // but R does so itself while a Dataptr method runs.
 static void *try_handle(SEXP x) {
   if (is_recorded(x)) {
-    giving = 1;
+    making_handle_only = 1;
     (void)DATAPTR_RO(x);
     if (is_recorded(x)) return NULL;
   }
@@ -36,7 +36,7 @@ static void *try_handle(SEXP x) {
 
 // The handle, or an error.
 static void *handle(SEXP x) {
-  if (vg_looked_up) vg_refuse_operator();
+  if (vg_lookup_pending) vg_refuse_operator();
   void *h = try_handle(x);
   if (h != NULL) return h;
   if (!vg_pending) vg_leave_freed(1);
@@ -72,7 +72,7 @@ void *vg_handle_of(SEXP x) {
 }
 
 // R serialises a wrapper as a wrapper, so gpu_dtype may be an attribute of the vector inside.
-SEXP vg_written_dtype(SEXP x) {
+SEXP vg_saved_dtype(SEXP x) {
   SEXP dtype = Rf_getAttrib(x, vg_dtype_symbol);
   for (int place; dtype == R_NilValue && ALTREP(x) && (place = vg_place_of(TYPEOF(x))) >= 0 &&
                   wrappers[place] != NULL && ALTREP_CLASS(x) == wrappers[place];) {
@@ -122,7 +122,7 @@ static const char *access_rule(void) {
   return "inform";
 }
 
-static void tell(const char *helper, void *h) {
+static void signal_access(const char *helper, void *h) {
   SEXP length = PROTECT(Rf_ScalarReal((double)((vg_header *)h)->length));
   SEXP bytes = PROTECT(Rf_ScalarReal(vg_handle_bytes(h)));
   vg_eval_helper(helper, length, bytes);
@@ -130,16 +130,16 @@ static void tell(const char *helper, void *h) {
 }
 
 // Raises the error of option "error", before elements are read.
-static void permit(void *h) {
+static void check_access(void *h) {
   if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1) return;
-  if (strcmp(access_rule(), "error") == 0) tell("refuse_host_access", h);
+  if (strcmp(access_rule(), "error") == 0) signal_access("refuse_host_access", h);
 }
 
 // Signals the message about a large copy to the host. Called when the host copy is set, so that a handler may use the
 // array.
 static void inform(void *h) {
   if (vg_is_ordinary(h) || ((vg_header *)h)->length <= 1000000) return;
-  if (strcmp(access_rule(), "inform") == 0) tell("inform_host_access", h);
+  if (strcmp(access_rule(), "inform") == 0) signal_access("inform_host_access", h);
 }
 
 // A number that changes whenever the R function that reads is not the one that read last. That function's environment
@@ -200,8 +200,8 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
   void *known = at_hand(x, writable);
   if (known != NULL) return known;
   if (is_recorded(x)) vg_give_handle(x);
-  if (giving) {
-    giving = 0;
+  if (making_handle_only) {
+    making_handle_only = 0;
     return &nothing;
   }
   void *h = handle(x);
@@ -211,7 +211,7 @@ static void *dataptr_method(SEXP x, Rboolean writable) {
     if (TYPEOF(x) == REALSXP && vg_is_lossy(h)) warn_of_lost(h);
     return given_out(h, host, writable, frame);
   }
-  permit(h);
+  check_access(h);
   host = given_out(h, vg_host_fetch(h, writable), writable, frame);
   if (vg_pending) vg_raise_pending(R_NilValue);
   if (vg_is_lossy(h)) warn_of_lost(h);
@@ -229,7 +229,7 @@ static const void *dataptr_or_null_method(SEXP x) {
 static void region(SEXP x, R_xlen_t from, R_xlen_t n, void *out) {
   void *h = handle(x);
   if (vg_region_cached(h, from, n, out)) return;
-  permit(h);
+  check_access(h);
   int done = vg_region(h, from, n, out);
   if (vg_pending) vg_raise_pending(R_NilValue);
   if (!done) Rf_errorcall(R_NilValue, "%s", "verdigris: a read failed");

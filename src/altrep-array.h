@@ -14,7 +14,7 @@ void *vg_handle_of(SEXP x);
 // other objects.
 SEXP vg_data_of(SEXP x);
 void vg_learn_wrapper(SEXP x);                // remembers the ALTREP class of x, a wrapper that base R has made
-SEXP vg_written_dtype(SEXP x);                // attribute gpu_dtype of x or of the vector in a wrapper, or R_NilValue
+SEXP vg_saved_dtype(SEXP x);                  // attribute gpu_dtype of x or of the vector in a wrapper, or R_NilValue
 
 // Rust: lazy cells (lazy.rs).
 void vg_give_handle(SEXP x);                  // gives a recorded vector its handle; leaves a condition on failure

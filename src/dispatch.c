@@ -3,34 +3,36 @@
 #include "dispatch.h"
 #include "helpers.h"
 
-int vg_looked_up = 0;
+int vg_lookup_pending = 0;
 
-// `given`: the method that the last lookup for an array returned. `given_for`: the arrays' own method for the operator.
-// `theirs`: the method that was looked up for another class and not called since. The bindings keep all three alive.
-static SEXP given = NULL, given_for = NULL, theirs = NULL;
+// `last_method`: the method that the last lookup for an array returned. `last_method_for`: the arrays' own method for
+// the operator. `pending_method`: the method that was looked up for another class and not called since. The bindings
+// keep all three alive.
+static SEXP last_method = NULL, last_method_for = NULL, pending_method = NULL;
 
-// If both operands are arrays, both lookups return the same method. `theirs` may be left over from an operation on
-// other classes, whose methods R found incompatible and did not call; called with arrays, it calls the arrays' method.
+// If both operands are arrays, both lookups return the same method. `pending_method` may be left over from an operation
+// on other classes, whose methods R found incompatible and did not call; called with arrays, it calls the arrays'
+// method.
 SEXP C_method_of_array(SEXP ours) {
-  if (!vg_looked_up || given_for != ours) given = theirs != NULL ? theirs : ours;
-  vg_looked_up = 1;
-  given_for = ours;
-  theirs = NULL;
-  return given;
+  if (!vg_lookup_pending || last_method_for != ours) last_method = pending_method != NULL ? pending_method : ours;
+  vg_lookup_pending = 1;
+  last_method_for = ours;
+  pending_method = NULL;
+  return last_method;
 }
 
 SEXP C_method_beside(SEXP method) {
-  if (vg_looked_up) return given;
-  if (method != R_NilValue) theirs = method;
+  if (vg_lookup_pending) return last_method;
+  if (method != R_NilValue) pending_method = method;
   return method;
 }
 
 SEXP C_other_method_called(void) {
-  theirs = NULL;
+  pending_method = NULL;
   return R_NilValue;
 }
 
 void vg_refuse_operator(void) {
-  vg_looked_up = 0;
+  vg_lookup_pending = 0;
   vg_eval_helper("refuse_operator", R_NilValue, R_NilValue);
 }

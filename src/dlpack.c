@@ -67,8 +67,8 @@ static SEXP first_class(SEXP x) {
 }
 
 // Called in as_gpu(x, dtype, device, ...): whether x is an array or a torch tensor that needs no conversion. Such calls
-// go to C_as_there(), since S3 dispatch would take longer than the work itself.
-SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
+// go to C_as_gpu_direct(), since S3 dispatch would take longer than the work itself.
+SEXP C_needs_no_conversion(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   if (!Rf_isObject(x)) return Rf_ScalarLogical(FALSE);
   int known = vg_has_own_class(x) || (first_class(x) == PRINTNAME(tensor_symbol) && vg_torch_started());
@@ -76,8 +76,8 @@ SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
   return Rf_ScalarLogical(plain);
 }
 
-// as_gpu(x) if C_is_there() is TRUE
-SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho) {
+// as_gpu(x) if C_needs_no_conversion() is TRUE
+SEXP C_as_gpu_direct(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = Rf_eval(x_symbol, rho);
   return vg_returned(vg_has_own_class(x) ? vg_upload(x, R_NilValue, R_NilValue, R_NilValue) : vg_torch_import(x));
 }

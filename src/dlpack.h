@@ -7,5 +7,5 @@ SEXP C_as_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_from_dlpack(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_as_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_from_torch(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_is_there(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_as_there(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_needs_no_conversion(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_as_gpu_direct(SEXP call, SEXP op, SEXP args, SEXP rho);

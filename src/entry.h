@@ -18,9 +18,9 @@ void vg_take_interrupt(SEXP result); // raises an interrupt that arrived while R
 // Does what the Rust body of an entry has left to do: stores the call site, raises the pending condition, takes an
 // interrupt, and calls `on_free` functions.
 static inline SEXP vg_returned(SEXP result) {
-  if (vg_call_site_wanted != NULL) result = vg_site_recorded(result, NULL, R_NilValue);
+  if (vg_call_site_wanted != NULL) result = vg_finish_recording(result, NULL, R_NilValue);
   if (vg_pending) vg_raise_pending(result);
-  vg_looked_up = 0;
+  vg_lookup_pending = 0;
   if (R_interrupts_pending) vg_take_interrupt(result);
   return vg_freed ? vg_tell_freed(result) : result;
 }

@@ -16,8 +16,8 @@ int vg_call_is_light(SEXP call);
 SEXP vg_compute_now(SEXP x);    // Rust: computes an array, and waits for its warnings
 
 // What to do about the warnings: give them when the operation is computed, suppress them, or compute at once so that
-// the handler gets them. ON: no handler so far, look further out. The values are those of frame_verdict() in R.
-enum { LATER = 0, NEVER = 1, NOW = 2, ON = 3 };
+// the handler gets them. CONTINUE: no handler so far, look further out. The values are those of frame_verdict() in R.
+enum { LATER = 0, NEVER = 1, NOW = 2, CONTINUE = 3 };
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define BODY_OF(f) R_ClosureBody(f)
@@ -44,7 +44,7 @@ typedef struct {
   uintptr_t stack; // C stack address at the call; tells the frame's own code from code evaluated in it; 0: unknown
   int depth;       // number of the frame, as for sys.frame(); 0: entry not valid
   int evaluated;   // whether the code is evaluated by eval(): then the frame of eval() is part of the key
-  int fate;
+  int disposition;
 } Found;
 static Found found[KEPT];
 static SEXP frames; // two weak references for each entry; strong ones would keep the user's data alive
@@ -105,7 +105,7 @@ static void keep(int k, SEXP frame, SEXP second, Found what) {
 // Whether a frame of tryCatch() or withCallingHandlers() has established a handler for this package's warnings.
 static int takes_warnings(SEXP frame) {
   static const char *ours[] = {"warning", "simpleWarning", "condition", "verdigris_warning_precision"};
-  SEXP classes = vg_written(classes_symbol, frame);
+  SEXP classes = vg_argument_code(classes_symbol, frame);
   if (classes == NULL || TYPEOF(classes) != STRSXP) return 0; // not assigned before the handlers are established
   for (R_xlen_t i = 0; i < XLENGTH(classes); i++)
     for (int k = 0; k < 4; k++)
@@ -113,9 +113,9 @@ static int takes_warnings(SEXP frame) {
   return 0;
 }
 
-// The fate of warnings by frame k, a call of eval(), tryCatch() or withCallingHandlers().
+// The disposition of warnings by frame k, a call of eval(), tryCatch() or withCallingHandlers().
 static int verdict(int which, int k, SEXP frame, SEXP rho) {
-  if (which != EVAL && !takes_warnings(frame)) return ON;
+  if (which != EVAL && !takes_warnings(frame)) return CONTINUE;
   if (which == CALLING && k > 1) {
     SEXP caller = PROTECT(of_frame(sys_function, k - 1, rho));
     int is_suppress = TYPEOF(caller) == CLOSXP && BODY_OF(caller) == bodies[SUPPRESS];
@@ -135,27 +135,27 @@ static int is_passing(SEXP frame) {
   return vg_is_namespace(home) || (home != R_EmptyEnv && R_existsVarInFrame(home, generic_symbol));
 }
 
-// The fate of warnings of an operation called from frame `last`; `rho` is a frame inside it. `frame` and `function` are
-// the environment and closure of frame `last` if known, else R_NilValue. The result is cached for the first frame of a
-// user's function at or outside frame `least`.
-static int walk(SEXP rho, int last, int least, SEXP frame, SEXP function) {
-  int fate = ON, handling = 0, level = 0;
+// The disposition of warnings of an operation called from frame `last`; `rho` is a frame inside it. `frame` and
+// `function` are the environment and closure of frame `last` if known, else R_NilValue. The result is cached for the
+// first frame of a user's function at or outside frame `least`.
+static int find_handler(SEXP rho, int last, int least, SEXP frame, SEXP function) {
+  int disposition = CONTINUE, handling = 0, level = 0;
   SEXP kept = R_NilValue;
   PROTECT_INDEX at_kept, at_frame, at_function;
   PROTECT_WITH_INDEX(kept, &at_kept);
   PROTECT_WITH_INDEX(frame, &at_frame);
   PROTECT_WITH_INDEX(function, &at_function);
-  for (int k = last; k >= 1 && fate == ON; k--, frame = function = R_NilValue) {
+  for (int k = last; k >= 1 && disposition == CONTINUE; k--, frame = function = R_NilValue) {
     if (frame == R_NilValue) REPROTECT(frame = of_frame(sys_frame, k, rho), at_frame);
-    for (int j = 0; j < KEPT && fate == ON; j++)
-      if (found[j].depth == k && !found[j].evaluated && is_kept(j, 0, frame)) fate = found[j].fate;
-    if (fate != ON || is_passing(frame)) continue;
+    for (int j = 0; j < KEPT && disposition == CONTINUE; j++)
+      if (found[j].depth == k && !found[j].evaluated && is_kept(j, 0, frame)) disposition = found[j].disposition;
+    if (disposition != CONTINUE || is_passing(frame)) continue;
     if (function == R_NilValue) REPROTECT(function = of_frame(sys_function, k, rho), at_function);
     if (TYPEOF(function) != CLOSXP) continue;
     if (HOME_OF(function) == R_BaseNamespace) {
       int which = 0;
       while (which < WATCHED && BODY_OF(function) != bodies[which]) which++;
-      if (which <= CALLING) fate = verdict(which, k, frame, rho);
+      if (which <= CALLING) disposition = verdict(which, k, frame, rho);
       // a handler may be running; R disables the handlers inside its own while it runs
       else if (which != SUPPRESS && which < WATCHED && level == 0) handling = 1;
     } else if (level == 0 && k <= least) {
@@ -163,16 +163,16 @@ static int walk(SEXP rho, int last, int least, SEXP frame, SEXP function) {
       level = k;
     }
   }
-  if (fate == ON) fate = LATER;
-  if (level > 0) keep(next++ % KEPT, kept, R_NilValue, (Found){0, level, 0, fate});
+  if (disposition == CONTINUE) disposition = LATER;
+  if (level > 0) keep(next++ % KEPT, kept, R_NilValue, (Found){0, level, 0, disposition});
   UNPROTECT(3);
-  return handling && fate == NEVER ? NOW : fate;
+  return handling && disposition == NEVER ? NOW : disposition;
 }
 
-// The fate of warnings of an operation whose method has frame `rho`. The frames outside a function's frame do not
-// change while that frame lives, so a cached result stays valid. Code that eval() evaluates in the frame may have other
-// frames outside it, so there the frame of eval() is compared too.
-static int fate_in(SEXP rho, uintptr_t stack) {
+// The disposition of warnings of an operation whose method has frame `rho`. The frames outside a function's frame do
+// not change while that frame lives, so a cached result stays valid. Code that eval() evaluates in the frame may have
+// other frames outside it, so there the frame of eval() is compared too.
+static int disposition_in(SEXP rho, uintptr_t stack) {
   SEXP below = PROTECT(Rf_eval(below_call, rho));
   int depth = 0, k = 0;
   if (below == R_GlobalEnv && (depth = Rf_asInteger(Rf_eval(depth_call, rho))) == 1) {
@@ -182,27 +182,27 @@ static int fate_in(SEXP rho, uintptr_t stack) {
   while (k < KEPT && (found[k].stack != stack || !is_kept(k, 0, below))) k++;
   if (k < KEPT && (!found[k].evaluated || is_kept(k, 1, Rf_eval(second_call, rho)))) {
     UNPROTECT(1);
-    return found[k].fate;
+    return found[k].disposition;
   }
   if (depth == 0) depth = Rf_asInteger(Rf_eval(depth_call, rho));
   if (is_passing(below)) {
-    int fate = walk(rho, depth - 1, depth - 1, below, R_NilValue);
+    int disposition = find_handler(rho, depth - 1, depth - 1, below, R_NilValue);
     UNPROTECT(1);
-    return fate;
+    return disposition;
   }
   SEXP function = PROTECT(of_frame(sys_function, depth - 1, rho));
   int evaluated = TYPEOF(function) != CLOSXP;
   SEXP second = PROTECT(evaluated ? Rf_eval(second_call, rho) : R_NilValue);
-  int fate = walk(rho, depth - 1, depth - 2, below, function);
-  keep(k < KEPT ? k : next++ % KEPT, below, second, (Found){stack, depth - 1, evaluated, fate});
+  int disposition = find_handler(rho, depth - 1, depth - 2, below, function);
+  keep(k < KEPT ? k : next++ % KEPT, below, second, (Found){stack, depth - 1, evaluated, disposition});
   UNPROTECT(3);
-  return fate;
+  return disposition;
 }
 
 // .External2(C_warning_fate): the same for an operation whose method's frame is not known. Called from a helper in R.
 SEXP C_warning_fate(SEXP call, SEXP op, SEXP args, SEXP rho) {
   int last = Rf_asInteger(Rf_eval(depth_call, rho)) - 1;
-  return Rf_ScalarInteger(walk(rho, last, last, R_NilValue, R_NilValue));
+  return Rf_ScalarInteger(find_handler(rho, last, last, R_NilValue, R_NilValue));
 }
 
 // Computes the result, an array or a list of arrays, and raises its warnings.
@@ -214,7 +214,7 @@ static void compute_now(SEXP out) {
   }
 }
 
-SEXP vg_site_recorded(SEXP out, SEXP rho, SEXP call) {
+SEXP vg_finish_recording(SEXP out, SEXP rho, SEXP call) {
   SEXP cell = vg_call_site_wanted;
   int warns = !vg_call_site_light && !(vg_pending && vg_error_present());
   vg_call_site_wanted = NULL;
@@ -227,15 +227,16 @@ SEXP vg_site_recorded(SEXP out, SEXP rho, SEXP call) {
     if (warns || vg_call_is_light(call)) SET_TAG(cell, call);
   }
   if (warns) {
-    int fate = rho != NULL ? fate_in(rho, (uintptr_t)&cell)
-                           : Rf_asInteger(vg_eval_helper("warning_fate", R_NilValue, R_NilValue));
-    if (fate == LATER && Rf_asInteger(Rf_GetOption1(warn_symbol)) >= 2) fate = NOW;
-    if (fate == NEVER && TAG(cell) == R_NilValue) fate = NOW; // no call to mark silent: suppressWarnings() gets them
-    if (fate == NEVER) {
+    int disposition = rho != NULL ? disposition_in(rho, (uintptr_t)&cell)
+                                  : Rf_asInteger(vg_eval_helper("warning_fate", R_NilValue, R_NilValue));
+    if (disposition == LATER && Rf_asInteger(Rf_GetOption1(warn_symbol)) >= 2) disposition = NOW;
+    // no call to mark silent: suppressWarnings() gets them
+    if (disposition == NEVER && TAG(cell) == R_NilValue) disposition = NOW;
+    if (disposition == NEVER) {
       SEXP silent = PROTECT(Rf_lang2(silent_symbol, TAG(cell)));
       SET_TAG(cell, silent);
       UNPROTECT(1);
-    } else if (fate == NOW) {
+    } else if (disposition == NOW) {
       compute_now(out);
     }
   }

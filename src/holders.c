@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
   uintptr_t at;           // address of the Dataptr frame; 0: not to be reused
   // number of return addresses; index of the holder's, or -1 if there is none; whether the walk reached the evaluator
-  int count, first, is_known;
+  int count, holder_index, is_known;
   vg_return frames[MOST_FRAMES];
   vg_holding holding;
 } Walk;
@@ -76,7 +76,7 @@ static void learn_dispatcher(uintptr_t function) {
 }
 
 // Whether the return addresses are still on the stack where they were.
-static int stand(const vg_return *returns, int count) {
+static int returns_unchanged(const vg_return *returns, int count) {
   for (int k = 0; k < count; k++) {
     if (*(const uintptr_t *)returns[k].slot != returns[k].value) return 0;
   }
@@ -92,14 +92,14 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
   if (w->count == MOST_FRAMES) return _URC_NORMAL_STOP;
   vg_return one = {pointer - sizeof(void *), address};
   w->frames[w->count++] = one;
-  if (w->is_known) return w->count == w->first + VG_RETURNS ? _URC_NORMAL_STOP : _URC_NO_REASON;
+  if (w->is_known) return w->count == w->holder_index + VG_RETURNS ? _URC_NORMAL_STOP : _URC_NO_REASON;
   if (is_dispatcher((uintptr_t)_Unwind_FindEnclosingFunction((void *)address))) {
     w->is_known = 1;
-    if (w->first < 0) return _URC_NORMAL_STOP;
-    w->first = w->count - 1;
+    if (w->holder_index < 0) return _URC_NORMAL_STOP;
+    w->holder_index = w->count - 1;
   } else if (!is_in(text_of_r, address) && !is_in(text_of_ours, address)) {
-    w->first = w->count;
-  } else if (w->first < 0 && w->count >= MOST_OF_R) {
+    w->holder_index = w->count;
+  } else if (w->holder_index < 0 && w->count >= MOST_OF_R) {
     w->is_known = 1;
     return _URC_NORMAL_STOP;
   }
@@ -109,18 +109,18 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *data) {
 static const Walk *walk(Walk *w, uintptr_t at) {
   w->at = at;
   w->count = w->is_known = 0;
-  w->first = -1;
+  w->holder_index = -1;
   _Unwind_Backtrace(step, w);
   vg_holding *holding = &w->holding;
   memset(holding, 0, sizeof *holding);
   if (!w->is_known) {
     // too deep, or code without unwind tables: assume a holder within the next VG_NOT_FAR bytes of stack
     w->at = 0;
-    w->first = 0;
+    w->holder_index = 0;
     holding->end = at + VG_NOT_FAR;
-  } else if (w->first >= 0) {
-    holding->count = w->count - w->first;
-    memcpy(holding->returns, &w->frames[w->first], (size_t)holding->count * sizeof *holding->returns);
+  } else if (w->holder_index >= 0) {
+    holding->count = w->count - w->holder_index;
+    memcpy(holding->returns, &w->frames[w->holder_index], (size_t)holding->count * sizeof *holding->returns);
     holding->end = holding->returns[0].slot + sizeof(void *);
   }
   return w;
@@ -129,12 +129,12 @@ static const Walk *walk(Walk *w, uintptr_t at) {
 const vg_holding *vg_holder(const void *frame) {
   uintptr_t at = (uintptr_t)frame;
   Walk *w = &walks[at / 16 % WALKS];
-  if (w->at != at || !stand(w->frames, w->count)) walk(w, at);
-  return w->first < 0 ? NULL : &w->holding;
+  if (w->at != at || !returns_unchanged(w->frames, w->count)) walk(w, at);
+  return w->holder_index < 0 ? NULL : &w->holding;
 }
 
 int vg_is_held(const vg_holding *holding) {
-  return (uintptr_t)__builtin_frame_address(0) < holding->end && stand(holding->returns, holding->count);
+  return (uintptr_t)__builtin_frame_address(0) < holding->end && returns_unchanged(holding->returns, holding->count);
 }
 
 // The function of R that has called the entry with frame `at`.

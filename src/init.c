@@ -43,12 +43,12 @@ static const R_CallMethodDef entries[] = {
 
 static const R_ExternalMethodDef externals[] = {
     {"C_binary", (DL_FUNC)C_binary, 0}, {"C_elementwise", (DL_FUNC)C_elementwise, 3},
-    {"C_launch", (DL_FUNC)C_launch, 0}, {"C_evaluate", (DL_FUNC)C_evaluate, 0}, {"C_whole", (DL_FUNC)C_whole, 0},
-    {"C_part", (DL_FUNC)C_part, 0}, {"C_element", (DL_FUNC)C_element, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
+    {"C_launch", (DL_FUNC)C_launch, 0}, {"C_evaluate", (DL_FUNC)C_evaluate, 0}, {"C_summary", (DL_FUNC)C_summary, 0},
+    {"C_subset", (DL_FUNC)C_subset, 0}, {"C_subset2", (DL_FUNC)C_subset2, 0}, {"C_replace", (DL_FUNC)C_replace, 0},
     {"C_replace_element", (DL_FUNC)C_replace_element, 0}, {"C_replace_at", (DL_FUNC)C_replace_at, 2},
     {"C_as_dlpack", (DL_FUNC)C_as_dlpack, 0}, {"C_from_dlpack", (DL_FUNC)C_from_dlpack, 0},
     {"C_as_torch", (DL_FUNC)C_as_torch, 0}, {"C_from_torch", (DL_FUNC)C_from_torch, 0},
-    {"C_is_there", (DL_FUNC)C_is_there, 0}, {"C_as_there", (DL_FUNC)C_as_there, 0},
+    {"C_needs_no_conversion", (DL_FUNC)C_needs_no_conversion, 0}, {"C_as_gpu_direct", (DL_FUNC)C_as_gpu_direct, 0},
     {"C_learn_external", (DL_FUNC)C_learn_external, 0}, {"C_known", (DL_FUNC)C_known, 1},
     {"C_recycled", (DL_FUNC)C_recycled, 3}, {"C_warning_fate", (DL_FUNC)C_warning_fate, 0}, {NULL, NULL, 0}};
 

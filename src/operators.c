@@ -36,9 +36,9 @@ void vg_init_operators(void) {
 // The call as the user wrote it, from R's name of the function and the operands' code. If that is not known, the
 // argument for sys.call() instead.
 static SEXP written(SEXP rho, int is_binary) {
-  SEXP first = vg_written(is_binary ? e1_symbol : x_symbol, rho), second = NULL;
-  if (first == NULL || (is_binary && (second = vg_written(e2_symbol, rho)) == NULL)) return own_call;
-  SEXP name = is_binary ? Rf_eval(operator_symbol, rho) : vg_written(generic_symbol, rho);
+  SEXP first = vg_argument_code(is_binary ? e1_symbol : x_symbol, rho), second = NULL;
+  if (first == NULL || (is_binary && (second = vg_argument_code(e2_symbol, rho)) == NULL)) return own_call;
+  SEXP name = is_binary ? Rf_eval(operator_symbol, rho) : vg_argument_code(generic_symbol, rho);
   if (name == NULL || TYPEOF(name) != STRSXP) return own_call;
   SEXP function = Rf_installChar(STRING_ELT(name, 0));
   return is_binary ? Rf_lang3(function, first, second) : Rf_lang2(function, first);
@@ -50,7 +50,7 @@ static SEXP recorded(SEXP op, SEXP x, SEXP y, SEXP rho) {
   SEXP out = vg_record_here(op, x, y);
   if (vg_call_site_wanted == NULL) return vg_checked(out);
   PROTECT(out);
-  vg_site_recorded(out, rho, written(rho, y != NULL));
+  vg_finish_recording(out, rho, written(rho, y != NULL));
   UNPROTECT(1);
   return vg_checked(out);
 }
@@ -173,7 +173,7 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
 // R's function for operands that must be computed on the host.
 SEXP C_binary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(e1_symbol, rho)), y = PROTECT(Rf_eval(e2_symbol, rho));
-  vg_looked_up = 0;
+  vg_lookup_pending = 0;
   SEXP out = binary(Rf_eval(row_symbol, rho), Rf_eval(most_symbol, rho), x, y, rho);
   if (out == R_NilValue) out = Rf_eval(on_host_call, rho);
   UNPROTECT(2);
@@ -192,7 +192,7 @@ static SEXP unary(SEXP out, int keep, SEXP x) {
 
 // .External2(C_elementwise, row, keep, x), in a method with one array operand.
 SEXP C_elementwise(SEXP call, SEXP op, SEXP args, SEXP rho) {
-  vg_looked_up = 0;
+  vg_lookup_pending = 0;
   SEXP row = CAR(args = CDR(args)), keep = CAR(args = CDR(args)), x = CAR(CDR(args));
   return unary(recorded(row, x, NULL, rho), Rf_asInteger(keep), x);
 }
@@ -202,7 +202,7 @@ SEXP C_unary(SEXP op, SEXP keep, SEXP x, SEXP call) {
   SEXP operands = PROTECT(Rf_allocVector(VECSXP, 1));
   SET_VECTOR_ELT(operands, 0, x);
   SEXP out = vg_record(op, operands, call);
-  if (vg_call_site_wanted != NULL) vg_site_recorded(out, NULL, R_NilValue);
+  if (vg_call_site_wanted != NULL) vg_finish_recording(out, NULL, R_NilValue);
   out = unary(vg_checked(out), Rf_asInteger(keep), x);
   UNPROTECT(1);
   return out;
@@ -217,7 +217,7 @@ SEXP C_recycled(SEXP call, SEXP op, SEXP args, SEXP rho) {
   for (R_xlen_t k = 0; k < count; k++)
     if (!takes(VECTOR_ELT(operands, k))) return R_NilValue;
   SEXP out = vg_record(row, operands, whose == R_NilValue ? whose : NULL);
-  if (vg_call_site_wanted != NULL) vg_site_recorded(out, rho, whose);
+  if (vg_call_site_wanted != NULL) vg_finish_recording(out, rho, whose);
   out = PROTECT(vg_checked(out));
   R_xlen_t n = Rf_xlength(out);
   for (R_xlen_t k = 0; k < count; k++) {

@@ -250,8 +250,9 @@ static int drops(SEXP drop) { return Rf_asLogical(drop) != FALSE; }
 // Subsets x by positions that R code has worked out. Returns a string if a subscript is invalid.
 SEXP C_take(SEXP x, SEXP at, SEXP drop) { return take(x, at, drops(drop)); }
 
-// .External2(C_part) in `[.gpu_array`(x, ..., drop): the subset, or the list of subscripts if R code must handle them.
-SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho) {
+// .External2(C_subset) in `[.gpu_array`(x, ..., drop): the subset, or the list of subscripts if R code must handle
+// them.
+SEXP C_subset(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   if (XLENGTH(values) == 0 || (XLENGTH(values) == 1 && VECTOR_ELT(values, 0) == R_MissingArg)) {
     UNPROTECT(2);
@@ -297,9 +298,9 @@ static SEXP number_at(SEXP x, SEXP i) {
   }
 }
 
-// .External2(C_element) in `[[.gpu_array`(x, i, ...): the element as an R number, for a single number on each axis.
+// .External2(C_subset2) in `[[.gpu_array`(x, i, ...): the element as an R number, for a single number on each axis.
 // Otherwise NULL: R code handles the call.
-SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho) {
+SEXP C_subset2(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho));
   int n = 1 + vg_dots_length(rho);
   if (n == 1 && !vg_is_missing(i_symbol, rho)) {

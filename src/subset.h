@@ -3,8 +3,8 @@
 #include "r_api.h"
 
 void vg_init_subset(void);
-SEXP C_part(SEXP call, SEXP op, SEXP args, SEXP rho);
-SEXP C_element(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_subset(SEXP call, SEXP op, SEXP args, SEXP rho);
+SEXP C_subset2(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace_element(SEXP call, SEXP op, SEXP args, SEXP rho);
 SEXP C_replace_at(SEXP call, SEXP op, SEXP args, SEXP rho);

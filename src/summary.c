@@ -38,7 +38,7 @@ SEXP C_evaluate(SEXP call, SEXP op, SEXP args, SEXP rho) {
 }
 
 // A method of the Summary group, function(..., na.rm = FALSE); `name` is in its environment.
-SEXP C_whole(SEXP call, SEXP op, SEXP args, SEXP rho) {
+SEXP C_summary(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = only_array(rho);
   if (x == NULL) return Rf_eval(parts_call, rho);
   SEXP na_rm = Rf_eval(na_rm_symbol, rho);

@@ -104,7 +104,7 @@ static binding dot(int k, SEXP rho) {
 
 #endif
 
-SEXP vg_written(SEXP symbol, SEXP rho) {
+SEXP vg_argument_code(SEXP symbol, SEXP rho) {
 #if R_VERSION >= R_Version(4, 6, 0)
   binding b = variable(symbol, rho);
 #else

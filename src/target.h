@@ -8,4 +8,4 @@ void vg_init_target(void);
 // method has no such formal), `...` and `value`. To be called before they are evaluated.
 int vg_is_target(SEXP x, SEXP i, SEXP rho);
 // The code of an argument in frame `rho`, as substitute() gives it; a null pointer if it is not known.
-SEXP vg_written(SEXP symbol, SEXP rho);
+SEXP vg_argument_code(SEXP symbol, SEXP rho);

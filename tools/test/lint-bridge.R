@@ -26,7 +26,7 @@ CONTAINED <- c(
     "vg_in_finalizer", "vg_interrupted", "vg_is_held",
   "vg_is_jumping", "vg_is_ours", "vg_is_shared", "vg_keep_with", "vg_length_of", "vg_next_dead", "vg_processor_seconds",
     "vg_release_interrupts",
-  "vg_torch_give", "vg_torch_is_there", "vg_torch_take", "vg_torch_trim", "vg_value_of", "vg_written_dtype"
+  "vg_saved_dtype", "vg_torch_give", "vg_torch_is_there", "vg_torch_take", "vg_torch_trim", "vg_value_of"
 )
 
 lint_bridge <- function(folder) {

@@ -124,7 +124,7 @@ extern "C" fn vg_element_at(handle: *mut c_void, index: isize, out: *mut c_void)
     if unsafe { handle.cached(index as usize, 1, out.cast()) } {
         return 1;
     }
-    let array = handle.peek();
+    let array = handle.array_unsynced();
     if array.pending() > 0 || array.dtype() == DType::Int64 || handle.is_ordinary() {
         return -1;
     }
@@ -145,7 +145,7 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
-    let dtype = handle.peek().dtype();
+    let dtype = handle.array_unsynced().dtype();
     if host_copy::is_natural(dtype) || handle.is_ordinary() {
         ptr::null()
     } else {
@@ -157,7 +157,7 @@ extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
 #[no_mangle]
 extern "C" fn vg_handle_describe(handle: *mut c_void, out: *mut c_char, size: c_int) {
     let handle = unsafe { of(handle) };
-    let array = handle.peek();
+    let array = handle.array_unsynced();
     let what = if handle.is_ordinary() { "an ordinary vector," } else { "gpu_array" };
     let mut text = format!("{what} {} [{}] on {}", array.dtype(), array.len(), array.device());
     if array.pending() > 0 {

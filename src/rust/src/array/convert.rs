@@ -23,7 +23,7 @@ pub fn array(x: SEXP) -> Result<Array> {
 /// As `array`; `None` for other objects.
 pub fn array_or_none(x: SEXP) -> Result<Option<Array>> {
     match handle::of(x) {
-        Some(handle) => handle.current().map(Some),
+        Some(handle) => handle.array_synced().map(Some),
         None if r::inherits(x, "gpu_array") => adopt(x).map(Some),
         None => Ok(None),
     }
@@ -32,9 +32,9 @@ pub fn array_or_none(x: SEXP) -> Result<Option<Array>> {
 /// An operand of a recorded operation: an array, a number (maybe a pending one), or a host vector uploaded to `device`.
 pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     if let Some(handle) = handle::of(x) {
-        return handle.current().map(Operand::Array);
+        return handle.array_synced().map(Operand::Array);
     }
-    if let Some(array) = unread(x, device)? {
+    if let Some(array) = device_array_if_unread(x, device)? {
         let kind = array.dtype().kind();
         return Ok(Operand::Vector(array, kind));
     }
@@ -50,15 +50,16 @@ pub fn operand(x: SEXP, device: Device) -> Result<Operand> {
     }
 }
 
-/// The elements of an ordinary vector as an array on `device`; see `Handle::unread`. `None` for other objects.
-pub fn unread(x: SEXP, device: Device) -> Result<Option<Array>> {
-    handle::ordinary(x).map_or(Ok(None), |vector| vector.unread(device))
+/// The elements of an ordinary vector as an array on `device`; see `Handle::device_array_if_unread`. `None` for other
+/// objects.
+pub fn device_array_if_unread(x: SEXP, device: Device) -> Result<Option<Array>> {
+    handle::ordinary(x).map_or(Ok(None), |vector| vector.device_array_if_unread(device))
 }
 
 /// The array of a host vector, uploaded unless its elements are on the device already.
 pub fn upload(x: SEXP, dtype: Option<DType>, device: Device, site: Option<CallSite>) -> Result<Array> {
     if r::len(x) > 1 {
-        if let Some(array) = unread(x, device)? {
+        if let Some(array) = device_array_if_unread(x, device)? {
             return dtype.map_or(Ok(array.clone()), |dtype| array.cast(dtype, site));
         }
     }
@@ -79,7 +80,7 @@ pub fn adopted_dtype(x: SEXP) -> Result<DType> {
         return array(x).map(|array| array.dtype());
     }
     // SAFETY: x is an argument of the entry.
-    let named = values::dtype(unsafe { r::vg_written_dtype(x) })?;
+    let named = values::dtype(unsafe { r::vg_saved_dtype(x) })?;
     named.or_else(|| values::kind(x).map(Kind::default_dtype)).ok_or_else(|| values::unsuitable(x))
 }
 
@@ -141,6 +142,6 @@ impl FromR for Array {
 /// As a vector with the class of a vector and no other attributes.
 impl IntoR for Array {
     fn into_r(self) -> SEXP {
-        handle::wrap(self)
+        handle::new_vector(self)
     }
 }

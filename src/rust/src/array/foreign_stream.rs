@@ -22,7 +22,7 @@ const DEFAULT: u64 = 1;
 /// Makes later work wait for the default stream if the array's memory needs ordering. Call before queueing work on it.
 pub fn touch(array: &Array) -> Result<()> {
     let device = array.device();
-    if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.is_contested() {
+    if any_shared() && device != Device::Cpu && TOUCHED.get() != Some(device) && array.needs_ordering() {
         after();
         backend::of(device)?.acquire()?;
         TOUCHED.set(Some(device));
@@ -32,7 +32,7 @@ pub fn touch(array: &Array) -> Result<()> {
 
 /// The same before a read that waits for its end: the default stream need not wait for it.
 pub fn before_read(array: &Array) -> Result<()> {
-    if any_shared() && array.device() != Device::Cpu && array.is_contested() {
+    if any_shared() && array.device() != Device::Cpu && array.needs_ordering() {
         backend::of(array.device())?.acquire()?;
     }
     Ok(())

@@ -7,7 +7,7 @@
 //! elements makes no handle, and arithmetic on such numbers is computed at once.
 //!
 //! The values of a cell never change. Once they have a handle, the cell's CAR is that handle's external pointer. A
-//! handle that gets other values is detached from its cell first (`Handle::part`).
+//! handle that gets other values is detached from its cell first (`Handle::detach_cell`).
 //!
 //! Main thread only, like everything that uses R's API.
 
@@ -107,7 +107,7 @@ fn lazy<'a>(cell: SEXP) -> Option<&'a Cell<Lazy>> {
 }
 
 /// The handle of a cell's values, if `lazy()` is `None`.
-fn owner<'a>(cell: SEXP) -> &'a Handle {
+fn cell_handle<'a>(cell: SEXP) -> &'a Handle {
     // SAFETY: called where the CAR is no operation; the handle lives as long as its external pointer.
     handle::behind(unsafe { r::CAR(cell) })
 }
@@ -115,7 +115,7 @@ fn owner<'a>(cell: SEXP) -> &'a Handle {
 // ---- recording -----------------------------------------------------------------------------------
 
 /// What recording needs to know of an operand.
-struct Met {
+struct OperandInfo {
     from: Source,
     bits: u64,
     cell: SEXP,
@@ -126,7 +126,7 @@ struct Met {
 }
 
 /// Inspects an operand. `None` if it cannot be an operand of a lazy cell.
-fn meet(x: SEXP) -> Result<Option<Met>> {
+fn inspect(x: SEXP) -> Result<Option<OperandInfo>> {
     // SAFETY: x is an argument of the entry; types and lengths are checked before elements are taken.
     unsafe {
         let data = r::vg_data_of(x);
@@ -141,11 +141,19 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
                 _ => return Ok(None),
             };
             let typed = Typed::Value(from.kind());
-            return Ok(Some(Met { from, bits, cell: r::null(), typed, len: 1, device: None, cost: Cost::NUMBER }));
+            return Ok(Some(OperandInfo {
+                from,
+                bits,
+                cell: r::null(),
+                typed,
+                len: 1,
+                device: None,
+                cost: Cost::NUMBER,
+            }));
         }
         let array = |cell, dtype, len, device, cost| {
             let typed = Typed::Array(dtype);
-            Ok(Some(Met { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), cost }))
+            Ok(Some(OperandInfo { from: Source::Cell, bits: 0, cell, typed, len, device: Some(device), cost }))
         };
         let of_array = |cell: SEXP, value: &Array| {
             if value.is_volatile() {
@@ -159,7 +167,7 @@ fn meet(x: SEXP) -> Result<Option<Met>> {
                     let Lazy { dtype, len, device, cost, .. } = lazy.get();
                     array(data, dtype, len, device, cost)
                 }
-                None => of_array(data, &owner(data).peek()),
+                None => of_array(data, &cell_handle(data).array_unsynced()),
             };
         }
         let Some(handle) = handle::of(x) else { return Ok(None) };
@@ -191,56 +199,58 @@ fn cell_of(x: SEXP, handle: &Handle) -> SEXP {
 /// Records an operation as a lazy cell. Returns a vector without attributes, unprotected; `None` if the operation must
 /// be recorded as a node.
 pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
-    let mut met: [Option<Met>; 2] = [None, None];
-    if list.len() > met.len() {
+    let mut info: [Option<OperandInfo>; 2] = [None, None];
+    if list.len() > info.len() {
         return Ok(None);
     }
     for (k, &x) in list.iter().enumerate() {
-        met[k] = meet(x)?;
-        if met[k].is_none() {
+        info[k] = inspect(x)?;
+        if info[k].is_none() {
             return Ok(None);
         }
     }
     let mut types = [Typed::Value(Kind::Logical); 2];
-    types.iter_mut().zip(met.iter().flatten()).for_each(|(typed, met)| *typed = met.typed);
+    types.iter_mut().zip(info.iter().flatten()).for_each(|(typed, info)| *typed = info.typed);
     let Ok((class, dtype)) = rule::resolve(op, &types[..list.len()]) else { return Ok(None) };
     // a composed operation becomes several nodes
     if exact::is_composed(op, &types[..list.len()]) {
         return Ok(None);
     }
-    let Some((len, device)) = met.iter().flatten().find_map(|met| Some((met.len, met.device?))) else {
+    let Some((len, device)) = info.iter().flatten().find_map(|info| Some((info.len, info.device?))) else {
         return Ok(None);
     };
-    if len == 0 || met.iter().flatten().any(|met| met.device.is_some_and(|d| d != device || met.len != len)) {
+    if len == 0 || info.iter().flatten().any(|info| info.device.is_some_and(|d| d != device || info.len != len)) {
         return Ok(None);
     }
     if len == 1 && device == Device::Cpu {
-        if let Some((from, bits)) = folded(op, class, dtype, &met) {
+        if let Some((from, bits)) = folded(op, class, dtype, &info) {
             return Ok(Some(number(from, bits, dtype)));
         }
     }
     let by_logical = matches!(op.row().rule, Rule::Logic | Rule::Select);
-    let is_cast = |met: &&Met| matches!(met.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
-    let casts = met.iter().flatten().filter(is_cast).count() as u32;
-    let cost_of =
-        |met: &[Option<Met>; 2]| met.iter().flatten().fold(Cost::of_row(op, casts), |cost, met| cost.and(met.cost));
-    let mut cost = cost_of(&met);
+    let is_cast =
+        |info: &&OperandInfo| matches!(info.typed, Typed::Array(dtype) if by_logical || dtype.class() != class);
+    let casts = info.iter().flatten().filter(is_cast).count() as u32;
+    let cost_of = |info: &[Option<OperandInfo>; 2]| {
+        info.iter().flatten().fold(Cost::of_row(op, casts), |cost, info| cost.and(info.cost))
+    };
+    let mut cost = cost_of(&info);
     if !cost.reads_few() {
         // the engine counts the kernel's inputs exactly
         return Ok(None);
     }
     if !cost.is_short() {
         // as `evaluate::bound`: compute the operands, so that this operation starts a new kernel
-        for (met, &x) in met.iter_mut().zip(list) {
-            if met.as_ref().is_some_and(|met| met.cost.weight > 0) {
+        for (info, &x) in info.iter_mut().zip(list) {
+            if info.as_ref().is_some_and(|info| info.cost.weight > 0) {
                 convert::array(x)?.compute()?;
-                *met = meet(x)?;
+                *info = inspect(x)?;
             }
         }
-        if met[..list.len()].iter().any(Option::is_none) {
+        if info[..list.len()].iter().any(Option::is_none) {
             return Ok(None);
         }
-        cost = cost_of(&met);
+        cost = cost_of(&info);
     }
     let mut made = Lazy {
         len,
@@ -255,10 +265,10 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         device,
         built: false,
     };
-    for (k, met) in met.iter().flatten().enumerate() {
-        (made.operands[k], made.values[k]) = (met.from, met.bits);
+    for (k, info) in info.iter().flatten().enumerate() {
+        (made.operands[k], made.values[k]) = (info.from, info.bits);
     }
-    let cells = met.map(|met| met.filter(|met| met.from == Source::Cell).map(|met| met.cell));
+    let cells = info.map(|info| info.filter(|info| info.from == Source::Cell).map(|info| info.cell));
     // SAFETY: plain allocations, each protected while the next is made; the operands' cells are kept by the operands,
     // which are arguments of the entry. Raw bytes are aligned to 8.
     let (out, cell) = r::protect(|| unsafe {
@@ -311,9 +321,9 @@ fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
 
 /// The value of an operation whose operands are all numbers. `None` if it must be recorded: an operand is no number, it
 /// computes in a class other than int32 and float64, or it would warn, which happens when the value is read.
-fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Option<(Source, u64)> {
+fn folded(op: OpId, class: Class, dtype: DType, info: &[Option<OperandInfo>; 2]) -> Option<(Source, u64)> {
     let row = op.row();
-    let operands = met.iter().flatten().count();
+    let operands = info.iter().flatten().count();
     let is_kept = dtype.is_natural() || dtype == DType::Bool8;
     if row.arity as usize != operands || row.result_class(class) != dtype.class() || !is_kept {
         return None;
@@ -323,8 +333,9 @@ fn folded(op: OpId, class: Class, dtype: DType, met: &[Option<Met>; 2]) -> Optio
         return None;
     }
     let mut numbers = [0u64; 2];
-    for (slot, met) in numbers.iter_mut().zip(met.iter().flatten()) {
-        let value = if met.from == Source::Cell { lazy(met.cell)?.get().number()? } else { met.from.value(met.bits) };
+    for (slot, info) in numbers.iter_mut().zip(info.iter().flatten()) {
+        let value =
+            if info.from == Source::Cell { lazy(info.cell)?.get().number()? } else { info.from.value(info.bits) };
         *slot = match (class, value) {
             (Class::F64, Scalar::F64(x)) => x.to_bits(),
             (Class::F64, Scalar::I32(x)) => if x == NA_I32 { NA_F64 } else { f64::from(x) }.to_bits(),
@@ -348,7 +359,7 @@ extern "C" fn vg_element_of(handle: *mut c_void, place: isize) -> SEXP {
     // SAFETY: C passes a living vector's handle.
     let handle = unsafe { &(*handle.cast::<Owned<Handle>>()).value };
     let out = conditions::attempt(|| {
-        let array = handle.peek();
+        let array = handle.array_unsynced();
         let on_cpu = array.device() == Device::Cpu && !handle.is_ordinary();
         let Some(from) = Source::of(array.dtype()).filter(|_| on_cpu) else { return Ok(std::ptr::null_mut()) };
         let mut bits = 0u64;
@@ -381,8 +392,9 @@ extern "C" fn vg_recorded_number(cell: SEXP) -> *const c_void {
 /// The address of the value of a cell that is a number of x's dtype, so that it can be assigned to x; else NULL.
 #[no_mangle]
 extern "C" fn vg_number_for(x: SEXP, cell: SEXP) -> *const c_void {
-    let same =
-        || handle::of(x).is_some_and(|handle| lazy(cell).is_some_and(|l| l.get().dtype == handle.peek().dtype()));
+    let same = || {
+        handle::of(x).is_some_and(|handle| lazy(cell).is_some_and(|l| l.get().dtype == handle.array_unsynced().dtype()))
+    };
     let number = vg_recorded_number(cell);
     if !number.is_null() && same() {
         number
@@ -409,7 +421,7 @@ fn array(cell: SEXP) -> Result<Array> {
 }
 
 fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Array> {
-    let Some(slot) = lazy(cell) else { return Ok(owner(cell).peek()) };
+    let Some(slot) = lazy(cell) else { return Ok(cell_handle(cell).array_unsynced()) };
     let lazy = slot.get();
     if let Some(value) = lazy.number() {
         // computed at once, like a subset of a computed array
@@ -450,7 +462,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
         array.node().mark_fused();
         if !root && lazy.cost.is_costly() {
             // used again: one node for all uses, so that the engine can keep its values
-            own(cell, array.clone());
+            set_cell_handle(cell, array.clone());
             return Ok(array);
         }
     }
@@ -460,7 +472,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
 }
 
 /// Replaces a cell's operation by a handle of the array.
-fn own(cell: SEXP, array: Array) {
+fn set_cell_handle(cell: SEXP, array: Array) {
     // SAFETY: the cell is reachable, and keeps the pointer.
     unsafe {
         let handle = Handle::new(array).owned();
@@ -468,7 +480,8 @@ fn own(cell: SEXP, array: Array) {
         handle.value.set_cell(cell);
         handle.give(pointer);
         r::SETCAR(cell, pointer);
-        // `Handle::part` tests the operands' reference counts, so the cell and its pair of operands must drop theirs
+        // `Handle::detach_cell` tests the operands' reference counts, so the cell and its pair of operands must drop
+        // theirs
         let below = r::CDR(cell);
         r::SETCDR(cell, r::null());
         r::SET_TAG(cell, r::null());
@@ -488,7 +501,7 @@ extern "C" fn vg_give_handle(x: SEXP) {
         unsafe {
             let cell = r::R_altrep_data1(x);
             if lazy(cell).is_some() {
-                own(cell, array(cell)?);
+                set_cell_handle(cell, array(cell)?);
             }
             let pointer = r::CAR(cell);
             r::R_set_altrep_data2(x, cell);

@@ -13,7 +13,7 @@ pub fn bytes(device: Device) -> u64 {
     let dead = finalizers::dead_values().filter(|header| header.kind == Of::Handle).map(|header| {
         // SAFETY: the header of a handle, as its kind says.
         let handle = unsafe { &(*std::ptr::from_ref(header).cast::<Owned<Handle>>()).value };
-        handle.peek().node().clone()
+        handle.array_unsynced().node().clone()
     });
     held::bytes(dead, device)
 }

@@ -41,7 +41,7 @@ fn lying_alone(x: SEXP) -> Option<(u64, DType)> {
     if unsafe { r::ALTREP(x) != 0 || r::vg_is_shared(x) != 0 } {
         return None;
     }
-    values::lying(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
+    values::address_and_dtype(x).filter(|(_, dtype)| r::len(x) * dtype.size() >= WORTH && *dtype != DType::UInt8)
 }
 
 entries! {
@@ -65,7 +65,7 @@ entries! {
                 convert::upload(x, dtype, device.map_or_else(device::current, Ok)?, site)?
             }
         };
-        Ok(handle::wrap_like(array, x))
+        Ok(handle::new_like(array, x))
     }
 
     /// An array of a vector that base R has just computed, with its shape and names. On the cpu device the array uses
@@ -81,24 +81,24 @@ entries! {
             }
             _ => convert::upload(x, dtype, device, None)?,
         };
-        Ok(handle::wrap_like(array, x))
+        Ok(handle::new_like(array, x))
     }
 
     fn cast(x: SEXP, dtype: Option<DType>, call: SEXP) -> Result<SEXP> {
         let array = convert::array(x)?;
         let dtype = dtype.unwrap_or(array.dtype());
         let site = cast_site(&array, dtype, call);
-        Ok(handle::wrap_like(array.cast(dtype, site)?, x))
+        Ok(handle::new_like(array.cast(dtype, site)?, x))
     }
 
     /// A new vector on the same array, without attributes.
     fn bare(x: Array) -> SEXP {
-        handle::bare(x)
+        handle::new_without_attributes(x)
     }
 
     /// A new vector of the present values, without attributes. Later writes to shared memory do not change it.
     fn frozen(x: Array) -> Result<SEXP> {
-        Ok(handle::bare(x.fixed()?))
+        Ok(handle::new_without_attributes(x.fixed()?))
     }
 
     /// Sets the class that a vector's attributes imply, in place.

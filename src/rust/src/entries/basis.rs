@@ -13,7 +13,7 @@ entries! {
     /// Returns NULL.
     fn basis_extend(basis: Array, vector: Array, numbers: Array, sizes: [usize; 6]) -> Result<Option<Array>> {
         let [rows, count, near, from, at, known] = sizes;
-        let step = Step { rows, count, near, from, known: (known > 0).then_some(known), at };
+        let step = Step { rows, count, first_pass_from: near, second_pass_from: from, known_product: (known > 0).then_some(known), out_offset: at };
         basis::extend(&basis, &vector, &numbers, step).map(|()| None)
     }
 }

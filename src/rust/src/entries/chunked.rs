@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use verdigris_engine::array::transfer::{Coming, Host};
+use verdigris_engine::array::transfer::{Host, PendingUpload};
 use verdigris_engine::array::Array;
 use verdigris_engine::interop::raw_file::{self, RawFile, RawWriter, Stored};
 use verdigris_engine::memory::buffer::Device;
@@ -46,7 +46,7 @@ impl External for Writer {
 fn array_under_way(pointer: SEXP) -> Result<Array> {
     // SAFETY: the tag is checked.
     let coming = if external_ptr::has_tag(pointer, tag()) {
-        unsafe { external_ptr::take_value::<Coming>(pointer) }
+        unsafe { external_ptr::take_value::<PendingUpload>(pointer) }
     } else {
         None
     };

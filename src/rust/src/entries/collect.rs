@@ -71,7 +71,7 @@ entries! {
     /// All elements as a plain vector without attributes, of R's type for `dtype`, or for the array's own if NULL. If
     /// it pays the vector is an ordinary vector (`ordinary.rs`), which is read when R accesses it.
     fn as_vector(x: Array, dtype: Option<DType>, call: SEXP) -> Result<SEXP> {
-        if let Some(vector) = handle::later(&x, dtype.unwrap_or(x.dtype()), DEFER.load(Ordering::Relaxed))? {
+        if let Some(vector) = handle::defer_vector(&x, dtype.unwrap_or(x.dtype()), DEFER.load(Ordering::Relaxed))? {
             return Ok(handle::vector(vector));
         }
         match dtype {
@@ -83,7 +83,7 @@ entries! {
     /// Whether x is an ordinary vector (`ordinary.rs`) that has not been read.
     fn is_unread(x: SEXP) -> Result<bool> {
         let Some(vector) = handle::ordinary(x).filter(|_| r::len(x) > 1) else { return Ok(false) };
-        Ok(!vector.has_host() && vector.unread(vector.device())?.is_some())
+        Ok(!vector.has_host() && vector.device_array_if_unread(vector.device())?.is_some())
     }
 
     /// `diag(value, rows, columns)` as an ordinary vector, which is filled when R accesses it.

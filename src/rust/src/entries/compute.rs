@@ -40,7 +40,7 @@ entries! {
                 .advise("Its values are replaced, so it must be one already: `out <- as_gpu(out)`.")
         })?;
         let value = convert::array(x)?;
-        let target = handle.current()?;
+        let target = handle.array_synced()?;
         // 0 forbids writing in place: a lazy cell or an outside borrower may still read the old values
         let holders = if handle.is_recorded_on() || !handle.is_lender() { 0 } else { HOLDERS };
         let new = write::compute_into(&value, &target, holders, call_site::of(call))?;

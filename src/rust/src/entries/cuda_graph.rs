@@ -26,7 +26,7 @@ impl External for Recording {
 fn output(x: SEXP) -> Result<Array> {
     if let Some(number) = handle::ordinary(x) {
         return number
-            .unread(number.device())?
+            .device_array_if_unread(number.device())?
             .ok_or_else(|| Error::new(Kind::Capture, "a number that R has read cannot be a result of the graph"));
     }
     convert::array(x)
@@ -35,7 +35,7 @@ fn output(x: SEXP) -> Result<Array> {
 /// A list of arrays with the attributes of those in `like`.
 fn results(arrays: Vec<Array>, like: &[SEXP]) -> List {
     arrays.into_iter().zip(like).fold(List::new(like.len()), |out, (array, &x)| {
-        out.add("", if r::is_null(x) { handle::wrap(array) } else { handle::wrap_like(array, x) })
+        out.add("", if r::is_null(x) { handle::new_vector(array) } else { handle::new_like(array, x) })
     })
 }
 

@@ -138,7 +138,7 @@ entries! {
 
     /// Bytes: live, pending, cached, pinned, limit, free, total. Runs without freeing first, so that pending bytes can
     /// be seen.
-    @run_as_it_is
+    @run_without_reaping
     fn device_memory(device: Device) -> Result<[f64; 7]> {
         let memory = backend::of(device)?.memory()?;
         let pending = pending::bytes(device);
@@ -185,7 +185,7 @@ entries! {
         {
             use verdigris_engine::backend::cuda::driver::library::report;
             device::refresh_paths()?;
-            verdigris_engine::backend::cuda::tiers::choose::look_again();
+            verdigris_engine::backend::cuda::tiers::choose::retry_nvrtc();
             let (driver, findings) = report();
             let out = List::new(2);
             let out = match driver {

@@ -30,7 +30,7 @@ fn leaving(x: SEXP, terms: Terms) -> Result<Option<Raw>> {
     if r::inherits(x, "gpu_array") {
         return dlpack::export_as(&convert::adopt(x)?, &attributes::extents(x)?, terms).map(Some);
     }
-    let Some((address, dtype)) = values::lying(x) else { return Ok(None) };
+    let Some((address, dtype)) = values::address_and_dtype(x) else { return Ok(None) };
     if terms.writable {
         return Err(Error::new(ErrorKind::Argument, "an ordinary R vector cannot be given out to be written to")
             .advise("R's values do not change: give out `as_gpu(x, device = \"cpu\")`."));

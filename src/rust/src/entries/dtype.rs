@@ -16,14 +16,14 @@ fn adopted(x: SEXP) -> Result<(DType, Device)> {
 entries! {
     fn dtype(x: SEXP) -> Result<&'static str> {
         Ok(match handle::of(x) {
-            Some(handle) => handle.peek().dtype().name(),
+            Some(handle) => handle.array_unsynced().dtype().name(),
             None => convert::adopted_dtype(x)?.name(),
         })
     }
 
     fn device(x: SEXP) -> Result<Device> {
         match handle::of(x) {
-            Some(handle) => Ok(handle.peek().device()),
+            Some(handle) => Ok(handle.array_unsynced().device()),
             None => adopted(x).map(|(_, device)| device),
         }
     }
@@ -34,7 +34,7 @@ entries! {
     fn info(x: SEXP) -> Result<List> {
         let ((dtype, device), pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
-                let (array, address) = (handle.peek(), handle.host(false).map_or(0.0, |p| p as usize as f64));
+                let (array, address) = (handle.array_unsynced(), handle.host(false).map_or(0.0, |p| p as usize as f64));
                 let state = if handle.is_freed() { "freed" } else { "device" };
                 let known = (array.dtype(), array.device());
                 (known, array.pending(), state, handle.has_host(), handle.is_dirty(), address)

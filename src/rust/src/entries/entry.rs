@@ -8,7 +8,7 @@ use crate::r::{self, finalizers, gc, SEXP};
 
 /// Runs an entry's body: frees dead values first, and collects garbage if memory is short. Returns R's NULL on failure.
 pub fn run(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
-    run_as_it_is(|| {
+    run_without_reaping(|| {
         finalizers::reap();
         gc::relieve();
         body()
@@ -16,7 +16,7 @@ pub fn run(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
 }
 
 /// As `run`, without freeing or collecting anything first.
-pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
+pub fn run_without_reaping(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
     let result = attempt(body).unwrap_or_else(r::null);
     foreign_stream::after();
     collect_warnings();
@@ -27,7 +27,7 @@ pub fn run_as_it_is(body: impl FnOnce() -> Result<SEXP>) -> SEXP {
 ///
 /// `entries! { fn name(x: Array, na_rm as "na.rm": bool) -> Result<f64> { ... } }`: arguments may be any `FromR` type,
 /// the result any `IntoR` type. Errors name an argument as in R, by its name here or by the string after `as`.
-/// `@run_as_it_is fn` runs the body by `run_as_it_is`.
+/// `@run_without_reaping fn` runs the body by `run_without_reaping`.
 macro_rules! entries {
     ($($(#[$meta:meta])* $(@$run:ident)? fn $name:ident($($x:ident $(as $said:literal)?: $type:ty),* $(,)?)
         $(-> $out:ty)? $body:block)+) => {

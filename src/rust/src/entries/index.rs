@@ -28,7 +28,7 @@ fn selection(i: SEXP, n: usize, bounded: bool, like: &Array) -> Result<std::resu
             return Ok(found);
         }
     }
-    if let Some(array) = convert::unread(i, like.device())? {
+    if let Some(array) = convert::device_array_if_unread(i, like.device())? {
         if let Some(found) = subscript::from_array(&array, n, bounded)? {
             return Ok(found);
         }
@@ -44,7 +44,7 @@ fn mask(i: SEXP, n: usize, like: &Array) -> Result<Option<Array>> {
     let mask = if handle::of(i).is_some() || r::inherits(i, "gpu_array") {
         convert::array(i)?
     } else {
-        let Some(mask) = convert::unread(i, like.device())? else { return Ok(None) };
+        let Some(mask) = convert::device_array_if_unread(i, like.device())? else { return Ok(None) };
         mask
     };
     let fits = mask.dtype().kind() == NumberKind::Logical && mask.len() == n && mask.device() == like.device();
@@ -100,7 +100,7 @@ fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
     if let [n] = dim[..] {
         // SAFETY: a list with an element for each axis.
         if let Some(mask) = mask(unsafe { VECTOR_ELT(subscripts, 0) }, n, &array)? {
-            return Ok(handle::wrap(array.mask(&mask)?));
+            return Ok(handle::new_vector(array.mask(&mask)?));
         }
     }
     let found = match selections(subscripts, &dim, &array)? {
@@ -121,7 +121,7 @@ fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
         let end = if axis.extent == 0 { 0 } else { axis.start + 1 + (axis.extent - 1) * axis.step.unsigned_abs() };
         let prefix = if axis.step > 0 && !array.is_ready() { array.short_prefix(end)? } else { None };
         if let Some(prefix) = prefix {
-            return Ok(handle::wrap(prefix.view(&[end], &[Axis { of: 0, ..*axis }])?));
+            return Ok(handle::new_vector(prefix.view(&[end], &[Axis { of: 0, ..*axis }])?));
         }
     }
     let out = match ranges {
@@ -139,7 +139,7 @@ fn subset(x: SEXP, dim: SEXP, subscripts: SEXP, extents: SEXP) -> Result<SEXP> {
             }
         },
     };
-    Ok(handle::wrap(out))
+    Ok(handle::new_vector(out))
 }
 
 /// The selections as axes, if all are ranges.
@@ -157,7 +157,7 @@ fn assigned(x: SEXP, target: Option<&Handle>, done: Assigned) -> Result<SEXP> {
     match (done, target) {
         (Assigned::InPlace, Some(handle)) => handle.written(),
         (Assigned::New { array, warned: false }, Some(handle)) => handle.rewrite(array)?,
-        (Assigned::New { array, .. }, _) => return Ok(handle::wrap(array)),
+        (Assigned::New { array, .. }, _) => return Ok(handle::new_vector(array)),
         (Assigned::InPlace, None) => unreachable!("what is no target is not written"),
     }
     Ok(x)
@@ -236,7 +236,7 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
     if stays {
         return assigned(x, handle, array.assign_at(&at, &values.cast(like, None)?, holders)?);
     }
-    Ok(handle::wrap(array.cast(like, None)?.scatter(&at, &values, n)?))
+    Ok(handle::new_vector(array.cast(like, None)?.scatter(&at, &values, n)?))
 }
 
 for_c! {

@@ -63,7 +63,7 @@ impl<'a> Arguments<'a> {
             Value::Null
         } else if let Some(handle) = handle::of(x) {
             if !takes_array && r::len(x) == 1 {
-                one(&handle.current()?)?
+                one(&handle.array_synced()?)?
             } else {
                 self.array(handle, parameter.writes())?
             }
@@ -108,13 +108,13 @@ impl<'a> Arguments<'a> {
 
     fn array(&mut self, handle: &Handle, writes: bool) -> Result<Value<'a>> {
         if writes {
-            handle.part();
+            handle.detach_cell();
         }
         let known = self.handles.iter().position(|h| h.is_some_and(|h| std::ptr::eq(h, handle)));
         Ok(Value::Array(match known {
             Some(at) => at,
             None => {
-                self.arrays.push(handle.current()?);
+                self.arrays.push(handle.array_synced()?);
                 // SAFETY: R protects the argument, and with it the handle, for the length of the call.
                 self.handles.push(Some(unsafe { &*(handle as *const Handle) }));
                 self.arrays.len() - 1
@@ -227,7 +227,7 @@ fn returned(kernel: &Kernel, signature: &Signature, arrays: Vec<Array>, argument
     unsafe {
         let like = arguments.iter().copied().find(|&x| r::inherits(x, "gpu_array") && r::len(x) == n);
         let wrap = |array: Array| {
-            handle::dressed(array, move |x| {
+            handle::new_with_attributes(array, move |x| {
                 if let Some(like) = like {
                     let dim = r::Rf_protect(r::Rf_getAttrib(like, r::R_DimSymbol));
                     if !r::is_null(dim) {
@@ -450,7 +450,7 @@ entries! {
         let n = whole(name, buffer.bytes, dtype)?;
         let copy = backend.allocate(buffer.bytes)?;
         backend.copy(&buffer, 0, &copy, 0, buffer.bytes)?;
-        Ok(handle::wrap(Array::from_view(View::contiguous(copy, dtype, n))))
+        Ok(handle::new_vector(Array::from_view(View::contiguous(copy, dtype, n))))
     }
 
     /// Writes a module's variable. `value` is an array or host vector of its length, or a raw vector of its bytes.

@@ -41,7 +41,7 @@ pub(super) fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> 
     };
     let extents = [int(rows)?, int(columns)?];
     // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
-    Ok(handle::dressed(array, move |out| unsafe {
+    Ok(handle::new_with_attributes(array, move |out| unsafe {
         let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
         std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
         r::Rf_setAttrib(out, r::R_DimSymbol, dim);
@@ -177,7 +177,7 @@ entries! {
                 return Err(Error::new(ErrorKind::Shape, format!("{wanted} elements of right sides, not {}", b.len())));
             }
         }
-        let sides = b.as_ref().map(|b| Sides { b, own: own == 1, columns });
+        let sides = b.as_ref().map(|b| Sides { b, per_matrix: own == 1, columns });
         let Some(batch) = factor_many(factoring, &x, [m, n], count, sides, tol)? else { return Ok(None) };
         let mut results = batch.results.into_iter();
         let list = ["x", "y", "z"].into_iter().fold(List::new(4), |list, name| list.add(name, results.next()));
@@ -272,6 +272,6 @@ entries! {
             .add("v", out.v)
             .add("transposed", out.v_transposed)
             .add("info", f64::from(out.info))
-            .add("moved", out.moved))
+            .add("moved", out.perturbation))
     }
 }

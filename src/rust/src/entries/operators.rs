@@ -58,7 +58,7 @@ fn record(op: OpId, operands: SEXP, call: SEXP) -> Result<SEXP> {
         true => call_site::recorded(call),
         false => call_site::of(call).filter(|_| call_site::is_light(call)),
     };
-    recorded(op, &list, site).map(handle::bare)
+    recorded(op, &list, site).map(handle::new_without_attributes)
 }
 
 /// Records an operation on one value, or two unless `y` is a null pointer. C stores the call if one is wanted.
@@ -67,7 +67,7 @@ fn record_here(op: OpId, x: SEXP, y: SEXP) -> Result<SEXP> {
     let list = &list[..if y.is_null() { 1 } else { 2 }];
     match lazy::record(op, list)? {
         Some(out) => Ok(out),
-        None => recorded(op, list, call_site::here).map(handle::bare),
+        None => recorded(op, list, call_site::here).map(handle::new_without_attributes),
     }
 }
 

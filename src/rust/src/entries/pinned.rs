@@ -152,8 +152,8 @@ entries! {
     /// Overwrites the elements of `to`, an array or a pinned vector, with those of `from`. Returns `to`.
     fn copy(from: SEXP, to: SEXP) -> Result<SEXP> {
         if let Some(target) = handle::of(to) {
-            target.part();
-            let old = target.current()?;
+            target.detach_cell();
+            let old = target.array_synced()?;
             let new = match elements(from) {
                 Some(data) => async_copy::host_to_array(data, block_of(&data).as_ref(), &old, HOLDERS)?,
                 None => async_copy::array_to_array(&convert::array(from)?, &old, HOLDERS)?,

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use verdigris_engine::array::strided;
 use verdigris_engine::interop::array_interface;
 use verdigris_engine::interop::pointer::{self as raw, Given};
-use verdigris_engine::memory::buffer::{Device, Lent};
+use verdigris_engine::memory::buffer::{Device, ExternalBorrow};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 
@@ -38,7 +38,7 @@ entries! {
         }
         dlpack::order(stream, x)?.arrange(array.device())?;
         let address = if view.is_empty() { 0 } else { view.address() };
-        let lent = Lent::new(view.buffer, writable);
+        let lent = ExternalBorrow::new(view.buffer, writable);
         // SAFETY: each is protected while the next is made; the inner pointer owns the loan from here on.
         unsafe {
             let inner = r::Rf_protect(external_ptr::pointer(lent, r::null(), std::ptr::null_mut()));

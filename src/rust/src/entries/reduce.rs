@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use verdigris_engine::array::{buffer_from, known, Array, Operand};
+use verdigris_engine::array::{buffer_from, fact_cache, Array, Operand};
 use verdigris_engine::backend::{Deferred, Outcome};
 use verdigris_engine::memory::buffer::{Buffer, Device};
 use verdigris_ops::dtype::DType;
@@ -44,7 +44,7 @@ impl Deferred for OnHost {
 }
 
 /// A reduction's result as a deferred number; `None` if R must wait for it.
-fn later(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
+fn defer_number(array: &Array, reduction: Reduction, na_rm: bool) -> Result<Option<SEXP>> {
     let device = array.device();
     let deferred: Option<(DType, Rc<dyn Deferred>)> = if device != Device::Cpu {
         array.reduce_later(reduction, na_rm)?.map(|(dtype, deferred)| (dtype, deferred.into()))
@@ -63,7 +63,7 @@ fn wrapped(dtype: DType, results: Array) -> SEXP {
     if dtype == DType::Int64 && !results.is_ready() {
         call_site::look();
     }
-    handle::wrap(results)
+    handle::new_vector(results)
 }
 
 entries! {
@@ -74,13 +74,13 @@ entries! {
 
     /// Whether none of a list of arrays on one device has a missing value. Waits for the device unless it is known.
     fn are_complete(arrays: Vec<SEXP>) -> Result<bool> {
-        known::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
+        fact_cache::are_complete(&arrays.into_iter().map(convert::array).collect::<Result<Vec<_>>>()?)
     }
 
     /// The square root of a deferred number, computed on its device; NULL for other numbers.
     fn defer_sqrt(x: SEXP) -> Result<Option<SEXP>> {
         let Some(number) = handle::ordinary(x).filter(|_| len(x) == 1) else { return Ok(None) };
-        let Some(array) = number.unread(number.device())? else { return Ok(None) };
+        let Some(array) = number.device_array_if_unread(number.device())? else { return Ok(None) };
         let root = Array::apply(id::SQRT, &[Operand::Array(array)], None)?;
         Ok(Some(handle::vector(Handle::ordinary(root))))
     }
@@ -89,7 +89,7 @@ entries! {
     /// the status is not 0.
     fn reduce(reduction: Reduction, x: SEXP, na_rm as "na.rm": bool) -> Result<SEXP> {
         let array = lazy::intermediate(x)?;
-        if let Some(number) = later(&array, reduction, na_rm)? {
+        if let Some(number) = defer_number(&array, reduction, na_rm)? {
             return Ok(number);
         }
         let logical = matches!(reduction, Reduction::Any | Reduction::All);

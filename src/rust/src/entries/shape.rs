@@ -46,7 +46,7 @@ unsafe fn views(array: &Array, lengths: impl ExactSizeIterator<Item = usize>, di
                     return Err(error);
                 }
             };
-            let part = Rf_protect(handle::bare(part));
+            let part = Rf_protect(handle::new_without_attributes(part));
             if !r::is_null(dim) {
                 r::Rf_setAttrib(part, r::R_DimSymbol, dim);
             }

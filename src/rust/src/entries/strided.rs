@@ -22,7 +22,7 @@ entries! {
         };
         let array = match handle::of(x) {
             Some(handle) => {
-                let array = handle.current()?;
+                let array = handle.array_synced()?;
                 if !array.is_volatile() {
                     array.contiguous()?; // before lend(), which may move the array to other memory anyway
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use verdigris_engine::array::Array;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::team::message::Fold;
-use verdigris_engine::team::rendezvous::{Listener, Place, Token};
+use verdigris_engine::team::rendezvous::{JoinOptions, Listener, Token};
 use verdigris_engine::team::{host, Caller, Transport};
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -116,7 +116,7 @@ entries! {
         let port = u16::try_from(port).map_err(|_| Error::new(Kind::Argument, "`port` must be 0 to 65535"))?;
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|_| Error::new(Kind::Argument, "`timeout` must be a number of seconds"))?;
-        let place = Place { rank, size, address, port, token, version, timeout };
+        let place = JoinOptions { rank, size, address, port, token, version, timeout };
         let host = host::join(listener.map(|Taken(listener)| listener), &place)?;
         let member = |transport, carrier, why_not| Member { transport: RefCell::new(transport), carrier, why_not };
         #[cfg(all(unix, not(target_os = "macos")))]
@@ -141,7 +141,7 @@ entries! {
     fn team_all_reduce(member: &Member, x: SEXP, op: Fold, exact: bool, call: SEXP) -> Result<SEXP> {
         let (own, caller) = (elements(x)?, caller(call)?);
         let result = member.with(|transport| transport.all_reduce(&own, op, exact, &caller))?;
-        Ok(handle::wrap_like(result, x))
+        Ok(handle::new_like(result, x))
     }
 
     /// This member's run of the folded elements, which are divided in pieces of `unit` elements.

@@ -1,6 +1,6 @@
 //! Raw addresses in R, and the objects that keep their memory alive.
 
-use verdigris_engine::memory::buffer::Lent;
+use verdigris_engine::memory::buffer::ExternalBorrow;
 use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::scalar::Scalar;
@@ -33,7 +33,7 @@ pub fn of(x: SEXP, argument: &str) -> Result<u64> {
             };
             parsed.map_err(|_| refused(&format!("\"{text}\"")))
         }
-        _ if values::is_stamped(x) => Err(refused(&values::describe(x))),
+        _ if values::is_factor_or_time(x) => Err(refused(&values::describe(x))),
         _ => match values::scalar(x) {
             Some((value, kind @ (Kind::Integer | Kind::Double | Kind::Integer64))) => {
                 let whole = match value {
@@ -64,12 +64,12 @@ pub fn tag() -> SEXP {
 }
 
 /// The loan of a `gpu_pointer()`, the value of its inner external pointer; `None` if R has finalized it.
-pub fn loan_of<'a>(x: SEXP) -> Option<&'a Lent> {
+pub fn loan_of<'a>(x: SEXP) -> Option<&'a ExternalBorrow> {
     // SAFETY: made by `gpu_pointer()`; the pointer keeps the inner one, whose value is a loan.
     unsafe {
         let inner = r::R_ExternalPtrProtected(x);
         if r::kind_of(inner) == SEXPTYPE::EXTPTRSXP {
-            external_ptr::value::<Lent>(inner)
+            external_ptr::value::<ExternalBorrow>(inner)
         } else {
             None
         }

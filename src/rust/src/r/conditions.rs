@@ -45,7 +45,7 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Option<T> {
     match caught(body) {
         Ok(Ok(value)) => Some(value),
         Ok(Err(error)) => {
-            leave(error);
+            set_pending(error);
             None
         }
         Err(panic) => {
@@ -98,8 +98,8 @@ fn unwound(panic: Box<dyn Any + Send>) {
         return;
     }
     match panic.downcast::<Error>() {
-        Ok(error) => leave(*error),
-        Err(panic) => leave(panicked(panic)),
+        Ok(error) => set_pending(*error),
+        Err(panic) => set_pending(panicked(panic)),
     }
 }
 
@@ -121,7 +121,7 @@ pub fn fail_as_left(otherwise: impl FnOnce() -> Error) -> ! {
 
 /// Leaves an error pending.
 #[cold]
-pub fn leave(mut error: Error) {
+pub fn set_pending(mut error: Error) {
     // R's strings cannot contain NUL
     for text in std::iter::once(&mut error.message)
         .chain(error.advice.iter_mut())
@@ -164,7 +164,7 @@ pub fn collect_warnings() {
                 push(noted.message.to_string(), noted.site, noted.class);
             } else if !CONDITION.with_borrow(|c| c.error.is_some()) {
                 // the first error only; the result exists, with NA for the elements that failed
-                leave(Error::new(Kind::Value, noted.message));
+                set_pending(Error::new(Kind::Value, noted.message));
             }
         }
     }
@@ -272,7 +272,7 @@ thread_local! {
 /// Leaves an error pending in place of a jump that was discarded.
 #[no_mangle]
 extern "C" fn vg_leave_jump() {
-    leave(Error::new(Kind::Memory, "R raised an error, or was interrupted, while it was asked for memory"));
+    set_pending(Error::new(Kind::Memory, "R raised an error, or was interrupted, while it was asked for memory"));
 }
 
 /// Sets the pending error aside, so that the next entry does not raise it. Nonzero if there was one.
@@ -290,7 +290,7 @@ extern "C" fn vg_error_keep() -> c_int {
 extern "C" fn vg_error_recall() -> c_int {
     match KEPT.take() {
         Some(error) => {
-            leave(error);
+            set_pending(error);
             1
         }
         None => 0,

@@ -110,5 +110,5 @@ pub fn freed(array: bool) -> Error {
 /// Leaves that error pending.
 #[no_mangle]
 extern "C" fn vg_leave_freed(array: c_int) {
-    conditions::leave(freed(array != 0));
+    conditions::set_pending(freed(array != 0));
 }

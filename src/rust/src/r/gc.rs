@@ -97,7 +97,7 @@ fn relieve_now() {
     if !is_due(&YOUNG, YOUNG_REST, tight || YOUNG.get().is_some_and(|last| spent > last.took)) {
         return;
     }
-    collect(Collect::Young);
+    collect(Collect::Minor);
     // a young collection does not find objects that have survived earlier collections: run a full one if it freed
     // little
     let found = if asked > 0 { (before / 4).min(asked / 2) } else { before / 4 };
@@ -120,18 +120,18 @@ pub fn collect(how: Collect) {
     let start = unsafe { r::vg_processor_seconds() };
     // SAFETY: R's own thread. Does nothing in Dataptr, where the collector is off. Errors of finalizers are caught by
     // R.
-    unsafe { r::vg_collect_garbage((how != Collect::Young).into()) };
-    if how != Collect::Young {
+    unsafe { r::vg_collect_garbage((how != Collect::Minor).into()) };
+    if how != Collect::Minor {
         READ.set(0);
     }
-    if how == Collect::Last {
+    if how == Collect::FullWithCaches {
         // SAFETY: as above.
         unsafe { r::vg_torch_trim() };
     }
     // SAFETY: as above.
     let took = Duration::try_from_secs_f64(unsafe { r::vg_processor_seconds() } - start).unwrap_or_default();
     SPENT.set(SPENT.get() + took);
-    let last = if how == Collect::Young { &YOUNG } else { &FULL };
+    let last = if how == Collect::Minor { &YOUNG } else { &FULL };
     last.set(Some(Last { end: Instant::now(), took }));
     host_pool::collected();
     finalizers::reap();
@@ -152,7 +152,7 @@ pub fn before_read(bytes: usize) {
     let fresh = Duration::from_secs_f64(bytes as f64 / FRESH);
     let pays = |last: Option<Last>, guess: u64| last.map_or(Duration::from_millis(guess), |last| last.took) < fresh;
     if pays(YOUNG.get(), 2) {
-        collect(Collect::Young);
+        collect(Collect::Minor);
         if host_pool::has_kept(bytes) {
             return;
         }

@@ -27,8 +27,8 @@ pub use raw::{
 pub use raw::{
     vg_call_text, vg_collect_garbage, vg_data_of, vg_dead_after, vg_handle_of, vg_hold_interrupts, vg_in_finalizer,
     vg_interrupted, vg_is_held, vg_is_jumping, vg_is_ours, vg_is_shared, vg_keep_with, vg_length_of, vg_next_dead,
-    vg_processor_seconds, vg_release_interrupts, vg_torch_give, vg_torch_is_there, vg_torch_take, vg_torch_trim,
-    vg_value_of, vg_written_dtype,
+    vg_processor_seconds, vg_release_interrupts, vg_saved_dtype, vg_torch_give, vg_torch_is_there, vg_torch_take,
+    vg_torch_trim, vg_value_of,
 };
 
 pub mod address;
@@ -89,7 +89,7 @@ mod raw {
         pub fn vg_new_recorded(kind: c_int, cell: SEXP) -> SEXP;
         pub fn vg_set_class(x: SEXP, shape: c_int) -> SEXP;
         pub fn vg_learn_wrapper(x: SEXP);
-        pub fn vg_written_dtype(x: SEXP) -> SEXP;
+        pub fn vg_saved_dtype(x: SEXP) -> SEXP;
         pub fn vg_set_namespace(env: SEXP);
         pub fn vg_new_vector(kind: c_int) -> SEXP;
         pub fn vg_interrupted() -> c_int;

@@ -236,7 +236,7 @@ pub fn start() -> Result<()> {
             None
         }
     };
-    variable("VERDIGRIS_SUBMIT", submit::WISHES, submit::is_wish)?;
+    variable("VERDIGRIS_SUBMIT", submit::SUBMIT_MODES, submit::is_submit_mode)?;
     let size = {
         let name = c"verdigris.cache_size";
         let value = option(name);

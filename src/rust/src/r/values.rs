@@ -27,7 +27,7 @@ pub fn host<'a>(x: SEXP) -> Option<Host<'a>> {
 
 /// The address and dtype of a plain vector whose representation is that of a dtype: doubles, integers, complex numbers,
 /// integer64 and raw bytes, but not logicals. `None` for objects of other classes. Materialises ALTREP vectors.
-pub fn lying(x: SEXP) -> Option<(u64, DType)> {
+pub fn address_and_dtype(x: SEXP) -> Option<(u64, DType)> {
     let plain = !is_classed(x);
     let is_integer64 = !plain && r::inherits(x, "integer64");
     if !(plain || is_integer64 || r::inherits(x, "ts") || r::inherits(x, "AsIs")) {
@@ -216,18 +216,18 @@ pub fn is_classed(x: SEXP) -> bool {
 }
 
 /// Whether a vector's class gives its numbers another meaning than amounts: codes of a factor, dates or times.
-pub fn is_stamped(x: SEXP) -> bool {
+pub fn is_factor_or_time(x: SEXP) -> bool {
     is_classed(x) && ["factor", "Date", "POSIXct", "difftime"].iter().any(|class| r::inherits(x, class))
 }
 
 /// As `scalar`; `None` for factors, dates and times.
 pub fn amount(x: SEXP) -> Option<(Scalar, Kind)> {
-    scalar(x).filter(|_| !is_stamped(x))
+    scalar(x).filter(|_| !is_factor_or_time(x))
 }
 
 /// As `host`; `None` for factors, dates and times.
 fn amounts<'a>(x: SEXP) -> Option<Host<'a>> {
-    host(x).filter(|_| !is_stamped(x))
+    host(x).filter(|_| !is_factor_or_time(x))
 }
 
 /// One whole number, 0 or more, such as a length. Integer, double or integer64.

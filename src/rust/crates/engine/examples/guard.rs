@@ -2,9 +2,9 @@
 //!
 //! `guard list` names the work. `guard run NAME TIMES` repeats it, for callgrind, which counts two runs: their
 //! difference is the work alone. `guard kernels` compiles each of `kernels()` for sm_90 by the NVRTC that
-//! `VERDIGRIS_NVRTC` names, and prints its number of instructions. `guard float64` compiles the kernels of float32 arrays
-//! for the GPUs of most users, which compute float64 at 1/64 of the rate, and prints how many instructions of each are
-//! float64 ones, where there are any. Nothing here needs a GPU.
+//! `VERDIGRIS_NVRTC` names, and prints its number of instructions. `guard float64` compiles the kernels of float32
+//! arrays for the GPUs of most users, which compute float64 at 1/64 of the rate, and prints how many instructions of
+//! each are float64 ones, where there are any. Nothing here needs a GPU.
 #![cfg(not(target_os = "macos"))]
 
 use std::io::Write;
@@ -128,7 +128,7 @@ fn kernels() -> Result<Vec<(String, String)>> {
         all.push(elementwise(&name("a < b"), &apply("lt", &[&a, &b])?)?);
         all.push(elementwise(&name("a + t(a)"), &apply("add", &[&a, &square(&a, SIDE)?])?)?);
         let one = with_number("mul", &a, 1.0)?;
-        for form in [Form::Block, Form::Team(8), Form::Lanes] {
+        for form in [Form::Block, Form::SubWarp(8), Form::Strided] {
             all.push(reduction(&name("sum(a)"), &one, Reduction::Sum, form)?);
         }
         all.push(reduction(&name("sum((a - b)^2)"), &squared_difference(&a, &b)?, Reduction::Sum, Form::Block)?);

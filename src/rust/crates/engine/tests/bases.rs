@@ -68,15 +68,15 @@ fn wanted(basis: &[Vec<f64>], vector: &[f64], step: &Step, known: f64) -> Want {
     let columns: Vec<Vec<Wide>> = basis.iter().map(|q| q.iter().map(|&q| Wide::of(q)).collect()).collect();
     let mut x: Vec<Wide> = vector.iter().map(|&x| Wide::of(x)).collect();
     let length = dot(&x, &x).0.sqrt();
-    let mut numbers: Vec<Wide> = (step.near..step.count).map(|c| dot(&columns[c], &x)).collect();
-    let mut taken: Vec<(usize, Wide)> = (step.near..step.count).zip(numbers.iter().copied()).collect();
-    taken.extend(step.known.map(|_| (step.near - 1, Wide::of(known))));
+    let mut numbers: Vec<Wide> = (step.first_pass_from..step.count).map(|c| dot(&columns[c], &x)).collect();
+    let mut taken: Vec<(usize, Wide)> = (step.first_pass_from..step.count).zip(numbers.iter().copied()).collect();
+    taken.extend(step.known_product.map(|_| (step.first_pass_from - 1, Wide::of(known))));
     less_columns(&mut x, basis, &taken);
     let whole = dot(&x, &x).0;
-    let again: Vec<(usize, Wide)> = (step.from..step.count).map(|c| (c, dot(&columns[c], &x))).collect();
+    let again: Vec<(usize, Wide)> = (step.second_pass_from..step.count).map(|c| (c, dot(&columns[c], &x))).collect();
     less_columns(&mut x, basis, &again);
-    for &(c, by) in again.iter().filter(|(c, _)| *c >= step.near) {
-        numbers[c - step.near] = numbers[c - step.near].add(by);
+    for &(c, by) in again.iter().filter(|(c, _)| *c >= step.first_pass_from) {
+        numbers[c - step.first_pass_from] = numbers[c - step.first_pass_from].add(by);
     }
     let norm = dot(&x, &x).0.sqrt();
     let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
@@ -137,7 +137,7 @@ const BESIDE: f64 = 77.25;
 impl Case {
     /// What comes of it: all columns, and all numbers.
     fn run(&self) -> (Vec<f64>, Vec<f64>) {
-        let Step { rows, count, near, at, known, .. } = self.step;
+        let Step { rows, count, first_pass_from: near, out_offset: at, known_product: known, .. } = self.step;
         let mut memory: Vec<f64> = self.basis.concat();
         memory.resize((count + 1 + SPARE) * rows, BESIDE);
         let mut numbers = vec![BESIDE; at + count - near + 2 + SPARE];
@@ -152,7 +152,8 @@ impl Case {
     }
 
     fn check(&self, what: &str) {
-        let Step { rows, count, near, at, known, from } = self.step;
+        let Step { rows, count, first_pass_from: near, out_offset: at, known_product: known, second_pass_from: from } =
+            self.step;
         let unit = if self.dtype == DType::Float32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let (memory, numbers) = self.run();
         let same = self.run();
@@ -232,8 +233,20 @@ fn columns_are_those_of_plain_loops() {
         let vector = vector.into_iter().map(|x| rounded(x, dtype)).collect();
         let known_product = size * number(&mut random);
         let known_product = if known.is_some() { known_product } else { 0.0 };
-        let case =
-            Case { basis, vector, step: Step { rows, count, near, from, known, at }, known: known_product, dtype };
+        let case = Case {
+            basis,
+            vector,
+            step: Step {
+                rows,
+                count,
+                first_pass_from: near,
+                second_pass_from: from,
+                known_product: known,
+                out_offset: at,
+            },
+            known: known_product,
+            dtype,
+        };
         case.check(&format!("{turn}: {dtype:?}, {rows} rows, {count} columns, {near}, {from}, {known:?}"));
     }
 }
@@ -243,7 +256,8 @@ fn vectors_without_length_give_zeros() {
     for dtype in DTYPES {
         for (rows, count) in [(0, 0), (1, 0), (5, 0), (5, 3), (3000, 4)] {
             let basis = orthonormal(rows, count, dtype, &mut Random(5));
-            let step = Step { rows, count, near: 0, from: 0, known: None, at: 4 };
+            let step =
+                Step { rows, count, first_pass_from: 0, second_pass_from: 0, known_product: None, out_offset: 4 };
             let (memory, numbers) = Case { basis, vector: vec![0.0; rows], step, known: 0.0, dtype }.run();
             assert!(memory[count * rows..(count + 1) * rows].iter().all(|&x| x == 0.0));
             assert!(numbers[4..4 + count + 2].iter().all(|&x| x == 0.0));
@@ -258,7 +272,14 @@ fn what_is_not_finite_shows_in_the_length() {
             let basis = orthonormal(2000, 3, dtype, &mut Random(9));
             let mut vector = vec![1.0; 2000];
             vector[1500] = odd;
-            let step = Step { rows: 2000, count: 3, near: 0, from: 0, known: None, at: 4 };
+            let step = Step {
+                rows: 2000,
+                count: 3,
+                first_pass_from: 0,
+                second_pass_from: 0,
+                known_product: None,
+                out_offset: 4,
+            };
             let (_, numbers) = Case { basis, vector, step, known: 0.0, dtype }.run();
             assert!(!numbers[4 + 3].is_finite());
         }
@@ -267,7 +288,7 @@ fn what_is_not_finite_shows_in_the_length() {
 
 #[test]
 fn what_does_not_fit_is_an_error() {
-    let step = Step { rows: 4, count: 1, near: 0, from: 0, known: None, at: 1 };
+    let step = Step { rows: 4, count: 1, first_pass_from: 0, second_pass_from: 0, known_product: None, out_offset: 1 };
     let numbers = || upload(&[0.0; 9], DType::Float64);
     let (basis, vector) = (upload(&[0.5; 8], DType::Float64), upload(&[1.0; 4], DType::Float64));
     assert!(extend(&basis, &vector, &numbers(), step).is_ok());
@@ -283,12 +304,12 @@ fn what_does_not_fit_is_an_error() {
     refused(&basis, &vector, &upload(&[0.0; 9], DType::Float32), step);
     for wrong in [
         Step { count: 2, ..step },
-        Step { near: 2, ..step },
-        Step { from: 2, ..step },
-        Step { at: 0, ..step },
-        Step { at: 7, ..step },
-        Step { known: Some(3), ..step },
-        Step { near: 1, known: Some(9), ..step },
+        Step { first_pass_from: 2, ..step },
+        Step { second_pass_from: 2, ..step },
+        Step { out_offset: 0, ..step },
+        Step { out_offset: 7, ..step },
+        Step { known_product: Some(3), ..step },
+        Step { first_pass_from: 1, known_product: Some(9), ..step },
         Step { rows: usize::MAX, ..step },
     ] {
         refused(&basis, &vector, &numbers(), wrong);

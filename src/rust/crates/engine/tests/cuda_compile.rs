@@ -27,7 +27,7 @@ use verdigris_engine::backend::cuda::compile::{compile, compile_as, known_archs,
 use verdigris_engine::backend::cuda::interpret::{self, Family};
 use verdigris_engine::backend::cuda::prebuilt_list;
 use verdigris_engine::memory::buffer::Device;
-use verdigris_engine::plan::{Access, After, Input, Instruction, Plan};
+use verdigris_engine::plan::{Access, Epilogue, Input, Instruction, Plan};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::reduction::Reduction;
@@ -76,8 +76,8 @@ fn copy(dtype: DType, access: Access) -> Plan {
 /// A plan that stores what it picks of one input at positions in another.
 fn picked(dtype: DType) -> Plan {
     Plan {
-        inputs: vec![Input { dtype: DType::Int64, access: Access::Linear }, Input { dtype, access: Access::Picked }],
-        code: vec![Instruction::Load(0), Instruction::Pick { input: 1, at: 0 }],
+        inputs: vec![Input { dtype: DType::Int64, access: Access::Linear }, Input { dtype, access: Access::Gathered }],
+        code: vec![Instruction::Load(0), Instruction::Gather { input: 1, at: 0 }],
         outputs: vec![(1, dtype)],
         ..Plan::default()
     }
@@ -177,7 +177,7 @@ fn jobs() -> Vec<Job> {
     }
     for op in OpId::all().filter(|&op| op.row().pack().is_some()) {
         // lanes of one element draw it alone
-        for form in [Form::Block, Form::SingleLanes] {
+        for form in [Form::Block, Form::StridedSingle] {
             let source =
                 codegen::source_reduce(&single(op, Class::I64, 0), Variant::default(), Reduction::Sum, false, form);
             jobs.push((format!("sum of {} {form:?}", op.row().name), source));
@@ -192,22 +192,26 @@ fn jobs() -> Vec<Job> {
     after.code.push(Instruction::Apply { op: widen, class: Class::F32, args: [1, 0, 0, 0] });
     after.outputs.extend([(2, DType::Float64), (3, DType::Float64)]);
     let forms = [
-        Form::Team(32),
-        Form::Packs(2),
-        Form::Team(8),
-        Form::Lanes,
-        Form::SingleLanes,
+        Form::SubWarp(32),
+        Form::PackPerThread(2),
+        Form::SubWarp(8),
+        Form::Strided,
+        Form::StridedSingle,
         Form::Block,
-        Form::Kept(4608),
-        Form::KeptShort(576),
+        Form::BlockShared(4608),
+        Form::BlockSharedShort(576),
     ];
     for (k, form) in forms.into_iter().enumerate() {
         // a block that has a group goes on to its elements, too, and may keep them
-        let kept = matches!(form, Form::Kept(_) | Form::KeptShort(_));
-        let after =
-            After { plan: after.clone(), results: 0, spread: kept || form == Form::Block, values: kept.then_some(1) };
+        let kept = matches!(form, Form::BlockShared(_) | Form::BlockSharedShort(_));
+        let after = Epilogue {
+            plan: after.clone(),
+            results: 0,
+            over_elements: kept || form == Form::Block,
+            values: kept.then_some(1),
+        };
         let after = Some(Box::new(after));
-        let plan = Plan { after, ..copy(DType::Float32, Access::Linear) };
+        let plan = Plan { epilogue: after, ..copy(DType::Float32, Access::Linear) };
         let (wide, unaligned) = variants[k % 4];
         let variant = Variant { wide, unaligned, ..Variant::default() };
         let source = codegen::source_reduce(&plan, variant, Reduction::Sum, false, form);
@@ -215,13 +219,13 @@ fn jobs() -> Vec<Job> {
     }
     let forms = [
         Form::Block,
-        Form::Team(1),
-        Form::Team(2),
-        Form::Team(8),
-        Form::Team(32),
-        Form::Packs(4),
-        Form::Lanes,
-        Form::SingleLanes,
+        Form::SubWarp(1),
+        Form::SubWarp(2),
+        Form::SubWarp(8),
+        Form::SubWarp(32),
+        Form::PackPerThread(4),
+        Form::Strided,
+        Form::StridedSingle,
     ];
     for (r, reduction) in Reduction::ALL.into_iter().enumerate() {
         for class in Class::ALL.into_iter().filter(|&c| reduction.serves(c)) {

@@ -59,7 +59,7 @@ const LISTED: [(&str, usize, &str); 74] = [
     ("engine/array/function_call.rs", 3, "the results of a function"),
     ("engine/array/gram.rs", 2, "columns"),
     ("engine/array/grouped.rs", 1, "columns"),
-    ("engine/array/known.rs", 1, "arrays of a call"),
+    ("engine/array/fact_cache.rs", 1, "arrays of a call"),
     ("engine/array/join.rs", 1, "arrays of a call"),
     ("engine/array/kernel_call.rs", 2, "arguments of a kernel"),
     ("engine/array/many.rs", 2, "results of a factorisation"),

@@ -39,7 +39,7 @@ fn plan(routine: Routine) -> Plan {
     let mut tables = Vec::new();
     for table in &routine.tables {
         tables.push(plan.inputs.len() as u16);
-        plan.inputs.push(Input { dtype: table.dtype, access: Access::Picked });
+        plan.inputs.push(Input { dtype: table.dtype, access: Access::Gathered });
     }
     let call = plan.code.len() as u16;
     let (args, tables) = (args.into(), tables.into());

@@ -37,7 +37,7 @@ impl Factoring {
 
     /// Elements of work memory that a team needs for a matrix of `m` rows. `padded` makes leading dimensions odd;
     /// `columns` is the number of right-hand sides that are kept there.
-    pub fn room(self, m: usize, n: usize, columns: usize, padded: bool) -> usize {
+    pub fn workspace_len(self, m: usize, n: usize, columns: usize, padded: bool) -> usize {
         let lead = |rows: usize| if padded { rows | 1 } else { rows };
         let more = match self {
             Factoring::Cholesky => 0,

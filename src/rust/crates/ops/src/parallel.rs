@@ -17,20 +17,20 @@ pub fn threads_usable() -> bool {
 }
 
 thread_local! {
-    /// Points to the `Ends` of the call whose task runs on this thread.
-    static ENDS: Cell<*const Ends> = const { Cell::new(std::ptr::null()) };
+    /// Points to the `CallState` of the call whose task runs on this thread.
+    static CALL_STATE: Cell<*const CallState> = const { Cell::new(std::ptr::null()) };
     static WATCH: Cell<Watch> = Cell::default();
 }
 
 /// Whether the tasks of a call are to end early, and the first error of one; if there is none, the user interrupted.
 #[derive(Default)]
-struct Ends {
+struct CallState {
     early: AtomicBool,
     error: OnceLock<Error>,
 }
 
-impl Ends {
-    fn are_early(&self) -> bool {
+impl CallState {
+    fn ends_early(&self) -> bool {
         self.early.load(Ordering::Relaxed)
     }
 
@@ -44,24 +44,25 @@ impl Ends {
 }
 
 /// Checks for a user interrupt, and notes it for all tasks of the call.
-fn check_interrupt(ends: &Ends) {
+fn check_interrupt(state: &CallState) {
     let mut watch = WATCH.take();
     if watch.check().is_err() {
-        ends.early.store(true, Ordering::Relaxed);
+        state.early.store(true, Ordering::Relaxed);
     }
     WATCH.set(watch);
 }
 
-/// Whether a task is to go on. Long tasks ask now and then and return early if not; `spread` then returns an error.
-pub fn goes_on() -> bool {
-    let ends = ENDS.get();
-    if ends.is_null() {
+/// Whether a task is to go on. Long tasks ask now and then and return early if not; `parallel_if` then returns an
+/// error.
+pub fn should_continue() -> bool {
+    let state = CALL_STATE.get();
+    if state.is_null() {
         return true;
     }
     // SAFETY: it is alive while the task runs.
-    let ends = unsafe { &*ends };
-    check_interrupt(ends);
-    !ends.are_early()
+    let state = unsafe { &*state };
+    check_interrupt(state);
+    !state.ends_early()
 }
 
 /// Called by a task that cannot do its work: the call fails with the first such error, and its other tasks end early.
@@ -69,39 +70,39 @@ pub fn goes_on() -> bool {
 /// # Panics
 /// Outside of a task.
 pub fn fail(error: Error) {
-    let ends = ENDS.get();
-    assert!(!ends.is_null(), "a task failed that no call waits for: {error}");
+    let state = CALL_STATE.get();
+    assert!(!state.is_null(), "a task failed that no call waits for: {error}");
     // SAFETY: it is alive while the task runs.
-    let ends = unsafe { &*ends };
+    let state = unsafe { &*state };
     // Another task may have set its error first.
-    let _ = ends.error.set(error);
-    ends.early.store(true, Ordering::Relaxed);
+    let _ = state.error.set(error);
+    state.early.store(true, Ordering::Relaxed);
 }
 
-/// Runs a task that may call `goes_on`.
+/// Runs a task that may call `should_continue`.
 ///
 /// # Errors
 /// `Interrupt`, or the error that the task passed to `fail`; the task has then ended early.
 pub fn stoppable<R>(task: impl FnOnce() -> R) -> Result<R> {
-    let ends = Ends::default();
-    let result = serve(&ends, task);
-    ends.result().map(|()| result)
+    let state = CallState::default();
+    let result = serve(&state, task);
+    state.result().map(|()| result)
 }
 
-fn serve<R>(ends: &Ends, task: impl FnOnce() -> R) -> R {
-    struct Restore(*const Ends);
+fn serve<R>(state: &CallState, task: impl FnOnce() -> R) -> R {
+    struct Restore(*const CallState);
     impl Drop for Restore {
         fn drop(&mut self) {
-            ENDS.set(self.0);
+            CALL_STATE.set(self.0);
         }
     }
-    let _restore = Restore(ENDS.replace(ends));
+    let _restore = Restore(CALL_STATE.replace(state));
     task()
 }
 
 /// The ranges of `0 .. n` for a long loop in a task; the iterator ends early if the task is to end.
 pub fn parts_of_task(n: usize) -> impl Iterator<Item = Range<usize>> {
-    ranges(n).take_while(move |range| range.start == 0 || goes_on())
+    ranges(n).take_while(move |range| range.start == 0 || should_continue())
 }
 
 /// Tasks `0 .. tasks`, which threads take one by one. A job outlives its call, since a thread may wake too late, and
@@ -172,7 +173,7 @@ pub fn width() -> usize {
     }
 }
 
-fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
+fn run(tasks: usize, state: &CallState, body: &(dyn Fn(usize) + Sync)) {
     // SAFETY: only the lifetime changes; `work` calls the body of a taken task alone, and this function waits for
     // those.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
@@ -190,7 +191,7 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
             pool.spawn(move || job.work(|| ()));
         }
     }
-    job.work(|| check_interrupt(ends));
+    job.work(|| check_interrupt(state));
     // The other threads are at their last tasks.
     let mut turns = 0u32;
     while job.done.load(Ordering::Acquire) < tasks {
@@ -198,7 +199,7 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
         if turns < 1000 {
             std::hint::spin_loop();
         } else {
-            check_interrupt(ends);
+            check_interrupt(state);
             std::thread::yield_now();
         }
     }
@@ -212,35 +213,35 @@ fn run(tasks: usize, ends: &Ends, body: &(dyn Fn(usize) + Sync)) {
 /// # Errors
 /// `Interrupt`, or the error that a task passed to `fail`; some tasks have then not run.
 pub fn parallel(n: usize, size: usize, body: impl Fn(usize, usize) + Sync) -> Result<()> {
-    spread(n, size, true, body)
+    parallel_if(n, size, true, body)
 }
 
 /// Like `parallel`, but on the calling thread alone unless `worth` says that waking other threads pays.
 ///
 /// # Errors
 /// As `parallel`.
-pub fn spread(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
+pub fn parallel_if(n: usize, size: usize, worth: bool, body: impl Fn(usize, usize) + Sync) -> Result<()> {
     // `size` is 0 if rows are longer than a task should be: each is then a task.
     let size = size.max(1);
     let tasks = n.div_ceil(size);
-    let ends = Ends::default();
+    let state = CallState::default();
     // after an interrupt or an error the remaining tasks do nothing
     let task = |t: usize| {
-        if !ends.are_early() {
-            serve(&ends, || body(t * size, ((t + 1) * size).min(n)));
+        if !state.ends_early() {
+            serve(&state, || body(t * size, ((t + 1) * size).min(n)));
         }
     };
     if worth && tasks > 1 && threads_usable() {
-        run(tasks, &ends, &task);
+        run(tasks, &state, &task);
     } else {
         for t in 0..tasks {
             if t > 0 {
-                check_interrupt(&ends);
+                check_interrupt(&state);
             }
             task(t);
         }
     }
-    ends.result()
+    state.result()
 }
 
 #[cfg(test)]
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn a_task_that_fails_ends_the_call() {
         for worth in [false, true] {
-            let error = spread(1000, 1, worth, |from, _| {
+            let error = parallel_if(1000, 1, worth, |from, _| {
                 if from >= 3 {
                     fail(Error::new(Kind::Memory, "planted"));
                 }

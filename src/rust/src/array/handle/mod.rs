@@ -106,12 +106,12 @@ impl Handle {
     }
 
     pub fn dtype(&self) -> DType {
-        self.peek().dtype()
+        self.array_unsynced().dtype()
     }
 
     /// Replaces the array. Lazy cells keep the values that they were recorded on.
     fn replace(&self, array: Array) {
-        self.part();
+        self.detach_cell();
         if !Arc::ptr_eq(self.array.borrow().node(), array.node()) {
             if let Some(rare) = self.rare.borrow_mut().as_mut() {
                 rare.lends_as = 0;
@@ -124,10 +124,10 @@ impl Handle {
 
     /// Detaches the handle from its cell, so that lazy cells recorded on it keep the present values. Call before the
     /// memory is written.
-    pub fn part(&self) {
+    pub fn detach_cell(&self) {
         let cell = self.cell.get();
         if !cell.is_null() {
-            leave_values(cell, self.peek());
+            leave_values(cell, self.array_unsynced());
             self.cell.set(std::ptr::null_mut());
         }
     }
@@ -232,7 +232,7 @@ impl Handle {
 
     /// Notes that the array's memory was written in place.
     pub fn written(&self) {
-        self.part();
+        self.detach_cell();
         self.forget();
         if let Some(block) = self.host.borrow().as_ref() {
             block.stamp.set(block.stamp.get() + 1);
@@ -251,7 +251,7 @@ impl Handle {
     /// read the memory, the array is copied to new memory first. So is a subset of read-only memory, since R's
     /// semantics make it a copy.
     pub fn lend(&self) -> Result<Array> {
-        let array = self.current()?;
+        let array = self.array_synced()?;
         if array.is_volatile() {
             return Ok(array);
         }
@@ -274,7 +274,7 @@ impl Handle {
     /// The array for another library that only reads its memory.
     pub fn lend_to_read(&self) -> Result<Array> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let array = self.current()?;
+        let array = self.array_synced()?;
         let number = self.rare(|rare| {
             if rare.lends_as == 0 {
                 rare.lends_as = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -298,7 +298,7 @@ impl Handle {
     /// memory.
     pub fn lend_in_order(&self) -> Result<Array> {
         if !self.freed.get() && !self.dirty.get() {
-            let array = self.peek();
+            let array = self.array_unsynced();
             array.check()?;
             // checking bools and making the elements contiguous is such work
             if array.is_volatile() && array.dtype() != DType::Bool8 && array.evaluate()?.layout.is_contiguous() {
@@ -329,7 +329,7 @@ impl Handle {
     }
 
     /// The array without an upload of what R may have written since. For its dtype, length and device.
-    pub fn peek(&self) -> Array {
+    pub fn array_unsynced(&self) -> Array {
         self.array.borrow().clone()
     }
 
@@ -338,11 +338,11 @@ impl Handle {
     }
 
     /// The current array. If R may have written to the host copy, that is uploaded first.
-    pub fn current(&self) -> Result<Array> {
+    pub fn array_synced(&self) -> Result<Array> {
         self.with_array(Array::clone)
     }
 
-    /// As `current`, by reference.
+    /// As `array_synced`, by reference.
     pub fn with_array<R>(&self, read: impl FnOnce(&Array) -> R) -> Result<R> {
         self.check()?;
         if self.dirty.get() {
@@ -354,7 +354,7 @@ impl Handle {
 
     /// Frees the elements on the device and on the host. The vector keeps its length.
     pub fn free(&self) {
-        let old = self.peek();
+        let old = self.array_unsynced();
         let nothing = Buffer::new(old.device(), 0, 0, Box::new(()));
         self.replace(Array::from_view(View::contiguous(Arc::new(nothing), old.dtype(), 0)));
         self.freed.set(true);
@@ -378,7 +378,7 @@ impl Handle {
     fn upload(&self) -> Result<()> {
         let held = self.is_held();
         if let Some(block) = self.host.borrow().as_ref() {
-            let old = self.peek();
+            let old = self.array_unsynced();
             // R asks for a writable pointer even if it only reads: shared memory stays shared if nothing was written
             if self.is_as_read(block) {
                 self.stale.set(old.is_shared());
@@ -406,7 +406,7 @@ impl Handle {
 
     /// The handle for R's duplicate of the vector. It shares the array, not the host copy.
     pub fn duplicate(&self) -> Result<Handle> {
-        let mut copy = Handle::new(self.peek());
+        let mut copy = Handle::new(self.array_unsynced());
         copy.ordinary = self.ordinary;
         copy.import.set(self.import.get());
         if self.freed.get() {

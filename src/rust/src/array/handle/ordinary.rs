@@ -52,7 +52,7 @@ fn dtype_in_r(dtype: DType) -> DType {
 /// An ordinary vector of R's type for `dtype`, whose elements are read from the array later. `None` if they must be
 /// read now: there are few of them, others may write to the memory, or the conversion may lose values. `always` makes
 /// ordinary vectors on the cpu device however small (for tests).
-pub fn later(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>> {
+pub fn defer_vector(array: &Array, dtype: DType, always: bool) -> Result<Option<Handle>> {
     let (from, to) = (array.dtype().kind(), dtype_in_r(dtype));
     let widens = from != Kind::Integer64 && from <= to.kind();
     let bytes = array.len() * host_copy::r_size(to);
@@ -102,7 +102,7 @@ impl Handle {
 
     /// The elements as an array on this device, without copying them to the host. `None` if R may have written to the
     /// host copy, has read a single number, or if the elements are on another device.
-    pub fn unread(&self, device: Device) -> Result<Option<Array>> {
+    pub fn device_array_if_unread(&self, device: Device) -> Result<Option<Array>> {
         if self.dirty.get() || self.len == 1 && self.host.borrow().is_some() {
             return Ok(None);
         }
@@ -115,12 +115,12 @@ impl Handle {
         }
         let deferred = self.rare.borrow().as_ref().and_then(|rare| rare.deferred.clone());
         if let Some((deferred, false)) = deferred {
-            let dtype = self.peek().dtype();
+            let dtype = self.array_unsynced().dtype();
             let view = View::contiguous(deferred.buffer(dtype.size())?, dtype, 1);
             self.array.replace(Array::from_view(view));
             self.rare(|rare| rare.deferred = Some((deferred, true)));
         }
-        let array = self.peek();
+        let array = self.array_unsynced();
         let is_gone = array.node().view().is_some_and(|view| view.buffer.bytes == 0);
         Ok((!is_gone).then_some(array))
     }

@@ -60,7 +60,7 @@ impl Handle {
         if self.has_host() {
             return Ok(());
         }
-        let array = self.peek();
+        let array = self.array_unsynced();
         foreign_stream::before_read(&array)?;
         if let Some(block) = self.host.borrow().as_ref() {
             // SAFETY: the block was made for this handle's length; R is not running meanwhile.
@@ -138,7 +138,7 @@ impl Handle {
     /// There is space for `n` elements at `out`.
     pub unsafe fn read(&self, from: usize, n: usize, out: *mut u8) -> Result<bool> {
         self.check()?;
-        let array = self.peek();
+        let array = self.array_unsynced();
         if !self.ordinary && array.is_shared() && !self.is_lossy() {
             foreign_stream::before_read(&array)?;
             // SAFETY: the caller's promise.
@@ -175,7 +175,7 @@ impl Handle {
         if unsafe { self.cached(from, n, out) } {
             return Ok(false);
         }
-        host_copy::loses(&self.peek(), from, n)
+        host_copy::loses(&self.array_unsynced(), from, n)
     }
 
     /// Copies one element of a computed array that is neither in the host copy nor in the window. Unlike `read()` it
@@ -192,7 +192,7 @@ impl Handle {
         // no transfer on the cpu device
         if reads <= SINGLE_READS || self.device() == Device::Cpu {
             // SAFETY: the caller's promise.
-            return unsafe { host_copy::read(&self.peek(), index, 1, out) };
+            return unsafe { host_copy::read(&self.array_unsynced(), index, 1, out) };
         }
         self.slide(index)?;
         // SAFETY: the caller's promise.
@@ -202,7 +202,7 @@ impl Handle {
 
     /// Moves the window so that it starts at `from`.
     fn slide(&self, from: usize) -> Result<()> {
-        let array = self.peek();
+        let array = self.array_unsynced();
         let mut window = self.rare(|rare| std::mem::take(&mut rare.window));
         let reads = window.reads;
         window.n = 0; // empty if the read fails

@@ -58,13 +58,13 @@ pub fn ordinary<'a>(x: SEXP) -> Option<&'a Handle> {
 }
 
 /// A new vector without any attributes, not even a class. Not protected.
-pub fn bare(array: Array) -> SEXP {
+pub fn new_without_attributes(array: Array) -> SEXP {
     vector(Handle::new(array))
 }
 
 /// A new vector on a handle, without attributes. Not protected.
 pub fn vector(handle: Handle) -> SEXP {
-    let kind = host_copy::r_type(handle.peek().dtype());
+    let kind = host_copy::r_type(handle.array_unsynced().dtype());
     let handle = handle.owned();
     // SAFETY: a new vector, whose first part is the pointer; it owns the handle from here on.
     unsafe {
@@ -76,7 +76,7 @@ pub fn vector(handle: Handle) -> SEXP {
 
 /// A new vector on an array, with the attributes and class that `dress` sets, all within one `r::protect`. `dress`
 /// returns the vector that it is given, and must own nothing that needs dropping. Not protected.
-pub fn dressed(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
+pub fn new_with_attributes(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy) -> SEXP {
     let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     let n = handle.header.length;
@@ -129,7 +129,7 @@ pub fn fill(x: SEXP, handle: Handle) {
 }
 
 /// A new vector on an array, with the class of a vector and no other attributes. Not protected.
-pub fn wrap(array: Array) -> SEXP {
+pub fn new_vector(array: Array) -> SEXP {
     let kind = host_copy::r_type(array.dtype());
     let handle = Handle::new(array).owned();
     // SAFETY: as above.
@@ -142,9 +142,9 @@ pub fn wrap(array: Array) -> SEXP {
 
 /// A new vector on an array, with its class and with `dim`, `dimnames`, `names` and `tsp` of `x`, which has the same
 /// length.
-pub fn wrap_like(array: Array, x: SEXP) -> SEXP {
+pub fn new_like(array: Array, x: SEXP) -> SEXP {
     // SAFETY: x is an argument of the entry; the attributes fit a vector of x's length, so R accepts them.
-    dressed(array, move |out| unsafe {
+    new_with_attributes(array, move |out| unsafe {
         attributes::copy_shape(x, out);
         let time = r::Rf_protect(r::Rf_getAttrib(x, r::R_TspSymbol));
         if !r::is_null(time) {

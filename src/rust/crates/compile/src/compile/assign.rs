@@ -171,7 +171,7 @@ impl Compiler<'_> {
         // The value is evaluated before any element changes.
         let new = match new {
             Value::Number(n) => Value::Number(self.frozen(n)),
-            Value::Vector(w) => Value::Vector(self.beside(w, array, span)?),
+            Value::Vector(w) => Value::Vector(self.copy_if_aliased(w, array, span)?),
             other => other,
         };
         // Subscripts are evaluated before the vector is widened, so that they too read elements of the old type.
@@ -221,10 +221,10 @@ impl Compiler<'_> {
         };
         for axis in &mut axes {
             match &mut axis.selection {
-                Selection::At(at) => *at = self.beside(at.clone(), array, span)?,
+                Selection::At(at) => *at = self.copy_if_aliased(at.clone(), array, span)?,
                 Selection::Where(keep) => {
                     self.fits(keep, axis.extent, true, axis.own)?;
-                    *keep = self.beside(keep.clone(), array, span)?;
+                    *keep = self.copy_if_aliased(keep.clone(), array, span)?;
                 }
                 _ => {}
             }
@@ -240,7 +240,7 @@ impl Compiler<'_> {
     }
 
     /// The vector, copied if it reads `array`, so that assignments to the array do not change it.
-    fn beside(&mut self, v: Rc<Vector>, array: u16, span: Span) -> Compiled<Rc<Vector>> {
+    fn copy_if_aliased(&mut self, v: Rc<Vector>, array: u16, span: Span) -> Compiled<Rc<Vector>> {
         if !v.reads(array) {
             return Ok(v);
         }
@@ -303,12 +303,12 @@ impl Compiler<'_> {
         let mut taken = Number::integer(1);
         for axis in axes {
             let n = match &axis.selection {
-                Selection::All => self.as_count(axis.extent),
+                Selection::All => self.count_to_int(axis.extent),
                 Selection::One(_) => Number::integer(1),
                 Selection::At(at) => self.length_of(at),
                 Selection::Where(keep) => {
                     let count = self.count_kept(keep, span)?;
-                    self.as_count(count)
+                    self.count_to_int(count)
                 }
             };
             taken = self.apply(id::MUL, &[taken, n], span)?;
@@ -333,7 +333,7 @@ impl Compiler<'_> {
     /// Fails if a subscript contains NA. R forbids NA subscripts if several values are assigned.
     fn none_missing(&mut self, axis: &Axis) -> Compiled<()> {
         let v = match &axis.selection {
-            Selection::At(v) if self.written(v).is_none_or(|w| w.iter().any(|n| n.whole().is_none())) => v,
+            Selection::At(v) if self.constant_elements(v).is_none_or(|w| w.iter().any(|n| n.whole().is_none())) => v,
             Selection::Where(v) if !never_missing(v) => v,
             _ => return Ok(()),
         };

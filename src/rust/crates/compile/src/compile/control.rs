@@ -373,7 +373,7 @@ impl Compiler<'_> {
 
     /// The number of iterations of a loop over a vector (I32).
     pub(super) fn times(&mut self, over: &Vector) -> Operand {
-        self.as_count(over.length()).at
+        self.count_to_int(over.length()).at
     }
 }
 

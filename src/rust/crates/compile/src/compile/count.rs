@@ -8,7 +8,7 @@ use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
     /// A number of elements (I64) as R's integer.
-    pub(super) fn as_count(&mut self, at: Operand) -> Number {
+    pub(super) fn count_to_int(&mut self, at: Operand) -> Number {
         if let Some(known) = at.register().and_then(|r| self.counted.get(&r)) {
             return *known;
         }
@@ -22,7 +22,7 @@ impl Compiler<'_> {
     }
 
     /// An integer count as a number of elements (I64). NA is not checked.
-    pub(super) fn of_count(&mut self, n: Number) -> Operand {
+    pub(super) fn int_to_count(&mut self, n: Number) -> Operand {
         let n = self.frozen(n);
         let length = self.long(n);
         if let (Operand::Register(r), Class::I32) = (length, n.class()) {

@@ -158,7 +158,7 @@ impl Compiler<'_> {
             return register;
         }
         let register = self.fresh(Class::I32);
-        self.owned.insert(register);
+        self.variable_registers.insert(register);
         self.preamble.push(Statement::Move { to: register, from: Number::integer(0).at });
         self.counts[family] = Some(register);
         register

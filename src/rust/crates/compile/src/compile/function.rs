@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
-use super::ways::{always_returns, heard, returns_early, surely_reads};
+use super::ways::{always_returns, may_signal, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Refusal, Results, Span, Statement, DEEPEST};
 use crate::syntax::{Argument, Expr, Form, Lambda};
 use verdigris_ops::dtype::Class;
@@ -204,8 +204,8 @@ impl Compiler<'_> {
         let statements = self.statements;
         let variables = self.variables.clone();
         let (mut block, value) = self.within(|c| c.expr(expr))?;
-        let (heard, draws) = heard(&block);
-        if self.reachable && (!heard || draws) {
+        let (signals, draws) = may_signal(&block);
+        if self.reachable && (!signals || draws) {
             self.block.append(&mut block);
             return Ok(value);
         }
@@ -217,7 +217,7 @@ impl Compiler<'_> {
     }
 
     /// Evaluates a promise with the variables of the frame that made it.
-    pub(super) fn forced(&mut self, expr: &Expr, frame: usize) -> Compiled<Value> {
+    pub(super) fn force_promise(&mut self, expr: &Expr, frame: usize) -> Compiled<Value> {
         let lambda = self.frames[frame].lambda.clone();
         self.enter(&lambda, Some(frame));
         self.frames.last_mut().expect("a frame is open").resumes = Some(frame);
@@ -248,7 +248,7 @@ impl Compiler<'_> {
                 c.defaults(lambda)?;
                 let value = c.tail(&lambda.body)?;
                 if c.reachable {
-                    c.deliver(value, lambda.body.span)?;
+                    c.write_results(value, lambda.body.span)?;
                 }
                 Ok(())
             })?;
@@ -357,7 +357,7 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        self.deliver(value, span)?;
+        self.write_results(value, span)?;
         match self.early.last().expect("a frame is open") {
             // The compiled function itself.
             None => self.emit(Statement::Return),
@@ -375,7 +375,7 @@ impl Compiler<'_> {
     }
 
     /// Writes the returned value into the result registers.
-    pub(super) fn deliver(&mut self, value: Value, span: Span) -> Compiled<()> {
+    pub(super) fn write_results(&mut self, value: Value, span: Span) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
         let (parts, is_vector) = match value {
             Value::Unset(why, at) if why.contains("in different branches") => {
@@ -449,7 +449,7 @@ impl Compiler<'_> {
                     .map(|(k, n)| hints.get(k).map_or(n.typed, |hint| join(*hint, n.typed)))
                     .collect();
                 let registers = typed.iter().map(|&t| self.fresh(value::dtype(t).class())).collect::<Vec<_>>();
-                self.owned.extend(&registers);
+                self.variable_registers.extend(&registers);
                 Results { typed, registers, names, is_vector, span, widened: false }
             }
         };

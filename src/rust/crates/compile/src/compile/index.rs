@@ -379,7 +379,7 @@ impl Compiler<'_> {
     pub(super) fn at_position(&mut self, v: &Vector, at: Operand, span: Span) -> Compiled<Number> {
         match v {
             Vector::Local { array, typed, .. } => {
-                if let (Operand::Constant(Scalar::I64(k)), Some(written)) = (at, self.written(v)) {
+                if let (Operand::Constant(Scalar::I64(k)), Some(written)) = (at, self.constant_elements(v)) {
                     if let Some(n) = usize::try_from(k).ok().and_then(|k| written.get(k)) {
                         return Ok(Number { typed: *typed, ..*n });
                     }

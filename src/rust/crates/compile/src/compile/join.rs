@@ -72,7 +72,7 @@ impl Compiler<'_> {
         }
         let slot = self.fresh(value::dtype(typed).class());
         self.routine.names[slot as usize] = name.into();
-        self.owned.insert(slot);
+        self.variable_registers.insert(slot);
         self.slots.insert(key, slot);
         slot
     }
@@ -85,10 +85,10 @@ impl Compiler<'_> {
         }
         let is_read = |array| any_value(&self.variables, |value| value.reads(array));
         let array = match from {
-            Some(Vector::Local { array, .. }) if !self.owned_arrays.contains(array) && !is_read(*array) => *array,
+            Some(Vector::Local { array, .. }) if !self.variable_arrays.contains(array) && !is_read(*array) => *array,
             _ => self.new_array(typed, length),
         };
-        self.owned_arrays.insert(array);
+        self.variable_arrays.insert(array);
         self.arrays.insert(key, array);
         array
     }
@@ -159,7 +159,7 @@ impl Compiler<'_> {
                     Vector::Except { of: self.frozen_vector(of), length: self.frozen_at(length) }
                 }
                 // Elements of a variable's array may change, so they are copied.
-                Vector::Local { array, typed, length, dim } if self.owned_arrays.contains(&array) => {
+                Vector::Local { array, typed, length, dim } if self.variable_arrays.contains(&array) => {
                     let copy = self.new_array(typed, length);
                     let _ = self.fill(copy, &v, 0);
                     Vector::Local { array: copy, typed, length, dim }

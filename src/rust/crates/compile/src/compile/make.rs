@@ -169,7 +169,7 @@ impl Compiler<'_> {
                 let Value::Vector(v) = &value else { return Ok(Some(Value::Null)) };
                 let mut parts = Vec::new();
                 for extent in self.extents(v) {
-                    parts.push((None, Value::Number(self.as_count(extent))));
+                    parts.push((None, Value::Number(self.count_to_int(extent))));
                 }
                 if parts.is_empty() {
                     return Ok(Some(Value::Null));
@@ -204,7 +204,7 @@ impl Compiler<'_> {
             ("ncol" | "NCOL", n) if n > 1 => extents[1],
             _ => return Err(Refusal::new(span, format!("{name}() of a vector is NULL"), "Use length().")),
         };
-        Ok(self.as_count(at))
+        Ok(self.count_to_int(at))
     }
 
     /// `seq(from, to, by, length.out = n)`, where at least one of the first three is not given.

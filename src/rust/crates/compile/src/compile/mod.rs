@@ -13,6 +13,7 @@ mod bessel;
 mod bounds;
 mod builtin;
 mod choose;
+mod constants;
 mod control;
 mod count;
 mod distribution;
@@ -30,7 +31,6 @@ mod value;
 mod vector;
 mod ways;
 mod wide;
-mod written;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -124,7 +124,7 @@ struct Frame {
     lambda: Rc<Lambda>,
     /// The frame whose variables it sees.
     parent: Option<usize>,
-    /// While a promise is forced, the frame that made it: see `Compiler::forced`.
+    /// While a promise is forced, the frame that made it: see `Compiler::force_promise`.
     resumes: Option<usize>,
     /// Parameters that the call does not give.
     missing: Vec<String>,
@@ -187,15 +187,15 @@ struct Compiler<'a> {
     slots: HashMap<(usize, String, Typed), Register>,
     arrays: HashMap<(usize, String, Typed, u16), u16>,
     /// Registers and arrays that belong to variables.
-    owned: HashSet<Register>,
-    owned_arrays: HashSet<u16>,
+    variable_registers: HashSet<Register>,
+    variable_arrays: HashSet<u16>,
     /// Element counts (I64) that were converted from integers: the integers.
     counted: HashMap<Register, Number>,
     /// Registers that hold `-x`, and arrays whose elements all do. As subscripts they exclude elements.
     negated: HashSet<Register>,
     negative_arrays: HashSet<u16>,
     /// Constant elements of arrays.
-    written: HashMap<u16, Vec<Number>>,
+    constant_elements: HashMap<u16, Vec<Number>>,
     loops: Vec<LoopContext>,
     early: Vec<Option<Early>>,
     captures: Vec<Capture>,
@@ -222,12 +222,12 @@ impl<'a> Compiler<'a> {
             reachable: true,
             slots: HashMap::new(),
             arrays: HashMap::new(),
-            owned: HashSet::new(),
-            owned_arrays: HashSet::new(),
+            variable_registers: HashSet::new(),
+            variable_arrays: HashSet::new(),
             counted: HashMap::new(),
             negated: HashSet::new(),
             negative_arrays: HashSet::new(),
-            written: HashMap::new(),
+            constant_elements: HashMap::new(),
             loops: Vec::new(),
             early: Vec::new(),
             captures: Vec::new(),
@@ -252,7 +252,7 @@ impl<'a> Compiler<'a> {
         self.defaults(&lambda)?;
         let value = self.tail(&lambda.body)?;
         if self.reachable {
-            self.deliver(value, lambda.body.span)?;
+            self.write_results(value, lambda.body.span)?;
         }
         if self.results.is_none() {
             return Err(Refusal::new(
@@ -286,7 +286,7 @@ impl<'a> Compiler<'a> {
                     source: Source::Given(k as u16),
                     dtype: value::dtype(typed),
                 });
-                self.owned.insert(register);
+                self.variable_registers.insert(register);
                 Value::Number(Number::register(register, typed))
             }
             ArgumentType::Table(table) => {
@@ -473,7 +473,7 @@ impl<'a> Compiler<'a> {
                 }
                 Some(Value::Promise(expr, frame)) => {
                     let (expr, frame) = (expr.clone(), *frame);
-                    return self.forced(&expr, frame);
+                    return self.force_promise(&expr, frame);
                 }
                 Some(Value::Unset(why, other)) => {
                     return Err(Refusal::new(

@@ -17,23 +17,23 @@ struct Factor {
     columns: usize,
     /// Whether R sees a matrix. A vector is laid out as a row or a column by the product.
     is_matrix: bool,
-    turned: bool,
+    transposed: bool,
 }
 
 impl Factor {
     /// Rows and columns after transposition.
     fn shape(&self) -> (usize, usize) {
-        match self.turned {
+        match self.transposed {
             true => (self.columns, self.rows),
             false => (self.rows, self.columns),
         }
     }
 
     /// Lays a vector out as a row or a column.
-    fn lay(&mut self, as_row: bool) {
+    fn as_row_or_column(&mut self, as_row: bool) {
         let n = self.rows * self.columns;
         (self.rows, self.columns) = if as_row { (1, n) } else { (n, 1) };
-        self.turned = false;
+        self.transposed = false;
     }
 }
 
@@ -76,8 +76,8 @@ impl Compiler<'_> {
                     factors.push(self.factor(value, span)?);
                 }
                 let (mut y, mut x) = (factors.pop().expect("two"), factors.pop().expect("two"));
-                x.turned = name == "crossprod";
-                y.turned = name == "tcrossprod";
+                x.transposed = name == "crossprod";
+                y.transposed = name == "tcrossprod";
                 self.product(name, x, y, span).map(Some)
             }
             _ => Ok(None),
@@ -121,19 +121,19 @@ impl Compiler<'_> {
             }
         };
         let (rows, columns) = v.dim().map_or((n, 1), |(r, c)| (r.into(), c.into()));
-        Ok(Factor { array, rows, columns, is_matrix: v.dim().is_some(), turned: false })
+        Ok(Factor { array, rows, columns, is_matrix: v.dim().is_some(), transposed: false })
     }
 
     fn product(&mut self, name: &str, mut x: Factor, mut y: Factor, span: Span) -> Compiled<Value> {
         let (n, m) = (x.rows * x.columns, y.rows * y.columns);
         match (x.is_matrix, y.is_matrix) {
             (true, true) => {}
-            (false, true) => x.lay(y.shape().0 == n),
-            (true, false) => y.lay(x.shape().1 != m),
+            (false, true) => x.as_row_or_column(y.shape().0 == n),
+            (true, false) => y.as_row_or_column(x.shape().1 != m),
             (false, false) => {
                 let outer = name == "tcrossprod";
-                x.lay(!outer);
-                y.lay(outer || n == 1);
+                x.as_row_or_column(!outer);
+                y.as_row_or_column(outer || n == 1);
             }
         }
         let ((rows, inner), (same, columns)) = (x.shape(), y.shape());
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         let array = self.new_array(typed, (rows * columns) as u16);
         self.grid(rows, columns, &mut |c, i, j| {
             let sum = c.fresh(zero.class());
-            c.owned.insert(sum);
+            c.variable_registers.insert(sum);
             c.emit(Statement::Move { to: sum, from: zero.at });
             let sum = Number::register(sum, typed);
             c.each(Number::long(inner as i64).at, &mut |c, k| {
@@ -177,7 +177,7 @@ impl Compiler<'_> {
 
     /// Element `i, j` (I32, from 0) of a factor.
     fn entry(&mut self, x: &Factor, i: Operand, j: Operand, span: Span) -> Compiled<Number> {
-        let (i, j) = if x.turned { (j, i) } else { (i, j) };
+        let (i, j) = if x.transposed { (j, i) } else { (i, j) };
         let at = self.offset_in(i, j, x.rows, span)?;
         self.at_position(&x.array, at, span)
     }

@@ -142,7 +142,7 @@ impl Compiler<'_> {
 
     pub(super) fn frozen_at(&mut self, at: Operand) -> Operand {
         match at {
-            Operand::Register(r) if self.owned.contains(&r) => {
+            Operand::Register(r) if self.variable_registers.contains(&r) => {
                 let to = self.fresh(self.routine.registers[r as usize]);
                 self.emit(Statement::Move { to, from: at });
                 Operand::Register(to)
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         // A temporary that the last statement computes is computed in `to` instead, unless a variable, such as an
         // argument, holds it too.
         if let (Operand::Register(r), true, Some(last)) = (from, self.reachable, self.block.last_mut()) {
-            if !self.owned.contains(&r)
+            if !self.variable_registers.contains(&r)
                 && last.written() == Some(r)
                 && !last.operands().contains(&Operand::Register(to))
                 && !any_value(&self.variables, |value| value.holds(r))

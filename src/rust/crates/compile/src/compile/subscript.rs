@@ -3,10 +3,10 @@
 
 use std::rc::Rc;
 
+use super::constants::{cut_off, small};
 use super::join::MOST_LOCAL;
 use super::value::range;
 use super::value::{self, Number, Value, Vector};
-use super::written::{cut_off, small};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::Typed;
@@ -98,9 +98,9 @@ impl Compiler<'_> {
         let all = match extent {
             Operand::Constant(Scalar::I64(n)) => Number::long(n.max(1)).at,
             _ => {
-                let count = self.as_count(extent);
+                let count = self.count_to_int(extent);
                 let all = self.apply(id::PMAX, &[count, Number::integer(1)], span)?;
-                self.of_count(all)
+                self.int_to_count(all)
             }
         };
         let same = |value| Rc::new(Vector::Same { value, length: all, dim: None });
@@ -145,7 +145,7 @@ impl Compiler<'_> {
         let below = self.apply(id::AND, &[below, there], span)?;
         let zero = self.apply(id::EQ, &[n, Number::integer(0)], span)?;
         let zero = self.apply(id::AND, &[zero, there], span)?;
-        let count = self.as_count(extent);
+        let count = self.count_to_int(extent);
         let from_end = self.apply(id::NEG, &[count], span)?;
         let left_out = self.apply(id::GE, &[n, from_end], span)?;
         let left_out = self.apply(id::AND, &[left_out, below], span)?;
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         let rest = self.apply(id::SELECT, &[left_out, fewer, count], span)?;
         let other = self.apply(id::SELECT, &[zero, Number::integer(0), Number::integer(1)], span)?;
         let length = self.apply(id::SELECT, &[below, rest, other], span)?;
-        let length = self.of_count(length);
+        let length = self.int_to_count(length);
         // The index of the first element behind the excluded one.
         let k = self.apply(id::NEG, &[n], span)?;
         let k = self.apply(id::SUB, &[k, Number::integer(1)], span)?;
@@ -183,14 +183,14 @@ impl Compiler<'_> {
             let of = self.constants(numbers, span)?;
             return Ok(Selection::Where(Rc::new(Vector::Except { of, length: extent })));
         }
-        let count = self.as_count(extent);
+        let count = self.count_to_int(extent);
         let mut length = count;
         for &k in numbers {
             let there = self.apply(id::GE, &[count, small(k)], span)?;
             let fewer = self.apply(id::SUB, &[length, Number::integer(1)], span)?;
             length = self.apply(id::SELECT, &[there, fewer, length], span)?;
         }
-        let length = self.of_count(length);
+        let length = self.int_to_count(length);
         let mut at = Value::vector(range(1, length));
         for (j, &k) in numbers.iter().enumerate() {
             let from = range(j as i32 + 2, length);
@@ -206,7 +206,7 @@ impl Compiler<'_> {
     }
 
     fn by_numbers(&mut self, at: Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
-        let Some(written) = self.written(&at) else {
+        let Some(written) = self.constant_elements(&at) else {
             return match self.is_negative(&at) {
                 true => self.by_absence(at, extent, span),
                 false => Ok(Selection::At(at)),
@@ -269,7 +269,7 @@ impl Compiler<'_> {
     fn by_mask(&mut self, mask: &Rc<Vector>, extent: Operand, span: Span) -> Compiled<Selection> {
         let mask = &flat(mask);
         let length = mask.length();
-        if length == extent && self.written(mask).is_none() {
+        if length == extent && self.constant_elements(mask).is_none() {
             return Ok(Selection::Where(mask.clone()));
         }
         let whole = |at: Operand| if let Operand::Constant(Scalar::I64(n)) = at { Some(n) } else { None };
@@ -279,7 +279,7 @@ impl Compiler<'_> {
         }
         if let (Some(m), Some(n)) = (m, n) {
             let all = m.max(n);
-            if let (Some(written), true) = (self.written(mask), all <= MOST_LOCAL as i64) {
+            if let (Some(written), true) = (self.constant_elements(mask), all <= MOST_LOCAL as i64) {
                 let numbers = (0..all).filter_map(|k| match written[(k % m) as usize].constant()? {
                     Scalar::I32(0) => None,
                     Scalar::I32(1) => Some(Number::integer(k as i32 + 1)),
@@ -298,11 +298,11 @@ impl Compiler<'_> {
             return Ok(Selection::Where(Rc::new(Vector::Same { value, length: extent, dim: None })));
         }
         // An empty mask gives an empty result, otherwise the longer of mask and vector decides.
-        let (m, n) = (self.as_count(length), self.as_count(extent));
+        let (m, n) = (self.count_to_int(length), self.count_to_int(extent));
         let longer = self.apply(id::PMAX, &[m, n], span)?;
         let empty = self.apply(id::EQ, &[m, Number::integer(0)], span)?;
         let all = self.apply(id::SELECT, &[empty, Number::integer(0), longer], span)?;
-        let all = if whole(length).is_some() && whole(extent).is_some() { extent } else { self.of_count(all) };
+        let all = if whole(length).is_some() && whole(extent).is_some() { extent } else { self.int_to_count(all) };
         let index = self.map(id::MOD, vec![Value::vector(range(0, all)), Value::Number(m)], span)?;
         let at = self.map(id::ADD, vec![index, Value::Number(Number::double(1.0))], span)?;
         let Value::Vector(at) = at else { unreachable!("of vectors it is one") };
@@ -410,14 +410,14 @@ impl Compiler<'_> {
                 Ok(())
             })
         })?;
-        Ok(self.of_count(integer(Operand::Register(count))))
+        Ok(self.int_to_count(integer(Operand::Register(count))))
     }
 
     /// A register (I32) that counts from 0, and one that holds 1.
     pub(super) fn counter(&mut self) -> (super::Register, super::Register) {
         let [count, one] = [0, 1].map(|k| {
             let register = self.fresh(Class::I32);
-            self.owned.insert(register);
+            self.variable_registers.insert(register);
             self.emit(Statement::Move { to: register, from: Number::integer(k).at });
             register
         });
@@ -485,10 +485,10 @@ impl Compiler<'_> {
         let typed = of.typed();
         let na = self.missing(typed);
         let found = self.fresh(na.class());
-        self.owned.insert(found);
+        self.variable_registers.insert(found);
         self.emit(Statement::Move { to: found, from: na.at });
         let (count, one) = self.counter();
-        let times = self.as_count(keep.length()).at;
+        let times = self.count_to_int(keep.length()).at;
         let counter = self.fresh(Class::I32);
         let (body, ()) = self.within(|c| {
             c.where_kept(keep, Operand::Register(counter), span, &mut |c| {

@@ -13,7 +13,7 @@ use verdigris_ops::{id, OpId, Rule};
 /// all of them.
 const MOST_PARTS: usize = 300;
 /// Loops of at most this many iterations are unrolled.
-const WRITTEN_OUT: i64 = 4;
+const MAX_UNROLL: i64 = 4;
 
 /// The body of a fold: computes new states from the states, an element and the element's index.
 type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Operand) -> Compiled<Vec<Number>>;
@@ -89,7 +89,7 @@ impl<'a> Compiler<'a> {
                 Value::Vector(v) => {
                     let from = next;
                     next += v.fixed().expect("it was asked") as i64;
-                    let own = self.written(&v).unwrap_or_default();
+                    let own = self.constant_elements(&v).unwrap_or_default();
                     let own: Vec<Number> = own.into_iter().map(|n| self.as_typed(n, typed)).collect();
                     written = written
                         .filter(|_| own.len() as i64 == next - from && own.iter().all(|n| n.constant().is_some()));
@@ -107,7 +107,7 @@ impl<'a> Compiler<'a> {
             }
         }
         if let Some(written) = written {
-            self.written.insert(array, written);
+            self.constant_elements.insert(array, written);
         }
         Ok(Value::vector(Vector::Local { array, typed, length: total as u16, dim: None }))
     }
@@ -130,14 +130,14 @@ impl<'a> Compiler<'a> {
         write: &mut dyn FnMut(&mut Self, Operand) -> Compiled<()>,
     ) -> Compiled<()> {
         if let Operand::Constant(Scalar::I64(n)) = length {
-            if n <= WRITTEN_OUT {
+            if n <= MAX_UNROLL {
                 for k in 0..n {
                     write(self, Number::integer(k as i32).at)?;
                 }
                 return Ok(());
             }
         }
-        let times = self.as_count(length).at;
+        let times = self.count_to_int(length).at;
         let counter = self.fresh(Class::I32);
         let (body, ()) = self.within(|c| write(c, Operand::Register(counter)))?;
         self.emit(Statement::For { counter, times, body });
@@ -156,7 +156,7 @@ impl<'a> Compiler<'a> {
         let mut states = Vec::new();
         for n in start {
             let register = self.fresh(n.class());
-            self.owned.insert(register);
+            self.variable_registers.insert(register);
             self.emit(Statement::Move { to: register, from: n.at });
             states.push(Number::register(register, n.typed));
         }
@@ -186,7 +186,7 @@ impl<'a> Compiler<'a> {
 
     /// The length as R sees it: an integer.
     pub(super) fn length_of(&mut self, v: &Vector) -> Number {
-        self.as_count(v.length())
+        self.count_to_int(v.length())
     }
 
     /// A row of the table on vectors: each element is computed when it is used.
@@ -293,7 +293,7 @@ impl<'a> Compiler<'a> {
             let up = self.apply(id::LE, &[from, b], span)?;
             let step = self.apply(id::SELECT, &[up, Number::integer(1), Number::integer(-1)], span)?;
             let n = self.apply(id::SELECT, &[up, b, Number::integer(2)], span)?;
-            return Ok(Value::vector(Vector::Range { from, step, length: self.of_count(n) }));
+            return Ok(Value::vector(Vector::Range { from, step, length: self.int_to_count(n) }));
         }
         let fails = self.failure(span, "NA/NaN argument");
         let from = self.plain_double(from);
@@ -352,10 +352,10 @@ impl<'a> Compiler<'a> {
             }));
         }
         if self.is_count(n) {
-            let length = self.of_count(n);
+            let length = self.int_to_count(n);
             return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
         }
-        let length = self.of_count(n);
+        let length = self.int_to_count(n);
         let below = self.long_op(id::LT, length, Number::long(0).at, span)?;
         let fails = self.failure(span, "argument must be coercible to non-negative integer");
         // NA fails too.

@@ -4,23 +4,23 @@ use super::Statement;
 use crate::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
 
 /// Whether a block may warn or fail, and whether it draws.
-pub(super) fn heard(block: &[Statement]) -> (bool, bool) {
+pub(super) fn may_signal(block: &[Statement]) -> (bool, bool) {
     let mut found = (false, false);
     for statement in block {
-        let (heard, draws) = match statement {
+        let (signals, draws) = match statement {
             Statement::Apply { op, class, .. } => (op.may_warn(*class), false),
             Statement::Position { .. } | Statement::Fail(_) => (true, false),
             Statement::Draw { .. } => (false, true),
             Statement::If { missing, then, otherwise, .. } => {
-                let (a, b) = (heard(then), heard(otherwise));
+                let (a, b) = (may_signal(then), may_signal(otherwise));
                 (missing.is_some() || a.0 || b.0, a.1 || b.1)
             }
-            Statement::For { body, .. } => heard(body),
+            Statement::For { body, .. } => may_signal(body),
             // The loop may not terminate.
-            Statement::Loop { body } => (true, heard(body).1),
+            Statement::Loop { body } => (true, may_signal(body).1),
             _ => (false, false),
         };
-        found = (found.0 || heard, found.1 || draws);
+        found = (found.0 || signals, found.1 || draws);
     }
     found
 }

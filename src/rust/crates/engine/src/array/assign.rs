@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::array::known;
+use crate::array::fact_cache;
 use crate::array::strided::{overlaps, store};
 use crate::array::Array;
 use crate::backend::{self, cpu, Base};
@@ -26,7 +26,7 @@ pub enum Assigned {
 }
 
 fn written_in_place() {
-    known::forget();
+    fact_cache::invalidate();
     counters::IN_PLACE.add(1);
 }
 

@@ -9,7 +9,7 @@ use crate::graph::builder::Builder;
 use crate::graph::epilogue::{fusion_target, is_intermediate, stand_in};
 use crate::graph::kept::{is_worth_keeping, lasting};
 use crate::graph::node::{Arg, Args, Expr, Node, Operation, Walk};
-use crate::plan::{Access, After, Bound, Call, Instruction, Plan};
+use crate::plan::{Access, Bound, Call, Epilogue, Instruction, Plan};
 use verdigris_compile::Source;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -113,8 +113,8 @@ impl Copy {
         let (plan, bound) = builder.outputs(&outputs);
         self.kernels.push(match (reduced, results) {
             (Some((reduction, mut prologue, mut read)), Some((_, results))) => {
-                prologue.after = Some(Box::new(After { plan, results, spread, values }));
-                read.after = Some(Box::new(bound));
+                prologue.epilogue = Some(Box::new(Epilogue { plan, results, over_elements: spread, values }));
+                read.epilogue = Some(Box::new(bound));
                 described(&prologue, &read, Some(reduction))
             }
             _ => described(&plan, &bound, None),
@@ -240,10 +240,10 @@ fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Tra
             Access::Broadcast => "one for all".to_string(),
             Access::Recycled => "recycled".to_string(),
             Access::Strided(_) => format!("strides {}", joined(view.layout.strides())),
-            Access::Picked => "picked".to_string(),
+            Access::Gathered => "picked".to_string(),
         };
         let elements = view.len();
-        let moved = if input.access == Access::Picked { bound.n.min(elements) } else { elements };
+        let moved = if input.access == Access::Gathered { bound.n.min(elements) } else { elements };
         let name = format!("x{}", first + all.len() + 1);
         all.push(Traffic { name, dtype: view.dtype, access, elements, bytes: moved * view.dtype.size() });
     }
@@ -252,13 +252,13 @@ fn reads(plan: &Plan, bound: &Bound, first: usize, made: Option<u16>) -> Vec<Tra
 
 fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
     // The plan whose outputs are stored, and their length: the epilogue's, the reduction's, or the plan's own.
-    let (last, n) = match (&plan.after, &bound.after, grouped) {
+    let (last, n) = match (&plan.epilogue, &bound.epilogue, grouped) {
         (Some(after), Some(given), _) => (&after.plan, given.n),
         (_, _, Some((.., groups))) => (plan, groups.count()),
         _ => (plan, bound.n),
     };
     let stored = |dtype: DType| match grouped {
-        Some((reduction, ..)) if plan.after.is_none() => reduction.result(dtype.class()),
+        Some((reduction, ..)) if plan.epilogue.is_none() => reduction.result(dtype.class()),
         _ => dtype,
     };
     let writes = last.outputs.iter().enumerate().map(|(k, (_, dtype))| Traffic {
@@ -277,12 +277,12 @@ fn described(plan: &Plan, bound: &Bound, grouped: Option<Grouped>) -> Kernel {
     };
     let names = listing(plan, bound, &[], (0, None), &mut code);
     let text = applied(grouped, &names[plan.outputs[0].0 as usize]);
-    if let (Some(after), Some(given)) = (&plan.after, &bound.after) {
+    if let (Some(after), Some(given)) = (&plan.epilogue, &bound.epilogue) {
         let name = format!("t{}", code.len() + 1);
         code.push(format!("{name} <- {text}"));
         let own = (read.len(), Some((after.results, name.clone())));
         listing(&after.plan, given, &writes, own, &mut code);
-        if after.spread {
+        if after.over_elements {
             let (.., groups) = grouped;
             // An epilogue over the elements also stores the results of the reduction.
             let (name_out, dtype) = (format!("y{}", writes.len() + 1), after.plan.inputs[after.results as usize].dtype);
@@ -336,7 +336,7 @@ fn listing(
             Instruction::Load(k) => Err(input(*k)),
             Instruction::Scalar(k, _) => Err(bound.scalars[*k as usize].to_string()),
             // The plan's positions are 0-based.
-            Instruction::Pick { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
+            Instruction::Gather { input: k, at } => Ok(format!("{}[{} + 1]", input(*k), names[*at as usize])),
             Instruction::Apply { op, args, .. } => {
                 let row = op.row();
                 let operands: Vec<&str> =

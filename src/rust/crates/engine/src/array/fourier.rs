@@ -82,7 +82,7 @@ pub fn all(x: &Array, extents: &[usize], inverse: bool) -> Result<Array> {
     let direction = if inverse { Direction::Inverse } else { Direction::Forward };
     let (first, rest) = lengths.split_at(lengths.len().min(AT_ONCE));
     let outer = rest.iter().product();
-    let transform = Transform { direction, lengths: first, inner: 1, outer, room: first[0] };
+    let transform = Transform { direction, lengths: first, inner: 1, outer, output_stride: first[0] };
     let mut out = complex(x, &transform)?;
     let mut inner = first.iter().product::<usize>();
     for (k, &n) in rest.iter().enumerate() {
@@ -122,7 +122,8 @@ pub fn half(x: &Array, extents: &[usize], margin: usize) -> Result<Array> {
     let lines = exchanged(x, [inner, n, outer])?;
     let input = aligned(&lines.cast(real(complex_dtype(x.dtype())), None)?)?;
     let (count, kept) = (inner * outer, n / 2 + 1);
-    let transform = Transform { direction: Direction::RealToHalf, lengths: &[n], inner: 1, outer: count, room: kept };
+    let transform =
+        Transform { direction: Direction::RealToHalf, lengths: &[n], inner: 1, outer: count, output_stride: kept };
     let out = transformed(&transform, &input)?;
     exchanged(&out, [kept, inner, outer])
 }
@@ -143,7 +144,7 @@ pub fn from_half(x: &Array, extents: &[usize], margin: usize, n: usize) -> Resul
     let (buffer, _) = copied(&lines)?;
     let input = View::contiguous(buffer, lines.dtype(), lines.len());
     let direction = Direction::HalfToReal;
-    let transform = Transform { direction, lengths: &[n], inner: 1, outer: inner * outer, room: n };
+    let transform = Transform { direction, lengths: &[n], inner: 1, outer: inner * outer, output_stride: n };
     let out = transformed(&transform, &input)?;
     exchanged(&out, [n, inner, outer])
 }
@@ -152,7 +153,7 @@ pub fn from_half(x: &Array, extents: &[usize], margin: usize, n: usize) -> Resul
 fn transformed(transform: &Transform<'_>, input: &View) -> Result<Array> {
     let dtype = transform.result(input.dtype);
     let rows = transform.lengths[1..].iter().product::<usize>();
-    let n = transform.inner * transform.room * rows * transform.outer;
+    let n = transform.inner * transform.output_stride * rows * transform.outer;
     let output = backend::of(input.buffer.device)?.allocate(n * dtype.size())?;
     run(transform, input, &output)?;
     Ok(Array::from_view(View::contiguous(output, dtype, n)))
@@ -180,7 +181,7 @@ fn along(x: &Array, [inner, n, outer]: [usize; 3], direction: Direction) -> Resu
     let apart = inner > 1 && outer > 1;
     let lines = if apart { exchanged(x, [inner, n, outer])? } else { x.clone() };
     let (interleaved, count) = if apart { (1, inner * outer) } else { (inner, outer) };
-    let transform = Transform { direction, lengths: &[n], inner: interleaved, outer: count, room: n };
+    let transform = Transform { direction, lengths: &[n], inner: interleaved, outer: count, output_stride: n };
     let out = complex(&lines, &transform)?;
     if apart {
         exchanged(&out, [n, inner, outer])
@@ -193,7 +194,7 @@ fn along(x: &Array, [inner, n, outer]: [usize; 3], direction: Direction) -> Resu
 fn of_real(x: &Array, lengths: &[usize], count: usize) -> Result<Array> {
     let input = aligned(&x.cast(real(complex_dtype(x.dtype())), None)?)?;
     let n = lengths[0];
-    let transform = Transform { direction: Direction::RealToHalf, lengths, inner: 1, outer: count, room: n };
+    let transform = Transform { direction: Direction::RealToHalf, lengths, inner: 1, outer: count, output_stride: n };
     let out = transformed(&transform, &input)?;
     let kept = n / 2 + 1;
     if kept == n {

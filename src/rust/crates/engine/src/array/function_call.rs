@@ -120,15 +120,15 @@ fn whole_table(operand: &Operand, dtype: DType, device: Device) -> Result<Array>
         Operand::Value(scalar, _) => {
             let scalar = scalar.to(dtype.class());
             let array = Array::full(scalar, natural_dtype(dtype.class()), 1, device)?.cast(dtype, None)?;
-            array.in_line()
+            array.contiguous_array()
         }
         Operand::Array(array) | Operand::Vector(array, _) if array.is_empty() => {
             refuse_elsewhere(array, device)?;
-            Array::filled(dtype, 1, device)?.in_line()
+            Array::filled(dtype, 1, device)?.contiguous_array()
         }
         Operand::Array(array) | Operand::Vector(array, _) => {
             refuse_elsewhere(array, device)?;
-            array.cast(dtype, None)?.in_line()
+            array.cast(dtype, None)?.contiguous_array()
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         let (plan, bound) = sum.plan().expect("a plan");
         let calls = plan.code.iter().filter(|i| matches!(i, Instruction::Call(_))).count();
         assert_eq!((calls, plan.calls(), bound.sites.len()), (1, true, 1));
-        assert_eq!(plan.inputs.iter().map(|i| i.access).collect::<Vec<_>>(), [Access::Linear, Access::Picked]);
+        assert_eq!(plan.inputs.iter().map(|i| i.access).collect::<Vec<_>>(), [Access::Linear, Access::Gathered]);
         assert_eq!(bound.scalars, [Scalar::F64(2.0), Scalar::I64(5)]);
         let plan_of = |y: f64| {
             let (x, v) = (Operand::Array(array(&[1.0, 2.0, 3.0])), Operand::Array(array(&[7.0; 5])));

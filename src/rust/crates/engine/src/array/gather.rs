@@ -16,11 +16,11 @@ impl Array {
         if self.is_empty() || n == 0 {
             return Array::filled(dtype, n, self.device());
         }
-        let source = self.in_line()?;
+        let source = self.contiguous_array()?;
         let mut args = Args::new();
         args.push(Arg::Node(positions.cast(DType::Int64, None)?.node().clone()));
         args.push(Arg::Node(source.node().clone()));
-        let expr = Expr { op: Operation::Pick, class: dtype.class(), args, site: None };
+        let expr = Expr { op: Operation::Gather, class: dtype.class(), args, site: None };
         let out = Array::lazy(dtype, n, self.device(), expr)?;
         if holds_much(self.len() * dtype.size(), n * dtype.size()) {
             out.evaluate()?;
@@ -29,7 +29,7 @@ impl Array {
     }
 
     /// The same values, computed and contiguous in memory.
-    pub(crate) fn in_line(&self) -> Result<Array> {
+    pub(crate) fn contiguous_array(&self) -> Result<Array> {
         let view = self.contiguous()?;
         // If another library shares the memory, the node keeps its strided view.
         let is_own = self.node().view().is_some_and(|own| own.layout.is_contiguous());

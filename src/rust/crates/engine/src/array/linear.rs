@@ -105,7 +105,7 @@ pub fn multiply(a: &Array, b: &Array, [m, k, n]: [usize; 3], options: Options) -
     let upper = own && single && options.halves.unwrap_or(m >= SYRK_FROM);
     let output = backend.allocate(m * n * dtype.size())?;
     let (batch, precision) = (Batch::ONE, options.precision);
-    let product = Product { a: &first, b: &second, m, n, k, batch, own, upper, precision };
+    let product = Product { a: &first, b: &second, m, n, k, batch, is_self_product: own, upper, precision };
     let made = backend.multiply(&product, &output)?;
     let out = Array::from_view(View::contiguous(output, dtype, m * n));
     Ok(match made {
@@ -137,7 +137,7 @@ pub fn multiply_batched(
     let step = |many: bool, next: usize| if many { next } else { 0 };
     let batch = Batch { count, a: step(many[0], next_a), b: step(many[1], next_b) };
     let precision = options.precision;
-    let product = Product { a: &first, b: &second, m, n, k, batch, own: false, upper: false, precision };
+    let product = Product { a: &first, b: &second, m, n, k, batch, is_self_product: false, upper: false, precision };
     let done = backend.multiply(&product, &output)? != Multiplied::Nothing;
     Ok(done.then(|| Array::from_view(View::contiguous(output, dtype, m * n * count))))
 }
@@ -399,7 +399,7 @@ pub struct Svd {
     pub v_transposed: bool,
     pub info: i32,
     /// The error of `d` beyond rounding.
-    pub moved: f64,
+    pub perturbation: f64,
 }
 
 /// The singular value decomposition of an `m × n` matrix, `m >= n`; `u` has `m` columns if `full`, else `n`.
@@ -417,7 +417,8 @@ pub fn svd(x: &Array, [m, n]: [usize; 2], vectors: bool, full: bool, method: Met
     };
     let wanted = out.as_ref().map(|(u, v)| Vectors { u, v, full });
     let moved = Cell::new(0.0);
-    let info = backend.factor(dtype, &Task::Svd { a: &a, m, n, d: &d, vectors: wanted, method, moved: &moved })?;
+    let info =
+        backend.factor(dtype, &Task::Svd { a: &a, m, n, d: &d, vectors: wanted, method, perturbation: &moved })?;
     let (u, v) = match out {
         Some((u, v)) => (Some(array_of(u, dtype, m * width)), Some(array_of(v, dtype, n * n))),
         None => (None, None),
@@ -428,6 +429,6 @@ pub fn svd(x: &Array, [m, n]: [usize; 2], vectors: bool, full: bool, method: Met
         v,
         v_transposed: method == Method::Bidiagonal,
         info,
-        moved: moved.get(),
+        perturbation: moved.get(),
     })
 }

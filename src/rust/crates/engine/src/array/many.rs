@@ -3,7 +3,7 @@
 use crate::array::linear::factor_dtype;
 use crate::array::{common_device, Array, Operand};
 use crate::backend;
-use crate::backend::dense::{real, Many};
+use crate::backend::dense::{real, BatchedFactoring};
 use crate::memory::buffer::View;
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::{DType, Kind};
@@ -17,10 +17,10 @@ pub struct Batch {
     pub status: Option<Array>,
 }
 
-/// Right-hand sides: separate ones for each matrix if `own`, else the same for all.
+/// Right-hand sides: separate ones for each matrix if `per_matrix`, else the same for all.
 pub struct Sides<'a> {
     pub b: &'a Array,
-    pub own: bool,
+    pub per_matrix: bool,
     pub columns: usize,
 }
 
@@ -52,7 +52,7 @@ pub fn many(
             _ => DType::Complex128,
         };
     }
-    if !backend.takes_many(factoring, m, n) || count > i32::MAX as usize || !factoring.serves(dtype.class()) {
+    if !backend.serves_batch(factoring, m, n) || count > i32::MAX as usize || !factoring.serves(dtype.class()) {
         return Ok(None);
     }
     let a = x.cast(dtype, None)?.contiguous()?;
@@ -72,13 +72,13 @@ pub fn many(
     let outputs = results.iter().map(|(elements, dtype)| backend.allocate(elements * count * dtype.size()));
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
     let status = backend.allocate(count * 4)?;
-    let failed = backend.many(&Many {
+    let failed = backend.factor_batch(&BatchedFactoring {
         factoring,
         count,
         m,
         n,
         a: &a,
-        b: b.as_ref().zip(sides.as_ref()).map(|(view, sides)| (view, sides.own)),
+        b: b.as_ref().zip(sides.as_ref()).map(|(view, sides)| (view, sides.per_matrix)),
         columns,
         outputs: &outputs,
         status: &status,
@@ -123,7 +123,7 @@ mod tests {
         let b = array(&[2.0, 4.0, 1.0, 3.0]);
         let solved = |own, count, columns| {
             let x = if count == 2 { x.clone() } else { array(&[2.0, 0.0, 0.0, 4.0]) };
-            let sides = Sides { b: &b, own, columns };
+            let sides = Sides { b: &b, per_matrix: own, columns };
             many(Factoring::Solve, &x, [2, 2], count, Some(sides), 1e-16).unwrap().unwrap()
         };
         assert_eq!(values(&solved(true, 2, 1).results[0]), [1.0, 1.0, -2.0, 3.0]);
@@ -138,7 +138,7 @@ mod tests {
         assert!(many(Factoring::Cholesky, &x, [2, 2], 3, None, 0.0).is_err());
         assert!(many(Factoring::Symmetric, &x, [4, 2], 1, None, 0.0).is_err());
         assert!(many(Factoring::Singular, &x, [2, 4], 1, None, 0.0).is_err());
-        let sides = Sides { b: &array(&[1.0; 3]), own: false, columns: 1 };
+        let sides = Sides { b: &array(&[1.0; 3]), per_matrix: false, columns: 1 };
         assert!(many(Factoring::Solve, &x, [2, 2], 2, Some(sides), 0.0).is_err());
         assert!(many(Factoring::Cholesky, &array(&[1.0; 65 * 65]), [65, 65], 1, None, 0.0).unwrap().is_none());
     }

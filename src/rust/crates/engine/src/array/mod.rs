@@ -4,6 +4,7 @@ pub mod assign;
 pub mod basis;
 pub mod exact;
 pub mod explain;
+pub mod fact_cache;
 pub mod fourier;
 pub mod function_call;
 mod gather;
@@ -11,7 +12,6 @@ pub mod gram;
 pub mod grouped;
 mod join;
 pub mod kernel_call;
-pub mod known;
 pub mod linear;
 pub mod many;
 mod reduce;
@@ -116,9 +116,9 @@ impl Array {
         self.node.is_in(Buffer::is_shared)
     }
 
-    /// Whether this engine's work on the memory must be ordered with another library's (see `Buffer::is_contested`).
-    pub fn is_contested(&self) -> bool {
-        self.node.is_in(Buffer::is_contested)
+    /// Whether this engine's work on the memory must be ordered with another library's (see `Buffer::needs_ordering`).
+    pub fn needs_ordering(&self) -> bool {
+        self.node.is_in(Buffer::needs_ordering)
     }
 
     /// Whether another library may write to the memory at any time (see `Buffer::is_volatile`).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::array::{Array, Operand};
 use crate::backend;
-use crate::memory::buffer::{any_shared, Buffer, Device, Lent, View};
+use crate::memory::buffer::{any_shared, Buffer, Device, ExternalBorrow, View};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::error::{Error, Kind as ErrorKind, Result};
 use verdigris_ops::id;
@@ -179,7 +179,8 @@ impl Array {
         let address = if extent > 0 { view.address() - (first * size) as u64 } else { 0 };
         let origin = view.buffer.clone();
         let read_only = origin.is_read_only();
-        let mut buffer = Buffer::new(device, address, extent * size, Box::new(Lent::new(view.buffer, !read_only)));
+        let mut buffer =
+            Buffer::new(device, address, extent * size, Box::new(ExternalBorrow::new(view.buffer, !read_only)));
         if read_only {
             buffer.set_read_only();
         }
@@ -264,7 +265,7 @@ pub fn refuse_overlap(array: &Array, argument: &str) -> Result<()> {
 pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     let backend = backend::of(view.buffer.device)?;
     let (from, size) = (values.contiguous()?, view.dtype.size());
-    crate::array::known::forget();
+    crate::array::fact_cache::invalidate();
     if view.is_empty() {
         return Ok(());
     }

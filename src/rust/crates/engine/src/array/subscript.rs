@@ -1,7 +1,7 @@
 //! Subscripts by R's rules for positive, negative, zero, NA and logical ones. A regular subscript becomes a range, so
 //! that `x[2:9]` is a view; others become positions.
 
-use crate::array::known::{self, Range};
+use crate::array::fact_cache::{self, Range};
 use crate::array::transfer::{Host, HostMut};
 use crate::array::{Array, Operand};
 use crate::backend::{self, cpu};
@@ -333,7 +333,7 @@ fn drawn(node: &Node) -> Option<(i64, i64)> {
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
-    if let Some(range) = known::range(subscript) {
+    if let Some(range) = fact_cache::range(subscript) {
         return Ok(range);
     }
     if let Some((low, high)) = drawn(subscript.node()) {
@@ -345,7 +345,7 @@ fn range_known(subscript: &Array, positions: &Array) -> Result<Range> {
         (low, high) = range_of(positions, true)?;
     }
     let range = Range { low, high, any_na };
-    known::note_range(subscript, range);
+    fact_cache::note_range(subscript, range);
     Ok(range)
 }
 

@@ -7,7 +7,7 @@ use crate::backend;
 use crate::memory;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::host_pool;
-use crate::memory::staging::{Ahead, Filling};
+use crate::memory::staging::{AsyncUpload, UploadSource};
 use crate::plan::warning;
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::{DType, Kind};
@@ -72,14 +72,14 @@ impl<'a> HostMut<'a> {
 }
 
 /// An array whose upload is under way.
-pub struct Coming {
-    ahead: Box<dyn Ahead>,
+pub struct PendingUpload {
+    ahead: Box<dyn AsyncUpload>,
     brought: DType,
     dtype: DType,
     site: Option<CallSite>,
 }
 
-impl Coming {
+impl PendingUpload {
     /// Waits for the upload, and casts to the requested dtype if the copy has not done so.
     pub fn take(self) -> Result<Array> {
         let (buffer, bits) = self.ahead.take()?;
@@ -139,19 +139,19 @@ impl Array {
         dtype: Option<DType>,
         device: Device,
         site: Option<CallSite>,
-    ) -> Result<Coming> {
+    ) -> Result<PendingUpload> {
         let (wire, natural, bytes) = data.wire();
         let dtype = dtype.unwrap_or(natural);
         let n = bytes.len() / wire.size();
         // SAFETY: the caller's promise.
         let source = unsafe {
             match rows {
-                None => Filling::vector(bytes.as_ptr(), wire.size(), n),
+                None => UploadSource::vector(bytes.as_ptr(), wire.size(), n),
                 Some((stride, first, rows)) => {
                     if stride == 0 || n % stride != 0 || first + rows > stride {
                         return Err(Error::new(ErrorKind::Shape, "the rows are not within the matrix"));
                     }
-                    Filling::rows(bytes.as_ptr(), wire.size(), stride, n / stride, first, rows)
+                    UploadSource::rows(bytes.as_ptr(), wire.size(), stride, n / stride, first, rows)
                 }
             }
         };
@@ -163,7 +163,12 @@ impl Array {
     ///
     /// # Errors
     /// Those of memory; errors of reading are returned when the result is taken.
-    pub fn read_ahead(source: Filling, wire: DType, dtype: Option<DType>, device: Device) -> Result<Coming> {
+    pub fn read_ahead(
+        source: UploadSource,
+        wire: DType,
+        dtype: Option<DType>,
+        device: Device,
+    ) -> Result<PendingUpload> {
         debug_assert!(source.stop().is_some());
         // SAFETY: a stored source owns what it reads.
         unsafe { Array::filled_ahead(source, wire, dtype.unwrap_or(wire), device, None) }
@@ -172,18 +177,18 @@ impl Array {
     /// # Safety
     /// As for `upload_ahead`.
     unsafe fn filled_ahead(
-        source: Filling,
+        source: UploadSource,
         wire: DType,
         dtype: DType,
         device: Device,
         site: Option<CallSite>,
-    ) -> Result<Coming> {
+    ) -> Result<PendingUpload> {
         let fits = dtype != wire && dtype.size() <= wire.size() && !dtype.is_half() && wire.is_natural();
         let convert = fits.then_some((wire, dtype));
         let brought = convert.map_or(wire, |_| dtype);
         // SAFETY: the caller's promise.
         let ahead = memory::made_by(site.clone(), || unsafe { backend::of(device)?.upload_ahead(source, convert) })?;
-        Ok(Coming { ahead, brought, dtype, site })
+        Ok(PendingUpload { ahead, brought, dtype, site })
     }
 
     /// Copies elements from `from` on to the host until `out` is full, and waits. Computes all recorded values, unless

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::array::known;
+use crate::array::fact_cache;
 use crate::array::strided;
 use crate::array::Array;
 use crate::backend;
@@ -100,7 +100,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     // Allowed references to the buffer: the node's, the caller's view, and the plan's inputs.
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
-        known::forget();
+        fact_cache::invalidate();
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
         value.node().resolve(view.clone());
     }

@@ -60,8 +60,8 @@ pub struct Product<'a> {
     pub k: usize,
     pub batch: Batch,
     /// The factors are one matrix and its transpose.
-    pub own: bool,
-    /// If `own`: only the upper triangle is to be computed, if the device can do that.
+    pub is_self_product: bool,
+    /// If `is_self_product`: only the upper triangle is to be computed, if the device can do that.
     pub upper: bool,
     pub precision: Precision,
 }
@@ -99,9 +99,9 @@ pub enum Task<'a> {
     /// Eigenvalues of a real matrix: `values` are `n` real parts and `n` imaginary parts; `vectors` are packed as
     /// LAPACK's dgeev does.
     General { a: &'a Buffer, n: usize, values: &'a Buffer, vectors: Option<&'a Buffer> },
-    /// Singular values of `a` (`m × n`, `m >= n`), which is destroyed: `d` has `n` values of the real type. `moved` is
-    /// set to the size of the perturbation by which `Method::Polar` makes a singular matrix regular, a bound of the
-    /// values' error; else 0.
+    /// Singular values of `a` (`m × n`, `m >= n`), which is destroyed: `d` has `n` values of the real type.
+    /// `perturbation` is set to the size of the perturbation by which `Method::Polar` makes a singular matrix regular,
+    /// a bound of the values' error; else 0.
     Svd {
         a: &'a Buffer,
         m: usize,
@@ -109,7 +109,7 @@ pub enum Task<'a> {
         d: &'a Buffer,
         vectors: Option<Vectors<'a>>,
         method: Method,
-        moved: &'a Cell<f64>,
+        perturbation: &'a Cell<f64>,
     },
 }
 
@@ -163,7 +163,7 @@ pub const fn real(dtype: DType) -> DType {
 pub const LARGEST: usize = 1 << 14;
 
 /// The same factorisation of each of `count` matrices (`m × n`, one after the other), by this package's own code.
-pub struct Many<'a> {
+pub struct BatchedFactoring<'a> {
     pub factoring: Factoring,
     pub count: usize,
     pub m: usize,
@@ -180,7 +180,7 @@ pub struct Many<'a> {
     pub tol: f64,
 }
 
-impl Many<'_> {
+impl BatchedFactoring<'_> {
     /// The job for all matrices. The device adds memory for its teams.
     pub(super) fn job(&self) -> Job {
         let output = |k: usize| self.outputs.get(k).map_or(0, |buffer| buffer.address);
@@ -205,7 +205,7 @@ impl Many<'_> {
 
     /// Whether buffers and views have the sizes that the extents require, and the extents fit the fields of `Job`.
     pub(super) fn fits(&self) -> bool {
-        let (dtype, &Many { m, n, count, columns, .. }) = (self.a.dtype, self);
+        let (dtype, &BatchedFactoring { m, n, count, columns, .. }) = (self.a.dtype, self);
         let k = m.min(n);
         let results: &[(usize, DType)] = &match self.factoring {
             Factoring::Cholesky => vec![(n * n, dtype)],

@@ -29,7 +29,7 @@ pub struct Transform<'a> {
     pub outer: usize,
     /// Elements of the output from one line of the first extent to the next. More than the results if `RealToHalf`
     /// leaves space for the conjugates.
-    pub room: usize,
+    pub output_stride: usize,
 }
 
 impl Transform<'_> {
@@ -65,9 +65,9 @@ impl Transform<'_> {
         served
             && interleaved
             && (self.lengths.len() == 1 || self.direction != Direction::HalfToReal)
-            && self.room >= after
+            && self.output_stride >= after
             && input.layout.is_contiguous()
             && input.len() == self.inner * before * lines
-            && output.bytes == self.inner * self.room * lines * self.result(input.dtype).size()
+            && output.bytes == self.inner * self.output_stride * lines * self.result(input.dtype).size()
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use self::basis::Growth;
-use self::dense::{Many, Multiplied, Product, Task};
+use self::basis::BasisStep;
+use self::dense::{BatchedFactoring, Multiplied, Product, Task};
 use self::fourier::Transform;
 use self::gram::Gram;
-use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
+use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
 use crate::memory::buffer::{Buffer, Device, View};
-use crate::memory::staging::{Ahead, Filling};
+use crate::memory::staging::{AsyncUpload, UploadSource};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
@@ -77,8 +77,8 @@ pub struct Base<'a> {
 }
 
 /// A device. Methods queue work on its current stream, in order, and return. A method waits if it returns values to the
-/// host, or a result whose size depends on values: `download`, `reduce`, `mask`, `ranks`, `firsts`, `factor`, `many`
-/// and `synchronize`, and `scan` for sums of integers.
+/// host, or a result whose size depends on values: `download`, `reduce`, `mask`, `ranks`, `firsts`, `factor`,
+/// `factor_batch` and `synchronize`, and `scan` for sums of integers.
 pub trait Backend: Send + Sync {
     fn device(&self) -> Device;
 
@@ -97,7 +97,11 @@ pub trait Backend: Send + Sync {
     ///
     /// # Safety
     /// The source must live, and not be written, until the result is taken or dropped.
-    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>>;
+    unsafe fn upload_ahead(
+        &'static self,
+        source: UploadSource,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn AsyncUpload>>;
 
     /// Device to host; waits for the work queued before.
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()>;
@@ -230,11 +234,11 @@ pub trait Backend: Send + Sync {
         Err(Error::new(Kind::Device, format!("on {} the host's LAPACK factors matrices", self.device())))
     }
 
-    /// Whether `many` takes matrices of this size.
-    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool;
+    /// Whether `factor_batch` takes matrices of this size.
+    fn serves_batch(&self, factoring: Factoring, m: usize, n: usize) -> bool;
 
     /// Factors each of many small matrices. Waits, and returns the first that has failed; its status says how.
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>>;
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>>;
 
     /// Fourier transforms of contiguous elements, into a buffer; `HalfToReal` may overwrite its input. Fails with
     /// `Library` if the device needs a library that is missing.
@@ -260,7 +264,7 @@ pub trait Backend: Send + Sync {
 
     /// Regroups the elements by position, from 0 to `extent` - 1, instead of by segment. Elements of one position stay
     /// in their order.
-    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned>;
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed>;
 
     /// The product of two sparse matrices, stored by columns, with one dtype of offsets and one of values. Sums that
     /// are 0 stay in the result. `None` if the caller should expand all products of elements and sort them.
@@ -272,10 +276,10 @@ pub trait Backend: Send + Sync {
     fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()>;
 
     /// Solves a triangular system whose matrix is stored by columns.
-    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()>;
+    fn segment_solve(&self, job: &TriangularSystem<'_>, output: &Arc<Buffer>) -> Result<()>;
 
     /// Writes the next column of an orthonormal basis, and its numbers.
-    fn extend_basis(&self, job: &Growth<'_>) -> Result<()>;
+    fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()>;
 
     /// Cross products of columns, as a matrix; false if the device has no kernel for it.
     fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool>;

@@ -39,7 +39,7 @@ pub enum Order {
 }
 
 /// The elements regrouped along the other dimension of the matrix.
-pub struct Turned {
+pub struct Transposed {
     /// Of the original offsets' dtype.
     pub offsets: View,
     /// int32, ascending within a segment.
@@ -73,7 +73,7 @@ pub struct Sampled<'a> {
 }
 
 /// A triangular system.
-pub struct Triangle<'a> {
+pub struct TriangularSystem<'a> {
     /// The matrix, of which only the triangle is read.
     pub matrix: Sparse<'a>,
     pub upper: bool,

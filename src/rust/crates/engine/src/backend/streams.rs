@@ -81,7 +81,8 @@ pub trait Streams: Send + Sync {
 
     /// While a graph is being recorded: queues a copy now, on stream 0 and not as part of the graph, from the byte
     /// offset `from` to the beginning of `target`.
-    fn copy_aside(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, bytes: usize) -> Result<()>;
+    fn copy_outside_capture(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, bytes: usize)
+        -> Result<()>;
 
     /// Keeps a value alive as long as the graph that is being recorded.
     fn hold(&self, what: Box<dyn Any + Send + Sync>);

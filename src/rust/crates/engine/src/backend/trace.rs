@@ -55,8 +55,8 @@ pub fn reduction(plan: &Plan, reduction: Reduction, na_rm: bool, groups: Groups)
     if folder().is_some() {
         let form = match groups {
             Groups { inner: 1, outer: 1, .. } => Form::Block,
-            Groups { inner: 1, .. } => Form::Team(8),
-            _ => Form::Lanes,
+            Groups { inner: 1, .. } => Form::SubWarp(8),
+            _ => Form::Strided,
         };
         let key = format!("{reduction:?} {na_rm} {form:?} {}", plan.key());
         keep("reduction", || codegen::source_reduce(plan, Variant::default(), reduction, na_rm, form), &key);

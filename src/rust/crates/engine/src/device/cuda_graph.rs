@@ -49,7 +49,7 @@ impl Recording {
             let buffer = backend.allocate(bytes)?;
             if bytes > 0 {
                 let from = view.layout.offset() * view.dtype.size();
-                recording.streams.copy_aside(&view.buffer, from, &buffer, bytes)?;
+                recording.streams.copy_outside_capture(&view.buffer, from, &buffer, bytes)?;
             }
             recording.inputs.push(View::contiguous(buffer, view.dtype, view.len()));
         }

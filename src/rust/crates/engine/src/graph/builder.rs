@@ -38,8 +38,8 @@ pub fn recycle(mut plan: Plan, mut bound: Bound) {
     plan.code.clear();
     plan.outputs.clear();
     plan.scalars = 0;
-    plan.after = None;
-    bound.after = None;
+    plan.epilogue = None;
+    bound.epilogue = None;
     bound.n = 0;
     bound.inputs.clear();
     bound.scalars.clear();
@@ -151,7 +151,7 @@ impl Builder {
                 }
                 let op = match expr.op {
                     Operation::Row(op) => op,
-                    Operation::Pick => return self.pick(&expr.args),
+                    Operation::Gather => return self.pick(&expr.args),
                     Operation::Reduce { .. } | Operation::Repeat { .. } => {
                         unreachable!("reductions are computed before, or stood in for")
                     }
@@ -220,18 +220,18 @@ impl Builder {
         }
     }
 
-    /// Adds a gather, `Operation::Pick`.
+    /// Adds a gather, `Operation::Gather`.
     fn pick(&mut self, args: &[Arg]) -> Register {
         let [at, Arg::Node(source)] = args else { unreachable!("a pick has positions and a source") };
         let at = self.operand(at);
         let input = self.picked(source);
-        self.push(Instruction::Pick { input, at })
+        self.push(Instruction::Gather { input, at })
     }
 
     /// The input that a gather reads.
     fn picked(&mut self, source: &Node) -> u16 {
         source.with_state(|state| match state {
-            Err(view) => self.input(view, Access::Picked),
+            Err(view) => self.input(view, Access::Gathered),
             Ok(_) => unreachable!("what is picked from is computed"),
         })
     }

@@ -10,7 +10,7 @@ use crate::backend;
 use crate::graph::builder::{recycle, Builder};
 use crate::graph::node::{Args, Expr, Node, Operation};
 use crate::memory::buffer::{Buffer, Device, View};
-use crate::plan::{After, Bound, Instruction, Plan, Register};
+use crate::plan::{Bound, Epilogue, Instruction, Plan, Register};
 use verdigris_ops::error::Result;
 use verdigris_ops::layout::Layout;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -89,7 +89,7 @@ pub(crate) struct Reducing {
     na_rm: bool,
     groups: Groups,
     /// Whether the epilogue is over the elements, with each element's group result, instead of over the results.
-    spread: bool,
+    over_elements: bool,
 }
 
 impl Reducing {
@@ -100,18 +100,18 @@ impl Reducing {
         };
         let operand = args.nodes().next().expect("a reduction has an operand").clone();
         let (plan, bound) = planned(&operand)?;
-        Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, spread: false })
+        Ok(Reducing { device: node.device, operand, plan, bound, reduction, na_rm, groups, over_elements: false })
     }
 
     /// Makes the epilogue be over the elements.
-    pub fn spread(self) -> Reducing {
-        Reducing { spread: true, ..self }
+    pub fn over_elements(self) -> Reducing {
+        Reducing { over_elements: true, ..self }
     }
 
     /// The register of an epilogue over the elements that holds the reduced values. Must be called after everything
     /// else was added to `after`.
     pub fn values(&self, after: &mut Builder) -> Option<Register> {
-        self.spread.then(|| after.find(&self.operand)).flatten()
+        self.over_elements.then(|| after.find(&self.operand)).flatten()
     }
 
     /// Computes the reduction and its epilogue, the plan `after`, whose input `input` represents the results.
@@ -123,12 +123,13 @@ impl Reducing {
         outputs: &[Arc<Buffer>],
     ) -> Result<()> {
         // Whether the epilogue only stores the results themselves.
-        let plain = !self.spread
+        let plain = !self.over_elements
             && after.outputs.len() == 1
             && matches!(after.code[after.outputs[0].0 as usize], Instruction::Load(k) if k == input);
         if !plain {
-            self.plan.after = Some(Box::new(After { plan: after, results: input, spread: self.spread, values }));
-            self.bound.after = Some(Box::new(bound));
+            self.plan.epilogue =
+                Some(Box::new(Epilogue { plan: after, results: input, over_elements: self.over_elements, values }));
+            self.bound.epilogue = Some(Box::new(bound));
         }
         let backend = backend::of(self.device)?;
         backend.reduce_groups(&self.plan, &self.bound, self.reduction, self.na_rm, self.groups, outputs)?;

@@ -174,7 +174,7 @@ fn reducing(node: &Arc<Node>) -> Result<Reducing> {
     if results.is_ready() {
         repeat(node)?;
     }
-    Ok(reducing.spread())
+    Ok(reducing.over_elements())
 }
 
 /// A buffer for a node's values. A large one is attributed to the call that recorded the node.

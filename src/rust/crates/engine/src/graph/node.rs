@@ -103,7 +103,7 @@ pub enum Operation {
     Row(OpId),
     /// A gather: the elements of an array at positions. The operands are the positions (int64, 0-based; out of bounds
     /// and NA give NA) and the array, which is computed and contiguous.
-    Pick,
+    Gather,
     /// A reduction of the operand within groups, to one value for each. Its kernel can continue with operations that
     /// read the results.
     Reduce { reduction: Reduction, na_rm: bool, groups: Groups },
@@ -125,7 +125,7 @@ impl Operation {
             Operation::Row(op) => op.weight(),
             Operation::Reduce { .. } | Operation::Repeat { .. } => 1,
             // An access may load a cache line for one element, so a value that is needed twice should be stored.
-            Operation::Pick => COSTLY,
+            Operation::Gather => COSTLY,
             // A long routine leaves no room for other operations in its kernel.
             Operation::Call(routine) => routine.size().clamp(COSTLY, MOST_CALL),
             Operation::Result(_) => 1,

@@ -112,7 +112,7 @@ impl Drop for Spilled {
 /// Whether a buffer is large enough, and may be replaced by another: not if another library or a CUDA graph has its
 /// address.
 pub fn is_eligible(buffer: &Buffer) -> bool {
-    buffer.bytes >= LARGE && !buffer.is_fixed() && !buffer.is_shared() && !buffer.is_read_only()
+    buffer.bytes >= LARGE && !buffer.is_address_pinned() && !buffer.is_shared() && !buffer.is_read_only()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! Only the export and import of arrays belong here. Computing and device functions belong to the backends.
 
-use crate::array::{known, Array};
+use crate::array::{fact_cache, Array};
 use verdigris_ops::error::Result;
 
 pub mod array_interface;
@@ -18,5 +18,5 @@ pub mod safetensors;
 
 /// Whether a value is missing; bools of other libraries have no NA. Waits for the device.
 fn any_na(array: &Array) -> Result<bool> {
-    known::are_complete(std::slice::from_ref(array)).map(|complete| !complete)
+    fact_cache::are_complete(std::slice::from_ref(array)).map(|complete| !complete)
 }

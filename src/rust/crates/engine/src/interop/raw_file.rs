@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::array::transfer::Coming;
+use crate::array::transfer::PendingUpload;
 use crate::array::Array;
 use crate::disk::direct::Direct;
 use crate::disk::{self, Part};
 use crate::interop::files::{bring, failed_argument, sweep_once, Out};
 use crate::memory;
 use crate::memory::buffer::{Device, View};
-use crate::memory::staging::{Elements, Filling};
+use crate::memory::staging::{Elements, UploadSource};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
@@ -129,7 +129,7 @@ impl RawFile {
         (from, columns): (usize, usize),
         dtype: Option<DType>,
         device: Device,
-    ) -> Result<Coming> {
+    ) -> Result<PendingUpload> {
         let within = |from: usize, n: usize, all: usize| from.checked_add(n).is_some_and(|end| end <= all);
         if !within(first, rows, self.stride) || !within(from, columns, self.columns) {
             return Err(Error::new(Kind::Argument, "the block is not within the file's matrix"));
@@ -137,9 +137,9 @@ impl RawFile {
         let source = Arc::new(From { file: self.clone(), element: from * self.stride });
         let size = self.stored.dtype.size();
         let filling = if rows == self.stride {
-            Filling::stored(source, size, rows * columns, 1, 0, rows * columns)
+            UploadSource::stored(source, size, rows * columns, 1, 0, rows * columns)
         } else {
-            Filling::stored(source, size, self.stride, columns, first, rows)
+            UploadSource::stored(source, size, self.stride, columns, first, rows)
         };
         Array::read_ahead(filling, self.stored.dtype, dtype, device)
     }

@@ -34,8 +34,8 @@ pub type Watch = Box<dyn Fn() -> bool + Send + Sync>;
 /// A piece of memory, freed when its owner is dropped.
 ///
 /// The content is written once, by the operation that made the buffer, and not changed afterwards. The exceptions are
-/// buffers whose address was given to a kernel or another library (`share`, `Lent`), and assignment to an array that
-/// alone holds the buffer (`array/assign.rs`).
+/// buffers whose address was given to a kernel or another library (`share`, `ExternalBorrow`), and assignment to an
+/// array that alone holds the buffer (`array/assign.rs`).
 pub struct Buffer {
     pub device: Device,
     /// The address on the device; a host address for the cpu device. 0 for an empty buffer.
@@ -43,9 +43,9 @@ pub struct Buffer {
     pub bytes: usize,
     /// Whether another library holds the address for as long as the buffer lives.
     shared: AtomicBool,
-    fixed: AtomicBool,
+    address_pinned: AtomicBool,
     read_only: bool,
-    /// The number of borrowers (see `Lent`), and how many of them may write.
+    /// The number of borrowers (see `ExternalBorrow`), and how many of them may write.
     lent: AtomicU32,
     lent_to_write: AtomicU32,
     /// The number of the array that lent the buffer: 0 if unknown, `SEVERAL` if there were several.
@@ -117,7 +117,7 @@ impl Buffer {
             address,
             bytes,
             shared: AtomicBool::new(false),
-            fixed: AtomicBool::new(false),
+            address_pinned: AtomicBool::new(false),
             read_only: false,
             lent: AtomicU32::new(0),
             lent_to_write: AtomicU32::new(0),
@@ -244,12 +244,12 @@ impl Buffer {
     }
 
     /// Notes that the values must stay at this address: a CUDA graph writes there on each launch.
-    pub fn fix(&self) {
-        self.fixed.store(true, Ordering::Release);
+    pub fn pin_address(&self) {
+        self.address_pinned.store(true, Ordering::Release);
     }
 
-    pub fn is_fixed(&self) -> bool {
-        self.fixed.load(Ordering::Acquire)
+    pub fn is_address_pinned(&self) -> bool {
+        self.address_pinned.load(Ordering::Acquire)
     }
 
     /// Notes that another library holds the address from now on, and may write unless the buffer is read-only.
@@ -267,7 +267,11 @@ impl Buffer {
     /// Whether the memory was allocated by this engine and its address is known neither to another library nor to a
     /// CUDA graph.
     pub fn is_private(&self) -> bool {
-        !self.is_shared() && !self.is_fixed() && !self.read_only && self.origin.is_none() && self.watch.is_none()
+        !self.is_shared()
+            && !self.is_address_pinned()
+            && !self.read_only
+            && self.origin.is_none()
+            && self.watch.is_none()
     }
 
     /// Notes that the array of this number is about to lend the buffer.
@@ -292,7 +296,7 @@ impl Buffer {
 
     /// Whether this engine's work on it must be ordered with that of another library: because the other one may write
     /// to it, or owns it. A read-only borrower was promised constant memory, and needs no ordering.
-    pub fn is_contested(&self) -> bool {
+    pub fn needs_ordering(&self) -> bool {
         self.shared.load(Ordering::Acquire) || self.lent_to_write.load(Ordering::Acquire) > 0
     }
 
@@ -313,12 +317,12 @@ impl Drop for Buffer {
     }
 }
 
-/// Lent memory by its first address: the end, the buffer, and the number of `Lent` values.
-type Given = BTreeMap<u64, (u64, Weak<Buffer>, u32)>;
-static GIVEN: Mutex<Given> = Mutex::new(BTreeMap::new());
+/// Lent memory by its first address: the end, the buffer, and the number of `ExternalBorrow` values.
+type Borrowed = BTreeMap<u64, (u64, Weak<Buffer>, u32)>;
+static BORROWED: Mutex<Borrowed> = Mutex::new(BTreeMap::new());
 
-fn given() -> MutexGuard<'static, Given> {
-    GIVEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn borrowed() -> MutexGuard<'static, Borrowed> {
+    BORROWED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The lent buffer that contains these bytes; None if there is none.
@@ -330,35 +334,35 @@ pub fn origin_of(device: Device, address: u64, bytes: usize) -> Option<Arc<Buffe
     const MOST_PROBED: usize = 4;
     let end = address.checked_add(bytes as u64)?;
     let found = {
-        let given = given();
-        let mut below = given.range(..=address).rev().take(MOST_PROBED);
+        let borrowed = borrowed();
+        let mut below = borrowed.range(..=address).rev().take(MOST_PROBED);
         below.find(|(_, (last, buffer, _))| end <= *last && buffer.strong_count() > 0).map(|(_, found)| found.1.clone())
     };
     found?.upgrade().filter(|buffer| buffer.device == device)
 }
 
 /// A buffer that another library borrows while this value lives. May be dropped on any thread.
-pub struct Lent {
+pub struct ExternalBorrow {
     buffer: Arc<Buffer>,
     writes: bool,
 }
 
-impl Lent {
+impl ExternalBorrow {
     /// `writes`: whether the borrower may write.
-    pub fn new(buffer: Arc<Buffer>, writes: bool) -> Lent {
+    pub fn new(buffer: Arc<Buffer>, writes: bool) -> ExternalBorrow {
         SHARED.fetch_add(1, Ordering::AcqRel);
         buffer.lent.fetch_add(1, Ordering::AcqRel);
         buffer.lent_to_write.fetch_add(u32::from(writes), Ordering::AcqRel);
         if buffer.bytes > 0 {
             let end = buffer.address + buffer.bytes as u64;
-            let mut given = given();
-            let entry = given.entry(buffer.address).or_insert_with(|| (end, Weak::new(), 0));
+            let mut borrowed = borrowed();
+            let entry = borrowed.entry(buffer.address).or_insert_with(|| (end, Weak::new(), 0));
             if entry.1.strong_count() == 0 {
                 (entry.0, entry.1) = (end, Arc::downgrade(&buffer));
             }
             entry.2 += 1;
         }
-        Lent { buffer, writes }
+        ExternalBorrow { buffer, writes }
     }
 
     /// Whether the borrower may write.
@@ -371,14 +375,14 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for ExternalBorrow {
     fn drop(&mut self) {
         if self.buffer.bytes > 0 {
-            let mut given = given();
-            if let Some(entry) = given.get_mut(&self.buffer.address) {
+            let mut borrowed = borrowed();
+            if let Some(entry) = borrowed.get_mut(&self.buffer.address) {
                 entry.2 -= 1;
                 if entry.2 == 0 {
-                    given.remove(&self.buffer.address);
+                    borrowed.remove(&self.buffer.address);
                 }
             }
         }

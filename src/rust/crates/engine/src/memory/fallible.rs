@@ -38,7 +38,7 @@ pub fn reserve<T>(out: &mut Vec<T>, more: usize) -> Result<()> {
 /// Grows memory that a thread keeps for its tasks to at least `n` elements. If that fails, it returns false, the task
 /// must return, and the call that runs the task fails.
 #[must_use]
-pub fn room_for_task<T: Clone>(kept: &mut Vec<T>, n: usize, value: T) -> bool {
+pub fn grow_task_buffer<T: Clone>(kept: &mut Vec<T>, n: usize, value: T) -> bool {
     let more = n.saturating_sub(kept.len());
     if kept.try_reserve_exact(more).is_err() {
         // Garbage can only be collected on R's thread.
@@ -181,9 +181,9 @@ mod tests {
     fn a_task_without_memory_fails_its_call() {
         use verdigris_ops::parallel::stoppable;
         let mut kept = Vec::new();
-        assert!(stoppable(|| room_for_task(&mut kept, 1000, 0u8)).unwrap());
-        assert!(room_for_task(&mut kept, 10, 0u8) && kept.len() == 1000);
-        let error = stoppable(|| room_for_task(&mut kept, 1 << 60, 0u8)).unwrap_err();
+        assert!(stoppable(|| grow_task_buffer(&mut kept, 1000, 0u8)).unwrap());
+        assert!(grow_task_buffer(&mut kept, 10, 0u8) && kept.len() == 1000);
+        let error = stoppable(|| grow_task_buffer(&mut kept, 1 << 60, 0u8)).unwrap_err();
         assert_eq!((error.kind, kept.len()), (Kind::Memory, 1000));
     }
 

@@ -205,7 +205,7 @@ impl Block {
         }
         let missed = FRESH.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
         if asked >= LIKELY && missed >= MISSED {
-            memory::press();
+            memory::request_gc();
         }
         let fresh = || Raw::fresh(size);
         fresh()

@@ -21,7 +21,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 /// Buffers from this size on are listed in messages with the call that made them, and may be spilled.
 pub const LARGE: usize = 1 << 20;
 /// Below this many bytes, no garbage collection is requested: R's own collections are frequent enough.
-const CALM: u64 = 256 << 20;
+const GC_FLOOR: u64 = 256 << 20;
 /// The number of arrays listed in an out-of-memory message.
 const LISTED: usize = 5;
 /// The accounts: the cpu, CUDA devices, and host copies.
@@ -31,11 +31,11 @@ const ACCOUNTS_KEPT: usize = 66;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collect {
     /// Only recently made objects; takes a millisecond or two.
-    Young,
+    Minor,
     /// All garbage.
     Full,
     /// All garbage, and memory that other libraries in this process cache (torch).
-    Last,
+    FullWithCaches,
 }
 
 /// What the bridge does for this module. All but `is_main` may only be called on R's thread.
@@ -103,7 +103,7 @@ pub fn is_still_pressed(otherwise: bool) -> bool {
 }
 
 /// Requests a garbage collection.
-pub(crate) fn press() {
+pub(crate) fn request_gc() {
     PRESSED.store(true, Ordering::Relaxed);
 }
 
@@ -120,7 +120,7 @@ static ACCOUNTS: [Account; ACCOUNTS_KEPT] = [const {
     Account {
         live: AtomicU64::new(0),
         buffers: AtomicU64::new(0),
-        next: AtomicU64::new(CALM),
+        next: AtomicU64::new(GC_FLOOR),
         limit: AtomicU64::new(u64::MAX),
     }
 }; ACCOUNTS_KEPT];
@@ -173,8 +173,8 @@ impl Account {
         let live = self.live.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         self.buffers.fetch_sub(1, Ordering::Relaxed);
         // R's own collections free memory too, so growth is measured from what is left.
-        if live.saturating_mul(3).saturating_add(CALM) < self.next.load(Ordering::Relaxed) {
-            self.next.store((live + live / 2).max(CALM), Ordering::Relaxed);
+        if live.saturating_mul(3).saturating_add(GC_FLOOR) < self.next.load(Ordering::Relaxed) {
+            self.next.store((live + live / 2).max(GC_FLOOR), Ordering::Relaxed);
         }
     }
 }
@@ -196,7 +196,7 @@ pub fn collected() {
     TIGHT.store(false, Ordering::Relaxed);
     for a in &ACCOUNTS {
         let (live, limit) = (a.live(), a.limit());
-        let half = live.saturating_add(live / 2).max(CALM.min(limit / 2));
+        let half = live.saturating_add(live / 2).max(GC_FLOOR.min(limit / 2));
         let near = live + limit.saturating_sub(live) / 2;
         a.next.store(half.min(near), Ordering::Relaxed);
     }
@@ -374,24 +374,28 @@ pub fn obtain(source: &dyn Source, bytes: usize) -> Result<u64> {
     if let Some(address) = attempt()? {
         return Ok(address);
     }
-    climb(source, bytes, &attempt)
+    allocate_with_fallbacks(source, bytes, &attempt)
 }
 
 #[cold]
-fn climb(source: &dyn Source, bytes: usize, attempt: &dyn Fn() -> Result<Option<u64>>) -> Result<u64> {
+fn allocate_with_fallbacks(
+    source: &dyn Source,
+    bytes: usize,
+    attempt: &dyn Fn() -> Result<Option<u64>>,
+) -> Result<u64> {
     let (device, limit) = (source.device(), account(source.device()).limit());
     // More than the device may ever hold: no fallback can help.
     if bytes as u64 <= limit {
         for step in 0..6 {
             match step {
                 0 => source.finish()?,
-                1 => collect(Collect::Young),
+                1 => collect(Collect::Minor),
                 2 => {
                     source.finish()?;
                     source.trim()?;
                 }
                 3 => {
-                    collect(Collect::Last);
+                    collect(Collect::FullWithCaches);
                     source.finish()?;
                     source.trim()?;
                 }
@@ -565,8 +569,8 @@ mod tests {
         drop(large);
         assert_eq!(account(device).next.load(Ordering::Relaxed), 3 << 29);
         drop(small);
-        assert_eq!(account(device).next.load(Ordering::Relaxed), CALM);
-        let held = Held::new(device, CALM + 1);
+        assert_eq!(account(device).next.load(Ordering::Relaxed), GC_FLOOR);
+        let held = Held::new(device, GC_FLOOR + 1);
         assert!(is_pressed() && is_still_pressed(false));
         drop(held);
     }

@@ -58,7 +58,7 @@ const DIRECT: usize = 64 << 10;
 
 /// The source of an upload: elements in order, or some rows of a matrix, as they are or converted.
 #[derive(Clone)]
-pub struct Filling {
+pub struct UploadSource {
     source: Source,
     /// Bytes of an element in the source and in the target.
     from: usize,
@@ -72,17 +72,17 @@ pub struct Filling {
 }
 
 // SAFETY: the constructor's caller promises that the source lives and is not written meanwhile; it is only read.
-unsafe impl Send for Filling {}
+unsafe impl Send for UploadSource {}
 // SAFETY: as above.
-unsafe impl Sync for Filling {}
+unsafe impl Sync for UploadSource {}
 
-impl Filling {
+impl UploadSource {
     /// `n` elements of `size` bytes from `source` on.
     ///
     /// # Safety
     /// The source must live, and not be written, while the value or a copy of it is used.
-    pub unsafe fn vector(source: *const u8, size: usize, n: usize) -> Filling {
-        Filling {
+    pub unsafe fn vector(source: *const u8, size: usize, n: usize) -> UploadSource {
+        UploadSource {
             source: Source::Memory(source),
             from: size,
             to: size,
@@ -105,9 +105,9 @@ impl Filling {
         columns: usize,
         first: usize,
         rows: usize,
-    ) -> Filling {
+    ) -> UploadSource {
         let source = Source::Memory(source);
-        Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
+        UploadSource { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
     }
 
     /// As `rows`, for stored elements.
@@ -118,9 +118,9 @@ impl Filling {
         columns: usize,
         first: usize,
         rows: usize,
-    ) -> Filling {
+    ) -> UploadSource {
         let source = Source::Stored(source, Arc::default());
-        Filling { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
+        UploadSource { source, from: size, to: size, n: rows * columns, rows, stride, first, converter: None }
     }
 
     /// The flag that cancels reading of stored elements; None for a source in memory.
@@ -131,8 +131,8 @@ impl Filling {
         }
     }
 
-    pub fn converted(self, converter: Converter) -> Filling {
-        Filling { to: converter.to, converter: Some(converter), ..self }
+    pub fn converted(self, converter: Converter) -> UploadSource {
+        UploadSource { to: converter.to, converter: Some(converter), ..self }
     }
 
     pub fn is_converted(&self) -> bool {
@@ -263,16 +263,16 @@ impl Filling {
 }
 
 /// A copy in progress.
-pub trait Ahead {
+pub trait AsyncUpload {
     /// The buffer, whose later use waits for the copy, and the flag bits of the cast, which report values that do not
     /// fit.
     fn take(self: Box<Self>) -> Result<(Arc<Buffer>, u32)>;
 }
 
 /// A completed copy.
-pub struct Done(pub Arc<Buffer>, pub u32);
+pub struct CompletedUpload(pub Arc<Buffer>, pub u32);
 
-impl Ahead for Done {
+impl AsyncUpload for CompletedUpload {
     fn take(self: Box<Self>) -> Result<(Arc<Buffer>, u32)> {
         Ok((self.0, self.1))
     }
@@ -312,7 +312,7 @@ mod tests {
     fn rows_of_a_matrix_in_pieces() {
         let matrix: Vec<f64> = (0..7 * 5).map(f64::from).collect();
         // SAFETY: the matrix lives, and the target is large enough, here and below.
-        let slab = unsafe { Filling::rows(matrix.as_ptr().cast(), 8, 7, 5, 2, 3) };
+        let slab = unsafe { UploadSource::rows(matrix.as_ptr().cast(), 8, 7, 5, 2, 3) };
         assert!(slab.plain().is_none());
         let expected: Vec<f64> = (0..5).flat_map(|c| (2..5).map(move |r| f64::from(c * 7 + r))).collect();
         let mut out = vec![0f64; 15];
@@ -336,10 +336,10 @@ mod tests {
         let x = [1f64; 6];
         // SAFETY: the pointers are never dereferenced.
         unsafe {
-            assert_eq!(Filling::vector(x.as_ptr().cast(), 8, 6).plain(), Some(x.as_ptr().cast()));
-            assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 3, 2, 0, 3).plain(), Some(x.as_ptr().cast()));
+            assert_eq!(UploadSource::vector(x.as_ptr().cast(), 8, 6).plain(), Some(x.as_ptr().cast()));
+            assert_eq!(UploadSource::rows(x.as_ptr().cast(), 8, 3, 2, 0, 3).plain(), Some(x.as_ptr().cast()));
             // rows of a single column are contiguous
-            assert_eq!(Filling::rows(x.as_ptr().cast(), 8, 6, 1, 2, 3).plain(), Some(x[2..].as_ptr().cast()));
+            assert_eq!(UploadSource::rows(x.as_ptr().cast(), 8, 6, 1, 2, 3).plain(), Some(x[2..].as_ptr().cast()));
         }
     }
 
@@ -366,7 +366,7 @@ mod tests {
             (300_000, 1, 0, 300_000),
         ] {
             let expected = (0..columns).flat_map(|c| (first..first + rows).map(move |r| (c * stride + r) as f64));
-            let slab = Filling::stored(Arc::new(Positions), 8, stride, columns, first, rows);
+            let slab = UploadSource::stored(Arc::new(Positions), 8, stride, columns, first, rows);
             let n = rows * columns;
             let mut out = vec![0f64; n];
             for at in (0..n).step_by(11_111) {

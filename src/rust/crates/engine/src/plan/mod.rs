@@ -29,13 +29,13 @@ pub enum Access {
     /// By strides over this many axes.
     Strided(u8),
     /// By positions that the plan computes. The input is contiguous and not empty.
-    Picked,
+    Gathered,
 }
 
 impl Access {
     /// Whether neighbouring results read neighbouring elements, so that a thread may load several at once.
     pub fn follows(self) -> bool {
-        !matches!(self, Access::Broadcast | Access::Picked)
+        !matches!(self, Access::Broadcast | Access::Gathered)
     }
 }
 
@@ -53,7 +53,7 @@ pub enum Instruction {
     /// An element of input `k`.
     Load(u16),
     /// The element of an input at a position (int64, 0-based); NA if out of bounds.
-    Pick {
+    Gather {
         input: u16,
         at: Register,
     },
@@ -78,7 +78,7 @@ pub struct Call {
     pub routine: Interned,
     /// The registers of its parameters.
     pub args: Box<[Register]>,
-    /// The inputs that are its tables, accessed as `Access::Picked`.
+    /// The inputs that are its tables, accessed as `Access::Gathered`.
     pub tables: Box<[u16]>,
 }
 
@@ -87,7 +87,7 @@ impl Instruction {
     pub fn operands(&self) -> &[Register] {
         match self {
             Instruction::Load(_) | Instruction::Scalar(..) => &[],
-            Instruction::Pick { at, .. } => std::slice::from_ref(at),
+            Instruction::Gather { at, .. } => std::slice::from_ref(at),
             Instruction::Apply { op, args, .. } => &args[..op.row().arity as usize],
             Instruction::Call(call) => &call.args,
             Instruction::Result { call, .. } => std::slice::from_ref(call),
@@ -106,24 +106,24 @@ pub struct Plan {
     pub scalars: usize,
     /// The epilogue of a reduction, which its kernel computes from the results. Then only the epilogue's outputs are
     /// stored.
-    pub after: Option<Box<After>>,
+    pub epilogue: Option<Box<Epilogue>>,
 }
 
-/// The epilogue of a reduction: a plan over its results or, if `spread`, over its elements.
+/// The epilogue of a reduction: a plan over its results or, if `over_elements`, over its elements.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct After {
+pub struct Epilogue {
     pub plan: Plan,
     /// The input that represents the reduction's results; it has no memory.
     pub results: u16,
     /// Whether the epilogue is over the elements that were reduced, each with its group's result, and not over the
     /// results.
-    pub spread: bool,
+    pub over_elements: bool,
     /// If it is over the elements: the register that equals the reduced values, which the kernel may keep instead of
     /// recomputing.
     pub values: Option<Register>,
 }
 
-impl After {
+impl Epilogue {
     /// Bytes of the reduction's results.
     pub fn results_size(&self, groups: Groups) -> usize {
         groups.count() * self.plan.inputs[self.results as usize].dtype.size()
@@ -139,8 +139,8 @@ pub struct Bound {
     pub scalars: Vec<Scalar>,
     /// For each instruction that may warn, its register and the call that recorded it.
     pub sites: Vec<(Register, Option<CallSite>)>,
-    /// The arguments of `Plan::after`.
-    pub after: Option<Box<Bound>>,
+    /// The arguments of `Plan::epilogue`.
+    pub epilogue: Option<Box<Bound>>,
 }
 
 impl Bound {
@@ -155,8 +155,8 @@ impl Bound {
 
 impl Plan {
     /// Whether it is a reduction with an epilogue over the elements.
-    pub fn spreads(&self) -> bool {
-        self.after.as_ref().is_some_and(|after| after.spread)
+    pub fn over_elements(&self) -> bool {
+        self.epilogue.as_ref().is_some_and(|after| after.over_elements)
     }
 
     /// The call that defines a register.
@@ -170,13 +170,13 @@ impl Plan {
     /// Whether the plan or its epilogue calls a routine.
     pub fn calls(&self) -> bool {
         self.code.iter().any(|i| matches!(i, Instruction::Call(_)))
-            || self.after.as_ref().is_some_and(|a| a.plan.calls())
+            || self.epilogue.as_ref().is_some_and(|a| a.plan.calls())
     }
 
     /// The class of a register's value. A call has none.
     pub fn class(&self, register: Register) -> Class {
         match &self.code[register as usize] {
-            Instruction::Load(k) | Instruction::Pick { input: k, .. } => self.inputs[*k as usize].dtype.class(),
+            Instruction::Load(k) | Instruction::Gather { input: k, .. } => self.inputs[*k as usize].dtype.class(),
             Instruction::Scalar(_, class) => *class,
             Instruction::Apply { op, class, .. } => op.row().result_class(*class),
             Instruction::Result { call, result } => {
@@ -199,14 +199,14 @@ impl Plan {
                 Access::Strided(rank) => {
                     let _ = write!(key, "s{rank}");
                 }
-                Access::Picked => key.push('p'),
+                Access::Gathered => key.push('p'),
             }
             key.push(';');
         }
         for instruction in &self.code {
             let _ = match instruction {
                 Instruction::Load(k) => write!(key, "L{k}"),
-                Instruction::Pick { input, at } => write!(key, "P{input},{at}"),
+                Instruction::Gather { input, at } => write!(key, "P{input},{at}"),
                 Instruction::Scalar(k, class) => write!(key, "S{k}{}", class.c_type()),
                 Instruction::Apply { op, class, args } => write!(key, "{}.{}", op.row().name, class.c_type())
                     .and_then(|()| args[..op.row().arity as usize].iter().try_for_each(|a| write!(key, ",{a}"))),
@@ -220,8 +220,8 @@ impl Plan {
         for (register, dtype) in &self.outputs {
             let _ = write!(key, ">{register}{dtype}");
         }
-        if let Some(after) = &self.after {
-            let over = if after.spread { "each" } else { "then" };
+        if let Some(after) = &self.epilogue {
+            let over = if after.over_elements { "each" } else { "then" };
             let _ = write!(key, "; x{} {over} {}", after.results, after.plan.key());
         }
         key

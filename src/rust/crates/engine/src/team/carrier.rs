@@ -8,7 +8,7 @@ use crate::team::message::Call;
 use verdigris_ops::error::Result;
 
 /// Where to put the elements that another member sends.
-pub enum Room {
+pub enum ReceiveTarget {
     /// In this memory.
     At(View),
     /// In a new buffer for this many elements of the call's dtype.
@@ -20,7 +20,7 @@ pub enum Room {
 /// The message received from a member.
 pub struct Received {
     pub call: Call,
-    /// None if the elements were written to a `Room::At`.
+    /// None if the elements were written to a `ReceiveTarget::At`.
     pub buffer: Option<Arc<Buffer>>,
 }
 
@@ -36,10 +36,10 @@ pub trait Carrier {
     fn place(&self, device: Device) -> Device;
 
     /// Arrays up to this many bytes are sent whole by every member to each other one: a second step would cost more.
-    fn short(&self) -> usize;
+    fn one_step_max_bytes(&self) -> usize;
 
     /// Sends contiguous views on the device given by `place` to members, and receives from others. The result is in the
-    /// order of `rooms`.
+    /// order of `targets`.
     ///
     /// # Errors
     /// Those of `Mesh::exchange`; the team has then ended.
@@ -47,8 +47,8 @@ pub trait Carrier {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>>;
 
     /// All-reduces a long array, if the carrier has a better way than two exchanges; else None. `fold` folds the

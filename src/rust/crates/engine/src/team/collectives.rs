@@ -12,7 +12,7 @@ use crate::array::{Array, Operand};
 use crate::backend;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::fallible;
-use crate::team::carrier::{Carrier, Received, Room};
+use crate::team::carrier::{Carrier, ReceiveTarget, Received};
 use crate::team::message::{Call, Fold, Verb};
 use crate::team::{run, Caller, Transport};
 use verdigris_ops::call_site::CallSite;
@@ -57,7 +57,16 @@ impl<C: Carrier> Collectives<C> {
         let number = self.0.mesh().begin()?;
         let (dtype, length) = (x.map(|x| x.dtype), x.map_or(0, View::len));
         let on_gpus = x.is_some_and(|x| x.buffer.device != Device::Cpu);
-        Ok(Call { verb, number, dtype, length, on_gpus, missing: false, way: 0, text: fallible::text(&caller.text)? })
+        Ok(Call {
+            verb,
+            number,
+            dtype,
+            length,
+            on_gpus,
+            missing: false,
+            algorithm: 0,
+            text: fallible::text(&caller.text)?,
+        })
     }
 
     fn others(&self) -> impl Iterator<Item = usize> {
@@ -92,9 +101,9 @@ impl<C: Carrier> Collectives<C> {
     ) -> Result<View> {
         let (rank, size) = (self.0.rank(), self.0.size());
         let own = run_of(rank);
-        let parcels = self.each_other(|to| part_of(x, run_of(to)))?;
-        let rooms = self.by_rank(|_| Room::Of(own.len()))?;
-        let mut received = self.0.exchange(call, 0, &parcels, rooms)?.into_iter();
+        let sends = self.each_other(|to| part_of(x, run_of(to)))?;
+        let targets = self.by_rank(|_| ReceiveTarget::Of(own.len()))?;
+        let mut received = self.0.exchange(call, 0, &sends, targets)?.into_iter();
         let mut parts = Vec::new();
         for k in 0..size {
             let part = if k == rank {
@@ -121,9 +130,9 @@ impl<C: Carrier> Collectives<C> {
         let width = part.dtype.size();
         let backend = backend::of(part.buffer.device)?;
         let whole = View::contiguous(backend.allocate(n * width)?, part.dtype, n);
-        let parcels = self.each_other(|_| part.clone())?;
-        let rooms = self.by_rank(|from| Room::At(part_of(&whole, run(n, from, size))))?;
-        self.0.exchange(call, 1, &parcels, rooms)?;
+        let sends = self.each_other(|_| part.clone())?;
+        let targets = self.by_rank(|from| ReceiveTarget::At(part_of(&whole, run(n, from, size))))?;
+        self.0.exchange(call, 1, &sends, targets)?;
         let from = part.layout.offset() * width;
         backend.copy(&part.buffer, from, &whole.buffer, run(n, rank, size).start * width, part.len() * width)?;
         Ok(whole)
@@ -131,8 +140,8 @@ impl<C: Carrier> Collectives<C> {
 
     /// Waits for all members, and checks that they are in the same collective.
     fn meet(&mut self, call: &Call) -> Result<()> {
-        let (parcels, rooms) = (self.each_other(|_| ())?, self.by_rank(|_| ())?);
-        let met = self.0.mesh().meet(call, 0, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0)).map(|_| ());
+        let (sends, targets) = (self.each_other(|_| ())?, self.by_rank(|_| ())?);
+        let met = self.0.mesh().meet(call, 0, sends.iter().map(|p| p.0), targets.iter().map(|r| r.0)).map(|_| ());
         self.or_end(met)
     }
 }
@@ -152,7 +161,7 @@ impl<C: Carrier> Transport for Collectives<C> {
         let (n, size) = (view.len(), self.0.size());
         let call = self.call(Verb::AllReduce(fold), Some(&view), caller)?;
         let bytes = n * view.dtype.size();
-        let total = if bytes <= self.0.short() || size <= 2 && bytes <= 4 * self.0.short() {
+        let total = if bytes <= self.0.one_step_max_bytes() || size <= 2 && bytes <= 4 * self.0.one_step_max_bytes() {
             self.fold(&call, fold, &view, |_| 0..n, &caller.site)
         } else if let Some(total) =
             self.0.all_reduce(&call, &view, exact, &|parts| fold_parts(parts, fold, &caller.site))
@@ -183,9 +192,9 @@ impl<C: Carrier> Transport for Collectives<C> {
         let view = self.at_place(x)?;
         let rank = self.0.rank();
         let call = self.call(Verb::AllGather, Some(&view), caller)?;
-        let parcels = self.each_other(|_| view.clone())?;
-        let rooms = self.by_rank(|_| Room::New)?;
-        let received = self.0.exchange(&call, 0, &parcels, rooms)?;
+        let sends = self.each_other(|_| view.clone())?;
+        let targets = self.by_rank(|_| ReceiveTarget::New)?;
+        let received = self.0.exchange(&call, 0, &sends, targets)?;
         let arrive = |part: Received| arrived(part.buffer, view.dtype, part.call.length)?.to_device(x.device());
         let parts = fallible::all_of(received.into_iter().map(arrive));
         let mut parts = self.or_end(parts)?;
@@ -206,11 +215,11 @@ impl<C: Carrier> Transport for Collectives<C> {
             self.meet(&call)?;
         }
         if let Some(view) = view {
-            let parcels = self.each_other(|_| view.clone())?;
-            self.0.exchange(&call, step, &parcels, Vec::new())?;
+            let sends = self.each_other(|_| view.clone())?;
+            self.0.exchange(&call, step, &sends, Vec::new())?;
             return Ok(x.clone());
         }
-        let received = self.0.exchange(&call, step, &[], vec![(root, Room::New)])?.into_iter().next();
+        let received = self.0.exchange(&call, step, &[], vec![(root, ReceiveTarget::New)])?.into_iter().next();
         let received = received.ok_or_else(|| Error::new(Kind::Member, "the member sent nothing"))?;
         let dtype = received.call.dtype.ok_or_else(|| Error::new(Kind::Member, "the member sent no array"))?;
         let array = arrived(received.buffer, dtype, received.call.length);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::array::Array;
 use crate::backend;
-use crate::backend::cuda::communicator::{self, Communicator, Moved};
+use crate::backend::cuda::communicator::{self, Communicator, Transfer};
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
-use crate::team::carrier::{Carrier, Received, Room};
+use crate::team::carrier::{Carrier, ReceiveTarget, Received};
 use crate::team::collectives::{part_of, Collectives};
 use crate::team::host::{self, Host, Sockets};
 use crate::team::mesh::Mesh;
@@ -110,9 +110,10 @@ impl Gpus {
         Ok(View::contiguous(self.backend()?.allocate(n * dtype.size())?, dtype, n))
     }
 
-    /// Queues sends, and receives into the rooms that have a view.
-    fn queue(&self, sends: &[Moved], rooms: &[(usize, Option<View>)]) -> Result<()> {
-        let receives = rooms.iter().filter_map(|(member, view)| Some(Moved { member: *member, view: view.clone()? }));
+    /// Queues sends, and receives into the targets that have a view.
+    fn queue(&self, sends: &[Transfer], targets: &[(usize, Option<View>)]) -> Result<()> {
+        let receives =
+            targets.iter().filter_map(|(member, view)| Some(Transfer { member: *member, view: view.clone()? }));
         self.communicator.exchange(sends, &fallible::collected(receives)?)
     }
 
@@ -121,27 +122,29 @@ impl Gpus {
         &mut self,
         call: &Call,
         step: u32,
-        sends: &[Moved],
-        rooms: &[(usize, Option<View>)],
+        sends: &[Transfer],
+        targets: &[(usize, Option<View>)],
     ) -> Result<Vec<Received>> {
         let meet = |mesh: &mut Mesh| {
-            mesh.meet(call, step, sends.iter().map(|moved| moved.member), rooms.iter().map(|room| room.0))
+            mesh.meet(call, step, sends.iter().map(|moved| moved.member), targets.iter().map(|room| room.0))
         };
         // While NCCL connects, it waits on the host, so a member in another collective must be detected before. Once it
         // is connected, comparing the calls overlaps with the transfer.
         let met = match self.is_connected {
             true => {
-                self.queue(sends, rooms)?;
+                self.queue(sends, targets)?;
                 meet(&mut self.mesh)?
             }
             false => {
                 let met = meet(&mut self.mesh)?;
-                self.queue(sends, rooms)?;
+                self.queue(sends, targets)?;
                 met
             }
         };
         let buffer = |room: &(usize, Option<View>)| room.1.as_ref().map(|view| view.buffer.clone());
-        fallible::collected(met.into_iter().zip(rooms).map(|(r, room)| Received { call: r.call, buffer: buffer(room) }))
+        fallible::collected(
+            met.into_iter().zip(targets).map(|(r, room)| Received { call: r.call, buffer: buffer(room) }),
+        )
     }
 
     /// Exchanges for collectives in which a message says how many elements follow, and from which device. Elements on a
@@ -150,23 +153,23 @@ impl Gpus {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
         let mut received = if call.on_gpus {
-            let met = self.mesh.meet(call, step, parcels.iter().map(|p| p.0), rooms.iter().map(|r| r.0))?;
+            let met = self.mesh.meet(call, step, sends.iter().map(|p| p.0), targets.iter().map(|r| r.0))?;
             fallible::collected(met.into_iter().map(|r| Received { call: r.call, buffer: r.buffer }))?
         } else {
-            host::exchange(&mut self.mesh, call, step, parcels, &rooms)?
+            host::exchange(&mut self.mesh, call, step, sends, &targets)?
         };
         let mut views = Vec::new();
-        for (r, (from, _)) in received.iter_mut().zip(&rooms) {
+        for (r, (from, _)) in received.iter_mut().zip(&targets) {
             let Some(dtype) = r.call.dtype.filter(|_| r.call.on_gpus) else { continue };
             let view = self.room(dtype, r.call.length)?;
             r.buffer = Some(view.buffer.clone());
             fallible::push(&mut views, (*from, Some(view)))?;
         }
-        let sends = if call.on_gpus { moved(parcels)? } else { Vec::new() };
+        let sends = if call.on_gpus { moved(sends)? } else { Vec::new() };
         self.queue(&sends, &views)?;
         Ok(received)
     }
@@ -178,7 +181,7 @@ impl Gpus {
         let (rank, size) = (self.rank(), self.size());
         let whole = self.room(x.dtype, x.len())?;
         let aside = self.communicator.aside(x)?;
-        self.communicator.reduce_aside(x, &whole, fold == Fold::Product)?;
+        self.communicator.reduce_on_side_stream(x, &whole, fold == Fold::Product)?;
         let (_, sum) = Array::from_view(x.clone()).reduce(Reduction::Sum, false)?;
         let mut bits = [0; 8];
         bits.copy_from_slice(&sum.value[..8]);
@@ -207,21 +210,22 @@ impl Gpus {
             let within = run(piece.len(), k, size);
             piece.start + within.start..piece.start + within.end
         };
-        let mut rooms = Vec::new();
+        let mut targets = Vec::new();
         for p in 0..pieces {
             let of_others = others.iter().map(|_| self.room(x.dtype, part(p, rank).len()));
-            fallible::push(&mut rooms, fallible::all_of(of_others)?)?;
+            fallible::push(&mut targets, fallible::all_of(of_others)?)?;
         }
         let mut whole: Option<View> = None;
         let mut folded = Vec::new();
         let aside = self.communicator.aside(x)?;
         for p in 0..=pieces {
             if p < pieces {
-                let sends = others.iter().map(|&k| Moved { member: k, view: part_of(x, part(p, k)) });
-                let receives = others.iter().zip(&rooms[p]).map(|(&k, room)| Moved { member: k, view: room.clone() });
+                let sends = others.iter().map(|&k| Transfer { member: k, view: part_of(x, part(p, k)) });
+                let receives =
+                    others.iter().zip(&targets[p]).map(|(&k, room)| Transfer { member: k, view: room.clone() });
                 let (sends, receives) = (fallible::collected(sends)?, fallible::collected(receives)?);
-                self.communicator.exchange_aside(&sends, &receives)?;
-                self.communicator.note_aside(p)?;
+                self.communicator.exchange_on_side_stream(&sends, &receives)?;
+                self.communicator.record_side_event(p)?;
             }
             if p == 0 {
                 // All members take part, so the queued transfers will complete.
@@ -229,9 +233,9 @@ impl Gpus {
                 continue;
             }
             let p = p - 1;
-            self.communicator.wait_for_aside(p)?;
+            self.communicator.wait_for_side_event(p)?;
             let mut parts = Vec::new();
-            let mut of_others = rooms[p].iter();
+            let mut of_others = targets[p].iter();
             for k in 0..size {
                 let own = || part_of(x, part(p, rank));
                 fallible::push(
@@ -247,10 +251,10 @@ impl Gpus {
             let width = result.dtype.size();
             let (from, to) = (result.layout.offset() * width, part(p, rank).start * width);
             self.backend()?.copy(&result.buffer, from, &whole.buffer, to, result.len() * width)?;
-            self.communicator.begin_aside()?;
-            let sends = others.iter().map(|&k| Moved { member: k, view: result.clone() });
-            let receives = others.iter().map(|&k| Moved { member: k, view: part_of(whole, part(p, k)) });
-            self.communicator.exchange_aside(&fallible::collected(sends)?, &fallible::collected(receives)?)?;
+            self.communicator.order_side_stream()?;
+            let sends = others.iter().map(|&k| Transfer { member: k, view: result.clone() });
+            let receives = others.iter().map(|&k| Transfer { member: k, view: part_of(whole, part(p, k)) });
+            self.communicator.exchange_on_side_stream(&fallible::collected(sends)?, &fallible::collected(receives)?)?;
             fallible::push(&mut folded, result)?;
         }
         drop(aside);
@@ -258,8 +262,8 @@ impl Gpus {
     }
 }
 
-fn moved(parcels: &[(usize, View)]) -> Result<Vec<Moved>> {
-    fallible::collected(parcels.iter().map(|(member, view)| Moved { member: *member, view: view.clone() }))
+fn moved(sends: &[(usize, View)]) -> Result<Vec<Transfer>> {
+    fallible::collected(sends.iter().map(|(member, view)| Transfer { member: *member, view: view.clone() }))
 }
 
 impl Carrier for Gpus {
@@ -282,7 +286,7 @@ impl Carrier for Gpus {
         }
     }
 
-    fn short(&self) -> usize {
+    fn one_step_max_bytes(&self) -> usize {
         1 << 18
     }
 
@@ -290,25 +294,25 @@ impl Carrier for Gpus {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
         let done = match call.verb {
             Verb::AllReduce(_) | Verb::ReduceScatter(_) if call.on_gpus => (|| {
-                let dtype = parcels.first().map(|(_, view)| view.dtype);
+                let dtype = sends.first().map(|(_, view)| view.dtype);
                 let mut views = Vec::new();
-                for (from, room) in rooms {
+                for (from, room) in targets {
                     let view = match (room, dtype) {
-                        (Room::At(view), _) => Some(view),
-                        (Room::Of(n), Some(dtype)) => Some(self.room(dtype, n)?),
+                        (ReceiveTarget::At(view), _) => Some(view),
+                        (ReceiveTarget::Of(n), Some(dtype)) => Some(self.room(dtype, n)?),
                         _ => None,
                     };
                     fallible::push(&mut views, (from, view))?;
                 }
-                self.exchange_known(call, step, &moved(parcels)?, &views)
+                self.exchange_known(call, step, &moved(sends)?, &views)
             })(),
-            Verb::AllReduce(_) | Verb::ReduceScatter(_) => host::exchange(&mut self.mesh, call, step, parcels, &rooms),
-            _ => self.exchange_told(call, step, parcels, rooms),
+            Verb::AllReduce(_) | Verb::ReduceScatter(_) => host::exchange(&mut self.mesh, call, step, sends, &targets),
+            _ => self.exchange_told(call, step, sends, targets),
         };
         done.inspect_err(|error| self.stop(&error.message))
     }
@@ -328,8 +332,8 @@ impl Carrier for Gpus {
             _ => None,
         };
         let by_nccl = by_nccl.filter(|_| matches!(x.dtype, DType::Float32 | DType::Float64));
-        // The way must be equal on all members: this detects members that capture a graph or need another order.
-        let call = &Call { way: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
+        // The algorithm must be equal on all members: this detects members that capture a graph or need another order.
+        let call = &Call { algorithm: if by_nccl.is_some() { 2 } else { 1 }, ..call.clone() };
         let done = match by_nccl {
             Some(kind) => match self.all_reduce_by_nccl(call, x, kind) {
                 Ok(Some(whole)) => Ok(whole),

@@ -2,11 +2,11 @@
 
 use crate::memory::buffer::{Device, View};
 use crate::memory::fallible;
-use crate::team::carrier::{Carrier, Received, Room};
+use crate::team::carrier::{Carrier, ReceiveTarget, Received};
 use crate::team::collectives::Collectives;
-use crate::team::mesh::{self, Mesh, Parcel};
+use crate::team::mesh::{self, Mesh, SendItem};
 use crate::team::message::Call;
-use crate::team::rendezvous::{self, Listener, Place};
+use crate::team::rendezvous::{self, JoinOptions, Listener};
 use crate::team::{Caller, Transport};
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -19,7 +19,7 @@ pub struct Sockets(pub Mesh);
 ///
 /// # Errors
 /// Those of `rendezvous::join`.
-pub fn join(listener: Option<Listener>, place: &Place) -> Result<Host> {
+pub fn join(listener: Option<Listener>, place: &JoinOptions) -> Result<Host> {
     if place.rank >= place.size {
         return Err(Error::new(Kind::Argument, format!("a team of {} has no member {}", place.size, place.rank + 1)));
     }
@@ -45,22 +45,22 @@ pub fn exchange(
     mesh: &mut Mesh,
     call: &Call,
     step: u32,
-    parcels: &[(usize, View)],
-    rooms: &[(usize, Room)],
+    sends: &[(usize, View)],
+    targets: &[(usize, ReceiveTarget)],
 ) -> Result<Vec<Received>> {
-    let parcels = fallible::collected(parcels.iter().map(|(to, view)| Parcel { to: *to, bytes: bytes(view) }))?;
-    let room = |room: &Room| match room {
-        Room::At(view) if !view.is_empty() => {
-            // SAFETY: memory of a new buffer that nobody else uses; rooms do not overlap.
-            mesh::Room::At(unsafe {
+    let sends = fallible::collected(sends.iter().map(|(to, view)| SendItem { to: *to, bytes: bytes(view) }))?;
+    let room = |room: &ReceiveTarget| match room {
+        ReceiveTarget::At(view) if !view.is_empty() => {
+            // SAFETY: memory of a new buffer that nobody else uses; targets do not overlap.
+            mesh::ReceiveTarget::At(unsafe {
                 std::slice::from_raw_parts_mut(view.address() as *mut u8, view.len() * view.dtype.size())
             })
         }
-        Room::At(_) => mesh::Room::At(&mut []),
-        Room::Of(_) | Room::New => mesh::Room::New,
+        ReceiveTarget::At(_) => mesh::ReceiveTarget::At(&mut []),
+        ReceiveTarget::Of(_) | ReceiveTarget::New => mesh::ReceiveTarget::New,
     };
-    let rooms = fallible::collected(rooms.iter().map(|(from, into)| (*from, room(into))))?;
-    let received = mesh.exchange(call, step, &parcels, rooms)?;
+    let targets = fallible::collected(targets.iter().map(|(from, into)| (*from, room(into))))?;
+    let received = mesh.exchange(call, step, &sends, targets)?;
     fallible::collected(received.into_iter().map(|r| Received { call: r.call, buffer: r.buffer }))
 }
 
@@ -81,7 +81,7 @@ impl Carrier for Sockets {
         Device::Cpu
     }
 
-    fn short(&self) -> usize {
+    fn one_step_max_bytes(&self) -> usize {
         1 << 15
     }
 
@@ -89,10 +89,10 @@ impl Carrier for Sockets {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[(usize, View)],
-        rooms: Vec<(usize, Room)>,
+        sends: &[(usize, View)],
+        targets: Vec<(usize, ReceiveTarget)>,
     ) -> Result<Vec<Received>> {
-        exchange(&mut self.0, call, step, parcels, &rooms)
+        exchange(&mut self.0, call, step, sends, &targets)
     }
 
     fn stop(&mut self, reason: &str) {
@@ -128,7 +128,7 @@ mod tests {
                 let (listener, member) = (first.take(), member.clone());
                 thread::spawn(move || {
                     let timeout = Duration::from_secs_f64(timeout);
-                    let place = Place { rank, size, address: "127.0.0.1", port, token, version: "1", timeout };
+                    let place = JoinOptions { rank, size, address: "127.0.0.1", port, token, version: "1", timeout };
                     member(join(listener, &place).unwrap())
                 })
             })

@@ -33,13 +33,13 @@ pub struct Mesh {
 }
 
 /// Bytes to send to a member.
-pub struct Parcel<'a> {
+pub struct SendItem<'a> {
     pub to: usize,
     pub bytes: &'a [u8],
 }
 
 /// Where to put the bytes that a member sends.
-pub enum Room<'a> {
+pub enum ReceiveTarget<'a> {
     /// In this memory, whose length must match.
     At(&'a mut [u8]),
     /// In a new host buffer, for as many bytes as are sent.
@@ -49,7 +49,7 @@ pub enum Room<'a> {
 /// The message received from a member.
 pub struct Received {
     pub call: Call,
-    /// None if the bytes were written to a `Room::At`.
+    /// None if the bytes were written to a `ReceiveTarget::At`.
     pub buffer: Option<Arc<Buffer>>,
 }
 
@@ -65,7 +65,7 @@ struct Receiving<'a> {
     head: [u8; HEADER + MOST_TEXT],
     have: usize,
     message: Option<Message>,
-    room: Room<'a>,
+    room: ReceiveTarget<'a>,
     buffer: Option<Arc<Buffer>>,
     got: usize,
 }
@@ -111,12 +111,12 @@ impl Receiving<'_> {
         };
         let most = (message.bytes - self.got).min(TURN);
         let into = match (&mut self.room, &self.buffer) {
-            (Room::At(bytes), _) => &mut bytes[self.got..self.got + most],
+            (ReceiveTarget::At(bytes), _) => &mut bytes[self.got..self.got + most],
             // SAFETY: a new host buffer of this many bytes, which nobody else uses.
-            (Room::New, Some(buffer)) => unsafe {
+            (ReceiveTarget::New, Some(buffer)) => unsafe {
                 std::slice::from_raw_parts_mut((buffer.address as *mut u8).add(self.got), most)
             },
-            (Room::New, None) => return Ok(Moved::Bytes(0)),
+            (ReceiveTarget::New, None) => return Ok(Moved::Bytes(0)),
         };
         let moved = link.read(into);
         if let Moved::Bytes(n) = moved {
@@ -135,10 +135,10 @@ impl Receiving<'_> {
             return Err(mismatch(rank, own, self.from, &message.call));
         }
         match &self.room {
-            Room::At(bytes) if bytes.len() != message.bytes => {
+            ReceiveTarget::At(bytes) if bytes.len() != message.bytes => {
                 return Err(mismatch(rank, own, self.from, &message.call));
             }
-            Room::New if message.bytes > 0 => {
+            ReceiveTarget::New if message.bytes > 0 => {
                 self.buffer = Some(backend::of(Device::Cpu)?.allocate(message.bytes)?);
             }
             _ => {}
@@ -198,7 +198,7 @@ impl Mesh {
         Ok(self.number - 1)
     }
 
-    /// Sends and receives. The result is in the order of `rooms`.
+    /// Sends and receives. The result is in the order of `targets`.
     ///
     /// # Errors
     /// `Member` if a member has ended, has stopped, is in another collective, or is not there in time; `Interrupt`;
@@ -207,16 +207,16 @@ impl Mesh {
         &mut self,
         call: &Call,
         step: u32,
-        parcels: &[Parcel<'_>],
-        rooms: Vec<(usize, Room<'_>)>,
+        sends: &[SendItem<'_>],
+        targets: Vec<(usize, ReceiveTarget<'_>)>,
     ) -> Result<Vec<Received>> {
         let mut sending = Vec::new();
-        for Parcel { to, bytes } in parcels {
+        for SendItem { to, bytes } in sends {
             let message = Message { step, call: call.clone(), stops: false, bytes: bytes.len() };
             fallible::push(&mut sending, Sending { to: *to, head: message.encode(), bytes, sent: 0 })?;
         }
         let mut receiving = Vec::new();
-        for (from, room) in rooms {
+        for (from, room) in targets {
             let head = [0; HEADER + MOST_TEXT];
             let empty = Receiving { from, head, have: 0, message: None, room, buffer: None, got: 0 };
             fallible::push(&mut receiving, empty)?;
@@ -244,9 +244,9 @@ impl Mesh {
         to: impl Iterator<Item = usize>,
         from: impl Iterator<Item = usize>,
     ) -> Result<Vec<Received>> {
-        let parcels = fallible::collected(to.map(|to| Parcel { to, bytes: &[] }))?;
-        let rooms = fallible::collected(from.map(|from| (from, Room::New)))?;
-        self.exchange(call, step, &parcels, rooms)
+        let sends = fallible::collected(to.map(|to| SendItem { to, bytes: &[] }))?;
+        let targets = fallible::collected(from.map(|from| (from, ReceiveTarget::New)))?;
+        self.exchange(call, step, &sends, targets)
     }
 
     fn carry(

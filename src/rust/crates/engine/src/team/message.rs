@@ -94,7 +94,7 @@ pub struct Call {
     /// Whether the array has NA or NaN, which NCCL's own sum does not handle.
     pub missing: bool,
     /// The carrier's algorithm, which must be the same on all members.
-    pub way: u8,
+    pub algorithm: u8,
     /// R's call; empty unless calls are compared (option `verdigris.debug`).
     pub text: String,
 }
@@ -110,7 +110,7 @@ impl Call {
         // In other collectives, each message says for itself whether its elements are on a GPU.
         let same_way =
             self.on_gpus == other.on_gpus || !matches!(self.verb, Verb::AllReduce(_) | Verb::ReduceScatter(_));
-        let same_call = self.verb == other.verb && self.number == other.number && self.way == other.way;
+        let same_call = self.verb == other.verb && self.number == other.number && self.algorithm == other.algorithm;
         same_call && same_length && same_type && same_way
     }
 }
@@ -165,8 +165,16 @@ fn cut(text: &str, most: usize) -> &str {
 impl Message {
     pub fn stop(number: u64, reason: &str) -> Message {
         let text = cut(reason, MOST_TEXT).to_string();
-        let call =
-            Call { verb: Verb::Barrier, number, dtype: None, length: 0, on_gpus: false, missing: false, way: 0, text };
+        let call = Call {
+            verb: Verb::Barrier,
+            number,
+            dtype: None,
+            length: 0,
+            on_gpus: false,
+            missing: false,
+            algorithm: 0,
+            text,
+        };
         Message { step: 0, call, stops: true, bytes: 0 }
     }
 
@@ -187,7 +195,7 @@ impl Message {
         out[44..48].copy_from_slice(&self.step.to_le_bytes());
         out[48] = self.call.on_gpus.into();
         out[49] = self.call.missing.into();
-        out[50] = self.call.way;
+        out[50] = self.call.algorithm;
         out[HEADER..HEADER + text.len()].copy_from_slice(text);
         (out, HEADER + text.len())
     }
@@ -224,8 +232,8 @@ impl Message {
         let text = String::from_utf8_lossy(text).into_owned();
         let step = u32::from_le_bytes([header[44], header[45], header[46], header[47]]);
         let [on_gpus, missing] = [header[48] != 0, header[49] != 0];
-        let (length, way) = (number(2) as usize, header[50]);
-        let call = Call { verb, number: number(1), dtype, length, on_gpus, missing, way, text };
+        let (length, algorithm) = (number(2) as usize, header[50]);
+        let call = Call { verb, number: number(1), dtype, length, on_gpus, missing, algorithm, text };
         Ok(Message { step, call, stops: header[4] != 0, bytes: number(3) as usize })
     }
 }
@@ -239,7 +247,8 @@ mod tests {
         for (k, verb) in [Verb::AllReduce(Fold::Max), Verb::Broadcast(7), Verb::Barrier].into_iter().enumerate() {
             let text = ["", "gpu_all_reduce(x)", "é"][k].to_string();
             let dtype = [None, Some(DType::Complex128), None][k];
-            let call = Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, missing: k == 1, way: 2, text };
+            let call =
+                Call { verb, number: 1 << 40, dtype, length: k, on_gpus: k == 0, missing: k == 1, algorithm: 2, text };
             let sent = Message { step: k as u32, call, stops: k == 2, bytes: 99 };
             let (bytes, n) = sent.encode();
             assert_eq!(Message::text_length(&bytes[..HEADER]).unwrap(), n - HEADER);
@@ -261,7 +270,7 @@ mod tests {
             length,
             on_gpus: false,
             missing: false,
-            way: 0,
+            algorithm: 0,
             text: String::new(),
         };
         let sum = call(Verb::AllReduce(Fold::Sum), 3, Some(DType::Float64), 10);

@@ -65,7 +65,7 @@ impl Default for Token {
 }
 
 /// What a member needs to know to join.
-pub struct Place<'a> {
+pub struct JoinOptions<'a> {
     /// From 0.
     pub rank: usize,
     pub size: usize,
@@ -151,15 +151,15 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl Greeting {
-    fn bytes(place: &Place, port: u16) -> [u8; GREETING] {
+    fn bytes(options: &JoinOptions, port: u16) -> [u8; GREETING] {
         let mut out = [0; GREETING];
-        out[..16].copy_from_slice(&place.token.0);
+        out[..16].copy_from_slice(&options.token.0);
         out[16..20].copy_from_slice(&ORDER.to_ne_bytes());
-        let words = [PROTOCOL, place.rank as u32, place.size as u32, port.into()];
+        let words = [PROTOCOL, options.rank as u32, options.size as u32, port.into()];
         for (k, word) in words.into_iter().enumerate() {
             out[20 + 4 * k..24 + 4 * k].copy_from_slice(&word.to_le_bytes());
         }
-        out[36..].copy_from_slice(&padded(place.version));
+        out[36..].copy_from_slice(&padded(options.version));
         out
     }
 
@@ -174,23 +174,23 @@ impl Greeting {
     }
 
     /// Why a process that knows the token cannot be a member; None if it can.
-    fn refusal(&self, place: &Place, is_taken: impl Fn(usize) -> bool) -> Option<String> {
+    fn refusal(&self, options: &JoinOptions, is_taken: impl Fn(usize) -> bool) -> Option<String> {
         let member = format!("member {}", self.rank.saturating_add(1));
-        if self.protocol != PROTOCOL || self.version != padded(place.version) {
+        if self.protocol != PROTOCOL || self.version != padded(options.version) {
             let theirs = String::from_utf8_lossy(&self.version);
-            let (theirs, own) = (theirs.trim_end_matches('\0'), place.version);
+            let (theirs, own) = (theirs.trim_end_matches('\0'), options.version);
             return Some(format!(
                 "{member} has version {theirs} of verdigris, and member {} has {own}",
-                place.rank + 1
+                options.rank + 1
             ));
         }
         if self.order != ORDER {
             return Some(format!("{member} stores numbers in another order of bytes"));
         }
-        if self.size != place.size {
-            return Some(format!("{member} expects a team of {}, and not of {}", self.size, place.size));
+        if self.size != options.size {
+            return Some(format!("{member} expects a team of {}, and not of {}", self.size, options.size));
         }
-        (self.rank >= place.size || is_taken(self.rank)).then(|| format!("{member} was there already"))
+        (self.rank >= options.size || is_taken(self.rank)).then(|| format!("{member} was there already"))
     }
 }
 
@@ -220,7 +220,7 @@ impl Wait {
 }
 
 /// Writes all bytes.
-fn tell(link: &mut Link, mut bytes: &[u8], wait: &mut Wait, whom: usize) -> Result<()> {
+fn write_all_to(link: &mut Link, mut bytes: &[u8], wait: &mut Wait, whom: usize) -> Result<()> {
     let gone = || Error::new(Kind::Member, format!("member {} has left while the team was made", whom + 1));
     while !bytes.is_empty() {
         match link.write(bytes) {
@@ -233,7 +233,7 @@ fn tell(link: &mut Link, mut bytes: &[u8], wait: &mut Wait, whom: usize) -> Resu
 }
 
 /// Reads until `into` is full.
-fn hear(link: &mut Link, mut into: &mut [u8], wait: &mut Wait, gone: impl Fn() -> Error) -> Result<()> {
+fn read_exact_from(link: &mut Link, mut into: &mut [u8], wait: &mut Wait, gone: impl Fn() -> Error) -> Result<()> {
     while !into.is_empty() {
         match link.read(into) {
             Moved::Closed => return Err(gone()),
@@ -257,12 +257,12 @@ fn connect(to: SocketAddr, wait: &mut Wait) -> Result<Link> {
 }
 
 /// Accepted connections that have not yet presented the token.
-struct Guests<'a> {
+struct PendingConnections<'a> {
     listener: &'a Listener,
     waiting: Vec<(Link, [u8; GREETING], usize, Instant)>,
 }
 
-impl Guests<'_> {
+impl PendingConnections<'_> {
     /// The next connection that presents the token; None if there is none now.
     fn next(&mut self, token: &Token) -> Result<Option<(Link, Greeting)>> {
         while self.waiting.len() < MOST_WAITING {
@@ -312,11 +312,11 @@ pub type Links = Vec<Option<Link>>;
 ///
 /// # Errors
 /// `Member` if members are refused, or do not join in time.
-pub fn join(listener: Option<Listener>, place: &Place) -> Result<Links> {
-    let mut wait = Wait::new(place.timeout);
+pub fn join(listener: Option<Listener>, options: &JoinOptions) -> Result<Links> {
+    let mut wait = Wait::new(options.timeout);
     match listener {
-        Some(listener) => gather(&listener, place, &mut wait),
-        None => ask(place, &mut wait),
+        Some(listener) => gather(&listener, options, &mut wait),
+        None => ask(options, &mut wait),
     }
 }
 
@@ -328,15 +328,15 @@ fn missing(links: &Links, own: usize) -> String {
 }
 
 /// The first member: receives all greetings, and sends each member the addresses of all.
-fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> {
-    let mut links: Links = fallible::collected((0..place.size).map(|_| None))?;
-    let mut ports = fallible::filled(0u16, place.size)?;
-    let mut guests = Guests { listener, waiting: Vec::new() };
+fn gather(listener: &Listener, options: &JoinOptions, wait: &mut Wait) -> Result<Links> {
+    let mut links: Links = fallible::collected((0..options.size).map(|_| None))?;
+    let mut ports = fallible::filled(0u16, options.size)?;
+    let mut pending = PendingConnections { listener, waiting: Vec::new() };
     while links.iter().skip(1).any(Option::is_none) {
-        match guests.next(&place.token)? {
+        match pending.next(&options.token)? {
             None => wait.rest(|| missing(&links, 0))?,
             Some((mut link, greeting)) => {
-                if let Some(why) = greeting.refusal(place, |rank| rank == 0 || links[rank].is_some()) {
+                if let Some(why) = greeting.refusal(options, |rank| rank == 0 || links[rank].is_some()) {
                     let mut told = [0; ANSWER + TEXT];
                     let n = why.len().min(TEXT);
                     told[0] = 1;
@@ -344,8 +344,8 @@ fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> 
                     told[ANSWER..ANSWER + n].copy_from_slice(&why.as_bytes()[..n]);
                     let mut all = links.iter_mut().flatten();
                     // Errors are ignored: the member may have left.
-                    _ = tell(&mut link, &told[..ANSWER + n], wait, greeting.rank);
-                    all.try_for_each(|link| tell(link, &told[..ANSWER + n], wait, 0)).ok();
+                    _ = write_all_to(&mut link, &told[..ANSWER + n], wait, greeting.rank);
+                    all.try_for_each(|link| write_all_to(link, &told[..ANSWER + n], wait, 0)).ok();
                     return Err(refused(&why));
                 }
                 ports[greeting.rank] = greeting.port;
@@ -353,7 +353,7 @@ fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> 
             }
         }
     }
-    let mut answer = fallible::filled(0u8, ANSWER + ADDRESS * place.size)?;
+    let mut answer = fallible::filled(0u8, ANSWER + ADDRESS * options.size)?;
     for (k, (link, port)) in links.iter().zip(&ports).enumerate() {
         let peer = link.as_ref().and_then(Link::stream).and_then(|stream| stream.peer_addr().ok());
         let at = ANSWER + ADDRESS * k;
@@ -368,7 +368,7 @@ fn gather(listener: &Listener, place: &Place, wait: &mut Wait) -> Result<Links> 
     }
     for (k, link) in links.iter_mut().enumerate() {
         if let Some(link) = link {
-            tell(link, &answer, wait, k)?;
+            write_all_to(link, &answer, wait, k)?;
         }
     }
     Ok(links)
@@ -380,49 +380,49 @@ fn refused(why: &str) -> Error {
 }
 
 /// Any other member: greets the first member, connects to those of lower rank, and accepts those of higher rank.
-fn ask(place: &Place, wait: &mut Wait) -> Result<Links> {
-    let name = || format!("{}:{}", place.address, place.port);
-    let found = std::net::ToSocketAddrs::to_socket_addrs(&(place.address, place.port));
-    let to = found.map_err(|e| failed(&format!("there is no host {}", place.address), &e))?.next();
-    let to = to.ok_or_else(|| Error::new(Kind::Member, format!("there is no host {}", place.address)))?;
+fn ask(options: &JoinOptions, wait: &mut Wait) -> Result<Links> {
+    let name = || format!("{}:{}", options.address, options.port);
+    let found = std::net::ToSocketAddrs::to_socket_addrs(&(options.address, options.port));
+    let to = found.map_err(|e| failed(&format!("there is no host {}", options.address), &e))?.next();
+    let to = to.ok_or_else(|| Error::new(Kind::Member, format!("there is no host {}", options.address)))?;
     let mut first = connect(to, wait)?;
     // Listen on the address from which the first member was reached: the others can reach it too.
     let own = first.stream().and_then(|stream| stream.local_addr().ok()).map_or(to.ip(), |address| address.ip());
     let listener = Listener::new(&own.to_string(), 0)?;
-    tell(&mut first, &Greeting::bytes(place, listener.port()?), wait, 0)?;
+    write_all_to(&mut first, &Greeting::bytes(options, listener.port()?), wait, 0)?;
 
     let closed = || {
         Error::new(Kind::Member, format!("{} has closed the connection", name()))
             .advise("Its team has another token, or it has given up.")
     };
     let mut head = [0; ANSWER];
-    hear(&mut first, &mut head, wait, closed)?;
+    read_exact_from(&mut first, &mut head, wait, closed)?;
     if head[0] != 0 {
         let mut text = [0; TEXT];
         let n = (word(&head, 4) as usize).min(TEXT);
-        hear(&mut first, &mut text[..n], wait, closed)?;
+        read_exact_from(&mut first, &mut text[..n], wait, closed)?;
         return Err(refused(&String::from_utf8_lossy(&text[..n])));
     }
-    let mut table = fallible::filled(0u8, ADDRESS * place.size)?;
-    hear(&mut first, &mut table, wait, closed)?;
-    let mut links: Links = fallible::collected((0..place.size).map(|_| None))?;
+    let mut table = fallible::filled(0u8, ADDRESS * options.size)?;
+    read_exact_from(&mut first, &mut table, wait, closed)?;
+    let mut links: Links = fallible::collected((0..options.size).map(|_| None))?;
     links[0] = Some(first);
-    for rank in 1..place.rank {
+    for rank in 1..options.rank {
         let row = &table[ADDRESS * rank..ADDRESS * (rank + 1)];
         let mut ip = [0; 16];
         ip.copy_from_slice(&row[..16]);
         let to = SocketAddr::new(IpAddr::from(ip).to_canonical(), u16::from_le_bytes([row[16], row[17]]));
         let mut link = connect(to, wait)?;
-        tell(&mut link, &Greeting::bytes(place, 0), wait, rank)?;
+        write_all_to(&mut link, &Greeting::bytes(options, 0), wait, rank)?;
         links[rank] = Some(link);
     }
-    let mut guests = Guests { listener: &listener, waiting: Vec::new() };
-    while links.iter().skip(place.rank + 1).any(Option::is_none) {
-        match guests.next(&place.token)? {
-            None => wait.rest(|| missing(&links, place.rank))?,
+    let mut pending = PendingConnections { listener: &listener, waiting: Vec::new() };
+    while links.iter().skip(options.rank + 1).any(Option::is_none) {
+        match pending.next(&options.token)? {
+            None => wait.rest(|| missing(&links, options.rank))?,
             Some((link, greeting)) => {
-                let is_taken = |rank: usize| rank <= place.rank || links[rank].is_some();
-                if let Some(why) = greeting.refusal(place, is_taken) {
+                let is_taken = |rank: usize| rank <= options.rank || links[rank].is_some();
+                if let Some(why) = greeting.refusal(options, is_taken) {
                     return Err(refused(&why));
                 }
                 links[greeting.rank] = Some(link);
@@ -437,9 +437,9 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn place(rank: usize, size: usize, port: u16, token: Token) -> Place<'static> {
+    fn options(rank: usize, size: usize, port: u16, token: Token) -> JoinOptions<'static> {
         let timeout = Duration::from_secs(10);
-        Place { rank, size, address: "127.0.0.1", port, token, version: "1.2.3", timeout }
+        JoinOptions { rank, size, address: "127.0.0.1", port, token, version: "1.2.3", timeout }
     }
 
     #[test]
@@ -458,12 +458,12 @@ mod tests {
         // silent connections, one that sends other data, and one that guesses a token
         let mut strangers: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
         strangers[0].write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-        let wrong = std::thread::spawn(move || join(None, &place(1, 3, port, Token::new())).err());
+        let wrong = std::thread::spawn(move || join(None, &options(1, 3, port, Token::new())).err());
         let error = {
             let others: Vec<_> = (1..3)
-                .map(|rank| std::thread::spawn(move || join(None, &place(rank, 3, port, token)).map(|l| l.len())))
+                .map(|rank| std::thread::spawn(move || join(None, &options(rank, 3, port, token)).map(|l| l.len())))
                 .collect();
-            let links = join(Some(listener), &place(0, 3, port, token)).unwrap();
+            let links = join(Some(listener), &options(0, 3, port, token)).unwrap();
             assert!(links[0].is_none() && links[1].is_some() && links[2].is_some());
             for other in others {
                 assert_eq!(other.join().unwrap().unwrap(), 3);
@@ -479,9 +479,9 @@ mod tests {
             let listener = Listener::new("127.0.0.1", 0).unwrap();
             let (port, token) = (listener.port().unwrap(), Token::new());
             let other = std::thread::spawn(move || {
-                join(None, &Place { version, ..place(1, size, port, token) }).err().unwrap()
+                join(None, &JoinOptions { version, ..options(1, size, port, token) }).err().unwrap()
             });
-            let error = join(Some(listener), &place(0, 2, port, token)).err().unwrap();
+            let error = join(Some(listener), &options(0, 2, port, token)).err().unwrap();
             for error in [error, other.join().unwrap()] {
                 assert!(error.kind == Kind::Member && error.message.contains(said), "{error}");
             }
@@ -492,8 +492,8 @@ mod tests {
     fn who_does_not_come_is_named_when_the_time_is_over() {
         let listener = Listener::new("127.0.0.1", 0).unwrap();
         let timeout = Duration::from_millis(200);
-        let place = Place { timeout, ..place(0, 3, listener.port().unwrap(), Token::new()) };
-        let error = join(Some(listener), &place).err().unwrap();
+        let options = JoinOptions { timeout, ..options(0, 3, listener.port().unwrap(), Token::new()) };
+        let error = join(Some(listener), &options).err().unwrap();
         assert!(error.message.contains("did not join: 2, 3"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ mod expanded;
 use std::sync::Arc;
 
 use crate::array::{common_device, Array, Operand};
-use crate::backend::segments::{bad_offsets, bad_positions, Order, Sampled, Segments, Sparse, Triangle};
+use crate::backend::segments::{bad_offsets, bad_positions, Order, Sampled, Segments, Sparse, TriangularSystem};
 use crate::backend::{self, Backend};
 use crate::memory::buffer::{Buffer, View};
 use crate::memory::fallible;
@@ -280,7 +280,7 @@ pub fn solve(a: &Matrix<'_>, b: &Array, columns: usize, upper: bool, unit: bool)
     let b = b.cast(dtype, None)?.contiguous()?;
     let output = backend.allocate(b.len() * dtype.size())?;
     if !b.is_empty() {
-        let triangle = Triangle { matrix: operands.sparse(), upper, unit, b: &b, columns };
+        let triangle = TriangularSystem { matrix: operands.sparse(), upper, unit, b: &b, columns };
         backend.segment_solve(&triangle, &output)?;
     }
     Ok(array(output, dtype, n * columns))

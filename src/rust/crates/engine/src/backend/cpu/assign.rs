@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::{BLOCK, STORES};
-use verdigris_ops::parallel::{spread, stoppable};
+use verdigris_ops::parallel::{parallel_if, stoppable};
 use verdigris_ops::scalar::Scalar;
 
 /// Writes one value to the single element of a view. The value has the class of the view's dtype.
@@ -62,7 +62,7 @@ pub fn put(plan: &Plan, bound: &Bound, part: &View, base: Option<&Base<'_>>) -> 
         });
     };
     match base {
-        Some(_) => spread(bound.n, schedule.task(), schedule.is_worth(bound.n), body)?,
+        Some(_) => parallel_if(bound.n, schedule.task(), schedule.is_worth(bound.n), body)?,
         None => {
             // Nothing is written yet, so an allocation of scratch memory may fail here.
             stoppable(|| schedule.with_scratch(0, |_| ()))?;

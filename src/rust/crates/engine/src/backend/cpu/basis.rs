@@ -3,7 +3,7 @@
 
 use super::gather::elements;
 use super::segments::Real;
-use crate::backend::basis::Growth;
+use crate::backend::basis::BasisStep;
 use crate::memory::buffer::View;
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
@@ -16,8 +16,8 @@ const ROWS: usize = 1024;
 /// Independent partial sums of a dot product.
 const LANES: usize = 8;
 
-/// Writes the next column; see `Growth`.
-pub fn extend(job: &Growth<'_>) -> Result<()> {
+/// Writes the next column; see `BasisStep`.
+pub fn extend(job: &BasisStep<'_>) -> Result<()> {
     match job.basis.dtype {
         DType::Float32 => run::<f32>(job),
         _ => run::<f64>(job),
@@ -57,19 +57,19 @@ fn address<T>(view: &View) -> *mut T {
     view.address() as *mut T
 }
 
-fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
-    let (count, near, from) = (job.count, job.near, job.from);
+fn run<T: Real>(job: &BasisStep<'_>) -> Result<()> {
+    let (count, near, from) = (job.count, job.first_pass_from, job.second_pass_from);
     let columns = Columns::<T> { memory: Shared(address(job.basis)), rows: job.rows, count };
     let vector: &[T] = elements(job.vector);
     // SAFETY: this call alone uses the numbers.
-    let numbers = unsafe { std::slice::from_raw_parts_mut(address::<f64>(job.numbers), job.numbers.len()) };
+    let numbers = unsafe { std::slice::from_raw_parts_mut(address::<f64>(job.coefficients), job.coefficients.len()) };
     let mut products = fallible::filled(0f64, count - near)?;
     if near < count {
         sums(&columns, near..count, &mut products, |start, end, out| out.copy_from_slice(&vector[start..end]))?;
     }
     // Subtract the components along the columns from `near` on, then compute the products again.
     let mut taken: Vec<(usize, f64)> = (near..count).zip(products.iter().copied()).collect();
-    taken.extend(job.known.map(|place| (near - 1, numbers[place])));
+    taken.extend(job.known_product.map(|place| (near - 1, numbers[place])));
     let mut again = fallible::filled(0f64, count - from + 1)?;
     columns.each(|start, end, own| {
         let mut x: Vec<f64> = vector[start..end].iter().map(|x| x.wide()).collect();
@@ -84,7 +84,7 @@ fn run<T: Real>(job: &Growth<'_>) -> Result<()> {
     // `square.max(0.0)` would turn a NaN into 0.
     let norm = if square <= 0.0 { 0.0 } else { square.sqrt() };
     let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
-    let noted = &mut numbers[job.at..job.at + job.noted()];
+    let noted = &mut numbers[job.out_offset..job.out_offset + job.coefficient_count()];
     for (k, product) in products.iter().enumerate() {
         noted[k] = product + (near + k).checked_sub(from).map_or(0.0, |c| parts[c]);
     }

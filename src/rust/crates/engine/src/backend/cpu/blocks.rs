@@ -16,7 +16,7 @@ use verdigris_compile::Failed;
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::loops::{BLOCK, GATHERS, LOADS, LOOPS, PICKS, STORES, STRIDES};
-use verdigris_ops::parallel::{goes_on, spread};
+use verdigris_ops::parallel::{parallel_if, should_continue};
 use verdigris_ops::MOST_OPERANDS;
 
 /// Blocks that are processed as one if no intermediate values are stored.
@@ -126,7 +126,7 @@ impl<'a> Schedule<'a> {
                     Location::Input(_) | Location::Run(..) => unreachable!("results are computed"),
                 },
                 // The result must not share a slot with an operand: the loops assume that pointers do not alias.
-                Instruction::Apply { .. } | Instruction::Pick { .. } => Location::Slot(take(&mut free)),
+                Instruction::Apply { .. } | Instruction::Gather { .. } => Location::Slot(take(&mut free)),
             };
             locations.push(location);
             // Free the slots of operands that are read for the last time; each once, though an instruction may read a
@@ -165,7 +165,7 @@ impl<'a> Schedule<'a> {
         let of = |instruction: &Instruction| match instruction {
             Instruction::Apply { op, class, .. } => op.time(*class),
             // a random access
-            Instruction::Pick { .. } => 4,
+            Instruction::Gather { .. } => 4,
             Instruction::Call(call) => call.routine.cost(),
             _ => 1,
         };
@@ -208,7 +208,7 @@ impl<'a> Schedule<'a> {
         let mut memory = SCRATCH.take();
         // Two extra slots: for positions of strided inputs, and for the addresses of runs.
         let wanted = (self.slots + 2) * SLOT_BYTES / 64;
-        if !fallible::room_for_task(&mut memory, wanted, [0; 8]) {
+        if !fallible::grow_task_buffer(&mut memory, wanted, [0; 8]) {
             return;
         }
         let mut scratch = Scratch { base: memory.as_mut_ptr().cast(), turns: 0 };
@@ -266,7 +266,7 @@ impl<'a> Schedule<'a> {
                 Instruction::Scalar(..) => {}
                 Instruction::Load(_) if matches!(self.locations[k], Location::Input(_)) => {}
                 Instruction::Load(input) => self.load(scratch, *input as usize, i, n, out),
-                Instruction::Pick { input, at } => {
+                Instruction::Gather { input, at } => {
                     let view = &self.bound.inputs[*input as usize];
                     let (at, m) = (self.value(scratch, *at, i).cast_const().cast::<i64>(), view.len() as i64);
                     let body = GATHERS[view.dtype as usize];
@@ -494,11 +494,11 @@ pub struct Scratch {
 
 impl Scratch {
     /// Whether to go on. Called once for each block of a task; checks for an interrupt now and then.
-    pub fn goes_on(&mut self) -> bool {
+    pub fn should_continue(&mut self) -> bool {
         /// Blocks between two checks for an interrupt.
         const LOOK: u32 = 16;
         self.turns += 1;
-        !self.turns.is_multiple_of(LOOK) || goes_on()
+        !self.turns.is_multiple_of(LOOK) || should_continue()
     }
 
     fn slot(&self, k: usize) -> *mut u8 {
@@ -524,7 +524,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     // The last value is computed directly into its output, unless it must be converted, is stored twice, or an input is
     // in the same buffer: the loops assume that pointers do not alias.
     let written = plan.outputs.iter().position(|&(register, dtype)| {
-        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Pick { .. });
+        let computed = matches!(plan.code[register as usize], Instruction::Apply { .. } | Instruction::Gather { .. });
         register == last && computed && dtype.is_natural() && plan.class(register) == dtype.class()
     });
     let twice = plan.outputs.iter().filter(|(register, _)| *register == last).count() > 1;
@@ -535,7 +535,7 @@ pub fn run(plan: &Plan, bound: &Bound, outputs: &[Arc<Buffer>]) -> Result<()> {
     let waits = schedule.waits_for_memory();
     let far = |k: &usize| waits && plan.outputs[*k].1.size() >= 8 && outputs[*k].bytes >= memory::FAR;
     let far: Vec<usize> = (0..outputs.len()).filter(far).collect();
-    spread(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
+    parallel_if(bound.n, schedule.task(), schedule.is_worth(bound.n), |from, to| {
         schedule.with_scratch(to - from, |scratch| {
             let mut i = from;
             while i < to {

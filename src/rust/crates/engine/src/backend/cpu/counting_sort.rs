@@ -5,7 +5,7 @@ use super::sort_keys::{Position, Sortable};
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{goes_on, parts_of_task, spread};
+use verdigris_ops::parallel::{parallel_if, parts_of_task, should_continue};
 
 /// Keys in a range below this are counted: the counters stay in the second-level cache.
 const COUNTED: u64 = 1 << 18;
@@ -47,7 +47,7 @@ unsafe fn scatter_narrow<const W: usize, T: Copy, P: Position>(
 ) {
     let mut staged = [[P::of(0); TOGETHER + 1]; W];
     for (turn, some) in from.chunks(TOGETHER).enumerate() {
-        if turn % 256 == 255 && !goes_on() {
+        if turn % 256 == 255 && !should_continue() {
             return;
         }
         let mut counts = [0; W];
@@ -90,7 +90,7 @@ pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
     let row = |piece: usize| unsafe {
         std::slice::from_raw_parts_mut(memory.at(piece * width * size_of::<u32>()).cast::<u32>(), width)
     };
-    spread(pieces, 1, true, |piece, _| count_buckets(&from[of(piece)], row(piece), bucket))?;
+    parallel_if(pieces, 1, true, |piece, _| count_buckets(&from[of(piece)], row(piece), bucket))?;
     let mut sum = 0;
     for digit in 0..width {
         for piece in 0..pieces {
@@ -111,7 +111,7 @@ pub(super) fn by_counts<T: Sortable + Sync, P: Position>(
                 .fill(value);
         }
     }
-    spread(pieces, 1, true, |piece, _| {
+    parallel_if(pieces, 1, true, |piece, _| {
         let (starts, from, first) = (row(piece), &from[of(piece)], of(piece).start + first);
         // SAFETY: there is space for every element, and no two have the same index.
         unsafe {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gather::elements;
-use crate::backend::dense::{Many, LARGEST};
+use crate::backend::dense::{BatchedFactoring, LARGEST};
 use crate::memory::buffer::View;
 use crate::memory::fallible;
 use verdigris_ops::dense::{Factoring, Job};
@@ -29,19 +29,19 @@ const TASK: usize = 1 << 16;
 ///
 /// # Errors
 /// `Interrupt`, `Memory`.
-pub fn many(many: &Many<'_>) -> Result<Option<usize>> {
-    if !many.fits() {
+pub fn factor_batch(batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
+    if !batch.fits() {
         return Err(Error::new(Kind::Shape, "many matrices were given memory of another size"));
     }
-    let dtype = many.a.dtype;
-    let run = FACTORINGS[many.factoring as usize][dtype.class() as usize].expect("`fits` asks whether it is served");
-    let room = many.factoring.room(many.m, many.n, 0, false);
-    let all = Job { room: room as i32, ..many.job() };
-    let size = TASK / (many.m * many.n * many.n.max(many.columns)) + 1;
+    let dtype = batch.a.dtype;
+    let run = FACTORINGS[batch.factoring as usize][dtype.class() as usize].expect("`fits` asks whether it is served");
+    let workspace = batch.factoring.workspace_len(batch.m, batch.n, 0, false);
+    let all = Job { room: workspace as i32, ..batch.job() };
+    let size = TASK / (batch.m * batch.n * batch.n.max(batch.columns)) + 1;
     let full = AtomicBool::new(false);
-    parallel(many.count, size, |from, to| {
+    parallel(batch.count, size, |from, to| {
         // `u128` aligns the memory for any element.
-        let Ok(mut memory) = fallible::filled(0u128, (room * dtype.size()).div_ceil(16)) else {
+        let Ok(mut memory) = fallible::filled(0u128, (workspace * dtype.size()).div_ceil(16)) else {
             full.store(true, Ordering::Relaxed);
             return;
         };
@@ -53,6 +53,6 @@ pub fn many(many: &Many<'_>) -> Result<Option<usize>> {
     if full.into_inner() {
         return Err(Error::new(Kind::Memory, "there is no memory for a matrix a thread"));
     }
-    let status = View::contiguous(many.status.clone(), DType::Int32, many.count);
+    let status = View::contiguous(batch.status.clone(), DType::Int32, batch.count);
     Ok(elements::<i32>(&status).iter().position(|&info| info != 0))
 }

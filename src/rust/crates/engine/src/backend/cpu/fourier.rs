@@ -57,7 +57,7 @@ fn run_in<T: Real>(transform: &Transform<'_>, input: u64, output: u64) -> Result
             let n = lengths[0];
             let Planned::ToHalf(fft) = plan::<T>(Direction::RealToHalf, n)? else { unreachable!("as it was asked") };
             let half = n / 2 + 1;
-            let (from, room) = (Shared(input as *mut T), transform.room);
+            let (from, room) = (Shared(input as *mut T), transform.output_stride);
             let out = Shared(to);
             tasks(lines, n, |range| {
                 let (mut line, mut scratch) =
@@ -84,7 +84,8 @@ fn run_in<T: Real>(transform: &Transform<'_>, input: u64, output: u64) -> Result
             let n = lengths[0];
             let Planned::ToReal(fft) = plan::<T>(Direction::HalfToReal, n)? else { unreachable!("as it was asked") };
             let half = n / 2 + 1;
-            let (from, out, room) = (Shared(input as *mut Complex<T>), Shared(output as *mut T), transform.room);
+            let (from, out, room) =
+                (Shared(input as *mut Complex<T>), Shared(output as *mut T), transform.output_stride);
             tasks(lines, n, |range| {
                 let (mut line, mut scratch) =
                     (fallible::filled(zero::<T>(), half)?, fallible::filled(zero::<T>(), fft.get_scratch_len())?);

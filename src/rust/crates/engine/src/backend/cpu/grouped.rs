@@ -11,7 +11,7 @@ use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::Folding;
-use verdigris_ops::parallel::{goes_on, parallel, parts_of_task, spread};
+use verdigris_ops::parallel::{parallel, parallel_if, parts_of_task, should_continue};
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::scalar::{NA_I32, NA_I64};
 use verdigris_ops::tree;
@@ -61,7 +61,7 @@ fn count_as<T: Whole>(values: &View, low: i64, bins: usize, out: &mut [i64]) -> 
     let (count, each) = pieces(from.len(), bins);
     let mut tables = fallible::filled(0i64, count * (bins + 1))?;
     let memory = Shared(tables.as_mut_ptr().cast::<u8>());
-    spread(count, 1, true, |piece, _| {
+    parallel_if(count, 1, true, |piece, _| {
         // SAFETY: each piece has a table of its own.
         let table =
             unsafe { std::slice::from_raw_parts_mut(memory.at(piece * (bins + 1) * 8).cast::<i64>(), bins + 1) };
@@ -140,7 +140,7 @@ fn column(
     let mut stamps = fallible::filled(0i64, spans * groups)?;
     let (size, memory) = (tables.size(), tables.shared());
     let seen = Shared(stamps.as_mut_ptr().cast::<u8>());
-    spread(spans, 1, true, |first, end| {
+    parallel_if(spans, 1, true, |first, end| {
         for task in first..end {
             // SAFETY: each task has tables and stamps of its own.
             let (own, stamps) =
@@ -190,7 +190,7 @@ impl Tables<'_> {
         if count == 1 {
             // SAFETY: `groups` accumulators.
             unsafe { (self.f.start)(table(level), self.groups as i32) };
-            if goes_on() {
+            if should_continue() {
                 add(from, table(level));
             }
             return;

@@ -12,7 +12,7 @@ use crate::memory::staging::Shared;
 use crate::memory::{self, Held, Source};
 use verdigris_ops::error::Result;
 use verdigris_ops::interrupt::parts;
-use verdigris_ops::parallel::spread;
+use verdigris_ops::parallel::parallel_if;
 
 /// A block that counts as the device's while it lives.
 struct Owned {
@@ -79,7 +79,7 @@ const CLEARED: usize = 1 << 20;
 /// Fills a buffer with zeros, which are zero bytes in all types.
 pub fn clear(output: &Buffer, bytes: usize) -> Result<()> {
     let start = Shared(output.address as *mut u8);
-    spread(bytes, CLEARED, bytes > 4 * CLEARED, |from, to| {
+    parallel_if(bytes, CLEARED, bytes > 4 * CLEARED, |from, to| {
         // SAFETY: the buffer has this many bytes, and no other task has this part.
         unsafe {
             let to_write = start.at(from);

@@ -33,17 +33,17 @@ pub(crate) use gather::{join_rows, take_axes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use super::basis::Growth;
-use super::dense::{Many, Multiplied, Product};
+use super::basis::BasisStep;
+use super::dense::{BatchedFactoring, Multiplied, Product};
 use super::fourier::Transform;
 use super::gram::Gram;
-use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Triangle, Turned};
+use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use super::{Backend, Base, Memory, Outcome, Ranked};
 use crate::backend::span;
 use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::counters;
 use crate::memory::host_pool;
-use crate::memory::staging::{Ahead, Done, Filling, Shared};
+use crate::memory::staging::{AsyncUpload, CompletedUpload, Shared, UploadSource};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::DType;
@@ -140,7 +140,11 @@ impl Backend for Cpu {
         Ok(Some(bits.into_inner()))
     }
 
-    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+    unsafe fn upload_ahead(
+        &'static self,
+        source: UploadSource,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn AsyncUpload>> {
         let converter = convert.and_then(|(wire, dtype)| Converter::new(wire, dtype));
         let source = match converter {
             Some(converter) => source.converted(converter),
@@ -160,7 +164,7 @@ impl Backend for Cpu {
                 bits.fetch_or(found, Ordering::Relaxed);
             }
         })?;
-        Ok(Box::new(Done(buffer, bits.into_inner())))
+        Ok(Box::new(CompletedUpload(buffer, bits.into_inner())))
     }
 
     fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -218,11 +222,11 @@ impl Backend for Cpu {
             let out = unsafe { bytes_mut(output, 0, output.bytes) };
             reduce::groups(plan, bound, reduction, na_rm, groups, out).map(|_| ())
         };
-        match plan.after.as_ref().zip(bound.after.as_ref()) {
+        match plan.epilogue.as_ref().zip(bound.epilogue.as_ref()) {
             None => into(&outputs[0]),
             Some((after, given)) => {
                 let (outputs, results) = match outputs {
-                    [outputs @ .., results] if after.spread => (outputs, results.clone()),
+                    [outputs @ .., results] if after.over_elements => (outputs, results.clone()),
                     _ => (outputs, self.allocate(after.results_size(groups))?),
                 };
                 into(&results)?;
@@ -322,13 +326,13 @@ impl Backend for Cpu {
         Ok(if multiply::multiply(product, output)? { Multiplied::Whole } else { Multiplied::Nothing })
     }
 
-    fn takes_many(&self, factoring: Factoring, m: usize, n: usize) -> bool {
+    fn serves_batch(&self, factoring: Factoring, m: usize, n: usize) -> bool {
         dense::takes(factoring, m, n)
     }
 
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
-        let _span = span::on_host(|| format!("{} {:?} of {} x {}", many.count, many.factoring, many.m, many.n));
-        dense::many(many)
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
+        let _span = span::on_host(|| format!("{} {:?} of {} x {}", batch.count, batch.factoring, batch.m, batch.n));
+        dense::factor_batch(batch)
     }
 
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {
@@ -358,7 +362,7 @@ impl Backend for Cpu {
         segments::expand(segments, output)
     }
 
-    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
         let _span = span::on_host(|| "sparse transpose".into());
         segments::transpose(self, segments, positions, extent)
     }
@@ -373,12 +377,12 @@ impl Backend for Cpu {
         segments::sampled(job, output)
     }
 
-    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+    fn segment_solve(&self, job: &TriangularSystem<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _span = span::on_host(|| "sparse triangular solve".into());
         segments::solve(job, output)
     }
 
-    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
+    fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()> {
         let _span = span::on_host(|| "basis".into());
         basis::extend(job)
     }

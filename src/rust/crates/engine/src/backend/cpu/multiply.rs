@@ -53,7 +53,7 @@ pub fn multiply(product: &Product<'_>, output: &Buffer) -> Result<bool> {
 }
 
 fn doubles(product: &Product<'_>, output: &Buffer) -> bool {
-    let &Product { a, b, m, n, k, own, .. } = product;
+    let &Product { a, b, m, n, k, is_self_product: own, .. } = product;
     let first = Factor { values: elements(&a.view), transposed: a.transposed, leading: a.leading };
     let second = Factor { values: elements(&b.view), transposed: b.transposed, leading: b.leading };
     if !are_finite(first.values) || !own && !are_finite(second.values) {
@@ -66,7 +66,7 @@ fn doubles(product: &Product<'_>, output: &Buffer) -> bool {
 
 /// float32 products, computed in float64 and rounded once.
 fn singles(product: &Product<'_>, output: &Buffer) -> Result<bool> {
-    let &Product { a, b, m, n, k, own, .. } = product;
+    let &Product { a, b, m, n, k, is_self_product: own, .. } = product;
     let (first, second) = (widened(a, m, k)?, if own { Vec::new() } else { widened(b, k, n)? });
     if !are_finite(&first) || !are_finite(&second) {
         return Ok(false);

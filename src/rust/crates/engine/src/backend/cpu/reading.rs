@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::memory;
 use crate::memory::buffer::Buffer;
-use crate::memory::staging::{finished, Ahead, Done, Filling, Shared};
+use crate::memory::staging::{finished, AsyncUpload, CompletedUpload, Shared, UploadSource};
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel;
 
@@ -16,16 +16,16 @@ const PIECE: usize = 1 << 20;
 const MOST: usize = 4;
 
 struct Reading {
-    source: Filling,
+    source: UploadSource,
     buffer: Arc<Buffer>,
     threads: Vec<JoinHandle<Result<u32>>>,
 }
 
 /// Starts to fill a buffer, whose memory is at `out`.
-pub fn start(source: Filling, buffer: Arc<Buffer>, out: Shared) -> Result<Box<dyn Ahead>> {
+pub fn start(source: UploadSource, buffer: Arc<Buffer>, out: Shared) -> Result<Box<dyn AsyncUpload>> {
     let bytes = source.bytes();
     let next = Arc::new(AtomicUsize::new(0));
-    let work = move |source: Filling, next: Arc<AtomicUsize>| {
+    let work = move |source: UploadSource, next: Arc<AtomicUsize>| {
         let mut bits = 0;
         loop {
             let at = next.fetch_add(PIECE, Ordering::Relaxed);
@@ -54,7 +54,7 @@ pub fn start(source: Filling, buffer: Arc<Buffer>, out: Shared) -> Result<Box<dy
     }
     if reading.threads.is_empty() {
         let bits = work(source, next)?;
-        return Ok(Box::new(Done(reading.buffer.clone(), bits)));
+        return Ok(Box::new(CompletedUpload(reading.buffer.clone(), bits)));
     }
     Ok(Box::new(reading))
 }
@@ -71,7 +71,7 @@ impl Reading {
     }
 }
 
-impl Ahead for Reading {
+impl AsyncUpload for Reading {
     fn take(mut self: Box<Self>) -> Result<(Arc<Buffer>, u32)> {
         let bits = self.finish()?;
         Ok((self.buffer.clone(), bits))

@@ -12,7 +12,7 @@ use crate::plan::{Bound, Plan};
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::BLOCK;
 use verdigris_ops::loops::{Adding, Folding, InAnyOrder};
-use verdigris_ops::parallel::spread;
+use verdigris_ops::parallel::parallel_if;
 use verdigris_ops::reduction::{Groups, Reduction};
 use verdigris_ops::tree::Tree;
 
@@ -90,7 +90,7 @@ impl Job<'_> {
         let (mut partial, size) =
             ((pieces > 1).then(|| Accumulators::new(self.f, tasks * width)).transpose()?, all.size());
         let memory = partial.as_mut().unwrap_or(all).shared();
-        spread(tasks, together, self.is_worth(), |first, end| {
+        parallel_if(tasks, together, self.is_worth(), |first, end| {
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for task in first..end {
                     // SAFETY: each task has accumulators of its own.
@@ -130,7 +130,7 @@ impl Job<'_> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
-        spread(outer, (PIECE / length).next_multiple_of(width), self.is_worth(), |from, to| {
+        parallel_if(outer, (PIECE / length).next_multiple_of(width), self.is_worth(), |from, to| {
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for group in (from..to).step_by(width) {
                     let n = width.min(to - group);
@@ -157,7 +157,7 @@ impl Job<'_> {
             let (o, from) = (task / pieces, task % pieces * piece);
             let to = (from + piece).min(length);
             for l in (from..to).step_by(most) {
-                if !scratch.goes_on() {
+                if !scratch.should_continue() {
                     return;
                 }
                 let rows = most.min(to - l);
@@ -175,14 +175,14 @@ impl Job<'_> {
         let Groups { inner, length, outer } = self.groups;
         let blocks = inner.div_ceil(BLOCK);
         let (all, size) = (all.shared(), all.size());
-        spread(outer * blocks, 1, self.is_worth(), |task, _| {
+        parallel_if(outer * blocks, 1, self.is_worth(), |task, _| {
             let (o, from) = (task / blocks, task % blocks * BLOCK);
             let n = BLOCK.min(inner - from);
             // SAFETY: no other task has these accumulators.
             let own = unsafe { all.at((o * inner + from) * size) };
             self.schedule.with_scratch(n, |scratch| {
                 for l in 0..length {
-                    if !scratch.goes_on() {
+                    if !scratch.should_continue() {
                         return;
                     }
                     let i = (o * length + l) * inner + from;

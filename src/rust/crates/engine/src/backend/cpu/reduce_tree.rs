@@ -12,7 +12,7 @@ use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::error::Result;
 use verdigris_ops::loops::{InTree, BLOCK};
-use verdigris_ops::parallel::spread;
+use verdigris_ops::parallel::parallel_if;
 use verdigris_ops::reduction::Groups;
 use verdigris_ops::tree::{Tree, ALIGN};
 
@@ -81,7 +81,7 @@ impl Job<'_> {
         let Groups { outer, length, .. } = self.groups;
         let (width, bytes, status) = (BLOCK / length, out.len() / outer, AtomicU32::new(0));
         let out = Shared(out.as_mut_ptr());
-        spread(outer, (TASK / length).next_multiple_of(width), self.is_worth(), |from, to| {
+        parallel_if(outer, (TASK / length).next_multiple_of(width), self.is_worth(), |from, to| {
             self.schedule.with_scratch(BLOCK, |scratch| {
                 for group in (from..to).step_by(width) {
                     let (n, i) = (width.min(to - group), group * length);
@@ -111,10 +111,10 @@ impl Job<'_> {
         let mut parts = Accumulators::new(self.f, tasks * room)?;
         let (size, memory) = (parts.size(), parts.shared());
         let each = shape.span * tree.tile() * if self.groups.inner == 1 { 1 } else { width };
-        spread(tasks, (TASK / each).max(1), self.is_worth(), |first, end| {
+        parallel_if(tasks, (TASK / each).max(1), self.is_worth(), |first, end| {
             let mut state = STATE.take();
             let wanted = (bytes.next_multiple_of(64) + 4 * BLOCK * ELEMENT) / 64;
-            if !fallible::room_for_task(&mut state, wanted, [0; 8]) {
+            if !fallible::grow_task_buffer(&mut state, wanted, [0; 8]) {
                 return;
             }
             let start: *mut u8 = state.as_mut_ptr().cast();

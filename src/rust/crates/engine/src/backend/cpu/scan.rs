@@ -33,7 +33,7 @@ pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<boo
     unsafe { (f.start)(state.as_mut_ptr().cast()) };
     let work = |scratch: &mut Scratch| {
         for i in (0..bound.n).step_by(most) {
-            if !scratch.goes_on() {
+            if !scratch.should_continue() {
                 return;
             }
             let n = most.min(bound.n - i);

@@ -385,7 +385,7 @@ fn stored(view: &View, transposed: bool, leading: usize) -> Matrix {
 }
 
 fn plain<'a>(a: &'a Matrix, b: &'a Matrix, [m, n, k]: [usize; 3]) -> Product<'a> {
-    Product { a, b, m, n, k, batch: Batch::ONE, own: false, upper: false, precision: Precision::Float32 }
+    Product { a, b, m, n, k, batch: Batch::ONE, is_self_product: false, upper: false, precision: Precision::Float32 }
 }
 
 #[test]

@@ -40,16 +40,16 @@ use self::ops::{
 
 use self::tiers::run;
 
-use super::basis::Growth;
-use super::dense::{Many, Multiplied, Product, Task};
+use super::basis::BasisStep;
+use super::dense::{BatchedFactoring, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
 use super::gram::Gram;
-use super::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
+use super::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
 use crate::memory::buffer::{Buffer, Device, View};
-use crate::memory::staging::{Ahead, Filling};
+use crate::memory::staging::{AsyncUpload, UploadSource};
 use crate::memory::Source;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dense::Factoring;
@@ -87,7 +87,11 @@ impl Backend for Cuda {
         self.upload_as(source, wire, target, dtype)
     }
 
-    unsafe fn upload_ahead(&'static self, source: Filling, convert: Option<(DType, DType)>) -> Result<Box<dyn Ahead>> {
+    unsafe fn upload_ahead(
+        &'static self,
+        source: UploadSource,
+        convert: Option<(DType, DType)>,
+    ) -> Result<Box<dyn AsyncUpload>> {
         self.upload_ahead(source, convert)
     }
 
@@ -97,7 +101,7 @@ impl Backend for Cuda {
             source.check_lost()?;
         }
         self.download(source, offset, target)?;
-        self.check_lost()
+        self.take_pending_error()
     }
 
     unsafe fn upload_queued(&self, source: &[u8], target: &Arc<Buffer>, offset: usize) -> Result<bool> {
@@ -224,7 +228,7 @@ impl Backend for Cuda {
         Ok(match done {
             false => Multiplied::Nothing,
             // neither kernel gives exactly symmetric results, so the caller mirrors the upper triangle
-            true if product.own => Multiplied::UpperTriangle,
+            true if product.is_self_product => Multiplied::UpperTriangle,
             true => Multiplied::Whole,
         })
     }
@@ -240,18 +244,18 @@ impl Backend for Cuda {
         }
     }
 
-    fn takes_many(&self, _factoring: Factoring, m: usize, n: usize) -> bool {
+    fn serves_batch(&self, _factoring: Factoring, m: usize, n: usize) -> bool {
         m.max(n) <= dense::MOST
     }
 
-    fn many(&self, many: &Many<'_>) -> Result<Option<usize>> {
+    fn factor_batch(&self, batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
         let _ordered = self.ordered(|t| {
-            if let Some((b, _)) = many.b {
+            if let Some((b, _)) = batch.b {
                 t.view(b);
             }
-            t.view(many.a).writes(many.outputs).write(many.status);
+            t.view(batch.a).writes(batch.outputs).write(batch.status);
         })?;
-        dense::many(self, many)
+        dense::factor_batch(self, batch)
     }
 
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()> {
@@ -285,7 +289,7 @@ impl Backend for Cuda {
         segments::expand(self, segments, output)
     }
 
-    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+    fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
         let _ordered = self.ordered(|t| _ = t.view(segments.offsets).view(positions))?;
         segments::transpose(self, segments, positions, extent)
     }
@@ -302,13 +306,14 @@ impl Backend for Cuda {
         segments::sampled(self, job, output)
     }
 
-    fn segment_solve(&self, job: &Triangle<'_>, output: &Arc<Buffer>) -> Result<()> {
+    fn segment_solve(&self, job: &TriangularSystem<'_>, output: &Arc<Buffer>) -> Result<()> {
         let _ordered = self.ordered(|t| _ = t.sparse(&job.matrix).view(job.b).write(output))?;
         segments::solve(self, job, output)
     }
 
-    fn extend_basis(&self, job: &Growth<'_>) -> Result<()> {
-        let _ordered = self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.numbers.buffer))?;
+    fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()> {
+        let _ordered =
+            self.ordered(|t| _ = t.view(job.vector).write(&job.basis.buffer).write(&job.coefficients.buffer))?;
         basis::extend(self, job)
     }
 

@@ -1,7 +1,7 @@
 //! The list of prebuilt kernels. `compile::prebuilt` finds them; `tools/gpu/ptx.sh` writes them from this list.
 
 use super::codegen;
-use super::codegen::prebuilt::{plain, positions_name, reductions_name, scan_name, PLAIN};
+use super::codegen::prebuilt::{positions_name, reductions_name, scan_name, stored_plan, PLAIN};
 use super::interpret::source as interpret;
 use super::interpret::Family;
 use super::ops::{dense, gather, grouped, product, rank, search, sort, unique};
@@ -63,13 +63,13 @@ pub fn sources() -> Vec<Prebuilt> {
     }
     for scan in Scan::ALL {
         for class in Class::ALL.into_iter().filter(|&c| scan.serves(c)) {
-            let source = codegen::scan::source(&plain(natural_dtype(class)), PLAIN, scan);
+            let source = codegen::scan::source(&stored_plan(natural_dtype(class)), PLAIN, scan);
             add("scan", scan_name(scan, class), source);
         }
     }
     for keep_na in [false, true] {
         // the kernel finds positions; a gather then takes the selected values
-        let source = codegen::mask::source(&plain(DType::Bool8), PLAIN, keep_na);
+        let source = codegen::mask::source(&stored_plan(DType::Bool8), PLAIN, keep_na);
         add("select", positions_name(keep_na), source);
     }
     for size in [1, 2, 4, 8, 16] {

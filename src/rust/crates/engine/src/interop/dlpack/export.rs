@@ -13,7 +13,7 @@ use crate::array::strided::{self, column_major};
 use crate::array::Array;
 use crate::backend;
 use crate::interop::any_na;
-use crate::memory::buffer::{Device, Lent};
+use crate::memory::buffer::{Device, ExternalBorrow};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
@@ -60,7 +60,7 @@ pub(super) fn note_own_return() {
 
 /// What an exported tensor keeps alive. Its deleter drops this, on any thread.
 pub(super) struct Keep {
-    lent: Option<Lent>,
+    lent: Option<ExternalBorrow>,
 }
 
 impl Keep {
@@ -140,7 +140,7 @@ pub fn export_as(array: &Array, dim: &[usize], terms: Terms) -> Result<Raw> {
     terms.order.arrange(array.device())?;
     let address = if view.is_empty() { 0 } else { view.address() };
     let device = view.buffer.device;
-    let keep = Keep { lent: Some(Lent::new(view.buffer, terms.writable)) };
+    let keep = Keep { lent: Some(ExternalBorrow::new(view.buffer, terms.writable)) };
     managed(terms, Memory { address, device, dtype: view.dtype }, dim, &strides, keep)
 }
 

@@ -345,7 +345,7 @@ impl<'a> Lowering<'a> {
                     needed.iter().for_each(|r| self.meet(*counter, r));
                     inside.head.iter().for_each(|r| self.meet(*counter, r));
                     let counted = Counted {
-                        turns: self.turns(body, code, &inside),
+                        body: self.loop_body(body, code, &inside),
                         times: self.of(*times),
                         counter: needed.contains(*counter).then(|| self.at(*counter)),
                         kept,
@@ -357,7 +357,7 @@ impl<'a> Lowering<'a> {
                 Statement::Loop { body } => {
                     let inside = Around { head: at_head(self.routine, None, body, &live), exit: live };
                     let (code, _) = self.block(body, &inside.head, Some(&inside));
-                    steps.push(Step::Loop(Box::new(self.turns(body, code, &inside))));
+                    steps.push(Step::Loop(Box::new(self.loop_body(body, code, &inside))));
                     live = inside.head;
                 }
                 _ => {
@@ -388,8 +388,8 @@ impl<'a> Lowering<'a> {
         (steps, live)
     }
 
-    fn turns(&mut self, body: &Block, code: Vec<Step>, inside: &Around) -> Turns {
-        Turns {
+    fn loop_body(&mut self, body: &Block, code: Vec<Step>, inside: &Around) -> LoopBody {
+        LoopBody {
             body: code.into(),
             moves: self.moves(&inside.head.with(&inside.exit)),
             ended: self.moves(&inside.exit),

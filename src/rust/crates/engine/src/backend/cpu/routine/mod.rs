@@ -55,7 +55,7 @@ fn program(routine: &'static Routine) -> &'static Program {
 /// result, of its register's class, and overlaps nothing else. `tables` are addresses and numbers of elements. `words`
 /// receives the flag bits of each row of `notes`. Returns the failure of the first element that failed.
 ///
-/// After a user interrupt (`parallel::goes_on`) it returns early, with incomplete results.
+/// After a user interrupt (`parallel::should_continue`) it returns early, with incomplete results.
 ///
 /// # Safety
 /// All addresses must point to memory as described above.

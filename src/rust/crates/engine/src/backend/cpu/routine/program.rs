@@ -116,7 +116,7 @@ pub enum Step {
     },
     If(Box<Branch>),
     For(Box<Counted>),
-    Loop(Box<Turns>),
+    Loop(Box<LoopBody>),
     Break,
     Next,
     Return,
@@ -138,7 +138,7 @@ pub struct Branch {
     pub joined: Moves,
 }
 
-pub struct Turns {
+pub struct LoopBody {
     pub body: Code,
     /// Registers to swap between iterations, and after the loop.
     pub moves: Moves,
@@ -149,7 +149,7 @@ pub struct Turns {
 }
 
 pub struct Counted {
-    pub turns: Turns,
+    pub body: LoopBody,
     pub times: Slot,
     /// None if nothing reads the counter.
     pub counter: Option<Slot>,

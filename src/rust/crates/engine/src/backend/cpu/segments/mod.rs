@@ -7,14 +7,14 @@ mod products;
 mod reduce;
 mod sampled;
 mod solve;
-mod turn;
+mod transpose;
 
 pub use multiply::multiply;
 pub use products::products;
 pub use reduce::reduce;
 pub use sampled::sampled;
 pub use solve::solve;
-pub use turn::{expand, transpose};
+pub use transpose::{expand, transpose};
 
 use verdigris_ops::scalar::NA_F64;
 

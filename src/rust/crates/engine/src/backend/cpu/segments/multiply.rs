@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::super::gather::{elements, made};
-use super::path::{path, Offset, Path};
+use super::path::{path, MergePath, Offset};
 use super::{kept, Real};
 use crate::backend::segments::{bad_positions, too_many_products, Sparse, SparseProduct};
 use crate::backend::{position_dtype, Backend};
@@ -15,7 +15,7 @@ use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{fail, goes_on, parallel, spread};
+use verdigris_ops::parallel::{fail, parallel, parallel_if, should_continue};
 
 /// The least number of element products in a task, and the greatest number of tasks.
 const TASK: usize = 1 << 14;
@@ -35,7 +35,7 @@ pub fn multiply(cpu: &dyn Backend, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType)
 
 /// A factor of the product.
 struct Factor<'a, I, T> {
-    path: Path<'a, I>,
+    path: MergePath<'a, I>,
     at: &'a [i32],
     values: Option<&'a [T]>,
 }
@@ -70,8 +70,8 @@ impl Spaces {
     fn with(&self, rows: usize, sums: bool, body: impl FnOnce(&mut Space)) {
         let taken = || self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut space = taken().pop().unwrap_or_default();
-        if fallible::room_for_task(&mut space.seen, rows, 0)
-            && (!sums || fallible::room_for_task(&mut space.sums, rows, 0.0))
+        if fallible::grow_task_buffer(&mut space.seen, rows, 0)
+            && (!sums || fallible::grow_task_buffer(&mut space.sums, rows, 0.0))
         {
             body(&mut space);
         }
@@ -229,9 +229,9 @@ fn each_column(
     sums: bool,
     body: impl Fn(&mut Space, usize) + Sync,
 ) -> Result<()> {
-    spread(tasks.len(), 1, true, |task, _| {
+    parallel_if(tasks.len(), 1, true, |task, _| {
         spaces.with(rows, sums, |space| {
-            for column in tasks[task].clone().take_while(|column| column % 64 > 0 || goes_on()) {
+            for column in tasks[task].clone().take_while(|column| column % 64 > 0 || should_continue()) {
                 body(space, column);
             }
         });

@@ -8,7 +8,7 @@ use super::super::gather::elements;
 use crate::backend::segments::{bad_offsets, Segments};
 use crate::memory::buffer::View;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{fail, parallel, spread};
+use verdigris_ops::parallel::{fail, parallel, parallel_if};
 
 /// An integer type of stored offsets.
 pub trait Offset: Copy + Sync + Send + Ord + 'static {
@@ -31,7 +31,7 @@ offsets!(i32 i64);
 const PIECE: usize = 1 << 13;
 
 /// Segments with checked, ascending offsets, as a path.
-pub struct Path<'a, I> {
+pub struct MergePath<'a, I> {
     pub offsets: &'a [I],
     pub len: usize,
 }
@@ -44,10 +44,10 @@ pub struct Piece {
     pub elements: Range<usize>,
 }
 
-impl<'a, I: Offset> Path<'a, I> {
+impl<'a, I: Offset> MergePath<'a, I> {
     /// # Errors
     /// `Argument` where the offsets are out of order.
-    pub fn new(offsets: &'a View, len: usize) -> Result<Path<'a, I>> {
+    pub fn new(offsets: &'a View, len: usize) -> Result<MergePath<'a, I>> {
         let offsets: &[I] = elements(offsets);
         let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Err(bad_offsets()) };
         if *first != I::of(0) || *last != I::of(len) {
@@ -58,7 +58,7 @@ impl<'a, I: Offset> Path<'a, I> {
                 fail(bad_offsets());
             }
         })?;
-        Ok(Path { offsets, len })
+        Ok(MergePath { offsets, len })
     }
 
     pub fn count(&self) -> usize {
@@ -103,7 +103,7 @@ impl<'a, I: Offset> Path<'a, I> {
 
     /// Runs `body` for each piece, as a task.
     pub fn each(&self, body: impl Fn(usize, Piece) + Sync) -> Result<()> {
-        spread(self.pieces(), 1, true, |k, _| body(k, self.piece(k)))
+        parallel_if(self.pieces(), 1, true, |k, _| body(k, self.piece(k)))
     }
 }
 
@@ -119,8 +119,8 @@ macro_rules! by_offsets {
 pub(super) use by_offsets;
 
 /// The path of the segments.
-pub fn path<'a, I: Offset>(segments: &Segments<'a>) -> Result<Path<'a, I>> {
-    Path::new(segments.offsets, segments.len)
+pub fn path<'a, I: Offset>(segments: &Segments<'a>) -> Result<MergePath<'a, I>> {
+    MergePath::new(segments.offsets, segments.len)
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         for k in 0..20_000 {
             offsets.push(offsets[k] + if k < 8 { lengths[k] } else { (k % 3) as i32 });
         }
-        let path = Path { offsets: &offsets, len: *offsets.last().unwrap() as usize };
+        let path = MergePath { offsets: &offsets, len: *offsets.last().unwrap() as usize };
         let (mut segment, mut element) = (0, 0);
         for k in 0..path.pieces() {
             let piece = path.piece(k);

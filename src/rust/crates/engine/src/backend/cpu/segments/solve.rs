@@ -5,35 +5,35 @@ use std::sync::Arc;
 use super::super::gather::elements;
 use super::path::{path, Offset};
 use super::{by_types, Real};
-use crate::backend::segments::Triangle;
+use crate::backend::segments::TriangularSystem;
 use crate::memory::buffer::Buffer;
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{goes_on, spread};
+use verdigris_ops::parallel::{parallel_if, should_continue};
 
 /// Columns between two checks for an interrupt.
 const LOOK: usize = 1 << 12;
 
-pub fn solve(job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
+pub fn solve(job: &TriangularSystem<'_>, out: &Arc<Buffer>) -> Result<()> {
     by_types!(job.matrix.segments, job.b.dtype, run(job, out))
 }
 
-fn run<I: Offset, T: Real>(job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
+fn run<I: Offset, T: Real>(job: &TriangularSystem<'_>, out: &Arc<Buffer>) -> Result<()> {
     let path = path::<I>(&job.matrix.segments)?;
     let at: &[i32] = elements(job.matrix.positions);
     let values: Option<&[T]> = job.matrix.values.map(elements);
     let (n, b): (usize, &[T]) = (path.count(), elements(job.b));
     let out = Shared(out.address as *mut u8);
-    spread(job.columns, 1, true, |column, _| {
+    parallel_if(job.columns, 1, true, |column, _| {
         let mut x = Vec::new();
-        if !fallible::room_for_task(&mut x, n, 0f64) {
+        if !fallible::grow_task_buffer(&mut x, n, 0f64) {
             return;
         }
         x.iter_mut().zip(&b[column * n..]).for_each(|(x, b)| *x = b.wide());
         for step in 0..n {
-            if step % LOOK == 0 && !goes_on() {
+            if step % LOOK == 0 && !should_continue() {
                 return;
             }
             let j = if job.upper { n - 1 - step } else { step };

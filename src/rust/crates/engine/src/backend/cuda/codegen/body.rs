@@ -49,7 +49,7 @@ pub fn most_in_flight(plan: &Plan) -> usize {
 fn cost(plan: &Plan) -> usize {
     let of = |instruction: &Instruction| match instruction {
         Instruction::Apply { op, class, .. } => op.code(*class),
-        Instruction::Pick { .. } => 2,
+        Instruction::Gather { .. } => 2,
         Instruction::Call(call) => call.routine.cost(),
         Instruction::Load(_) | Instruction::Scalar(..) | Instruction::Result { .. } => 0,
     };
@@ -117,7 +117,7 @@ pub fn text(plan: &Plan, variant: Variant, v: usize) -> String {
         text.push_str("#include \"routine.cuh\"\n");
     }
     text.push_str("#include \"launch.cuh\"\n");
-    text + &within(plan, variant, v, None)
+    text + &source_without_headers(plan, variant, v, None)
 }
 
 /// Whether the plan or its epilogue uses an operation for which `is` holds.
@@ -127,12 +127,12 @@ fn has_row(plan: &Plan, is: fn(&Op) -> bool) -> bool {
         Instruction::Call(call) => routine::has_row(call.routine.0, is),
         _ => false,
     };
-    plan.code.iter().any(has) || plan.after.as_ref().is_some_and(|after| has_row(&after.plan, is))
+    plan.code.iter().any(has) || plan.epilogue.as_ref().is_some_and(|after| has_row(&after.plan, is))
 }
 
 /// `text` without headers, so that it can be placed in a namespace. If a register is `given`, its values are already in
 /// `In` when `compute` is called, and instructions that only it needs are left out.
-pub fn within(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
+pub fn source_without_headers(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> String {
     let mut text = String::with_capacity(4096);
     let mut defined = BTreeSet::new();
     let mut define = |op: OpId, class: Class| {
@@ -175,7 +175,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
         let _ = match input.access {
             Access::Broadcast => write!(fields, " {c} x{k}[1];"),
             // `compute` reads these: only it knows the position
-            Access::Picked => continue,
+            Access::Gathered => continue,
             _ => write!(fields, " {c} x{k}[V];"),
         };
         let _ = match input.access {
@@ -206,7 +206,7 @@ fn fetch(plan: &Plan, variant: Variant, v: usize, given: Option<Register>) -> St
                      else {{\n    #pragma unroll\n    for (int k = 0; k < V; k++) {{ const idx e = within(i + k, last); {offset} x.x{k}[k] = p.x{k}[at]; }}\n  }}"
                 )
             }
-            Access::Picked => unreachable!("it has no field"),
+            Access::Gathered => unreachable!("it has no field"),
         };
     }
     for (r, instruction) in plan.code.iter().enumerate() {
@@ -297,7 +297,7 @@ fn needed(plan: &Plan, given: Option<Register>) -> Vec<bool> {
             Instruction::Apply { op, args, .. } if needed[r] => {
                 args[..op.row().arity as usize].iter().for_each(|&arg| needed[arg as usize] = true);
             }
-            Instruction::Pick { at, .. } if needed[r] => needed[*at as usize] = true,
+            Instruction::Gather { at, .. } if needed[r] => needed[*at as usize] = true,
             Instruction::Call(call) if needed[r] => call.args.iter().for_each(|&arg| needed[arg as usize] = true),
             Instruction::Result { call, .. } if needed[r] => needed[*call as usize] = true,
             _ => {}
@@ -329,7 +329,7 @@ fn compute(plan: &Plan, variant: Variant, given: Option<Register>) -> String {
                 writeln!(code, "  const {class} r{r} = load_{}(x.x{k}, {at});", input.dtype)
             }
             Instruction::Scalar(k, _) => writeln!(code, "  const {class} r{r} = p.s{k};"),
-            Instruction::Pick { input: k, at } => {
+            Instruction::Gather { input: k, at } => {
                 let dtype = plan.inputs[*k as usize].dtype;
                 writeln!(code, "  const {class} r{r} = pick_{dtype}(p.x{k}, p.length{k}, r{at});")
             }

@@ -41,7 +41,7 @@ pub fn source(plan: &Plan, variant: Variant) -> String {
 /// Packs of a thread. A plan with gathers uses one pack, whose gathers are in flight together: two took 46 registers
 /// instead of 25, and 3% longer for 1e8 doubles.
 fn packs(plan: &Plan) -> usize {
-    let picks = plan.inputs.iter().any(|i| i.access == Access::Picked);
+    let picks = plan.inputs.iter().any(|i| i.access == Access::Gathered);
     body::packs_in_flight(plan, if picks { 1 } else { 2 })
 }
 

@@ -63,7 +63,7 @@ pub fn declare(plan: &Plan, variant: Variant) -> String {
             Access::Strided(rank) => {
                 let _ = write!(text, " {divisor} extent{k}[{rank}]; {step} stride{k}[{rank}];");
             }
-            Access::Picked => {
+            Access::Gathered => {
                 let _ = write!(text, " i64 length{k};");
             }
             _ => {}
@@ -114,7 +114,7 @@ pub fn pack(
                     }
                 }
             }
-            Access::Picked => p.u64(view.len() as u64),
+            Access::Gathered => p.u64(view.len() as u64),
             Access::Linear | Access::Broadcast => {}
         }
     }
@@ -165,7 +165,7 @@ pub fn packable(plan: &Plan, bound: &Bound, v: usize, outputs: &[u64]) -> u32 {
         let fits = is_aligned(view.address(), v * view.dtype.size());
         let packs = match input.access {
             Access::Linear => true,
-            Access::Broadcast | Access::Picked => false,
+            Access::Broadcast | Access::Gathered => false,
             Access::Recycled => view.len() % v == 0,
             Access::Strided(_) => {
                 let (shape, strides) = (view.layout.shape(), view.layout.strides());

@@ -12,7 +12,7 @@ use verdigris_ops::scan::Scan;
 use verdigris_ops::tree::Tree;
 
 /// The plan that loads a stored array, for reductions and scans of evaluated values.
-pub fn plain(dtype: DType) -> Plan {
+pub fn stored_plan(dtype: DType) -> Plan {
     Plan {
         inputs: vec![Input { dtype, access: Access::Linear }],
         code: vec![Instruction::Load(0)],
@@ -25,9 +25,9 @@ pub fn plain(dtype: DType) -> Plan {
 /// group as an argument.
 pub fn form_for(form: Form, tree: Tree) -> Form {
     match form {
-        Form::Block | Form::Kept(_) | Form::KeptShort(_) => Form::Block,
-        Form::Team(_) | Form::Packs(_) => Form::Team((tree.lanes / 4) as u32),
-        Form::Lanes | Form::SingleLanes => Form::SingleLanes,
+        Form::Block | Form::BlockShared(_) | Form::BlockSharedShort(_) => Form::Block,
+        Form::SubWarp(_) | Form::PackPerThread(_) => Form::SubWarp((tree.lanes / 4) as u32),
+        Form::Strided | Form::StridedSingle => Form::StridedSingle,
     }
 }
 
@@ -47,7 +47,7 @@ pub const PLAIN: Variant = Variant { wide: true, unaligned: false, tiled: Tiled 
 /// The source of all reductions of stored arrays of a class, along or across memory. It is optimised for size, since
 /// the package contains its machine code for several architectures: the threads of a group and `na.rm` are arguments.
 pub fn reductions_source(class: Class, across: bool) -> String {
-    let plan = plain(natural_dtype(class));
+    let plan = stored_plan(natural_dtype(class));
     let c = class.c_type();
     let mut text = String::from("#define SMALL\n#define VG_CALLS\n#include \"reduce.h\"\n");
     text += &body::text(&plan, PLAIN, reduction_pack(across));

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::{body, Tiled, Variant, THREADS};
-use crate::plan::{After, Plan, Register};
+use crate::plan::{Epilogue, Plan, Register};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -19,29 +19,29 @@ pub enum Form {
     /// One or more blocks per group of contiguous elements.
     Block,
     /// One block per group. The block keeps the group's values in this many slots of shared memory, for the epilogue.
-    Kept(u32),
-    /// As `Kept`, for a group whose rows in the tree have fewer lanes than a block has threads: all threads load the
-    /// group into shared memory, and it is reduced from there.
-    KeptShort(u32),
+    BlockShared(u32),
+    /// As `BlockShared`, for a group whose rows in the tree have fewer lanes than a block has threads: all threads load
+    /// the group into shared memory, and it is reduced from there.
+    BlockSharedShort(u32),
     /// This many threads of one warp per group.
-    Team(u32),
+    SubWarp(u32),
     /// One thread per pack, this many packs (and threads of one warp) per group; several groups in flight.
-    Packs(u32),
+    PackPerThread(u32),
     /// Groups are strided (`inner` > 1): neighbouring threads walk the reduced axis for neighbouring groups, each for a
     /// pack of groups...
-    Lanes,
+    Strided,
     /// ... or for one group, where the groups do not divide into packs.
-    SingleLanes,
+    StridedSingle,
 }
 
 impl Form {
     /// Whether neighbouring elements belong to different groups.
     pub fn is_across(self) -> bool {
-        matches!(self, Form::Lanes | Form::SingleLanes)
+        matches!(self, Form::Strided | Form::StridedSingle)
     }
 }
 
-/// The most shared memory that `Kept` may use, so that several blocks fit on a multiprocessor.
+/// The most shared memory that `BlockShared` may use, so that several blocks fit on a multiprocessor.
 const MOST_KEPT: usize = 36 << 10;
 
 /// Slots for a group's values and for up to 32 elements of adjacent groups in the first and last packs. Capacities are
@@ -57,19 +57,19 @@ fn kept_capacity(length: usize) -> usize {
 /// Chooses the form for these groups. The reduction tree determines the number of threads per group.
 pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     // the epilogue runs over the group's elements, so one block must own the whole group
-    if let Some(after) = plan.after.as_ref().filter(|after| after.spread) {
+    if let Some(after) = plan.epilogue.as_ref().filter(|after| after.over_elements) {
         let (capacity, size) = (kept_capacity(groups.length), natural_dtype(plan.class(plan.outputs[0].0)).size());
         let class = reduced_class(plan);
         let is_short = !reduction.is_exact(class) && Tree::of(reduction, class, groups).lanes < MOST_LANES;
         return match capacity as u32 {
             _ if after.values.is_none() || capacity * size > MOST_KEPT => Form::Block,
-            capacity if is_short => Form::KeptShort(capacity),
-            capacity => Form::Kept(capacity),
+            capacity if is_short => Form::BlockSharedShort(capacity),
+            capacity => Form::BlockShared(capacity),
         };
     }
     if groups.inner > 1 {
-        let v = pack_size(plan, reduction, Form::Lanes);
-        return if groups.inner.is_multiple_of(v) { Form::Lanes } else { Form::SingleLanes };
+        let v = pack_size(plan, reduction, Form::Strided);
+        return if groups.inner.is_multiple_of(v) { Form::Strided } else { Form::StridedSingle };
     }
     let (class, v) = (reduced_class(plan), pack_size(plan, reduction, Form::Block));
     let tree = Tree::of(reduction, class, groups);
@@ -80,9 +80,9 @@ pub fn form(plan: &Plan, reduction: Reduction, groups: Groups) -> Form {
     let by_packs = tree.lanes == 32 && v == 4 || reduction.is_exact(class);
     match groups.length / v {
         packs @ (1 | 2 | 4 | 8) if groups.length == packs * v && by_packs && merges_fast(reduction, class) => {
-            Form::Packs(packs as u32)
+            Form::PackPerThread(packs as u32)
         }
-        _ => Form::Team((tree.lanes / 4) as u32),
+        _ => Form::SubWarp((tree.lanes / 4) as u32),
     }
 }
 
@@ -96,9 +96,9 @@ pub fn pack_size(plan: &Plan, reduction: Reduction, form: Form) -> usize {
     // the output is not stored, but its dtype counts as that of the values
     let v = body::pack_size(plan);
     match form {
-        Form::SingleLanes => 1,
+        Form::StridedSingle => 1,
         // each element of the pack needs an accumulator
-        Form::Lanes => v.min(4),
+        Form::Strided => v.min(4),
         // a thread owns four lanes of the tree
         _ if !reduction.is_exact(reduced_class(plan)) => {
             if body::is_heavy(plan) {
@@ -120,7 +120,7 @@ pub fn packs_in_flight(plan: &Plan, reduction: Reduction, form: Form) -> usize {
         (_, Var) if !is_wide(plan) => 4,
         // a thread's four lanes of float64 are 32 bytes
         (_, Sum | Mean) if pack_size(plan, reduction, form) == 4 && is_wide(plan) => 2,
-        (Form::Block | Form::Kept(_) | Form::KeptShort(_), Sum | Mean | Min | Max | Any | All) => {
+        (Form::Block | Form::BlockShared(_) | Form::BlockSharedShort(_), Sum | Mean | Min | Max | Any | All) => {
             elements(16).clamp(4, 8)
         }
         (_, Sum | Mean | Min | Max | Any | All) => 4,
@@ -140,18 +140,18 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
     text += &body::text(plan, variant, pack_size(plan, reduction, form));
     let _ = writeln!(text, "typedef {class} T;\ntypedef {}<{class}> A;", reduction.accumulator());
     let _ = writeln!(text, "constexpr int U = {};", packs_in_flight(plan, reduction, form));
-    if let Some(after) = &plan.after {
-        let given = after.values.filter(|_| matches!(form, Form::Kept(_) | Form::KeptShort(_)));
+    if let Some(after) = &plan.epilogue {
+        let given = after.values.filter(|_| matches!(form, Form::BlockShared(_) | Form::BlockSharedShort(_)));
         text += &epilogue(after, epilogue_variant(after, variant), given);
     }
-    if let Form::Kept(capacity) | Form::KeptShort(capacity) = form {
+    if let Form::BlockShared(capacity) | Form::BlockSharedShort(capacity) = form {
         let _ = writeln!(text, "#define KEPT {capacity}");
     }
-    if matches!(form, Form::KeptShort(_)) {
+    if matches!(form, Form::BlockSharedShort(_)) {
         text.push_str("#define SHORT\n");
     }
     text.push_str("#include \"reduce.cuh\"\n");
-    text + &kernel(NAME, "A", &call(form, plan.spreads(), "A", &na_rm.to_string()))
+    text + &kernel(NAME, "A", &call(form, plan.over_elements(), "A", &na_rm.to_string()))
 }
 
 /// The definition of a kernel whose body is the statement `call`.
@@ -163,23 +163,25 @@ pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
 }
 
 /// The call of the device function that implements a form.
-fn call(form: Form, spreads: bool, accumulator: &str, na_rm: &str) -> String {
+fn call(form: Form, over_elements: bool, accumulator: &str, na_rm: &str) -> String {
     let (function, threads) = match form {
         // rows of a short group have fewer lanes than the block has threads
-        Form::Block | Form::KeptShort(_) if spreads => {
+        Form::Block | Form::BlockSharedShort(_) if over_elements => {
             ("neighbours", format!(", ORDERED<{accumulator}> ? (int)job.lane_bits - 2 : THREAD_BITS"))
         }
-        Form::Block | Form::Kept(_) | Form::KeptShort(_) => ("neighbours", format!(", {}", THREADS.ilog2())),
-        Form::Team(threads) => ("neighbours", format!(", {}", threads.ilog2())),
-        Form::Packs(threads) => ("packs", format!(", {threads}")),
-        Form::Lanes | Form::SingleLanes => ("lanes", String::new()),
+        Form::Block | Form::BlockShared(_) | Form::BlockSharedShort(_) => {
+            ("neighbours", format!(", {}", THREADS.ilog2()))
+        }
+        Form::SubWarp(threads) => ("neighbours", format!(", {}", threads.ilog2())),
+        Form::PackPerThread(threads) => ("packs", format!(", {threads}")),
+        Form::Strided | Form::StridedSingle => ("lanes", String::new()),
     };
     format!("reduce_{function}<{accumulator}>(p, job, {na_rm}{threads});")
 }
 
 /// The variant of an epilogue's code. It handles one element at a time; the reduction's results are treated like tiled
 /// inputs, which `fetch` does not load.
-pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
+pub fn epilogue_variant(after: &Epilogue, variant: Variant) -> Variant {
     Variant {
         tiled: Tiled { inputs: 1u32.checked_shl(after.results.into()).unwrap_or(0), axis: 0 },
         unaligned: false,
@@ -188,8 +190,8 @@ pub fn epilogue_variant(after: &After, variant: Variant) -> Variant {
 }
 
 /// Elements of a pack in the epilogue.
-pub fn epilogue_pack(after: &After) -> usize {
-    if after.spread {
+pub fn epilogue_pack(after: &Epilogue) -> usize {
+    if after.over_elements {
         body::pack_size(&after.plan)
     } else {
         1
@@ -197,11 +199,13 @@ pub fn epilogue_pack(after: &After) -> usize {
 }
 
 /// The epilogue: `after::Params`, and `after::run`, which takes a group's result and stores what is computed from it.
-fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String {
+fn epilogue(after: &Epilogue, variant: Variant, given: Option<Register>) -> String {
     let plan = &after.plan;
-    let mut text =
-        format!("#define AFTER\nnamespace after {{\n{}", body::within(plan, variant, epilogue_pack(after), given));
-    if after.spread {
+    let mut text = format!(
+        "#define AFTER\nnamespace after {{\n{}",
+        body::source_without_headers(plan, variant, epilogue_pack(after), given)
+    );
+    if after.over_elements {
         return text + &each(after, given);
     }
     let mut stores = String::new();
@@ -220,7 +224,7 @@ fn epilogue(after: &After, variant: Variant, given: Option<Register>) -> String 
 
 /// `after::run` for an epilogue over the elements `start .. end` of a group. `pack` is the thread's first pack. With
 /// `given`, the group's values are taken from `kept` in shared memory, where `walk` has stored them.
-fn each(after: &After, given: Option<Register>) -> String {
+fn each(after: &Epilogue, given: Option<Register>) -> String {
     let plan = &after.plan;
     let (mut outputs, mut stores, mut writes) = (String::new(), String::new(), String::new());
     for (k, (_, dtype)) in plan.outputs.iter().enumerate() {

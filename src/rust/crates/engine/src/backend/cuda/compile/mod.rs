@@ -149,7 +149,7 @@ impl Cuda {
     /// If a prebuilt module can be loaded without compilation, the CUDA version that compiled it, since its math
     /// functions depend on that. Its machine code is in the package, or in the disk cache from an earlier compilation
     /// of the PTX.
-    pub(crate) fn prebuilt_at_hand(&self, name: &str) -> Option<(u32, u32)> {
+    pub(crate) fn prebuilt_cuda_version(&self, name: &str) -> Option<(u32, u32)> {
         if prebuilt::machine_code(name, self.properties.capability).is_some() {
             return Some(prebuilt::CODE_IS_OF);
         }
@@ -284,13 +284,13 @@ impl Cuda {
     /// The number of blocks of this size, with `shared` bytes of dynamic shared memory, that the whole device runs at
     /// once.
     pub fn wave(&self, kernel: &Kernel, threads: u32, shared: u32) -> Result<usize> {
-        self.make_room(kernel, shared)?;
+        self.allow_dynamic_shared(kernel, shared)?;
         Ok(self.properties.multiprocessors as usize * self.occupancy(kernel, threads, shared)? as usize)
     }
 
     /// Allows a kernel `shared` bytes of dynamic shared memory if these may exceed the default limit together with what
     /// it declares.
-    pub fn make_room(&self, kernel: &Kernel, shared: u32) -> Result<()> {
+    pub fn allow_dynamic_shared(&self, kernel: &Kernel, shared: u32) -> Result<()> {
         if shared > USUAL_SHARED - DECLARED {
             self.allow_shared(kernel, shared)?;
         }

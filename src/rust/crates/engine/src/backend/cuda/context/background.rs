@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::core::lock;
-use crate::backend::cuda::driver::devices::at_home;
+use crate::backend::cuda::driver::devices::owns_cuda;
 
 /// The most queued compilations; `queue` refuses further ones.
 const MOST_QUEUED: usize = 64;
@@ -169,7 +169,7 @@ fn idle(worker: &Worker, most: Duration) -> bool {
 /// while its own clean-up runs.
 pub fn end() {
     // the thread does not exist in a forked child
-    if let (true, Some(worker)) = (at_home(), worker()) {
+    if let (true, Some(worker)) = (owns_cuda(), worker()) {
         let mut state = lock(&worker.state);
         state.stopped = true;
         state.jobs.clear();

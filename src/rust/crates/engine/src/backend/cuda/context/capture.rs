@@ -111,7 +111,7 @@ pub(crate) fn allocate(cuda: &Cuda, bytes: usize) -> Result<Arc<Buffer>> {
     let address = arena.obtain(bytes)?;
     let block = Block { arena, address, bytes, _held: Held::new(cuda.device(), 0) };
     let buffer = Buffer::new(cuda.device(), address, bytes, Box::new(block));
-    buffer.fix();
+    buffer.pin_address();
     Ok(Arc::new(buffer))
 }
 

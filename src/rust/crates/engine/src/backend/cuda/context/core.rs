@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::backend::cuda::driver::api::{self, Context, Driver, SUCCESS};
-use crate::backend::cuda::driver::devices::{check_home, Properties};
+use crate::backend::cuda::driver::devices::{check_not_forked, Properties};
 use crate::backend::cuda::driver::kernel::Kernel;
 use crate::backend::cuda::driver::submitted::flush;
 use crate::memory::buffer::Device;
@@ -84,7 +84,7 @@ impl Core {
     /// # Errors
     /// `Fork` in a forked child; `Launch` after an error that has corrupted the context.
     pub fn enter(&self) -> Result<Entered> {
-        check_home()?;
+        check_not_forked()?;
         flush();
         self.check_broken()?;
         let mut before = Context::NULL;
@@ -136,15 +136,15 @@ impl Core {
     }
 
     /// Makes the next wait fail: queued work has ended without values.
-    pub(crate) fn note_lost(&self, error: Error) {
+    pub(crate) fn set_pending_error(&self, error: Error) {
         *lock(&self.lost) = Some(error);
         ANY_LOST.store(true, Ordering::Release);
     }
 
     /// # Errors
-    /// The error given to `note_lost`, once.
+    /// The error given to `set_pending_error`, once.
     #[inline]
-    pub(crate) fn check_lost(&self) -> Result<()> {
+    pub(crate) fn take_pending_error(&self) -> Result<()> {
         if !ANY_LOST.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use super::core::{lock, Core, Entered};
 use super::memory_pool::Pool;
 use super::stream_state::{StreamState, StreamStates};
 use crate::backend::cuda::driver::api::{self, Context, SUCCESS};
-use crate::backend::cuda::driver::devices::{check_home, count, describe, no_device};
+use crate::backend::cuda::driver::devices::{check_not_forked, count, describe, no_device};
 use crate::memory::host_pool::{self, PageLock};
 use verdigris_ops::error::Result;
 
@@ -65,7 +65,7 @@ impl Cuda {
     pub fn of(ordinal: u32) -> Result<&'static Cuda> {
         static DEVICES: [OnceLock<&'static Cuda>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
         static MAKING: Mutex<()> = Mutex::new(());
-        check_home()?;
+        check_not_forked()?;
         let Some(slot) = DEVICES.get(ordinal as usize) else {
             return Err(no_device(ordinal, count()?));
         };

@@ -57,7 +57,7 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
                 if waits != LEGACY {
                     return order(cuda, stream_state.handle(), waits);
                 }
-                let Some(queued) = stream_state.to_tell() else { return Ok(()) };
+                let Some(queued) = stream_state.unsynced_with_default() else { return Ok(()) };
                 order(cuda, stream_state.handle(), waits)?;
                 stream_state.note_default_waits(queued);
                 Ok(())
@@ -67,11 +67,11 @@ fn release_to(cuda: &Cuda, stream: Option<u64>) -> Result<()> {
             if stream_state.is_done() {
                 return Ok(());
             }
-            let so_far = stream_state.so_far();
+            let queued_count = stream_state.queued_count();
             let _entered = cuda.enter()?;
             // SAFETY: our stream.
             cuda.check(unsafe { (cuda.driver.stream_synchronize)(stream_state.handle()) }, "cuStreamSynchronize")?;
-            stream_state.note_done(so_far);
+            stream_state.note_done(queued_count);
             Ok(())
         }),
     }
@@ -87,7 +87,7 @@ fn each_stream(cuda: &Cuda, body: impl Fn(&StreamState) -> Result<()>) -> Result
 
 /// See `Backend::acquire`.
 pub fn acquire(cuda: &Cuda) -> Result<()> {
-    each_stream(cuda, |stream_state| order(cuda, LEGACY, stream_state.delayed()))
+    each_stream(cuda, |stream_state| order(cuda, LEGACY, stream_state.stream_for_wait()))
 }
 
 /// See `Backend::reaches`. An allocator may have composed one block of several adjacent driver allocations, which are

@@ -96,7 +96,7 @@ impl<'a> Touched<'a> {
 
     pub fn bound(&mut self, bound: &'a Bound) -> &mut Self {
         self.buffers.extend(bound.inputs.iter().map(|view| (&view.buffer, false)));
-        if let Some(after) = &bound.after {
+        if let Some(after) = &bound.epilogue {
             self.bound(after);
         }
         self
@@ -200,7 +200,7 @@ impl Cuda {
         }
         self.set_mode(AWAITED, false);
         drop(awaited);
-        self.note_lost(error);
+        self.set_pending_error(error);
     }
 
     /// Records of each buffer that an operation writes whether it depends on awaited values. For outputs known only by
@@ -301,7 +301,7 @@ impl Cuda {
             let done: HashMap<u32, u64> = self
                 .running_streams()
                 .iter()
-                .map(|stream_state| (stream_state.index, stream_state.done(self)))
+                .map(|stream_state| (stream_state.index, stream_state.reached_mark(self)))
                 .collect();
             let happened = |at: Use| done.get(&at.0).is_some_and(|&mark| at.1 <= mark);
             table.uses.retain(|_, uses| !happened(uses.write) || !uses.reads.iter().all(|&read| happened(read)));

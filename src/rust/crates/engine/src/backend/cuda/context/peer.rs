@@ -59,8 +59,8 @@ pub fn exchange(copies: &[AcrossDevices<'_>]) -> Result<bool> {
         target.check(status, "cuMemcpyPeerAsync")?;
     }
     for &(_, source, target, link) in &queued {
-        order(target, link, target.stream_state().delayed())?;
-        order(target, link, source.stream_state().delayed())?;
+        order(target, link, target.stream_state().stream_for_wait())?;
+        order(target, link, source.stream_state().stream_for_wait())?;
     }
     drop(touched);
     Ok(true)

@@ -38,10 +38,10 @@ pub(crate) struct Timed<'a> {
 }
 
 /// The stream number in spans of copies that overlap on internal streams, which have no number.
-const ASIDE: u32 = u32::MAX;
+const INTERNAL_STREAM: u32 = u32::MAX;
 
 /// Records a new event on a stream.
-fn happening(cuda: &Cuda, stream: Stream) -> Result<Event> {
+fn record_event(cuda: &Cuda, stream: Stream) -> Result<Event> {
     let mut event = Event::NULL;
     // SAFETY: writes a handle; then live ones.
     unsafe {
@@ -54,7 +54,7 @@ fn happening(cuda: &Cuda, stream: Stream) -> Result<Event> {
 impl Drop for Timed<'_> {
     fn drop(&mut self) {
         let Ok(_entered) = self.cuda.enter() else { return };
-        let Ok(end) = happening(self.cuda, self.stream) else { return };
+        let Ok(end) = record_event(self.cuda, self.stream) else { return };
         if let Some(profile) = lock(PROFILE.of(self.cuda)).as_mut() {
             profile.noted.push(Noted {
                 name: std::mem::take(&mut self.name),
@@ -82,7 +82,7 @@ impl Cuda {
             return None;
         }
         let _entered = self.enter().ok()?;
-        let start = happening(self, stream).ok()?;
+        let start = record_event(self, stream).ok()?;
         Some(Timed { cuda: self, name: name(), kind, stream, bytes, start })
     }
 
@@ -94,7 +94,7 @@ impl Cuda {
         }
         self.wait_all()?;
         let _entered = self.enter()?;
-        *lock(PROFILE.of(self)) = Some(Profile { base: happening(self, self.stream())?, noted: Vec::new() });
+        *lock(PROFILE.of(self)) = Some(Profile { base: record_event(self, self.stream())?, noted: Vec::new() });
         self.set_mode(PROFILING, true);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Cuda {
                 stream: stream_states
                     .iter()
                     .find(|stream_state| stream_state.handle() == noted.stream)
-                    .map_or(ASIDE, |stream_state| stream_state.index),
+                    .map_or(INTERNAL_STREAM, |stream_state| stream_state.index),
                 bytes: noted.bytes as u64,
                 start: since(noted.start),
                 end: since(noted.end),

@@ -101,12 +101,12 @@ impl StreamState {
     /// The CUDA handle, for callers that queue work on it next.
     pub(crate) fn queue(&self) -> Stream {
         flush();
-        self.submitted()
+        self.stream_for_ring_launch()
     }
 
     /// The CUDA handle, for a launch in the launch thread's ring. All other work must be queued by `queue`, which comes
     /// after these launches.
-    pub(crate) fn submitted(&self) -> Stream {
+    pub(crate) fn stream_for_ring_launch(&self) -> Stream {
         self.queued.fetch_add(1, Ordering::Relaxed);
         self.stream
     }
@@ -129,28 +129,28 @@ impl StreamState {
     }
 
     /// The CUDA handle, to make the stream wait for other work.
-    pub(crate) fn delayed(&self) -> Stream {
+    pub(crate) fn stream_for_wait(&self) -> Stream {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.handle()
     }
 
     /// A count of everything queued so far, for `note_done`.
-    pub(crate) fn so_far(&self) -> u64 {
+    pub(crate) fn queued_count(&self) -> u64 {
         self.queued.load(Ordering::Acquire) + self.waits.load(Ordering::Acquire)
     }
 
-    /// Records that everything counted by `so_far` is done.
-    pub(crate) fn note_done(&self, so_far: u64) {
-        self.done.store(so_far, Ordering::Release);
+    /// Records that everything counted by `queued_count` is done.
+    pub(crate) fn note_done(&self, queued_count: u64) {
+        self.done.store(queued_count, Ordering::Release);
     }
 
     /// Whether all queued work is known to be done, without a driver call.
     pub(crate) fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire) == self.so_far() && !self.is_given_out()
+        self.done.load(Ordering::Acquire) == self.queued_count() && !self.is_given_out()
     }
 
     /// The count of queued work that CUDA's default stream should wait for; None if it already waits for all of it.
-    pub(crate) fn to_tell(&self) -> Option<u64> {
+    pub(crate) fn unsynced_with_default(&self) -> Option<u64> {
         let queued = self.queued.load(Ordering::Acquire);
         let known = self.default_waits.load(Ordering::Acquire) == queued && !self.is_given_out();
         (!known).then_some(queued)
@@ -219,7 +219,7 @@ impl StreamState {
     }
 
     /// The latest mark that is known to be reached; 0 where there is none.
-    pub(crate) fn done(&self, core: &Core) -> u64 {
+    pub(crate) fn reached_mark(&self, core: &Core) -> u64 {
         let marks = lock(&self.marks);
         let oldest = (marks.last + 1).saturating_sub(MARKS).max(1);
         let Some(&event) = marks.ring.get((oldest % MARKS) as usize) else { return 0 };

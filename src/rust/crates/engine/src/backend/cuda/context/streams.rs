@@ -172,7 +172,13 @@ impl Streams for OfDevice {
         self.0.is_capturing()
     }
 
-    fn copy_aside(&self, source: &Arc<Buffer>, from: usize, target: &Arc<Buffer>, bytes: usize) -> Result<()> {
+    fn copy_outside_capture(
+        &self,
+        source: &Arc<Buffer>,
+        from: usize,
+        target: &Arc<Buffer>,
+        bytes: usize,
+    ) -> Result<()> {
         self.0.outside(|| Backend::copy(self.0, source, from, target, 0, bytes))
     }
 

@@ -20,7 +20,7 @@ use crate::backend::cuda::driver::host_memory::Host;
 use crate::memory;
 use crate::memory::buffer::Buffer;
 use crate::memory::counters;
-use crate::memory::staging::{finished, Ahead, Filling, Shared};
+use crate::memory::staging::{finished, AsyncUpload, Shared, UploadSource};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::loops::convert::Converter;
@@ -58,14 +58,14 @@ struct Staging {
 }
 
 /// A stream for copies that overlap with computation, and its chunks.
-struct Side {
+struct CopyStream {
     stream: Stream,
     staging: Mutex<Staging>,
 }
 
 static STAGING: PerDevice<Mutex<Staging>> = PerDevice::new();
 /// The device's copy stream, created when first needed.
-static SIDE: PerDevice<Side> = PerDevice::new();
+static COPY_STREAM: PerDevice<CopyStream> = PerDevice::new();
 
 fn event(cuda: &Cuda) -> Result<Event> {
     let mut event = Event::NULL;
@@ -110,7 +110,15 @@ impl Chunk {
 
     /// Fills the chunk with bytes `at .. at + bytes` of the source and queues their upload. Returns the flag bits of
     /// the conversion.
-    fn up(&self, cuda: &Cuda, stream: Stream, source: &Filling, at: usize, bytes: usize, target: u64) -> Result<u32> {
+    fn up(
+        &self,
+        cuda: &Cuda,
+        stream: Stream,
+        source: &UploadSource,
+        at: usize,
+        bytes: usize,
+        target: u64,
+    ) -> Result<u32> {
         self.wait(cuda)?;
         // SAFETY: a chunk is at least as long as the piece, and the device has finished with it.
         let bits = unsafe { source.fill(at, bytes, self.memory.host)? };
@@ -216,13 +224,13 @@ impl Cuda {
     }
 
     /// Waits without checking for interrupts, for short copies that access R's memory.
-    fn land(&self) -> Result<()> {
+    fn synchronize_uninterruptible(&self) -> Result<()> {
         // SAFETY: our stream.
         self.check(unsafe { (self.driver.stream_synchronize)(self.stream()) }, "cuStreamSynchronize")
     }
 
     /// Uploads through chunks. Returns the flag bits of the conversion, once the source may be changed again.
-    fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &Filling, to: u64) -> Result<u32> {
+    fn stage(&self, staging: &Mutex<Staging>, stream: Stream, source: &UploadSource, to: u64) -> Result<u32> {
         let bytes = source.bytes();
         counters::BYTES_UP.add(bytes as u64);
         let mut staging = lock(staging);
@@ -247,7 +255,7 @@ impl Cuda {
         Ok(bits.into_inner())
     }
 
-    fn send_filled(&self, source: &Filling, to: u64) -> Result<u32> {
+    fn send_filled(&self, source: &UploadSource, to: u64) -> Result<u32> {
         if source.bytes() == 0 {
             return Ok(0);
         }
@@ -258,7 +266,7 @@ impl Cuda {
             if let Some(host) = source.plain().filter(|&host| self.is_pinned(host)) {
                 counters::BYTES_UP.add(source.bytes() as u64);
                 self.send(self.stream(), host, to, source.bytes())?;
-                self.land()?;
+                self.synchronize_uninterruptible()?;
                 return Ok(0);
             }
         }
@@ -268,7 +276,7 @@ impl Cuda {
     pub(crate) fn upload(&self, source: &[u8], target: &Buffer, offset: usize) -> Result<()> {
         let to = within(target, offset, source.len())?;
         // SAFETY: the source lives until the copy has read it.
-        let source = unsafe { Filling::vector(source.as_ptr(), 1, source.len()) };
+        let source = unsafe { UploadSource::vector(source.as_ptr(), 1, source.len()) };
         if self.is_capturing() {
             return self.send_constant(&source, to).map(|_| ());
         }
@@ -278,7 +286,7 @@ impl Cuda {
     /// Uploads while a graph is recorded: the graph keeps the current bytes in device memory, and each launch copies
     /// them.
     #[cold]
-    fn send_constant(&self, source: &Filling, to: u64) -> Result<u32> {
+    fn send_constant(&self, source: &UploadSource, to: u64) -> Result<u32> {
         let (kept, bits) = self.outside(|| {
             let kept = self.allocate(source.bytes())?;
             let bits = self.send_filled(source, kept.address)?;
@@ -336,30 +344,30 @@ impl Cuda {
         let Some(converter) = Cuda::conversion(wire, dtype, n) else { return Ok(None) };
         let to = within(target, 0, n * dtype.size())?;
         // SAFETY: the source lives until the copy has read it.
-        let source = unsafe { Filling::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
+        let source = unsafe { UploadSource::vector(source.as_ptr(), wire.size(), n) }.converted(converter);
         if self.is_capturing() {
             return self.send_constant(&source, to).map(Some);
         }
         self.send_filled(&source, to).map(Some)
     }
 
-    fn side(&self) -> Result<&Side> {
-        if let Some(side) = SIDE.get(self) {
-            return Ok(side);
+    fn copy_stream(&self) -> Result<&CopyStream> {
+        if let Some(found) = COPY_STREAM.get(self) {
+            return Ok(found);
         }
         let mut stream = Stream::NULL;
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: writes a handle.
         self.check(unsafe { (self.driver.stream_create)(&mut stream, flags, 0) }, "cuStreamCreateWithPriority")?;
-        Ok(SIDE.get_or(self, || Side { stream, staging: Mutex::default() }))
+        Ok(COPY_STREAM.get_or(self, || CopyStream { stream, staging: Mutex::default() }))
     }
 
     /// Starts an upload on a separate stream and a separate thread, so that it overlaps with work queued from now on.
     pub(crate) fn upload_ahead(
         &'static self,
-        source: Filling,
+        source: UploadSource,
         convert: Option<(DType, DType)>,
-    ) -> Result<Box<dyn Ahead>> {
+    ) -> Result<Box<dyn AsyncUpload>> {
         if self.is_capturing() {
             return Err(refuse("an asynchronous copy"));
         }
@@ -370,17 +378,17 @@ impl Cuda {
         };
         let buffer = self.allocate(source.bytes())?;
         let _entered = self.enter()?;
-        let side = self.side()?;
+        let copy_stream = self.copy_stream()?;
         // earlier work on the current stream may still use the memory that the pool returned
         let stream_state = self.stream_state();
-        order(self, stream_state.handle(), side.stream)?;
+        order(self, stream_state.handle(), copy_stream.stream)?;
         let (to, stop) = (buffer.address, source.stop());
-        let copy = move |source: Filling| -> Result<u32> {
+        let copy = move |source: UploadSource| -> Result<u32> {
             if source.bytes() == 0 {
                 return Ok(0);
             }
             let _entered = self.enter()?;
-            self.stage(&side.staging, side.stream, &source, to)
+            self.stage(&copy_stream.staging, copy_stream.stream, &source, to)
         };
         // the source is passed by channel, so that it is still available if no thread can be created
         let (hand_over, taken) = sync_channel(1);
@@ -393,7 +401,7 @@ impl Cuda {
             // without a thread the copy runs here
             Err(_) => Err(copy(source)),
         };
-        Ok(Box::new(Copying { cuda: self, stream_state, side, buffer, stop, thread: Some(thread) }))
+        Ok(Box::new(Copying { cuda: self, stream_state, copy_stream, buffer, stop, thread: Some(thread) }))
     }
 
     pub(crate) fn download(&self, source: &Buffer, offset: usize, target: &mut [u8]) -> Result<()> {
@@ -423,7 +431,7 @@ impl Cuda {
             // this wait can be interrupted; a copy that writes to R's memory must complete
             self.wait()?;
             self.fetch(from, target.as_mut_ptr(), target.len())?;
-            return self.land();
+            return self.synchronize_uninterruptible();
         }
         // errors of earlier work are reported here, not on the threads
         self.wait()?;
@@ -455,7 +463,7 @@ struct Copying {
     cuda: &'static Cuda,
     /// The stream in whose order the buffer was allocated.
     stream_state: &'static StreamState,
-    side: &'static Side,
+    copy_stream: &'static CopyStream,
     buffer: Arc<Buffer>,
     /// Flag that stops a copy from a file early.
     stop: Option<Arc<AtomicBool>>,
@@ -469,13 +477,13 @@ impl Copying {
         let done = thread.map_or_else(|done| done, |thread| finished(thread, self.stop.as_deref()));
         let _entered = self.cuda.enter()?;
         // also after a failure: the buffer may be freed next, in that stream's order
-        order(self.cuda, self.side.stream, self.stream_state.queue())?;
+        order(self.cuda, self.copy_stream.stream, self.stream_state.queue())?;
         self.cuda.note_write(self.buffer.address, self.stream_state);
         done
     }
 }
 
-impl Ahead for Copying {
+impl AsyncUpload for Copying {
     fn take(mut self: Box<Self>) -> Result<(Arc<Buffer>, u32)> {
         let bits = self.finish()?;
         Ok((self.buffer.clone(), bits))

@@ -30,14 +30,14 @@ impl Cuda {
         }
         const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY as u32;
         let mut watch = None;
-        let so_far = stream_state.so_far();
+        let queued_count = stream_state.queued_count();
         for turn in 0u32.. {
             // SAFETY: our stream.
             let status = unsafe { (self.driver.stream_query)(stream_state.handle()) };
             if status != NOT_READY {
                 self.check(status, "cuStreamQuery")?;
-                stream_state.note_done(so_far);
-                return self.check_lost();
+                stream_state.note_done(queued_count);
+                return self.take_pending_error();
             }
             if turn < 64 {
                 std::hint::spin_loop();
@@ -123,7 +123,7 @@ impl Cuda {
         if !seen {
             self.wait_stream(stream_state)?;
         }
-        self.check_lost()?;
+        self.take_pending_error()?;
         Ok(load().map(|word| word as u32))
     }
 

@@ -28,23 +28,23 @@ pub struct Properties {
 }
 
 /// `fork::depth()` of the process that first used CUDA. Checked at every driver call.
-static HOME: AtomicU32 = AtomicU32::new(UNUSED);
+static OWNER_FORK_DEPTH: AtomicU32 = AtomicU32::new(UNUSED);
 const UNUSED: u32 = u32::MAX;
 
 /// Whether this process may call the driver: not a child forked from one that has used it.
-pub(crate) fn at_home() -> bool {
-    let home = HOME.load(Ordering::Relaxed);
-    home == UNUSED || home == fork::depth()
+pub(crate) fn owns_cuda() -> bool {
+    let owner = OWNER_FORK_DEPTH.load(Ordering::Relaxed);
+    owner == UNUSED || owner == fork::depth()
 }
 
 /// Records that this process uses CUDA.
-fn note_home() {
+fn note_owner() {
     // a value that is already set stays
-    _ = HOME.compare_exchange(UNUSED, fork::watch(), Ordering::Relaxed, Ordering::Relaxed);
+    _ = OWNER_FORK_DEPTH.compare_exchange(UNUSED, fork::watch(), Ordering::Relaxed, Ordering::Relaxed);
 }
 
-pub(crate) fn check_home() -> Result<()> {
-    if at_home() {
+pub(crate) fn check_not_forked() -> Result<()> {
+    if owns_cuda() {
         return Ok(());
     }
     Err(Error::new(Kind::Fork, "CUDA cannot be used in a process forked from one that has used it")
@@ -57,9 +57,9 @@ pub(crate) fn check_home() -> Result<()> {
 /// # Errors
 /// `Library` where there is no driver, `Fork` in a forked child.
 pub fn count() -> Result<u32> {
-    check_home()?;
+    check_not_forked()?;
     let driver = api::driver()?;
-    note_home();
+    note_owner();
     let mut count = 0;
     // SAFETY: writes a number.
     let status = unsafe { (driver.device_count)(&mut count) };
@@ -73,7 +73,7 @@ pub fn count() -> Result<u32> {
 
 /// The newest CUDA version that the driver supports, as major and minor.
 pub fn driver_version() -> Result<(u32, u32)> {
-    check_home()?;
+    check_not_forked()?;
     let driver = api::driver()?;
     let mut version = 0;
     // SAFETY: writes a number.

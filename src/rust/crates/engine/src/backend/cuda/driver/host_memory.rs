@@ -1,7 +1,7 @@
 //! Page-locked host memory.
 
 use super::api::{self, Check, Driver};
-use super::devices::at_home;
+use super::devices::owns_cuda;
 use super::submitted::flush;
 use verdigris_ops::error::Result;
 
@@ -40,7 +40,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if at_home() {
+        if owns_cuda() {
             flush();
             // SAFETY: allocated in `new`, freed once, with nothing queued that uses it; a status cannot be used here.
             unsafe { (self.driver.host_free)(self.host.cast()) };

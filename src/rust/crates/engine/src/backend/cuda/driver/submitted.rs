@@ -3,29 +3,29 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::devices::at_home;
+use super::devices::owns_cuda;
 
 /// Keeps a value on cache lines of its own, against false sharing.
 #[repr(align(128))]
-pub(crate) struct Apart<T>(pub T);
+pub(crate) struct CachePadded<T>(pub T);
 
 /// The number of launches written to the ring so far, and of those made from it.
-pub(crate) static LEFT: Apart<AtomicU64> = Apart(AtomicU64::new(0));
-pub(crate) static MADE: Apart<AtomicU64> = Apart(AtomicU64::new(0));
+pub(crate) static SUBMITTED: CachePadded<AtomicU64> = CachePadded(AtomicU64::new(0));
+pub(crate) static LAUNCHED: CachePadded<AtomicU64> = CachePadded(AtomicU64::new(0));
 
 /// Whether the ring is empty.
 pub(crate) fn is_idle() -> bool {
-    let left = LEFT.0.load(Ordering::Acquire);
-    MADE.0.load(Ordering::Acquire) >= left
+    let submitted = SUBMITTED.0.load(Ordering::Acquire);
+    LAUNCHED.0.load(Ordering::Acquire) >= submitted
 }
 
 /// Waits until the launch thread has made all launches in the ring. Returns at once in a forked child, which has no
 /// launch thread.
 #[inline]
 pub(crate) fn flush() {
-    let left = LEFT.0.load(Ordering::Acquire);
+    let submitted = SUBMITTED.0.load(Ordering::Acquire);
     let mut turns = 0;
-    while MADE.0.load(Ordering::Acquire) < left && at_home() {
+    while LAUNCHED.0.load(Ordering::Acquire) < submitted && owns_cuda() {
         // on a busy machine the launch thread may need this processor to proceed
         turns += 1;
         if turns % 1024 == 0 {

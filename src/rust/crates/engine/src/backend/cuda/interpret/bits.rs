@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::{are_same, is_at_hand, values, CHANGES};
+use super::{are_same, can_interpret_now, values, CHANGES};
 use crate::array::{Array, Operand};
 use crate::backend::cuda::codegen::{body, parameters};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::differential::{devices, emulated, get, put, Random};
-use crate::backend::cuda::tiers::planned::{self, Use};
+use crate::backend::cuda::tiers::planned::{self, KernelKind};
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::scalar::NA_F64;
@@ -67,7 +67,7 @@ fn bits(raw: &[u8], dtype: DType) -> Vec<u64> {
 fn compiled(cuda: &'static Cuda, plan: &Plan, bound: &Bound) -> Vec<u8> {
     let out = Arc::new(cuda.allocate(bound.n * plan.outputs[0].1.size()).unwrap());
     let (variant, _) = parameters::fit(plan, bound, body::pack_size(plan), &[out.address]);
-    planned::planned(cuda, plan, Use::Store, variant).unwrap();
+    planned::planned(cuda, plan, KernelKind::Store, variant).unwrap();
     crate::backend::cuda::tiers::run::run(cuda, plan, bound, std::slice::from_ref(&out)).unwrap();
     get(cuda, &out)
 }
@@ -94,7 +94,7 @@ fn what_is_interpreted_has_the_bits_of_its_kernel() {
             let Ok(result) = Array::apply(op, &operands, None) else { continue };
             let (plan, bound) = result.plan().unwrap();
             let what = format!("{} {dtype}", op.row().name);
-            if !is_at_hand(cuda, &plan) {
+            if !can_interpret_now(cuda, &plan) {
                 waiting.push(what);
                 continue;
             }

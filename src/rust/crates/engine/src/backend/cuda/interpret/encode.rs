@@ -208,7 +208,7 @@ pub fn encode(
                             (codes.indexed(), input_at[*k as usize])
                         }
                     }
-                    Instruction::Pick { input: k, at } => {
+                    Instruction::Gather { input: k, at } => {
                         from[0] = source(*at, false);
                         from[2] = plan.inputs[*k as usize].dtype as u8;
                         (codes.picked(), input_at[*k as usize])
@@ -311,7 +311,7 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
         Access::Broadcast => (1, 0),
         Access::Recycled => (2, 0),
         Access::Strided(rank) => (3, u64::from(rank)),
-        Access::Picked => (4, 0),
+        Access::Gathered => (4, 0),
     };
     words.push(access | rank << 8 | packed(address, input.dtype, together));
     match input.access {
@@ -322,7 +322,7 @@ fn write_input(words: &mut Vec<u64>, input: &Input, view: &View, together: usize
                 words.push(stride as u64);
             }
         }
-        Access::Picked => words.push(view.len() as u64),
+        Access::Gathered => words.push(view.len() as u64),
         Access::Linear | Access::Broadcast => {}
     }
 }
@@ -365,12 +365,12 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     }
     let dtype = |r: Register| natural_dtype(plan.class(r));
 
-    let mut first = Half::new(plan, bound);
+    let mut first = SubPlan::new(plan, bound);
     for &r in &handed {
         let new = first.value(r);
         first.plan.outputs.push((new, dtype(r)));
     }
-    let mut second = Half::new(plan, bound);
+    let mut second = SubPlan::new(plan, bound);
     // values that are passed on must be the last inputs, since they have no views yet: copy the other inputs first
     let kept: Vec<Register> = plan.code[cut..].iter().flat_map(Instruction::operands).copied().collect();
     for r in kept.into_iter().chain(plan.outputs.iter().map(|(r, _)| *r)) {
@@ -381,7 +381,7 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
     for r in cut..plan.code.len() {
         match plan.code[r] {
             Instruction::Load(_) => drop(second.value(r as Register)),
-            Instruction::Pick { input, .. } => drop(second.input(input as usize)),
+            Instruction::Gather { input, .. } => drop(second.input(input as usize)),
             _ => {}
         }
     }
@@ -404,7 +404,7 @@ pub fn halves(plan: &Plan, bound: &Bound) -> Option<Halves> {
 
 /// The part of a plan that one of its outputs needs.
 pub fn single(plan: &Plan, bound: &Bound, output: usize) -> (Plan, Bound) {
-    let mut part = Half::new(plan, bound);
+    let mut part = SubPlan::new(plan, bound);
     let (r, dtype) = plan.outputs[output];
     let new = part.value(r);
     part.plan.outputs.push((new, dtype));
@@ -412,7 +412,7 @@ pub fn single(plan: &Plan, bound: &Bound, output: usize) -> (Plan, Bound) {
 }
 
 /// A part of the plan `from`, copied value by value.
-struct Half<'a> {
+struct SubPlan<'a> {
     from: &'a Plan,
     given: &'a Bound,
     plan: Plan,
@@ -423,9 +423,9 @@ struct Half<'a> {
     known: Vec<Option<Register>>,
 }
 
-impl<'a> Half<'a> {
-    fn new(from: &'a Plan, given: &'a Bound) -> Half<'a> {
-        Half {
+impl<'a> SubPlan<'a> {
+    fn new(from: &'a Plan, given: &'a Bound) -> SubPlan<'a> {
+        SubPlan {
             from,
             given,
             plan: Plan::default(),
@@ -454,9 +454,9 @@ impl<'a> Half<'a> {
         }
         let instruction = match &self.from.code[r as usize] {
             Instruction::Load(k) => Instruction::Load(self.input(*k as usize)),
-            Instruction::Pick { input, at } => {
+            Instruction::Gather { input, at } => {
                 let at = self.value(*at);
-                Instruction::Pick { input: self.input(*input as usize), at }
+                Instruction::Gather { input: self.input(*input as usize), at }
             }
             Instruction::Scalar(k, class) => {
                 self.bound.scalars.push(self.given.scalars[*k as usize]);

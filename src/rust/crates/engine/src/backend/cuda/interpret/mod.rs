@@ -114,9 +114,9 @@ pub(crate) fn prepare(cuda: &Cuda) {
 
 /// Whether an interpreter can run the plan without compilation, and with the same bits as the kernel that NVRTC will
 /// compile.
-pub(crate) fn is_at_hand(cuda: &Cuda, plan: &Plan) -> bool {
+pub(crate) fn can_interpret_now(cuda: &Cuda, plan: &Plan) -> bool {
     let Some(family) = family_of(plan) else { return false };
-    let Some(interpreter) = cuda.prebuilt_at_hand(family.name()) else { return false };
+    let Some(interpreter) = cuda.prebuilt_cuda_version(family.name()) else { return false };
     let compiler = nvrtc::version().ok();
     plan.code.iter().all(|instruction| match instruction {
         Instruction::Apply { op, class, .. } => {

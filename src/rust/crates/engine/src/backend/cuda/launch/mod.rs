@@ -68,7 +68,9 @@ impl Cuda {
         if proven && !(awaited && submitted::is_idle()) {
             let cuda = self.usable()?;
             // SAFETY: the caller's promise; the function is loaded in this device's context.
-            if unsafe { submit::leave(cuda, kernel.function, shape, || stream_state.submitted(), arguments) } {
+            if unsafe {
+                submit::try_submit(cuda, kernel.function, shape, || stream_state.stream_for_ring_launch(), arguments)
+            } {
                 self.note_recent(kernel);
                 return Ok(());
             }

@@ -29,14 +29,14 @@ enum State {
     /// How often it was launched, by `cuLaunchKernel`.
     Seen(u32),
     /// Its graph, and the number of its last launch.
-    Ready(Single, u64),
+    Ready(KernelGraph, u64),
     /// The driver has refused the graph or an update of it: `cuLaunchKernel` is used from then on.
     Plain,
 }
 
 /// A graph of one kernel. `graph` must live as long as `exec`: updates name the kernel by its `node`.
 #[derive(Clone, Copy)]
-struct Single {
+struct KernelGraph {
     graph: Graph,
     node: GraphNode,
     exec: GraphExec,
@@ -44,13 +44,13 @@ struct Single {
 
 /// The configurations seen, and their graphs. Used by one thread at a time.
 #[derive(Default)]
-pub(crate) struct Relaunch {
+pub(crate) struct KernelGraphCache {
     seen: HashMap<Configuration, State, BuildHasherDefault<Mix>>,
     graphs: usize,
     launches: u64,
 }
 
-impl Relaunch {
+impl KernelGraphCache {
     /// Launches a kernel, by its graph if it has one. Returns the driver's status.
     ///
     /// # Safety
@@ -67,7 +67,7 @@ impl Relaunch {
                 let state = if !self.make_slot(cuda) {
                     State::Seen(0)
                 // SAFETY: the caller's promise.
-                } else if let Some(single) = unsafe { Single::make(cuda, &node()) } {
+                } else if let Some(single) = unsafe { KernelGraph::make(cuda, &node()) } {
                     self.graphs += 1;
                     State::Ready(single, self.launches)
                 } else {
@@ -137,12 +137,12 @@ fn node(what: &Configuration, arguments: *mut *mut c_void) -> KernelNode {
     }
 }
 
-impl Single {
+impl KernelGraph {
     /// # Safety
     /// The context is current; the node is of a loaded function and its arguments.
-    unsafe fn make(cuda: &Cuda, node: &KernelNode) -> Option<Single> {
+    unsafe fn make(cuda: &Cuda, node: &KernelNode) -> Option<KernelGraph> {
         let driver = cuda.driver;
-        let mut single = Single { graph: Graph::NULL, node: GraphNode::NULL, exec: GraphExec::NULL };
+        let mut single = KernelGraph { graph: Graph::NULL, node: GraphNode::NULL, exec: GraphExec::NULL };
         // SAFETY: writes handles, which are destroyed if a later call fails; the caller's promise.
         unsafe {
             if (driver.graph_create)(&mut single.graph, 0) != SUCCESS {

@@ -16,12 +16,12 @@ use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use super::relaunch::Relaunch;
+use super::relaunch::KernelGraphCache;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::api::{Function, Stream};
-use crate::backend::cuda::driver::devices::at_home;
+use crate::backend::cuda::driver::devices::owns_cuda;
 use crate::backend::cuda::driver::kernel::{Configuration, Shape};
-use crate::backend::cuda::driver::submitted::{flush, Apart, LEFT, MADE};
+use crate::backend::cuda::driver::submitted::{flush, CachePadded, LAUNCHED, SUBMITTED};
 
 /// Launches that the ring holds.
 const SLOTS: u64 = 1024;
@@ -86,15 +86,15 @@ impl Slot {
     }
 
     /// Makes the launch. The device's context must be current.
-    fn launch(&mut self, before: &mut Relaunch) {
+    fn launch(&mut self, graphs: &mut KernelGraphCache) {
         let Some(cuda) = self.cuda else { return };
         let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_ARGUMENTS];
         for (pointer, &at) in pointers.iter_mut().zip(&self.at[..self.count as usize]) {
             // SAFETY: within the units.
             *pointer = unsafe { self.units.as_mut_ptr().add(at.into()) }.cast();
         }
-        // SAFETY: the caller of `leave` promises the arguments; no module is ever unloaded.
-        let status = unsafe { before.launch(cuda, &self.what, pointers.as_mut_ptr()) };
+        // SAFETY: the caller of `try_submit` promises the arguments; no module is ever unloaded.
+        let status = unsafe { graphs.launch(cuda, &self.what, pointers.as_mut_ptr()) };
         cuda.check_submitted(status);
     }
 }
@@ -116,33 +116,33 @@ struct Ring {
     threaded: bool,
     slots: Box<[UnsafeCell<Slot>]>,
     thread: OnceLock<Option<Thread>>,
-    state: Apart<AtomicU8>,
+    state: CachePadded<AtomicU8>,
     /// A lock: held by the thread that writes a launch, and by the worker when it goes to sleep. It is released by a
     /// plain store: a locked instruction would wait for the cache line of the slot that was just written.
-    held: Apart<AtomicBool>,
-    leaving: UnsafeCell<Leaving>,
+    held: CachePadded<AtomicBool>,
+    producer: UnsafeCell<Producer>,
     /// Owned by the worker while the ring is non-empty, otherwise by the lock holder.
-    before: UnsafeCell<Relaunch>,
+    graphs: UnsafeCell<KernelGraphCache>,
 }
 
 /// The state of the producer side, owned by the holder of `held`.
-struct Leaving {
-    /// The value of `MADE` when it was last read.
+struct Producer {
+    /// The value of `LAUNCHED` when it was last read.
     made: u64,
     /// How many launches in a row came within `NEAR` of the one before, and when the last one came.
     close: u32,
     last: Option<Instant>,
 }
 
-// SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards. `leaving`
-// belongs to the holder of `held`. `before` belongs to the thread that its comment names, since no launch is written
+// SAFETY: a slot is written by the holder of `held` while it is empty, and read by the worker afterwards. `producer`
+// belongs to the holder of `held`. `graphs` belongs to the thread that its comment names, since no launch is written
 // without `held`.
 unsafe impl Sync for Ring {}
 
 /// The values of the environment variable `VERDIGRIS_SUBMIT`, for messages.
-pub const WISHES: &str = "\"auto\", \"never\" or \"always\"";
+pub const SUBMIT_MODES: &str = "\"auto\", \"never\" or \"always\"";
 
-pub fn is_wish(text: &str) -> bool {
+pub fn is_submit_mode(text: &str) -> bool {
     matches!(text, "auto" | "never" | "always")
 }
 
@@ -153,21 +153,21 @@ static RING: OnceLock<Option<Ring>> = OnceLock::new();
 /// worker, and only its graphs of single kernels are used. "always" is for tests: every possible launch goes to the
 /// worker.
 fn made() -> Option<Ring> {
-    let wish = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
+    let mode = std::env::var("VERDIGRIS_SUBMIT").unwrap_or_default();
     let processors = || std::thread::available_parallelism().map_or(1, |n| n.get());
     let profiled = || std::env::var_os("NVTX_INJECTION64_PATH").is_some();
-    if wish == "never" || wish != "always" && profiled() {
+    if mode == "never" || mode != "always" && profiled() {
         return None;
     }
     Some(Ring {
-        always: wish == "always",
-        threaded: wish == "always" || processors() >= PROCESSORS,
+        always: mode == "always",
+        threaded: mode == "always" || processors() >= PROCESSORS,
         slots: (0..SLOTS).map(|_| UnsafeCell::new(Slot::EMPTY)).collect(),
         thread: OnceLock::new(),
-        state: Apart(AtomicU8::new(State::Asleep as u8)),
-        held: Apart(AtomicBool::new(false)),
-        leaving: UnsafeCell::new(Leaving { made: 0, close: 0, last: None }),
-        before: UnsafeCell::default(),
+        state: CachePadded(AtomicU8::new(State::Asleep as u8)),
+        held: CachePadded(AtomicBool::new(false)),
+        producer: UnsafeCell::new(Producer { made: 0, close: 0, last: None }),
+        graphs: UnsafeCell::default(),
     })
 }
 
@@ -175,7 +175,7 @@ fn made() -> Option<Ring> {
 ///
 /// # Safety
 /// As for `Cuda::launch_at`.
-pub(crate) unsafe fn leave(
+pub(crate) unsafe fn try_submit(
     cuda: &'static Cuda,
     function: Function,
     shape: Shape,
@@ -183,25 +183,25 @@ pub(crate) unsafe fn leave(
     arguments: &[&[u8]],
 ) -> bool {
     RING.get_or_init(made).as_ref().filter(|ring| ring.threaded).is_some_and(|ring| {
-        ring.alone(|leaving| {
+        ring.with_lock(|producer| {
             let awake = ring.state() == State::Awake;
             if !(awake || ring.always && ring.runs()) {
-                ring.note_launch(leaving);
+                ring.note_launch(producer);
                 return false;
             }
-            let left = LEFT.0.load(Ordering::Relaxed);
-            while left - leaving.made >= SLOTS {
+            let submitted = SUBMITTED.0.load(Ordering::Relaxed);
+            while submitted - producer.made >= SLOTS {
                 std::hint::spin_loop();
-                leaving.made = MADE.0.load(Ordering::Acquire);
+                producer.made = LAUNCHED.0.load(Ordering::Acquire);
             }
             // SAFETY: the launch that was in the slot is made, and no other thread writes launches while `held` is
             // ours.
-            let slot = unsafe { &mut *ring.slots[(left % SLOTS) as usize].get() };
+            let slot = unsafe { &mut *ring.slots[(submitted % SLOTS) as usize].get() };
             if !slot.fill(arguments) {
                 return false;
             }
             (slot.cuda, slot.what) = (Some(cuda), Configuration { function, stream: stream(), shape });
-            LEFT.0.store(left + 1, Ordering::Release);
+            SUBMITTED.0.store(submitted + 1, Ordering::Release);
             if !awake {
                 ring.wake();
             }
@@ -219,11 +219,11 @@ pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *
         // SAFETY: the caller's promise.
         return unsafe { cuda.call_launch(what, arguments) };
     };
-    ring.alone(|_| {
+    ring.with_lock(|_| {
         // other threads may have handed launches to the worker
         flush();
         // SAFETY: `held` is ours and no launch waits; the caller's promise.
-        unsafe { (*ring.before.get()).launch(cuda, what, arguments) }
+        unsafe { (*ring.graphs.get()).launch(cuda, what, arguments) }
     })
 }
 
@@ -231,9 +231,9 @@ pub(crate) unsafe fn launch(cuda: &Cuda, what: &Configuration, arguments: *mut *
 /// callers.
 pub(crate) fn end() {
     let Some(Some(ring)) = RING.get() else { return };
-    if at_home() {
+    if owns_cuda() {
         flush();
-        ring.alone(|_| ring.set(State::Ended));
+        ring.with_lock(|_| ring.set(State::Ended));
     }
 }
 
@@ -254,33 +254,33 @@ impl Ring {
 
     /// Runs `body` as the holder of `held`: meanwhile no other thread writes launches, and the worker does not go to
     /// sleep. The worker must not call this, since the holder may be waiting for the worker.
-    fn alone<R>(&self, mut body: impl FnMut(&mut Leaving) -> R) -> R {
+    fn with_lock<R>(&self, mut body: impl FnMut(&mut Producer) -> R) -> R {
         loop {
-            match self.try_alone(&mut body) {
+            match self.try_with_lock(&mut body) {
                 Some(done) => return done,
                 None => std::hint::spin_loop(),
             }
         }
     }
 
-    /// As `alone`; `None` if another thread holds `held`.
-    fn try_alone<R>(&self, body: impl FnOnce(&mut Leaving) -> R) -> Option<R> {
+    /// As `with_lock`; `None` if another thread holds `held`.
+    fn try_with_lock<R>(&self, body: impl FnOnce(&mut Producer) -> R) -> Option<R> {
         if self.held.0.swap(true, Ordering::Acquire) {
             return None;
         }
         // SAFETY: `held` is ours.
-        let done = body(unsafe { &mut *self.leaving.get() });
+        let done = body(unsafe { &mut *self.producer.get() });
         self.held.0.store(false, Ordering::Release);
         Some(done)
     }
 
     /// Notes a launch that the caller makes, and wakes the worker if launches follow each other closely.
-    fn note_launch(&'static self, leaving: &mut Leaving) {
+    fn note_launch(&'static self, producer: &mut Producer) {
         let now = Instant::now();
-        let close = leaving.last.is_some_and(|last| now - last < NEAR);
-        leaving.close = if close { leaving.close + 1 } else { 0 };
-        leaving.last = Some(now);
-        if leaving.close >= CLOSE {
+        let close = producer.last.is_some_and(|last| now - last < NEAR);
+        producer.close = if close { producer.close + 1 } else { 0 };
+        producer.last = Some(now);
+        if producer.close >= CLOSE {
             self.wake();
         }
     }
@@ -321,8 +321,8 @@ impl Ring {
     fn work(&self) {
         let mut context = None;
         let mut idle: Option<Instant> = None;
-        let mut next = MADE.0.load(Ordering::Relaxed);
-        let more = |next| LEFT.0.load(Ordering::Acquire) > next;
+        let mut next = LAUNCHED.0.load(Ordering::Relaxed);
+        let more = |next| SUBMITTED.0.load(Ordering::Acquire) > next;
         loop {
             let came = more(next)
                 || (0..64).any(|_| {
@@ -336,13 +336,13 @@ impl Ring {
                     cuda.bind();
                     context = Some(cuda.properties.ordinal);
                 }
-                // SAFETY: the ring is not empty, so the worker owns `before`.
-                slot.launch(unsafe { &mut *self.before.get() });
+                // SAFETY: the ring is not empty, so the worker owns `graphs`.
+                slot.launch(unsafe { &mut *self.graphs.get() });
                 next += 1;
-                MADE.0.store(next, Ordering::Release);
+                LAUNCHED.0.store(next, Ordering::Release);
                 idle = None;
             } else if idle.get_or_insert_with(Instant::now).elapsed() > LINGER {
-                let ends = self.try_alone(|_| {
+                let ends = self.try_with_lock(|_| {
                     let ends = !more(next);
                     if ends && self.state() == State::Awake {
                         self.set(State::Asleep);

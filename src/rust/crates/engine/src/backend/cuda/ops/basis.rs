@@ -1,7 +1,7 @@
 //! Orthonormal bases that grow by a column (`kernels/basis.cuh`). A new column takes three launches, or two in a
 //! recurrence. The kernels are not prebuilt: NVRTC compiles them at their first use.
 
-use crate::backend::basis::Growth;
+use crate::backend::basis::BasisStep;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
 use verdigris_ops::dtype::Class;
@@ -25,12 +25,12 @@ pub(crate) fn source(class: Class) -> String {
 }
 
 /// See `Backend::extend_basis`.
-pub fn extend(cuda: &Cuda, job: &Growth<'_>) -> Result<()> {
+pub fn extend(cuda: &Cuda, job: &BasisStep<'_>) -> Result<()> {
     let class = job.basis.dtype.class();
     let kernel = |name| cuda.kernel(&format!("basis/{class:?}/{name}"), || source(class), name);
     let project = kernel("project")?;
     let grid = job.rows.div_ceil(ROWS).clamp(1, BLOCKS);
-    let (near, from, count) = (job.near, job.from, job.count);
+    let (near, from, count) = (job.first_pass_from, job.second_pass_from, job.count);
     // the partial sums of blocks, then the products of the first pass, then those of the second
     let most = (count - near).max(count - from + 1);
     let scratch = cuda.allocate((most * grid + (count - near) + (count - from + 1)) * 8)?;
@@ -40,8 +40,8 @@ pub fn extend(cuda: &Cuda, job: &Growth<'_>) -> Result<()> {
     let projected = |subtract: bool, columns: [usize; 2], out: u64| {
         let mut args = Args::new();
         args.push(job.basis.address()).push(job.rows as i64).push(count as i64).push(job.vector.address());
-        args.push(near as i64).push(job.known.unwrap_or(0) as i64).push(u32::from(subtract));
-        args.push(columns[0] as i64).push(columns[1] as i64).push(products).push(job.numbers.address());
+        args.push(near as i64).push(job.known_product.unwrap_or(0) as i64).push(u32::from(subtract));
+        args.push(columns[0] as i64).push(columns[1] as i64).push(products).push(job.coefficients.address());
         args.push(scratch.address).push(out);
         shape(&project, &mut args)
     };
@@ -51,6 +51,6 @@ pub fn extend(cuda: &Cuda, job: &Growth<'_>) -> Result<()> {
     projected(true, [from, count + 1], again)?;
     let mut args = Args::new();
     args.push(job.basis.address()).push(job.rows as i64).push(count as i64).push(near as i64).push(from as i64);
-    args.push(products).push(again).push(job.numbers.address()).push(job.at as i64);
+    args.push(products).push(again).push(job.coefficients.address()).push(job.out_offset as i64);
     shape(&kernel("finish")?, &mut args)
 }

@@ -50,12 +50,12 @@ const PIECES: usize = 2;
 pub const ID: usize = 128;
 
 /// Polling interval of the watchdog and of waits.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Exchanges that a member queued before its death finish within this time.
-const PATIENCE: Duration = Duration::from_millis(300);
+const GRACE_PERIOD: Duration = Duration::from_millis(300);
 
 /// A call of NCCL that lasts longer than this after a member's death is blocked, waiting for that member.
-const STUCK: Duration = Duration::from_secs(3);
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
 fn nccl() -> Result<Nccl> {
     // SAFETY: this is NCCL.
@@ -154,22 +154,22 @@ unsafe impl Send for Handle {}
 
 /// A guard: while it lives, exchanges run on the side stream. When it is dropped, the device's stream waits for them.
 #[must_use]
-pub struct Aside<'a> {
+pub struct SideStreamGuard<'a> {
     communicator: &'a Communicator,
     // dropped after `drop()` has queued the wait, so that the uses of buffers are noted after it
     _ordered: Option<Ordered<'a>>,
 }
 
-impl Drop for Aside<'_> {
+impl Drop for SideStreamGuard<'_> {
     fn drop(&mut self) {
         let shared = &self.communicator.shared;
         // a failure is reported by the next call
-        _ = order(shared.cuda, shared.aside, shared.cuda.stream_state().delayed());
+        _ = order(shared.cuda, shared.aside, shared.cuda.stream_state().stream_for_wait());
     }
 }
 
 /// Elements that are sent to, or received from, a member.
-pub struct Moved {
+pub struct Transfer {
     pub member: usize,
     pub view: View,
 }
@@ -205,7 +205,7 @@ impl Communicator {
         });
         let (began, mut watch) = (Instant::now(), Watch::new());
         let handle = loop {
-            match told.recv_timeout(LOOK) {
+            match told.recv_timeout(POLL_INTERVAL) {
                 Ok(made) => break made?,
                 Err(RecvTimeoutError::Timeout) => watch.check()?,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -261,7 +261,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `Member` if NCCL fails, or the communicator was aborted.
-    pub fn exchange(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
+    pub fn exchange(&self, sends: &[Transfer], receives: &[Transfer]) -> Result<()> {
         let shared = &*self.shared;
         let cuda = shared.cuda;
         let _ordered = cuda.ordered(|t| {
@@ -275,15 +275,15 @@ impl Communicator {
         self.queue(sends, receives, cuda.stream())
     }
 
-    fn queue(&self, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
+    fn queue(&self, sends: &[Transfer], receives: &[Transfer], stream: Stream) -> Result<()> {
         let bytes = sends.iter().chain(receives).map(|moved| bytes_of(&moved.view)).sum();
         let received = receives.iter().map(|moved| &moved.view.buffer);
-        self.called(stream, bytes, received, |handle| self.group(handle, sends, receives, stream))
+        self.enqueue(stream, bytes, received, |handle| self.group(handle, sends, receives, stream))
     }
 
     /// Runs `call`, which queues work of NCCL on `stream` that writes the buffers `received`, and updates what the
     /// watchdog reads.
-    fn called<'a>(
+    fn enqueue<'a>(
         &self,
         stream: Stream,
         bytes: usize,
@@ -314,7 +314,7 @@ impl Communicator {
     }
 
     /// NCCL's all-reduce (sum or product) of float32 or float64 elements, on the side stream.
-    pub fn reduce_aside(&self, from: &View, to: &View, product: bool) -> Result<()> {
+    pub fn reduce_on_side_stream(&self, from: &View, to: &View, product: bool) -> Result<()> {
         let dtype = match from.dtype {
             DType::Float32 => ncclDataType_t::ncclFloat32,
             DType::Float64 => ncclDataType_t::ncclFloat64,
@@ -323,8 +323,9 @@ impl Communicator {
         let op = if product { ncclRedOp_t::ncclProd } else { ncclRedOp_t::ncclSum };
         let (source, target) = (from.address() as *const c_void, to.address() as *mut c_void);
         let (functions, aside) = (&self.shared.functions, self.shared.aside);
-        self.called(aside, bytes_of(from), std::iter::once(&to.buffer), |handle| {
-            // SAFETY: as many elements in both, in live buffers that the caller keeps longer than its `Aside`.
+        self.enqueue(aside, bytes_of(from), std::iter::once(&to.buffer), |handle| {
+            // SAFETY: as many elements in both, in live buffers that the caller keeps longer than its
+            // `SideStreamGuard`.
             let status =
                 unsafe { (functions.all_reduce)(source, target, from.len().min(to.len()), dtype, op, handle.0, aside) };
             check(status, "ncclAllReduce")
@@ -344,51 +345,51 @@ impl Communicator {
 
     /// Begins exchanges on the side stream, until the returned guard is dropped. Buffers that they use must be dropped
     /// after the guard.
-    pub fn aside<'a>(&'a self, reads: &'a View) -> Result<Aside<'a>> {
+    pub fn aside<'a>(&'a self, reads: &'a View) -> Result<SideStreamGuard<'a>> {
         let ordered = self.shared.cuda.ordered(|t| _ = t.view(reads))?;
-        self.begin_aside()?;
-        Ok(Aside { communicator: self, _ordered: ordered })
+        self.order_side_stream()?;
+        Ok(SideStreamGuard { communicator: self, _ordered: ordered })
     }
 
     /// Makes later work of the side stream wait for the work that the device's stream has now.
-    pub fn begin_aside(&self) -> Result<()> {
+    pub fn order_side_stream(&self) -> Result<()> {
         let cuda = self.shared.cuda;
         order(cuda, cuda.stream_state().handle(), self.shared.aside)
     }
 
     /// As `exchange`, on the side stream.
-    pub fn exchange_aside(&self, sends: &[Moved], receives: &[Moved]) -> Result<()> {
+    pub fn exchange_on_side_stream(&self, sends: &[Transfer], receives: &[Transfer]) -> Result<()> {
         self.queue(sends, receives, self.shared.aside)
     }
 
-    /// Records an event after the exchange just queued on the side stream, under a number for `wait_for_aside`.
-    pub fn note_aside(&self, number: usize) -> Result<()> {
+    /// Records an event after the exchange just queued on the side stream, under a number for `wait_for_side_event`.
+    pub fn record_side_event(&self, number: usize) -> Result<()> {
         let _entered = self.shared.cuda.enter()?;
         self.record(self.shared.behind[number % PIECES], self.shared.aside)
     }
 
     /// Makes the device's stream wait for the exchange of this number, which must be one of the last two.
-    pub fn wait_for_aside(&self, number: usize) -> Result<()> {
+    pub fn wait_for_side_event(&self, number: usize) -> Result<()> {
         let cuda = self.shared.cuda;
         let _entered = cuda.enter()?;
-        let (stream, event) = (cuda.stream_state().delayed(), self.shared.behind[number % PIECES]);
+        let (stream, event) = (cuda.stream_state().stream_for_wait(), self.shared.behind[number % PIECES]);
         // SAFETY: live handles.
         cuda.check(unsafe { (cuda.driver.stream_wait)(stream, event, 0) }, "cuStreamWaitEvent")
     }
 
-    fn group(&self, handle: Handle, sends: &[Moved], receives: &[Moved], stream: Stream) -> Result<()> {
+    fn group(&self, handle: Handle, sends: &[Transfer], receives: &[Transfer], stream: Stream) -> Result<()> {
         let functions = &self.shared.functions;
         let byte = ncclDataType_t::ncclUint8;
         // SAFETY: live buffers with so many bytes, held until the work is queued and freed in the stream's order.
         unsafe {
             check((functions.group_start)(), "ncclGroupStart")?;
             let mut done = Ok(());
-            for Moved { member, view } in sends.iter().filter(|moved| !moved.view.is_empty()) {
+            for Transfer { member, view } in sends.iter().filter(|moved| !moved.view.is_empty()) {
                 let (address, bytes) = (view.address() as *const c_void, bytes_of(view));
                 done = done
                     .and(check((functions.send)(address, bytes, byte, *member as c_int, handle.0, stream), "ncclSend"));
             }
-            for Moved { member, view } in receives.iter().filter(|moved| !moved.view.is_empty()) {
+            for Transfer { member, view } in receives.iter().filter(|moved| !moved.view.is_empty()) {
                 let (address, bytes) = (view.address() as *mut c_void, bytes_of(view));
                 done = done.and(check(
                     (functions.receive)(address, bytes, byte, *member as c_int, handle.0, stream),
@@ -440,7 +441,7 @@ impl Shared {
         self.cuda.bind();
         let mut gone: Option<Instant> = None;
         while !self.is_over.load(Ordering::Acquire) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             self.forget_received();
             if gone.is_none() && !others_live() {
                 gone = Some(Instant::now());
@@ -449,7 +450,9 @@ impl Shared {
             if self.is_idle() {
                 // no exchange waits for the dead member, and later ones will find its connections closed
                 gone = Some(Instant::now());
-            } else if since.elapsed() > if self.is_calling.load(Ordering::Acquire) { STUCK } else { PATIENCE } {
+            } else if since.elapsed()
+                > if self.is_calling.load(Ordering::Acquire) { CALL_TIMEOUT } else { GRACE_PERIOD }
+            {
                 return self.abort("a member of the team has ended in a collective");
             }
         }
@@ -486,7 +489,7 @@ impl Shared {
         self.cuda.bind();
         let began = Instant::now();
         while !self.is_idle() && began.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         self.abort("the team has ended");
     }

@@ -3,7 +3,7 @@
 
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Args;
-use crate::backend::dense::Many;
+use crate::backend::dense::BatchedFactoring;
 use verdigris_ops::dense::Factoring;
 use verdigris_ops::dtype::Class;
 use verdigris_ops::error::{Error, Kind, Result};
@@ -33,44 +33,44 @@ pub(crate) fn name(factoring: Factoring, class: Class, lanes: usize) -> String {
     format!("{factoring:?} {class:?} {lanes}").to_lowercase()
 }
 
-/// See `Backend::many`. Waits for the status.
-pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
-    let extent = many.m.max(many.n);
-    if !many.fits() || extent > MOST {
+/// See `Backend::factor_batch`. Waits for the status.
+pub fn factor_batch(cuda: &Cuda, batch: &BatchedFactoring<'_>) -> Result<Option<usize>> {
+    let extent = batch.m.max(batch.n);
+    if !batch.fits() || extent > MOST {
         return Err(Error::new(Kind::Shape, "many matrices were given memory of another size"));
     }
-    let (class, size) = (many.a.dtype.class(), many.a.dtype.size());
+    let (class, size) = (batch.a.dtype.class(), batch.a.dtype.size());
     let most = (cuda.properties.shared as usize).saturating_sub(DECLARED);
     // right-hand sides are kept with the matrix if both fit shared memory, else in the result's memory
     let shapes = |columns: usize| {
         TEAMS.into_iter().filter(|&(_, served)| extent <= served).map(move |(lanes, _)| (lanes, columns))
     };
-    let solves = many.factoring == Factoring::Solve;
+    let solves = batch.factoring == Factoring::Solve;
     let bytes = |&(lanes, columns): &(usize, usize)| {
-        many.factoring.room(many.m, many.n, columns, true) * size * (THREADS / lanes)
+        batch.factoring.workspace_len(batch.m, batch.n, columns, true) * size * (THREADS / lanes)
     };
-    let columns = if solves { many.columns } else { 0 };
+    let columns = if solves { batch.columns } else { 0 };
     let within = |shape: &(usize, usize)| bytes(shape) <= most;
     let shape = shapes(columns).find(within).or_else(|| shapes(0).find(within));
     let (lanes, columns) = shape.unwrap_or((THREADS, 0));
-    let room = many.factoring.room(many.m, many.n, columns, true);
+    let workspace = batch.factoring.workspace_len(batch.m, batch.n, columns, true);
     let shared = if shape.is_some() { bytes(&(lanes, columns)) } else { 0 };
-    let module =
-        cuda.module(&format!("dense/{}", name(many.factoring, class, lanes)), || source(many.factoring, class, lanes))?;
+    let module = cuda
+        .module(&format!("dense/{}", name(batch.factoring, class, lanes)), || source(batch.factoring, class, lanes))?;
     let kernel = cuda.function(&module, &format!("dense_{}", class.c_type()))?;
-    cuda.make_room(&kernel, shared as u32)?;
+    cuda.allow_dynamic_shared(&kernel, shared as u32)?;
     let first = cuda.allocate(4)?;
     cuda.fill(first.address, 0, 4)?;
-    let mut job = many.job();
+    let mut job = batch.job();
     job.first = first.address;
-    job.room = room as i32;
-    job.within = i32::from(solves && columns == many.columns);
-    let each = if shape.is_some() { many.count } else { (WORK / (room * size)).clamp(1, many.count) };
-    let work = cuda.allocate(if shape.is_some() { 0 } else { each * room * size })?;
+    job.room = workspace as i32;
+    job.within = i32::from(solves && columns == batch.columns);
+    let each = if shape.is_some() { batch.count } else { (WORK / (workspace * size)).clamp(1, batch.count) };
+    let work = cuda.allocate(if shape.is_some() { 0 } else { each * workspace * size })?;
     job.work = if shape.is_some() { 0 } else { work.address };
-    for from in (0..many.count).step_by(each) {
+    for from in (0..batch.count).step_by(each) {
         job.from = from as i64;
-        job.to = (from + each).min(many.count) as i64;
+        job.to = (from + each).min(batch.count) as i64;
         let blocks = (job.to as usize - from).div_ceil(THREADS / lanes) as u32;
         let mut args = Args::new();
         args.push_bytes(job.bytes());
@@ -79,5 +79,5 @@ pub fn many(cuda: &Cuda, many: &Many<'_>) -> Result<Option<usize>> {
     let mut bytes = [0u8; 4];
     cuda.download(&first, 0, &mut bytes)?;
     let before_end = u32::from_ne_bytes(bytes) as usize;
-    Ok((before_end > 0).then(|| many.count - before_end))
+    Ok((before_end > 0).then(|| batch.count - before_end))
 }

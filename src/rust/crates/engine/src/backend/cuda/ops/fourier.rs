@@ -124,10 +124,10 @@ impl Plan {
             extents
         };
         let mut lengths = extents(transform.lengths[0]);
-        let (mut before, mut after) = (extents(transform.line().0), extents(transform.room));
+        let (mut before, mut after) = (extents(transform.line().0), extents(transform.output_stride));
         let rows: usize = transform.lengths[1..].iter().product();
         let (stride, distances) = match transform.inner {
-            1 => (1, [transform.line().0 * rows, transform.room * rows]),
+            1 => (1, [transform.line().0 * rows, transform.output_stride * rows]),
             inner => (inner, [1, 1]),
         };
         // SAFETY: the extents have at least `rank` elements; nothing else is written but the workspace's size.
@@ -164,7 +164,7 @@ pub fn run(cuda: &Cuda, transform: &Transform<'_>, input: &View, output: &Arc<Bu
     let _entered = cuda.enter()?;
     // one call for all contiguous transforms, or one for each array of interleaved transforms
     let (count, calls) = if transform.inner == 1 { (transform.outer, 1) } else { (transform.inner, transform.outer) };
-    let Transform { direction, lengths, inner, room, .. } = *transform;
+    let Transform { direction, lengths, inner, output_stride: room, .. } = *transform;
     let mut key = Key { direction, dtype: input.dtype, lengths: [1; 3], rank: lengths.len(), inner, count, room };
     key.lengths[..lengths.len()].copy_from_slice(lengths);
     // locked until the transforms are queued, since a plan's stream and workspace are state of the plan

@@ -40,7 +40,7 @@ pub(crate) fn gather_source(size: usize) -> String {
 /// Source and positions of a plan that is a gather alone, from memory and by positions in memory. The prebuilt kernel
 /// for the elements' size serves such a plan.
 pub(crate) fn gathers<'a>(plan: &Plan, bound: &'a Bound) -> Option<(&'a View, &'a View)> {
-    let ([Instruction::Load(at), Instruction::Pick { input, at: 0 }], [(1, dtype)]) =
+    let ([Instruction::Load(at), Instruction::Gather { input, at: 0 }], [(1, dtype)]) =
         (&plan.code[..], &plan.outputs[..])
     else {
         return None;

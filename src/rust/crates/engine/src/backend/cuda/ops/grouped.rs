@@ -126,7 +126,7 @@ pub fn reduce(
     let module = cuda.module(&format!("coded/{}/{class:?}/{na_rm}", reduction.accumulator()), source)?;
     let kernel = cuda.function(&module, "reduce_coded")?;
     let threads = (warps * 32) as u32;
-    cuda.make_room(&kernel, shared as u32)?;
+    cuda.allow_dynamic_shared(&kernel, shared as u32)?;
     let each = tree::chunk(n, groups);
     let blocks = n.div_ceil(each).div_ceil(warps);
     let parts = cuda.allocate(blocks * table)?;

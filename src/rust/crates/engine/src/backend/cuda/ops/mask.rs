@@ -7,7 +7,7 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Args, Packed};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
-use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
+use crate::backend::cuda::tiers::planned::{planned, KernelKind, PlanKernel};
 use crate::memory::buffer::View;
 use crate::plan::{Bound, Plan};
 use verdigris_ops::dtype::DType;
@@ -23,7 +23,7 @@ pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<Vi
         return Ok(View::contiguous(cuda.allocate(0)?, dtype, 0));
     }
     let (variant, _) = parameters::fit(plan, bound, 1, &[]);
-    match choose::kernel(cuda, plan, bound.n, Use::Mask(keep_na), variant)? {
+    match choose::kernel(cuda, plan, bound.n, KernelKind::Mask(keep_na), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, dtype),
         None => by_prebuilt(cuda, plan, bound, keep_na),
     }
@@ -32,12 +32,12 @@ pub fn mask(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<Vi
 /// Selects without a kernel of the plan's own: mask and values are interpreted into memory, a prebuilt kernel finds the
 /// positions, and the values are gathered by them.
 fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result<View> {
-    let simple = prebuilt::plain(DType::Bool8);
+    let simple = prebuilt::stored_plan(DType::Bool8);
     let mut stored = plan.clone();
     stored.outputs[0].1 = DType::Bool8;
     let views = interpret::values(cuda, &stored, bound)?;
     let mask = Bound { n: bound.n, inputs: vec![views[0].clone()], ..Bound::default() };
-    let planned = planned(cuda, &simple, Use::Mask(keep_na), prebuilt::PLAIN)?;
+    let planned = planned(cuda, &simple, KernelKind::Mask(keep_na), prebuilt::PLAIN)?;
     let positions = launch(cuda, &planned, &simple, &mask, prebuilt::PLAIN, DType::Int64)?;
     let Some(values) = views.get(1) else { return Ok(positions) };
     let total = positions.len();
@@ -47,7 +47,14 @@ fn by_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, keep_na: bool) -> Result
 }
 
 /// Launches the kernel that counts, waits for the count, and launches the kernel that writes.
-fn launch(cuda: &Cuda, planned: &Planned, plan: &Plan, bound: &Bound, variant: Variant, dtype: DType) -> Result<View> {
+fn launch(
+    cuda: &Cuda,
+    planned: &PlanKernel,
+    plan: &Plan,
+    bound: &Bound,
+    variant: Variant,
+    dtype: DType,
+) -> Result<View> {
     let n = bound.n;
     let write = planned.second.as_ref().expect("both kernels are loaded together");
     let row = 32 * mask::in_flight(plan);

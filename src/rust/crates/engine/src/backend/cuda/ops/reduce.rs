@@ -11,11 +11,11 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Packed, MOST_BYTES};
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
-use crate::backend::cuda::tiers::planned::{Planned, Use};
+use crate::backend::cuda::tiers::planned::{KernelKind, PlanKernel};
 use crate::backend::cuda::tiers::prebuilt_reductions::prebuilt_reduction;
 use crate::backend::{Deferred, Outcome};
 use crate::memory::buffer::Buffer;
-use crate::plan::{After, Bound, Plan};
+use crate::plan::{Bound, Epilogue, Plan};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::{Groups, Reduction};
@@ -83,11 +83,11 @@ pub fn groups(
         return Ok(());
     }
     let work = Work { cuda, plan, bound, reduction, na_rm, groups };
-    let Some((after, given)) = plan.after.as_ref().zip(bound.after.as_ref()) else {
+    let Some((after, given)) = plan.epilogue.as_ref().zip(bound.epilogue.as_ref()) else {
         return work.queue(Target::buffer(outputs[0].address));
     };
     let (outputs, results) = match outputs {
-        [outputs @ .., results] if after.spread => (outputs, Some(results.clone())),
+        [outputs @ .., results] if after.over_elements => (outputs, Some(results.clone())),
         _ => (outputs, None),
     };
     let fused = work.with_epilogue(after, given, outputs, results.as_ref().map_or(0, |results| results.address))?;
@@ -96,7 +96,7 @@ pub fn groups(
     }
     // not fused: the reduction, then its epilogue as a plan of its own
     let results = results.map_or_else(|| cuda.allocate(after.results_size(groups)), Ok)?;
-    let alone = Plan { after: None, ..plan.clone() };
+    let alone = Plan { epilogue: None, ..plan.clone() };
     let (work, target) = (Work { plan: &alone, ..work }, Target::buffer(results.address));
     let given = given.with(after.results, results);
     if fused == Fused::NotYet {
@@ -143,10 +143,10 @@ const MOST_ABREAST: usize = 32;
 fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tree: Tree) -> Shape {
     let alone = |grid| Shape { grid, slices: 1, span: 0, x: 0, y: 0, across: 0 };
     match form {
-        Form::Block | Form::Kept(_) | Form::KeptShort(_) => {
+        Form::Block | Form::BlockShared(_) | Form::BlockSharedShort(_) => {
             // a group may begin within a pack
             let tiles = (groups.length + v.max(ALIGN) - 1).div_ceil(tree.tile());
-            let whole = plan.spreads() || tiles == 1 || groups.outer >= BUSY;
+            let whole = plan.over_elements() || tiles == 1 || groups.outer >= BUSY;
             let mut span = tiles.next_power_of_two();
             if !whole {
                 let wanted = (tiles * groups.outer / BUSY).max(tiles.div_ceil(MOST_SLICES)).max(1);
@@ -155,9 +155,9 @@ fn shape(plan: &Plan, v: usize, in_flight: usize, form: Form, groups: Groups, tr
             let slices = tiles.div_ceil(span);
             Shape { grid: groups.outer * slices, slices, span, ..alone(0) }
         }
-        Form::Team(threads) => alone(groups.outer.div_ceil(THREADS / threads as usize)),
-        Form::Packs(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
-        Form::Lanes | Form::SingleLanes => {
+        Form::SubWarp(threads) => alone(groups.outer.div_ceil(THREADS / threads as usize)),
+        Form::PackPerThread(threads) => alone((groups.outer * threads as usize).div_ceil(THREADS * in_flight)),
+        Form::Strided | Form::StridedSingle => {
             let packs = groups.inner / v;
             // the lanes of all tiles; each is reduced by one thread
             let lanes = groups.length.div_ceil(tree.tile()).max(1) * tree.lanes;
@@ -177,18 +177,18 @@ pub(crate) struct Target {
     reported: u64,
     mark: u32,
     /// The epilogue's `Params`, which hold the addresses of its outputs.
-    after: Vec<u8>,
+    epilogue: Vec<u8>,
 }
 
 impl Target {
     fn buffer(out: u64) -> Target {
-        Target { out, reported: 0, mark: 0, after: Vec::new() }
+        Target { out, reported: 0, mark: 0, epilogue: Vec::new() }
     }
 
     /// A slot in host memory that the device can write. The result goes to `out`, and with `mark` to `reported`, which
     /// the host polls.
     pub(crate) fn slot(out: u64, reported: u64, mark: u32) -> Target {
-        Target { out, reported, mark, after: Vec::new() }
+        Target { out, reported, mark, epilogue: Vec::new() }
     }
 }
 
@@ -198,7 +198,7 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let form = form(plan, reduction, groups);
         let fit = parameters::fit(plan, bound, pack_size(plan, reduction, form), &[]);
-        match choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), fit.0)? {
+        match choose::kernel(cuda, plan, bound.n, KernelKind::Reduce(reduction, na_rm, form), fit.0)? {
             Some(planned) => self.launch(&planned, fit, form, target),
             None => self.queue_prebuilt(target),
         }
@@ -210,11 +210,11 @@ impl Work<'_> {
         let Work { cuda, plan, bound, reduction, groups, .. } = self;
         let (register, _) = plan.outputs[0];
         let dtype = natural_dtype(plan.class(register));
-        let simple = prebuilt::plain(dtype);
+        let simple = prebuilt::stored_plan(dtype);
         let inputs = if *plan == simple && bound.inputs[0].address().is_multiple_of(16) {
             bound.inputs.clone()
         } else {
-            interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], after: None, ..plan.clone() }, bound)?
+            interpret::values(cuda, &Plan { outputs: vec![(register, dtype)], epilogue: None, ..plan.clone() }, bound)?
         };
         let bound = Bound { n: bound.n, inputs, ..Bound::default() };
         let class = plan.class(register);
@@ -225,7 +225,7 @@ impl Work<'_> {
     }
 
     /// Queues the reduction and its epilogue as one kernel, which also stores the results if their address is not 0.
-    fn with_epilogue(self, after: &After, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<Fused> {
+    fn with_epilogue(self, after: &Epilogue, given: &Bound, outputs: &[Arc<Buffer>], results: u64) -> Result<Fused> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         if after.results as usize >= Tiled::MOST {
             return Ok(Fused::Never);
@@ -237,7 +237,7 @@ impl Work<'_> {
         let (apart, packed) = parameters::fit(&after.plan, given, epilogue_pack(after), &addresses);
         // one launch has one set of flag words, so only one of the two parts may warn
         if apart.wide && !variant.wide
-            || after.spread && apart.unaligned
+            || after.over_elements && apart.unaligned
             || !bound.sites.is_empty() && !given.sites.is_empty()
         {
             return Ok(Fused::Never);
@@ -253,24 +253,25 @@ impl Work<'_> {
         if both + MOST_JOB > MOST_BYTES {
             return Ok(Fused::Never);
         }
-        let Some(planned) = choose::kernel(cuda, plan, bound.n, Use::Reduce(reduction, na_rm, form), variant)? else {
+        let Some(planned) = choose::kernel(cuda, plan, bound.n, KernelKind::Reduce(reduction, na_rm, form), variant)?
+        else {
             return Ok(Fused::NotYet);
         };
         let (bits, words) = body::flag_bits(&after.plan);
         let (flags, _queueing) = cuda.flag_words(&bits, words, given)?;
         let after = pack(&after.plan, given, fit, &addresses, flags)?;
-        let target = Target { after: after.bytes().to_vec(), ..Target::buffer(results) };
+        let target = Target { epilogue: after.bytes().to_vec(), ..Target::buffer(results) };
         self.launch(&planned, before, form, target)?;
         Ok(Fused::Done)
     }
 
-    fn launch(self, planned: &Planned, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
+    fn launch(self, planned: &PlanKernel, fit: (Variant, u32), form: Form, target: Target) -> Result<()> {
         let Work { cuda, plan, bound, reduction, na_rm, groups } = self;
         let tree = Tree::of(reduction, plan.class(plan.outputs[0].0), groups);
         let shape = shape(plan, planned.v, packs_in_flight(plan, reduction, form), form, groups, tree);
         let parts = match form {
             _ if shape.slices == 1 => 0,
-            Form::Lanes | Form::SingleLanes => shape.slices * groups.count(),
+            Form::Strided | Form::StridedSingle => shape.slices * groups.count(),
             _ => shape.grid,
         };
         // freed in the stream's order, so it may be dropped as soon as the kernel is queued
@@ -292,7 +293,7 @@ impl Work<'_> {
         job.u64(target.reported);
         job.u32(target.mark);
         job.u32(na_rm.into());
-        job.field(&target.after, 8);
+        job.field(&target.epilogue, 8);
         planned.launch_fit(cuda, plan, bound, fit, &[], Some(&job), shape.grid as u32, target.reported != 0)
     }
 }

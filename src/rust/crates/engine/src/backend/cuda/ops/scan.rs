@@ -9,7 +9,7 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::Packed;
 use crate::backend::cuda::interpret;
 use crate::backend::cuda::tiers::choose;
-use crate::backend::cuda::tiers::planned::{planned, Planned, Use};
+use crate::backend::cuda::tiers::planned::{planned, KernelKind, PlanKernel};
 use crate::memory::buffer::{Buffer, View};
 use crate::plan::{Bound, Instruction, Plan};
 use verdigris_ops::dtype::natural_dtype;
@@ -64,7 +64,7 @@ pub fn run(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buf
 
 fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffer>, first: u64) -> Result<()> {
     let (variant, _) = parameters::fit(plan, bound, pack_size(plan), &[output.address]);
-    match choose::kernel(cuda, plan, bound.n, Use::Scan(scan), variant)? {
+    match choose::kernel(cuda, plan, bound.n, KernelKind::Scan(scan), variant)? {
         Some(planned) => launch(cuda, &planned, plan, bound, variant, output.address, first),
         None => queue_prebuilt(cuda, plan, bound, scan, output.address, first),
     }
@@ -75,11 +75,11 @@ fn queue(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: &Arc<Buffe
 fn queue_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u64, first: u64) -> Result<()> {
     let (register, dtype) = plan.outputs[0];
     let natural = natural_dtype(plan.class(register));
-    let simple = prebuilt::plain(natural);
+    let simple = prebuilt::stored_plan(natural);
     let stored = Plan { outputs: vec![(register, natural)], ..plan.clone() };
     let of = |inputs: Vec<View>| Bound { n: bound.n, inputs, ..Bound::default() };
     let values = of(interpret::values(cuda, &stored, bound)?);
-    let planned = planned(cuda, &simple, Use::Scan(scan), prebuilt::PLAIN)?;
+    let planned = planned(cuda, &simple, KernelKind::Scan(scan), prebuilt::PLAIN)?;
     if dtype == natural && output.is_multiple_of(16) {
         return launch(cuda, &planned, &simple, &values, prebuilt::PLAIN, output, first);
     }
@@ -92,7 +92,7 @@ fn queue_prebuilt(cuda: &Cuda, plan: &Plan, bound: &Bound, scan: Scan, output: u
 
 fn launch(
     cuda: &Cuda,
-    planned: &Planned,
+    planned: &PlanKernel,
     plan: &Plan,
     bound: &Bound,
     variant: Variant,

@@ -11,7 +11,7 @@ use crate::backend::cuda::compile::Module;
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{blocks, Args};
 use crate::backend::position_dtype;
-use crate::backend::segments::{Order, Sampled, Segments, Sparse, Triangle, Turned};
+use crate::backend::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
@@ -267,7 +267,7 @@ pub fn expand(cuda: &Cuda, segments: &Segments<'_>, out: &Arc<Buffer>) -> Result
 }
 
 /// See `Backend::segment_transpose`. A stable sort by position keeps elements of one position in their order.
-pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
     let (n, dtype) = (segments.len, segments.offsets.dtype);
     let module = structure(cuda, dtype, position_dtype(n))?;
     let (sorted, order) = sort::sort(cuda, positions, false, true)?;
@@ -289,7 +289,7 @@ pub fn transpose(cuda: &Cuda, segments: &Segments<'_>, positions: &View, extent:
         args.push(segment.address).push(order.address()).push(n as i64).push(out.address);
         launch("pick", n, &mut args)?;
     }
-    Ok(Turned {
+    Ok(Transposed {
         offsets: View::contiguous(offsets, dtype, extent + 1),
         positions: View::contiguous(out, DType::Int32, n),
         order,
@@ -312,7 +312,7 @@ pub fn sampled(cuda: &Cuda, job: &Sampled<'_>, out: &Arc<Buffer>) -> Result<()> 
 
 /// See `Backend::segment_solve`. The matrix is transposed to rows first. A block is one warp, which takes row after
 /// row.
-pub fn solve(cuda: &Cuda, job: &Triangle<'_>, out: &Arc<Buffer>) -> Result<()> {
+pub fn solve(cuda: &Cuda, job: &TriangularSystem<'_>, out: &Arc<Buffer>) -> Result<()> {
     let (a, class, n) = (&job.matrix, job.b.dtype.class(), job.matrix.extent);
     let rows = transpose(cuda, &a.segments, a.positions, n)?;
     let (offsets, order) = (rows.offsets.dtype, rows.order.dtype);

@@ -226,7 +226,7 @@ pub fn factor(cuda: &Cuda, dtype: DType, task: &Task<'_>) -> Result<i32> {
                 [left => u32, right => u32, n => i64, t => Data, a.address => CUdeviceptr, n => i64, t => Data,
                  values.address => CUdeviceptr, t => Data, 0 => CUdeviceptr, n => i64, t => Data, out => CUdeviceptr, n => i64, t => Data])
         }
-        Task::Svd { a, m, n, d, vectors, method, moved } => {
+        Task::Svd { a, m, n, d, vectors, method, perturbation: moved } => {
             need(m >= n && a.bytes == m * n * size && d.bytes == n * real_size)?;
             let width = |v: &Vectors<'_>| if v.full { m } else { n };
             need(vectors.is_none_or(|v| v.u.bytes == m * width(&v) * size && v.v.bytes == n * n * size))?;

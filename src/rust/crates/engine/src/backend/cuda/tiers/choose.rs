@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::planned::{known, planned, Planned, Use};
+use super::planned::{known, planned, KernelKind, PlanKernel};
 use crate::backend::cuda::codegen::prebuilt;
 use crate::backend::cuda::codegen::Variant;
 use crate::backend::cuda::compile::tier::{tier, Tier};
@@ -26,7 +26,7 @@ use verdigris_ops::error::{Error, Kind, Result};
 struct Tiers {
     /// Plans that are queued, being compiled, or rejected by the compiler, and so are not queued again. Each with the
     /// cost of interpreting it so far.
-    asked: Mutex<HashMap<(Plan, Use, Variant), Cost>>,
+    asked: Mutex<HashMap<(Plan, KernelKind, Variant), Cost>>,
     interpreted: AtomicU64,
     launched: AtomicU64,
 }
@@ -55,7 +55,13 @@ impl Cuda {
 }
 
 /// The kernel that runs a plan of `n` elements now; `None` for the interpreter.
-pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
+pub(crate) fn kernel(
+    cuda: &Cuda,
+    plan: &Plan,
+    n: usize,
+    how: KernelKind,
+    variant: Variant,
+) -> Result<Option<Arc<PlanKernel>>> {
     let tiers = TIERS.of(cuda);
     let found = match tier() {
         // no interpreter runs routines
@@ -66,7 +72,7 @@ pub(crate) fn kernel(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Vari
             Some(known) => Some(known),
             None if NO_NVRTC.load(Ordering::Relaxed) => None,
             // a recorded graph keeps its kernels, so it is worth waiting for the plan's own
-            None if cuda.is_capturing() || !is_served(cuda, plan, how) => awaited(cuda, plan, how, variant)?,
+            None if cuda.is_capturing() || !is_served(cuda, plan, how) => compile_and_wait(cuda, plan, how, variant)?,
             None => {
                 queue(cuda, plan, n, how, variant);
                 None
@@ -99,7 +105,7 @@ pub(crate) fn count_compiled(cuda: &Cuda) {
 }
 
 /// Waits for the compilation of the plan's own kernel; `None` if there is no NVRTC.
-fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Option<Arc<Planned>>> {
+fn compile_and_wait(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Variant) -> Result<Option<Arc<PlanKernel>>> {
     match planned(cuda, plan, how, variant) {
         Err(error) if error.kind == Kind::Library => {
             NO_NVRTC.store(true, Ordering::Relaxed);
@@ -110,22 +116,24 @@ fn awaited(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Optio
 }
 
 /// Whether prebuilt kernels can run the plan without compilation, with the bits of the plan's own kernel.
-fn is_served(cuda: &Cuda, plan: &Plan, how: Use) -> bool {
+fn is_served(cuda: &Cuda, plan: &Plan, how: KernelKind) -> bool {
     let class = plan.class(plan.outputs[0].0);
     let second = match how {
-        Use::Store | Use::Put(_) | Use::Patch(_) => return interpret::is_at_hand(cuda, plan),
-        Use::Mask(keep_na) => prebuilt::positions_name(keep_na),
-        Use::Scan(scan) => prebuilt::scan_name(scan, class),
-        Use::Reduce(_, _, form) => prebuilt::reductions_name(class, form.is_across()),
+        KernelKind::Store | KernelKind::Put(_) | KernelKind::Patch(_) => {
+            return interpret::can_interpret_now(cuda, plan)
+        }
+        KernelKind::Mask(keep_na) => prebuilt::positions_name(keep_na),
+        KernelKind::Scan(scan) => prebuilt::scan_name(scan, class),
+        KernelKind::Reduce(_, _, form) => prebuilt::reductions_name(class, form.is_across()),
     };
-    cuda.prebuilt_at_hand(&second).is_some()
-        && interpret::is_at_hand(cuda, plan)
-        && plan.after.as_ref().is_none_or(|after| interpret::is_at_hand(cuda, &after.plan))
+    cuda.prebuilt_cuda_version(&second).is_some()
+        && interpret::can_interpret_now(cuda, plan)
+        && plan.epilogue.as_ref().is_none_or(|after| interpret::can_interpret_now(cuda, &after.plan))
 }
 
 // ---- compiling in the background --------------------------------------------------------------------
 
-/// NVRTC cannot be loaded: no plan is queued until `look_again()`.
+/// NVRTC cannot be loaded: no plan is queued until `retry_nvrtc()`.
 static NO_NVRTC: AtomicBool = AtomicBool::new(false);
 
 /// The fixed cost of an interpreted launch, as a number of elements.
@@ -133,7 +141,7 @@ const LAUNCH: usize = 1 << 16;
 
 /// Queues a plan's kernel for compilation in the background. The plan that has cost the interpreter most, in elements
 /// times instructions, is compiled first.
-fn queue(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) {
+fn queue(cuda: &Cuda, plan: &Plan, n: usize, how: KernelKind, variant: Variant) {
     let mut asked = lock(&TIERS.of(cuda).asked);
     let key = (plan.clone(), how, variant);
     let more = (n + LAUNCH).saturating_mul(plan.code.len() + 1) as u64;
@@ -147,7 +155,7 @@ fn queue(cuda: &Cuda, plan: &Plan, n: usize, how: Use, variant: Variant) {
     }
 }
 
-fn compile(ordinal: u32, key: (Plan, Use, Variant)) {
+fn compile(ordinal: u32, key: (Plan, KernelKind, Variant)) {
     let Ok(cuda) = Cuda::of(ordinal) else { return };
     let (plan, how, variant) = &key;
     let no_nvrtc = |made: &Result<_>| made.as_ref().is_err_and(|error: &Error| error.kind == Kind::Library);
@@ -163,7 +171,7 @@ fn compile(ordinal: u32, key: (Plan, Use, Variant)) {
 }
 
 /// Lets NVRTC be tried again, which may have been installed since: called by `gpu_sitrep()`.
-pub fn look_again() {
+pub fn retry_nvrtc() {
     NO_NVRTC.store(false, Ordering::Relaxed);
 }
 

@@ -18,7 +18,7 @@ use verdigris_ops::scan::Scan;
 
 /// What is done with a plan's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Use {
+pub(crate) enum KernelKind {
     Store,
     /// The bool is `na.rm`.
     Reduce(Reduction, bool, reduce::Form),
@@ -32,7 +32,7 @@ pub(crate) enum Use {
 }
 
 /// A kernel for a plan, and what launching it takes.
-pub(crate) struct Planned {
+pub(crate) struct PlanKernel {
     pub kernel: Arc<Kernel>,
     /// A kernel that is launched after it.
     pub second: Option<Arc<Kernel>>,
@@ -45,19 +45,19 @@ pub(crate) struct Planned {
 }
 
 /// The kernels made for one plan, and the properties of the plan that each launch needs.
-struct Made {
-    /// Elements of a pack and of a block, for `Use::Store`.
+struct PlanKernels {
+    /// Elements of a pack and of a block, for `KernelKind::Store`.
     v: usize,
     block: usize,
-    kernels: Vec<(Use, Variant, Arc<Planned>)>,
+    kernels: Vec<(KernelKind, Variant, Arc<PlanKernel>)>,
 }
 
-impl Made {
-    fn new(plan: &Plan) -> Made {
-        Made { v: body::pack_size(plan), block: elementwise::block_elements(plan), kernels: Vec::new() }
+impl PlanKernels {
+    fn new(plan: &Plan) -> PlanKernels {
+        PlanKernels { v: body::pack_size(plan), block: elementwise::block_elements(plan), kernels: Vec::new() }
     }
 
-    fn find(&self, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+    fn find(&self, how: KernelKind, variant: Variant) -> Option<Arc<PlanKernel>> {
         self.kernels.iter().find(|(u, v, _)| (*u, *v) == (how, variant)).map(|(.., found)| found.clone())
     }
 }
@@ -65,63 +65,63 @@ impl Made {
 /// A device's kernels for plans.
 #[derive(Default)]
 struct Plans {
-    known: Mutex<HashMap<Plan, Made, BuildHasherDefault<Mix>>>,
+    known: Mutex<HashMap<Plan, PlanKernels, BuildHasherDefault<Mix>>>,
 }
 
 static PLANS: PerDevice<Plans> = PerDevice::new();
 
 /// The kernel for a plan, if it was made before.
-pub(crate) fn known(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Option<Arc<Planned>> {
+pub(crate) fn known(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Variant) -> Option<Arc<PlanKernel>> {
     lock(&PLANS.of(cuda).known).get(plan)?.find(how, variant)
 }
 
 /// The kernel for a plan; compiled here if it is new.
-pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: Use, variant: Variant) -> Result<Arc<Planned>> {
+pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Variant) -> Result<Arc<PlanKernel>> {
     if let Some(known) = known(cuda, plan, how, variant) {
         return Ok(known);
     }
     let (source, name, v) = match how {
-        Use::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
-        Use::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
-        Use::Reduce(reduction, na_rm, form) => {
+        KernelKind::Store if variant.tiled.inputs != 0 => (tiled::source(plan, variant), tiled::NAME, 1),
+        KernelKind::Store => (elementwise::source(plan, variant), elementwise::NAME, body::pack_size(plan)),
+        KernelKind::Reduce(reduction, na_rm, form) => {
             let source = reduce::source(plan, variant, reduction, na_rm, form);
             (source, reduce::NAME, reduce::pack_size(plan, reduction, form))
         }
-        Use::Mask(keep_na) => (mask::source(plan, variant, keep_na), mask::COUNT, 1),
-        Use::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
-        Use::Put(rank) => (patch::source(plan, variant, rank, false), patch::NAME, 1),
-        Use::Patch(rank) => (patch::source(plan, variant, rank, true), patch::NAME, 1),
+        KernelKind::Mask(keep_na) => (mask::source(plan, variant, keep_na), mask::COUNT, 1),
+        KernelKind::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
+        KernelKind::Put(rank) => (patch::source(plan, variant, rank, false), patch::NAME, 1),
+        KernelKind::Patch(rank) => (patch::source(plan, variant, rank, true), patch::NAME, 1),
     };
     let label = match how {
-        Use::Store => plan.key(),
-        Use::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
-        Use::Mask(_) => format!("subset of {}", plan.key()),
-        Use::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
-        Use::Put(_) | Use::Patch(_) => format!("assignment of {}", plan.key()),
+        KernelKind::Store => plan.key(),
+        KernelKind::Reduce(reduction, ..) => format!("{} of {}", reduction.name(), plan.key()),
+        KernelKind::Mask(_) => format!("subset of {}", plan.key()),
+        KernelKind::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
+        KernelKind::Put(_) | KernelKind::Patch(_) => format!("assignment of {}", plan.key()),
     };
     // prebuilt kernels are of this variant, so no other needs to be looked up in the package
     let module =
         if variant == prebuilt::PLAIN { cuda.load_typed(&source, &label) } else { cuda.load(&source, &label) }?;
     let second = match how {
-        Use::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
-        Use::Scan(scan) if scan::widens(plan, scan) => Some(cuda.function(&module, scan::SECOND)?),
+        KernelKind::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
+        KernelKind::Scan(scan) if scan::widens(plan, scan) => Some(cuda.function(&module, scan::SECOND)?),
         _ => None,
     };
     let mut kernel = (*cuda.function(&module, name)?).clone();
     // messages show the expression, since the function's name is the same for all plans
     kernel.name = label;
     let (bits, words) = body::flag_bits(plan);
-    let wave = if matches!(how, Use::Mask(_)) { cuda.wave(&kernel, THREADS as u32, 0)? } else { 0 };
-    let made = Arc::new(Planned { kernel: Arc::new(kernel), second, v, wave, bits, words });
+    let wave = if matches!(how, KernelKind::Mask(_)) { cuda.wave(&kernel, THREADS as u32, 0)? } else { 0 };
+    let made = Arc::new(PlanKernel { kernel: Arc::new(kernel), second, v, wave, bits, words });
     let mut known = lock(&PLANS.of(cuda).known);
-    known.entry(plan.clone()).or_insert_with(|| Made::new(plan)).kernels.push((how, variant, made.clone()));
+    known.entry(plan.clone()).or_insert_with(|| PlanKernels::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)
 }
 
-impl Planned {
+impl PlanKernel {
     /// A prebuilt kernel, for a plan that only loads its input.
-    pub(super) fn of_plain(kernel: Arc<Kernel>, v: usize) -> Planned {
-        Planned { kernel, second: None, v, wave: 0, bits: Vec::new(), words: 0 }
+    pub(super) fn of_plain(kernel: Arc<Kernel>, v: usize) -> PlanKernel {
+        PlanKernel { kernel, second: None, v, wave: 0, bits: Vec::new(), words: 0 }
     }
 
     /// Queues the kernel, with its `Params` and, for kinds of kernels that take one, the struct `job`.
@@ -203,14 +203,14 @@ impl Planned {
 
 /// One look-up for the usual case: the kernel that stores a plan's values, if it was made before, with the result of
 /// `parameters::fit` and the elements of a block.
-pub(super) fn hit(
+pub(super) fn cached_store(
     cuda: &Cuda,
     plan: &Plan,
     bound: &Bound,
     outputs: &[u64],
-) -> Option<(Arc<Planned>, (Variant, u32), usize)> {
+) -> Option<(Arc<PlanKernel>, (Variant, u32), usize)> {
     lock(&PLANS.of(cuda).known).get(plan).and_then(|made| {
         let fit = parameters::fit(plan, bound, made.v, outputs);
-        Some((made.find(Use::Store, fit.0)?, fit, made.block))
+        Some((made.find(KernelKind::Store, fit.0)?, fit, made.block))
     })
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::planned::Planned;
+use super::planned::PlanKernel;
 use crate::backend::cuda::codegen::prebuilt::{reduction_name, reduction_pack, reductions_name, reductions_source};
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
@@ -12,7 +12,7 @@ use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
 
 /// The kernels loaded so far, by reduction, class and whether across memory.
-type Known = Mutex<Vec<((Reduction, Class, bool), Arc<Planned>)>>;
+type Known = Mutex<Vec<((Reduction, Class, bool), Arc<PlanKernel>)>>;
 
 static KNOWN: PerDevice<Known> = PerDevice::new();
 
@@ -29,14 +29,14 @@ pub(crate) fn prebuilt_reduction(
     reduction: Reduction,
     class: Class,
     across: bool,
-) -> Result<Arc<Planned>> {
+) -> Result<Arc<PlanKernel>> {
     let key = (reduction, class, across);
     if let Some((_, found)) = lock(KNOWN.of(cuda)).iter().find(|(k, _)| *k == key) {
         return Ok(found.clone());
     }
     let module = cuda.prebuilt_module(&reductions_name(class, across), || reductions_source(class, across))?;
     let kernel = cuda.function(&module, &reduction_name(reduction, across))?;
-    let made = Arc::new(Planned::of_plain(kernel, reduction_pack(across)));
+    let made = Arc::new(PlanKernel::of_plain(kernel, reduction_pack(across)));
     lock(KNOWN.of(cuda)).push((key, made.clone()));
     Ok(made)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::choose;
-use super::planned::{hit, Use};
+use super::planned::{cached_store, KernelKind};
 use crate::backend::cuda::codegen::{body, elementwise, parameters, patch, tiled, Variant};
 use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::blocks;
@@ -37,14 +37,14 @@ pub fn run_at(cuda: &Cuda, plan: &Plan, bound: &Bound, addresses: &[u64]) -> Res
     }
     let tiled = tiled::choose(plan, bound);
     if tiled.inputs == 0 && choose::uses_kernels() {
-        if let Some((planned, fit, block)) = hit(cuda, plan, bound, addresses) {
+        if let Some((planned, fit, block)) = cached_store(cuda, plan, bound, addresses) {
             choose::count_compiled(cuda);
             return planned.launch_fit(cuda, plan, bound, fit, addresses, None, blocks(bound.n, block), false);
         }
     }
     let v = if tiled.inputs == 0 { body::pack_size(plan) } else { 1 };
     let variant = Variant { tiled, ..parameters::fit(plan, bound, v, addresses).0 };
-    let Some(planned) = choose::kernel(cuda, plan, bound.n, Use::Store, variant)? else {
+    let Some(planned) = choose::kernel(cuda, plan, bound.n, KernelKind::Store, variant)? else {
         return interpret::run(cuda, plan, bound, addresses);
     };
     let (tiles, grid) = if tiled.inputs == 0 {
@@ -71,8 +71,8 @@ pub fn put(cuda: &Cuda, plan: &Plan, bound: &Bound, part: &View, base: Option<&B
     };
     // `patch` writes the whole buffer, `put` only from the part's first element on
     let (how, address, n) = match base {
-        Some(base) => (Use::Patch(windows.len() as u8), part.buffer.address, base.view.len()),
-        None => (Use::Put(part.layout.shape().len() as u8), part.address(), bound.n),
+        Some(base) => (KernelKind::Patch(windows.len() as u8), part.buffer.address, base.view.len()),
+        None => (KernelKind::Put(part.layout.shape().len() as u8), part.address(), bound.n),
     };
     let variant = parameters::fit(plan, bound, 1, &[address]).0;
     let variant = Variant { wide: variant.wide || part.buffer.bytes >= MOST_NARROW, ..variant };

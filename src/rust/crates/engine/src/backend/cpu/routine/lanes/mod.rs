@@ -3,7 +3,7 @@
 //! `block` runs steps for lanes `from .. to` and returns the end of the lanes that are still active. Those are in
 //! front; behind them are the lanes that have left the block, and `status` says why each left.
 
-mod turns;
+mod loops;
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use super::program::*;
 use crate::memory::fallible;
 use verdigris_compile::Failed;
 use verdigris_ops::dtype::Class;
-use verdigris_ops::parallel::goes_on;
+use verdigris_ops::parallel::should_continue;
 use verdigris_ops::scalar::{Scalar, NA_I32};
 
 /// Lanes times steps between two checks for an interrupt: a millisecond or so.
@@ -64,7 +64,7 @@ pub unsafe fn run(
     let lines = program.bytes.div_ceil(64);
     if scratch.lines.len() < lines {
         scratch.holds = 0;
-        if !fallible::room_for_task(&mut scratch.lines, lines, Line { _bytes: [0; 64] }) {
+        if !fallible::grow_task_buffer(&mut scratch.lines, lines, Line { _bytes: [0; 64] }) {
             return None;
         }
     }
@@ -430,7 +430,7 @@ impl Lanes<'_> {
                 }
                 Step::If(branch) => return self.branch(branch, from, to),
                 Step::For(counted) => return self.count(counted, from, to),
-                Step::Loop(turns) => return self.turn(turns, from, to),
+                Step::Loop(body) => return self.run_loop(body, from, to),
                 Step::Break => {
                     self.leave(from, to, BREAK);
                     return from;
@@ -523,11 +523,11 @@ impl Lanes<'_> {
     }
 
     /// Whether to go on; checks for an interrupt now and then.
-    fn goes_on(&mut self, lanes: usize, steps: usize) -> bool {
+    fn should_continue(&mut self, lanes: usize, steps: usize) -> bool {
         self.work += lanes * steps + 64;
         if self.work > CHECK_EVERY {
             self.work = 0;
-            self.stopped |= !goes_on();
+            self.stopped |= !should_continue();
         }
         !self.stopped
     }

@@ -16,10 +16,10 @@ pub struct Known {
     /// Registers that are greater than 0.
     positive: BTreeSet<Register>,
     /// 0-based positions that are not negative, and the extent that they are below, if known.
-    found: BTreeMap<Register, Option<Operand>>,
+    valid_positions: BTreeMap<Register, Option<Operand>>,
     /// Offsets into a table that are composed of in-range positions along some of its axes: the table and the axes, as
     /// bits.
-    parts: BTreeMap<Register, (u16, u8)>,
+    in_range_axes: BTreeMap<Register, (u16, u8)>,
     /// The operation and operands that a register was computed from, as long as the operands still have these values.
     /// Only operations that propagate NA.
     made: BTreeMap<Register, (OpId, Vec<Operand>)>,
@@ -34,31 +34,31 @@ impl Known {
     }
 
     /// Whether a position is known not to be negative.
-    pub fn is_found(&self, operand: Operand) -> bool {
+    pub fn is_valid_position(&self, operand: Operand) -> bool {
         match operand {
-            Operand::Register(r) => self.found.contains_key(&r),
+            Operand::Register(r) => self.valid_positions.contains_key(&r),
             Operand::Constant(scalar) => matches!(scalar, Scalar::I64(0..)),
         }
     }
 
     /// Whether a position is known to be within this extent.
     pub fn is_below(&self, operand: Operand, extent: Register) -> bool {
-        let within = |r| self.found.get(&r).copied().flatten();
+        let within = |r| self.valid_positions.get(&r).copied().flatten();
         operand.register().and_then(within) == Some(Operand::Register(extent))
     }
 
     /// The extent that a position is known to be below.
     pub fn extent(&self, operand: Operand) -> Option<Operand> {
-        self.found.get(&operand.register()?).copied().flatten()
+        self.valid_positions.get(&operand.register()?).copied().flatten()
     }
 
     /// The table and the axes (bits) for which an offset is known to be in range.
-    pub fn part(&self, operand: Operand) -> Option<(u16, u8)> {
-        self.parts.get(&operand.register()?).copied()
+    pub fn in_range_axes(&self, operand: Operand) -> Option<(u16, u8)> {
+        self.in_range_axes.get(&operand.register()?).copied()
     }
 
-    pub fn is_part(&mut self, register: Register, part: (u16, u8)) {
-        self.parts.insert(register, part);
+    pub fn note_in_range_axes(&mut self, register: Register, part: (u16, u8)) {
+        self.in_range_axes.insert(register, part);
     }
 
     /// Drops all facts about a register, which gets a new value, and those that refer to it.
@@ -66,9 +66,9 @@ impl Known {
         let own = Operand::Register(register);
         self.numbers.remove(&register);
         self.positive.remove(&register);
-        self.found.remove(&register);
-        self.parts.remove(&register);
-        self.found.values_mut().filter(|extent| **extent == Some(own)).for_each(|extent| *extent = None);
+        self.valid_positions.remove(&register);
+        self.in_range_axes.remove(&register);
+        self.valid_positions.values_mut().filter(|extent| **extent == Some(own)).for_each(|extent| *extent = None);
         self.made.remove(&register);
         self.made.retain(|_, (_, args)| !args.contains(&own));
     }
@@ -88,9 +88,9 @@ impl Known {
     }
 
     /// Records that a register is a valid position, below `extent` if that is given.
-    pub fn found(&mut self, register: Register, extent: Option<Operand>) {
+    pub fn note_valid_position(&mut self, register: Register, extent: Option<Operand>) {
         self.number(register);
-        self.found.insert(register, extent);
+        self.valid_positions.insert(register, extent);
     }
 
     /// Updates the facts after an operation has been assigned to a register.
@@ -110,12 +110,12 @@ impl Known {
         if from == Operand::Register(register) {
             return;
         }
-        let (is_number, found, positive) = (self.is_number(from), self.is_found(from), self.is_positive(from));
-        let extent = from.register().and_then(|r| self.found.get(&r).copied().flatten());
+        let (is_number, found, positive) = (self.is_number(from), self.is_valid_position(from), self.is_positive(from));
+        let extent = from.register().and_then(|r| self.valid_positions.get(&r).copied().flatten());
         let made = from.register().and_then(|r| self.made.get(&r).cloned());
-        let part = self.part(from);
+        let part = self.in_range_axes(from);
         self.forget(register);
-        part.into_iter().for_each(|part| self.is_part(register, part));
+        part.into_iter().for_each(|part| self.note_in_range_axes(register, part));
         if is_number {
             self.number(register);
         }
@@ -123,7 +123,7 @@ impl Known {
             self.positive(register);
         }
         if found {
-            self.found(register, extent);
+            self.note_valid_position(register, extent);
         }
         if let Some(made) = made.filter(|(_, args)| !args.contains(&Operand::Register(register))) {
             self.made.insert(register, made);
@@ -144,8 +144,8 @@ impl Known {
     pub fn meet(mut self, other: &Known) -> Known {
         self.numbers.retain(|r| other.numbers.contains(r));
         self.positive.retain(|r| other.positive.contains(r));
-        self.found.retain(|r, extent| other.found.get(r).is_some_and(|found| found == extent));
-        self.parts.retain(|r, part| other.parts.get(r) == Some(part));
+        self.valid_positions.retain(|r, extent| other.valid_positions.get(r).is_some_and(|known| known == extent));
+        self.in_range_axes.retain(|r, part| other.in_range_axes.get(r) == Some(part));
         self.made.retain(|r, made| other.made.get(r) == Some(made));
         self
     }
@@ -158,13 +158,13 @@ impl Known {
         }
         let floats = matches!(class, Class::F32 | Class::F64);
         // with a finite nonzero constant as one operand, infinity does not turn into NaN
-        let plain = |x: &Operand| matches!(x, Operand::Constant(scalar) if is_plain(*scalar));
+        let is_normal = |x: &Operand| matches!(x, Operand::Constant(scalar) if is_normal_constant(*scalar));
         match op {
             id::EQ | id::NE | id::LT | id::LE | id::GT | id::GE | id::AND | id::OR | id::NOT | id::XOR => true,
             id::NEG | id::POS | id::ABS | id::PMIN | id::PMAX => true,
             id::FLOOR | id::CEILING | id::TRUNC | id::EXP if floats => true,
-            id::ADD | id::SUB | id::MUL if floats => args.iter().any(plain) || op == id::MUL && args[0] == args[1],
-            id::DIV if floats => plain(&args[1]),
+            id::ADD | id::SUB | id::MUL if floats => args.iter().any(is_normal) || op == id::MUL && args[0] == args[1],
+            id::DIV if floats => is_normal(&args[1]),
             id::TO_FLOAT64 => matches!(class, Class::I32 | Class::F32 | Class::F64),
             id::TO_BOOL8 => true,
             _ => false,
@@ -189,7 +189,7 @@ fn is_number(scalar: Scalar) -> bool {
 }
 
 /// Whether a constant is finite, not 0 and not denormal.
-fn is_plain(scalar: Scalar) -> bool {
+fn is_normal_constant(scalar: Scalar) -> bool {
     match scalar {
         Scalar::F32(x) => x.is_normal(),
         Scalar::F64(x) => x.is_normal(),

@@ -13,7 +13,7 @@ mod value;
 use std::fmt::Write as _;
 
 use self::known::Known;
-use self::names::{plain, Use};
+use self::names::{c_identifier, Use};
 use self::text::{comment, Text};
 use verdigris_compile::{Draw, Operand, Register, Routine, Source, Statement};
 use verdigris_ops::dtype::Class;
@@ -49,12 +49,12 @@ pub fn rows(routine: &Routine, define: &mut impl FnMut(OpId, Class)) {
 }
 
 /// A value that has not been written yet: it will be written inline where it is read.
-struct Waiting {
+struct PendingValue {
     register: Register,
-    what: What,
+    what: PendingExpr,
 }
 
-enum What {
+enum PendingExpr {
     Text(Text),
     /// A comparison or logical operation that may be written as a C condition. Its operands are names, constants, or
     /// pending values of this kind.
@@ -72,7 +72,7 @@ struct Writer<'a> {
     tables: Vec<String>,
     text: String,
     depth: usize,
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingValue>,
     known: Known,
     /// The parameter that holds the key of random draws.
     key: Option<Register>,
@@ -81,7 +81,7 @@ struct Writer<'a> {
     /// Whether some statement can fail, so that `missing` must be declared, and whether some operation writes flags
     /// that are not reported, so that `unread` must be.
     fails: bool,
-    spare: bool,
+    needs_unread_word: bool,
 }
 
 /// The C definitions of the struct of results and of the function.
@@ -89,7 +89,7 @@ pub fn define(routine: &Routine, name: &str) -> String {
     let uses = names::uses(routine);
     let mut taken: Vec<String> = uses.iter().map(|used| used.name.clone()).collect();
     let tables = routine.tables.iter().enumerate().map(|(k, table)| {
-        let mut name = format!("{}_", plain(&table.name));
+        let mut name = format!("{}_", c_identifier(&table.name));
         while name.len() < 2 || taken.contains(&name) {
             name = format!("{name}table{k}_");
         }
@@ -106,12 +106,12 @@ pub fn define(routine: &Routine, name: &str) -> String {
         tables,
         text: String::new(),
         depth: 1,
-        waiting: Vec::new(),
+        pending: Vec::new(),
         known: Known::default(),
         key,
         kept,
         fails: false,
-        spare: false,
+        needs_unread_word: false,
     };
     for p in &routine.parameters {
         if let Source::Length(_) | Source::Extent(..) = p.source {
@@ -174,14 +174,14 @@ impl Writer<'_> {
             let _ = writeln!(text, "  {} a{k}[{length}];\n  fill_missing(a{k});", array.class.c_type());
         }
         for draw in &self.kept {
-            let (class, name) = spare(*draw);
+            let (class, name) = kept_draw_variable(*draw);
             let _ = writeln!(text, "  {class} {name} = 0;");
         }
         if self.fails {
             let missing = self.routine.results.iter().map(|(r, _)| format!("na_of({}())", self.class(*r).c_type()));
             let _ = writeln!(text, "  const {name}results missing = {{{}}};", missing.collect::<Vec<_>>().join(", "));
         }
-        if self.spare {
+        if self.needs_unread_word {
             text.push_str("  u32 unread = 0;\n");
         }
     }
@@ -196,7 +196,7 @@ impl Writer<'_> {
 }
 
 /// The type and name of the variable that keeps the raw material of a family's next number.
-fn spare(draw: Draw) -> (&'static str, &'static str) {
+fn kept_draw_variable(draw: Draw) -> (&'static str, &'static str) {
     match draw {
         Draw::Uniform => ("u64", "uniform_word"),
         Draw::Normal => ("f64", "normal_number_kept"),

@@ -41,7 +41,7 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
     let count = uses.len();
     for r in order {
         let used = &mut uses[r];
-        let plain = plain(routine.names.get(r).map_or("", String::as_str));
+        let plain = c_identifier(routine.names.get(r).map_or("", String::as_str));
         used.local &= used.writes == 1;
         used.named = !plain.is_empty();
         used.name = if used.named { format!("{plain}_") } else { format!("t{r}") };
@@ -57,7 +57,7 @@ pub fn uses(routine: &Routine) -> Vec<Use> {
 
 /// An R name turned into a C identifier, or "". The caller appends an underscore, so that it cannot clash with C's own
 /// names.
-pub fn plain(name: &str) -> String {
+pub fn c_identifier(name: &str) -> String {
     let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     match text.trim_matches('_') {
         "" => String::new(),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn names_are_c_identifiers() {
-        let names = ["zr", "my.var", ".x", "2", "caf\u{e9}", "_"].map(plain);
+        let names = ["zr", "my.var", ".x", "2", "caf\u{e9}", "_"].map(c_identifier);
         assert_eq!(names, ["zr", "my_var", "x", "x2", "caf", ""]);
     }
 }

@@ -3,7 +3,7 @@
 use super::names::{breaks, leaves};
 use super::text::{comment, Binds, Text};
 use super::value::{is_logic, Condition};
-use super::{spare, Waiting, What, Writer};
+use super::{kept_draw_variable, PendingExpr, PendingValue, Writer};
 use verdigris_compile::{written, Block, Draw, FailureId, Operand, Register, Source, Statement};
 use verdigris_ops::dtype::DType;
 use verdigris_ops::scalar::Scalar;
@@ -25,7 +25,7 @@ impl Writer<'_> {
 
     /// Writes all pending values as statements.
     pub fn flush(&mut self) {
-        while let Some(first) = self.waiting.first() {
+        while let Some(first) = self.pending.first() {
             self.emit_value(first.register);
         }
     }
@@ -49,18 +49,18 @@ impl Writer<'_> {
     }
 
     /// Writes the pending values for which `test` holds as statements.
-    fn emit_where(&mut self, test: impl Fn(&What) -> bool) {
-        let found = |waiting: &[Waiting]| waiting.iter().find(|w| test(&w.what)).map(|w| w.register);
-        while let Some(register) = found(&self.waiting) {
+    fn emit_where(&mut self, test: impl Fn(&PendingExpr) -> bool) {
+        let found = |pending: &[PendingValue]| pending.iter().find(|w| test(&w.what)).map(|w| w.register);
+        while let Some(register) = found(&self.pending) {
             self.emit_value(register);
         }
     }
 
     /// Writes pending values that read a register, before the register gets a new value.
     fn before_write(&mut self, register: Register) {
-        let depends = |what: &What| match what {
-            What::Text(text) => text.registers.contains(&register),
-            What::Logic { args, .. } => args.contains(&Operand::Register(register)),
+        let depends = |what: &PendingExpr| match what {
+            PendingExpr::Text(text) => text.registers.contains(&register),
+            PendingExpr::Logic { args, .. } => args.contains(&Operand::Register(register)),
         };
         self.emit_where(depends);
     }
@@ -68,8 +68,8 @@ impl Writer<'_> {
     /// Assigns `text` to a register, now or inline at its use.
     fn define(&mut self, register: Register, text: Text) {
         self.before_write(register);
-        if self.may_wait(register, text.is_plain()) && text.as_str().len() <= LONGEST {
-            self.waiting.push(Waiting { register, what: What::Text(text) });
+        if self.may_wait(register, text.is_atom()) && text.as_str().len() <= LONGEST {
+            self.pending.push(PendingValue { register, what: PendingExpr::Text(text) });
         } else {
             self.assign(register, &text);
         }
@@ -96,15 +96,15 @@ impl Writer<'_> {
                 if is_logic(*op, *class) && self.may_wait(*to, false) {
                     for &arg in args {
                         // a condition may contain an operand twice, so operands other than conditions need a name
-                        let logical = |w: &Waiting| matches!(w.what, What::Logic { .. });
-                        let waits = self.waiting.iter().find(|w| Operand::Register(w.register) == arg);
+                        let logical = |w: &PendingValue| matches!(w.what, PendingExpr::Logic { .. });
+                        let waits = self.pending.iter().find(|w| Operand::Register(w.register) == arg);
                         if waits.is_some_and(|w| !logical(w)) {
                             arg.register().into_iter().for_each(|r| self.emit_value(r));
                         }
                     }
                     self.before_write(*to);
-                    let what = What::Logic { op: *op, class: *class, args: args.clone() };
-                    self.waiting.push(Waiting { register: *to, what });
+                    let what = PendingExpr::Logic { op: *op, class: *class, args: args.clone() };
+                    self.pending.push(PendingValue { register: *to, what });
                 } else {
                     let text = self.row(*op, *class, args);
                     self.define(*to, text);
@@ -129,7 +129,7 @@ impl Writer<'_> {
                 let from = Text::prefix("(i64)", &self.read(*from));
                 self.define(*to, Text::infix(&from, "-", &Text::atom("1"), Binds::Sum));
                 self.known.forget(*to);
-                self.known.found(*to, Some(*extent).filter(|&extent| extent != Operand::Register(*to)));
+                self.known.note_valid_position(*to, Some(*extent).filter(|&extent| extent != Operand::Register(*to)));
             }
             Statement::Position { to, from, extent, low, high, .. } => self.position(*to, *from, *extent, *low, *high),
             Statement::Offset { to, at } => self.offset(*to, at),
@@ -162,7 +162,7 @@ impl Writer<'_> {
             Statement::Set { array, at, value } => {
                 let index = self.constant_index(*array, *at);
                 let (at, value) = (self.read(*at), self.read(*value));
-                let reads = |what: &What| matches!(what, What::Text(text) if text.arrays.contains(array));
+                let reads = |what: &PendingExpr| matches!(what, PendingExpr::Text(text) if text.arrays.contains(array));
                 self.emit_where(reads);
                 match index {
                     Some(k) => self.line(&format!("a{array}[{k}] = {};", value.as_str())),
@@ -269,7 +269,7 @@ impl Writer<'_> {
             self.line(&format!("{declared}{name} = {from_one} - 1;"));
             self.fail_with(&format!("{name} >= {}", args[1].as_str()), &code(high), &at, high);
             self.known.forget(to);
-            self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
+            self.known.note_valid_position(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
             return;
         }
         let text = Text::call("position", &args, "");
@@ -289,12 +289,12 @@ impl Writer<'_> {
         }
         self.known.forget(to);
         if sure {
-            self.known.found(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
+            self.known.note_valid_position(to, Some(extent).filter(|&extent| extent != Operand::Register(to)));
         }
     }
 
     fn offset(&mut self, to: Register, at: &[(Operand, Operand)]) {
-        let found = at.iter().all(|(position, _)| self.known.is_found(*position));
+        let found = at.iter().all(|(position, _)| self.known.is_valid_position(*position));
         let one = |stride: Operand| stride == Operand::Constant(Scalar::I64(1));
         let mut sum: Option<Text> = None;
         for &(position, stride) in at {
@@ -314,8 +314,8 @@ impl Writer<'_> {
         self.define(to, sum.unwrap_or(Text::atom("0ll")));
         self.known.forget(to);
         if found {
-            self.known.found(to, None);
-            part.into_iter().for_each(|part| self.known.is_part(to, part));
+            self.known.note_valid_position(to, None);
+            part.into_iter().for_each(|part| self.known.note_in_range_axes(to, part));
         }
     }
 
@@ -324,7 +324,7 @@ impl Writer<'_> {
     fn part(&self, at: &[(Operand, Operand)]) -> Option<(u16, u8)> {
         let mut sum = None;
         for &(position, stride) in at {
-            let (table, axes) = match self.known.part(position) {
+            let (table, axes) = match self.known.in_range_axes(position) {
                 Some(part) if stride == Operand::Constant(Scalar::I64(1)) => part,
                 Some(_) => return None,
                 None => {
@@ -359,7 +359,7 @@ impl Writer<'_> {
     fn is_inside(&self, table: u16, at: Operand) -> bool {
         let is_axis = |source| matches!(source, Source::Extent(of, _) if of == table);
         let axes = self.routine.parameters.iter().filter(|p| p.dtype == DType::Int64 && is_axis(p.source)).count();
-        if axes > 0 && self.known.part(at) == Some((table, (1u8 << axes) - 1)) {
+        if axes > 0 && self.known.in_range_axes(at) == Some((table, (1u8 << axes) - 1)) {
             return true;
         }
         let lengths = self.routine.parameters.iter().filter(|p| p.source == Source::Length(table));
@@ -395,7 +395,7 @@ impl Writer<'_> {
                 Text::call(&op.row().function(verdigris_ops::dtype::Class::F64), &parameters, &format!("i, {word}"))
             }
             _ if self.kept.contains(&draw) => {
-                Text::atom(format!("next_{function}({key}, i, {number}, {})", spare(draw).1))
+                Text::atom(format!("next_{function}({key}, i, {number}, {})", kept_draw_variable(draw).1))
             }
             _ => Text::atom(format!("{function}_number({key}, i, {number})")),
         };

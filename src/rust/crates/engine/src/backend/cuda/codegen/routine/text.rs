@@ -77,7 +77,7 @@ impl Text {
     }
 
     /// Whether the expression is a name or a number.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_atom(&self) -> bool {
         self.binds == Binds::Atom && !self.text.contains('(')
     }
 

@@ -1,7 +1,7 @@
 //! Writes operations of the table, as C operators where these have the same meaning, and comparisons as conditions.
 
 use super::text::{Binds, Text};
-use super::{What, Writer};
+use super::{PendingExpr, Writer};
 use verdigris_compile::{Operand, Register};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::{Scalar, NA_I32};
@@ -44,11 +44,11 @@ impl Writer<'_> {
             Operand::Constant(scalar) => return Text::constant(scalar),
             Operand::Register(register) => register,
         };
-        match self.waiting.iter().position(|waiting| waiting.register == register) {
+        match self.pending.iter().position(|pending| pending.register == register) {
             None => Text::register(register, self.name(register)),
-            Some(at) => match self.waiting.remove(at).what {
-                What::Text(text) => text,
-                What::Logic { op, class, args } => self.row(op, class, &args),
+            Some(at) => match self.pending.remove(at).what {
+                PendingExpr::Text(text) => text,
+                PendingExpr::Logic { op, class, args } => self.row(op, class, &args),
             },
         }
     }
@@ -66,7 +66,7 @@ impl Writer<'_> {
         match self.routine.notes.iter().position(|&noted| noted == op) {
             Some(k) => format!("w[{k}]"),
             None => {
-                self.spare = true;
+                self.needs_unread_word = true;
                 "unread".into()
             }
         }
@@ -147,17 +147,17 @@ impl Writer<'_> {
             }
             Operand::Register(register) => register,
         };
-        let at = self.waiting.iter().position(|waiting| waiting.register == register);
-        if let Some(What::Logic { op, class, args }) = at.map(|at| &self.waiting[at].what) {
+        let at = self.pending.iter().position(|pending| pending.register == register);
+        if let Some(PendingExpr::Logic { op, class, args }) = at.map(|at| &self.pending[at].what) {
             let (op, class, args) = (*op, *class, args.clone());
             let direct = matches!(class, Class::F32 | Class::F64) || args.iter().all(|&arg| self.known.is_number(arg));
             match op {
                 id::AND | id::OR | id::NOT | id::IS_NA => {
-                    self.waiting.remove(at.expect("it waits"));
+                    self.pending.remove(at.expect("it waits"));
                     return self.logic(op, &args);
                 }
                 _ if direct => {
-                    self.waiting.remove(at.expect("it waits"));
+                    self.pending.remove(at.expect("it waits"));
                     return self.compared(op, &args);
                 }
                 _ => {}
@@ -223,11 +223,11 @@ impl Writer<'_> {
 
     /// Assigns a pending value to its variable, by a statement of its own.
     pub fn emit_value(&mut self, register: Register) {
-        if let Some(at) = self.waiting.iter().position(|waiting| waiting.register == register) {
+        if let Some(at) = self.pending.iter().position(|pending| pending.register == register) {
             // the operands of a pending value are names by now
-            let text = match self.waiting.remove(at).what {
-                What::Text(text) => text,
-                What::Logic { op, class, args } => self.row(op, class, &args),
+            let text = match self.pending.remove(at).what {
+                PendingExpr::Text(text) => text,
+                PendingExpr::Logic { op, class, args } => self.row(op, class, &args),
             };
             self.assign(register, &text);
         }

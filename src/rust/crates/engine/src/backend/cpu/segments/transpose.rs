@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::super::gather::{elements, made};
 use super::path::{by_offsets, path, Offset};
-use crate::backend::segments::{bad_positions, Segments, Turned};
+use crate::backend::segments::{bad_positions, Segments, Transposed};
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::{Buffer, View};
 use crate::memory::fallible;
 use crate::memory::staging::Shared;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::Result;
-use verdigris_ops::parallel::{fail, spread, width};
+use verdigris_ops::parallel::{fail, parallel_if, width};
 
 /// The least number of elements of a part, which has a table of counts.
 const WORTH_A_TABLE: usize = 1 << 16;
@@ -38,7 +38,7 @@ fn expanded<I: Offset>(segments: &Segments<'_>, out: &Arc<Buffer>) -> Result<()>
 }
 
 /// Groups the elements by position, `extent` of them, instead of by segment; elements of one position stay in order.
-pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Turned> {
+pub fn transpose(cpu: &dyn Backend, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
     match (segments.offsets.dtype, position_dtype(segments.len)) {
         (DType::Int64, DType::Int64) => turned::<i64, i64>(cpu, segments, positions, extent),
         (DType::Int64, _) => turned::<i64, i32>(cpu, segments, positions, extent),
@@ -53,7 +53,7 @@ fn turned<I: Offset, O: Offset>(
     segments: &Segments<'_>,
     positions: &View,
     extent: usize,
-) -> Result<Turned> {
+) -> Result<Transposed> {
     let path = path::<I>(segments)?;
     let at: &[i32] = elements(positions);
     let n = at.len();
@@ -67,7 +67,7 @@ fn turned<I: Offset, O: Offset>(
         std::slice::from_raw_parts_mut(tables_of.at(part * extent * size_of::<O>()).cast::<O>(), extent)
     };
     let of_part = |part: usize| (part * each).min(n)..((part + 1) * each).min(n);
-    spread(parts, 1, true, |part, _| {
+    parallel_if(parts, 1, true, |part, _| {
         let counts = table(part);
         for &position in &at[of_part(part)] {
             match counts.get_mut(position as usize) {
@@ -94,7 +94,7 @@ fn turned<I: Offset, O: Offset>(
     let order_dtype = if size_of::<O>() == 8 { DType::Int64 } else { DType::Int32 };
     let (to, order) = (cpu.allocate(n * 4)?, cpu.allocate(n * size_of::<O>())?);
     let (to_of, order_of) = (Shared(to.address as *mut u8), Shared(order.address as *mut u8));
-    spread(parts, 1, true, |part, _| {
+    parallel_if(parts, 1, true, |part, _| {
         let (next, range) = (table(part), of_part(part));
         let mut segment = path.offsets.partition_point(|offset| offset.at() <= range.start).saturating_sub(1);
         let mut end = path.offsets.get(segment + 1).map_or(n, |offset| offset.at());
@@ -114,7 +114,7 @@ fn turned<I: Offset, O: Offset>(
             }
         }
     })?;
-    Ok(Turned {
+    Ok(Transposed {
         offsets,
         positions: View::contiguous(to, DType::Int32, n),
         order: View::contiguous(order, order_dtype, n),

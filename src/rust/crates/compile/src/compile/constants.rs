@@ -11,10 +11,12 @@ use verdigris_ops::scalar::Scalar;
 
 impl Compiler<'_> {
     /// The elements of a vector if all of them are known at compile time.
-    pub(super) fn written(&self, v: &Vector) -> Option<Vec<Number>> {
+    pub(super) fn constant_elements(&self, v: &Vector) -> Option<Vec<Number>> {
         let n = v.fixed().filter(|n| *n <= MOST_LOCAL)?;
         match v {
-            Vector::Local { array, .. } if !self.owned_arrays.contains(array) => self.written.get(array).cloned(),
+            Vector::Local { array, .. } if !self.variable_arrays.contains(array) => {
+                self.constant_elements.get(array).cloned()
+            }
             Vector::Same { value, .. } => value.constant().map(|_| vec![*value; n]),
             Vector::Range { from, step, .. } => {
                 let (from_whole, step) = (from.whole()?, step.whole()?);
@@ -29,7 +31,7 @@ impl Compiler<'_> {
                 for arg in args {
                     columns.push(match arg {
                         Value::Number(x) => vec![x.constant().map(|_| *x)?],
-                        Value::Vector(v) => self.written(v)?,
+                        Value::Vector(v) => self.constant_elements(v)?,
                         _ => return None,
                     });
                 }

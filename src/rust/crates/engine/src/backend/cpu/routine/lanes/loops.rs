@@ -5,37 +5,37 @@ use crate::backend::cpu::routine::program::*;
 
 impl Lanes<'_> {
     /// After an iteration: moves the lanes that continue with the next one to the front.
-    fn sorted(&mut self, end: usize, active: usize, turns: &Turns) -> usize {
-        if end == active || !turns.nexts {
+    fn sorted(&mut self, end: usize, active: usize, loop_body: &LoopBody) -> usize {
+        if end == active || !loop_body.nexts {
             return end;
         }
         // SAFETY: every element has a status.
-        self.part(end, active, &turns.moves, |this, k| unsafe { *this.status(this.element(k)) == NEXT })
+        self.part(end, active, &loop_body.moves, |this, k| unsafe { *this.status(this.element(k)) == NEXT })
     }
 
     /// After a loop: moves the lanes that have left the loop to the front, ahead of those that have left the routine.
-    fn ended(&mut self, from: usize, to: usize, turns: &Turns) -> usize {
-        if !turns.returns {
+    fn ended(&mut self, from: usize, to: usize, loop_body: &LoopBody) -> usize {
+        if !loop_body.returns {
             return to;
         }
         // SAFETY: every element has a status.
-        self.part(from, to, &turns.ended, |this, k| unsafe { *this.status(this.element(k)) == BREAK })
+        self.part(from, to, &loop_body.ended, |this, k| unsafe { *this.status(this.element(k)) == BREAK })
     }
 
-    pub(super) fn turn(&mut self, turns: &Turns, from: usize, to: usize) -> usize {
+    pub(super) fn run_loop(&mut self, loop_body: &LoopBody, from: usize, to: usize) -> usize {
         let mut active = to;
         while active > from {
-            let end = self.block(&turns.body, from, active);
-            if !self.goes_on(active - from, turns.body.len()) {
+            let end = self.block(&loop_body.body, from, active);
+            if !self.should_continue(active - from, loop_body.body.len()) {
                 return from;
             }
-            active = self.sorted(end, active, turns);
+            active = self.sorted(end, active, loop_body);
         }
-        self.ended(from, to, turns)
+        self.ended(from, to, loop_body)
     }
 
     pub(super) fn count(&mut self, counted: &Counted, from: usize, to: usize) -> usize {
-        let turns = &counted.turns;
+        let loop_body = &counted.body;
         let times = |this: &Self, k: usize| {
             // SAFETY: lanes are below the width.
             unsafe { *this.at(counted.times, k).cast::<i32>() }
@@ -71,7 +71,7 @@ impl Lanes<'_> {
                     break;
                 }
                 // SAFETY: as above.
-                let end = self.part(from, active, &turns.moves, |this, k| unsafe { *kept(this, k) > counter });
+                let end = self.part(from, active, &loop_body.moves, |this, k| unsafe { *kept(this, k) > counter });
                 self.leave(end, active, BREAK);
                 active = end;
                 // SAFETY: as above.
@@ -84,13 +84,13 @@ impl Lanes<'_> {
                 // SAFETY: lanes are below the width.
                 unsafe { fill(self.at(slot, from).cast(), &counter.to_ne_bytes(), active - from) };
             }
-            let end = self.block(&turns.body, from, active);
-            if !self.goes_on(active - from, turns.body.len()) {
+            let end = self.block(&loop_body.body, from, active);
+            if !self.should_continue(active - from, loop_body.body.len()) {
                 return from;
             }
-            active = self.sorted(end, active, turns);
+            active = self.sorted(end, active, loop_body);
             counter += 1;
         }
-        self.ended(from, to, turns)
+        self.ended(from, to, loop_body)
     }
 }

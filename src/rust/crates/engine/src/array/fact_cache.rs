@@ -31,7 +31,7 @@ const MOST_RANGES: usize = 4;
 const MOST_COMPLETE: usize = 256;
 
 /// Empties the caches. Must be called where computed values are overwritten in place.
-pub(crate) fn forget() {
+pub(crate) fn invalidate() {
     RANGES.with_borrow_mut(Vec::clear);
     COMPLETE.with_borrow_mut(Vec::clear);
 }
