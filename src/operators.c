@@ -121,8 +121,8 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   PROTECT(dims);
   SEXP series = R_NilValue;
   if (xts && yts) {
-    // base R computes on the intersection of the two time ranges
-    if (!same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) {
+    // base R computes on the intersection of the two time ranges, and names the columns of multiple series by both
+    if (xarray || yarray || !same_values(Rf_getAttrib(x, R_TspSymbol), Rf_getAttrib(y, R_TspSymbol))) {
       UNPROTECT(1);
       return R_NilValue;
     }

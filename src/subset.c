@@ -4,6 +4,7 @@
 // The methods of `[`, `[[` and `[<-` handle numbers, logicals and arrays as subscripts in a single .External2. Names,
 // factors, index matrices and errors are left to R/array-index.R, which calls back with positions.
 #include <math.h>
+#include <string.h>
 #include "subset.h"
 #include "altrep-array.h"
 #include "attributes.h"
@@ -347,11 +348,15 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
   SEXP count = PROTECT(Rf_ScalarReal(0));
   SEXP out = PROTECT(vg_checked(vg_assign(x, dim, at, value, count, Rf_ScalarLogical(is_target))));
   if (is_fault(out)) {
-    switch (CHAR(STRING_ELT(out, 0))[0]) {
-    case 'z': vg_say("stop_as_base", "replacement has length zero"); break;
-    case 'n': vg_say("stop_as_base", "NAs are not allowed in subscripted assignments"); break;
-    case 'u': vg_say("stop_as_base", "number of items to replace is not a multiple of replacement length"); break;
-    }
+    static const char *const messages[][2] = {
+      {"zero", "replacement has length zero"},
+      {"na", "NAs are not allowed in subscripted assignments"},
+      {"uneven", "number of items to replace is not a multiple of replacement length"},
+      {"vast", "vector is too large"},
+    };
+    const char *fault = CHAR(STRING_ELT(out, 0));
+    for (size_t k = 0; k < sizeof messages / sizeof *messages; k++)
+      if (strcmp(fault, messages[k][0]) == 0) vg_say("stop_as_base", messages[k][1]);
     UNPROTECT(3);
     return out;
   }
@@ -364,6 +369,8 @@ static SEXP put(SEXP x, SEXP at, SEXP value, SEXP names, int is_target) {
     out = C_copy_attributes(x, out);
   } else {
     if (Rf_getAttrib(x, R_TspSymbol) != R_NilValue) vg_say("stop_as_base", "only replacement of elements is allowed");
+    Rf_copyMostAttrib(x, out);
+    vg_classify(out);
     SEXP old = PROTECT(Rf_getAttrib(x, R_NamesSymbol));
     int grows = names == R_NilValue && old != R_NilValue;
     PROTECT(names = grows ? Rf_allocVector(STRSXP, has) : names);

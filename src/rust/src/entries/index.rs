@@ -207,6 +207,10 @@ fn assign(x: SEXP, dim: SEXP, subscripts: SEXP, value: SEXP, count: SEXP, is_tar
     } else {
         array.len()
     };
+    // the longest vector of R; the size in bytes must not overflow
+    if n > 1 << 52 {
+        return Ok(r::string("vast"));
+    }
     let adopts = convert::fits(value, array.dtype());
     let value = convert::operand(value, array.device())?;
     let like = if adopts { array.dtype() } else { promote(&[Typed::Array(array.dtype()), value.typed()]) };

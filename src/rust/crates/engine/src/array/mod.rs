@@ -395,7 +395,7 @@ impl Array {
         let values = values.cast(self.dtype(), None)?.contiguous()?;
         let backend = backend::of(self.device())?;
         let (dtype, size) = (self.dtype(), self.dtype().size());
-        let output = backend.allocate(n * size)?;
+        let output = backend.allocate(crate::memory::fallible::product([n, size])?)?;
         let kept = n.min(self.len());
         if n >= self.len() && self.costs_a_copy() && n > 0 {
             let (plan, bound) = self.planned(true)?;
