@@ -185,6 +185,14 @@ impl Handle {
     /// There is space for one element at `out`.
     pub unsafe fn element(&self, index: usize, out: *mut u8) -> Result<()> {
         self.check()?;
+        let array = self.array_unsynced();
+        if array.is_shared() {
+            // no window: the other library may write at any time
+            foreign_stream::before_read(&array)?;
+            // SAFETY: the caller's promise.
+            return unsafe { host_copy::read(&array, index, 1, out) };
+        }
+        drop(array);
         let reads = self.rare(|rare| {
             rare.window.reads = (rare.window.reads + 1).min(SINGLE_READS + 1);
             rare.window.reads
@@ -196,8 +204,11 @@ impl Handle {
         }
         self.slide(index)?;
         // SAFETY: the caller's promise.
-        unsafe { self.cached(index, 1, out) };
-        Ok(())
+        if unsafe { self.cached(index, 1, out) } {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { host_copy::read(&self.array_unsynced(), index, 1, out) }
     }
 
     /// Moves the window so that it starts at `from`.
