@@ -115,7 +115,9 @@ impl Cuda {
             let _timed = self.timed("kernel", self.stream(), 0, || kernel.name.clone());
             self.check(call(), function)
         };
-        let waited = || if checks_launches() && !self.is_capturing() { self.wait() } else { Ok(()) };
+        // without `wait()`, which locks the flags of warnings: the caller may hold them
+        let waited =
+            || if checks_launches() && !self.is_capturing() { self.drain(self.stream_state()) } else { Ok(()) };
         // the error may be that of an earlier kernel, if it broke the context and launches are not checked one by one
         let ours = || checks_launches() || !self.is_broken();
         done.and_then(|()| waited()).map_err(|error| if ours() { explain(error) } else { error })
