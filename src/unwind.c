@@ -20,6 +20,7 @@ void vg_init_unwind(void) {
 typedef struct {
   void (*run)(void *);
   void *data;
+  SEXP token;
   jmp_buf back;
 } Body;
 
@@ -38,12 +39,14 @@ int vg_unwind_protect(void (*run)(void *), void *data) {
   Body body;
   body.run = run;
   body.data = data;
+  // A body may run a finalizer, and that an entry whose own jump changes `current`.
+  body.token = tokens[current];
   if (setjmp(body.back)) {
-    jumping = tokens[current];
-    current = 1 - current;
+    jumping = body.token;
+    current = body.token == tokens[0];
     return 0;
   }
-  R_UnwindProtect(run_body, &body, come_back, &body, tokens[current]);
+  R_UnwindProtect(run_body, &body, come_back, &body, body.token);
   return 1;
 }
 

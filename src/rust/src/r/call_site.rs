@@ -104,8 +104,10 @@ fn linked(call: SEXP) -> SEXP {
     unsafe {
         let head = head();
         r::Rf_protect(call);
+        let cell = r::Rf_cons(head, R_NilValue);
+        // read after the allocation, which may run a finalizer that changes the list
         let next = r::CDR(head);
-        let cell = r::Rf_cons(head, next);
+        r::SETCDR(cell, next);
         r::SET_TAG(cell, call);
         r::SETCDR(head, cell);
         if next != R_NilValue {

@@ -87,6 +87,10 @@ fn reap_now() {
                 r::vg_register(pointer);
                 vg_any_dead.store(0, Ordering::Release);
                 header.state.set(ALIVE);
+                if r::vg_dead_after(std::ptr::null_mut()) != pointer {
+                    // a collection has put another object in front
+                    continue;
+                }
             }
             let pointer = r::Rf_protect(r::vg_next_dead());
             if let Some(header) = header.filter(|header| header.state.get() != ALIVE) {

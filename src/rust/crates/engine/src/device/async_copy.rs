@@ -72,7 +72,14 @@ fn keep(device: Device, block: &Arc<Block>) -> Result<()> {
         streams.hold(Box::new(block.clone()));
         return Ok(());
     }
-    let event = streams.event()?;
+    let event = match streams.event() {
+        Ok(event) => event,
+        Err(error) => {
+            // the copy is queued: the block must outlive it
+            backend::of(device)?.synchronize()?;
+            return Err(error);
+        }
+    };
     let kept = Copying { device, event, block: block.clone() };
     let recorded = streams.record(event, streams.current());
     copying().push(kept);
