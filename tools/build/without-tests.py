@@ -11,7 +11,7 @@ import shutil
 import sys
 
 MODULE = re.compile(
-    r"^#\[cfg\((?:all\()?test\b[^\n]*\)\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+)(?:;\n| \{\n.*?^\}\n)",
+    r"(?:^///[^\n]*\n)*^#\[cfg\((?:all\()?test\b[^\n]*\)\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+)(?:;\n| \{\n.*?^\}\n)",
     re.DOTALL | re.MULTILINE,
 )
 
