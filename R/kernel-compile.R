@@ -269,6 +269,10 @@ run_variant <- function(self, variant, envs, arguments, n, device, call) {
 scopes_for <- function(names, f) tryCatch({
   envs <- list(environment(f))
   for (name in names) {
+    if (isTRUE(name$flag)) {
+      if (identical(get0(name$name, envir = envs[[name$scope]]), name$value)) next
+      return(NULL)
+    }
     value <- get0(name$name, envir = envs[[name$scope]], mode = "function")
     if (is.null(name$home)) {
       if (identical(value, name$value) || is_gradient(value) && has_code(value, name$value)) next
@@ -361,8 +365,20 @@ surroundings <- function(f, name, stack) {
     env <- envs[[one$scope]]
     code <- as.call(c(as.name("{"), one$body, given_defaults(one$formals)))
     if ("function" %in% all.names(code)) code <- as.call(c(as.list(code), inner_defaults(code)))
-    every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
+    every <- all.names(code, unique = TRUE)
     scope <- scopes[[one$scope]]
+    for (name in intersect(every, KEYWORDS)) {
+      value <- get0(name, envir = env, mode = "function")
+      if (!identical(value, get(name, envir = baseenv())))
+        scopes[[one$scope]]$functions[[name]] <- list("a function of yours")
+    }
+    # a flag may be written T or F
+    for (name in intersect(every, c("T", "F"))) {
+      value <- get0(name, envir = env)
+      if (identical(value, name == "T")) scopes[[one$scope]]$functions[[name]] <- name
+      known[[length(known) + 1L]] <- list(name = name, scope = one$scope, value = value, flag = TRUE)
+    }
+    every <- setdiff(every, KEYWORDS)
     for (name in setdiff(every, names(scope$functions))) {
       # a promise or an active binding that fails has no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)

@@ -24,6 +24,7 @@ mod join;
 mod make;
 mod product;
 mod scalar;
+mod sequence;
 mod subscript;
 pub(super) mod tidy;
 mod value;
