@@ -28,7 +28,7 @@ expect_failure_at_run <- function(call, x, regexp, ...) {
 test_that("conversions drop dimensions", {
   expect_as_in_r(alist(
     {m <- matrix(c(x, 2, 3, 4), 2); v <- as.numeric(m); (v %*% v)[1]},
-    {m <- matrix(c(1L, 2L, 3L, 4L), 2); length(dim(as.integer(m))) + x},
+    {m <- matrix(c(1L, 2L, 3L, 4L), 2); is.null(dim(as.integer(m))) + x},
     {m <- matrix(c(x, 0, 3, 4), 2); v <- as.logical(m) + 0; sum(v * c(1, 2, 3, 4))}
   ))
 })
@@ -88,6 +88,7 @@ test_that("sequences beyond 2^31 are refused, or of doubles", {
     sum(seq(1, 3e9, by = 0.5)) + x))
   expect_failure_at_run(quote({s <- 0; for (k in x:(x + 2e10)) {s <- k; if (s > 5) break}; s}), 1, "too many")
   expect_failure_at_run(quote({s <- 0; for (k in seq_len(x)) {s <- k; if (s > 5) break}; s}), 3e9, "coercible")
+  expect_failure_at_run(quote(sum(1:x)), NA_real_, "NA/NaN argument")
   f <- function(x) {
     s <- 0
     for (k in x:(x + 2)) s <- k
@@ -175,11 +176,12 @@ test_that("a subscript that assigns changes no other subscript", {
 test_that("elements of lists and named vectors are assigned as in R", {
   expect_as_in_r(alist(
     {l <- list(a = x, b = 2); l$a <- NULL; length(l)}, {l <- list(a = x, b = 2); l$c <- 1; length(l) + l$c},
-    {v <- c(a = x, b = 2); v["b"] <- 5; sum(v)}, sum(c(c(a = x, b = 1), 2, use.names = FALSE)),
+    {v <- c(a = x, b = 2); v["b"] <- 5; sum(v)}, {l <- list(a = c(x, 1)); l[["a"]] <- c(2, x); sum(l$a * c(1, 10))},
+    {l <- list(a = x, b = 2); l[["b"]] <- NULL; length(l)}, {l <- list(a = 1L, b = x); l[["a"]] <- 1.5; l$a + l$b}, sum(c(c(a = x, b = 1), 2, use.names = FALSE)),
     length(c(x, 1, use.names = TRUE)), length(c(x, 1, recursive = FALSE))
   ))
   expect_refused(alist({v <- c(a = 2147483647L, b = 1L); v["b"] <- 1.5; v[["a"]] + x}, length(c(recursive = x)),
-    {v <- c(a = x, b = 1); v[["a"]] <- NULL; length(v)}))
+    {l <- list(a = x, b = 1); l["a"] <- c(1, 2); length(l)}))
 })
 
 test_that("stopifnot() and stop() are R's", {

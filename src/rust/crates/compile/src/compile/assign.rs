@@ -82,7 +82,7 @@ impl Compiler<'_> {
                 };
                 let at = parts.iter().position(|(n, _)| n.as_deref() == Some(&key));
                 if form != "$" {
-                    self.keeps_type(&parts, at, &new, target.span)?;
+                    keeps_type(&parts, form, &new, target.span)?;
                 }
                 if matches!(new, Value::Null) {
                     // `x$name <- NULL` removes the element.
@@ -142,25 +142,6 @@ impl Compiler<'_> {
             (Value::Vector(new), Vector::Local { array, .. }) => self.beside(new, *array, span).map(Value::Vector),
             (new, _) => Ok(new),
         }
-    }
-
-    /// Refuses `x["name"] <- value` and `x[["name"]] <- value` where a named vector and a list, which are both compiled
-    /// as lists, would differ.
-    fn keeps_type(&self, parts: &Parts, at: Option<usize>, new: &Value, span: Span) -> Compiled<()> {
-        let typed = |value: &Value| if let Value::Number(n) = value { Some(n.typed) } else { None };
-        let first = parts.first().and_then(|(_, value)| typed(value));
-        let like = |value: &Value| first.is_some() && typed(value) == first;
-        // Parts of different types belong to a list.
-        let is_list = parts.iter().any(|(_, value)| !like(value));
-        let numbers = matches!(new, Value::Number(_));
-        if like(new) && at.is_some() || is_list && numbers {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            span,
-            "an element of another type is assigned by its name",
-            "Write x$name <- value for a list; make a named vector of the wider type first: c(a = 1, b = 2.5).",
-        ))
     }
 
     /// Copies a variable's vector into a local array that belongs to the variable, and rebinds the variable to it.
@@ -489,4 +470,25 @@ impl Compiler<'_> {
         }
         Ok(Operand::Register(to))
     }
+}
+
+/// Refuses `x["name"] <- value` and `x[["name"]] <- value` where a named vector and a list, which are both compiled as
+/// lists, would differ: a vector takes one type for all elements.
+fn keeps_type(parts: &Parts, form: &str, new: &Value, span: Span) -> Compiled<()> {
+    let dtype = |value: &Value| if let Value::Number(n) = value { Some(n.dtype()) } else { None };
+    let first = parts.first().and_then(|(_, value)| dtype(value));
+    // Parts of different types belong to a list.
+    let is_list = first.is_none() || parts.iter().any(|(_, value)| dtype(value) != first);
+    match new {
+        Value::Number(_) if is_list || dtype(new) == first => return Ok(()),
+        Value::Null => return Ok(()),
+        Value::Number(_) => {}
+        _ if form == "[[" => return Ok(()),
+        _ => {}
+    }
+    Err(Refusal::new(
+        span,
+        "an element of another type is assigned by its name",
+        "Write x$name <- value for a list; make a named vector of the wider type first: c(a = 1, b = 2.5).",
+    ))
 }

@@ -183,8 +183,11 @@ impl Compiler<'_> {
         matches!(self.scope.meaning(scope, &[name.to_string()], true), Some(Meaning::Builtin(base)) if base == name)
     }
 
-    /// Whether a keyword is a local function, or has been given another meaning outside.
-    fn is_redefined(&self, keyword: &str) -> bool {
+    /// Whether a name is a keyword that is a local function, or that has been given another meaning outside.
+    pub(super) fn is_redefined(&self, keyword: &str) -> bool {
+        if !KEYWORDS.contains(&keyword) {
+            return false;
+        }
         let mut frame = Some(self.frames.len() - 1);
         let mut scope = 0;
         while let Some(k) = frame {
@@ -199,7 +202,7 @@ impl Compiler<'_> {
     /// The value of a call.
     pub(super) fn call(&mut self, expr: &Expr, name: &str, args: &[Argument]) -> Compiled<Value> {
         let span = expr.span;
-        if KEYWORDS.contains(&name) && self.is_redefined(name) {
+        if self.is_redefined(name) {
             return Err(Refusal::new(
                 span,
                 format!("`{name}` is a function of yours"),

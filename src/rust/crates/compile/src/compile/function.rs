@@ -19,14 +19,7 @@ impl Compiler<'_> {
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.frames.push(Frame {
-            uid,
-            lambda: lambda.clone(),
-            parent,
-            resumes: None,
-            missing: Vec::new(),
-            loops: self.loops.len(),
-        });
+        self.frames.push(Frame { uid, lambda: lambda.clone(), parent, resumes: None, loops: self.loops.len() });
         self.variables.push(BTreeMap::new());
         self.early.push(None);
     }
@@ -43,7 +36,6 @@ impl Compiler<'_> {
         let not_given = |(name, _): &&(String, Option<Expr>)| !self.variables[frame].contains_key(name);
         let absent: Vec<_> = lambda.parameters.iter().filter(not_given).collect();
         for (name, _) in &absent {
-            self.frames[frame].missing.push(name.clone());
             self.variables[frame].insert(missing_flag(name), Value::Number(Number::logical(Some(true))));
         }
         for (name, default) in in_order(absent)? {
@@ -336,7 +328,7 @@ impl Compiler<'_> {
             return Ok(Value::Null);
         }
         match &expr.form {
-            Form::Call(name, args) => match name.as_str() {
+            Form::Call(name, args) if !self.is_redefined(name) => match name.as_str() {
                 "{" => self.tail_braces(args),
                 "(" => self.tail(nth(args, 0, expr.span, "(")?),
                 "if" => self.if_else(args, expr.span, |c, way| c.tail(way)),
@@ -359,6 +351,7 @@ impl Compiler<'_> {
         }
         if let Form::Call(name, branches) = &expr.form {
             match (name.as_str(), branches.len()) {
+                _ if self.is_redefined(name) => {}
                 ("return", _) => return self.tail(expr),
                 ("if", 2 | 3) => {
                     let stops = self.is_base("stop");

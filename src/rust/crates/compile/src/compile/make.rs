@@ -218,7 +218,8 @@ fn options_of_c(args: &[Argument], span: Span) -> Compiled<(Vec<Argument>, bool)
     let mut unnamed = false;
     let mut rest = Vec::with_capacity(args.len());
     for argument in args {
-        let is = |wanted: bool| matches!(argument.value.as_ref().map(|v| &v.form), Some(Form::Logical(Some(x))) if *x == wanted);
+        let form = argument.value.as_ref().map(|v| &v.form);
+        let is = |wanted: bool| matches!(form, Some(Form::Logical(Some(x))) if *x == wanted);
         match argument.name.as_deref() {
             Some("use.names") if is(true) || is(false) => unnamed = is(false),
             Some("recursive") if is(false) => {}

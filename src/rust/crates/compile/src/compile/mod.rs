@@ -127,8 +127,6 @@ struct Frame {
     parent: Option<usize>,
     /// While a promise is forced, the frame that made it: see `Compiler::forced`.
     resumes: Option<usize>,
-    /// Parameters that the call does not give.
-    missing: Vec<String>,
     /// The number of loops that were open at its beginning.
     loops: usize,
 }
