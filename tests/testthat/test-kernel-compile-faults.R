@@ -58,6 +58,8 @@ test_that("a default that reads a later parameter takes that parameter", {
     h(x)
   }
   expect_equal(as.vector(gpu_map(g, gpu(c(1, 2)))), g(c(1, 2)))
+  f <- function(x, y = (function(y = x) y + 1)()) y
+  expect_equal(as.vector(gpu_map(f, gpu(c(1, 2)))), f(c(1, 2)))
   expect_error(gpu_map(function(x, a = b, b = a) x + a, gpu(1)), class = "verdigris_error_compile")
   expect_error(gpu_map(function(x, k = k) x + k, gpu(1)), class = "verdigris_error_compile")
 })

@@ -516,7 +516,7 @@ fn in_order(mut rest: Vec<&(String, Option<Expr>)>) -> Compiled<Vec<&(String, Op
     let reads = |default: &Option<Expr>, name: &str| match default {
         // A function reads variables when it is called.
         None | Some(Expr { form: Form::Function(_), .. }) => false,
-        Some(default) => default.mentions(name) || default.calls(&[name], true),
+        Some(default) => default.refers_to(name),
     };
     let mut ordered = Vec::with_capacity(rest.len());
     while !rest.is_empty() {

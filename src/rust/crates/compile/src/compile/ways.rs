@@ -114,6 +114,22 @@ pub(super) fn returns_early(expr: &Expr, stops: bool) -> bool {
 }
 
 impl Expr {
+    /// Whether the expression reads or calls a variable that it does not define itself as a parameter.
+    pub(super) fn refers_to(&self, wanted: &str) -> bool {
+        let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.refers_to(wanted));
+        match &self.form {
+            Form::Name(name) => name == wanted,
+            Form::Call(name, args) => name == wanted || among(args),
+            Form::CallOf(function, args) => function.refers_to(wanted) || among(args),
+            Form::Function(lambda) => {
+                let mut defaults = lambda.parameters.iter().filter_map(|(_, default)| default.as_ref());
+                !lambda.parameters.iter().any(|(parameter, _)| parameter == wanted)
+                    && (lambda.body.refers_to(wanted) || defaults.any(|default| default.refers_to(wanted)))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a name occurs in the expression, including nested functions.
     pub(super) fn mentions(&self, wanted: &str) -> bool {
         let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.mentions(wanted));
