@@ -144,7 +144,8 @@ impl Compiler<'_> {
         Ok(Some(result))
     }
 
-    /// Fails unless `sample(n, 1)` draws from 1 to n: below 1, `sample()` of R gives n itself, and `sample.int()` fails.
+    /// Fails unless `sample(n, 1)` draws from 1 to n. Below 1, R's `sample()` returns n itself, and its `sample.int()`
+    /// fails.
     fn counts_from_one(&mut self, name: &str, n: Number, span: Span) -> Compiled<()> {
         if n.whole().is_some_and(|n| n >= 1) {
             return Ok(());
