@@ -13,7 +13,7 @@
 #'   `all`, `which.max`, `which.min`, `ifelse`, `switch` by a number or by a literal string, `is.na` and related
 #'   functions.
 #' * `if` and `else` as statement and value, `for` over `a:b`, `seq_len()`, `seq_along()`, `seq()` and vectors, `while`,
-#'   `repeat`, `break`, `next`, `return()`, `stop()` with a string, `stopifnot()`.
+#'   `repeat`, `break`, `next`, `return()`, `stop()` with strings, `stopifnot()`.
 #' * Local variables. A variable that is assigned values of two types in different branches has the wider type.
 #' * Short local vectors and matrices whose length is a literal: `numeric(3)`, `c(a, b)`, `matrix(0, 2, 2)`; arithmetic
 #'   on them is elementwise, and `%*%`, `crossprod()`, `tcrossprod()` and `t()` have R's shapes.
@@ -33,8 +33,10 @@
 #' `which.max()` of a vector of which all elements are `NA` is `NA`; the extreme of an integer vector that may be empty
 #' is a double, and R's warning about an empty vector is omitted; a computed subscript below 1 is an error unless it is
 #' written as `-i`, and so is an assignment beyond the end of a vector, which keeps its length; the number of values
-#' assigned must divide the number of elements; `switch()` beyond its alternatives is an error; a variable of two types
-#' has the wider type throughout. `sum()`, `mean()`, `var()`, `sd()`, `cumsum()`, and `prod()` and `cumprod()` of real
+#' assigned must divide the number of elements; `switch()` beyond its alternatives is an error; a sequence of more than
+#' 2^31 - 1 elements, or of integers beyond 2^31 - 1, is an error; a variable of two types has the wider type
+#' throughout. An argument that assigns a variable or returns is refused unless the called function surely evaluates it.
+#' `sum()`, `mean()`, `var()`, `sd()`, `cumsum()`, and `prod()` and `cumprod()` of real
 #' numbers may exceed the largest double in an intermediate step, as in R's 80-bit arithmetic.
 #'
 #' Code that cannot be compiled raises an error that shows the expression, its line, the reason and what to write
@@ -269,6 +271,10 @@ run_variant <- function(self, variant, envs, arguments, n, device, call) {
 scopes_for <- function(names, f) tryCatch({
   envs <- list(environment(f))
   for (name in names) {
+    if (isTRUE(name$flag)) {
+      if (identical(get0(name$name, envir = envs[[name$scope]]), name$value)) next
+      return(NULL)
+    }
     value <- get0(name$name, envir = envs[[name$scope]], mode = "function")
     if (is.null(name$home)) {
       if (identical(value, name$value) || is_gradient(value) && has_code(value, name$value)) next
@@ -361,8 +367,20 @@ surroundings <- function(f, name, stack) {
     env <- envs[[one$scope]]
     code <- as.call(c(as.name("{"), one$body, given_defaults(one$formals)))
     if ("function" %in% all.names(code)) code <- as.call(c(as.list(code), inner_defaults(code)))
-    every <- setdiff(all.names(code, unique = TRUE), KEYWORDS)
+    every <- all.names(code, unique = TRUE)
     scope <- scopes[[one$scope]]
+    for (name in intersect(every, KEYWORDS)) {
+      value <- get0(name, envir = env, mode = "function")
+      if (!identical(value, get(name, envir = baseenv())))
+        scopes[[one$scope]]$functions[[name]] <- list("a function of yours")
+    }
+    # a flag may be written T or F
+    for (name in intersect(every, c("T", "F"))) {
+      value <- get0(name, envir = env)
+      if (identical(value, name == "T")) scopes[[one$scope]]$functions[[name]] <- name
+      known[[length(known) + 1L]] <- list(name = name, scope = one$scope, value = value, flag = TRUE)
+    }
+    every <- setdiff(every, KEYWORDS)
     for (name in setdiff(every, names(scope$functions))) {
       # a promise or an active binding that fails has no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)

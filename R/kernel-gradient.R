@@ -11,7 +11,8 @@
 #' `lbeta`, [Bessel functions and psigamma][special] (with respect to `x`), `dnorm`, `pnorm`, `qnorm`, the other
 #' [distributions][probabilities] (distribution functions and quantiles with respect to the parameters for which there
 #' is a closed form), and draws of `rnorm`, `rlnorm`, `runif` and `rexp` (with respect to their parameters, for a fixed
-#' standard draw) have derivatives; at a kink or a step the derivative is that of the branch taken.
+#' standard draw) have derivatives; at a kink or a step the derivative is that of the branch taken. Complex numbers and
+#' other draws that depend on `wrt` are refused.
 #' @param f A function that returns one double for each element (see [gpu_compile()]).
 #' @param wrt Names of its parameters, or of numbers and vectors that it captures. A parameter in `whole`, and a
 #'   captured vector, has one derivative per element.

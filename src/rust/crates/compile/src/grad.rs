@@ -10,7 +10,7 @@ mod rules;
 
 use std::collections::HashMap;
 
-use super::{Block, LocalArray, Operand, Register, Routine, Source, Statement};
+use super::{Block, Draw, LocalArray, Operand, Register, Routine, Source, Statement};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::scalar::Scalar;
 use verdigris_ops::{id, OpId};
@@ -36,7 +36,7 @@ pub fn gradient(routine: &Routine, targets: &[Target]) -> Result<Routine, String
         shadows: HashMap::new(),
         arrays: HashMap::new(),
     };
-    forward.find_active(routine);
+    forward.find_active(routine)?;
     let mut start = Block::new();
     for (r, shadow) in &forward.shadows {
         let class = routine.registers[*r as usize];
@@ -64,6 +64,12 @@ pub fn gradient(routine: &Routine, targets: &[Target]) -> Result<Routine, String
     forward.out.name.push_str("_grad");
     super::compile::tidy::tidy(&mut forward.out);
     Ok(forward.out)
+}
+
+/// An operation's name in R.
+fn shown(op: OpId) -> String {
+    let row = op.row();
+    if row.r.is_empty() { row.name } else { row.r }.to_string()
 }
 
 fn constant(x: f64, class: Class) -> Operand {
@@ -109,7 +115,7 @@ impl Forward<'_> {
     }
 
     /// Finds the registers and arrays that depend on a target.
-    fn find_active(&mut self, routine: &Routine) {
+    fn find_active(&mut self, routine: &Routine) -> Result<(), String> {
         for parameter in &routine.parameters {
             let hit = |t: &Target| matches!((t, parameter.source), (Target::Number(k), Source::Given(j)) if *k == j);
             if self.targets.iter().any(hit) {
@@ -152,9 +158,32 @@ impl Forward<'_> {
                 }
             }
             if !changed {
-                return;
+                return self.refuse_inactive(routine);
             }
         }
+    }
+
+    /// Refuses operations on numbers that depend on a target, but whose results carry no derivatives: complex numbers,
+    /// and draws from distributions that a transformation of a standard draw does not give.
+    fn refuse_inactive(&self, routine: &Routine) -> Result<(), String> {
+        let mut found = Ok(());
+        routine.walk(&mut |statement| {
+            let depends = match statement {
+                Statement::Read { table, .. } => {
+                    let given = self.tables[*table as usize];
+                    self.targets.iter().any(|t| matches!(t, Target::Element(k, _) if *k == given))
+                }
+                other => other.operands().iter().any(|o| self.is_active(o)),
+            };
+            let complex = |to| matches!(routine.registers[to as usize], Class::C64 | Class::C128);
+            match statement {
+                Statement::Draw { draw: Draw::Row(op), .. } if depends => found = Err(shown(*op)),
+                Statement::Apply { to, op, .. } if depends && complex(*to) => found = Err(shown(*op)),
+                other if depends && other.written().is_some_and(complex) => found = Err("a complex number".into()),
+                _ => {}
+            }
+        });
+        found
     }
 
     fn derivatives(&self, operand: &Operand) -> Derivatives {

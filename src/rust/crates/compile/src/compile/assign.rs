@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
 use super::subscript::{never_missing, Selection};
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, Kind};
@@ -80,16 +80,36 @@ impl Compiler<'_> {
                         ))
                     }
                 };
-                match parts.iter_mut().find(|(n, _)| n.as_deref() == Some(&key)) {
-                    Some((_, part)) => *part = new.clone(),
-                    None => parts.push((Some(key), new.clone())),
+                let at = parts.iter().position(|(n, _)| n.as_deref() == Some(&key));
+                if form != "$" {
+                    keeps_type(&parts, form, &new, target.span)?;
                 }
+                if matches!(new, Value::Null) {
+                    // `x$name <- NULL` removes the element.
+                    at.map(|at| parts.remove(at));
+                    self.assign(name, Value::List(parts), span)?;
+                    return Ok(new);
+                }
+                let at = match at {
+                    Some(at) => {
+                        parts[at].1 = new;
+                        at
+                    }
+                    None => {
+                        parts.push((Some(key), new));
+                        parts.len() - 1
+                    }
+                };
                 self.assign(name, Value::List(parts), span)?;
-                Ok(new)
+                match &self.variables[frame][name] {
+                    Value::List(parts) => Ok(parts[at].1.clone()),
+                    _ => unreachable!("a list was assigned"),
+                }
             }
             Value::Number(n) if form != "$" => {
                 let v = self.single(n);
                 let v = self.made_own(frame, name, &v, span)?;
+                let new = self.apart(new, &v, value.span)?;
                 self.assign_element(&to, &v, new.clone(), value.span)?;
                 Ok(new)
             }
@@ -99,6 +119,7 @@ impl Compiler<'_> {
                     (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, span)?,
                     _ => v,
                 };
+                let new = self.apart(new, &v, value.span)?;
                 self.assign_element(&to, &v, new.clone(), value.span)?;
                 Ok(new)
             }
@@ -112,6 +133,16 @@ impl Compiler<'_> {
                 format!("an element of {} is assigned", other.what()),
                 format!("Make a vector first: {name} <- numeric(3)."),
             )),
+        }
+    }
+
+    /// The assigned value, copied if it reads the vector that changes: it is also the value of the assignment.
+    fn apart(&mut self, new: Value, v: &Vector, span: Span) -> Compiled<Value> {
+        match (new, v) {
+            (Value::Vector(new), Vector::Local { array, .. }) => {
+                self.copy_if_aliased(new, *array, span).map(Value::Vector)
+            }
+            (new, _) => Ok(new),
         }
     }
 
@@ -248,7 +279,7 @@ impl Compiler<'_> {
             Some(n) => {
                 let copy = self.new_array(v.typed(), n as u16);
                 self.fill(copy, &v, span)?;
-                Ok(Rc::new(Vector::Local { array: copy, typed: v.typed(), length: n as u16, dim: None }))
+                Ok(Rc::new(Vector::Local { array: copy, typed: v.typed(), length: n as u16, dim: v.dim() }))
             }
             None => Ok(self.frozen_vector(v)),
         }
@@ -441,4 +472,25 @@ impl Compiler<'_> {
         }
         Ok(Operand::Register(to))
     }
+}
+
+/// Refuses `x["name"] <- value` and `x[["name"]] <- value` where a named vector and a list, which are both compiled as
+/// lists, would differ: a vector takes one type for all elements.
+fn keeps_type(parts: &Parts, form: &str, new: &Value, span: Span) -> Compiled<()> {
+    let dtype = |value: &Value| if let Value::Number(n) = value { Some(n.dtype()) } else { None };
+    let first = parts.first().and_then(|(_, value)| dtype(value));
+    // Parts of different types belong to a list.
+    let is_list = first.is_none() || parts.iter().any(|(_, value)| dtype(value) != first);
+    match new {
+        Value::Number(_) if is_list || dtype(new) == first => return Ok(()),
+        Value::Null => return Ok(()),
+        Value::Number(_) => {}
+        _ if form == "[[" => return Ok(()),
+        _ => {}
+    }
+    Err(Refusal::new(
+        span,
+        "an element of another type is assigned by its name",
+        "Write x$name <- value for a list; make a named vector of the wider type first: c(a = 1, b = 2.5).",
+    ))
 }

@@ -16,7 +16,7 @@ impl Compiler<'_> {
             _ => return Ok(None),
         };
         let matched = Matched::new(name, names, args, span)?;
-        let is_scaled = names.len() == 3 && matched.flag(names[2], false)?;
+        let is_scaled = names.len() == 3 && matched.flag(self, names[2], false)?;
         let row = if is_scaled { format!("{name}_scaled") } else { name.to_string() };
         let x = matched.needed(names[0])?;
         let operands = match (matched.expr(names[1]), default) {

@@ -2,7 +2,7 @@
 
 use super::control::nth;
 use super::value::{self, Number, Value};
-use super::{Compiled, Compiler, Refusal, Span};
+use super::{Compiled, Compiler, Frame, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form, Meaning};
 use verdigris_ops::{Group, OpId};
 
@@ -88,11 +88,11 @@ impl<'a> Matched<'a> {
     }
 
     /// A logical argument, which must be a literal.
-    pub(super) fn flag(&self, name: &str, default: bool) -> Compiled<bool> {
+    pub(super) fn flag(&self, c: &Compiler, name: &str, default: bool) -> Compiled<bool> {
         match self.expr(name) {
             None => Ok(default),
             Some(Expr { form: Form::Logical(Some(x)), .. }) => Ok(*x),
-            Some(Expr { form: Form::Name(n), .. }) if n == "T" || n == "F" => Ok(n == "T"),
+            Some(Expr { form: Form::Name(n), .. }) if matches!(n.as_str(), "T" | "F") && c.is_base(n) => Ok(n == "T"),
             Some(other) => Err(Refusal::new(
                 other.span,
                 format!("`{name}` of `{}` is computed", self.function),
@@ -161,10 +161,54 @@ fn unfit(name: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// Syntax whose meaning `Compiler::call` does not look up.
+const KEYWORDS: [&str; 18] = [
+    "{", "(", "if", "for", "while", "repeat", "break", "next", "return", "function", "<-", "=", "<<-", "&&", "||", "[",
+    "[[", "$",
+];
+
 impl Compiler<'_> {
+    /// Whether a name means the object of that name in base R, here: no function around assigns it.
+    pub(super) fn is_base(&self, name: &str) -> bool {
+        let mut frame = Some(self.frames.len() - 1);
+        let mut scope = 0;
+        while let Some(k) = frame {
+            let Frame { lambda, parent, .. } = &self.frames[k];
+            let is_parameter = lambda.parameters.iter().any(|(parameter, _)| parameter == name);
+            if is_parameter || self.variables[k].contains_key(name) || lambda.body.assigned_at(name).is_some() {
+                return false;
+            }
+            (scope, frame) = (lambda.scope, *parent);
+        }
+        matches!(self.scope.meaning(scope, &[name.to_string()], true), Some(Meaning::Builtin(base)) if base == name)
+    }
+
+    /// Whether a name is a keyword that is a local function, or that has been given another meaning outside.
+    pub(super) fn is_redefined(&self, keyword: &str) -> bool {
+        if !KEYWORDS.contains(&keyword) {
+            return false;
+        }
+        let mut frame = Some(self.frames.len() - 1);
+        let mut scope = 0;
+        while let Some(k) = frame {
+            if self.variables[k].contains_key(keyword) {
+                return true;
+            }
+            (scope, frame) = (self.frames[k].lambda.scope, self.frames[k].parent);
+        }
+        self.scope.meaning(scope, &[keyword.to_string()], true).is_some()
+    }
+
     /// The value of a call.
     pub(super) fn call(&mut self, expr: &Expr, name: &str, args: &[Argument]) -> Compiled<Value> {
         let span = expr.span;
+        if self.is_redefined(name) {
+            return Err(Refusal::new(
+                span,
+                format!("`{name}` is a function of yours"),
+                "Call it by another name: compiled functions take R's own syntax as it is.",
+            ));
+        }
         match name {
             "{" => return self.braces(args),
             "(" => return self.expr(nth(args, 0, span, "(")?),

@@ -2,6 +2,8 @@
 
 use super::builtin::Matched;
 use super::control::nth;
+use super::function::missing_flag;
+use super::subscript::{flat, shaped};
 use super::value::{self, Number, Value};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
@@ -57,29 +59,42 @@ impl Compiler<'_> {
             }
             "missing" => {
                 let expr = nth(args, 0, span, name)?;
-                let Form::Name(parameter) = &expr.form else {
-                    return Err(Refusal::new(
-                        expr.span,
-                        "invalid use of 'missing'",
-                        "Write missing(x) of an argument.",
-                    ));
-                };
-                let frame = self.frames.len() - 1;
-                let is = self.frames[frame].missing.contains(parameter);
-                number(Number::logical(Some(is)))
-            }
-            "stop" => {
-                let message = match args.first().and_then(|a| a.value.as_ref()).map(|v| &v.form) {
-                    Some(Form::Text(text)) => text.clone(),
-                    None => String::new(),
+                // A promise is evaluated in a frame of its own, which is not that of a function.
+                let mut frame = self.frames.len() - 1;
+                while let Some(maker) = self.frames[frame].resumes {
+                    frame = maker;
+                }
+                let parameters = &self.frames[frame].lambda.parameters;
+                let parameter = match &expr.form {
+                    Form::Name(name) | Form::Text(name) if parameters.iter().any(|(p, _)| p == name) => name,
                     _ => {
                         return Err(Refusal::new(
-                            span,
-                            "stop() with a computed message",
-                            "Give it one string: stop(\"no root found\").",
+                            expr.span,
+                            "'missing' can only be used for arguments",
+                            "Write missing(x) of an argument of the same function.",
                         ))
                     }
                 };
+                match self.variables[frame].get(&missing_flag(parameter)) {
+                    Some(flag) => Ok(Some(flag.clone())),
+                    None => number(Number::logical(Some(false))),
+                }
+            }
+            "stop" => {
+                let mut message = String::new();
+                for argument in args {
+                    match (argument.name.as_deref(), argument.value.as_ref().map(|v| &v.form)) {
+                        (Some("call." | "domain"), _) => {}
+                        (_, Some(Form::Text(text))) => message.push_str(text),
+                        _ => {
+                            return Err(Refusal::new(
+                                span,
+                                "stop() with a computed message",
+                                "Give it strings alone: stop(\"no root found\").",
+                            ))
+                        }
+                    }
+                }
                 let fails = self.failure(span, message);
                 self.emit(Statement::Fail(fails));
                 self.reachable = false;
@@ -88,10 +103,29 @@ impl Compiler<'_> {
             "stopifnot" => {
                 for argument in args {
                     let Some(test) = &argument.value else { continue };
+                    if matches!(argument.name.as_deref(), Some("exprs" | "exprObject" | "local")) {
+                        return Err(Refusal::new(
+                            test.span,
+                            "an argument of stopifnot() that is no test",
+                            "Write the tests alone: stopifnot(x > 0, y > 0).",
+                        ));
+                    }
                     let v =
                         self.reduced(std::slice::from_ref(&Argument { name: None, value: Some(test.clone()) }), span)?;
-                    let text =
-                        argument.name.clone().unwrap_or_else(|| format!("{} is not TRUE", self.scope.text(test.span)));
+                    if !self.reachable {
+                        return Ok(Some(Value::Null));
+                    }
+                    if value::dtype(v.typed()).kind() != Kind::Logical {
+                        return Err(Refusal::new(
+                            test.span,
+                            "stopifnot() of numbers, which are never TRUE",
+                            "Compare them: stopifnot(x != 0).",
+                        ));
+                    }
+                    let text = argument.name.clone().unwrap_or_else(|| {
+                        let is = if v.fixed() == Some(1) { "is not TRUE" } else { "are not all TRUE" };
+                        format!("{} {is}", self.scope.text(test.span))
+                    });
                     let fails = self.failure(test.span, text);
                     let states = self.fold(&v, &[Number::logical(Some(true))], span, &mut |c, state, x, _| {
                         Ok(vec![c.apply(id::AND, &[state[0], x], span)?])
@@ -145,7 +179,7 @@ impl Compiler<'_> {
 
     fn converts(&mut self, args: &[Argument], to: Typed, span: Span) -> Compiled<Value> {
         match self.operands(&[nth(args, 0, span, "as")?])?.pop().expect("there is one") {
-            Value::Vector(v) => Ok(Value::vector(self.converted(&v, to))),
+            Value::Vector(v) => Ok(Value::vector(self.converted(&flat(&v), to))),
             Value::Text(_) => Err(Refusal::new(span, "a string is converted", "Write the number.")),
             other => {
                 let n = self.as_number(other, span)?;
@@ -164,11 +198,22 @@ impl Compiler<'_> {
     fn ifelse(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("ifelse", &["test", "yes", "no"], args, span)?;
         let (test, yes, no) = (matched.needed("test")?, matched.needed("yes")?, matched.needed("no")?);
-        let test_value = self.expr(test)?;
+        let test_value = match self.expr(test)? {
+            // A test of one element takes one element of the alternatives.
+            Value::Vector(v) if v.fixed() == Some(1) => {
+                Value::Number(self.element(&v, Number::integer(0).at, test.span)?)
+            }
+            other => other,
+        };
         if let Value::Vector(v) = test_value {
+            let changes = yes.assigns() || no.assigns();
+            let v = if changes { self.frozen_vector(v) } else { v };
             let values = self.operands(&[yes, no])?;
+            let dim = v.dim();
             let values = std::iter::once(Value::Vector(v)).chain(values).collect();
-            return self.row_on(id::SELECT, values, span);
+            let value = self.row_on(id::SELECT, values, span)?;
+            // The result has the dimensions of the test.
+            return Ok(shaped(value, dim));
         }
         let n = self.as_number(test_value, test.span)?;
         let n = self.cast(n, DType::Bool8);

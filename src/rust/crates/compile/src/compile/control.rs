@@ -51,6 +51,9 @@ impl Compiler<'_> {
         a: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
         b: &mut dyn FnMut(&mut Self) -> Compiled<Value>,
     ) -> Compiled<Value> {
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
         // A constant test takes one branch.
         match test.constant() {
             Some(Scalar::I32(0)) => return b(self),
@@ -119,6 +122,9 @@ impl Compiler<'_> {
         let a = nth(args, 0, span, name)?;
         let b = nth(args, 1, span, name)?;
         let x = self.number(a)?;
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
         let x = self.cast(x, DType::Bool8);
         let x = if b.assigns() { self.frozen(x) } else { x };
         let op = if is_and { id::AND } else { id::OR };
@@ -143,17 +149,24 @@ impl Compiler<'_> {
             self.block.append(&mut block);
             return Ok(Value::Number(self.apply(op, &[x, y], span)?));
         }
+        let decided = Number::logical(Some(!is_and));
+        // For `&&`, FALSE decides: `!a` is then TRUE, and it is NA if a is NA.
+        let reached = std::mem::replace(&mut self.reachable, true);
+        let decides = if is_and { self.apply(id::NOT, &[x], span)? } else { x };
+        if !reached {
+            // `a && return(b)` goes on only if `a` decides.
+            self.variables = before;
+            self.emit(Statement::If { value: decides.at, missing: None, then: vec![], otherwise: block });
+            return Ok(Value::Number(decided));
+        }
         let after = std::mem::replace(&mut self.variables, before.clone());
         let to = self.fresh(Class::I32);
-        let decided = Number::logical(Some(!is_and));
         self.at_end_of(&mut block, |c| {
             let both = c.apply(op, &[x, y], span)?;
             c.write(to, both.at);
             Ok(())
         })?;
         let mut short = vec![Statement::Move { to, from: decided.at }];
-        // For `&&`, FALSE decides: `!a` is then TRUE, and it is NA if a is NA.
-        let decides = if is_and { self.apply(id::NOT, &[x], span)? } else { x };
         let why = format!("it is assigned on the right of `{name}`, which is not always reached");
         self.merge(&mut [(&mut short, before), (&mut block, after)], span, &why)?;
         self.emit(Statement::If { value: decides.at, missing: None, then: short, otherwise: block });
@@ -294,7 +307,11 @@ impl Compiler<'_> {
         let Form::Name(name) = &variable.form else {
             return Err(Refusal::new(variable.span, "a loop's variable is a name", "Write for (i in ...)."));
         };
-        let over = match self.expr(sequence)? {
+        let over = self.expr(sequence)?;
+        if !self.reachable {
+            return Ok(Value::Null);
+        }
+        let over = match over {
             Value::Number(n) => self.single(n),
             value @ Value::Vector(_) => {
                 // The body may change the vector that the loop walks over.

@@ -49,8 +49,8 @@ impl Compiler<'_> {
                 of = DISTRIBUTIONS.iter().find(|d| d.name == with).expect("it is in the table");
             }
         }
-        let log = matched.flag(names[names.len() - 1], false)?;
-        let upper = first != 0 && !matched.flag("lower.tail", true)?;
+        let log = matched.flag(self, names[names.len() - 1], false)?;
+        let upper = first != 0 && !matched.flag(self, "lower.tail", true)?;
         let row = format!("{letter}{}{}{}", of.name, if upper { "_upper" } else { "" }, if log { "_log" } else { "" });
         let op = OpId::find(&row).expect("each distribution has these rows");
         let mut operands = vec![self.expr(matched.needed(names[0])?)?];

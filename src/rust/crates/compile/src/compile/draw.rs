@@ -75,7 +75,9 @@ impl Compiler<'_> {
         let mut plain = true;
         if name.starts_with("sample") {
             let most = matched.required(self, names[0])?;
-            values.push(self.double(most, span)?);
+            let most = self.double(most, span)?;
+            self.counts_from_one(name, most, span)?;
+            values.push(most);
         }
         for (parameter, default) in parameters {
             match (matched.optional(self, parameter)?, default) {
@@ -94,6 +96,9 @@ impl Compiler<'_> {
             }
         }
         if name == "rgamma" {
+            if matched.has("rate") && matched.has("scale") {
+                return Err(Refusal::new(span, "'rate' and 'scale' of `rgamma`", "Give one of them."));
+            }
             // The row takes shape and scale.
             let rate = values.remove(1);
             if matched.has("rate") {
@@ -137,6 +142,23 @@ impl Compiler<'_> {
             }
         };
         Ok(Some(result))
+    }
+
+    /// Fails unless `sample(n, 1)` draws from 1 to n. Below 1, R's `sample()` returns n itself, and its `sample.int()`
+    /// fails.
+    fn counts_from_one(&mut self, name: &str, n: Number, span: Span) -> Compiled<()> {
+        if n.whole().is_some_and(|n| n >= 1) {
+            return Ok(());
+        }
+        let message = match name {
+            "sample" => "sample() of a number below 1, which it gives back",
+            _ => "invalid first argument",
+        };
+        let fails = self.failure(span, message);
+        let fits = self.apply(id::GE, &[n, Number::double(1.0)], span)?;
+        let otherwise = vec![Statement::Fail(fails)];
+        self.emit(Statement::If { value: fits.at, missing: Some(fails), then: vec![], otherwise });
+        Ok(())
     }
 
     /// The number as a double of R's (not of an array).

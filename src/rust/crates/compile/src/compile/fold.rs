@@ -5,13 +5,15 @@ use std::rc::Rc;
 use super::builtin::Matched;
 use super::control::nth;
 use super::join::MOST_LOCAL;
+use super::subscript::shaped;
 use super::value::{self, join, Number, Parts, Value, Vector};
 use super::wide::{Store, Term};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
-use verdigris_ops::dtype::Kind;
+use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
+use verdigris_ops::scalar::Scalar;
 
 impl Compiler<'_> {
     /// None if `name` is none of these functions.
@@ -29,6 +31,10 @@ impl Compiler<'_> {
             "var" | "sd" => {
                 let names: &[&str] = if name == "sd" { &["x", "na.rm"] } else { &["x", "y", "na.rm", "use"] };
                 let v = self.reduced_one(name, names, args, span)?;
+                if value::dtype(v.typed()).kind() == Kind::Complex {
+                    let message = format!("{name}() of complex numbers, whose imaginary parts R drops");
+                    return Err(Refusal::new(span, message, format!("Write {name}(Re(x)).")));
+                }
                 let m = self.mean(&v, span)?;
                 let centred = self.map(id::SUB, vec![Value::Vector(v.clone()), Value::Number(m)], span)?;
                 let Value::Vector(centred) = centred else { unreachable!("it was mapped") };
@@ -164,10 +170,14 @@ impl Compiler<'_> {
                 let Some(mut out) = values.next() else {
                     return Err(Refusal::new(span, "no arguments", "Give numbers."));
                 };
+                // The result has the dimensions of the first argument.
+                let first = if let Value::Vector(v) = &out { Some((v.dim(), v.fixed())) } else { None };
                 for value in values {
                     out = self.row_on(op, vec![out, value], span)?;
                 }
-                Ok(Some(out))
+                let length = if let Value::Vector(v) = &out { v.fixed() } else { None };
+                let dim = first.filter(|(_, n)| *n == length).and_then(|(dim, _)| dim);
+                Ok(Some(shaped(out, dim)))
             }
             _ => Ok(None),
         }
@@ -195,7 +205,7 @@ impl Compiler<'_> {
                 format!("Write {name}(x)."),
             ));
         }
-        let present = matched.flag("na.rm", false)?;
+        let present = matched.flag(self, "na.rm", false)?;
         let values = self.operands(&[matched.needed("x")?])?;
         self.one_vector(values, present, span)
     }
@@ -207,7 +217,7 @@ impl Compiler<'_> {
             return Err(Refusal::new(span, "`finite` within a compiled function", "Write x[is.finite(x)]."));
         }
         let flags: Vec<Argument> = args.iter().filter(|a| named(a, &["na.rm"])).cloned().collect();
-        let present = Matched::new("na.rm", &["na.rm"], &flags, span)?.flag("na.rm", false)?;
+        let present = Matched::new("na.rm", &["na.rm"], &flags, span)?.flag(self, "na.rm", false)?;
         let exprs: Vec<&Expr> =
             args.iter().filter(|a| !named(a, &["na.rm"])).filter_map(|a| a.value.as_ref()).collect();
         Ok((self.operands(&exprs)?, present))
@@ -276,7 +286,23 @@ impl Compiler<'_> {
             let n = self.as_typed(n, typed);
             out = self.apply(op, &[out, n], span)?;
         }
-        Ok(self.as_typed(out, typed))
+        let out = self.as_typed(out, typed);
+        // pmax() gives the last of several NaNs.
+        let is_nan = |s: Scalar| !matches!(s.to(Class::F64), Scalar::F64(x) if !x.is_nan());
+        let may_be_nan = |n: &&Number| n.kind() == Kind::Double && n.constant().is_none_or(is_nan);
+        if numbers.iter().filter(may_be_nan).count() < 2 {
+            return Ok(out);
+        }
+        let numbers: Vec<Number> = numbers.iter().map(|&n| self.frozen(n)).collect();
+        self.na_before_nan(out, span, &mut |c| {
+            let mut any = Number::logical(Some(false));
+            for &n in &numbers {
+                let n = c.as_typed(n, typed);
+                let is = c.is_plain_na(n, span)?;
+                any = c.apply(id::OR, &[any, is], span)?;
+            }
+            Ok(any)
+        })
     }
 
     /// The smallest or largest element: NA if an element is NA, as for pmin().
@@ -308,7 +334,50 @@ impl Compiler<'_> {
         let v = &v;
         let states =
             self.fold(v, &[start], span, &mut |c, state, x, _| Ok(vec![c.apply(op, &[state[0], x], span)?]))?;
-        Ok(states[0])
+        if states[0].kind() != Kind::Double {
+            return Ok(states[0]);
+        }
+        self.na_before_nan(states[0], span, &mut |c| {
+            let none = Number::logical(Some(false));
+            let any = c.fold(v, &[none], span, &mut |c, state, x, _| {
+                let is = c.is_plain_na(x, span)?;
+                Ok(vec![c.apply(id::OR, &[state[0], is], span)?])
+            })?;
+            Ok(any[0])
+        })
+    }
+
+    /// Whether a number is NA, and not NaN.
+    fn is_plain_na(&mut self, n: Number, span: Span) -> Compiled<Number> {
+        let missing = self.apply(id::IS_NA, &[n], span)?;
+        if n.kind() != Kind::Double {
+            return Ok(missing);
+        }
+        let nan = self.apply(id::IS_NAN, &[n], span)?;
+        let number = self.apply(id::NOT, &[nan], span)?;
+        self.apply(id::AND, &[missing, number], span)
+    }
+
+    /// An extreme of doubles: NA in place of NaN if one of them is NA, as `any_na` finds out.
+    fn na_before_nan(
+        &mut self,
+        extreme: Number,
+        span: Span,
+        any_na: &mut dyn FnMut(&mut Self) -> Compiled<Number>,
+    ) -> Compiled<Number> {
+        let na = self.missing(extreme.typed);
+        let missing = self.apply(id::IS_NA, &[extreme], span)?;
+        let value = self.branch(
+            missing,
+            None,
+            span,
+            &mut |c| {
+                let any = any_na(c)?;
+                Ok(Value::Number(c.apply(id::SELECT, &[any, na, extreme], span)?))
+            },
+            &mut |_| Ok(Value::Number(extreme)),
+        )?;
+        self.as_number(value, span)
     }
 
     /// `cumsum()` and its like, of a vector of fixed length.
@@ -346,7 +415,9 @@ impl Compiler<'_> {
             let start = self.as_typed(start, typed);
             self.fold(v, &[start], span, &mut |c, state, x, index| {
                 let x = c.as_typed(x, typed);
-                let next = c.apply(op, &[state[0], x], span)?;
+                // Of several NaNs pmax() gives the last operand, and cummax() the first element.
+                let operands = if name == "cumsum" { [state[0], x] } else { [x, state[0]] };
+                let next = c.apply(op, &operands, span)?;
                 let next = c.as_typed(next, typed);
                 store(c, index, next)?;
                 Ok(vec![next])

@@ -7,7 +7,7 @@ use super::control::nth;
 use super::value::{self, join, Number, Value, Vector};
 use super::ways::{always_returns, may_signal, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Refusal, Results, Span, Statement, DEEPEST};
-use crate::syntax::{Argument, Expr, Form, Lambda};
+use crate::syntax::{Argument, Expr, Form, Lambda, Meaning};
 use verdigris_ops::dtype::Class;
 use verdigris_ops::rule::Typed;
 
@@ -19,14 +19,7 @@ impl Compiler<'_> {
     pub(super) fn enter(&mut self, lambda: &Rc<Lambda>, parent: Option<usize>) {
         static UIDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let uid = UIDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.frames.push(Frame {
-            uid,
-            lambda: lambda.clone(),
-            parent,
-            resumes: None,
-            missing: Vec::new(),
-            loops: self.loops.len(),
-        });
+        self.frames.push(Frame { uid, lambda: lambda.clone(), parent, resumes: None, loops: self.loops.len() });
         self.variables.push(BTreeMap::new());
         self.early.push(None);
     }
@@ -40,11 +33,12 @@ impl Compiler<'_> {
     /// Gives the parameters that the call leaves out their defaults, which are evaluated at once.
     pub(super) fn defaults(&mut self, lambda: &Rc<Lambda>) -> Compiled<()> {
         let frame = self.frames.len() - 1;
-        for (name, default) in &lambda.parameters {
-            if self.variables[frame].contains_key(name) {
-                continue;
-            }
-            self.frames[frame].missing.push(name.clone());
+        let not_given = |(name, _): &&(String, Option<Expr>)| !self.variables[frame].contains_key(name);
+        let absent: Vec<_> = lambda.parameters.iter().filter(not_given).collect();
+        for (name, _) in &absent {
+            self.variables[frame].insert(missing_flag(name), Value::Number(Number::logical(Some(true))));
+        }
+        for (name, default) in in_order(absent)? {
             match default {
                 Some(default) => {
                     let mut changed = None;
@@ -67,7 +61,12 @@ impl Compiler<'_> {
                         promise @ Value::Promise(..) => {
                             self.variables[frame].insert(name.clone(), promise);
                         }
-                        value => self.assign(name, value, default.span)?,
+                        value => {
+                            let held = self.held(frame, name, value, default.span)?;
+                            if self.reachable {
+                                self.variables[frame].insert(name.clone(), held);
+                            }
+                        }
                     }
                 }
                 None => {
@@ -110,6 +109,23 @@ impl Compiler<'_> {
         }
         if self.frames.len() >= DEEPEST {
             return Err(Refusal::new(span, "calls are nested too deeply", "Write a flatter function."));
+        }
+        let among = |name: &str, without: usize| {
+            let others = args.iter().enumerate().filter(|(k, _)| *k != without);
+            others.filter_map(|(_, a)| a.value.as_ref()).any(|e| e.mentions(name))
+        };
+        for (k, expr) in args.iter().enumerate().filter_map(|(k, a)| Some((k, a.value.as_ref()?))) {
+            let mut read = None;
+            expr.assigned(&mut |name, at| {
+                // R evaluates arguments in the order in which the function reads them.
+                if among(name, k) || parent.is_some() && lambda.body.mentions(name) {
+                    read = read.take().or(Some((name.to_string(), at)));
+                }
+            });
+            if let Some((name, at)) = read {
+                let message = format!("an argument assigns `{name}`, which another argument or the function reads");
+                return Err(Refusal::new(at, message, "Assign it in front of the call."));
+            }
         }
         let values = self.arguments(lambda, args, span)?;
         self.enter(lambda, parent);
@@ -196,8 +212,23 @@ impl Compiler<'_> {
     /// The value of an argument, evaluated in a frame. R evaluates an argument when the function first reads it. An
     /// argument that may warn or fail stays a promise if the function may end without reading it.
     fn argument(&mut self, lambda: &Lambda, name: &str, expr: &Expr, frame: usize) -> Compiled<Value> {
-        let plain = expr.assigns() || expr.calls(&["return", "break", "next"], true);
-        if plain || lambda.body.assigned_at(name).is_some() || surely_reads(self.scope, lambda, &lambda.body, name) {
+        let is_own = |name: &str| self.variables.iter().any(|frame| frame.contains_key(name));
+        let is_base = |name: &str| {
+            lambda.body.assigned_at(name).is_none()
+                && !lambda.parameters.iter().any(|(parameter, _)| parameter == name)
+                && !is_own(name)
+                && matches!(self.scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
+        };
+        let reads = surely_reads(&is_base, &lambda.body, name);
+        let assigned = lambda.body.assigned_at(name).is_some();
+        if (assigned || !reads) && (expr.assigns() || expr.calls(&["return", "break", "next"], true)) {
+            return Err(Refusal::new(
+                expr.span,
+                format!("an argument that assigns or returns, which {} may not evaluate", shown_name(lambda)),
+                "Do it in front of the call.",
+            ));
+        }
+        if assigned || reads {
             return self.expr(expr);
         }
         let failures = self.routine.failures.len();
@@ -228,7 +259,7 @@ impl Compiler<'_> {
 
     /// Compiles the body of the innermost frame, whose arguments are set.
     fn body(&mut self, lambda: &Rc<Lambda>, span: Span) -> Compiled<Value> {
-        if !returns_early(&lambda.body) {
+        if !returns_early(&lambda.body, self.is_base("stop")) {
             self.defaults(lambda)?;
             return self.tail(&lambda.body);
         }
@@ -297,7 +328,7 @@ impl Compiler<'_> {
             return Ok(Value::Null);
         }
         match &expr.form {
-            Form::Call(name, args) => match name.as_str() {
+            Form::Call(name, args) if !self.is_redefined(name) => match name.as_str() {
                 "{" => self.tail_braces(args),
                 "(" => self.tail(nth(args, 0, expr.span, "(")?),
                 "if" => self.if_else(args, expr.span, |c, way| c.tail(way)),
@@ -320,9 +351,12 @@ impl Compiler<'_> {
         }
         if let Form::Call(name, branches) = &expr.form {
             match (name.as_str(), branches.len()) {
+                _ if self.is_redefined(name) => {}
                 ("return", _) => return self.tail(expr),
                 ("if", 2 | 3) => {
-                    let ends = |k: usize| branches.get(k).and_then(|b| b.value.as_ref()).is_some_and(always_returns);
+                    let stops = self.is_base("stop");
+                    let always = |e: &Expr| always_returns(e, stops);
+                    let ends = |k: usize| branches.get(k).and_then(|b| b.value.as_ref()).is_some_and(always);
                     let (then, otherwise) = (ends(1), ends(2));
                     if then || otherwise {
                         let span = expr.span;
@@ -469,6 +503,35 @@ impl Compiler<'_> {
         }
         Ok(())
     }
+}
+
+/// The name of the variable that tells whether a parameter that the call does not give is still without a value of its
+/// own, as `missing()` sees it.
+pub(super) fn missing_flag(name: &str) -> String {
+    format!("missing({name})")
+}
+
+/// Parameters in an order in which each default comes after those of the parameters that it reads.
+fn in_order(mut rest: Vec<&(String, Option<Expr>)>) -> Compiled<Vec<&(String, Option<Expr>)>> {
+    let reads = |default: &Option<Expr>, name: &str| match default {
+        // A function reads variables when it is called.
+        None | Some(Expr { form: Form::Function(_), .. }) => false,
+        Some(default) => default.refers_to(name),
+    };
+    let mut ordered = Vec::with_capacity(rest.len());
+    while !rest.is_empty() {
+        let ready = rest.iter().position(|(_, default)| !rest.iter().any(|(name, _)| reads(default, name)));
+        let Some(ready) = ready else {
+            let (name, default) = rest[0];
+            return Err(Refusal::new(
+                default.as_ref().map_or(0, |default| default.span),
+                format!("the default of `{name}` reads `{name}` itself, or a parameter whose default reads it"),
+                format!("Give {name} in the call, or another default."),
+            ));
+        };
+        ordered.push(rest.remove(ready));
+    }
+    Ok(ordered)
 }
 
 /// Whether a value contains a closure over the variables of a frame.

@@ -6,7 +6,7 @@ use super::control::nth;
 use super::subscript::Selection;
 use super::value::{self, Number, Parts, Value, Vector};
 use super::{Bounds, Compiled, Compiler, Operand, Refusal, Span, Statement};
-use crate::syntax::{Argument, Form};
+use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
@@ -23,6 +23,9 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
+        // A subscript that assigns does not change the value that was taken.
+        let changes = args[1..].iter().filter_map(|a| a.value.as_ref()).any(Expr::assigns);
+        let value = if changes { self.frozen_value(value) } else { value };
         let (drop, subscripts): (Vec<&Argument>, Vec<&Argument>) = args[1..].iter().partition(|a| is_drop(a));
         keeps_none(&drop, span)?;
         match value {
@@ -202,6 +205,8 @@ impl Compiler<'_> {
                 None => (Selection::All, span),
                 Some(expr) => {
                     let value = self.expr(expr)?;
+                    let later = subscripts[k + 1..].iter().filter_map(|s| s.value.as_ref());
+                    let value = if later.into_iter().any(Expr::assigns) { self.frozen_value(value) } else { value };
                     let selection = match self.selection(value, extents[k], expr.span)? {
                         // One row or column drops the dimension.
                         Selection::At(at) if at.fixed() == Some(1) => {

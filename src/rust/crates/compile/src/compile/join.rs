@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::function::missing_flag;
 use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, Operand, Refusal, Register, Span, Statement, Variables};
 use crate::LocalArray;
@@ -23,12 +24,15 @@ impl Compiler<'_> {
         let value = self.held(frame, name, value, span)?;
         if self.reachable {
             self.variables[frame].insert(name.to_string(), value);
+            if let Some(flag) = self.variables[frame].get_mut(&missing_flag(name)) {
+                *flag = Value::Number(Number::logical(Some(false)));
+            }
         }
         Ok(())
     }
 
     /// Moves a value into registers and arrays that belong to the variable.
-    fn held(&mut self, frame: usize, name: &str, value: Value, span: Span) -> Compiled<Value> {
+    pub(super) fn held(&mut self, frame: usize, name: &str, value: Value, span: Span) -> Compiled<Value> {
         Ok(match value {
             Value::Number(n) => {
                 let slot = self.slot(frame, name, n.typed);
@@ -334,7 +338,8 @@ impl Compiler<'_> {
         span: Span,
     ) -> Compiled<()> {
         for frame in 0..self.frames.len() {
-            for name in assigned {
+            let flags: Vec<String> = assigned.iter().map(|name| missing_flag(name)).collect();
+            for name in assigned.iter().chain(&flags) {
                 let Some(value) = self.variables[frame].get(name).cloned() else { continue };
                 let wanted = wider.get(&(frame, name.clone()));
                 let value = match value {

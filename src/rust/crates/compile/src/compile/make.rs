@@ -6,26 +6,28 @@ use super::builtin::Matched;
 use super::control::nth;
 use super::value::{join, Number, Value, Vector};
 use super::vector::too_long;
-use super::{Compiled, Compiler, Refusal, Span, Statement};
+use super::{Compiled, Compiler, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form};
-use verdigris_ops::dtype::{DType, Kind};
-use verdigris_ops::id;
-use verdigris_ops::rule::Typed;
 
 impl Compiler<'_> {
     /// None if `name` is none of these functions.
     pub(super) fn made(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         match name {
             "c" => {
+                let (args, unnamed) = options_of_c(args, span)?;
+                let args = &args[..];
                 let mut parts = Vec::new();
                 let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
                 let values = self.operands(&exprs)?;
-                let named = args.iter().any(|a| a.name.is_some());
+                let named = !unnamed && args.iter().any(|a| a.name.is_some());
                 for (argument, value) in args.iter().zip(values) {
                     match value {
                         Value::List(inner) => parts.extend(inner),
                         value => parts.push((argument.name.clone(), value)),
                     }
+                }
+                if unnamed {
+                    parts.iter_mut().for_each(|(name, _)| *name = None);
                 }
                 if named || parts.iter().any(|(n, _)| n.is_some()) {
                     // A named vector is compiled as a list, which keeps names for the result; its elements get one
@@ -153,7 +155,7 @@ impl Compiler<'_> {
                 };
                 self.counted(n, span).map(Some)
             }
-            "seq" | "seq.int" => self.sequence(args, span).map(Some),
+            "seq" | "seq.int" => self.sequence(name, args, span).map(Some),
             "rev" => {
                 let v = self.reduced_one(name, &["x"], args, span)?;
                 let from = self.length_of(&v);
@@ -192,7 +194,10 @@ impl Compiler<'_> {
     fn size(&mut self, name: &str, value: &Value, span: Span) -> Compiled<Number> {
         let v = match value {
             Value::Vector(v) => v.clone(),
-            Value::Number(_) => return Ok(Number::integer(1)),
+            Value::Number(_) if !matches!(name, "nrow" | "ncol") => return Ok(Number::integer(1)),
+            Value::Number(_) => {
+                return Err(Refusal::new(span, format!("{name}() of a number is NULL"), "Use length() or NROW()."))
+            }
             Value::List(parts) if name == "length" => return Ok(Number::integer(parts.len() as i32)),
             other => return Err(Refusal::new(span, format!("{name}() of {}", other.what()), "Give a vector.")),
         };
@@ -206,118 +211,27 @@ impl Compiler<'_> {
         };
         Ok(self.count_to_int(at))
     }
+}
 
-    /// `seq(from, to, by, length.out = n)`, where at least one of the first three is not given.
-    fn sequence_of_length(
-        &mut self,
-        from: Option<Number>,
-        to: Option<Number>,
-        by: Option<Number>,
-        n: Number,
-        span: Span,
-    ) -> Compiled<Value> {
-        let counted = self.counted(n, span)?;
-        let Value::Vector(range) = &counted else { unreachable!("counted() returns a range") };
-        let length = range.length();
-        let n = self.double(Number { at: length, typed: Typed::Value(Kind::Integer64) }, span)?;
-        let steps = self.apply(id::SUB, &[n, Number::double(1.0)], span)?;
-        let (from, step) = match (from, to, by) {
-            (Some(_), Some(_), Some(_)) => {
+/// The arguments of `c()` without `recursive` and `use.names`, and whether it drops names.
+fn options_of_c(args: &[Argument], span: Span) -> Compiled<(Vec<Argument>, bool)> {
+    let mut unnamed = false;
+    let mut rest = Vec::with_capacity(args.len());
+    for argument in args {
+        let form = argument.value.as_ref().map(|v| &v.form);
+        let is = |wanted: bool| matches!(form, Some(Form::Logical(Some(x))) if *x == wanted);
+        match argument.name.as_deref() {
+            Some("use.names") if is(true) || is(false) => unnamed = is(false),
+            Some("recursive") if is(false) => {}
+            Some(option @ ("use.names" | "recursive")) => {
                 return Err(Refusal::new(
                     span,
-                    "too many arguments",
-                    "Leave out one of `from`, `to`, `by` and `length.out`.",
+                    format!("`{option}` of `c` is computed, or not supported"),
+                    "Leave it out; c() takes numbers and vectors.",
                 ))
             }
-            (None, None, None) => return Ok(counted),
-            (Some(from), Some(to), None) => {
-                let (from, to) = (self.double(from, span)?, self.double(to, span)?);
-                let from = self.frozen(from);
-                let distance = self.apply(id::SUB, &[to, from], span)?;
-                let steps = self.apply(id::PMAX, &[steps, Number::double(1.0)], span)?;
-                (from, self.apply(id::DIV, &[distance, steps], span)?)
-            }
-            (from, to, by) => {
-                // Base R returns integers if the given end and `by` are integers.
-                let end = from.or(to).unwrap_or(Number::integer(1));
-                let integers = by.is_some_and(|by| by.kind() <= Kind::Integer)
-                    && end.kind() <= Kind::Integer
-                    && (from.is_some() || to.is_some());
-                let step = self.double(by.unwrap_or(Number::double(1.0)), span)?;
-                let step = self.frozen(step);
-                let mut start = self.double(end, span)?;
-                if from.is_none() && to.is_some() {
-                    let distance = self.apply(id::MUL, &[steps, step], span)?;
-                    start = self.apply(id::SUB, &[start, distance], span)?;
-                }
-                match integers {
-                    true => (self.cast(start, DType::Int32), self.cast(step, DType::Int32)),
-                    false => (start, step),
-                }
-            }
-        };
-        let (from, step) = (self.frozen(from), self.frozen(step));
-        Ok(Value::vector(Vector::Range { from, step, length }))
+            _ => rest.push(argument.clone()),
+        }
     }
-
-    /// `seq()` and `seq.int()`.
-    fn sequence(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
-        let matched = Matched::new("seq", &["from", "to", "by", "length.out"], args, span)?;
-        let by = matched.expr("by");
-        let count = matched.expr("length.out");
-        if let (None, None, None) = (matched.expr("to"), by, count) {
-            return match self.expr(matched.needed("from")?)? {
-                Value::Number(n) => self.colon(Number::integer(1), n, span),
-                Value::Vector(v) => {
-                    let n = self.length_of(&v);
-                    self.counted(n, span)
-                }
-                other => Err(Refusal::new(span, format!("seq() of {}", other.what()), "Give numbers.")),
-            };
-        }
-        let from = matched.optional(self, "from")?;
-        let from = from.map(|n| self.frozen(n));
-        if let Some(count) = count {
-            let to = matched.optional(self, "to")?;
-            let by = matched.optional(self, "by")?;
-            let n = self.number(count)?;
-            return self.sequence_of_length(from, to, by, n, span);
-        }
-        let from = from.unwrap_or(Number::integer(1));
-        let to = matched.required(self, "to")?;
-        let Some(by) = by else { return self.colon(from, to, span) };
-        let by = self.number(by)?;
-        let integers = from.kind() <= Kind::Integer && by.kind() <= Kind::Integer;
-        // R gives integers if `from` is whole and `by` is an integer.
-        let whole = |n: Number| n.whole().filter(|k| i32::try_from(*k).is_ok());
-        let (from, by) = match (integers, whole(from), whole(by)) {
-            (true, ..) => (from, by),
-            (_, Some(a), Some(_)) if by.kind() == Kind::Integer => (Number::integer(a as i32), by),
-            _ => (self.double(from, span)?, self.double(by, span)?),
-        };
-        let (from, by) = (self.frozen(from), self.frozen(by));
-        let fails = self.failure(span, "wrong sign in 'by' argument");
-        // count = floor((to - from) / by + 1e-10) + 1
-        let (x, y, s) = (self.double(from, span)?, self.double(to, span)?, self.double(by, span)?);
-        if let (Some(a), Some(b), Some(s)) = (x.whole(), y.whole(), s.whole()) {
-            if s == 0 || (b - a).signum() * s.signum() < 0 {
-                return Err(Refusal::new(span, "wrong sign in 'by' argument", "Let `by` lead from `from` to `to`."));
-            }
-            return Ok(Value::vector(Vector::Range { from, step: by, length: Number::long((b - a) / s + 1).at }));
-        }
-        let distance = self.apply(id::SUB, &[y, x], span)?;
-        let turns = self.apply(id::DIV, &[distance, s], span)?;
-        let turns = self.apply(id::ADD, &[turns, Number::double(1e-10)], span)?;
-        let bad = self.apply(id::GE, &[turns, Number::double(0.0)], span)?;
-        self.emit(Statement::If {
-            value: bad.at,
-            missing: Some(fails),
-            then: vec![],
-            otherwise: vec![Statement::Fail(fails)],
-        });
-        let turns = self.apply(id::FLOOR, &[turns], span)?;
-        let turns = self.apply(id::ADD, &[turns, Number::double(1.0)], span)?;
-        let length = self.long(turns);
-        Ok(Value::vector(Vector::Range { from, step: by, length }))
-    }
+    Ok((rest, unnamed))
 }

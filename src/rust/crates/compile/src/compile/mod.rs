@@ -25,6 +25,7 @@ mod join;
 mod make;
 mod product;
 mod scalar;
+mod sequence;
 mod subscript;
 pub(super) mod tidy;
 mod value;
@@ -126,8 +127,6 @@ struct Frame {
     parent: Option<usize>,
     /// While a promise is forced, the frame that made it: see `Compiler::force_promise`.
     resumes: Option<usize>,
-    /// Parameters that the call does not give.
-    missing: Vec<String>,
     /// The number of loops that were open at its beginning.
     loops: usize,
 }

@@ -86,6 +86,23 @@ impl Compiler<'_> {
 
     /// `x %*% y` of vectors, whose length need not be known at compile time.
     fn inner_product(&mut self, values: Vec<Value>, span: Span) -> Compiled<Value> {
+        if let [Value::Vector(x), Value::Vector(y)] = &values[..] {
+            let (n, m) = (x.length(), y.length());
+            if let (Some(n), Some(m)) = (x.fixed(), y.fixed()) {
+                if n != m {
+                    return Err(Refusal::new(
+                        span,
+                        format!("non-conformable arguments: {n} and {m} elements"),
+                        "Give vectors of one length.",
+                    ));
+                }
+            } else if x.fixed() == Some(1) || y.fixed() == Some(1) {
+                // The product of vectors of different lengths would repeat the one element.
+                let differ = self.long_op(id::NE, n, m, span)?;
+                let then = vec![Statement::Fail(self.failure(span, "non-conformable arguments"))];
+                self.emit(Statement::If { value: differ, missing: None, then, otherwise: vec![] });
+            }
+        }
         let Value::Vector(products) = self.row_on(id::MUL, values, span)? else { unreachable!("of vectors it is one") };
         let products = match value::dtype(products.typed()).kind() {
             Kind::Logical | Kind::Integer => self.converted(&products, Typed::Value(Kind::Double)),
@@ -128,8 +145,9 @@ impl Compiler<'_> {
         let (n, m) = (x.rows * x.columns, y.rows * y.columns);
         match (x.is_matrix, y.is_matrix) {
             (true, true) => {}
-            (false, true) => x.as_row_or_column(y.shape().0 == n),
-            (true, false) => y.as_row_or_column(x.shape().1 != m),
+            (false, true) => x.as_row_or_column(name == "crossprod" || y.shape().0 == n),
+            // The second factor of tcrossprod() is a column, which is transposed.
+            (true, false) => y.as_row_or_column(name == "tcrossprod" || x.shape().1 != m),
             (false, false) => {
                 let outer = name == "tcrossprod";
                 x.as_row_or_column(!outer);

@@ -97,7 +97,8 @@ impl Compiler<'_> {
                 _ => None,
             };
             // A constant that does not fit is not folded, because the cast warns when it runs.
-            let lost = n.kind() == Kind::Double && to.kind() < Kind::Double && n.whole().is_none();
+            let fits = |k: i64| to != DType::Int32 || i32::try_from(k).is_ok_and(|k| k != i32::MIN);
+            let lost = n.kind() == Kind::Double && to.kind() < Kind::Double && !n.whole().is_some_and(fits);
             if let Some(scalar) = exact.filter(|_| !lost || to == DType::Bool8) {
                 return Number { at: Operand::Constant(scalar), typed };
             }

@@ -42,7 +42,7 @@ fn is_logical(v: &Vector) -> bool {
 }
 
 /// The same elements without dimensions.
-fn flat(v: &Rc<Vector>) -> Rc<Vector> {
+pub(super) fn flat(v: &Rc<Vector>) -> Rc<Vector> {
     let mut out = (**v).clone();
     match &mut out {
         Vector::Table { dim, .. } if !dim.is_empty() => dim.clear(),
@@ -50,6 +50,16 @@ fn flat(v: &Rc<Vector>) -> Rc<Vector> {
         _ => return v.clone(),
     }
     Rc::new(out)
+}
+
+/// A value with other dimensions. A vector whose elements are those of a table has none.
+pub(super) fn shaped(value: Value, to: Option<(u16, u16)>) -> Value {
+    let Value::Vector(v) = value else { return value };
+    let mut out = (*flat(&v)).clone();
+    if let Vector::Local { dim, .. } | Vector::Map { dim, .. } | Vector::Same { dim, .. } = &mut out {
+        *dim = to;
+    }
+    Value::vector(out)
 }
 
 /// Whether a logical vector can be proved never to be NA.

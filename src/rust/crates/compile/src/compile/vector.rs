@@ -280,11 +280,20 @@ impl<'a> Compiler<'a> {
         let b = if b.kind() == Kind::Logical { self.cast(b, DType::Int32) } else { b };
         // A whole constant double begins an integer sequence. A computed double may not be whole, so it gives doubles
         // of the same values.
+        let within = |n: Number| n.whole().is_some_and(|k| k.abs() <= i32::MAX.into());
         let from = match a.whole() {
-            Some(k) if a.kind() == Kind::Double && i32::try_from(k).is_ok() => Number::integer(k as i32),
+            Some(k) if a.kind() == Kind::Double && within(a) => Number::integer(k as i32),
             _ => a,
         };
+        // A sequence that ends beyond the integers is one of doubles.
+        let from = match b.constant() {
+            Some(_) if b.kind() == Kind::Double && b.whole().is_some() && !within(b) => self.cast(from, DType::Float64),
+            _ => from,
+        };
         if let (Some(x), Some(y)) = (from.whole(), b.whole()) {
+            if (y - x).abs() >= i32::MAX.into() {
+                return Err(too_many(span));
+            }
             let step = if y >= x { 1 } else { -1 };
             let length = Number::long((y - x).abs() + 1).at;
             return Ok(Value::vector(Vector::Range { from, step: number_like(from, step), length }));
@@ -304,20 +313,20 @@ impl<'a> Compiler<'a> {
         let y = self.plain_double(b);
         let y = self.cast(y, DType::Float64);
         let y = self.frozen(Number { typed: Typed::Value(Kind::Double), ..y });
-        let known = |n: Number| n.whole().is_some();
-        if !known(from) || !known(b) {
-            let d = self.apply(id::SUB, &[x, y], span)?;
-            let missing = self.apply(id::IS_NA, &[d], span)?;
-            self.emit(Statement::If {
-                value: missing.at,
-                missing: None,
-                then: vec![Statement::Fail(fails)],
-                otherwise: vec![],
-            });
-        }
-        let up = self.apply(id::LE, &[x, y], span)?;
         let d = self.apply(id::SUB, &[y, x], span)?;
         let distance = self.apply(id::ABS, &[d], span)?;
+        let most = Number::double(i32::MAX.into());
+        let mut fits = self.apply(id::LT, &[distance, most], span)?;
+        // Integers must end within the integers. From -1, 0 and 1 on they do if they are not too many.
+        if from.kind() == Kind::Integer && b.kind() == Kind::Double && !matches!(from.whole(), Some(-1..=1)) {
+            let size = self.apply(id::ABS, &[y], span)?;
+            let inside = self.apply(id::LE, &[size, most], span)?;
+            fits = self.apply(id::AND, &[fits, inside], span)?;
+        }
+        let beyond = self.failure(span, "a sequence of too many elements, or of integers beyond 2147483647");
+        let otherwise = vec![Statement::Fail(beyond)];
+        self.emit(Statement::If { value: fits.at, missing: Some(fails), then: vec![], otherwise });
+        let up = self.apply(id::LE, &[x, y], span)?;
         // R allows for a rounding error of 1e-10.
         let distance =
             if both_integers { distance } else { self.apply(id::ADD, &[distance, Number::double(1e-10)], span)? };
@@ -345,6 +354,9 @@ impl<'a> Compiler<'a> {
             if k < 0 {
                 return Err(Refusal::new(span, "a negative count", "Give a count of 0 or more."));
             }
+            if k > i32::MAX.into() {
+                return Err(too_many(span));
+            }
             return Ok(Value::vector(Vector::Range {
                 from: Number::integer(1),
                 step: Number::integer(1),
@@ -356,11 +368,16 @@ impl<'a> Compiler<'a> {
             return Ok(Value::vector(Vector::Range { from: Number::integer(1), step: Number::integer(1), length }));
         }
         let length = self.int_to_count(n);
-        let below = self.long_op(id::LT, length, Number::long(0).at, span)?;
+        let mut bad = self.long_op(id::LT, length, Number::long(0).at, span)?;
+        if n.kind() == Kind::Double {
+            let above = self.long_op(id::GT, length, Number::long(i32::MAX.into()).at, span)?;
+            let [above, below] = [above, bad].map(|at| Number { at, typed: Typed::Value(Kind::Logical) });
+            bad = self.apply(id::OR, &[below, above], span)?.at;
+        }
         let fails = self.failure(span, "argument must be coercible to non-negative integer");
         // NA fails too.
         self.emit(Statement::If {
-            value: below,
+            value: bad,
             missing: Some(fails),
             then: vec![Statement::Fail(fails)],
             otherwise: vec![],
@@ -376,6 +393,12 @@ pub(super) fn number_like(n: Number, k: i32) -> Number {
     } else {
         Number::double(k.into())
     }
+}
+
+/// Refuses a sequence that a counter of 32 bits cannot walk over.
+pub(super) fn too_many(span: Span) -> Refusal {
+    let remedy = "Count in a double: i <- 0; while (i < n) i <- i + 1.";
+    Refusal::new(span, "a sequence of more than 2147483647 elements", remedy)
 }
 
 pub(super) fn too_long(span: Span) -> Refusal {

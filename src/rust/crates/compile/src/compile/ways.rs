@@ -1,7 +1,7 @@
 //! Analysis of code before it is compiled: which paths return, read an argument, warn or fail.
 
 use super::Statement;
-use crate::syntax::{Argument, Expr, Form, Lambda, Meaning, Scope};
+use crate::syntax::{Argument, Expr, Form};
 
 /// Whether a block may warn or fail, and whether it draws.
 pub(super) fn may_signal(block: &[Statement]) -> (bool, bool) {
@@ -26,8 +26,9 @@ pub(super) fn may_signal(block: &[Statement]) -> (bool, bool) {
 }
 
 /// Whether every path through an expression of a function reads the argument `wanted`.
-pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, wanted: &str) -> bool {
-    let reads = |e: &Expr| surely_reads(scope, lambda, e, wanted);
+/// `is_base` tells whether a name means a function of base R.
+pub(super) fn surely_reads(is_base: &dyn Fn(&str) -> bool, expr: &Expr, wanted: &str) -> bool {
+    let reads = |e: &Expr| surely_reads(is_base, e, wanted);
     match &expr.form {
         Form::Name(name) => name == wanted,
         Form::Call(function, args) => {
@@ -51,24 +52,22 @@ pub(super) fn surely_reads(scope: &dyn Scope, lambda: &Lambda, expr: &Expr, want
                     false
                 }
                 // A user's function may not read its arguments.
-                name => {
-                    lambda.body.assigned_at(name).is_none()
-                        && matches!(scope.meaning(lambda.scope, &[name.into()], true), Some(Meaning::Builtin(_)))
-                        && any()
-                }
+                name => is_base(name) && any(),
             }
         }
         _ => false,
     }
 }
 
-/// Whether every path through an expression ends in `return()` or `stop()`.
-pub(super) fn always_returns(expr: &Expr) -> bool {
+/// Whether every path through an expression ends in `return()`, or in `stop()` if `stops`: if it is base R's.
+pub(super) fn always_returns(expr: &Expr, stops: bool) -> bool {
     let Form::Call(name, args) = &expr.form else { return false };
-    let ends = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(always_returns);
+    let always = |e: &Expr| always_returns(e, stops);
+    let ends = |k: usize| args.get(k).and_then(|a| a.value.as_ref()).is_some_and(always);
     match name.as_str() {
-        "return" | "stop" => true,
-        "{" => args.iter().filter_map(|a| a.value.as_ref()).any(always_returns),
+        "return" => true,
+        "stop" => stops,
+        "{" => args.iter().filter_map(|a| a.value.as_ref()).any(always),
         "(" => ends(0),
         "if" => ends(1) && ends(2),
         _ => false,
@@ -76,8 +75,10 @@ pub(super) fn always_returns(expr: &Expr) -> bool {
 }
 
 /// Whether a `return()` is outside of tail position, so that `Compiler::tail` cannot compile it.
-pub(super) fn returns_early(expr: &Expr) -> bool {
+pub(super) fn returns_early(expr: &Expr, stops: bool) -> bool {
     let Form::Call(name, args) = &expr.form else { return false };
+    let early = |e: &Expr| returns_early(e, stops);
+    let always = |e: &Expr| always_returns(e, stops);
     let inside = |e: &Expr| e.calls(&["return"], true);
     let values = || args.iter().filter_map(|a| a.value.as_ref());
     match name.as_str() {
@@ -87,36 +88,48 @@ pub(super) fn returns_early(expr: &Expr) -> bool {
             list.iter().enumerate().any(|(k, e)| {
                 let last = k + 1 == list.len();
                 match &e.form {
-                    _ if last => returns_early(e),
-                    Form::Call(n, _) if n == "return" => returns_early(e),
+                    _ if last => early(e),
+                    Form::Call(n, _) if n == "return" => early(e),
                     Form::Call(n, branches) if n == "if" => {
                         let branch = |k: usize| branches.get(k).and_then(|b| b.value.as_ref());
                         let (then, otherwise) = (branch(1), branch(2));
-                        let ends = |b: Option<&Expr>| b.is_some_and(always_returns);
+                        let ends = |b: Option<&Expr>| b.is_some_and(always);
                         if !ends(then) && !ends(otherwise) {
                             return inside(e);
                         }
-                        let bad = |b: Option<&Expr>| {
-                            b.is_some_and(|b| if always_returns(b) { returns_early(b) } else { inside(b) })
-                        };
+                        let bad = |b: Option<&Expr>| b.is_some_and(|b| if always(b) { early(b) } else { inside(b) });
                         branch(0).is_some_and(inside) || bad(then) || bad(otherwise)
                     }
                     _ => inside(e),
                 }
             })
         }
-        "(" => values().any(returns_early),
+        "(" => values().any(early),
         "if" => {
             let branch = |k: usize| args.get(k).and_then(|b| b.value.as_ref());
-            branch(0).is_some_and(inside)
-                || branch(1).is_some_and(returns_early)
-                || branch(2).is_some_and(returns_early)
+            branch(0).is_some_and(inside) || branch(1).is_some_and(early) || branch(2).is_some_and(early)
         }
         _ => values().any(inside),
     }
 }
 
 impl Expr {
+    /// Whether the expression reads or calls a variable that it does not define itself as a parameter.
+    pub(super) fn refers_to(&self, wanted: &str) -> bool {
+        let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.refers_to(wanted));
+        match &self.form {
+            Form::Name(name) => name == wanted,
+            Form::Call(name, args) => name == wanted || among(args),
+            Form::CallOf(function, args) => function.refers_to(wanted) || among(args),
+            Form::Function(lambda) => {
+                let mut defaults = lambda.parameters.iter().filter_map(|(_, default)| default.as_ref());
+                !lambda.parameters.iter().any(|(parameter, _)| parameter == wanted)
+                    && (lambda.body.refers_to(wanted) || defaults.any(|default| default.refers_to(wanted)))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a name occurs in the expression, including nested functions.
     pub(super) fn mentions(&self, wanted: &str) -> bool {
         let among = |args: &[Argument]| args.iter().filter_map(|a| a.value.as_ref()).any(|a| a.mentions(wanted));

@@ -184,6 +184,9 @@ impl<'a> Compiler<'a> {
         let size = self.apply(id::ABS, &[x], span)?;
         let large = self.apply(id::GT, &[size, Number::double(BEYOND)], span)?;
         let small = self.apply(id::LT, &[size, Number::double(1.0 / BEYOND)], span)?;
+        // A zero is not scaled: its derivatives would be.
+        let some = self.apply(id::GT, &[size, Number::double(0.0)], span)?;
+        let small = self.apply(id::AND, &[small, some], span)?;
         let up = self.apply(id::SELECT, &[small, Number::double(FACTOR), one], span)?;
         let by = self.apply(id::SELECT, &[large, Number::double(1.0 / FACTOR), up], span)?;
         let down = self.apply(id::SELECT, &[small, Number::integer(-1), none], span)?;

@@ -54,6 +54,19 @@ impl Writer<'_, '_> {
                 let s = self.add(self.c(1.0), s);
                 Some(self.div(self.c(1.0), s))
             }
+            id::SINPI => {
+                let s = self.of(id::COSPI, a);
+                Some(self.mul(s, self.c(std::f64::consts::PI)))
+            }
+            id::COSPI => {
+                let s = self.of(id::SINPI, a);
+                Some(self.mul(s, self.c(-std::f64::consts::PI)))
+            }
+            id::TANPI => {
+                let s = self.mul(y, y);
+                let s = self.add(s, self.c(1.0));
+                Some(self.mul(s, self.c(std::f64::consts::PI)))
+            }
             id::SINH => Some(self.of(id::COSH, a)),
             id::COSH => Some(self.of(id::SINH, a)),
             id::TANH => {
@@ -139,7 +152,10 @@ impl Writer<'_, '_> {
                     Some(_) => {
                         let less = self.sub(b, one);
                         let p = self.apply(id::POW, &[a, less]);
-                        self.mul(b, p)
+                        // x^0 is 1, at 0 too.
+                        let (zero, p) = (self.c(0.0), self.mul(b, p));
+                        let is_zero = self.apply(id::EQ, &[b, zero]);
+                        self.apply(id::SELECT, &[is_zero, zero, p])
                     }
                     None => one,
                 };
@@ -277,7 +293,7 @@ impl Writer<'_, '_> {
                 self.sum(&[(d[0], factor)])
             }
             other if other.row().is_distribution() => self.distribution(other, args, y, d)?,
-            other => return Err(if other.row().r.is_empty() { other.row().name } else { other.row().r }.to_string()),
+            other => return Err(super::shown(other)),
         })
     }
 }
