@@ -40,9 +40,11 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
       if (variant$draws) restore_seed(seed)
       is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
         !is_widened(out, entry, arguments, variables)
-      if (is_usable) computed(if (is.null(variant$names)) out else t(out), entry, device)
+      if (is_usable) computed(if (is.null(variant$names)) out else if (ncol(out) == 1L) strip(out) else t(out), entry, device)
     },
-    verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
+    verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE,
+    # Base R's sum of integers is a double where it exceeds them. It also raises its own warnings.
+    warning = function(w) FALSE
   )
   if (is.null(out)) entry$self <- NULL
   if (is.null(out) || isFALSE(out)) return(NULL)
@@ -115,7 +117,19 @@ apply_pure <- function(x, margin, f, more) {
     device = gpu_device(x))), gpu_device(x))
   # If the elements have names, base R's result may have row names.
   if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
-  with_part_names(out, dimnames(x)[[margin]])
+  if (is.null(dim(out))) return(with_part_names(out, dimnames(x)[[margin]]))
+  if (!is.null(out)) dimnames(out) <- dimnames_of_parts(dimnames(x), margin)
+  out
+}
+
+# The dimnames of what apply() returns if each part gives several numbers without names: an axis for these, and the
+# axes `kept` of the array. Base R names the first axis after the axis of the parts if neither has labels.
+dimnames_of_parts <- function(names, kept) {
+  first <- list(NULL)
+  rest <- names[-kept][1L]
+  if (length(rest) && isTRUE(nzchar(base::names(rest))) && length(rest[[1L]]) == 0L) base::names(first) <- base::names(rest)
+  names <- c(first, names[kept] %||% vector("list", length(kept)))
+  if (!is.null(base::names(names)) || !all(vapply(names, is.null, NA))) names
 }
 
 # sapply(), mapply() and similar functions. `parts` are iterated over together; their lengths are equal.
