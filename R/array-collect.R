@@ -17,8 +17,8 @@
 #' @param ... Ignored.
 #' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array returns an `integer64` vector, whose
 #'   methods are in the bit64 package (of a time series, doubles); the other functions return its values as doubles, or
-#'   `NA` with a warning for values beyond 2^53 that no double represents. `collect()` of a sparse matrix returns a `dgCMatrix` or `lgCMatrix`
-#'   of package Matrix; the other functions return dense values.
+#'   `NA` with a warning for values beyond 2^53 that no double represents. `collect()` of a sparse matrix returns a
+#'   `dgCMatrix` or `lgCMatrix` of package Matrix; the other functions return dense values.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` if there is no memory to compute it;
 #' on a GPU also the error of a kernel that failed, `verdigris_error_launch`.

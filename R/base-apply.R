@@ -266,8 +266,9 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #'
 #' For large arrays `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device if [gpu_compile()]
 #' accepts it and it has no side effects: no random draws, no `stop()`, no `<<-`. The result is still an ordinary
-#' vector. With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is
-#' an array.
+#' vector; if the branches of a function return integers and doubles, it is double even if no element takes the latter.
+#' With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is an
+#' array.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args,FUN.VALUE As in
 #'   [base::mapply()], [base::Map()], [base::vapply()], [base::Vectorize()] and [base::Find()].
 #' @returns Base R's result: ordinary vectors and lists; for a compiled function the result of [gpu_map()].

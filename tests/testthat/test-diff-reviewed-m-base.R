@@ -24,8 +24,8 @@ same <- function(call, ..., also = NULL, dtype = NULL) {
 as_r <- function(x) if (gpu_dtype(x) == "int64") collect(gpu_cast(x, "float64")) else collect(x)
 
 test_that("log() takes its base by name", {
-  for (call in expression(log(base = 2, x = x), log(2, x = x), log(b = 2, x), log(base = x, x = 2), log(base = x, x * 2),
-    log(x = x, base = 2), log(x, b = 3), log(x = x), do.call(log, list(base = 2, x = x)), round(digits = 1, x = x),
+  for (call in expression(log(base = 2, x = x), log(2, x = x), log(b = 2, x), log(base = x, x = 2),
+    log(base = x, x * 2), log(x = x, base = 2), log(x, b = 3), log(x = x), do.call(log, list(base = 2, x = x)), round(digits = 1, x = x),
     log(base = 3, x = x + 1i))) same(call, x = c(1.5, 8, 0.25))
 })
 
@@ -63,7 +63,8 @@ test_that("cut() joins intervals with the same label", {
 
 test_that("ifelse() takes operands without elements as NA", {
   for (call in expression(ifelse(x, 1:2, integer()), ifelse(x, c(1, 2), numeric()), ifelse(x, numeric(), numeric()),
-    ifelse(x, NULL, 1))) for (x in list(c(TRUE, FALSE), c(TRUE, FALSE, NA), matrix(c(FALSE, TRUE), 1))) same(call, x = x)
+    ifelse(x, NULL, 1)))
+    for (x in list(c(TRUE, FALSE), c(TRUE, FALSE, NA), matrix(c(FALSE, TRUE), 1))) same(call, x = x)
   x <- as_gpu(c(TRUE, FALSE), device = "cpu")
   expect_identical(collect(ifelse(x, as_gpu(c(1, 2), device = "cpu"), as_gpu(numeric(), device = "cpu"))), c(1, NA))
 })
@@ -144,7 +145,8 @@ test_that("asplit() keeps the names of axes", {
   for (names in list(NULL, list(c("a", "b"), NULL), list(u = c("a", "b"), v = NULL), list(NULL, c("x", "y", "z"))))
     for (margin in 1:2) same(quote(asplit(x, margin)), x = matrix(1:6, 2, dimnames = names), margin = margin)
   for (names in list(list(NULL, c("a", "b"), NULL), list(p = NULL, q = NULL, r = c("u", "v"))))
-    for (margin in list(1, 2, 3, 1:2)) same(quote(asplit(x, margin)), x = array(1:8, c(2, 2, 2), names), margin = margin)
+    for (margin in list(1, 2, 3, 1:2))
+      same(quote(asplit(x, margin)), x = array(1:8, c(2, 2, 2), names), margin = margin)
 })
 
 test_that("functions that run on the device return base R's vectors", {
@@ -161,6 +163,8 @@ test_that("functions that run on the device return base R's vectors", {
     mapply(function(a, b) c(a), x, 1:3), sapply(x, function(v) sum(v, 5L)), mapply(function(v) sum(v, 5L), x),
     tapply(x, c(1, 1, 2), function(v) sum(v)), sapply(x, function(v) v + 1L)))
     same(call, x = c(a = big, b = 1L, c = 2L))
+  for (call in expression(sapply(sqrt(x), function(v) v + 1), sapply(sqrt(x), function(v) sum(v, 1))))
+    same(call, x = c(-1, 4, 9))
   same(quote(apply(x, 1, function(r) sum(r))), x = matrix(c(big, 1L, 2L, 3L), 2))
 })
 
