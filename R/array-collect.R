@@ -16,9 +16,9 @@
 #' @param mode As in [base::as.vector()].
 #' @param ... Ignored.
 #' @returns An ordinary R vector, matrix or array. `collect()` of an `int64` array returns an `integer64` vector, whose
-#'   methods are in the bit64 package; the other functions return its values as doubles, or `NA` with a warning for
-#'   values beyond 2^53 that no double represents. `collect()` of a sparse matrix returns a `dgCMatrix` or `lgCMatrix`
-#'   of package Matrix; the other functions return dense values.
+#'   methods are in the bit64 package (of a time series, doubles); the other functions return its values as doubles, or
+#'   `NA` with a warning for values beyond 2^53 that no double represents. `collect()` of a sparse matrix returns a
+#'   `dgCMatrix` or `lgCMatrix` of package Matrix; the other functions return dense values.
 #' @section Errors:
 #' `verdigris_error_consumed` for an array that was freed; `verdigris_error_memory` if there is no memory to compute it;
 #' on a GPU also the error of a kernel that failed, `verdigris_error_launch`.
@@ -39,7 +39,9 @@ collect.default <- function(x, ...) {
 #' @export
 collect.gpu_array <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
-  y <- collected(x, gpu_dtype(x) == "int64")
+  # R has no time series of integer64: base R's methods would take the bits for doubles.
+  y <- if (gpu_dtype(x) != "int64") collected(x, FALSE) else if (is.null(attr(x, "tsp"))) collected(x, TRUE) else
+    collected(gpu_cast(x, "float64"), FALSE)
   if (inherits(x, "AsIs")) I(y) else y
 }
 
@@ -77,7 +79,7 @@ host_copy <- function(x, exact = FALSE, silent = FALSE) {
   if (!silent) report_read(x)
   if (gpu_dtype(x) != "int64") return(collected(x, FALSE))
   # Without bit64 the doubles are those of as.vector(), which warns about values that doubles do not represent.
-  if (exact) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
+  if (exact && is.null(attr(x, "tsp"))) return(collected(x, requireNamespace("bit64", quietly = TRUE)))
   collected(gpu_cast(x, "float64"), FALSE)
 }
 
@@ -159,8 +161,14 @@ as.complex.gpu_array <- function(x, ...) {
 #' @export
 as.character.gpu_array <- function(x, ...) {
   report_conversion(x)
-  if (gpu_dtype(x) != "int64") return(as.character(.Call(C_collect, x)))
-  if (getRversion() < "4.3" && identical(sys.function(sys.parent()), base::factor)) spell_levels(parent.frame())
+  in_factor <- identical(sys.function(sys.parent()), base::factor)
+  if (gpu_dtype(x) != "int64") {
+    y <- as.character(.Call(C_collect, x))
+    # The missing value of narrow dtypes is no level.
+    if (in_factor && is_narrow(x)) y[y == "NaN"] <- NA
+    return(y)
+  }
+  if (getRversion() < "4.3" && in_factor) spell_levels(parent.frame())
   y <- .Call(C_digits, x, 0, length(x))
   y[y == "NA"] <- NA
   y

@@ -29,6 +29,7 @@ with_base_fallback <- function(body, f, x, subscripts, ...) {
 call_base_with_subscripts <- function(f, x, subscripts, ...) {
   subscripts <- lapply(subscripts, function(g) if (is.null(g)) quote(expr = ) else host_copy(g[[1L]], silent = TRUE))
   out <- call_base(f, c(list(host_copy(x, exact = TRUE, silent = TRUE)), subscripts, list(...)))
+  if (inherits(out, "integer64")) return(as_gpu(out, device = gpu_device(x)))
   if (is.object(out) || !(is.numeric(out) || is.logical(out) || is.complex(out))) return(out)
   .Call(C_result, out, if (typeof(out) == typeof(x)) gpu_dtype(x), gpu_device(x))
 }
@@ -210,7 +211,24 @@ assign_part <- function(x, given, value) {
     at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
     assign_part(x, lapply(at, list), value)
   })
+  # bit64's method would round values, and write base R's NA into gaps.
+  if (is_int64(x) && plain && length(value) == 1L) return(assign_int64_element(x, given, value))
   with_base_fallback(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, silent = TRUE))
+}
+
+# x[[...]] <- value for an int64 array: base R finds the position among the positions, and words the errors. A name or
+# number beyond the elements appends.
+assign_int64_element <- function(x, given, value) {
+  i <- if (length(given) == 1L) host_copy(given[[1L]], silent = TRUE)
+  appends <- length(i) == 1L && !is.object(i) && (is.character(i) && !i %in% names(x) || is.numeric(i) &&
+    isTRUE(i >= length(x) + 1))
+  if (appends) return(assign_part(x, list(list(i)), value))
+  places <- `attributes<-`(as.double(seq_along(x)), attributes(blank(x)))
+  if (is.null(dim(x))) names(places) <- names(x)
+  given <- lapply(given, host_copy, silent = TRUE)
+  # checks the subscripts as base R's assignment does
+  call_base(`[[<-`, c(list(places), given, list(value = 0)))
+  assign_part(x, list(list(do.call(`[[`, c(list(places), given), quote = TRUE))), value)
 }
 
 #' Transpose and permute arrays

@@ -81,7 +81,7 @@ bind_plain <- function(parts, expressions, level, by_row) {
   if (by_row && settings$force_device_path) return(NULL)
   side <- if (by_row) 2L else 1L
   shared <- length(parts[[1L]])
-  for (x in parts) if (!is.null(d <- attr(x, "dim"))) {
+  for (x in parts) if (length(d <- attr(x, "dim")) == 2L) {
     shared <- d[side]
     break
   }
@@ -139,7 +139,7 @@ bind <- function(parts, labels, given, level, by_row) {
   if (!all(plain) || !any(vapply(parts, is_gpu, NA))) {
     # rbind() and cbind() of data frames take column names from the names of the arguments.
     frame <- any(vapply(parts, is.data.frame, NA))
-    vectors <- vapply(parts, function(x) length(dim(x)) != 2L, NA)
+    vectors <- vapply(parts, function(x) length(dim(x)) != 2L || frame && ncol(x) == 1L && is.null(colnames(x)), NA)
     names(parts) <- ifelse(vectors | given != "", labels, "")
     if (all(names(parts) == "")) names(parts) <- NULL
     if (frame) return(call_base(if (by_row) base::rbind.data.frame else base::cbind.data.frame, parts))
@@ -219,16 +219,14 @@ cbind.gpu_array <- function(..., deparse.level = 1) {
   out <- bind_plain(parts, expressions, level_given(base::cbind, deparse.level), FALSE)
   if (!is.null(out)) return(out)
   if (any(vapply(parts, function(x) !is.null(attr(x, "tsp")), NA)) && !any(vapply(parts, is.data.frame, NA))) {
-    # Base R's method for time series names columns by the expressions at any deparse.level.
-    texts <- vapply(expressions, function(e) deparse(e)[1L], "")
-    given <- names(expressions) %||% character(length(expressions))
-    y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), ifelse(given == "", texts, given)))
-    if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
-    return(as_gpu(y, dtype = result_dtype(y, gpu_dtype(Find(is_gpu, parts))), device = device_of(parts)))
+    return(bind_series(parts, expressions))
   }
   deparse.level <- level_given(base::cbind, deparse.level)
   given <- names(expressions) %||% character(length(expressions))
-  labels <- labels_of(expressions, deparse.level)
+  # Data frames name columns by the expressions at any deparse.level, as data.frame() does.
+  frame <- any(vapply(parts, is.data.frame, NA))
+  labels <- if (frame) frame_labels(expressions, given) else labels_of(expressions, deparse.level)
+  if (frame) return(bind(parts, labels, given, 1, FALSE))
   bind(list(...), if (deparse.level == 2) ifelse(given == "", shortened(labels), labels) else labels, given,
     deparse.level, FALSE)
 }

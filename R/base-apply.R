@@ -123,7 +123,7 @@ apply_array <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
         names <- dimnames(X)[kept]
         if (name == "range") {
           dim(out) <- c(2L, d[kept])
-          out <- with_dimnames(out, c(list(NULL), names %||% vector("list", length(kept))))
+          dimnames(out) <- dimnames_of_parts(dimnames(X), kept)
         } else if (length(kept) == 1L) {
           if (!is.null(names[[1L]])) names(out) <- names[[1L]]
         } else {
@@ -223,9 +223,11 @@ asplit_array <- function(x, MARGIN, drop) {
   parts <- .Call(C_permute, x, d, c(rest, kept))
   names <- dimnames(x)
   out <- .Call(C_slices, parts, as.double(d[rest]))
-  if (!all(vapply(names[rest], is.null, NA))) out <- lapply(out, `dimnames<-`, names[rest])
+  # Base R keeps the names of axes without labels.
+  if (!is.null(names)) out <- lapply(out, `attr<-`, "dimnames", names[rest])
   dim(out) <- d[kept]
-  with_dimnames(out, names[kept])
+  if (!is.null(names)) attr(out, "dimnames") <- names[kept]
+  out
 }
 
 #' @rdname apply
@@ -264,8 +266,9 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #'
 #' For large arrays `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device if [gpu_compile()]
 #' accepts it and it has no side effects: no random draws, no `stop()`, no `<<-`. The result is still an ordinary
-#' vector. With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is
-#' an array.
+#' vector; if the branches of a function return integers and doubles, it is double even if no element takes the latter.
+#' With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is an
+#' array.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args,FUN.VALUE As in
 #'   [base::mapply()], [base::Map()], [base::vapply()], [base::Vectorize()] and [base::Find()].
 #' @returns Base R's result: ordinary vectors and lists; for a compiled function the result of [gpu_map()].
@@ -338,11 +341,7 @@ vapply_array <- function(X, FUN, FUN.VALUE, more, USE.NAMES) {
 Vectorize <- base::Vectorize
 environment(Vectorize) <- topenv()
 
-# Further arguments of one element are passed as numbers, longer ones as whole vectors (MoreArgs).
-map_compiled <- function(f, x, more) {
-  single <- lengths(more) == 1L
-  do.call(gpu_map, c(list(f, x), more[single], if (!all(single)) list(MoreArgs = more[!single])), quote = TRUE)
-}
+map_compiled <- function(f, x, more) do.call(gpu_map, list(f, x, MoreArgs = more), quote = TRUE)
 
 #' @rdname mapply
 #' @export

@@ -59,3 +59,12 @@ numbers_of_frame <- function(frame, rownames.force) {
     v)
   matrix_of_frame(frame, rownames.force)
 }
+
+# The column names that data.frame() makes of its arguments' expressions.
+frame_labels <- function(expressions, given) {
+  texts <- vapply(expressions, function(e) deparse(e, nlines = 1L)[1L], "")
+  inside <- startsWith(texts, "I(") & endsWith(texts, ")")
+  texts[inside] <- substr(texts[inside], 3L, nchar(texts[inside]) - 1L)
+  texts[given != ""] <- given[given != ""]
+  texts
+}

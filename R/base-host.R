@@ -68,6 +68,8 @@ NULL
 #' @rdname host
 #' @export
 xtfrm.gpu_array <- function(x) {
+  # Base R ranks what is not numeric.
+  if (is.complex(x) || is.logical(x)) return(xtfrm(host_copy(x)))
   if (gpu_dtype(x) != "int64") {
     y <- .Call(C_bare, x)
     # the attributes that unclass() keeps

@@ -33,17 +33,28 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
   seed <- get0(".Random.seed", globalenv(), inherits = FALSE)
   # After an error base R runs the call and raises its own condition. After a compile error base R runs all further
   # calls of this function too.
-  out <- tryCatch(
+  run <- function() tryCatch(
     {
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
       variant <- entry$self$last
       if (variant$draws) restore_seed(seed)
       is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
         !is_widened(out, entry, arguments, variables)
-      if (is_usable) computed(if (is.null(variant$names)) out else t(out), entry, device)
+      if (is_usable) {
+        if (!is.null(variant$names)) out <- if (ncol(out) == 1L) strip(out) else t(out)
+        computed(out, entry, device)
+      }
     },
     verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
   )
+  if ("sum" %in% entry$names) {
+    # Base R's sum of integers is a double where it exceeds them, so base R repeats a call that warns of an overflow.
+    # The inputs are computed first: their warnings are raised once.
+    for (part in c(variables, arguments)) if (is_gpu(part)) gpu_compute(part)
+    out <- tryCatch(run(), warning = function(w) FALSE)
+  } else {
+    out <- run()
+  }
   if (is.null(out)) entry$self <- NULL
   if (is.null(out) || isFALSE(out)) return(NULL)
   y <- .Call(C_as_vector, out, NULL, NULL)
@@ -115,7 +126,20 @@ apply_pure <- function(x, margin, f, more) {
     device = gpu_device(x))), gpu_device(x))
   # If the elements have names, base R's result may have row names.
   if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
-  with_part_names(out, dimnames(x)[[margin]])
+  if (is.null(dim(out))) return(with_part_names(out, dimnames(x)[[margin]]))
+  if (!is.null(out)) dimnames(out) <- dimnames_of_parts(dimnames(x), margin)
+  out
+}
+
+# The dimnames of what apply() returns if each part gives several numbers without names: an axis for these, and the
+# axes `kept` of the array. Base R names the first axis after the axis of the parts if neither has labels.
+dimnames_of_parts <- function(names, kept) {
+  first <- list(NULL)
+  rest <- names[-kept][1L]
+  if (length(rest) && isTRUE(nzchar(base::names(rest))) && length(rest[[1L]]) == 0L)
+    base::names(first) <- base::names(rest)
+  names <- c(first, names[kept] %||% vector("list", length(kept)))
+  if (!is.null(base::names(names)) || !all(vapply(names, is.null, NA))) names
 }
 
 # sapply(), mapply() and similar functions. `parts` are iterated over together; their lengths are equal.

@@ -154,7 +154,9 @@ unlist_arrays <- function(x, recursive, use.names) {
 #' @rawNamespace S3method(base::all.equal,gpu_array)
 all.equal.gpu_array <- function(target, current, ...) {
   if (is_sparse(target) || is_sparse(current)) return(all.equal.gpu_sparse(target, current, ...))
-  base::all.equal(host_copy(target, exact = TRUE), host_copy(current, exact = TRUE), ...)
+  # bit64 compares only integer64 with integer64.
+  exact <- is_int64(target) && is_int64(current) && is.null(attr(target, "tsp")) && is.null(attr(current, "tsp"))
+  base::all.equal(host_copy(target, exact = exact), host_copy(current, exact = exact), ...)
 }
 
 # Base R dispatches on the target only, and would report different classes for an ordinary vector and an array.
@@ -180,16 +182,23 @@ as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., 
     columns <- lapply(seq_len(ncol(x)), function(j) {
       strip(x[, j])
     })
-    names(columns) <- if (!is.null(colnames(x))) colnames(x) else if (length(columns) && !optional)
-      paste0("V", seq_along(columns))
+    names <- colnames(x) %||% if (!optional) character(length(columns))
+    empty <- !nzchar(names)
+    names[empty] <- paste0("V", seq_along(columns))[empty]
+    if (length(columns)) names(columns) <- names
     rows <- row.names %||% rownames(x)
     n <- nrow(x)
+    # Base R makes row names unique.
+    if (is.character(rows) && length(rows) == n) {
+      frame <- structure(columns, row.names = .set_row_names(n), class = "data.frame")
+      return(base::`.rowNamesDF<-`(frame, make.names = TRUE, value = rows))
+    }
   } else {
     named <- names(x)
     columns <- list(if (is.null(named) && is.null(dim(x))) x else strip(x))
     if (!optional) names(columns) <- nm
-    rows <- row.names %||% if (!is.null(named) && !anyDuplicated(named)) named
     n <- length(x)
+    rows <- row.names %||% if (n == 0L) character() else if (!is.null(named) && !anyDuplicated(named)) named
   }
   structure(columns, row.names = rows %||% .set_row_names(n), class = "data.frame")
 }

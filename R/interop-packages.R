@@ -9,8 +9,12 @@ register_package_methods <- function() {
   register_late("collect", "dplyr", function(x, ...) collect(x))
   when_loaded("dplyr", function() collect_first("collect", "data.frame", "dplyr"))
   # these methods drop elements that are no vectors by is.vector()
-  collect_first("stack", "default", "utils")
-  collect_first("stack", "data.frame", "utils")
+  ordinary <- function(x) {
+    x[] <- lapply(x, host_copy, silent = TRUE)
+    x
+  }
+  collect_first("stack", "default", "utils", ordinary)
+  collect_first("stack", "data.frame", "utils", ordinary)
   # recode() compares the class of its results with that of ordinary vectors
   register_late("recode", "dplyr", function(.x, ...) numbers_back(dplyr::recode(host_copy(.x), ...), list(.x)))
   register_late("as.integer64", "bit64", function(x, ...) as_integer64(x))
@@ -19,11 +23,11 @@ register_package_methods <- function() {
 }
 
 # Extends a package's method for lists or data frames: it first copies the arrays in its first argument to the host.
-collect_first <- function(generic, class, package) {
+collect_first <- function(generic, class, package, read = collect) {
   method <- utils::getS3method(generic, class, envir = asNamespace(package))
   x <- as.name(names(formals(method))[[1L]])
   body(method) <- bquote({
-    if (.(holds_array)(.(x))) .(x) <- .(collect)(.(x))
+    if (.(holds_array)(.(x))) .(x) <- .(read)(.(x))
     .(body(method))
   })
   registerS3method(generic, class, method, envir = asNamespace(package))

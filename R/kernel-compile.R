@@ -114,9 +114,23 @@ function_name <- function(expression) if (is.symbol(expression)) as.character(ex
 #' @export
 gpu_map <- function(f, ..., MoreArgs = NULL, device = NULL) {
   if (!is.null(MoreArgs) && !is.list(MoreArgs)) abort_argument("MoreArgs", "a list or NULL", MoreArgs)
-  self <- compiled_self(f, names(MoreArgs)[lengths(MoreArgs) != 1L], function_name(substitute(f)))
-  arguments <- match_arguments(self, list(...), MoreArgs)
+  given <- list(...)
+  self <- compiled_self(f, whole_parameters(plain_function(f), given, MoreArgs), function_name(substitute(f)))
+  arguments <- match_arguments(self, given, MoreArgs)
   call_routine(self, plain_function(f), arguments, device, sys.call())
+}
+
+# The parameters that receive the elements of MoreArgs that are not single numbers. R matches MoreArgs after the other
+# arguments.
+whole_parameters <- function(f, given, more) {
+  if (!length(more)) return(character())
+  stand_ins <- c(stats::setNames(rep(list(0), length(given)), names(given)),
+    stats::setNames(as.list(seq_along(more)), names(more)))
+  # match_arguments() raises the error of arguments that do not fit
+  matched <- tryCatch(as.list(match.call(code_of(f), as.call(c(quote(f), stand_ins)), envir = baseenv()))[-1L],
+    error = function(e) NULL)
+  long <- which(lengths(more) != 1L | !vapply(more, function(x) is.null(dim(x)), NA))
+  names(matched)[matched %in% long & names(matched) %in% names(formals(f))]
 }
 
 BOUNDS <- c("R", "NA", "error")
@@ -212,7 +226,8 @@ call_compiled <- function(self, frame) {
 # Arguments in the order of the function's parameters, by R's matching.
 match_arguments <- function(self, given, more) {
   # all are given, by position
-  if (is.null(more) && is.null(names(given)) && length(given) == length(self$parameters)) return(given)
+  if (is.null(more) && is.null(names(given)) && length(given) == length(self$parameters) &&
+    !"..." %in% self$parameters && !any(vapply(given, is.null, NA))) return(given)
   if (is.null(self$matcher)) {
     matcher <- code_of(self$f)
     body(matcher) <- bquote(.(gathered)(.(self$parameters), environment()))
@@ -220,6 +235,7 @@ match_arguments <- function(self, given, more) {
     self$matcher <- matcher
   }
   tryCatch(do.call(self$matcher, c(given, more), quote = TRUE), error = function(e) {
+    if (inherits(e, "verdigris_error")) stop(e)
     parameters <- paste(self$parameters, collapse = ", ")
     stop_verdigris("argument", sprintf("The arguments do not fit the parameters of the function (%s).", parameters),
       detail = conditionMessage(e), call = NULL)
@@ -228,8 +244,15 @@ match_arguments <- function(self, given, more) {
 
 # The arguments in a call's frame; NULL for a missing one.
 gathered <- function(parameters, frame) {
-  lapply(parameters, function(name) if (eval(call("missing", as.name(name)), frame)) NULL else get(name, envir = frame,
-    inherits = FALSE))
+  lapply(parameters, function(name) {
+    if (name == "...") {
+      if (eval(quote(...length()), frame) > 0L) stop_verdigris("argument",
+        "A compiled function cannot take arguments by `...`.", "Write a parameter for each of them.", call = NULL)
+      return(NULL)
+    }
+    if (eval(call("missing", as.name(name)), frame)) return(NULL)
+    get(name, envir = frame, inherits = FALSE) %||% abort_argument(name, "numeric", NULL, call = NULL)
+  })
 }
 
 # Calls f, a function with the code of `self`, on arguments (NULL for a missing one). Compiles it first if the types are

@@ -17,7 +17,7 @@ grouping <- function(keys, device) {
     }
     values <- counted(key)$values
     # As in factor(), NaN is a level, NA is not, and numbers with the same string are one level.
-    nan <- if (is.double(key)) is.nan(strip(key))
+    nan <- if (is.double(key) && !is_narrow(key)) is.nan(strip(key))
     texts <- c(as.character(values), if (!is.null(nan) && any(nan)) "NaN")
     levels <- unique(texts)
     codes <- if (length(values)) codes_among(key, values) else gpu_full(NA_integer_, length(key), device = device)

@@ -12,9 +12,13 @@ plain_beside <- function(x, other) {
 # An array as an ordinary vector for base R's match(), which treats objects as strings.
 plain_vector <- function(x) if (is_gpu(x)) as.vector(ordinary_copy(x)) else host_copy(x)
 
-# plain_vector() of a key. int64, which doubles may not represent, becomes the factor that base R would create.
+# plain_vector() of a key. int64, which doubles may not represent, becomes the factor that base R would create. The
+# missing value of narrow floats becomes NA.
 plain_key <- function(x) {
-  if (!is_gpu(x) || !is_int64(x)) return(plain_vector(x))
+  if (!is_gpu(x) || !is_int64(x)) {
+    y <- plain_vector(x)
+    return(if (is_gpu(x) && is.double(y) && is_narrow(x)) replace(y, is.nan(y), NA) else y)
+  }
   by <- grouping(list(x), gpu_device(x))
   factor(by$levels[[1L]][as.vector(by$codes)], by$levels[[1L]])
 }

@@ -8,7 +8,8 @@ MOST_COMPARED <- 8L
 # logical array; NULL if nothing is missing.
 missing_parts <- function(x) {
   if (!length(x) || !anyNA(x)) return(NULL)
-  if (!is.double(x)) return(list(na = is.na(x)))
+  # Narrow dtypes have one missing value, as NA and NaN have the same bits there.
+  if (!is.double(x) || is_narrow(x)) return(list(na = is.na(x)))
   nan <- is.nan(x)
   list(na = is.na(x) & !nan, nan = nan)
 }
@@ -69,7 +70,8 @@ host_elements <- function(x) if (is_int64(x) && !is.null(dim(x))) coded_elements
 #' `findInterval(x, vec, rightmost.closed, all.inside, left.open)` has base R's arguments; at least one of the first two
 #' must be an array.
 #'
-#' `NA` and `NaN` are different elements, and `0` and `-0` are the same, as in base R. Matrices by rows, complex
+#' `NA` and `NaN` are different elements (in float32 and narrower arrays both are `NA`), and `0` and `-0` are the same,
+#' as in base R. Matrices by rows, complex
 #' numbers, `incomparables`, and matching with strings or factors are computed on the host. Ordinary numbers are rounded
 #' to the type of a float32 or narrower array before they are compared with it, however many they are (see section
 #' "Numbers beside an array" of [elementwise]); int64 is compared exactly, with strings by its decimal digits.
@@ -144,7 +146,8 @@ setGeneric("rle")
 setMethod("rle", "gpu_array", function(x) {
   n <- length(x)
   if (!is.null(dim(x)) || !is.null(names(x)) || !is.null(attr(x, "tsp")) || n < 2L || is.complex(x))
-    return(base::rle(host_copy(x, exact = TRUE)))
+    return(if (is_int64(x) && is.null(dim(x)) && is.null(attr(x, "tsp"))) rle_of_int64(x) else
+      base::rle(host_copy(x, exact = TRUE)))
   x <- strip(x)
   changes <- x[-1L] != x[-n]
   at <- which(changes | is.na(changes))
@@ -152,6 +155,16 @@ setMethod("rle", "gpu_array", function(x) {
   structure(list(lengths = collect(gpu_cast(ends - join(list(0L, at)), "int32")), values = collect(x[ends])),
     class = "rle")
 })
+
+# rle() of an int64 vector with names, or a short one: base R refuses an integer64, so it gets codes.
+rle_of_int64 <- function(x) {
+  plain <- strip(x)
+  codes <- as.vector(match(plain, unique(plain)))
+  codes[as.vector(is.na(plain))] <- NA
+  out <- base::rle(stats::setNames(codes, names(x)))
+  out$values <- stats::setNames(collect(plain[cumsum(out$lengths)]), names(out$values))
+  out
+}
 
 # ---- matching ----------------------------------------------------------------------------------------
 
@@ -177,6 +190,7 @@ as_int64 <- function(x) {
 
 # Whether each element equals one value, which may be NA or NaN; never NA.
 equals <- function(x, value) {
+  if (is.na(value) && is_narrow(x)) return(is.na(x))
   if (is.nan(value)) return(is.nan(x))
   if (is.na(value)) return(if (is.double(x)) is.na(x) & !is.nan(x) else is.na(x))
   x == value & !is.na(x)
@@ -420,6 +434,9 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
     code)
   code <- gpu_cast(ifelse(code < 1L | code > pieces, NA_integer_, code), "int32")
   if (is.null(levels(shape))) return(code)
+  # Intervals with the same label are one level.
+  if (anyDuplicated(as.character(labels)))
+    code <- as_gpu(base::match(as.character(labels), levels(shape)), device = gpu_device(x))[code]
   out <- as.vector(code)
   attributes(out) <- attributes(shape)
   out

@@ -120,6 +120,8 @@ NULL
 #' @rdname elementwise
 #' @export
 log.gpu_array <- function(x, base = exp(1)) {
+  if (!missing(base) && BINDS_IN_ORDER && is_base_first(sys.call()) && (is_gpu(base) || !is_gpu(x)))
+    return(log.gpu_array(x = base, base = x))
   if (missing(base)) return(.External2(C_elementwise, "log", 2L, x))
   # Base R drops the attributes of complex vectors without elements.
   if (length(base) == 0L || length(x) == 0L && (is.complex(x) || is.complex(base)))
@@ -131,6 +133,20 @@ log.gpu_array <- function(x, base = exp(1)) {
     if (base %in% 2) return(.Call(C_unary, "log2", 2L, x, sys.call()))
   }
   recycled("log_base", log, x, base)
+}
+
+# Whether R's primitive log() gives a method its arguments in the order of x and base, but with the names as written, so
+# that in log(base = 2, x = y) the method's `base` is y (it depends on the version of R).
+BINDS_IN_ORDER <- local({
+  log.verdigris_probe <- function(x, base) inherits(base, "verdigris_probe")
+  isTRUE(log(base = 2, x = structure(1, class = "verdigris_probe")))
+})
+
+# Whether a call of log() with two arguments has its base first.
+is_base_first <- function(call) {
+  names <- names(call)
+  if (is.null(names) || length(call) != 3L) return(FALSE)
+  nzchar(names[2L]) && startsWith("base", names[2L]) || names[3L] == "x"
 }
 
 #' @rdname elementwise
@@ -187,8 +203,10 @@ setMethod("ifelse", "gpu_array", function(test, yes, no) {
   if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
 })
 
-# Cuts an operand to the length of the test, as base R's ifelse() does.
-fit <- function(x, test) if (length(x) > length(test)) x[seq_along(test)] else x
+# Cuts an operand to the length of the test, as base R's ifelse() does. An operand without elements counts as NA.
+fit <- function(x, test) {
+  if (length(x) > length(test)) x[seq_along(test)] else if (length(x) == 0L && length(test)) x[1L] else x
+}
 
 #' @rdname elementwise
 #' @export

@@ -262,7 +262,7 @@ setMethod("var", "data.frame", function(x, y = NULL, na.rm = FALSE, use) {
 #' @rdname reductions
 #' @export
 setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
-  if (!is.null(y) || !missing(use) || length(dim(x)) == 2L) {
+  if (!is.null(y) || !missing(use) || length(dim(x)) == 2L || is.complex(x)) {
     # the default of stats::var()
     if (missing(use)) use <- if (na.rm) "na.or.complete" else "everything"
     if (is.null(y) && length(dim(x)) != 2L || !is.null(y) && !is_number(y) || prefers_host(x))
@@ -274,12 +274,15 @@ setMethod("var", "gpu_array", function(x, y = NULL, na.rm = FALSE, use) {
 #' @rdname reductions
 #' @export
 setMethod("sd", "gpu_array", function(x, na.rm = FALSE) {
+  if (is.complex(x)) return(call_base(stats::sd, list(host_copy(x), na.rm)))
   variance <- reduce_one("var", x, if (na.rm) TRUE else FALSE)
   root <- .Call(C_defer_sqrt, variance)
   if (is.null(root)) sqrt(variance) else root
 })
 
 which_extreme <- function(name, x) {
+  # Base R takes the real parts, and warns.
+  if (is.complex(x)) return(call_base(get(name, baseenv()), list(host_copy(x))))
   at <- reduce_one(name, x, FALSE) + 1
   if (at == 0) return(integer())
   if (at <= .Machine$integer.max) at <- as.integer(at)

@@ -73,7 +73,7 @@ tabulate_array <- function(bin, given = NULL) {
       max(1L, host_copy(bin), na.rm = TRUE)
     }
     # Base R converts the elements to integer before it counts.
-    if (is.infinite(nbins)) return(call_base(base::tabulate, list(ordinary_copy(bin))))
+    if (nbins > .Machine$integer.max) return(call_base(base::tabulate, list(ordinary_copy(bin))))
   }
   usual <- is_count(nbins) && nbins <= .Machine$integer.max
   if (!is.numeric(bin) || !usual || nbins > MOST_BINS)

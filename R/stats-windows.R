@@ -90,10 +90,23 @@ embed_array <- function(x, dimension) {
   y
 }
 
-# The array as an ordinary vector or time series.
+# The array as an ordinary vector or time series; int64 as doubles, because stats would compute with the bits of an
+# integer64.
 host_series <- function(x, silent = FALSE) {
-  if (!is_gpu(x)) return(x)
+  if (!is_gpu(x)) return(host_copy(x))
   if (!silent) report_read(x)
-  y <- collect(x)
+  y <- collected(if (is_int64(x)) gpu_cast(x, "float64") else x, FALSE)
   if (is.null(attr(x, "tsp"))) y else stats::ts(y, start = attr(x, "tsp")[1L], frequency = attr(x, "tsp")[3L])
+}
+
+# cbind() of time series. Base R's method names columns by the expressions at any deparse.level.
+bind_series <- function(parts, expressions) {
+  texts <- vapply(expressions, function(e) deparse(e)[1L], "")
+  given <- names(expressions) %||% character(length(expressions))
+  y <- call_base(base::cbind, stats::setNames(lapply(parts, host_series), base::ifelse(given == "", texts, given)))
+  if (!(is.numeric(y) || is.logical(y) || is.complex(y))) return(y)
+  whole <- vapply(parts, function(x) is_int64(x) || is.null(x) || is.integer(x) || is.logical(x), NA)
+  dtype <- if (all(whole) && any(vapply(parts, is_int64, NA))) "int64" else
+    result_dtype(y, gpu_dtype(Find(is_gpu, parts)))
+  as_gpu(y, dtype = dtype, device = device_of(parts))
 }

@@ -51,6 +51,11 @@ by_key <- list(
     hist(k[is.finite(k) & abs(k) < 100], breaks = c(-101, -1, 0, 1, 101), plot = FALSE)$counts
 )
 
+# Calls that make groups of keys. A narrow float has one missing value, which is NA here, although R reads it as NaN.
+makes_groups <- c("table, useNA", "table, exclude", "tapply", "tapply of two", "tapply, another function", "split",
+  "unsplit", "factor", "levels", "interaction", "by")
+without_nan <- function(f) function(x, k) f(x, if (inherits(k, "gpu_array")) k else replace(k, is.nan(k), NA))
+
 over_keys <- function() {
   found <- list()
   try_each <- function(k, what, dtype = NULL) {
@@ -58,7 +63,8 @@ over_keys <- function() {
     # by cut() and findInterval() breaks meet narrow floats as numbers do: test-diff-narrow-lookups.R
     calls <- if (is.null(dtype)) names(by_key) else setdiff(names(by_key), c("cut", "cut, left", "findInterval"))
     for (call in calls) if (is_next_ours())
-      found <<- c(found, compare(by_key[[call]], list(x, k), dtype = dtype, what = paste(call, "by", what)))
+      found <<- c(found, compare(if (is.null(dtype) || !call %in% makes_groups) by_key[[call]] else
+        without_nan(by_key[[call]]), list(x, k), dtype = dtype, what = paste(call, "by", what)))
   }
   for (what in names(keys)) {
     try_each(keys[[what]], what)
