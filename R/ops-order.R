@@ -303,33 +303,38 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   x <- as_flat(x)
   if (length(x) == 0L || !length(probs) || anyNA(probs) || any(probs < 0 | probs > 1)) {
     if (!na.rm && anyNA(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-    return(stats::quantile(as.vector(host_copy(x)), probs, na.rm = na.rm, names = names, type = type))
+    return(stats::quantile(as.vector(host_copy(x)), probs, na.rm = na.rm, names = names, type = type, ...))
   }
   # Only the order statistics that base R's formula uses are fetched.
   found <- at_ranks(x, function(n) quantile_ranks(n, probs))
   if (!na.rm && found$known < length(x)) stop_as_base("missing values and NaN's not allowed if 'na.rm' is FALSE")
-  if (found$known == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type))
-  quantiles_found(found, probs, names, type)
+  if (found$known == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type,
+    ...))
+  quantiles_found(found, probs, names, type, ...)
 }
 
 # The ranks among n elements that the formulas of all types use.
 quantile_ranks <- function(n, probs) {
+  probs <- probs[!is.na(probs)]
   around <- 1 + (n - 1) * probs
   sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
     floor(around) + 2, 1, n), 1), n)))
 }
 
-# Quantiles from the order statistics that `at_ranks()` has found.
-quantiles_found <- function(found, probs, names, type) {
+# Quantiles from the order statistics that `at_ranks()` has found; NA where a probability is.
+quantiles_found <- function(found, probs, names, type, ...) {
   n <- found$known
   known <- found$values
-  if (n == 0) return(stats::quantile(known[0L], probs, names = names, type = type))
+  if (n == 0) return(stats::quantile(known[0L], probs, names = names, type = type, ...))
   reach <- quantile_ranks(n, probs)
   at <- function(k) known[match(k, reach)]
-  value <- quantile_formula(at, n, probs, type)
+  value <- rep(known[NA_integer_], length(probs))
+  given <- base::which(!is.na(probs))
+  value[given] <- quantile_formula(at, n, probs[given], type)
   # R before 4.6 returns integers for some types.
-  if (is.double(stats::quantile(vector(typeof(known), 1L), 0.5, names = FALSE, type = type))) value <- as.double(value)
-  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs))
+  if (is.double(stats::quantile(vector(typeof(known), 1L), c(0.5, if (anyNA(probs)) NA), names = FALSE, type = type)))
+    value <- as.double(value)
+  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs, ...))
   value
 }
 

@@ -116,38 +116,25 @@ reader_tabulate <- function(bin, given, call) {
   as_whole_counts(counts)
 }
 
-#' @rdname reader-methods
-#' @export
-hist.gpu_reader <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
-  call <- environment()
-  name <- deparse1(substitute(x))
+# Whether hist() can count the elements of a reader.
+has_real_numbers <- function(x) x$frame || x$type %in% setdiff(RAW_TYPES, c("bool8", "complex64", "complex128"))
+
+# The number of finite elements of a reader, and their range, for histogram_on_arrays().
+finite_in_reader <- function(x, call) {
   if (x$frame) refuse_reader("hist", call, "Only matrices and vectors are supported.")
-  if (!is.numeric(breaks) && !(is.character(breaks) && length(breaks) && tolower(breaks[1L]) %in% "sturges"))
-    refuse_reader("hist", call, "`breaks` must be numbers, or \"Sturges\".")
-  if (!x$type %in% setdiff(RAW_TYPES, c("bool8", "complex64", "complex128"))) stop_as_base("'x' must be numeric", call)
-  finite <- function(block) {
-    y <- strip(block)
-    as_float64(y[is.finite(y)])
-  }
-  count_and_range <- over_blocks(x, function(block) {
-    y <- finite(block)
+  found <- over_blocks(x, function(block) {
+    y <- finite_in_block(block)
     c(length(y), if (length(y)) as.vector(range(y)) else c(Inf, -Inf))
-  }, function(a, b) c(a[1L] + b[1L], min(a[2L], b[2L]), max(a[3L], b[3L])), call = call)
-  if (is.null(count_and_range) || count_and_range[1L] == 0) {
-    out <- graphics::hist(numeric(), breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
-      plot = FALSE)
-  } else {
-    out <- counted_histogram(count_and_range[1L], count_and_range[2:3], breaks, include.lowest, right, fuzz,
-      function(limits, bins) {
-        as.vector(over_blocks(x, function(block) bin_counts(finite(block), limits, bins, include.lowest, right), `+`,
-          call = call))
-      })
-  }
-  out$xname <- name
-  if (!plot) return(out)
-  plot(out, ...)
-  invisible(out)
+  }, function(a, b) c(a[1L] + b[1L], min(a[2L], b[2L]), max(a[3L], b[3L])), call = call) %||% 0
+  if (found[1L] == 0) return(numeric())
+  structure(list(reader = x, n = found[1L], range = found[2:3]), class = "gpu_finite")
 }
+finite_in_block <- function(block) {
+  y <- strip(block)
+  as_float64(y[is.finite(y)])
+}
+counts_in_reader <- function(x, limits, bins, include.lowest, right, call) as.vector(over_blocks(x$reader,
+  function(block) bin_counts(finite_in_block(block), limits, bins, include.lowest, right), `+`, call = call))
 
 # findInterval() of a reader: a reader of the intervals' numbers.
 reader_intervals <- function(x, vec, rightmost.closed, all.inside, left.open, call) {

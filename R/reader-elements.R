@@ -240,9 +240,12 @@ summary.gpu_reader <- function(object, ..., digits = NULL, quantile.type = 7) {
 
 # IQR() and mad() of a reader or a split.
 remote_iqr <- function(x, na.rm, type) {
+  # base R computes with the numbers of dates and the codes of factors
+  if (is_split(x) && is.object(prototype <- prototype_of(x)) && !inherits(prototype, "integer64"))
+    x <- record_split(x, "part_plain", list(x))
   found <- stats::quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type)
-  # base R's result is a double
-  if (!is.object(found)) found <- as.double(found)
+  # as in base R, a double without class or units
+  if (!inherits(found, "integer64")) found <- as.double(found)
   diff(found)
 }
 remote_mad <- function(x, center, constant, na.rm, low, high, call) {

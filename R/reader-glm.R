@@ -264,7 +264,9 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
 surrogate_glm <- function(fit) {
   out <- unclass(fit)
   out$residuals <- sqrt(fit$pearson)
-  out$weights <- out$prior.weights <- 1
+  # a second weight of 0 stands for rows without weight: base R warns of them
+  out$weights <- c(1, if (fit$rows > fit$df.residual + fit$rank) 0)
+  out$prior.weights <- 1
   # the response equals the fitted value, so the residual deviance is 0
   out$y <- out$fitted.values <- 0.5
   out["na.action"] <- list(NULL)

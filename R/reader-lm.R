@@ -144,6 +144,7 @@ lm_of_frames <- function(rows, contrasts, tol) {
     if (is.null(y) || length(dim(y)) == 2L) stop_verdigris("argument",
       "`formula` must have one response where its data are readers.", call = rows$frame)
     offsets <- offset_of(frame, rows$device)
+    check_offsets(offsets, y, rows$frame)
     if (!is.null(offsets)) y <- y - strip(offsets)
     w <- weights_of(frame, rows$device)
     if (!is.null(w)) {

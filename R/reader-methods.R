@@ -54,8 +54,8 @@
 #' @param to For `sort()`: `NULL`, for an array on the current device, or the path of a file or a [gpu_writer()].
 #' @param incomparables,group,reorder As in [base::unique()] and [base::rowsum()]; `incomparables` other than `FALSE`
 #'   are not supported.
-#' @param breaks,labels,include.lowest,right,dig.lab,ordered_result,plot,fuzz As in [base::cut()], where `labels` must
-#'   be `FALSE`, and [graphics::hist()].
+#' @param breaks,labels,include.lowest,right,dig.lab,ordered_result As in [base::cut()], where `labels` must
+#'   be `FALSE`.
 #' @param probs,names,type,na.rm As in [stats::quantile()].
 #' @param lag,differences As in [base::diff()].
 #' @param exact As in [prcomp()][principal].

@@ -103,11 +103,12 @@ quantile.gpu_reader <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names
   call <- environment()
   if (is_gpu(probs)) probs <- collect(probs)
   # base R raises its errors, and computes the result of no probabilities
-  if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
+  fuzz <- 100 * .Machine$double.eps
+  if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))
   found <- reader_at_ranks(x, function(known) quantile_ranks(known, probs), "quantile", call)
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
-  quantiles_found(found, probs, names, type)
+  quantiles_found(found, probs, names, type, ...)
 }

@@ -513,14 +513,13 @@ positions_of <- function(i, n, names, call) {
 }
 
 #' @export
-`[.gpu_reader` <- function(x, i, j, drop = TRUE) {
+`[.gpu_reader` <- function(x, i, j, ..., drop = TRUE) {
   call <- environment()
+  if (...length() || is_vector_reader(x) && nargs() - (!missing(drop)) > 2L)
+    stop_as_base("incorrect number of dimensions", call)
   if (is_vector_reader(x)) {
-    n <- rows_of_reader(x)
-    if (nargs() - (!missing(drop)) > 2L) stop_as_base("incorrect number of dimensions", call)
-    if (missing(i)) return(read_block(x, 0, n, 1))
-    at <- positions_of(i, n, x$dimnames, call)
-    return(read_rows(x, at, NULL, 1))
+    if (missing(i)) return(read_block(x, 0, rows_of_reader(x), 1))
+    return(read_rows(x, positions_of(i, rows_of_reader(x), x$dimnames, call), NULL, 1))
   }
   if (nargs() - (!missing(drop)) == 2L && !missing(i)) {
     # x[i] selects columns of a data frame
@@ -572,7 +571,7 @@ read_rows <- function(x, at, others, margin) {
 #' @export
 collect.gpu_reader <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
-  read_block(x, 0, rows_of_reader(x), 1)
+  with_scaling(read_block(x, 0, rows_of_reader(x), 1), x)
 }
 #' @method as.matrix gpu_reader
 #' @rawNamespace S3method(base::as.matrix,gpu_reader)

@@ -152,6 +152,9 @@ model_facts <- function(rows) {
   if ("subset" %in% names(rows$call)) check_condition(evaluate(rows$call$subset), rows, attr(blocks, "rows")$count)
   variables <- as.list(attr(facts$terms, "variables"))[-1L]
   coded <- base::which(vapply(as.list(first)[seq_along(variables)], function(v) is.factor(v) || is.character(v), NA))
+  # a response of strings is no factor, and base R refuses it
+  response <- attr(facts$terms, "response")
+  if (response > 0L && is.character(first[[response]])) coded <- setdiff(coded, response)
   # columns that are factors, and of which an expression uses the codes
   inside <- Filter(function(name) is.factor(tryCatch(evaluate(as.name(name)), error = function(e) NULL)), rows$by_code)
   if (!length(coded) && !length(inside)) return(facts)

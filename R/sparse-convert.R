@@ -103,7 +103,10 @@ gpu_dense <- function(x) {
     device = gpu_device(values))
   if (length(values)) out[element_keys(x@i, columns_of(x), x@Dim) + 1] <- values
   dim(out) <- x@Dim
-  with_dimnames(out, x@Dimnames)
+  out <- with_dimnames(out, x@Dimnames)
+  # an attribute that scale() gives
+  scaled <- attr(x, "scaled:scale")
+  if (is.null(scaled)) out else with_attributes(out, c(attributes(out), list("scaled:scale" = scaled)))
 }
 
 #' @rdname collect

@@ -41,9 +41,16 @@ Summary.gpu_sparse <- function(..., na.rm = FALSE) {
   frame <- environment()
   # Reduces each argument, then the results. The second step goes without `na.rm`: missing elements are gone by then,
   # and the NaN of an infinite sum minus another must stay.
-  parts <- lapply(list(...), function(part) {
+  given <- list(...)
+  # range() has an argument `finite`, which leaves out missing elements too
+  finite <- name == "range" && isTRUE(as.logical(given$finite))
+  if (name == "range") given$finite <- NULL
+  extreme <- name %in% c("min", "max", "range")
+  parts <- lapply(given, function(part) {
     if (is_of_matrix(part)) part <- as_gpu(part)
-    if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm, frame))
+    if (is_sparse(part)) return(reduced_sparse(name, f, part, na.rm || finite, frame, finite))
+    # base R leaves out missing elements of all arguments together, so that one may be left empty
+    if (finite) part <- part[is.finite(part)] else if (extreme && isTRUE(na.rm)) part <- part[!is.na(part)]
     list(if (length(part)) f(part, na.rm = na.rm) else part)
   })
   parts <- do.call(c, parts)
@@ -51,8 +58,9 @@ Summary.gpu_sparse <- function(..., na.rm = FALSE) {
 }
 
 # The values that represent a matrix in a reduction, a list: its stored elements reduced, and a 0 if any is not stored.
-reduced_sparse <- function(name, f, S, na.rm, call) {
+reduced_sparse <- function(name, f, S, na.rm, call, finite = FALSE) {
   x <- stored(S)
+  if (finite) x <- x[is.finite(x)]
   zeros <- structural_zeros(S) > 0
   if (name %in% c("any", "all") && !is.logical(x)) {
     warn_as_base("coercing argument of type 'double' to logical", call)

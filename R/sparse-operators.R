@@ -79,8 +79,9 @@ sparse_dense_op <- function(operator, f, S, v, turned, call) {
   names <- S@Dimnames
   if (length(dim(v)) == 2L) {
     if (!identical(as.integer(dim(v)), S@Dim)) stop_as_base("non-conformable arrays", call)
-    if (all(vapply(names, is.null, NA))) names <- dimnames(v) %||% names
-  } else if (length(dim(v)) > 2L) {
+    # names are those of the first operand that has any
+    if (all(vapply(names, is.null, NA)) || turned && !is.null(dimnames(v))) names <- dimnames(v) %||% names
+  } else if (length(dim(v)) > 2L || length(dim(v)) == 1L && !operator %in% c("pmin", "pmax")) {
     stop_as_base("non-conformable arrays", call)
   } else if (length(v) > 1L && length(v) > n && n > 0) {
     stop_as_base(sprintf("dims [product %s] do not match the length of object [%d]", format(n, scientific = FALSE),

@@ -97,8 +97,12 @@ linear_places <- function(S, at, frame) {
     places <- element_keys(strip(at@i)[chosen], columns_of(at)[chosen], S@Dim) + 1
     return(gpu_cast(ifelse(mask[chosen], places, NA_real_), "float64"))
   }
-  if (is.matrix(at) && is.character(at)) at <- base::cbind(base::match(at[, 1L], S@Dimnames[[1L]]),
-    base::match(at[, 2L], S@Dimnames[[2L]]))
+  if (is.matrix(at) && is.character(at) && ncol(at) == 2L) {
+    names <- at
+    at <- base::cbind(base::match(names[, 1L], S@Dimnames[[1L]]), base::match(names[, 2L], S@Dimnames[[2L]]))
+    if (any(is.na(at) & !is.na(names))) stop_as_base("subscript out of bounds", frame)
+    at[is.na(names)] <- NA
+  }
   if (is.null(at)) at <- integer()
   # elements have no names to match
   if (is.character(at)) at <- rep.int(NA_real_, length(at))

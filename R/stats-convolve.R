@@ -46,7 +46,8 @@ convolve_arrays <- function(x, y, conj, type, frame = parent.frame()) {
     return(hosted(stats::convolve, list(x, y, conj = conj, type = type)))
   x <- upload_like(x, like)
   y <- upload_like(y, like)
-  if (type == "circular") return(circular_convolution(x, y, isTRUE(as.logical(conj)[1L])))
+  conj <- with_user_call(if (conj) TRUE else FALSE, frame)
+  if (type == "circular") return(circular_convolution(x, y, conj))
   # with `conj` this is a correlation; without it base R's result is rotated to begin with element n + 1
   if (conj) y <- rev(if (is.complex(y)) Conj(y) else y)
   out <- linear_convolution(x, y)

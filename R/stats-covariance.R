@@ -136,8 +136,7 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #'
 #' [graphics::hist()] of an array: elements are counted per bin on the device, and only the counts are copied to the
 #' host. Breaks that are defined by a function, or by the name of a rule other than Sturges', are computed on the host.
-#' @param x An array of numbers; elements that are not finite are ignored.
-#' @param breaks,plot,right,include.lowest,fuzz,... As in [graphics::hist()].
+#' The arguments are those of [graphics::hist()]; elements that are not finite are ignored.
 #' @returns An object of class `histogram`, invisibly if it is drawn. The call waits for the device.
 #' @section Errors:
 #' Base R's errors and messages.
@@ -146,50 +145,50 @@ host_frame <- function(x) if (is.data.frame(x)) collect(x) else host_view(x)
 #' @name histogram
 NULL
 
-#' @rdname histogram
-#' @importFrom graphics hist
-#' @export
-hist.gpu_array <- function(x, breaks = "Sturges", ..., include.lowest = TRUE, right = TRUE, plot = TRUE, fuzz = 1e-7) {
-  name <- deparse1(substitute(x))
-  usual_breaks <- is.numeric(breaks) && !is.object(breaks) && length(breaks) &&
-    (length(breaks) > 1L || is_count(breaks, 1) && breaks <= 1e6)
-  usable <- !is.complex(x) && !is.logical(x) && (usual_breaks || is.character(breaks) && length(breaks) &&
-    tolower(breaks[1L]) %in% "sturges")
-  values <- if (usable) strip(x)[is.finite(x)]
-  if (!usable || !length(values)) {
-    out <- hist(as.vector(host_copy(x)), breaks = breaks, ..., include.lowest = include.lowest, right = right,
-      fuzz = fuzz, plot = FALSE)
-  } else {
-    n <- length(values)
-    values <- as_float64(values)
-    range_of_x <- range(values)
-    out <- counted_histogram(n, range_of_x, breaks, include.lowest, right, fuzz, function(limits, bins)
-      bin_counts(values, limits, bins, include.lowest, right))
+# Base R's hist.default() for arrays and readers. Its enclosure has functions that find the finite elements and count
+# them, so that its arguments and conditions are those of the running R.
+histogram_on_arrays <- function() {
+  f <- utils::getS3method("hist", "default", envir = asNamespace("graphics"))
+  host_values <- function(x) as.vector(host_copy(x))
+  with_finite <- function(name, f, rule = FALSE) function(x, ...) {
+    if (!inherits(x, "gpu_finite")) return(f(if (rule && is_gpu(x)) host_values(x) else x, ...))
+    switch(name, length = x$n, range = x$range, nclass.Sturges = ceiling(log2(x$n) + 1),
+      refuse_reader("hist", parent.frame(), "`breaks` must be numbers, or \"Sturges\"."))
   }
-  out$xname <- name
-  if (!plot) return(out)
-  plot(out, ...)
-  invisible(out)
+  environment(f) <- list2env(list(
+    is.numeric = function(x) if (is_reader(x)) has_real_numbers(x) else base::is.numeric(x),
+    # the finite elements; otherwise `i` selects from ordinary vectors
+    "[" = function(x, i, ...) if (is_gpu(x)) as_float64(strip(x)[is.finite(x)]) else if (is_reader(x))
+      finite_in_reader(x, parent.frame()) else base::`[`(x, i, ...),
+    # the number of elements may be larger than an integer
+    as.integer = function(x) if (is.double(x) && length(x) == 1L && !is.na(x) && x > .Machine$integer.max) x else
+      base::as.integer(x),
+    sort = function(x, ...) base::sort(if (is_gpu(x)) host_values(x) else x, ...),
+    length = with_finite("length", base::length), range = with_finite("range", base::range),
+    nclass.Sturges = with_finite("nclass.Sturges", grDevices::nclass.Sturges),
+    nclass.FD = with_finite("nclass.FD", grDevices::nclass.FD, TRUE),
+    nclass.scott = with_finite("nclass.scott", grDevices::nclass.scott, TRUE),
+    .breaks_on_host = function(breaks, x, call) if (is_reader(x)) refuse_reader("hist", call,
+      "`breaks` must be numbers, or \"Sturges\".") else {
+      force(breaks)
+      function(x) breaks(if (is_gpu(x)) host_values(x) else x)
+    },
+    .Call = function(.NAME, x, limits, right, include.lowest)
+      counts_of_bins(x, limits, right, include.lowest, parent.frame(), function(...) call_theirs(.NAME, ...))
+  ), parent = asNamespace("graphics"))
+  body(f) <- call("{", quote(if (!missing(breaks) && is.function(breaks)) breaks <- .breaks_on_host(breaks, x,
+    environment())), body(f))
+  f
 }
 
-# The histogram of n finite numbers whose range is `range_of_x`. `count(limits, bins)` returns the number in each bin.
-counted_histogram <- function(n, range_of_x, breaks, include.lowest, right, fuzz, count) {
-  if (is.character(breaks)) breaks <- ceiling(log2(n) + 1)
-  if (length(breaks) == 1L) breaks <- pretty(range_of_x, n = breaks, min.n = 1)
-  # base R makes the object, from the smallest and the largest element; its counts are replaced below
-  out <- graphics::hist(range_of_x, breaks = breaks, include.lowest = include.lowest, right = right, fuzz = fuzz,
-    plot = FALSE)
-  breaks <- out$breaks
-  # base R's fuzz moves the breaks a little, so that elements with rounding errors stay in their bin
-  bins <- length(breaks) - 1L
-  widths <- diff(breaks)
-  by <- fuzz * if (bins > 4L) stats::median(widths) else if (bins <= 2L) diff(range_of_x) else min(widths[widths > 0])
-  moved <- if (right) c(if (include.lowest) -by else by, rep.int(by, bins)) else c(rep.int(-by, bins),
-    if (include.lowest) by else -by)
-  counts <- count(breaks + moved, bins)
-  out$counts <- as_whole_counts(counts)
-  out$density <- counts / (n * diff(breaks))
-  out
+# How many elements each bin has. `theirs` is base R's function: it finds elements outside all bins, from the range.
+counts_of_bins <- function(x, limits, right, include.lowest, call, theirs) {
+  ends <- if (inherits(x, "gpu_finite")) x$range else if (length(x)) range(x) else numeric()
+  found <- theirs(as.double(ends), as.double(limits), right, include.lowest)
+  if (sum(found) < 2) return(found)
+  bins <- length(limits) - 1L
+  as_whole_counts(if (is_gpu(x)) bin_counts(x, limits, bins, include.lowest, right) else
+    counts_in_reader(x, limits, bins, include.lowest, right, call))
 }
 # Counts the elements of each bin.
 bin_counts <- function(values, limits, bins, include.lowest, right) {
@@ -197,3 +196,13 @@ bin_counts <- function(values, limits, bins, include.lowest, right) {
   code <- if (include.lowest) pmin(pmax(code, 1L), bins) else code
   as.double(tabulate(gpu_cast(code, "int32"), bins))
 }
+
+#' @rdname histogram
+#' @importFrom graphics hist
+#' @usage NULL
+#' @export
+hist.gpu_array <- histogram_on_arrays()
+#' @rdname reader-methods
+#' @usage NULL
+#' @export
+hist.gpu_reader <- histogram_on_arrays()

@@ -177,7 +177,7 @@ one_row <- function(frame, n) {
     m <- min(n, 1L)
     if (!is_gpu(v)) return(if (length(dim(v)) == 2L) v[seq_len(m), , drop = FALSE] else v[seq_len(m)])
     w <- vector(if (is.logical(v)) "logical" else "double", m * NCOL(v))
-    if (length(dim(v)) == 2L) base::matrix(w, m, dimnames = list(NULL, colnames(v))) else w
+    if (length(dim(v)) == 2L) base::matrix(w, m, NCOL(v), dimnames = list(NULL, colnames(v))) else w
   })
   structure(out, names = names(frame), terms = attr(frame, "terms"), class = "data.frame",
     row.names = seq_len(min(n, 1L)))
@@ -270,6 +270,7 @@ design_rows <- function(d, from, count, scaled = TRUE) {
     x <- vector_rows(d$x, from, count)
     return(if (is.null(scale)) x else x * scale)
   }
+  if (!length(d$columns)) return(gpu_zeros(c(count, 0), device = d$device))
   joined_columns(scaled_columns(dense_parts(d, from, count), scale, count, d$device), count)
 }
 

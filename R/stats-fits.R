@@ -14,6 +14,7 @@ model_masks <- function() {
       object[!is.na(object)] else object,
     qr.lm = triangle_of_fit, qr.Q = orthogonal_of_fit,
     chol2inv = function(x, size = NCOL(x), ...) base::chol2inv(if (inherits(x, "gpu_triangle")) x$r else x, size, ...),
+    diag = function(x = 1, ...) base::diag(if (inherits(x, "gpu_triangle")) x$r else x, ...),
     refuse_effects = refuse_effects, refuse_refit = refuse_refit, rank_with_effects = rank_with_effects,
     is_none = is_none, is_response = is_response, is_split_fit = is_split_fit, is_split = is_split,
     predict_of_split = predict_of_split, predict_glm_of_split = predict_glm_of_split,
@@ -91,6 +92,14 @@ summary.gpu_lm <- function(object, ...) {
 #' @export
 summary.gpu_glm <- on_arrays("summary.glm")
 
+# Base R's method counts coefficients, but absorbed effects take degrees of freedom, too.
+#' @importFrom stats sigma
+#' @export
+sigma.gpu_lm <- function(object, ...) if (is.null(object$fe)) NextMethod() else
+  sqrt(stats::deviance(object) / stats::df.residual(object))
+#' @export
+sigma.gpu_glm <- sigma.gpu_lm
+
 #' @importFrom stats vcov
 #' @export
 vcov.gpu_lm <- on_arrays("vcov.lm")
@@ -147,7 +156,8 @@ residuals.gpu_glm <- on_arrays("residuals.glm")
 #' @export
 logLik.gpu_lm <- on_arrays("logLik.lm")
 body(logLik.gpu_lm) <- call("{", quote(if (is_split_fit(object)) return(loglik_of_split(object, REML))),
-  quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_lm))
+  quote(if (REML) refuse_effects(object, "logLik(REML = TRUE)")), quote(object$rank <- rank_with_effects(object)),
+  body(logLik.gpu_lm))
 #' @export
 logLik.gpu_glm <- on_arrays("logLik.glm")
 body(logLik.gpu_glm) <- call("{", quote(object$rank <- rank_with_effects(object)), body(logLik.gpu_glm))
@@ -321,6 +331,11 @@ drop1.gpu_lm <- refitting("drop1.lm")
 #' @export
 drop1.gpu_glm <- refitting("drop1.glm")
 #' @importFrom stats anova
+#' @export
+anova.gpu_lm <- on_arrays("anova.lm")
+# Base R's table drops its first row, that of the intercept. Beside absorbed effects there is no such row.
+body(anova.gpu_lm) <- call("{", quote(if (!is.null(object$fe) && !...length())
+  attr(object$terms, "intercept") <- 0L), body(anova.gpu_lm))
 #' @export
 anova.gpu_glm <- refitting("anova.glm")
 body(anova.gpu_glm) <- call("{", quote(if (is_split_fit(object)) object$x <- object$design), body(anova.gpu_glm))

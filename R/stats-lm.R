@@ -136,8 +136,7 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   many <- length(dim(given)) == 2L
   n <- NROW(given)
   offsets <- offset_of(frame, device)
-  if (!is.null(offsets) && NROW(offsets) != n) stop_as_base(gettextf(
-    "number of offsets is %d, should equal %d (number of observations)", NROW(offsets), n, domain = "R-stats"))
+  check_offsets(offsets, given)
   if (!is.null(effects) && (many || is.null(given)))
     abort_argument("fe", "NULL for a matrix of responses or none", fe)
   if (stats::is.empty.model(terms) && is.null(effects)) {
@@ -232,6 +231,13 @@ offset_of <- function(frame, device) {
   }))
 }
 
+# As in base R, an offset of several columns needs a response of several columns.
+check_offsets <- function(offset, y, call = parent.frame()) {
+  given <- if (length(dim(y)) == 2L) NROW(offset) else length(offset)
+  if (!is.null(offset) && given != NROW(y)) stop_as_base(gettextf(
+    "number of offsets is %d, should equal %d (number of observations)", given, NROW(y), domain = "R-stats"), call)
+}
+
 # ---- fits ------------------------------------------------------------------------------------------------------
 
 # A model without terms, for which base R's lm() makes the result itself.
@@ -244,6 +250,8 @@ no_model <- function(y, w, offset) {
 
 # Base R's lm.fit() and lm.wfit() for a design.
 fit_linear <- function(d, y, w, offset, tol = 1e-07, singular.ok = TRUE) {
+  # as base R, which ignores the offset here
+  if (d$p == 0L) return(no_model(y, w, NULL))
   target <- if (is.null(offset)) y else y - offset
   if (!is.null(w)) {
     if (anyNA(w) || any(w < 0))

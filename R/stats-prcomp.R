@@ -180,6 +180,13 @@ princomp.gpu_array <- function(x, cor = FALSE, scores = TRUE, covmat = NULL, sub
   chkDots(...)
   call <- match.call()
   call[[1L]] <- as.name("princomp")
+  if (is_gpu(covmat)) covmat <- host_copy(covmat)
+  # princomp(covmat = ) dispatches on that argument
+  if (missing(x)) {
+    fit <- call_base(princomp_default, list(cor = cor, scores = scores, covmat = covmat, fix_sign = fix_sign))
+    fit$call <- call
+    return(fit)
+  }
   z <- if (is.null(subset)) x else matrix_of_rows(x)[subset, , drop = FALSE]
   d <- as.double(dim(z))
   if (!is.null(covmat) || length(d) != 2L || !length(z) || is.complex(z)) {

@@ -83,6 +83,10 @@ shown_spectrum <- function(out) {
   out
 }
 
+# Whether `na.action` returns a series without missing values unchanged. Another function may change it.
+keeps_complete <- function(na.action) any(vapply(list(stats::na.fail, stats::na.omit, stats::na.pass, stats::na.exclude),
+  identical, NA, na.action))
+
 # The result of spec.pgram().
 periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad = 0, fast = TRUE, demean = FALSE,
   detrend = TRUE, na.action = stats::na.fail, frame = parent.frame()) {
@@ -94,7 +98,7 @@ periodogram <- function(x, series, spans = NULL, kernel = NULL, taper = 0.1, pad
   }
   n <- length(x)
   usable <- is.null(dim(x)) && is.numeric(x) && n >= 4L && is_flag(fast) && is_flag(demean) && is_flag(detrend) &&
-    is_count(taper) && taper <= 0.5 && is_count(pad) && !anyNA(x) && (is.null(kernel) || stats::is.tskernel(kernel))
+    is_count(taper) && taper <= 0.5 && is_count(pad) && keeps_complete(na.action) && !anyNA(x) && (is.null(kernel) || stats::is.tskernel(kernel))
   if (!usable) return(on_host())
   if (!is.null(spans)) {
     if (!is.numeric(spans) || anyNA(spans) || any(spans < 1)) return(on_host())
@@ -181,8 +185,9 @@ autocorrelations <- function(x, lag.max, type, na.action, demean, series, frame)
   n <- length(x)
   passes <- identical(na.action, stats::na.pass)
   usable <- is.null(dim(x)) && is.numeric(x) && n >= 2L && (is.null(lag.max) || is_count(lag.max, 1)) &&
-    is_flag(demean) && (passes || !anyNA(x))
-  lags <- if (usable) min(lag.max %||% floor(10 * log10(n)), n - 1)
+    is_flag(demean) && keeps_complete(na.action) && (passes || !anyNA(x))
+  # as in base R, a number that is not whole is truncated
+  lags <- if (usable) trunc(min(lag.max %||% floor(10 * log10(n)), n - 1))
   # base R computes partial autocorrelations of series with missing values
   if (!usable || type == "partial" && anyNA(x)) {
     out <- call_base(stats::acf, list(host_series(x), lag.max = lag.max, type = type, plot = FALSE,

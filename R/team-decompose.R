@@ -139,8 +139,18 @@ split_covariance <- function(x, y, use, method, scale, call) {
   name <- if (scale) "cor" else "cov"
   if (!is.null(y) || !identical(use, "everything") || method != "pearson") refuse_split(name, call,
     "Only one split, with `use = \"everything\"` and Pearson's method, is supported.")
-  if (state_of(x)$kind != "matrix") stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
+  state <- state_of(x)
+  if (state$kind == "frame") x <- record_split(x, "part_numeric_matrix", list(x), kind = "matrix", margin = 1)
+  if (!state$kind %in% c("matrix", "frame")) stop_as_base("supply both 'x' and 'y' or a matrix-like 'x'", call)
   remote_covariance(x, scale, call)
+}
+# In a member: a data frame of numbers as a matrix.
+part_numeric_matrix <- function(x) {
+  if (!all(vapply(x, function(column) is_number(column) && !is.object(collect(column)), NA)))
+    stop_as_base(gettext("'x' must be numeric", domain = "R-stats"))
+  out <- join(lapply(unname(as.list(x)), function(column) as_float64(as_gpu(column, device = running_member()$device))))
+  dim(out) <- dim(x)
+  with_dimnames(out, list(NULL, names(x)))
 }
 
 #' @importFrom stats weighted.mean
@@ -149,6 +159,12 @@ weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
   frames_refused(x, "weighted.mean")
   if (missing(w)) return(mean(x, na.rm = na.rm))
   if (length(w) != length(x)) stop_as_base(gettext("'x' and 'w' must have the same length", domain = "R-stats"))
+  prototype <- prototype_of(x)
+  if (inherits(prototype, c("Date", "POSIXct", "difftime"))) {
+    # base R's methods compute with the numbers
+    value <- weighted.mean(record_split(x, "part_plain", list(x)), w, na.rm = na.rm)
+    return(restored(value, prototype))
+  }
   missing <- is.na(x)
   none <- missing & FALSE
   w <- none + if (is_split(w)) w * 1 else as.double(w)
@@ -157,6 +173,9 @@ weighted.mean.gpu_split <- function(x, w, ..., na.rm = FALSE) {
   # as in base R, elements of weight 0 do not count, even if they are missing or infinite
   sum(choose(w != 0, x * w, 0)) / sum(w)
 }
+
+# In a member: the numbers of dates and the like.
+part_plain <- function(x) as.double(unclass(x))
 
 # Counts of a split vector's values, as table() returns them for the whole.
 table_of_split <- function(x, name, call) {
@@ -219,8 +238,11 @@ rowsum.gpu_split <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     if (is.null(levels)) sort(all, na.last = TRUE) else all[base::order(match(all, levels))]
   }
   p <- state_of(x)$across %||% 1L
-  out <- base::matrix(0, length(all), p, dimnames = list(if (is.null(known)) as.character(all) else known$names,
-    state_of(x)$names))
+  # labels are those of dates and the like, not of their numbers
+  prototype <- if (is.null(known)) prototype_of(group, call)
+  labels <- if (!is.null(known)) known$names else as.character(if (is.numeric(all) && is.object(prototype) &&
+    !inherits(prototype, c("factor", "integer64"))) restored(all, prototype) else all)
+  out <- base::matrix(0, length(all), p, dimnames = list(labels, state_of(x)$names))
   for (part in gathered) if (length(part$groups)) {
     at <- match(part$groups, all)
     out[at, ] <- out[at, ] + base::matrix(part$sums, ncol = p)

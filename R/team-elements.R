@@ -9,7 +9,9 @@ recorded_elements <- function(name, args, call, more = list()) {
   shaped <- Filter(function(x) state_of(x)$kind == "matrix", splits)
   x <- if (length(shaped)) shaped[[1L]] else splits[[1L]]
   for (y in splits) check_alike(x, y, call)
-  args <- lapply(args, function(arg) if (is_split(arg)) arg else operand_for(x, arg, call))
+  args <- lapply(args, function(arg) if (is_split(arg)) arg else if (name %in% c("part_pmin", "part_pmax"))
+    operand_for(x, arg, call, gettext("an argument will be fractionally recycled", domain = "R-base")) else
+    operand_for(x, arg, call))
   record_split(x, name, c(args, more), names = if (state_of(x)$kind == "matrix") state_of(x)$names)
 }
 
@@ -172,7 +174,8 @@ tail.gpu_split <- function(x, n = 6L, keepnums = TRUE, ...) {
   call <- environment()
   first <- NULL
   out <- rows_at_end(x, "tail", n, function(total) {
-    size <- if (n < 0) max(0, total + n) else min(n, total)
+    # base R's seq.int(to = total, length.out = size) rounds a size that is not whole up
+    size <- ceiling(if (n < 0) max(0, total + n) else min(n, total))
     first <<- total - size
     first + seq_len(size)
   }, call)

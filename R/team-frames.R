@@ -528,7 +528,10 @@ with_levels <- function(frame, here) {
   if (length(wanted)) record_split(frame, "part_with_levels", list(frame, wanted)) else frame
 }
 part_levels_used <- function(frame) {
-  coded <- Filter(function(name) is.factor(frame[[name]]) || is.character(frame[[name]]), names(frame))
+  # a response of strings is no factor, and base R refuses it
+  response <- names(frame)[attr(attr(frame, "terms"), "response")]
+  coded <- Filter(function(name) is.factor(frame[[name]]) || is.character(frame[[name]]) && !name %in% response,
+    names(frame))
   stats::setNames(lapply(coded, function(name) {
     x <- frame[[name]]
     list(used = as.character(unique(x[!is.na(x)])), levels = levels(x), contrasts = !is.null(attr(x, "contrasts")))

@@ -6,7 +6,11 @@
 frame_response <- function(frame) response_of(frame, running_member()$device)
 frame_outcome <- function(frame) outcome_of(frame, running_member()$device)
 frame_weights <- function(frame) weights_of(frame, running_member()$device)
-frame_offset <- function(frame) offset_of(frame, running_member()$device)
+frame_offset <- function(frame) {
+  out <- offset_of(frame, running_member()$device)
+  check_offsets(out, frame[[1L]])
+  out
+}
 frame_start <- function(frame, name) strip(on_device_of(frame[[name]], running_member()$device))
 
 # The scaled rows `d` and the scaled right side `target` of a weighted least squares problem.
@@ -175,13 +179,9 @@ lm_of_split <- function(like, call, formula, data, env, more, method, model, x, 
   given <- of_frame(made, "frame_response")
   w <- if (made$has[1L]) of_frame(made, "frame_weights")
   offset <- if (made$has[2L]) of_frame(made, "frame_offset")
-  h <- NULL
-  if (stats::is.empty.model(made$terms)) {
-    z <- no_model(given, w, offset)
-  } else {
-    h <- split_design(made, contrasts, here)
-    z <- fit_linear_of_split(h, given, w, offset, tol, singular.ok, here)
-  }
+  h <- split_design(made, contrasts, here)
+  z <- if (stats::is.empty.model(made$terms)) no_model(given, w, offset) else
+    fit_linear_of_split(h, given, w, offset, tol, singular.ok, here)
   class(z) <- c("gpu_lm", "lm")
   z$na.action <- made$na.action
   z$offset <- offset

@@ -57,7 +57,7 @@ check_alike <- function(x, y, call) {
 }
 
 # An ordinary operand in the form that members are sent, after base R's checks of its length.
-operand_for <- function(x, value, call) {
+operand_for <- function(x, value, call, uneven = "longer object length is not a multiple of shorter object length") {
   if (is_gpu(value)) value <- collect(value)
   if (!is_number(value) && !inherits(value, "integer64")) stop_verdigris("split",
     sprintf("The other operand of a split must be numbers or a split, not %s.", describe(value)), call = call)
@@ -72,8 +72,7 @@ operand_for <- function(x, value, call) {
     stop_verdigris("split", "A split cannot be combined with a longer vector.", call = call)
   }
   if (length(value) == 0L) stop_verdigris("split", "A split cannot be combined with a vector of length 0.", call = call)
-  if (n %% length(value) != 0)
-    warn_as_base("longer object length is not a multiple of shorter object length", call)
+  if (n %% length(value) != 0) warn_as_base(uneven, call)
   team_operand(value, x)
 }
 
@@ -161,7 +160,7 @@ part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 #' @export
 `[[.gpu_split` <- function(x, i, ...) {
   state <- state_of(x)
-  if (state$kind != "frame" || ...length()) refuse_split("[[")
+  if (state$kind != "frame" || ...length() || length(i) > 1L) refuse_split("[[")
   at <- if (is.character(i)) match(i, state$names) else i
   if (length(at) != 1L || is.na(at)) return(NULL)
   if (!at %in% seq_along(state$names)) stop_as_base("subscript out of bounds")

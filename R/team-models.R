@@ -37,6 +37,12 @@ scale.gpu_split <- function(x, center = TRUE, scale = TRUE) {
   x
 }
 
+# The collected values of a split or reader, with the attributes that scale() gave it.
+with_scaling <- function(values, x) {
+  for (name in c("scaled:center", "scaled:scale")) if (!is.null(attr(x, name))) attr(values, name) <- attr(x, name)
+  values
+}
+
 #' Components and clusters of split matrices
 #'
 #' `prcomp()`, [kmeans()][stats::kmeans] and [gpu_kmeans()] of a matrix whose rows are split over a team

@@ -132,7 +132,8 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   ordered_split(x, "quantile", call)
   if (is_gpu(probs)) probs <- collect(probs)
   # base R raises its errors, and computes the result of no probabilities
-  if (!is.numeric(probs) || anyNA(probs) || any(probs < -1e-12 | probs > 1 + 1e-12) || !length(probs))
+  fuzz <- 100 * .Machine$double.eps
+  if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))
     return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
   probs <- pmax(0, pmin(1, probs))
   # base R's quantile() of one or two such elements has the attributes of the result, or raises the error
@@ -142,7 +143,7 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   found <- split_at_ranks(x, function(known) quantile_ranks(known, probs), call)
   if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
     "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
-  out <- quantiles_found(found, probs, names, type)
+  out <- quantiles_found(found, probs, names, type, ...)
   # factor codes must be integers: from R 4.3 on no other type can have class factor
   if (is.logical(like) || is.factor(like)) storage.mode(out) <- typeof(like)
   if (!is.null(prototype)) attributes(out) <- attributes(like)

@@ -415,7 +415,7 @@ collect.gpu_split <- function(x, ...) {
   parts <- parts_here(x, environment())
   if (state$kind == "object") return(parts)
   if (state$kind == "vector") return(do.call(c, parts))
-  do.call(if (state$margin == 2) cbind else rbind, parts)
+  with_scaling(do.call(if (state$margin == 2) cbind else rbind, parts), x)
 }
 
 # The parts as ordinary values, by rank.
