@@ -47,8 +47,9 @@ test_that("rare forms of [[ and [[<- read int64 as numbers", {
     x[[i]] <- value
     x
   }
-  for (value in list(9L, TRUE, NA, 2.5, 2 + 1i)) for (i in list(2, 4L, 7, "a", "new", TRUE))
-    same(quote(changed(x, i, value)), changed = changed, i = i, value = value, x = c(a = 1L, b = 2L, c = NA),
+  # Imaginary parts of the elements between are 0 or NA, by the version of R.
+  for (value in list(9L, TRUE, NA, 2.5, 2 + 1i)) for (i in list(2, 4L, if (!is.complex(value)) 7, "a", "new", TRUE))
+    if (!is.null(i)) same(quote(changed(x, i, value)), changed = changed, i = i, value = value, x = c(a = 1L, b = 2L, c = NA),
       dtype = "int64")
   for (i in list(-1, -3, 0, NA, c(1, 2), list(1)))
     same(quote(changed(x, i, 5L)), changed = changed, i = i, x = 1:2, dtype = "int64")

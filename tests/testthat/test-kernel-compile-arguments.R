@@ -6,7 +6,7 @@ test_that("named arguments mean what they mean in R", {
   calls <- alist(
     match(table = c(3, 1, 2.5), x = x),
     `%in%`(table = c(1, 4), x = x) + 0,
-    sum(crossprod(y = c(1, 2) * x, x = c(3, 5))), sum(tcrossprod(y = c(1, 2) * x, x = c(3, 5)) * c(1, 2, 3, 4)),
+    sum(crossprod(y = c(1, 2) * x, x = c(3, 5))), sum(tcrossprod(x = c(3, 5), y = c(1, 2) * x) * c(1, 2, 3, 4)),
     sum(tcrossprod(c(1, 2) * x)), sum(t(x = c(x, 2 * x))),
     sum(seq(to = 5, length.out = 3) * c(1, 2, 4)), sum(seq(to = x, by = 2, length.out = 4) * c(1, 2, 4, 8)),
     sum(seq(length.out = 3, to = x) * c(1, 2, 4)), sum(seq(by = 0.5, from = x, length.out = 3) * c(1, 2, 4)),
