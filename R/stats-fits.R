@@ -98,7 +98,13 @@ summary.gpu_glm <- on_arrays("summary.glm")
 sigma.gpu_lm <- function(object, ...) if (is.null(object$fe)) NextMethod() else
   sqrt(stats::deviance(object) / stats::df.residual(object))
 #' @export
-sigma.gpu_glm <- sigma.gpu_lm
+sigma.gpu_glm <- function(object, ...) {
+  if (is.null(object$fe)) return(NextMethod())
+  # from R 4.5 on the square root of the dispersion, which is 1 for some families
+  if (is.null(utils::getS3method("sigma", "glm", optional = TRUE, envir = asNamespace("stats"))))
+    return(sqrt(stats::deviance(object) / stats::df.residual(object)))
+  sqrt(summary(object)$dispersion)
+}
 
 #' @importFrom stats vcov
 #' @export
