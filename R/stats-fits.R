@@ -102,7 +102,7 @@ sigma.gpu_glm <- function(object, ...) {
   if (is.null(object$fe)) return(NextMethod())
   # from R 4.5 on the square root of the dispersion, which is 1 for some families
   if (is.null(utils::getS3method("sigma", "glm", optional = TRUE, envir = asNamespace("stats"))))
-    return(sqrt(stats::deviance(object) / stats::df.residual(object)))
+    return(sigma.gpu_lm(object))
   sqrt(summary(object)$dispersion)
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::builtin::Matched;
 use super::value::{range, Number, Value, Vector};
 use super::vector::too_many;
-use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
+use super::{Compiled, Compiler, Refusal, Span, Statement};
 use crate::syntax::Argument;
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::id;
@@ -49,12 +49,14 @@ impl Compiler<'_> {
             (Some(from), Some(to), None) => {
                 let (from, to) = (self.double(from, span)?, self.double(to, span)?);
                 let (from, to) = (self.frozen(from), self.frozen(to));
-                if !divides(from, to, range.fixed()) {
-                    return self.between(from, to, length, span);
-                }
                 let distance = self.apply(id::SUB, &[to, from], span)?;
                 let steps = self.apply(id::PMAX, &[steps, Number::double(1.0)], span)?;
-                (from, self.apply(id::DIV, &[distance, steps], span)?)
+                let step = self.apply(id::DIV, &[distance, steps], span)?;
+                if !divides(from, to, range.fixed()) {
+                    let step = self.frozen(step);
+                    return self.between(Vector::Range { from, step, length }, to, n, span);
+                }
+                (from, step)
             }
             (from, to, by) => {
                 // Base R returns integers if the given end and `by` are integers.
@@ -190,16 +192,10 @@ impl Compiler<'_> {
         self.map(id::PMAX, vec![sequence, Value::Number(least)], span)
     }
 
-    /// `seq(from, to, length.out = n)`: as in R, the last element is `to` without a rounding error.
-    fn between(&mut self, from: Number, to: Number, length: Operand, span: Span) -> Compiled<Value> {
-        let one = Number::double(1.0);
-        let n = self.double(Number { at: length, typed: Typed::Value(Kind::Integer64) }, span)?;
-        let steps = self.apply(id::SUB, &[n, one], span)?;
-        let steps = self.apply(id::PMAX, &[steps, one], span)?;
-        let distance = self.apply(id::SUB, &[to, from], span)?;
-        let step = self.apply(id::DIV, &[distance, steps], span)?;
-        let step = self.frozen(step);
-        let sequence = Value::vector(Vector::Range { from, step, length });
+    /// `seq(from, to, length.out = n)`, given the sequence up to rounding: as in R, the last element is exactly `to`.
+    fn between(&mut self, sequence: Vector, to: Number, n: Number, span: Span) -> Compiled<Value> {
+        let Vector::Range { from, length, .. } = sequence else { unreachable!("a sequence is one") };
+        let sequence = Value::vector(sequence);
         let short = self.apply(id::LT, &[n, Number::double(2.0)], span)?;
         let end = self.apply(id::SELECT, &[short, from, to], span)?;
         let positions = Value::Vector(Rc::new(range(1, length)));
