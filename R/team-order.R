@@ -1,7 +1,7 @@
 # Order statistics, sorting and ordering of splits. Each member sorts its part. To find the element of a rank, members
-# send values at a few positions of the runs that may hold it. The values bound the element; what lies outside is
-# dropped, and the rest is sampled again until one value is left. So few numbers are sent for any number of elements,
-# and the values are exact.
+# send values at a few positions of the runs that may hold it. The values bound the element. Elements outside the bounds
+# are dropped, and the others are sampled again until one value is left. So few numbers are sent for any number of
+# elements, and the values are exact.
 
 # How many positions a member samples in each run.
 PLACES <- 64L

@@ -348,7 +348,7 @@ extern "C" fn vg_launch(
 }
 
 entries! {
-    /// list(pointer, name, signature, parameters: the names of those that a call takes). The last two are NULL if the
+    /// list(pointer, name, signature, parameters: their names in a call). The last two are NULL if the
     /// binary must be loaded to know them.
     fn kernel_new(
         module: Arc<Module>,
@@ -407,7 +407,7 @@ entries! {
         Ok(list.add("signature", known.map(|signature| signature.to_string())).add("parameters", parameters))
     }
 
-    /// list(signature, parameters: the names of those that a call takes); loads the kernel's binary if needed.
+    /// list(signature, parameters: their names in a call); loads the kernel's binary if needed.
     fn kernel_signature(kernel: &Kernel) -> Result<List> {
         let signature = user_kernel::signature(&kernel.function, device(None)?)?;
         let parameters: Vec<&str> =

@@ -86,7 +86,7 @@ fn is_due(last: &'static std::thread::LocalKey<Cell<Option<Last>>>, rest: u32, t
 
 #[cold]
 fn relieve_now() {
-    // bytes of blocks taken since the last collection, and of those that needed fresh pages
+    // bytes of the blocks taken since the last collection, and of the blocks that needed fresh pages
     let (asked, missed) = host_pool::asked();
     if !memory::is_still_pressed(missed > 0) {
         return;

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 pub mod direct;
 
-/// Stands in for direct I/O on systems for which it is not implemented.
+/// On these systems direct I/O is not supported: `Direct::open` returns an error, and files are read the usual way.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))))]
 pub mod direct {
     use std::io;

@@ -54,7 +54,7 @@ impl Factoring {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Job {
-    /// The number of matrices, and the range of those that are computed.
+    /// The number of matrices in the batch, and the range of matrices to compute.
     pub count: i64,
     pub from: i64,
     pub to: i64,

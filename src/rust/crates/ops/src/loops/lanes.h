@@ -6,7 +6,7 @@
 
 #define VG_LANES extern "C" VG_CLONES
 
-// The number of logicals that are TRUE, and of those that are NA
+// The number of TRUE elements, and the number of NA elements
 VG_LANES void vg_lanes_count(const i32* __restrict x, i32 n, i32* __restrict found) {
   i32 yes = 0, na = 0;
   for (i32 k = 0; k < n; k++) {

@@ -22,7 +22,7 @@ pub(crate) use codes;
 pub const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
 
 codes! {
-    /// The `CUresult` of a status, if it is one of those that this crate distinguishes.
+    /// The `CUresult` of a status, if this crate distinguishes it from other failures.
     code: CUresult {
         CUDA_ERROR_OUT_OF_MEMORY
         CUDA_ERROR_NOT_INITIALIZED

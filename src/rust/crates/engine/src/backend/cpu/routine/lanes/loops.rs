@@ -13,7 +13,7 @@ impl Lanes<'_> {
         self.part(end, active, &loop_body.moves, |this, k| unsafe { *this.status(this.element(k)) == NEXT })
     }
 
-    /// After a loop: moves the lanes that have left the loop to the front, ahead of those that have left the routine.
+    /// After a loop: moves the lanes that left the loop to the front, ahead of the lanes that left the routine.
     fn ended(&mut self, from: usize, to: usize, loop_body: &LoopBody) -> usize {
         if !loop_body.returns {
             return to;
