@@ -1,14 +1,22 @@
 # Matrix products: cuBLAS on a CUDA device; on the cpu R's own BLAS, and for a long vector the engine.
 
-# The three products. product_of() takes base R's function, and whether each factor is transposed.
-matrix_product <- function(x, y) product_of(x, y, base::`%*%`, FALSE, FALSE)
+# The three products. product_of() takes base R's function, and whether each factor is transposed. Two unnamed arrays,
+# the usual case, are multiplied by one call of C, before any test of their class.
+matrix_product <- function(x, y) {
+  out <- .Call(C_product_unnamed, x, y, 0, products$halves)
+  if (is.null(out)) product_of(x, y, base::`%*%`, FALSE, FALSE) else out
+}
 cross_product <- function(x, y = NULL) {
+  out <- .Call(C_product_unnamed, x, y, 1, products$halves)
+  if (!is.null(out)) return(out)
   if (is_sparse(x) || is_sparse(y)) return(sparse_crossprod(x, y))
   if (is_split(x) || is_split(y)) return(split_crossprod(x, y, parent.frame()))
   if (is_reader(x) || is_reader(y)) return(reader_crossprod(x, y, parent.frame()))
   product_of(x, y %||% x, base::crossprod, TRUE, FALSE, is.null(y))
 }
 tcross_product <- function(x, y = NULL) {
+  out <- .Call(C_product_unnamed, x, y, 2, products$halves)
+  if (!is.null(out)) return(out)
   if (is_sparse(x) || is_sparse(y)) return(sparse_tcrossprod(x, y))
   if (is_split(x) || is_split(y)) return(split_tcrossprod(x, y, parent.frame()))
   product_of(x, y %||% x, base::tcrossprod, FALSE, TRUE, is.null(y))
@@ -146,11 +154,18 @@ if (getRversion() >= "4.4.0") {
     class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
 }
 
+# Whether a matrix with dimensions `dx` conforms with y, a matrix with dimensions `dy` or a vector.
+conform <- function(dx, dy, y)
+  length(dx) == 2L && if (is.null(dy)) dx[2L] == length(y) else length(dy) == 2L && dx[2L] == dy[1L]
+
 # R before 4.3 dispatches `%*%` only to S4 methods, and only if an operand is an S4 object.
 #' @rawNamespace if (getRversion() < "4.3.0") export("%*%")
 NULL
 if (getRversion() < "4.3.0") {
   `%*%` <- function(x, y) {
+    # Numbers that conform raise no error, so they need no handler.
+    if (!is.object(x) && !is.object(y) && is.numeric(x) && is.numeric(y) && conform(dim(x), dim(y), y))
+      return(.Primitive("%*%")(x, y))
     if (is_sparse(x) || is_sparse(y)) return(sparse_product(x, y))
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
     if (is_remote(x) || is_remote(y)) return(remote_product(x, y, FALSE, FALSE, environment()))

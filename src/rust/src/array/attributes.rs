@@ -58,6 +58,12 @@ pub unsafe fn copy_shape(x: SEXP, out: SEXP) {
     }
 }
 
+/// Whether a vector has dimnames.
+pub fn has_dimnames(x: SEXP) -> bool {
+    // SAFETY: reading an attribute.
+    !r::is_null(unsafe { r::Rf_getAttrib(x, r::R_DimNamesSymbol) })
+}
+
 /// The `dim` of an R vector, if it has one.
 pub fn dim(x: SEXP) -> Result<Option<Vec<usize>>> {
     // SAFETY: reading an attribute.

@@ -133,24 +133,38 @@ fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
     Ok(out)
 }
 
+/// The entry `product`.
+fn multiplied(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
+    let turned = [turned == 1, turned == 2];
+    let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
+    let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
+    let (Some(dx), Some(dy)) = (Shape::of(x)?, Shape::of(y)?) else { return Ok(None) };
+    let Some([m, k, n]) = conforming(dx, dy, turned) else { return Ok(None) };
+    // base R warns of int64 that doubles cannot represent
+    let is_int64 =
+        |x: &Option<Array>| x.as_ref().is_some_and(|x| x.device() == Device::Cpu && x.dtype() == DType::Int64);
+    if !is_factor(x, a.as_ref()) || !is_factor(y, b.as_ref()) || is_int64(&a) || is_int64(&b) {
+        return Ok(None);
+    }
+    let options = product_options(halves)?;
+    let (a, b) = (factor(x, a, &like, dx, turned[0])?, factor(y, b, &like, dy, turned[1])?);
+    linear::multiply(&a, &b, [m, k, n], options)?.map(|out| matrix(out, m, n)).transpose()
+}
+
 entries! {
     /// `x %*% y` (`turned` 0), `t(x) %*% y` (1) or `x %*% t(y)` (2), without dimnames; NULL if base R must compute it.
     fn product(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
-        let turned = [turned == 1, turned == 2];
-        let (a, b) = (convert::array_or_none(x)?, convert::array_or_none(y)?);
-        let Some(like) = a.clone().or_else(|| b.clone()) else { return Ok(None) };
-        let (Some(dx), Some(dy)) = (Shape::of(x)?, Shape::of(y)?) else { return Ok(None) };
-        let Some([m, k, n]) = conforming(dx, dy, turned) else { return Ok(None) };
-        // base R warns of int64 that doubles cannot represent
-        let is_int64 = |x: &Option<Array>| {
-            x.as_ref().is_some_and(|x| x.device() == Device::Cpu && x.dtype() == DType::Int64)
-        };
-        if !is_factor(x, a.as_ref()) || !is_factor(y, b.as_ref()) || is_int64(&a) || is_int64(&b) {
+        multiplied(x, y, turned, halves)
+    }
+
+    /// As `product`, for arrays without dimnames; a NULL `y` is x. NULL for all other factors, which R must look at.
+    fn product_unnamed(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
+        let y = if r::is_null(y) { x } else { y };
+        let is_unnamed_array = |x| handle::is_array(x) && !attributes::has_dimnames(x);
+        if !is_unnamed_array(x) || !is_unnamed_array(y) {
             return Ok(None);
         }
-        let options = product_options(halves)?;
-        let (a, b) = (factor(x, a, &like, dx, turned[0])?, factor(y, b, &like, dy, turned[1])?);
-        linear::multiply(&a, &b, [m, k, n], options)?.map(|out| matrix(out, m, n)).transpose()
+        multiplied(x, y, turned, halves)
     }
 
     /// Batched products. `sizes`: m, k, n; the number of slices; whether x, and y, have that many slices (1) or one
