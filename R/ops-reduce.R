@@ -174,6 +174,12 @@ margin <- function(name, x, na.rm, dims, rows) {
   # R before 4.6 sums real and imaginary parts separately, which matters if only one part is missing.
   if (is.complex(x) && getRversion() < "4.6.0")
     return(margin(name, Re(x), na.rm, dims, rows) + 1i * margin(name, Im(x), na.rm, dims, rows))
+  if (length(d) == 2L) {
+    out <- .Call(C_reduce_groups, name, x, as.logical(na.rm)[1L], if (rows) c(1, d[2:1]) else c(d[2:1], 1), TRUE)
+    names <- attr(x, "dimnames")[[if (rows) 1L else 2L]]
+    if (!is.null(names)) names(out) <- names
+    return(out)
+  }
   first <- seq_len(dims)
   groups <- if (rows) c(1, prod(d[-first]), prod(d[first])) else c(prod(d[-first]), prod(d[first]), 1)
   out <- .Call(C_reduce_groups, name, x, as.logical(na.rm)[1L], groups, TRUE)

@@ -148,4 +148,12 @@ entries! {
         let axes = axes.ok_or_else(|| Error::new(Kind::Argument, "the permutation names another dimension"))?;
         x.view(&dim, &axes)?.fixed()
     }
+
+    /// As `permute`, for a matrix with its dimensions.
+    fn transpose(x: SEXP) -> Result<SEXP> {
+        let (array, dim) = (convert::array(x)?, attributes::extents(x)?);
+        let &[rows, columns] = &dim[..] else { return Err(Error::new(Kind::Argument, "argument is not a matrix")) };
+        let turned = array.view(&dim, &[Axis::whole(1, columns), Axis::whole(0, rows)])?.fixed()?;
+        super::linear::matrix(turned, columns, rows)
+    }
 }
