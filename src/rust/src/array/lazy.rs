@@ -49,6 +49,8 @@ struct Lazy {
     device: Device,
     /// Whether an array was built of it before.
     built: bool,
+    /// Tells its warnings from those of other operations.
+    serial: call_site::Serial,
 }
 
 /// Where an operand comes from: an array's cell, or a number of this R type.
@@ -264,6 +266,7 @@ pub fn record(op: OpId, list: &[SEXP]) -> Result<Option<SEXP>> {
         dtype,
         device,
         built: false,
+        serial: call_site::next_serial(),
     };
     for (k, info) in info.iter().flatten().enumerate() {
         (made.operands[k], made.values[k]) = (info.from, info.bits);
@@ -307,6 +310,7 @@ fn number(from: Source, bits: u64, dtype: DType) -> SEXP {
         dtype,
         device: Device::Cpu,
         built: false,
+        serial: 0,
     };
     // SAFETY: as in `record`.
     r::protect(|| unsafe {
@@ -456,7 +460,7 @@ fn build(cell: SEXP, walk: u64, made: &mut Vec<Array>, root: bool) -> Result<Arr
     // SAFETY: the tag is a call or NULL.
     let call = unsafe { r::TAG(cell) };
     // an intermediate value needs its call site for warnings only
-    let site = |warns| if root || warns { call_site::of(call) } else { None };
+    let site = |warns| if root || warns { call_site::of_recorded(call, lazy.serial) } else { None };
     let array = Array::apply_at(lazy.op, &operands[..lazy.count as usize], site)?;
     if lazy.built {
         array.node().mark_fused();

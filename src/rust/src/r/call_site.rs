@@ -1,18 +1,33 @@
 //! Call sites: R calls that recorded an operation, kept alive for later warnings and error messages.
 
 use std::any::Any;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::os::raw::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use verdigris_ops::call_site::CallSite;
 
 use crate::r::{self, R_NilValue, SEXP, SEXPREC};
 
-/// An R call (or any R object) that is protected from garbage collection while this lives; the field is its list cell.
-/// It may be dropped on any thread, but R objects can only be released on the main thread. So dropping puts the cell on
+/// An R call (or any R object) that is protected from garbage collection while this lives, by its list cell. It may be
+/// dropped on any thread, but R objects can only be released on the main thread. So dropping puts the cell on
 /// a list, and `reap` releases it.
-struct Call(SEXP);
+struct Call {
+    cell: SEXP,
+    /// Of the recorded operation.
+    serial: Serial,
+}
+
+/// The number of a recorded operation, which may be computed again for another reader.
+pub type Serial = u64;
+
+pub fn next_serial() -> Serial {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
 
 // SAFETY: other threads only move and drop it, and dropping uses no R.
 unsafe impl Send for Call {}
@@ -29,7 +44,7 @@ unsafe impl Send for Cell {}
 
 impl Drop for Call {
     fn drop(&mut self) {
-        DROPPED.lock().unwrap_or_else(|p| p.into_inner()).push(Cell(self.0));
+        DROPPED.lock().unwrap_or_else(|p| p.into_inner()).push(Cell(self.cell));
         ANY.store(true, Ordering::Release);
     }
 }
@@ -75,14 +90,14 @@ pub fn recorded(call: SEXP) -> Option<CallSite> {
     }
     let cell = linked(call);
     want(cell, true);
-    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+    Some(shared(cell, next_serial()))
 }
 
 /// A call site for the current R call, which C stores when the entry returns.
 pub fn here(warns: bool) -> Option<CallSite> {
     let cell = linked(r::null());
     want(cell, warns);
-    Some(Arc::new(Call(cell)) as Arc<dyn Any + Send + Sync>)
+    Some(shared(cell, next_serial()))
 }
 
 /// Makes C look for a handler for warnings of an operation that was recorded without a call site.
@@ -95,7 +110,19 @@ pub fn of(call: SEXP) -> Option<CallSite> {
     if r::is_null(call) {
         return None;
     }
-    Some(Arc::new(Call(linked(call))) as Arc<dyn Any + Send + Sync>)
+    Some(shared(linked(call), next_serial()))
+}
+
+/// As `of`, for a recorded operation whose call site is made again at each use.
+pub fn of_recorded(call: SEXP, serial: Serial) -> Option<CallSite> {
+    if r::is_null(call) {
+        return None;
+    }
+    Some(shared(linked(call), serial))
+}
+
+fn shared(cell: SEXP, serial: Serial) -> CallSite {
+    Arc::new(Call { cell, serial }) as Arc<dyn Any + Send + Sync>
 }
 
 /// A new cell for a call, inserted at the head of the list.
@@ -159,6 +186,27 @@ pub fn is_silent(site: &CallSite) -> bool {
     is_marked(call(site))
 }
 
+/// Notes that a warning of this call site is raised. False if it has been before, since base R warns once, when the
+/// operation is called.
+pub fn raise_once(site: &CallSite, message: &str) -> bool {
+    /// Enough for the operations that are recorded at one time.
+    const KEPT: usize = 4096;
+    static RAISED: Mutex<VecDeque<(Serial, u64)>> = Mutex::new(VecDeque::new());
+    let Some(call) = site.downcast_ref::<Call>() else { return true };
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    let key = (call.serial, hasher.finish());
+    let mut raised = RAISED.lock().unwrap_or_else(|p| p.into_inner());
+    if raised.contains(&key) {
+        return false;
+    }
+    if raised.len() == KEPT {
+        raised.pop_front();
+    }
+    raised.push_back(key);
+    true
+}
+
 /// Compares the function's name instead of a symbol: this runs at the end of an entry, where nothing may jump, and
 /// installing a symbol may.
 fn is_marked(call: SEXP) -> bool {
@@ -186,7 +234,7 @@ pub fn text(site: &CallSite) -> String {
 pub fn call(site: &CallSite) -> SEXP {
     match site.downcast_ref::<Call>() {
         // SAFETY: the cell is in the list while the call site lives.
-        Some(call) => unsafe { r::TAG(call.0) },
+        Some(call) => unsafe { r::TAG(call.cell) },
         None => r::null(),
     }
 }

@@ -158,7 +158,8 @@ pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
             if noted.class != Class::Error {
-                if noted.site.as_ref().is_some_and(call_site::is_silent) {
+                let is_due = |site| !call_site::is_silent(site) && call_site::raise_once(site, &noted.message);
+                if !noted.site.as_ref().is_none_or(is_due) {
                     continue;
                 }
                 push(noted.message.to_string(), noted.site, noted.class);
