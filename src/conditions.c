@@ -107,6 +107,7 @@ SEXP vg_raise_pending(SEXP result) {
     UNPROTECT(1);
   }
   if (error != R_NilValue) {
+    if (strcmp(CHAR(STRING_ELT(VECTOR_ELT(error, 0), 0)), "interrupt") == 0) vg_raise_kept();
     vg_eval_helper("raise", error, R_NilValue);
     Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
   }

@@ -2,6 +2,7 @@
 // vg_unwind_protect(). The jump ends there, Rust returns and drops its values, and vg_raise_pending() resumes the jump
 // when no Rust frame is left (rust/src/r/mod.rs, `protect`).
 #include <setjmp.h>
+#include <string.h>
 #include "unwind.h"
 #include <R_ext/GraphicsEngine.h> // R_interrupts_suspended
 
@@ -86,13 +87,47 @@ void vg_release_interrupts(int ours) {
   held = 0;
 }
 
-static void check_interrupt(void *unused) { R_CheckUserInterrupt(); }
+// Holds the error that R raised instead of an interrupt, such as that of setTimeLimit(), until it is raised again.
+static SEXP kept = NULL;
+static int failed = 0;
 
-// Whether the user has interrupted. Clears the interrupt.
+static SEXP check(void *unused) {
+  R_CheckUserInterrupt();
+  return R_NilValue;
+}
+
+static SEXP keep(SEXP condition, void *unused) {
+  SETCAR(kept, condition);
+  failed = 1;
+  return R_NilValue;
+}
+
+static void check_interrupt(void *unused) { R_tryCatchError(check, NULL, keep, NULL); }
+
+// Whether the user has interrupted, or R has raised an error instead, which vg_raise_kept() raises. Clears the
+// interrupt.
 int vg_interrupted(void) {
   const Rboolean before = R_interrupts_suspended;
+  const int ours = held; // a handler of events may run an entry, which clears `held`
+  if (kept == NULL) R_PreserveObject(kept = Rf_cons(R_NilValue, R_NilValue));
+  SETCAR(kept, R_NilValue);
+  failed = 0;
   if (held) R_interrupts_suspended = FALSE;
   int done = R_ToplevelExec(check_interrupt, NULL);
   R_interrupts_suspended = before;
-  return !done;
+  held = ours;
+  return !done || failed;
+}
+
+// Raises the error that ended a wait, if any, without its call, which is one of R's internal functions.
+void vg_raise_kept(void) {
+  if (kept == NULL || CAR(kept) == R_NilValue) return;
+  SEXP condition = PROTECT(Rf_shallow_duplicate(CAR(kept)));
+  SETCAR(kept, R_NilValue);
+  SEXP names = Rf_getAttrib(condition, R_NamesSymbol);
+  for (R_xlen_t k = 0; TYPEOF(condition) == VECSXP && k < Rf_xlength(names); k++)
+    if (strcmp(CHAR(STRING_ELT(names, k)), "call") == 0) SET_VECTOR_ELT(condition, k, R_NilValue);
+  SEXP call = PROTECT(Rf_lang2(Rf_install("stop"), condition));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(2);
 }

@@ -64,7 +64,7 @@ pub fn start() {
 
 /// Whether the user has interrupted, so that a wait is to end.
 fn interrupted() -> bool {
-    if !is_main() || finalizers::forked() {
+    if !is_main() {
         return false;
     }
     // SAFETY: R's own thread; nothing jumps out of it.
