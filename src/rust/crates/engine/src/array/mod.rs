@@ -370,6 +370,11 @@ impl Array {
             Error::new(ErrorKind::DType, format!("'{}' not defined for complex numbers", scan.name()))
         })?;
         let dtype = scan.result(self.dtype());
+        if dtype == DType::Complex64 {
+            // scanned as complex128
+            let (scanned, unfit) = self.cast(DType::Complex128, None)?.scan(scan)?;
+            return Ok((scanned.cast(dtype, None)?, unfit));
+        }
         let array = self.in_class(class)?;
         let backend = backend::of(self.device())?;
         let output = backend.allocate(self.len() * dtype.size())?;

@@ -16,6 +16,7 @@ use verdigris_ops::scan::Scan;
 /// `Memory`, `Interrupt`.
 pub fn run(plan: &Plan, bound: &Bound, scan: Scan, out: &mut [u8]) -> Result<bool> {
     let (register, dtype) = plan.outputs[0];
+    debug_assert_eq!(Some(dtype.class()), scan.class(dtype.class()), "the state's class is that of the result");
     let f = Scanning::of(scan, plan.class(register));
     let schedule = Schedule::new(plan, bound);
     let most = f.tile.unwrap_or(BLOCK);
