@@ -56,7 +56,7 @@ pub fn reductions_source(class: Class, across: bool) -> String {
         let accumulator = format!("{}<{c}>", reduction.accumulator());
         let (function, bits) = if across { ("lanes", "") } else { ("neighbours", ", (int)job.lane_bits - 2") };
         let call = format!("reduce_{function}<{accumulator}>(p, job, job.na_rm != 0u{bits});");
-        text += &reduce::kernel(&reduction_name(reduction, across), &accumulator, &call);
+        text += &reduce::kernel(&reduction_name(reduction, across), &accumulator, &call, None);
     }
     text
 }

@@ -151,13 +151,20 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         text.push_str("#define SHORT\n");
     }
     text.push_str("#include \"reduce.cuh\"\n");
-    text + &kernel(NAME, "A", &call(form, plan.over_elements(), "A", &na_rm.to_string()))
+    // Long sums of doubles use more registers than a third block leaves, so that too few loads are in flight: with three
+    // they take 3 to 10% less time on an H100. Short groups and other reductions lose (bench/NOTES.md).
+    let is_long = matches!(form, Form::Block | Form::Strided | Form::StridedSingle) && is_wide(plan);
+    let blocks =
+        (is_long && matches!(reduction, Reduction::Sum | Reduction::Mean) && reduced_class(plan) == Class::F64)
+            .then_some(3);
+    text + &kernel(NAME, "A", &call(form, plan.over_elements(), "A", &na_rm.to_string()), blocks)
 }
 
-/// The definition of a kernel whose body is the statement `call`.
-pub(super) fn kernel(name: &str, accumulator: &str, call: &str) -> String {
+/// The definition of a kernel whose body is the statement `call`. `blocks`: how many blocks a multiprocessor must hold.
+pub(super) fn kernel(name: &str, accumulator: &str, call: &str, blocks: Option<usize>) -> String {
+    let blocks = blocks.map_or(String::new(), |least| format!(", {least}"));
     format!(
-        "typedef Job<{accumulator}> job_of_{name};\nextern \"C\" __global__ void __launch_bounds__(THREADS) {name}(\
+        "typedef Job<{accumulator}> job_of_{name};\nextern \"C\" __global__ void __launch_bounds__(THREADS{blocks}) {name}(\
          const __grid_constant__ Params p, const __grid_constant__ job_of_{name} job) {{ {call} }}\n"
     )
 }
