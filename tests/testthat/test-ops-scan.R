@@ -275,3 +275,22 @@ test_that("products leave the range of doubles and come back at the borders of t
     agree("cumprod", x)
   }
 })
+
+test_that("all dtypes have running values of their own type, which end with their memory", {
+  values <- list(logical = c(TRUE, FALSE, NA, TRUE), integer = c(3L, 1L, 2L, 2L), double = c(1.5, -2, 0.25, 3),
+    complex = c(1+1i, 2, 3-2i, 0.5i))
+  dtypes <- list(logical = c("bool8", "int32"), integer = c("int8", "int16", "int32", "int64", "uint8", "uint32"),
+    double = c("float16", "bfloat16", "float32", "float64"), complex = c("complex64", "complex128"))
+  for (type in names(values)) for (dtype in dtypes[[type]]) for (name in names(scans)) {
+    x <- gpu(values[[type]], dtype)
+    want <- outcome(as.vector(scans[[name]](if (type == "logical" && dtype == "int32") values[[type]] + 0L else
+      values[[type]])))
+    # as often as memory that is written beyond its end takes to be noticed
+    for (turn in 1:20) got <- outcome(as.vector(scans[[name]](x)))
+    info <- paste(name, dtype)
+    if (inherits(want$value, "failed")) expect_s3_class(got$value, "failed") else
+      expect_equal(as.vector(got$value), as.vector(want$value), tolerance = 1e-2, ignore_attr = TRUE, info = info)
+    if (type == "complex" && name %in% c("cumsum", "cumprod"))
+      expect_identical(gpu_dtype(scans[[name]](x)), dtype, info = info)
+  }
+})

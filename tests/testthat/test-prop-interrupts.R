@@ -72,3 +72,37 @@ test_that("long calls end soon after an interrupt", {
   # enough of them are at it when the interrupt comes; a GPU has done many by then
   expect_gte(sum(!is.na(late)), if (test_device == "cpu") 20 else 3)
 })
+
+test_that("a time limit that is reached within a wait is an error, in forked children too", {
+  skip_on_os("windows")
+  skip_if(emulated, "the emulated GPU takes long for a single kernel")
+  code <- quote({
+    x <- gpu_compute(gpu_rnorm(2e7))
+    long <- function() {
+      setTimeLimit(elapsed = 0.3, transient = TRUE)
+      for (k in 1:1000) x <- gpu_compute(sin(sort(x)))
+      sum(x)
+    }
+    how <- function(f) tryCatch({
+      f()
+      "ended"
+    }, error = function(e) paste("error", conditionMessage(e), is.null(conditionCall(e))), interrupt = function(e) "interrupt")
+    cat("@", how(long), "\n")
+    setTimeLimit()
+    # the next call is not disturbed by what was kept
+    cat("@", how(function() collect(sum(x))), "\n")
+  })
+  out <- expect_child_ends(code)
+  expect_match(grep("^@", out, value = TRUE)[1L], "^@ error .*time limit")
+  expect_identical(grep("^@", out, value = TRUE)[2L], "@ ended ")
+  expect_false(any(grepl("^Error", out)))
+  skip_if(test_device != "cpu", "a forked child cannot use the parent's GPU")
+  forked <- bquote({
+    .(code)
+    cat("@ child", parallel::mclapply(1, function(k) how(long), mc.cores = 1L)[[1L]], "\n")
+    job <- parallel::mcparallel(how(long))
+    cat("@ child", parallel::mccollect(job)[[1L]], "\n")
+  })
+  out <- expect_child_ends(forked)
+  expect_match(utils::tail(grep("^@ child", out, value = TRUE), 1L), "error .*time limit")
+})

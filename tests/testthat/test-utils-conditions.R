@@ -178,3 +178,23 @@ test_that("an array that is kept as it is stays one, without a warning", {
   expect_no_warning(data.frame(a = I(gpu(1:3))))
   expect_identical(I(3), structure(3, class = "AsIs"))
 })
+
+test_that("an operation that several readers compute warns once, without a handler", {
+  out <- in_child(quote({
+    options(warn = 1, verdigris.host_access = "allow")
+    x <- log(as_gpu(c(-1, 1, 2)))
+    cat("value", sum(x), mean(x), max(x), collect(x), "\n")
+    y <- as_gpu(c(.Machine$integer.max, 1L)) + 1L
+    cat("value", sum(y, na.rm = TRUE), max(y, na.rm = TRUE), collect(y), "\n")
+    # each operation warns, also of the same call
+    for (k in 1:3) z <- c(z = sum(sqrt(as_gpu(c(-1, 4)))))
+    # two operations that one reader computes
+    collect(log(as_gpu(-1)) + sqrt(as_gpu(-4)))
+  }))
+  said <- grep("Warning|NAs produced|NaNs produced", out, value = TRUE)
+  expect_length(grep("log(as_gpu(c(-1, 1, 2)))", said, fixed = TRUE), 1L)
+  expect_length(grep("integer overflow", out, fixed = TRUE), 1L)
+  expect_length(grep("sqrt(as_gpu(c(-1, 4)))", said, fixed = TRUE), 3L)
+  expect_length(grep("log(as_gpu(-1))", said, fixed = TRUE), 1L)
+  expect_length(grep("sqrt(as_gpu(-4))", said, fixed = TRUE), 1L)
+})

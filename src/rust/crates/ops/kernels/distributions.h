@@ -69,7 +69,7 @@ VG_CALL f64 d_exp(f64 x, f64 rate, bool as_log, u32& w) {
   f64 scale = 1 / rate;
   if (scale <= 0) return nan_noted(w);
   if (x < 0) return nothing(as_log);
-  return as_log ? -x / scale - log(scale) : exp(-x / scale) / scale;
+  return checked(as_log ? -x / scale - log(scale) : exp(-x / scale) / scale, 0.0, w);
 }
 VG_CALL f64 p_exp(f64 x, f64 rate, bool upper, bool as_log, u32& w) {
   ANY_NAN2(x, rate);
@@ -227,7 +227,7 @@ VG_CALL f64 p_gamma(f64 x, f64 shape, f64 scale, bool upper, bool as_log, u32& w
   ANY_NAN3(x, shape, scale);
   if (shape < 0 || scale <= 0) return nan_noted(w);
   x /= scale;
-  if (x != x) return x;
+  if (x != x) return nan_noted(w);
   if (shape == 0) return x <= 0 ? p_left(upper, as_log) : p_right(upper, as_log);
   return gamma_probability(x, shape, upper, as_log);
 }
