@@ -147,20 +147,20 @@ as.array.gpu_sparse <- as.matrix.gpu_sparse
 #' @rdname collect
 #' @export
 as.vector.gpu_sparse <- function(x, mode = "any") {
-  # Matrix() would make one column of the elements: it calls Matrix's generic as.vector(), which dispatches here
-  if (within_matrix_call("Matrix", 3L)) stop_verdigris("argument", "`Matrix()` of package Matrix does not take a sparse matrix on a device.",
-      "`collect(S)` is one of Matrix.")
+  # Matrix() turns objects of other classes into vectors, and would make one column of all elements. The method's
+  # caller is base R's as.vector(), whose caller is Matrix().
+  if (called_by_matrix(sys.function(sys.parent(2L)), "Matrix")) stop_verdigris("argument",
+    "`Matrix()` of package Matrix does not take a sparse matrix on a device.", "`collect(S)` is one of Matrix.")
   as.vector(as.matrix(x), mode)
 }
 
-# Whether function `name` of Matrix is in one of the `last` frames above the caller. A method uses this to recognise
-# calls from functions of Matrix that are not generic.
-within_matrix_call <- function(name, last) {
+# Whether `caller`, the function that called a method, is code of package Matrix: any of its functions, or the one of
+# this name. Matrix's functions that are not generic continue with what the generics called there return, and expect
+# ordinary vectors and factors. A user's call of the same generic gets arrays.
+called_by_matrix <- function(caller, name = NULL) {
   if (!isNamespaceLoaded("Matrix")) return(FALSE)
-  frames <- sys.nframe() - 2L
-  for (k in seq(to = frames, length.out = min(frames, last)))
-    if (identical(sys.function(k), asNamespace("Matrix")[[name]])) return(TRUE)
-  FALSE
+  matrix <- asNamespace("Matrix")
+  if (is.null(name)) identical(environment(caller), matrix) else identical(caller, matrix[[name]])
 }
 #' @rdname collect
 #' @export

@@ -187,14 +187,14 @@ register_sparse_factors <- function(set_method, where, matrix) {
     call <- c(list(generic, call("collect", as.name(first))), stats::setNames(lapply(passed, as.name), passed),
       if ("..." %in% names(formals(generic))) list(quote(...)))
     body <- as.call(call)
-    if (f == "lu")
-      body <- call("if", quote(within_matrix_call("condest", 8L)), call("row_factors", as.name(first)), body)
+    if (f == "lu") body <- call("if", quote(called_by_matrix(sys.function(sys.parent()))), call("row_factors",
+      as.name(first)), body)
     set_method(f, "gpu_sparse", as.function(c(formals(generic), body)))
   }
 }
 
-# For matrices that are not its own sparse ones, Matrix's condest() expects lu() to permute rows alone: A[perm, ] = L U.
-# So the columns of U are put back in their order, and U is not triangular.
+# Matrix's condest(), its only function that calls lu(), expects it to permute rows alone for matrices that are not its
+# own sparse ones: A[perm, ] = L U. So the columns of U are put back in their order, and U is not triangular.
 row_factors <- function(x) {
   f <- Matrix::lu(collect(x))
   back <- if (length(f@q)) order(f@q) else seq_len(x@Dim[1L])

@@ -250,6 +250,17 @@ test_that("classes and factors of Matrix are reached", {
   expect_s4_class(Matrix::Cholesky(Q %*% Q), "CHMfactor")
   expect_s3_class(image(S), "trellis")
   expect_error(Matrix::Matrix(S), "collect\\(S\\)", class = "verdigris_error_argument")
+  expect_error(do.call(Matrix::Matrix, list(S)), class = "verdigris_error_argument")
+  # code of Matrix gets ordinary diagonals and factors of permuted rows; users' functions that it calls do not
+  expect_equal(as.matrix(Matrix::dimScale(Q)), as.matrix(Matrix::dimScale(variables$Q)))
+  expect_equal(Matrix::condest(Q)$est, Matrix::condest(variables$Q)$est)
+  seen <- character()
+  f <- function(x) {
+    seen <<- c(class(Matrix::lu(Q))[1L], class(Matrix::diag(Q))[1L], class(as.vector(Q)))
+    as.matrix(variables$Q) %*% x
+  }
+  Matrix::onenormest(A.x = f, At.x = f, n = 6)
+  expect_identical(seen, c("sparseLU", "gpu_numeric", "numeric"))
   expect_error(Matrix::forceSymmetric(S), "non-square")
   expect_error(Matrix::symmpart(S), "non-square")
 })
