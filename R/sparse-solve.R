@@ -115,7 +115,7 @@ determinant.gpu_sparse <- function(x, logarithm = TRUE, ...) {
 diff.gpu_sparse <- function(x, lag = 1L, differences = 1L, ...) {
   if (!is_count(lag, 1) || !is_count(differences, 1))
     stop_as_base("'lag' and 'differences' must be integers >= 1")
-  if (lag * differences >= x@Dim[1L]) return(x[0L, , drop = FALSE])
+  if (lag * differences >= x@Dim[1L]) return(x[0L])
   for (k in seq_len(differences)) {
     at <- seq_len(x@Dim[1L] - lag)
     x <- x[at + lag, , drop = FALSE] - x[at, , drop = FALSE]

@@ -214,7 +214,7 @@ test_that("systems, determinants and differences of sparse matrices are base R's
   expect_equal(det(S), det(x))
   expect_equal(determinant(S, logarithm = FALSE)$modulus[1L], abs(det(x)))
   for (lag in 1:2) for (times in 1:2) expect_equal(as.matrix(diff(S, lag, times)), diff(x, lag, times))
-  expect_identical(dim(diff(S, 6)), c(0L, 6L))
+  for (lag in 6:7) expect_identical(collect(diff(S, lag)), diff(x, lag))
   expect_error(diff(S, 0), "integers >= 1")
   expect_error(solve(gpu_sparse(gpu(diag(c(1, 0))))), "singular")
   expect_error(solve(S[1:3, ]), "square")
