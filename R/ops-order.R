@@ -269,13 +269,14 @@ median.gpu_array <- function(x, na.rm = FALSE, ...) {
 
 #' @rdname sorting
 #' @export
-IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats", class = c("gpu_array", "gpu_split",
+IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats", class = c(ON_DEVICE, "gpu_split",
   "gpu_reader"))
 
 iqr_array <- function(x, na.rm, type) {
   if (is_remote(x)) return(remote_iqr(x, na.rm, type))
-  if (!is_switch(na.rm)) return(call_base(stats::IQR, list(host_copy(x), na.rm, type)))
-  diff(quantile(as_doubles(strip(x)), c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
+  if (!is_switch(na.rm)) return(call_base(stats::IQR, list(if (is_sparse(x)) as.matrix(x) else host_copy(x), na.rm, type)))
+  x <- if (is_sparse(x)) with_stored(x, stored_numbers(x)) else as_doubles(strip(x))
+  diff(quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
 }
 
 #' @rdname sorting
@@ -336,6 +337,20 @@ quantiles_found <- function(found, probs, names, type, ...) {
     value <- as.double(value)
   if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs, ...))
   value
+}
+
+# quantile() of `n` elements that `find` finds by their ranks, as at_ranks() does.
+quantiles_by_ranks <- function(find, n, probs, na.rm, names, type, ..., call) {
+  if (is_gpu(probs)) probs <- collect(probs)
+  # base R raises its errors, and computes the result of no probabilities
+  fuzz <- 100 * .Machine$double.eps
+  if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))
+    return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
+  probs <- pmax(0, pmin(1, probs))
+  found <- find(function(known) quantile_ranks(known, probs))
+  if (found$known < n && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
+    "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
+  quantiles_found(found, probs, names, type, ...)
 }
 
 # Quantiles by Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order

@@ -101,14 +101,6 @@ median.gpu_reader <- function(x, na.rm = FALSE, ...) {
 #' @export
 quantile.gpu_reader <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
   call <- environment()
-  if (is_gpu(probs)) probs <- collect(probs)
-  # base R raises its errors, and computes the result of no probabilities
-  fuzz <- 100 * .Machine$double.eps
-  if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))
-    return(stats::quantile(numeric(), probs, na.rm = na.rm, names = names, type = type, ...))
-  probs <- pmax(0, pmin(1, probs))
-  found <- reader_at_ranks(x, function(known) quantile_ranks(known, probs), "quantile", call)
-  if (found$known < length(x) && !isTRUE(as.logical(na.rm))) stop_as_base(gettext(
-    "missing values and NaN's not allowed if 'na.rm' is FALSE", domain = "R-stats"), call)
-  quantiles_found(found, probs, names, type, ...)
+  quantiles_by_ranks(function(ranks) reader_at_ranks(x, ranks, "quantile", call), length(x), probs, na.rm, names, type,
+    ..., call = call)
 }
