@@ -217,6 +217,8 @@ take_rows <- function(S, at) {
   if (nargs() > 3L) {
     rows <- if (missing(i)) seq_len(x@Dim[1L]) else axis_places(x, 1L, i, frame)
     columns <- if (missing(j)) seq_len(x@Dim[2L]) else axis_places(x, 2L, j, frame)
+    if (length(value) == 1L && !is_sparse(value) && isTRUE(as.vector(value) == 0) && length(rows) && length(columns))
+      return(zeroed(x, rows, columns, is.logical(value)))
     at <- as_gpu(rep.int(rows, length(columns)) + (rep(columns, each = length(rows)) - 1) * x@Dim[1L],
       device = gpu_device(x))
     if (length(at) && length(value) && length(at) %% length(value) != 0)
@@ -242,10 +244,21 @@ take_rows <- function(S, at) {
   assign_places(x, at, value, frame)
 }
 
+# Assigns 0 or FALSE to rows and columns: leaves out the elements there, without a list of all positions.
+zeroed <- function(S, rows, columns, logical) {
+  x <- stored(S)
+  if (!logical || !is.logical(x)) x <- as_doubles(x)
+  out <- with_stored(S, x)
+  if (!length(x)) return(out)
+  among <- function(at, n, places) as_gpu(base::`[<-`(logical(n), at, TRUE), device = gpu_device(S))[strip(places) + 1L]
+  kept_elements(out, !(among(rows, S@Dim[1L], S@i) & among(columns, S@Dim[2L], columns_of(S))))
+}
+
 # Assigns to 1-based column-major positions. The last of equal positions counts.
 assign_places <- function(S, at, value, frame) {
   n <- length(at)
-  if (!n) return(S)
+  # the type is that of both, even if no element is replaced
+  if (!n) return(if (is.logical(if (is_sparse(value)) value@x else value)) S else with_stored(S, stored_numbers(S)))
   if (!length(value)) stop_as_base("replacement has length zero", frame)
   if (max(at) > prod(S@Dim)) stop_as_base("subscript out of bounds", frame)
   x <- stored(S)

@@ -148,3 +148,29 @@ test_that("missing elements in symmetric places leave a matrix symmetric", {
   m[4, 3] <- 1
   expect_identical(symmetric(m), isSymmetric(m))
 })
+
+test_that("a 0 assigned to rows and columns leaves out their elements", {
+  calls <- c("{S[-1, ] <- 0; S}", "{S[, 1] <- 0; S}", "{S[1:2, 1] <- 0; S}", "{S[c(1, 1), ] <- 0L; S}",
+    "{S[, ] <- FALSE; S}", "{S[0, ] <- 0; S}", "{S[, 0] <- FALSE; S}", "{S[1, 1] <- -0; S}")
+  expect_same_sparse(calls, of = "base", kind = function(name, call) FALSE)
+  S <- as_gpu(sparse_inputs()$plain, device = test_device)
+  before <- as.matrix(S)
+  T <- S
+  T[1:3, ] <- as_gpu(0, device = test_device)
+  expect_identical(as.matrix(T), replace(before, row(before) < 4, 0))
+  expect_true(all(collect(T@i) > 2L))
+  expect_identical(as.matrix(S), before)
+  L <- S > 0
+  L[1, ] <- FALSE
+  expect_type(as.matrix(L), "logical")
+  # also the type of a matrix of which no element is replaced
+  for (value in list(FALSE, 0, 1L, numeric())) {
+    L[0, ] <- value
+    expect_identical(is.logical(L@x), is.logical(value))
+    L <- L > 0
+  }
+  n <- 60000L
+  S <- gpu_sparse(i = 1:3, j = 1:3, x = 1:3, dim = c(n, n), device = test_device)
+  S[-1, ] <- 0
+  expect_identical(length(S@i), 1L)
+})
