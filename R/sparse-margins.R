@@ -2,22 +2,25 @@
 
 #' Sums, means and margins of sparse matrices
 #'
-#' `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`, `rowSums()`, `colSums()`, `rowMeans()`,
-#' `colMeans()`, `rowsum()`, `apply()`, `sweep()` and `scale()` of sparse matrices. Elements that are not stored are 0.
+#' `sum()`, `prod()`, `min()`, `max()`, `range()`, `any()`, `all()`, `mean()`, `sd()`, `median()`, `quantile()`,
+#' `which.max()`, `which.min()`, `rowSums()`, `colSums()`, `rowMeans()`, `colMeans()`, `rowsum()`, `apply()`, `sweep()`
+#' and `scale()` of sparse matrices. Elements that are not stored are 0.
 #'
 #' Column sums read the matrix once. Row sums use the structure by rows, which is computed once and stored.
-#' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var` or `sd` uses the stored elements
-#' only; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` returns a sparse matrix if its function
-#' maps 0 to 0, as `*` and `/` do. `scale(center = FALSE)` also returns a sparse matrix; with centring the result is a
+#' `apply(S, MARGIN, f)` with `sum`, `mean`, `min`, `max`, `range`, `any`, `all`, `var`, `sd`, `median` or `quantile` (of
+#' type 7) uses the stored elements only; with another function it is `apply(gpu_dense(S), MARGIN, f)`. `sweep()` returns
+#' a sparse matrix if its function maps 0 to 0, as `*` and `/` do; a function of the user is called with the matrix and
+#' a dense one of the statistics. `scale(center = FALSE)` also returns a sparse matrix; with centring the result is a
 #' dense array. `rowsum()` returns a dense array with a row for each group. If package MatrixGenerics is loaded, its
 #' `colVars()`, `colSds()`, `colMaxs()`, `colMins()`, `colSums2()`, `colMeans2()` and the corresponding functions of
 #' rows accept sparse matrices, too.
 #'
 #' `var()`, [cov()] and [cor()], which do not accept Matrix's own sparse matrices, are computed from `gpu_dense(x)`.
-#' `mean(trim = )` sorts the stored values.
+#' `mean(trim = )`, `median()` and `quantile()`, with [mad()] and [IQR()], which are based on them, read the stored
+#' values alone and count the zeros; so do `sd()`, `which.max()` and `which.min()`.
 #' @param x,... A `gpu_sparse`. `rowSums()` and related functions accept Matrix's argument `sparseResult`, which has no
 #'   effect.
-#' @param na.rm,dims,trim,group,reorder,center,scale,y,use As in base R.
+#' @param na.rm,dims,trim,probs,names,type,group,reorder,center,scale,y,use As in base R.
 #' @returns `sum()` and related functions: an R number, as in base R. Margins: a dense `gpu_array` with the names of
 #'   rows or columns, as for dense arrays ([margins]). There is no sparse result (argument `sparseResult` of Matrix):
 #'   one value for each row or column takes little memory compared with the matrix.
@@ -27,6 +30,7 @@
 #' S <- gpu_sparse(i = 1:3, j = c(1, 2, 2), x = c(1, -2, 3), device = "cpu")
 #' colMeans(S)
 #' apply(S, 2, var)
+#' quantile(S, c(0.5, 0.9))
 #' sweep(S, 2, colSums(S), "/")
 #' @name sparse-margins
 NULL
@@ -209,6 +213,7 @@ SPARSE_APPLIED <- list(
   mean = function(S, rows, na.rm) sparse_margin("mean", S, na.rm, rows),
   var = function(S, rows, na.rm) sparse_variance(S, rows, na.rm),
   sd = function(S, rows, na.rm) sqrt(sparse_variance(S, rows, na.rm)),
+  median = function(S, rows, na.rm) sparse_medians(S, rows, na.rm),
   max = function(S, rows, na.rm) sparse_extreme("max", S, rows, na.rm),
   min = function(S, rows, na.rm) sparse_extreme("min", S, rows, na.rm),
   range = function(S, rows, na.rm) rbind(strip(sparse_extreme("min", S, rows, na.rm)),
@@ -218,18 +223,31 @@ SPARSE_APPLIED <- list(
 )
 
 apply_sparse <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
-  name <- known_function(FUN, names(SPARSE_APPLIED))
+  name <- known_function(FUN, c(names(SPARSE_APPLIED), "quantile"))
   more <- list(...)
   rows <- if (is.character(MARGIN)) match(MARGIN, names(X@Dimnames)) else MARGIN
   usable <- !is.na(name) && isTRUE(simplify) && (identical(as.double(rows), 1) || identical(as.double(rows), 2)) &&
-    all(X@Dim > 0L) && (!length(more) || identical(names(more), "na.rm") && is_flag(more[[1L]]))
-  # base R gives integers for logical values
-  if (!usable || is.logical(X@x) && name %in% c("sum", "max", "min", "range"))
+    all(X@Dim > 0L) && if (name == "quantile") are_quantile_arguments(more) else
+    !length(more) || identical(names(more), "na.rm") && is_flag(more[[1L]])
+  # base R gives integers for logical values, and halves of medians alone
+  if (!usable || is.logical(X@x) && name %in% c("sum", "max", "min", "range", "median", "quantile"))
     return(apply(gpu_dense(X), MARGIN, FUN, ..., simplify = simplify))
+  if (name == "quantile") return(do.call(sparse_quantiles, c(list(X, rows == 1), more)))
   out <- SPARSE_APPLIED[[name]](X, rows == 1, isTRUE(more$na.rm))
   names <- X@Dimnames[[rows]]
   if (name == "range" && !is.null(names)) dimnames(out) <- list(NULL, names)
   out
+}
+
+# Whether these are arguments of quantile() that sparse_quantiles() takes.
+are_quantile_arguments <- function(more) {
+  names <- names(more) %||% rep.int("", length(more))
+  if (length(more) && names[1L] == "") names[1L] <- "probs"
+  if (anyDuplicated(names) || !all(names %in% c("probs", "na.rm", "names"))) return(FALSE)
+  probs <- if ("probs" %in% names) more[[base::match("probs", names)]] else 0
+  flags <- more[names != "probs"]
+  is.numeric(probs) && !is.object(probs) && length(probs) > 0L && !anyNA(probs) && all(probs >= 0 & probs <= 1) &&
+    all(vapply(flags, is_flag, NA))
 }
 
 # ---- by group and by column ------------------------------------------------------------------------------

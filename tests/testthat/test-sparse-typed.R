@@ -166,8 +166,8 @@ typed <- c(
   "nearPD(crossprod(S))$converged", "onenormest(Q)$est", "rowScale(S, w)"
 )
 
-# Base R's where Matrix fails: complex numbers before its 1.6, `na.rm` by its place from 1.6 on.
-beyond_matrix <- c("as.complex(S)", "colSums(S, 1)", "cor(S)", "cov(S)", "var(S)")
+# Base R's where Matrix fails: complex numbers before its 1.6, `na.rm` by its place from 1.6 on, places of extremes.
+beyond_matrix <- c("as.complex(S)", "which.max(S)", "colSums(S, 1)", "cor(S)", "cov(S)", "var(S)")
 
 test_that("calls as they are typed give what Matrix gives", {
   variables <- typed_variables()
