@@ -276,10 +276,13 @@ sweep_sparse <- function(x, MARGIN, STATS, FUN, check.margin, ..., call = parent
   rows <- if (is.character(MARGIN)) match(MARGIN, names(x@Dimnames)) else MARGIN
   operator <- operator_named(FUN)
   one <- identical(as.double(rows), 1) || identical(as.double(rows), 2)
-  if (is.null(operator) || ...length() || !one || !is_number(STATS) || !length(STATS))
-    return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
+  if (!one || !is_number(STATS) || !length(STATS)) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
   n <- x@Dim[rows]
   STATS <- cast_like(STATS, x@x)
+  # as base R does: a call with the matrix and the statistics as another one, which decides whether the result is sparse
+  if ((is.null(operator) || ...length()) && length(STATS) == n)
+    return(FUN(x, `dim<-`(if (rows == 1) recycle(STATS, length(x)) else repeated(STATS, each = x@Dim[1L]), x@Dim), ...))
+  if (is.null(operator) || ...length()) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin, ...))
   # sweep() of the dense matrix checks other lengths and recycles as base R does
   if (length(STATS) != n && length(STATS) != 1L) return(sweep(gpu_dense(x), MARGIN, STATS, FUN, check.margin))
   STATS <- recycle(STATS, n)

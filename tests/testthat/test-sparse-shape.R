@@ -174,3 +174,13 @@ test_that("a 0 assigned to rows and columns leaves out their elements", {
   S[-1, ] <- 0
   expect_identical(length(S@i), 1L)
 })
+
+test_that("functions of users sweep a sparse matrix", {
+  calls <- c("sweep(S, 1, v, function(a, b) a * b)", "sweep(S, 2, w, function(a, b) a * b)",
+    "sweep(S, 2, w, function(a, b, c) a * b + c, c = 0)", "sweep(S, 1, v, function(a, b) a - b)",
+    "sweep(S, 1, v, pmin)", "sweep(S, 2, w, pmax, na.rm = TRUE)", "sweep(S, 2, 1:2, function(a, b) a * b)")
+  expect_same_sparse(calls, of = "base", kind = function(name, call) FALSE)
+  S <- as_gpu(sparse_inputs()$named, device = test_device)
+  expect_s4_class(sweep(S, 1, 1:5, function(a, b) a * b), "gpu_sparse")
+  expect_s3_class(sweep(S, 2, 1:8, function(a, b) a - b), "gpu_matrix")
+})
