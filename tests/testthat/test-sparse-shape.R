@@ -149,6 +149,16 @@ test_that("missing elements in symmetric places leave a matrix symmetric", {
   expect_identical(symmetric(m), isSymmetric(m))
 })
 
+test_that("apply() of any() and all() warns of numbers, as base R does", {
+  S <- as_gpu(diag(3), device = test_device)
+  S <- gpu_sparse(S)
+  for (f in list(any, all)) {
+    expect_warning(out <- apply(S, 1, f), "coercing argument of type 'double' to logical")
+    expect_identical(collect(out), suppressWarnings(apply(diag(3), 1, f)))
+    expect_silent(apply(S > 0, 2, f))
+  }
+})
+
 test_that("a 0 assigned to rows and columns leaves out their elements", {
   calls <- c("{S[-1, ] <- 0; S}", "{S[, 1] <- 0; S}", "{S[1:2, 1] <- 0; S}", "{S[c(1, 1), ] <- 0L; S}",
     "{S[, ] <- FALSE; S}", "{S[0, ] <- 0; S}", "{S[, 0] <- FALSE; S}", "{S[1, 1] <- -0; S}")
