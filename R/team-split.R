@@ -108,8 +108,6 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
     paste(layout$counts, collapse = " and "), paste(layout$reported_rows, collapse = " and ")))
   across <- if (margin == 2) dim(x)[1L] else shape$columns
   names <- if (margin == 2) rownames(x) else shape$names
-  # a team that is never repaired does not need the source again
-  if (are_here(team)) recipe["x"] <- list(NULL)
   new_split(team, recipe, layout, kind, margin, across, names)
 }
 
@@ -124,16 +122,23 @@ next_id <- function(team) {
 # A split whose parts the members free when its state is garbage. `across` is the extent of the dimension that is not
 # split, NULL for a vector, and `names` are the names along it.
 new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) {
-  state <- list2env(list(team = team, id = recipe$id, recipe = recipe, layout = layout, kind = kind, margin = margin,
-    across = across, names = names), parent = emptyenv())
   id <- recipe$id
-  splits <- team$splits
-  splits[[id]] <- rlang::new_weakref(state)
-  reg.finalizer(state, function(state) {
-    release(team, id)
-    if (exists(id, envir = splits, inherits = FALSE)) rm(list = id, envir = splits)
-  })
+  # a team that is never repaired does not need the source and the operands again
+  if (are_here(team)) recipe <- recipe["id"]
+  state <- list2env(list(team = team, id = id, recipe = recipe, layout = layout, kind = kind, margin = margin,
+    across = across, names = names), parent = emptyenv())
+  team$splits[[id]] <- rlang::new_weakref(state)
+  reg.finalizer(state, releasing(team, id))
   split_of(state)
+}
+# Not made in new_split(), whose frame has all of the recipe.
+releasing <- function(team, id) {
+  force(team)
+  force(id)
+  function(state) {
+    release(team, id)
+    if (exists(id, envir = team$splits, inherits = FALSE)) rm(list = id, envir = team$splits)
+  }
 }
 
 split_of <- function(state) remote_object("gpu_split", state = state)
@@ -317,6 +322,8 @@ team_operand <- function(value, x) {
 # The number of elements of a split vector before each member's part: a function of the rank, since a repair changes it.
 elements_before <- function(x) {
   layout <- state_of(x)$layout
+  # a split in the function's environment would keep its parts
+  rm(x)
   structure(function(rank) sum(layout$counts[seq_len(rank - 1L)]), class = "team_each")
 }
 
