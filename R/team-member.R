@@ -189,7 +189,7 @@ run_task <- function(member, task) {
   value <- call_in_member(member, task)
   if (!is.null(task$keep)) {
     member$store[[task$keep]] <- value
-    return(shape_of(value))
+    return(shape_of(value, task$kind))
   }
   if (is.null(task$fold) || is.null(member$link)) return(value)
   value <- if (task$fold == "gather") .Call(C_team_all_gather, member$link, value, NULL) else
@@ -213,8 +213,9 @@ part_of <- function(x, member) {
   part
 }
 
-# The description of a part that the session gets.
-shape_of <- function(x) {
+# The description of a part that the session gets. `kind` is given for a part of elements that may have no numbers.
+shape_of <- function(x, kind = NULL) {
+  if (identical(kind, "vector")) return(list(kind = kind, rows = length(x), type = typeof(x)))
   kind <- if (is.data.frame(x)) "frame" else if (!is_number(x)) "object" else if (is.null(dim(x))) "vector" else if (
     length(dim(x)) == 2L) "matrix" else "object"
   names <- if (kind == "frame") names(x) else if (kind == "matrix") colnames(x)

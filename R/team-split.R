@@ -210,7 +210,7 @@ record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(
 compute_split <- function(x, f, args, kind = NULL, what = "The rows could not be computed", call = parent.frame()) {
   state <- state_of(x)
   recipe <- list(id = next_id(state$team), how = "computed", f = f, args = lapply(args, recipe_argument),
-    like = state$layout)
+    like = state$layout, kind = kind)
   layout <- new.env(parent = emptyenv())
   shape <- make_part(state$team, computed_command(recipe, layout), what, call)
   new_split(state$team, recipe, layout, kind %||% shape$kind, 1, shape$columns, shape$names)
@@ -219,6 +219,7 @@ compute_split <- function(x, f, args, kind = NULL, what = "The rows could not be
 computed_command <- function(recipe, layout) {
   command <- call_command(recipe)
   command$layout <- layout
+  command$kind <- recipe$kind
   command
 }
 

@@ -56,6 +56,16 @@ test_that("classes without a sum are base R's errors", {
   expect_error(sort(d$text), "collect(x)", class = "verdigris_error_split", fixed = TRUE)
 })
 
+test_that("a condition selects elements of all classes", {
+  d <- gpu_split(data.frame(columns, y = 1:7), team)
+  for (name in names(columns)) {
+    some <- d[[name]][d$y > 2]
+    expect_identical(length(some), 5L, label = name)
+    expect_identical(collect(some), columns[[name]][3:7], label = name)
+    expect_identical(collect(some == some), columns[[name]][3:7] == columns[[name]][3:7], label = name)
+  }
+})
+
 test_that("parts of other levels are refused", {
   unlike <- gpu_together(team, function() data.frame(f = factor(letters[gpu_team_rank()])), keep = TRUE)
   expect_error(max(unlike$f), "other levels", class = "verdigris_error_split")
