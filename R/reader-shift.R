@@ -24,13 +24,17 @@ open_reversed <- function(x) {
 diff.gpu_reader <- function(x, lag = 1L, differences = 1L, ...) {
   call <- environment()
   if (x$frame) refuse_reader("diff", call, "Only matrices and vectors are supported.")
+  by <- differences_by(lag, differences, call)
+  if (by$lag * by$differences >= rows_of_reader(x)) return(reader_of_no_differences(x))
+  for (k in seq_len(by$differences)) x <- reader_of_differences(x, by$lag)
+  x
+}
+
+# The arguments of diff() as whole numbers, or base R's error.
+differences_by <- function(lag, differences, call) {
   for (count in list(lag, differences)) if (!is.numeric(count) || length(count) != 1L || !isTRUE(count >= 1))
     stop_as_base(gettext("'lag' and 'differences' must be integers >= 1", domain = "R-base"), call)
-  lag <- trunc(as.double(lag))
-  differences <- trunc(as.double(differences))
-  if (lag * differences >= rows_of_reader(x)) return(reader_of_no_differences(x))
-  for (k in seq_len(differences)) x <- reader_of_differences(x, lag)
-  x
+  list(lag = trunc(as.double(lag)), differences = trunc(as.double(differences)))
 }
 
 dtype_of_differences <- function(x) {

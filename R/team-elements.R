@@ -31,9 +31,9 @@ part_pmax <- function(..., na.rm) pmax(..., na.rm = na.rm)
 
 # match() and %in% of a split vector and an ordinary table, which is sent to all members.
 split_match <- function(name, x, table, nomatch, incomparables, call) {
-  if (is_split(table)) refuse_split(name, call, "`x` must be the split, and `table` an ordinary vector.")
   if (!is.null(incomparables) && !isFALSE(incomparables))
     refuse_split(name, call, "`incomparables` is not supported.")
+  if (is_split(table)) return(match_in_split(name, x, table, nomatch, call))
   check_vector_split(x, name, call)
   if (is_gpu(table)) table <- collect(table)
   record_split(x, if (name == "match") "part_match" else "part_among", c(list(x, table), if (name == "match")

@@ -31,9 +31,14 @@ team_runs <- function(n, size) {
 #'   `weighted.mean()`, `var()`, `sd()`, `cov()`, `cor()`, `median()`, `quantile()` of all types, `IQR()`, `mad()`,
 #'   `summary()` of a vector of numbers, `anyNA()`, `is.unsorted()`, `mean(x, trim)`, `colSums()`,
 #'   `colMeans()` (`rowSums()`, `rowMeans()` of a matrix split by columns), `which.max()`, `which.min()`, `head()`,
-#'   `tail()`, `table()`, `unique()` and `tabulate()` of a vector, `rowsum()`, and
-#'   `crossprod(x)`, `crossprod(x, y)` if `y` is divided in the same way, or is an ordinary matrix or vector with as
-#'   many rows (`tcrossprod()` of matrices split by columns).
+#'   `tail()`, `table()`, `unique()`, `tabulate()`, `rle()` and `anyDuplicated()` of a vector, `match()` of an ordinary
+#'   vector and a split table, `rowsum()`, and `crossprod(x)`, `crossprod(x, y)` if `y` is divided in the same way, or
+#'   is an ordinary matrix or vector with as many rows (`tcrossprod()` of matrices split by columns).
+#' - Computed, with a split as the result: `rank()` and `rev()` of a vector, `duplicated()` of a vector or of the rows
+#'   of a matrix or data frame, and `match()` and `%in%` of two splits of a team, with the blocks of `x`; `diff()` of a
+#'   vector or of the rows of a matrix, whose last blocks are shorter; `rev()` of a matrix, a vector. Each member is
+#'   sent the parts of the others one after the other, so it needs memory for one more part; for `diff()` it is sent
+#'   their first `lag` rows. The numbers of `rank(ties.method = "random")` are drawn in this session.
 #' - With a split as the result, whose blocks differ from those of `x`: `sort()` of a vector, after which the first
 #'   member has the smallest elements; `order()` by one or several keys, which may be splits divided in the same way,
 #'   and vectors or arrays with as many elements, each with its own direction if `method = "radix"`; `which()`; and
@@ -43,8 +48,8 @@ team_runs <- function(n, size) {
 #' - A split of a data frame: `x$column`, `x[["column"]]`, `x[, columns]`, `dim()`, `names()`, and as an argument of
 #'   [gpu_together()].
 #'
-#' For columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions and
-#' `sort()` return base R's type and class, or raise its error.
+#' For columns that are dates, times, differences of times, factors, logical values or 64-bit integers, reductions,
+#' `sort()`, `rev()` and `diff()` return base R's type and class, or raise its error.
 #'
 #' Medians and quantiles are exact: members sort their parts, and repeatedly send values at a few positions until only
 #' one value remains.

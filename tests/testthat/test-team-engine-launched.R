@@ -18,6 +18,12 @@ checks <- c(
   "stopifnot(identical(gpu_together(team, function(x) nrow(x), x), list(5L)))",
   "rows <- gpu_split(function(rows) rows, team, n = 7)",
   "stopifnot(identical(collect(rows), 1:7), identical(gpu_all_gather(gpu_team_rank()), 1:2))",
+  "v <- c(3, 1, NA, 3, 2, 1, 1)",
+  "s <- gpu_split(v, team)",
+  "stopifnot(identical(collect(rank(s)), rank(v)), identical(collect(duplicated(s)), duplicated(v)))",
+  "stopifnot(identical(collect(rev(s)), rev(v)), identical(collect(diff(s, 2)), diff(v, 2)), identical(rle(s), rle(v)))",
+  "stopifnot(identical(anyDuplicated(s), 4L), identical(collect(match(s, rev(s))), match(v, rev(v))))",
+  "stopifnot(identical(match(c(1, 9), s), c(2L, NA)))",
   "stopifnot(identical(tryCatch(gpu_repair(team), error = function(e) class(e)[1L]), 'verdigris_error_member'))"
 )
 

@@ -68,9 +68,9 @@ test_that("what has no method is an error that names collect()", {
   x <- gpu_split(doubles, team)
   d <- gpu_split(data.frame(a = 1:3), team)
   refused <- alist(as.vector(x), as.matrix(x), as.numeric(x), sort(x), order(x), x[1:2, ], x[3], x[[1]],
-    cumsum(x), c(x, x), rbind(x, x), cbind(x, 1), apply(x, 2, sum), tcrossprod(x), lapply(x, sum), rev(x), x %*% x, 1:10 %*% x,
-    crossprod(t(x)), summary(x), sd(x), var(x, x), x[1, 1] <- 2, d + 1, sum(d), exp(d), d[1, ], solve(x), x$a,
-    sum(x, x), as.data.frame(x), princomp(x), unique(x), duplicated(x), t(d))
+    cumsum(x), c(x, x), rbind(x, x), cbind(x, 1), apply(x, 2, sum), tcrossprod(x), lapply(x, sum), rank(x), x %*% x,
+    1:10 %*% x, crossprod(t(x)), summary(x), sd(x), var(x, x), x[1, 1] <- 2, d + 1, sum(d), exp(d), d[1, ], solve(x), x$a,
+    sum(x, x), as.data.frame(x), princomp(x), unique(x), duplicated(x, 1), t(d))
   for (call in refused) {
     said <- tryCatch(eval(call), error = identity)
     expect(inherits(said, "verdigris_error_split") && grepl("collect(x)", conditionMessage(said), fixed = TRUE),
