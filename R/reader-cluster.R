@@ -30,7 +30,7 @@ kmeans_of_reader <- function(x, centers, iter.max, nstart, algorithm, seeding, c
 
 nearest_in_block <- function(block, centers, largest) {
   y <- strip_names(matrix_of_rows(block))
-  nearest_centers(y, product_space(y, largest), centers)
+  finished(nearest_centers(y, product_space(y, largest), centers))
 }
 
 # Runs all starts. Returns a list for each, as lloyd() does, with `from`, the centers that the final clusters are

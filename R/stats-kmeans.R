@@ -241,7 +241,7 @@ lloyd <- function(x, starts, iter.max, largest) {
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
   active <- seq_along(fits)
   for (iter in seq_len(iter.max)) {
-    codes <- nearest_centers(x, space, lapply(fits[active], `[[`, "centers"))
+    codes <- finished(nearest_centers(x, space, lapply(fits[active], `[[`, "centers")))
     moved <- vapply(seq_along(active), function(j) {
       old <- fits[[active[j]]]$cluster
       is.null(old) || any(codes[[j]] != old)
@@ -263,7 +263,8 @@ lloyd <- function(x, starts, iter.max, largest) {
   })
 }
 
-# The nearest center of each row, the first of equals, for each of several matrices of centers: arrays of codes.
+# The nearest center of each row, the first of equals, for each of several matrices of centers: arrays of codes, once
+# it is finished(), since how many rows need exact distances must be waited for.
 nearest_centers <- function(x, space, centers) {
   n <- as.double(nrow(x))
   k <- as.double(nrow(centers[[1L]]))
@@ -300,13 +301,16 @@ nearest_centers <- function(x, space, centers) {
     free_all(near, least, nearest, distances, twice, product)
     out
   })
-  lapply(seq_len(starts), function(s) {
-    of_start <- function(name) join(lapply(parts, function(part) {
+  joined <- lapply(seq_len(starts), function(s) {
+    of_start <- function(name) gpu_compute(join(lapply(parts, function(part) {
       rows <- length(part[[name]]) / starts
       strided(part[[name]], length(part[[name]]), 1, rows, start = (s - 1) * rows)
-    }))
-    codes <- of_start("codes")
-    doubtful <- which(of_start("doubtful"))
+    })))
+    list(codes = of_start("codes"), doubtful = of_start("doubtful"))
+  })
+  later(function() lapply(seq_len(starts), function(s) {
+    codes <- joined[[s]]$codes
+    doubtful <- which(joined[[s]]$doubtful)
     if (!length(doubtful)) return(codes)
     known <- base::which(!is.na(centers[[s]][, 1L]))
     exact <- as_gpu(centers[[s]][known, , drop = FALSE], device = device)
@@ -319,7 +323,7 @@ nearest_centers <- function(x, space, centers) {
     })
     codes[doubtful] <- as_gpu(known, device = device)[join(found)]
     codes
-  })
+  }))
 }
 
 # The sizes of clusters and the means of their rows, ordinary numbers.
@@ -329,11 +333,15 @@ means_of <- function(x, codes, k) {
 }
 
 cluster_sums <- function(x, codes, k) {
+  sums <- queued_cluster_sums(x, codes, k)
+  list(as.integer(.Call(C_collect, sums$size)[seq_len(k)]), base::matrix(collect(sums$sums), k))
+}
+# The same as arrays, not waited for.
+queued_cluster_sums <- function(x, codes, k) {
   x <- strip_names(x)
   # sums of integers would be int64
   if (!is_narrow(x)) x <- as_float64(x)
-  size <- as.integer(.Call(C_collect, .Call(C_count_bins, codes, 1, k))[seq_len(k)])
-  list(size, base::matrix(collect(group_sums(x, codes, k)), k))
+  list(size = .Call(C_count_bins, codes, 1, k), sums = gpu_compute(group_sums(x, codes, k)))
 }
 
 # The sum of squared distances of each cluster's rows to its center.

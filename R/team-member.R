@@ -149,22 +149,22 @@ share_cores <- function(processes) {
   .Call(C_cpu_threads, given %||% max(1, all %/% processes))
 }
 
-# Runs commands and then a task as this member, on its device. If one fails, the other members are sent the reason.
-run_member <- function(member, commands, task) {
+# Runs commands and then a task as this member.
+run_member <- function(member, commands, task) as_member(member, {
+  for (command in commands) run_command(member, command)
+  if (!is.null(task)) run_task(member, task)
+})
+
+# Evaluates code as this member, on its device. If it fails, the other members are sent the reason.
+as_member <- function(member, code) {
   before <- RUNNING$member
   RUNNING$member <- member
   on.exit(RUNNING$member <- before)
   device <- .Call(C_device_use, member$device)
   on.exit(.Call(C_device_use, device), add = TRUE)
   stops <- function(reason) if (!is.null(member$link)) .Call(C_team_stop, member$link, reason)
-  withCallingHandlers(
-    {
-      for (command in commands) run_command(member, command)
-      if (!is.null(task)) run_task(member, task)
-    },
-    error = function(e) stops(substr(conditionMessage(e), 1L, 400L)),
-    interrupt = function(e) stops("it was interrupted")
-  )
+  withCallingHandlers(code, error = function(e) stops(substr(conditionMessage(e), 1L, 400L)),
+    interrupt = function(e) stops("it was interrupted"))
 }
 
 # Frees or makes a part. If a part cannot be made, its error is stored, and raised by the task that uses the part.
@@ -173,9 +173,16 @@ run_command <- function(member, command) {
     rm(list = intersect(command$ids, names(member$store)), envir = member$store)
     return()
   }
-  member$store[[command$id]] <- tryCatch(call_in_member(member, command), error = function(e) structure(
-    list(message = conditionMessage(e), class = class(e)), class = "failed_part"))
+  member$store[[command$id]] <- tryCatch(call_in_member(member, command), error = failed_part)
 }
+
+failed_part <- function(e) structure(list(message = conditionMessage(e), class = class(e)), class = "failed_part")
+
+# What a function of this package returns in a member instead of waiting for its device: `finish()` waits, and returns
+# the value. The members of one process, which run one after the other, then all work before the first is waited for.
+later <- function(finish) structure(list(finish = finish), class = "team_later")
+is_later <- function(x) inherits(x, "team_later")
+finished <- function(x) if (is_later(x)) x$finish() else x
 
 # `task$f` is the name of a function of this package, or a function of the user.
 call_in_member <- function(member, task) {
@@ -184,14 +191,17 @@ call_in_member <- function(member, task) {
 }
 
 # Runs a task: a function and its arguments. `keep` stores the value under this id; `fold` reduces the value over the
-# members, or gathers it.
+# members, or gathers it. With `begin` the value may be one that is finished later.
 run_task <- function(member, task) {
   value <- call_in_member(member, task)
+  alone <- is.null(task$fold) || is.null(member$link)
+  if (is_later(value) && isTRUE(task$begin) && is.null(task$keep) && alone) return(value)
+  value <- finished(value)
   if (!is.null(task$keep)) {
     member$store[[task$keep]] <- value
     return(shape_of(value, task$kind))
   }
-  if (is.null(task$fold) || is.null(member$link)) return(value)
+  if (alone) return(value)
   value <- if (task$fold == "gather") .Call(C_team_all_gather, member$link, value, NULL) else
     .Call(C_team_all_reduce, member$link, value, task$fold, FALSE, NULL)
   # all members have the result; with `once` only the first one returns it
@@ -205,6 +215,7 @@ part_of <- function(x, member) {
   if (!inherits(x, c("team_part", "gpu_ref"))) return(x)
   id <- if (inherits(x, "gpu_ref")) fields_of(x)$id else unclass(x)$id
   part <- member$store[[id]]
+  if (is_later(part)) part <- member$store[[id]] <- tryCatch(part$finish(), error = failed_part)
   if (is.null(part) && !id %in% names(member$store))
     stop_verdigris("member", "A part of the split is missing on this member.", "`gpu_repair(team)` makes it again.",
       call = NULL)

@@ -117,10 +117,14 @@ part_nearest <- function(x, space, centers) {
 stat_clusters <- function(codes, x, last, before, k) {
   if (!length(x)) return(numeric(length(codes) * (1 + k * (1 + ncol(x)))))
   x <- as_gpu(x)
-  unlist(lapply(seq_along(codes), function(j) {
-    sums <- cluster_sums(x, codes[[j]], k)
-    c(if (is.null(last)) nrow(x) else as.vector(sum(codes[[j]] != last[[before[j]]])), sums[[1L]], sums[[2L]])
-  }))
+  n <- as.double(nrow(x))
+  queued <- lapply(seq_along(codes), function(j) {
+    changed <- if (!is.null(last)) gpu_compute(.Call(C_reduce_groups, "sum", codes[[j]] != last[[before[j]]], FALSE,
+      c(1, n, 1), FALSE))
+    c(list(changed = changed), queued_cluster_sums(x, codes[[j]], k))
+  })
+  later(function() unlist(lapply(queued, function(sums) c(if (is.null(last)) n else .Call(C_collect,
+    sums$changed), .Call(C_collect, sums$size)[seq_len(k)], collect(sums$sums)))))
 }
 stat_within <- function(codes, x, place, centers) {
   if (!length(x)) return(numeric(nrow(centers)))
