@@ -164,7 +164,7 @@ Summary.gpu_reader <- function(..., na.rm = FALSE) {
     kinds <- vapply(if (is.data.frame(block)) as.list(block) else list(block), stat_type, 1L)
     type <<- max(type, kinds, na.rm = TRUE)
     if (4L %in% kinds && !name %in% c("sum", "prod")) stop_as_base("invalid 'type' (complex) of argument", call)
-    stat(block_numbers(block, call), na.rm)
+    finished(stat(block_numbers(block, call), na.rm))
   }, fold, call = call)
   whole <- types[type] %in% c("logical", "integer")
   as_type <- function(value) if (whole) as.integer(value) else value
@@ -197,7 +197,7 @@ mean.gpu_reader <- function(x, trim = 0, na.rm = FALSE, ...) {
     return(remote_trimmed(x, trim, isTRUE(na.rm), function(x, ranks) reader_at_ranks(x, ranks, "mean", call),
       function(low, high) over_blocks(x, function(block) stat_between(block, low, high), `+`, call = call), call))
   }
-  sums <- over_blocks(x, function(block) stat_count(block, isTRUE(na.rm)), `+`, call = call) %||% c(0, 0)
+  sums <- over_blocks(x, function(block) finished(stat_count(block, isTRUE(na.rm))), `+`, call = call) %||% c(0, 0)
   sums[1L] / if (is.complex(sums)) Re(sums[2L]) else sums[2L]
 }
 
@@ -213,8 +213,8 @@ reader_moments <- function(x, na.rm, call) {
     off <- b[at] - a[at]
     c(n, a[at] + off * (b[1L] / n), a[-c(1L, at)] + b[-c(1L, at)] + as.vector(tcrossprod(off)) * (a[1L] * b[1L] / n))
   }
-  found <- over_blocks(x, function(block) stat_moments(block_numbers(block, call), na.rm), merge, 1, call = call) %||%
-    numeric(1L + p + p^2)
+  moments <- function(block) finished(stat_moments(block_numbers(block, call), na.rm))
+  found <- over_blocks(x, moments, merge, 1, call = call) %||% numeric(1L + p + p^2)
   list(n = found[1L], mean = found[1L + seq_len(p)], products = base::matrix(found[-seq_len(1L + p)], p))
 }
 

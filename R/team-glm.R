@@ -53,8 +53,9 @@ glm_advance <- function(state, start) {
 # The deviance, and 1 if means or predictors are out of bounds, else 0.
 stat_glm <- function(state) {
   valid <- function(f, x) is.null(f) || isTRUE(f(x))
-  c(as.vector(sum(state$family$dev.resids(state$y, state$mu, state$w))),
-    !(valid(state$family$valideta, state$eta) && valid(state$family$validmu, state$mu)))
+  deviance <- sum(state$family$dev.resids(state$y, state$mu, state$w))
+  later(function() c(as.vector(deviance),
+    !(valid(state$family$valideta, state$eta) && valid(state$family$validmu, state$mu))))
 }
 # Prepares the rows of an iteration's least squares. Returns four counts for the checks of glm.fit(), followed by the
 # cross products if `products` is TRUE.
@@ -76,11 +77,11 @@ glm_step <- function(state, products) {
   flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)), counts)
 }
 # Sums for the null deviance, and the number of weights that are zero.
-stat_null <- function(state) as.vector(c(sum(state$w * state$y), sum(state$w), sum(widen_for_sum(state$w == 0))))
-stat_null_deviance <- function(state, mean) as.vector(sum(state$family$dev.resids(state$y, if (is.null(mean))
+stat_null <- function(state) numbers_later(sum(state$w * state$y), sum(state$w), sum(widen_for_sum(state$w == 0)))
+stat_null_deviance <- function(state, mean) numbers_later(sum(state$family$dev.resids(state$y, if (is.null(mean))
   state$family$linkinv(state$offset) else mean + 0 * state$mu, state$w)))
-stat_bounds <- function(state, eps) as.vector(c(sum(widen_for_sum(state$mu > 1 - eps)),
-  sum(widen_for_sum(state$mu < eps))))
+stat_bounds <- function(state, eps) numbers_later(sum(widen_for_sum(state$mu > 1 - eps)),
+  sum(widen_for_sum(state$mu < eps)))
 
 # ---- families ------------------------------------------------------------------------------------------
 

@@ -184,6 +184,13 @@ later <- function(finish) structure(list(finish = finish), class = "team_later")
 is_later <- function(x) inherits(x, "team_later")
 finished <- function(x) if (is_later(x)) x$finish() else x
 
+# Numbers of this device, or arrays of numbers, as one vector, when they have been computed.
+numbers_later <- function(...) {
+  begun <- list(...)
+  for (x in begun) if (is_gpu(x)) gpu_compute(x)
+  later(function() unlist(lapply(begun, function(x) as.vector(if (is_gpu(x)) collect(x) else x))))
+}
+
 # `task$f` is the name of a function of this package, or a function of the user.
 call_in_member <- function(member, task) {
   f <- if (is.character(task$f)) get(task$f, envir = topenv(), mode = "function") else task$f

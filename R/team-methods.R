@@ -223,21 +223,24 @@ identity_part <- function(x) x
 widen_for_sum <- function(x) {
   if (is_gpu(x)) gpu_cast(x, if (is.complex(x)) "complex128" else "float64") else as.double(x)
 }
-stat_sum <- function(x, na.rm) as.vector(sum(widen_for_sum(x), na.rm = na.rm))
-stat_count <- function(x, na.rm) c(stat_sum(x, na.rm), if (na.rm) as.vector(sum(widen_for_sum(!is.na(x)))) else
-  length(x))
-stat_prod <- function(x, na.rm) as.vector(prod(widen_for_sum(x), na.rm = na.rm))
-stat_range <- function(x, na.rm) suppressWarnings(range(widen_for_sum(x), na.rm = na.rm)) * c(-1, 1)
+stat_sum <- function(x, na.rm) numbers_later(sum(widen_for_sum(x), na.rm = na.rm))
+stat_count <- function(x, na.rm) numbers_later(sum(widen_for_sum(x), na.rm = na.rm), if (na.rm)
+  sum(widen_for_sum(!is.na(x))) else length(x))
+stat_prod <- function(x, na.rm) numbers_later(prod(widen_for_sum(x), na.rm = na.rm))
+stat_range <- function(x, na.rm) {
+  ends <- suppressWarnings(range(widen_for_sum(x), na.rm = na.rm))
+  later(function() suppressWarnings(as.vector(ends)) * c(-1, 1))
+}
 stat_truth <- function(x, na.rm) {
-  missing <- as.vector(sum(widen_for_sum(is.na(x))))
-  true <- as.vector(sum(widen_for_sum(x != 0), na.rm = TRUE))
-  c(true, length(x) - missing - true, if (na.rm) 0 else missing)
+  missing <- sum(widen_for_sum(is.na(x)))
+  true <- sum(widen_for_sum(x != 0), na.rm = TRUE)
+  later(function() c(as.vector(true), length(x) - as.vector(missing) - as.vector(true), if (na.rm) 0 else
+    as.vector(missing)))
 }
 stat_type <- function(x) match(typeof(x), c("logical", "integer", "double", "complex"))
 stat_columns <- function(x, na.rm, rows, count) {
   f <- if (rows) rowSums else colSums
-  sums <- as.vector(f(widen_for_sum(x), na.rm = na.rm))
-  c(sums, if (count) as.vector(f(widen_for_sum(!is.na(x)))))
+  numbers_later(f(widen_for_sum(x), na.rm = na.rm), if (count) f(widen_for_sum(!is.na(x))))
 }
 stat_crossprod <- function(x, y = NULL) {
   product <- crossprod(x, y)
@@ -258,7 +261,7 @@ about_means <- function(y, sums) {
   if (n == 0L) return(c(0, numeric(p), as.vector(sums(base::matrix(0, 0L, p)))))
   means <- column_means(y)
   found <- sums(less_means(y, means))
-  c(n, as.vector(collect(means)), as.vector(collect(found)))
+  numbers_later(n, means, found)
 }
 # The means of a part's columns, on its device, and the part less its means. On a GPU nothing as long as the part is
 # uploaded.

@@ -66,7 +66,7 @@ int64_mean <- function(x, na.rm, call) {
   as_int <- function(number) gpu_cast(as_gpu(as.double(number), device = "cpu"), "int64")
   collect(if (n == 0) as_int(NA) else ifelse(total < 0, -(-total %/% as_int(n)), total %/% as_int(n)))
 }
-stat_known <- function(x) as.vector(sum(widen_for_sum(!is.na(x))))
+stat_known <- function(x) numbers_later(sum(widen_for_sum(!is.na(x))))
 
 # In a member: sums and extremes as arrays of one element. They are taken from running values, since reductions of
 # 64-bit integers are doubles. NA if an element is NA.
