@@ -175,6 +175,38 @@ test_that("products of two matrices have what may not be 0", {
   expect_error(segment_multiply(db$p, db$i, db$x, 60L, db$p, db$i, db$x), class = "verdigris_error_argument")
 })
 
+test_that("products of two matrices are base R's for columns of each size", {
+  rows <- 2300L
+  sizes <- c(0L, 1L, 15:17, 31:33, 104:105, 208:209, 416:417, 832:833, 2048:2049, 2300L)
+  # an element in each column, then some longer ones and one with each row
+  a <- segments(c(rep(1L, rows), rpois(20, 30), rows, 0L), rows)
+  a$i[seq_len(rows)] <- seq_len(rows) - 1L
+  # `size` rows by one element each; or these, with longer columns of the first matrix as well
+  columns <- rep(sizes, 2L)
+  more <- c(integer(length(sizes)), rep_len(c(0:3, 22L), length(sizes)))
+  i <- Map(function(size, more) c(seq_len(size), if (more > 0L) rows + seq_len(more)) - 1L, columns, more)
+  b <- list(p = c(0L, cumsum(lengths(i))), i = unlist(i), extent = rows + 22L)
+  b$x <- round(rnorm(length(b$i)), 2)
+  # zeros are stored elements
+  a$x[sample.int(length(a$x), 200L)] <- 0
+  for (type in c("double", "float32", "left", "right", "int64")) {
+    left <- if (type != "right") a$x else rep(1, length(a$x))
+    right <- if (type != "left") b$x else rep(1, length(b$x))
+    wide <- type == "int64"
+    da <- on_device(a, wide, if (type == "float32") "float32")
+    db <- on_device(b, FALSE, if (type == "float32") "float32")
+    got <- segment_multiply(da$p, da$i, if (type != "right") da$x, rows, db$p, db$i, if (type != "left") db$x)
+    full <- function(s, x) { s$x <- x; dense(s) }
+    want <- full(a, left) %*% full(b, right)
+    stored <- full(a, rep(1, length(left))) %*% full(b, rep(1, length(right))) > 0
+    expect_identical(as.vector(got$p), as.integer(c(0, cumsum(colSums(stored)))), info = type)
+    expect_identical(as.vector(got$i), row(stored)[stored] - 1L, info = type)
+    expect_equal(as.vector(got$x), want[stored], tolerance = if (type == "float32") 1e-5 else 1e-12, info = type)
+    again <- segment_multiply(da$p, da$i, if (type != "right") da$x, rows, db$p, db$i, if (type != "left") db$x)
+    expect_identical(as.vector(again$x), as.vector(got$x), info = type)
+  }
+})
+
 test_that("a product that memory has no room for says how much it is", {
   # of other devices it would fit, or take long
   skip_if_not(emulated, "the emulated GPU's memory is small")

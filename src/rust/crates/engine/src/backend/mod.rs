@@ -267,10 +267,8 @@ pub trait Backend: Send + Sync {
     fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed>;
 
     /// The product of two sparse matrices, stored by columns, with one dtype of offsets and one of values. Sums that
-    /// are 0 stay in the result. `None` if the caller should expand all products of elements and sort them.
-    fn segment_multiply(&self, _a: &Sparse<'_>, _b: &Sparse<'_>, _dtype: DType) -> Result<Option<SparseProduct>> {
-        Ok(None)
-    }
+    /// are 0 stay in the result. A sum adds its terms in the order of the second matrix's elements.
+    fn segment_multiply(&self, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<SparseProduct>;
 
     /// For each element the inner product of two dense rows: that of its position and that of its segment.
     fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()>;

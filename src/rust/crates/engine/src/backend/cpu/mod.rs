@@ -367,9 +367,9 @@ impl Backend for Cpu {
         segments::transpose(self, segments, positions, extent)
     }
 
-    fn segment_multiply(&self, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<Option<SparseProduct>> {
+    fn segment_multiply(&self, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<SparseProduct> {
         let _span = span::on_host(|| "product of sparse matrices".into());
-        segments::multiply(self, a, b, dtype).map(Some)
+        segments::multiply(self, a, b, dtype)
     }
 
     fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()> {

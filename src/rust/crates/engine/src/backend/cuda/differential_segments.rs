@@ -9,7 +9,7 @@ use super::context::core::lock;
 use super::differential::{devices, Random};
 use super::driver::library::{self, SearchPaths};
 use super::ops::segments::sources;
-use super::ops::{basis, gram};
+use super::ops::{basis, gram, segments_multiply};
 use crate::array::segments::{self, Matrix};
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array};
@@ -200,6 +200,103 @@ fn sparse_products_are_the_cpus() {
     }
 }
 
+/// A matrix of `columns` columns, each of which has the elements that `rows` returns, with fractions for values, a few
+/// of which are missing.
+fn filled(random: &mut Random, extent: usize, columns: usize, rows: impl Fn(&mut Random, usize) -> Vec<i32>) -> Sample {
+    let mut sample = Sample { offsets: vec![0], at: Vec::new(), x: Vec::new(), extent };
+    for column in 0..columns {
+        for row in rows(random, column) {
+            sample.at.push(row);
+            sample.x.push(match random.below(3000) {
+                0 => NA_F64,
+                1 => f64::NAN,
+                2 => f64::INFINITY,
+                3 => -0.0,
+                _ => random.below(1 << 20) as f64 / 1000.0 - 500.0,
+            });
+        }
+        sample.offsets.push(sample.at.len() as i32);
+    }
+    sample
+}
+
+/// About `count` of the numbers 0 .. extent - 1, in ascending order.
+fn some(random: &mut Random, count: usize, extent: usize) -> Vec<i32> {
+    (0..extent).filter(|_| random.below(extent as u64) < count as u64).map(|k| k as i32).collect()
+}
+
+fn same_products(what: &str, k: usize, a: &Sample, b: &Sample) {
+    let dtype = [DType::Float64, DType::Float32][k % 2];
+    same(&format!("{what}, {k}"), |device| {
+        let [pa, ia, xa] = a.arrays(device, k % 3 == 0, dtype);
+        let [pb, ib, xb] = b.arrays(device, k % 5 == 0, dtype);
+        let left = Matrix { offsets: &pa, positions: &ia, values: (k != 3).then_some(&xa), extent: a.extent };
+        let right = Matrix { offsets: &pb, positions: &ib, values: (k != 2).then_some(&xb), extent: b.extent };
+        segments::multiply(&left, &right).map(|made| vec![made.offsets, made.positions, made.values])
+    });
+}
+
+// Sums of fractions, whose bits show another order of additions.
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn sparse_products_of_each_size_are_the_cpus() {
+    let rows = 2600;
+    let sizes = [1, 2, 15, 16, 17, 31, 32, 33, 104, 105, 208, 209, 416, 417, 832, 833, 2048, 2049, 2600, 0, 1, 3];
+    for k in 0..6 {
+        let random = &mut Random(40 + k as u64);
+        // columns with an element each, then some longer ones: short on average, or not
+        let (longer, length) = [(30, 40), (30, 400), (2600, 60)][k / 2];
+        let a = filled(random, rows, rows + longer, |random, column| match column.checked_sub(rows) {
+            None => vec![column as i32],
+            Some(column) => some(random, if column % 7 == 3 { rows / 2 } else { length }, rows),
+        });
+        // each size once alone and once with columns of the first matrix that repeat its rows
+        let b = filled(random, rows + longer, 2 * sizes.len(), |random, column| {
+            let size = sizes[column / 2];
+            let again = if column % 2 == 0 { Vec::new() } else { some(random, 4, longer) };
+            (0..size).chain(again.into_iter().map(|c| c + rows as i32)).collect()
+        });
+        same_products("sizes", k, &a, &b);
+        // many products in few rows, one product, none
+        let few = [7, 16, 33, 200][k % 4];
+        let a = filled(random, few, 900, |random, _| some(random, few / 2, few));
+        let b = filled(random, 900, 70, |random, column| some(random, [900, 100, 3, 1, 0][column % 5], 900));
+        same_products("few rows", k, &a, &b);
+        // a band, whose columns of the product are all alike, over several chunks
+        let n = 2500;
+        let band = filled(random, n, n, |_, column| {
+            let column = column as i32;
+            (column - 2..=column + 2).filter(|row| (0..n as i32).contains(row)).collect()
+        });
+        same_products("band", k, &band, &band);
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn structures_that_are_none_are_refused() {
+    let (cpu, cuda) = devices();
+    let factor = [0, 2, 3, 3];
+    let cases: [([i32; 4], [i32; 3], [i32; 4], [i32; 3]); 7] = [
+        (factor, [0, 4, 1], factor, [0, 3, 1]),
+        (factor, [0, 4, 1], factor, [0, -1, 1]),
+        (factor, [0, 5, 1], factor, [0, 2, 1]),
+        (factor, [0, -1, 1], factor, [0, 2, 0]),
+        (factor, [0, 4, 1], [0, 2, 1, 3], [0, 2, 1]),
+        (factor, [0, 4, 1], [0, 4, 4, 3], [0, 2, 1]),
+        ([0, 4, 1, 3], [0, 4, 1], factor, [0, 2, 1]),
+    ];
+    for (k, (pa, ia, pb, ib)) in cases.iter().enumerate() {
+        for device in [cpu.device(), cuda.device()] {
+            let [pa, ia, pb, ib] = [&pa[..], ia, pb, ib].map(|x| upload(Host::Integer(x), DType::Int32, device));
+            let a = Matrix { offsets: &pa, positions: &ia, values: None, extent: 5 };
+            let b = Matrix { offsets: &pb, positions: &ib, values: None, extent: 3 };
+            let kind = segments::multiply(&a, &b).map(|_| ()).map_err(|error| error.kind);
+            assert_eq!(kind, Err(verdigris_ops::error::Kind::Argument), "{k} on {device:?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
 fn products_at_elements_are_the_cpus() {
@@ -251,6 +348,11 @@ fn kernels_of_segments_compile_for_every_generation() {
     library::set_search_paths(SearchPaths { option: vec![nvrtc.into()], ..SearchPaths::default() });
     let older = [75, 80, 86, 89].into_iter().enumerate().filter(|&(k, _)| in_turn(k, 4)).map(|(_, arch)| arch);
     let mut kernels = sources();
+    for offsets in [DType::Int32, DType::Int64] {
+        for class in [Class::F32, Class::F64] {
+            kernels.push((format!("sparse product {offsets} {class:?}"), segments_multiply::source(offsets, class)));
+        }
+    }
     kernels.extend([Class::F32, Class::F64].map(|class| (format!("basis int32 {class:?}"), basis::source(class))));
     kernels.extend([1, 2, 4, 8].map(|eights| (format!("gram int32 F64 {eights}"), gram::source(eights))));
     // only generation 90 compiles all kernels; the others compile those with int32 offsets and float64 values

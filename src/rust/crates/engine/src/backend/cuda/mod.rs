@@ -34,8 +34,8 @@ use self::context::device::Cuda;
 use self::context::stream_state::LOST;
 use self::context::{exchange, streams};
 use self::ops::{
-    basis, blas, dense, fourier, gather, gram, grouped, mask, product, rank, reduce, scan, search, segments, solver,
-    sort, store, unique,
+    basis, blas, dense, fourier, gather, gram, grouped, mask, product, rank, reduce, scan, search, segments,
+    segments_multiply, solver, sort, store, unique,
 };
 
 use self::tiers::run;
@@ -44,7 +44,7 @@ use super::basis::BasisStep;
 use super::dense::{BatchedFactoring, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
 use super::gram::Gram;
-use super::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
+use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
 use crate::kernel::{Function, Module};
@@ -292,6 +292,11 @@ impl Backend for Cuda {
     fn segment_transpose(&self, segments: &Segments<'_>, positions: &View, extent: usize) -> Result<Transposed> {
         let _ordered = self.ordered(|t| _ = t.view(segments.offsets).view(positions))?;
         segments::transpose(self, segments, positions, extent)
+    }
+
+    fn segment_multiply(&self, a: &Sparse<'_>, b: &Sparse<'_>, dtype: DType) -> Result<SparseProduct> {
+        let _ordered = self.ordered(|t| _ = t.sparse(a).sparse(b))?;
+        segments_multiply::multiply(self, a, b, dtype)
     }
 
     fn segment_sampled(&self, job: &Sampled<'_>, output: &Arc<Buffer>) -> Result<()> {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::super::gather::{elements, made};
 use super::path::{path, MergePath, Offset};
-use super::{kept, Real};
+use super::{is_na, missing, Real};
 use crate::backend::segments::{bad_positions, too_many_products, Sparse, SparseProduct};
 use crate::backend::{position_dtype, Backend};
 use crate::memory::buffer::View;
@@ -164,17 +164,18 @@ fn fill<I: Offset, T: Real>(
     for e in right.column(column) {
         let (by, taken) = (right.value(e), left.column(right.at[e] as usize));
         for f in taken {
-            let (row, term) = (left.at[f] as usize, left.value(f) * by);
+            let (row, value) = (left.at[f] as usize, left.value(f));
+            // A sum starts with 0, so that it is never -0.
+            let mut sum = 0.0;
             if space.seen[row] == mark {
-                let sum = space.sums[row];
-                space.sums[row] = kept(sum + term, sum, term);
+                sum = space.sums[row];
             } else {
                 space.seen[row] = mark;
-                // A sum starts with 0, so that it is never -0.
-                space.sums[row] = kept(0.0 + term, left.value(f), by);
                 positions[count] = row as i32;
                 count += 1;
             }
+            let next = sum + value * by;
+            space.sums[row] = if next.is_nan() { missing(is_na(sum) || is_na(value) || is_na(by)) } else { next };
         }
     }
     if count > rows / DENSE {

@@ -18,6 +18,7 @@ pub mod reduce;
 pub mod scan;
 pub mod search;
 pub mod segments;
+pub mod segments_multiply;
 pub mod solver;
 pub mod sort;
 pub mod store;

@@ -4,8 +4,6 @@
 //! Offsets are int32 or int64 and positions int32, both 0-based. Products are float32 or float64: integers and logicals
 //! are computed as doubles, halves as float32.
 
-mod expanded;
-
 use std::sync::Arc;
 
 use crate::array::{common_device, Array, Operand};
@@ -90,12 +88,6 @@ impl Operands {
             values: matrix.values.map(|values| values.cast(dtype, None)?.contiguous()).transpose()?,
             extent: matrix.extent,
         })
-    }
-
-    /// The offsets, positions and values as arrays.
-    fn arrays(&self) -> [Option<Array>; 3] {
-        [Some(&self.offsets), Some(&self.positions), self.values.as_ref()]
-            .map(|view| view.cloned().map(Array::from_view))
     }
 
     fn segments(&self) -> Segments<'_> {
@@ -229,9 +221,7 @@ pub fn multiply(a: &Matrix<'_>, b: &Matrix<'_>) -> Result<Made> {
     }
     let wide = a.is_wide() || b.is_wide();
     let (left, right) = (Operands::of(a, dtype, wide)?, Operands::of(b, dtype, wide)?);
-    let Some(made) = backend.segment_multiply(&left.sparse(), &right.sparse(), dtype)? else {
-        return expanded::multiply(&left.arrays(), &right.arrays(), [a.extent, b.offsets.len() - 1], dtype);
-    };
+    let made = backend.segment_multiply(&left.sparse(), &right.sparse(), dtype)?;
     Ok(Made {
         offsets: Array::from_view(made.offsets),
         positions: Array::from_view(made.positions),
