@@ -2,10 +2,11 @@
 # Packs what a GPU machine without R and without a network needs to run verdigris:
 #   .gpu/r-runtime.tar.xz   R with the packages below, their imports and the shared libraries they
 #                           load (not the C and C++ runtimes: the target's serve); made once
-#   .gpu/library            verdigris, as build/library has it; copied at every call
+#   .gpu/library.tar.xz     verdigris, as build/library has it; packed at every call
 # On the target (Linux, x86_64, glibc no older than this machine's), as root, in a copy of the checkout:
 #   tar -C / -xJf .gpu/r-runtime.tar.xz && . /opt/r-runtime/env
-#   R_LIBS=$PWD/.gpu/library VERDIGRIS_TEST_DEVICE=cuda Rscript tools/test/test.R cuda
+#   mkdir -p /opt/library && tar -C /opt/library -xJf .gpu/library.tar.xz
+#   R_LIBS=/opt/library VERDIGRIS_TEST_DEVICE=cuda Rscript tools/test/test.R cuda
 #
 # usage: tools/gpu/gpu-pack.sh [--fresh] [R-PACKAGE ...]     --fresh: make the runtime again
 set -euo pipefail
@@ -15,8 +16,7 @@ packages=(cli rlang testthat bit64 bench Matrix withr "$@")
 runtime=.gpu/r-runtime.tar.xz
 
 mkdir -p .gpu
-rm -rf .gpu/library; mkdir .gpu/library
-cp -a build/library/verdigris .gpu/library/
+tar -C build/library --owner=0 --group=0 -c verdigris | xz -T0 -3 >.gpu/library.tar.xz
 
 pack_runtime() {
   local stage; stage=$(mktemp -d); trap 'rm -rf "$stage"' RETURN
@@ -65,6 +65,6 @@ ENV
 }
 
 [ -e $runtime ] && [ $fresh = no ] && [ $# = 0 ] || pack_runtime
-du -sh $runtime .gpu/library
+du -sh $runtime .gpu/library.tar.xz
 megabytes=$(du -sm .gpu | cut -f1)
 [ "$megabytes" -lt 60 ] || { echo "gpu-pack.sh: .gpu has $megabytes MB; at most 60 can be taken along." >&2; exit 1; }
