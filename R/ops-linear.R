@@ -154,22 +154,23 @@ if (getRversion() >= "4.4.0") {
     class = c(ON_DEVICE, "gpu_split", "gpu_reader"))
 }
 
-# Whether a matrix with dimensions `dx` conforms with y, a matrix with dimensions `dy` or a vector.
-conform <- function(dx, dy, y)
-  length(dx) == 2L && if (is.null(dy)) dx[2L] == length(y) else length(dy) == 2L && dx[2L] == dy[1L]
-
 # R before 4.3 dispatches `%*%` only to S4 methods, and only if an operand is an S4 object.
 #' @rawNamespace if (getRversion() < "4.3.0") export("%*%")
 NULL
 if (getRversion() < "4.3.0") {
+  base_product <- .Primitive("%*%")
   `%*%` <- function(x, y) {
     # Numbers that conform raise no error, so they need no handler.
-    if (!is.object(x) && !is.object(y) && is.numeric(x) && is.numeric(y) && conform(dim(x), dim(y), y))
-      return(.Primitive("%*%")(x, y))
+    if (!is.object(x) && !is.object(y) && is.numeric(x) && is.numeric(y)) {
+      dx <- dim(x)
+      dy <- dim(y)
+      if (length(dx) == 2L && if (is.null(dy)) dx[2L] == length(y) else length(dy) == 2L && dx[2L] == dy[1L])
+        return(base_product(x, y))
+    }
     if (is_sparse(x) || is_sparse(y)) return(sparse_product(x, y))
     if (inherits(x, "gpu_array") || inherits(y, "gpu_array")) return(matrix_product(x, y))
     if (is_remote(x) || is_remote(y)) return(remote_product(x, y, FALSE, FALSE, environment()))
-    with_user_call(.Primitive("%*%")(x, y))
+    with_user_call(base_product(x, y))
   }
 }
 
