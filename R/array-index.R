@@ -1,11 +1,18 @@
 # Subsetting and assignment. Names and dimensions follow base R's rules here; the elements are moved on the device.
 
+# The positions of subscripts among names, NA for unknown ones. As in base R, "" and NA match no name.
+match_names <- function(i, names) {
+  at <- base::match(i, names)
+  at[is.na(i) | !nzchar(i)] <- NA
+  at
+}
+
 # A subscript in the form that the device takes: names become 1-based positions, factors their codes. With `bounded`,
 # unknown names are invalid. A subscript that base R would refuse signals bad_subscript().
 positional <- function(i, names, bounded) {
   if (is_gpu(i)) return(if (is.complex(i)) bad_subscript() else i)
   if (is.character(i)) {
-    at <- match(i, names)
+    at <- match_names(i, names)
     if (bounded && anyNA(at)) bad_subscript()
     return(at)
   }
@@ -37,9 +44,12 @@ call_base_with_subscripts <- function(f, x, subscripts, ...) {
 # The positions (from 1) of the elements that the rows of an index matrix select.
 matrix_positions <- function(i, d, names) {
   if (is.character(i)) {
-    i <- vapply(seq_along(d), function(k) match(i[, k], names[[k]]), integer(nrow(i)))
+    if (is.null(names)) bad_subscript()
+    missing <- is.na(i)
+    at <- vapply(seq_along(d), function(k) match_names(i[, k], names[[k]]), integer(nrow(i)))
+    if (any(is.na(at) & !missing)) bad_subscript()
+    i <- at
     dim(i) <- c(length(i) / length(d), length(d))
-    if (anyNA(i)) bad_subscript()
   }
   if (is.double(i)) i <- trunc(i)
   if (any(i > rep(d, each = nrow(i)), na.rm = TRUE) || any(i < 0, na.rm = TRUE)) bad_subscript()
@@ -125,7 +135,11 @@ select <- function(x, given, drop) {
 on_axes <- function(x, given) {
   if (length(given) != length(dim(x))) bad_subscript()
   names <- dimnames(x)
-  Map(function(g, k) if (!is.null(g)) positional(g[[1L]], names[[k]], TRUE), given, seq_along(given))
+  Map(function(g, k) if (!is.null(g)) {
+    # Names of an array without dimnames are an error, even if there are none.
+    if (is.null(names) && is.character(g[[1L]])) bad_subscript()
+    positional(g[[1L]], names[[k]], TRUE)
+  }, given, seq_along(given))
 }
 
 on_vector <- function(x, i) if (is_index_matrix(i, dim(x))) matrix_positions(host_copy(i), dim(x), dimnames(x)) else
@@ -137,10 +151,18 @@ single <- function(given, d, names) {
   Map(function(i, extent, names) {
     i <- host_copy(i, silent = TRUE)
     if (length(i) != 1L || is.object(i)) bad_subscript()
-    at <- if (is.character(i)) match(i, names) else if (is.numeric(i)) trunc(i) else NA
+    at <- if (is.character(i)) match_names(i, names) else if (is.numeric(i)) trunc(i) else NA
     if (is.na(at) || at < 1 || at > extent) bad_subscript()
     at
   }, given, d, if (is.null(names)) vector("list", length(d)) else names)
+}
+
+# The subscripts `i` and `...` of the call with this frame: each in a list, NULL for an empty one.
+subscripts_given <- function(frame) {
+  dots <- as.list(eval(quote(substitute(list(...))), frame))[-1L]
+  empty <- vapply(dots, identical, NA, quote(expr = ))
+  out <- lapply(seq_along(dots), function(k) if (!empty[k]) list(eval(call("...elt", k), frame)))
+  c(list(if (!eval(quote(missing(i)), frame)) list(frame$i)), stats::setNames(out, names(dots)))
 }
 
 #' @rdname subsetting
@@ -148,7 +170,9 @@ single <- function(given, d, names) {
 `[[.gpu_array` <- function(x, i, ...) {
   out <- .External2(C_subset2)
   if (!is.null(out)) return(out)
-  given <- list(i, ...)
+  given <- subscripts_given(environment())
+  if (any(vapply(given, is.null, NA))) return(as.vector(call_base_with_subscripts(`[[`, x, given)))
+  given <- lapply(given, `[[`, 1L)
   flat <- length(given) == 1L
   d <- if (flat) length(x) else dim(x)
   names <- if (flat) list(names(x)) else dimnames(x)
@@ -181,10 +205,21 @@ assign_part <- function(x, given, value) {
   if (length(given) > 1L) {
     at <- on_axes(x, given)
   } else if (is.character(i) && !is_index_matrix(i, dim(x))) {
-    found <- match(i, names(x))
-    unknown <- unique(i[is.na(found)])
-    found[is.na(found)] <- length(x) + match(i[is.na(found)], unknown)
-    new_names <- c(names(x) %||% rep("", length(x)), unknown)
+    # As in base R, a vector remains, even if every name is known.
+    if (!is.null(dim(x))) {
+      names <- names(x)
+      dim(x) <- NULL
+      if (!is.null(names)) names(x) <- names
+    }
+    found <- match_names(i, names(x))
+    unknown <- i[is.na(found)]
+    # Each "" and each NA is an element of its own.
+    apart <- is.na(unknown) | !nzchar(unknown)
+    first <- apart | !duplicated(unknown)
+    place <- base::match(unknown, unknown[first])
+    place[apart] <- cumsum(first)[apart]
+    found[is.na(found)] <- length(x) + place
+    new_names <- c(names(x) %||% rep("", length(x)), unknown[first])
     at <- list(found)
   } else {
     at <- list(if (length(given) == 1L && !is.null(given[[1L]])) on_vector(x, i))
@@ -199,15 +234,20 @@ assign_part <- function(x, given, value) {
 `[[<-.gpu_array` <- function(x, i, ..., value) {
   out <- .External2(C_replace_element)
   if (!is.null(out)) return(out)
-  given <- list(i, ...)
+  given <- subscripts_given(environment())
   if (missing(value)) {
-    value <- given[[length(given)]]
+    value <- given[[length(given)]][[1L]]
     given <- given[-length(given)]
   }
+  if (any(vapply(given, is.null, NA)))
+    return(call_base_with_subscripts(`[[<-`, x, given, value = host_copy(value, silent = TRUE)))
+  given <- lapply(given, `[[`, 1L)
   plain <- is_gpu(value) || !is.object(value) && (is.numeric(value) || is.logical(value) || is.complex(value))
   body <- quote({
     if (!plain || length(value) != 1L) bad_subscript()
     flat <- length(given) == 1L
+    # Base R's assignment does not distinguish the name "NA" from a missing one.
+    if (flat && identical(as.vector(given[[1L]]), "NA")) bad_subscript()
     at <- single(given, if (flat) length(x) else dim(x), if (flat) list(names(x)) else dimnames(x))
     assign_part(x, lapply(at, list), value)
   })
@@ -220,15 +260,14 @@ assign_part <- function(x, given, value) {
 # number beyond the elements appends.
 assign_int64_element <- function(x, given, value) {
   i <- if (length(given) == 1L) host_copy(given[[1L]], silent = TRUE)
-  appends <- length(i) == 1L && !is.object(i) && (is.character(i) && !i %in% names(x) || is.numeric(i) &&
-    isTRUE(i >= length(x) + 1))
-  if (appends) return(assign_part(x, list(list(i)), value))
+  if (length(i) == 1L && !is.object(i) && is.numeric(i) && isTRUE(i >= length(x) + 1))
+    return(assign_part(x, list(list(i)), value))
   places <- `attributes<-`(as.double(seq_along(x)), attributes(blank(x)))
   if (is.null(dim(x))) names(places) <- names(x)
   given <- lapply(given, host_copy, silent = TRUE)
-  # checks the subscripts as base R's assignment does
-  call_base(`[[<-`, c(list(places), given, list(value = 0)))
-  assign_part(x, list(list(do.call(`[[`, c(list(places), given), quote = TRUE))), value)
+  # The assigned element becomes 0. Base R's assignment checks the subscripts.
+  done <- call_base(`[[<-`, c(list(places), given, list(value = 0)))
+  assign_part(x, list(list(if (length(done) > length(x)) i else base::which(done == 0))), value)
 }
 
 #' Transpose and permute arrays

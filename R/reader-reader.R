@@ -496,7 +496,7 @@ positions_of <- function(i, n, names, call) {
     if (is_reader(i)) "Subscripts are in memory: `x[collect(i)]`, or `x[which(i)]` with an array of places." else
       "Subscripts are in memory: `x[collect(i)]`.", call = call)
   if (is.character(i)) {
-    at <- match(i, names)
+    at <- match_names(i, names)
     if (anyNA(at)) stop_as_base("subscript out of bounds", call)
     return(at)
   }

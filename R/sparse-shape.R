@@ -99,7 +99,7 @@ linear_places <- function(S, at, frame) {
   }
   if (is.matrix(at) && is.character(at) && ncol(at) == 2L) {
     names <- at
-    at <- base::cbind(base::match(names[, 1L], S@Dimnames[[1L]]), base::match(names[, 2L], S@Dimnames[[2L]]))
+    at <- base::cbind(match_names(names[, 1L], S@Dimnames[[1L]]), match_names(names[, 2L], S@Dimnames[[2L]]))
     if (any(is.na(at) & !is.na(names))) stop_as_base("subscript out of bounds", frame)
     at[is.na(names)] <- NA
   }

@@ -161,7 +161,7 @@ part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 `[[.gpu_split` <- function(x, i, ...) {
   state <- state_of(x)
   if (state$kind != "frame" || ...length() || length(i) > 1L) refuse_split("[[")
-  at <- if (is.character(i)) match(i, state$names) else i
+  at <- if (is.character(i)) match_names(i, state$names) else i
   if (length(at) != 1L || is.na(at)) return(NULL)
   if (!at %in% seq_along(state$names)) stop_as_base("subscript out of bounds")
   column_of(x, at)
