@@ -532,7 +532,7 @@ diag_of_array <- function(x, extents, names, given) {
   }
   if (n >= LARGE_DIAGONAL && length(x) == n && !is_short_integer(x)) {
     # Recorded rather than written: fused with an operation on a matrix it takes no memory.
-    y <- ifelse(along_rows(gpu_seq(1L, n, device = gpu_device(x)), p) == along_columns(gpu_seq(1L, p,
+    y <- select_by(along_rows(gpu_seq(1L, n, device = gpu_device(x)), p) == along_columns(gpu_seq(1L, p,
       device = gpu_device(x)), n), along_rows(x, p), FALSE)
     dim(y) <- c(n, p)
     return(y)

@@ -55,7 +55,7 @@ places_in_rows <- function(m, ties.method) {
   backwards <- if (ties == 3L) strided(x, d, c(1, 2), d, step = c(1, -1), start = c(0, last)) else x
   at <- of_rows("which.max", backwards, d)
   # A row with a missing element has no largest element.
-  at <- ifelse(is.na(of_rows("max", x, d)), NA_integer_, if (ties == 3L) d[2L] - at else at + 1)
+  at <- select_by(is.na(of_rows("max", x, d)), NA_integer_, if (ties == 3L) d[2L] - at else at + 1)
   at <- gpu_cast(at, "int32")
   drawn <- if (ties == 1L) rows_with_draws(x, d)
   if (length(drawn)) {

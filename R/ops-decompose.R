@@ -236,7 +236,7 @@ projection <- function(qr, y, k, fitted, f) {
   # The row of each element.
   row <- if (is.null(dim(z))) gpu_seq(1, length(z), device = gpu_device(z)) else index_of(z, 1L)
   kept <- if (fitted) row <= k else row > k
-  shaped_as(reflected(qr, ifelse(kept, z, 0), FALSE, k), z)
+  shaped_as(reflected(qr, select_by(kept, z, 0), FALSE, k), z)
 }
 
 #' @rdname qr

@@ -23,8 +23,8 @@ median_by <- function(x, by) {
   at <- function(place) sorted[base::ifelse(some, groups$before + place, 1)]
   low <- at((n + 1) %/% 2)
   out <- low
-  if (any(n %% 2 == 0)) out <- ifelse(as_gpu(n %% 2 == 1, device = gpu_device(x)), low, (low + at(n %/% 2 + 1)) / 2)
-  if (!all(some)) out <- ifelse(as_gpu(some, device = gpu_device(x)), out, NA_real_)
+  if (any(n %% 2 == 0)) out <- select_by(as_gpu(n %% 2 == 1, device = gpu_device(x)), low, (low + at(n %/% 2 + 1)) / 2)
+  if (!all(some)) out <- select_by(as_gpu(some, device = gpu_device(x)), out, NA_real_)
   out <- if (is_narrow(x)) gpu_cast(out, gpu_dtype(x)) else out
   dim(out) <- by$extent
   dimnames(out) <- by$levels

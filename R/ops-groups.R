@@ -21,7 +21,7 @@ grouping <- function(keys, device) {
     texts <- c(as.character(values), if (!is.null(nan) && any(nan)) "NaN")
     levels <- unique(texts)
     codes <- if (length(values)) codes_among(key, values) else gpu_full(NA_integer_, length(key), device = device)
-    if (length(texts) > length(values)) codes <- ifelse(nan, length(texts), codes)
+    if (length(texts) > length(values)) codes <- select_by(nan, length(texts), codes)
     if (length(levels) < length(texts)) codes <- as_gpu(match(texts, levels), device = device)[codes]
     list(codes = codes, levels = levels)
   })
@@ -58,12 +58,12 @@ codes_among <- function(x, values) {
 # accumulator.
 reduce_by <- function(x, codes, groups, name, na.rm, none = NA) {
   x <- strip(x)
-  if (na.rm && anyNA(x)) codes <- ifelse(is.na(x), NA_integer_, codes)
+  if (na.rm && anyNA(x)) codes <- select_by(is.na(x), NA_integer_, codes)
   if (name == "count" || !is.null(none)) counts <- .Call(C_count_bins, codes, 1, groups)[seq_len(groups)]
   if (name == "count") return(gpu_cast(counts, "int32"))
   out <- reduce_coded(x, codes, groups, name)
   if (is.null(out)) return(of_all(reduce_sorted(x, codes, name), groups, none %||% 0))
-  if (!is.null(none) && any(counts == 0)) out <- ifelse(counts == 0, none, out)
+  if (!is.null(none) && any(counts == 0)) out <- select_by(counts == 0, none, out)
   as_base_sum(out, x, name)
 }
 
@@ -79,7 +79,7 @@ reduce_coded <- function(x, codes, groups, name) {
     place <- gpu_seq(1, by = 1, length.out = length(x), device = gpu_device(x))
     at <- .Call(C_reduce_coded, if (name == "first") "min" else "max", place, codes, groups, FALSE)
     # The extreme of an empty group is infinite.
-    return(if (!is.null(at)) x[ifelse(is.finite(at), at, NA_real_)])
+    return(if (!is.null(at)) x[select_by(is.finite(at), at, NA_real_)])
   }
   if (is.logical(x)) x <- gpu_cast(x, "int32")
   out <- .Call(C_reduce_coded, if (name == "sd") "var" else name, x, codes, groups, FALSE)
@@ -121,9 +121,9 @@ reduce_sorted <- function(x, codes, name) {
       var = , sd = {
         wide <- as_gpu(rep.int(seq_along(counts), counts), device = device)
         deviation <- y - (of_groups(y, "sum") / counts)[wide]
-        spread <- of_groups(deviation * deviation, "sum") / ifelse(counts > 1L, counts - 1, NA_real_)
+        spread <- of_groups(deviation * deviation, "sum") / select_by(counts > 1L, counts - 1, NA_real_)
         # As in base R, the result is NA, not NaN, if any element is missing.
-        if (anyNA(y)) spread <- ifelse(of_groups(gpu_cast(is.na(y), "float64"), "sum") > 0, NA_real_, spread)
+        if (anyNA(y)) spread <- select_by(of_groups(gpu_cast(is.na(y), "float64"), "sum") > 0, NA_real_, spread)
         if (name == "sd") sqrt(spread) else spread
       },
       of_groups(y, name))
@@ -257,7 +257,7 @@ tapply_array <- function(X, INDEX, FUN = NULL, ..., default = NA, simplify = TRU
     out <- grouped(X, by, name, FALSE)
     # Base R handles integer sums that overflow.
     if (!(name == "sum" && !is.double(X) && is.double(out))) {
-      if (name == "count" && any(out == 0L)) out <- ifelse(out == 0L, NA_integer_, out)
+      if (name == "count" && any(out == 0L)) out <- select_by(out == 0L, NA_integer_, out)
       return(out)
     }
   }

@@ -185,7 +185,7 @@ is_key_number <- function(x) (is_number(x) || inherits(x, "integer64")) && !is.c
 # Numbers as int64, for comparison with int64. A number that is not an int64 becomes NA.
 as_int64 <- function(x) {
   if (is_int64(x)) return(x)
-  gpu_cast(if (is.double(x)) ifelse(abs(x) < 2^63 & x == floor(x), x, NA_real_) else x, "int64")
+  gpu_cast(if (is.double(x)) select_by(abs(x) < 2^63 & x == floor(x), x, NA_real_) else x, "int64")
 }
 
 # Whether each element equals one value, which may be NA or NaN; never NA.
@@ -241,7 +241,7 @@ match_on_device <- function(x, table, nomatch) {
   if (is_small_table(table, x)) {
     values <- as.vector(table)
     out <- nomatch
-    for (k in rev(seq_len(m))) out <- ifelse(equals(x, values[k]), k, out)
+    for (k in rev(seq_len(m))) out <- select_by(equals(x, values[k]), k, out)
     return(out)
   }
   table <- cast_like(table, x)
@@ -250,13 +250,13 @@ match_on_device <- function(x, table, nomatch) {
   right <- if (mixed) as_int64(table) else table
   at <- .Call(C_matches, left, right)
   out <- if (is.null(at)) match_by_search(left, right, nomatch) else if (nomatch == 0L && !is.na(nomatch)) at else
-    ifelse(at == 0L, nomatch, at)
+    select_by(at == 0L, nomatch, at)
   missing <- missing_parts(x)
   if (!is.null(missing)) {
     among <- missing_parts(table)
     for (part in names(missing)) {
       at <- if (is.null(among[[part]])) numeric() else first_position(among[[part]], FALSE)
-      if (length(at)) out <- ifelse(missing[[part]], as.integer(at), out)
+      if (length(at)) out <- select_by(missing[[part]], as.integer(at), out)
     }
   }
   out
@@ -270,9 +270,9 @@ match_by_search <- function(x, table, nomatch) {
   if (known == 0L) return(gpu_full(nomatch, length(x), device = gpu_device(x)))
   values <- sorted[[1L]][seq_len(known)]
   place <- .Call(C_search, x, values, TRUE) + 1L
-  out <- ifelse(values[place] == x, sorted[[2L]][place], nomatch)
+  out <- select_by(values[place] == x, sorted[[2L]][place], nomatch)
   # NA here means that x is missing, or greater than all.
-  ifelse(is.na(out), nomatch, out)
+  select_by(is.na(out), nomatch, out)
 }
 
 # ---- sets --------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ count_below <- function(x, vec, strictly) {
   device <- gpu_device(x)
   if (n == 0L) return(gpu_full(0L, 0L, device = device))
   if (m <= 2L * MOST_COMPARED) {
-    if (m == 0L) return(ifelse(is.na(x), NA_integer_, 0L))
+    if (m == 0L) return(select_by(is.na(x), NA_integer_, 0L))
     values <- if (meets_alike(vec, x)) as.vector(vec) else lapply(seq_len(m), function(k) vec[k])
     tests <- lapply(values, function(v) if (strictly) x > v else x >= v)
     return(if (m == 1L) tests[[1L]] + 0L else Reduce(`+`, tests))
@@ -349,11 +349,13 @@ count_below <- function(x, vec, strictly) {
     bounds <- nearest(vec)
     low <- sum(bounds <= -2^63)
     within <- bounds[abs(bounds) < 2^63]
-    known <- if (length(within)) .Call(C_search, x, as_int64(within), strictly) else ifelse(is.na(x), NA_integer_, 0L)
+    known <- if (length(within)) .Call(C_search, x, as_int64(within), strictly) else
+      select_by(is.na(x), NA_integer_, 0L)
     return(known + as.integer(low))
   }
   bounds <- nearest(x)
-  ifelse(is.na(x) | abs(bounds) < 2^63, .Call(C_search, as_int64(bounds), vec, strictly), ifelse(bounds > 0, m, 0L))
+  select_by(is.na(x) | abs(bounds) < 2^63, .Call(C_search, as_int64(bounds), vec, strictly),
+    select_by(bounds > 0, m, 0L))
 }
 
 # From R 4.5 on findInterval() has more arguments.
@@ -379,7 +381,7 @@ intervals_of_array <- function(x, vec, rightmost.closed, all.inside, left.open) 
   x <- as_doubles(strip(x))
   out <- count_below(x, vec, left.open)
   if (m > 0L && rightmost.closed) {
-    out <- if (left.open) ifelse(x == vec[1L], 1L, out) else ifelse(x == vec[m], m - 1L, out)
+    out <- if (left.open) select_by(x == vec[1L], 1L, out) else select_by(x == vec[m], m - 1L, out)
   }
   if (all.inside) out <- pmin(pmax(out, 1L), m - 1L)
   gpu_cast(out, "int32")
@@ -430,9 +432,9 @@ cut.gpu_array <- function(x, breaks, labels = NULL, include.lowest = FALSE, righ
   if (exact) breaks <- whole
   pieces <- length(breaks) - 1L
   code <- count_below(x, breaks, right)
-  if (include.lowest) code <- if (right) ifelse(x == breaks[1L], 1L, code) else ifelse(x == breaks[pieces + 1L], pieces,
-    code)
-  code <- gpu_cast(ifelse(code < 1L | code > pieces, NA_integer_, code), "int32")
+  if (include.lowest) code <- if (right) select_by(x == breaks[1L], 1L, code) else
+    select_by(x == breaks[pieces + 1L], pieces, code)
+  code <- gpu_cast(select_by(code < 1L | code > pieces, NA_integer_, code), "int32")
   if (is.null(levels(shape))) return(code)
   # Intervals with the same label are one level.
   if (anyDuplicated(as.character(labels)))

@@ -25,8 +25,11 @@ recycled <- function(row, f, ...) {
 #' generics made from base R's functions: they are called by code that finds them through this package, whereas a call
 #' inside another package reaches base R's function, which reads the array on the host.
 #'
-#' `ifelse()` differs from base R in one respect: `yes` and `no` are always computed, so the type of the result is their
-#' common type even if only one of them is used, and the warnings of both are raised.
+#' `ifelse()` evaluates both `yes` and `no`, and computes both for every element if they have the same type, so the
+#' warnings of both are raised. As in base R only values that are used decide the type of the result. If `yes` and `no`
+#' differ in type, as in `ifelse(x > 0, x, 0L)` of doubles, the call therefore waits until the device has found out
+#' whether `test` has elements of both kinds. If they have the same type it does not wait; the result is then of that
+#' type even if all elements of `test` are missing, where base R's is logical.
 #'
 #' @section Numbers beside an array:
 #' One rule holds whenever an ordinary number or vector is combined with an array of `float32`, `float16` or `bfloat16`:
@@ -199,9 +202,28 @@ rm(signature)
 #' @rdname elementwise
 #' @export
 setMethod("ifelse", "gpu_array", function(test, yes, no) {
+  taken <- if (!length(test)) c(FALSE, FALSE) else if (type_beside(yes) != type_beside(no)) any_and_not(test)
+  if (is.null(taken)) return(select_by(test, yes, no))
+  select_by(test, if (taken[1L]) yes else NA, if (taken[2L]) no else NA)
+})
+
+# ifelse() without base R's rule that only values which are used decide the type, so that it never waits: the result has
+# the common type of yes and no.
+select_by <- function(test, yes, no) {
+  if (!is_gpu(test)) return(ifelse(test, yes, no))
   out <- .External2(C_recycled, "select", list(test, fit(yes, test), fit(no, test)), NULL)
   if (is.null(out)) base::ifelse(host_copy(test), yes, no) else out
-})
+}
+
+# R's type of an operand; int64 counts as a type.
+type_beside <- function(x) if (is_gpu(x) && is_int64(x) || is_host_int64(x)) "int64" else typeof(x)
+
+# Whether any element is TRUE, and whether any is FALSE, in one pass.
+any_and_not <- function(test) {
+  reach <- .Call(C_reduce, "range", if (is.logical(test)) test else test != 0, TRUE)
+  # a list: every element is missing
+  if (is.list(reach)) c(FALSE, FALSE) else c(reach[2L] != 0, reach[1L] == 0)
+}
 
 # Cuts an operand to the length of the test, as base R's ifelse() does. An operand without elements counts as NA.
 fit <- function(x, test) {

@@ -131,7 +131,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
 # Ranks of the elements, equal for equal elements. Missing elements get 0.
 order_first <- function(key, decreasing) {
   y <- ranked(key, "min", TRUE)
-  ifelse(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
+  select_by(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
 }
 
 # The known elements of an array, sorted: `at`, their positions; `first` and `last`, whether each is the first or last
@@ -196,7 +196,7 @@ rank_array <- function(x, na.last, ties) {
   y <- ranked(x, ties, keep)
   if (known < length(x) && !keep && !isTRUE(as.logical(na.last))) {
     k <- length(x) - known
-    y <- ifelse(missing, y - known, y + k)
+    y <- select_by(missing, y - known, y + k)
     if (ties != "average") y <- gpu_cast(y, "int32")
   }
   if (is.na(na.last)) {

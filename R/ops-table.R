@@ -127,7 +127,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     if (is_unread_factor(x)) {
       at <- factor_codes(x, device)
       return(list(values = factor(c(levels(x), NA), levels(x), ordered = is.ordered(x)),
-        at = ifelse(is.na(at), nlevels(x) + 1L, at)))
+        at = select_by(is.na(at), nlevels(x) + 1L, at)))
     }
     if (!is_gpu(x)) {
       f <- if (is.factor(x)) x else factor(x, exclude = NULL)
@@ -148,7 +148,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     counts <- c(known$counts, if (any(missing)) n - sum(known$counts))
     if (length(parts) == 1L) return(list(values = values, counts = counts))
     at <- if (length(known$values)) codes_among(x, known$values) else gpu_full(NA_integer_, n, device = device)
-    list(values = values, at = if (any(missing)) ifelse(is.na(at), length(values), at) else at)
+    list(values = values, at = if (any(missing)) select_by(is.na(at), length(values), at) else at)
   })
   # If NA and NaN both occur, base R orders them by first occurrence.
   if (any(vapply(coded, is.null, NA))) return(on_base(lapply(parts, plain_key)))

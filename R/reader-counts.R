@@ -241,12 +241,12 @@ rowsum.gpu_reader <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     if (key$factor) codes[is.na(codes)] <- k
     codes <- as_gpu(codes, device = device)
     if (is_int64_reader(x)) {
-      if (na.rm) y <- ifelse(is.na(y), 0L, y)
+      if (na.rm) y <- select_by(is.na(y), 0L, y)
       if (is.null(dim(y))) dim(y) <- c(n, 1L)
       return(grouped_columns_of_int64(y, codes, k))
     }
     y <- widen_for_sum(y)
-    if (na.rm) y <- ifelse(is.na(y), 0, y)
+    if (na.rm) y <- select_by(is.na(y), 0, y)
     if (is.null(dim(y))) dim(y) <- c(n, 1L)
     gpu_compute(group_sums(y, codes, k))
   }, if (is_int64_reader(x)) plus_in_two else function(a, b) gpu_compute(a + b), 1, call = call)
@@ -306,7 +306,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
     counted <- function(codes) as.vector(.Call(C_count_bins, codes, 1, groups))[seq_len(groups)]
     # `all_counts` includes missing elements, `counts` does not if they are left out
     all_counts <- counted(codes)
-    if (na.rm) codes <- ifelse(is.na(y), NA_integer_, codes)
+    if (na.rm) codes <- select_by(is.na(y), NA_integer_, codes)
     counts <- if (na.rm) counted(codes) else all_counts
     if (name == "count") return(list(counts = counts, all_counts = all_counts))
     if (is_int64(y)) return(list(counts = counts, all_counts = all_counts, value = grouped_int64(y, codes, groups,
@@ -322,7 +322,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
       extremes_of_both(a$value, b$value, a$counts, b$counts, if (name == "min") pmin else pmax)), 1, call = call)
   out <- if (is.null(found)) rep(NA, groups) else if (exact) {
     value <- if (name == "sum") sums_of_two(found$value) else on_cpu(found$value)
-    collect_values(ifelse(on_cpu(found$counts == 0), NA_integer_, value))
+    collect_values(select_by(on_cpu(found$counts == 0), NA_integer_, value))
   } else {
     tapply_found(found, name, typeof(no_elements(X)), call)
   }
@@ -333,7 +333,7 @@ reader_tapply <- function(X, INDEX, FUN, more, default, simplify, call) {
 tapply_found <- function(found, name, type, call) {
   counts <- found$all_counts
   out <- switch(name, count = as_whole_counts(counts), mean = found$value / found$counts, found$value)
-  if (name == "count") return(ifelse(counts == 0, NA_integer_, out))
+  if (name == "count") return(select_by(counts == 0, NA_integer_, out))
   # for a group of missing elements only, `value` is what base R returns, with its warning
   if (name %in% c("min", "max")) for (k in base::which(counts > 0 & found$counts == 0)) warn_as_base(gettext(sprintf(
     "no non-missing arguments to %s; returning %s", name, if (name == "min") "Inf" else "-Inf"), domain = "R"), call)

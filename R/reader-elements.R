@@ -165,7 +165,7 @@ setMethod("ifelse", "gpu_reader", function(test, yes, no) {
   values <- lapply(list(yes, no), function(v) if (is_gpu(v)) collect(v) else v)
   if (!all(vapply(values, function(v) is_number(v) && length(v) == 1L, NA))) refuse_reader("ifelse", call,
     "`yes` and `no` must be numbers.")
-  each_of_reader(test, "ifelse", block_function(function(block) ifelse(block, yes, no), list(yes =
+  each_of_reader(test, "ifelse", block_function(function(block) select_by(block, yes, no), list(yes =
     as.vector(values[[1L]]), no = as.vector(values[[2L]]))))
 })
 

@@ -5,7 +5,7 @@
 # all blocks and the deviance.
 aic_of_family <- function(family) {
   name <- family$family
-  log_of <- function(v, w) ifelse(w > 0, log(v), 0)
+  log_of <- function(v, w) select_by(w > 0, log(v), 0)
   if (grepl("^quasi", name)) return(list(parts = function(y, n, mu, w) 0, whole = function(s, dev) NA_real_))
   switch(name,
     gaussian = list(parts = function(y, n, mu, w) c(NROW(y), as.vector(sum(log(w)))),
@@ -108,15 +108,15 @@ glm_pass <- function(rows, facts, family, b, columns, mean, aic, seen_warnings, 
     if (any(variance == 0 & used)) fail("0s in V(mu)")
     if (any(is.na(slope) & used)) fail("NAs in d(mu)/d(eta)")
     good <- used & slope != 0
-    working <- ifelse(good, (g$y - mu) / slope, 0)
-    scale <- sqrt(ifelse(good, w * slope^2 / variance, 0))
+    working <- select_by(good, (g$y - mu) / slope, 0)
+    scale <- sqrt(select_by(good, w * slope^2 / variance, 0))
     weight <- if (isFALSE(last) || family$family %in% c("binomial", "poisson")) scale^2 else {
       eta <- eta_of(last)
-      ifelse(used, w * family$mu.eta(eta)^2 / family$variance(family$linkinv(eta)), 0)
+      select_by(used, w * family$mu.eta(eta)^2 / family$variance(family$linkinv(eta)), 0)
     }
     out$pearson <- total(weight * working^2)
     out$good <- total(good)
-    target <- ifelse(good, eta_of(b) - offset + working, 0) * scale
+    target <- select_by(good, eta_of(b) - offset + working, 0) * scale
     gpu_compute(scale, target)
     d$scale <- scale
     if (d$p > 0L) out$products <- if (triangle) triangle_below(gpu_compute(cbind(design_rows(d, 0,

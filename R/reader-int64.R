@@ -134,5 +134,5 @@ grouped_columns_of_int64 <- function(y, codes, groups) {
 extremes_of_both <- function(a, b, m, n, f) {
   a <- on_cpu(a)
   b <- on_cpu(b)
-  collect_values(ifelse(on_cpu(m == 0), b, ifelse(on_cpu(n == 0), a, f(a, b))))
+  collect_values(select_by(on_cpu(m == 0), b, select_by(on_cpu(n == 0), a, f(a, b))))
 }

@@ -91,9 +91,9 @@ mean.gpu_sparse <- function(x, trim = 0, na.rm = FALSE, ...) {
   values <- sort(values)
   below <- sum(values < 0)
   place <- gpu_seq(1, by = 1, length.out = length(values), device = gpu_device(x))
-  place <- ifelse(place > below, place + (n - length(values)), place)
+  place <- select_by(place > below, place + (n - length(values)), place)
   first <- floor(n * trim) + 1
-  sum(ifelse(place >= first & place <= n + 1 - first, values, 0)) / (n - 2 * (first - 1))
+  sum(select_by(place >= first & place <= n + 1 - first, values, 0)) / (n - 2 * (first - 1))
 }
 
 # ---- margins -----------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ sparse_margin <- function(name, S, na.rm, rows) {
   if (is.na(na.rm)) stop_as_base("invalid 'na.rm' argument", parent.frame())
   x <- stored_numbers(S)
   absent <- if (na.rm) is.na(x)
-  if (na.rm) x <- ifelse(absent, 0, x)
+  if (na.rm) x <- select_by(absent, 0, x)
   parts <- segments_of(S, rows, x)
   out <- as_doubles(segment_reduce(parts$p, parts$x, "sum"))
   if (name == "mean") {
@@ -176,31 +176,31 @@ sparse_variance <- function(S, rows, na.rm = FALSE) {
   counts <- segment_reduce(parts$p, NULL, "sum")
   n <- parts$n
   if (na.rm) {
-    off <- ifelse(absent, 0, off)
+    off <- select_by(absent, 0, off)
     n <- n - segment_reduce(parts$p, as_doubles(absent), "sum")
   }
   out <- (segment_reduce(parts$p, off, "sum") + (parts$n - counts) * mean^2) / (n - 1)
   # the variance of fewer than two elements is missing
-  if (is_gpu(n)) out <- ifelse(n < 2, NA_real_, out) else if (n < 2) out <- out * NA_real_
+  if (is_gpu(n)) out <- select_by(n < 2, NA_real_, out) else if (n < 2) out <- out * NA_real_
   named_margin(if (narrow) gpu_cast(out, gpu_dtype(x)) else out, parts$names)
 }
 
 # Minima or maxima of the stored elements, and of 0 where some element is not stored.
 sparse_extreme <- function(name, S, rows, na.rm = FALSE) {
   x <- stored_numbers(S)
-  if (na.rm) x <- ifelse(is.na(x), if (name == "max") -Inf else Inf, x)
+  if (na.rm) x <- select_by(is.na(x), if (name == "max") -Inf else Inf, x)
   parts <- segments_of(S, rows, x)
   out <- as_doubles(segment_reduce(parts$p, parts$x, name))
   some <- segment_reduce(parts$p, NULL, "sum") < parts$n
   beside_zero <- if (name == "max") pmax(out, 0) else pmin(out, 0)
-  named_margin(ifelse(some, beside_zero, out), parts$names)
+  named_margin(select_by(some, beside_zero, out), parts$names)
 }
 
 # any() or all() of each row or column.
 sparse_decision <- function(name, S, rows, na.rm = FALSE) {
   x <- stored(S)
   if (!is.logical(x)) x <- x != 0
-  if (na.rm) x <- ifelse(is.na(x), name == "all", x)
+  if (na.rm) x <- select_by(is.na(x), name == "all", x)
   parts <- segments_of(S, rows, x)
   out <- segment_reduce(parts$p, parts$x, name)
   if (name == "all") out <- out & segment_reduce(parts$p, NULL, "sum") == parts$n
@@ -258,7 +258,7 @@ are_quantile_arguments <- function(more) {
 #' @export
 rowsum.gpu_sparse <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
   if (is.logical(x@x)) stop_as_base("'x' must be numeric")
-  if (isTRUE(na.rm)) x <- with_stored(x, ifelse(is.na(stored(x)), 0, stored(x)))
+  if (isTRUE(na.rm)) x <- with_stored(x, select_by(is.na(stored(x)), 0, stored(x)))
   group <- host_copy(group, silent = TRUE)
   if (length(group) != nrow(x)) stop_as_base("incorrect length for 'group'")
   if (anyNA(group)) warn_as_base("missing values for 'group'")

@@ -79,7 +79,7 @@ nonzeros <- function(S, na.counted = NA) {
   x <- stored(S)
   if (is.na(na.counted) && anyNA(x)) return(NA_integer_)
   counts <- x != 0
-  n <- sum(ifelse(is.na(x), isTRUE(na.counted), counts))
+  n <- sum(select_by(is.na(x), isTRUE(na.counted), counts))
   if (n <= .Machine$integer.max) as.integer(n) else n
 }
 

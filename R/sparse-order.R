@@ -14,7 +14,7 @@ sparse_at_ranks <- function(S, ranks) {
   below <- sum(x < 0, na.rm = TRUE)
   is_stored <- wanted <= below | wanted > below + zeros
   values <- vector(typeof(x), length(wanted))
-  places <- wanted[is_stored] - ifelse(wanted[is_stored] > below, zeros, 0)
+  places <- wanted[is_stored] - select_by(wanted[is_stored] > below, zeros, 0)
   if (length(places)) values[is_stored] <- at_ranks(x, function(known) places)$values
   list(values = values, known = known)
 }
@@ -91,8 +91,8 @@ segment_ranks <- function(S, rows) {
   before <- strip(parts$p)[seq_along(zeros)]
   at <- function(rank) {
     if (is.null(sorted)) return(zeros * 0)
-    place <- before + ifelse(rank > below, rank - zeros, rank)
-    ifelse(rank > below & rank <= below + zeros, 0, sorted[pmin(pmax(place, 1), length(sorted))])
+    place <- before + select_by(rank > below, rank - zeros, rank)
+    select_by(rank > below & rank <= below + zeros, 0, sorted[pmin(pmax(place, 1), length(sorted))])
   }
   list(at = at, known = parts$n - count(absent), n = parts$n, names = parts$names)
 }
@@ -102,8 +102,8 @@ sparse_medians <- function(S, rows, na.rm = FALSE) {
   found <- segment_ranks(S, rows)
   low <- found$at((found$known + 1) %/% 2)
   high <- found$at(found$known %/% 2 + 1)
-  out <- ifelse(found$known %% 2 == 0, (low + high) / 2, low)
-  out <- ifelse(if (na.rm) found$known > 0 else found$known == found$n, out, NA_real_)
+  out <- select_by(found$known %% 2 == 0, (low + high) / 2, low)
+  out <- select_by(if (na.rm) found$known > 0 else found$known == found$n, out, NA_real_)
   named_margin(if (is_narrow(S@x)) gpu_cast(out, gpu_dtype(S@x)) else out, found$names)
 }
 
@@ -118,8 +118,8 @@ sparse_quantiles <- function(S, rows, probs = seq(0, 1, 0.25), na.rm = FALSE, na
     low <- found$at(floor(index))
     high <- found$at(ceiling(index))
     weight <- index - floor(index)
-    out <- ifelse(weight > 0 & high != low, (1 - weight) * low + weight * high, low)
-    if (na.rm) out <- ifelse(found$known > 0, out, NA_real_)
+    out <- select_by(weight > 0 & high != low, (1 - weight) * low + weight * high, low)
+    if (na.rm) out <- select_by(found$known > 0, out, NA_real_)
     if (is_narrow(S@x)) gpu_cast(out, gpu_dtype(S@x)) else out
   })
   if (length(probs) == 1L) return(named_margin(parts[[1L]], found$names))

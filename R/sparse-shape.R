@@ -95,7 +95,7 @@ linear_places <- function(S, at, frame) {
     mask <- stored(at)
     chosen <- which(is.na(mask) | mask)
     places <- element_keys(strip(at@i)[chosen], columns_of(at)[chosen], S@Dim) + 1
-    return(gpu_cast(ifelse(mask[chosen], places, NA_real_), "float64"))
+    return(gpu_cast(select_by(mask[chosen], places, NA_real_), "float64"))
   }
   if (is.matrix(at) && is.character(at) && ncol(at) == 2L) {
     names <- at
@@ -129,7 +129,7 @@ linear_places <- function(S, at, frame) {
     # elements of a mask beyond the end of the matrix give NA
     if (length(at) && length(at) < n) at <- recycle(at, n)
     chosen <- which(is.na(at) | at)
-    return(ifelse(at[chosen], gpu_cast(chosen, "float64"), NA_real_))
+    return(select_by(at[chosen], gpu_cast(chosen, "float64"), NA_real_))
   }
   at <- trunc(gpu_cast(at, "float64"))
   if (length(at) && min(0, at, na.rm = TRUE) < 0) {
@@ -151,9 +151,9 @@ values_at <- function(S, at) {
   x <- stored(S)
   found <- stored_places(S, at)
   absent <- is.na(found)
-  value <- if (length(x)) x[ifelse(absent, 1L, found)] else gpu_full(if (is.logical(x)) FALSE else 0, length(at),
+  value <- if (length(x)) x[select_by(absent, 1L, found)] else gpu_full(if (is.logical(x)) FALSE else 0, length(at),
     dtype = gpu_dtype(x), device = gpu_device(x))
-  ifelse(is.na(at) | at > prod(S@Dim), vector(typeof(x), 1L)[2L], ifelse(absent, vector(typeof(x), 1L), value))
+  select_by(is.na(at) | at > prod(S@Dim), vector(typeof(x), 1L)[2L], select_by(absent, vector(typeof(x), 1L), value))
 }
 
 # Dimnames of a subset. An axis of extent 0 has none, as in base R.

@@ -128,7 +128,7 @@ filter_array <- function(x, filter, method, sides, circular, start) {
     sides %in% c(1L, 2L) && isFALSE(circular) && is.null(start)
   values <- if (usable) as_doubles(strip(x))
   missing <- usable && anyNA(values)
-  known <- if (missing) ifelse(is.na(values), 0, values) else values
+  known <- if (missing) select_by(is.na(values), 0, values) else values
   if (!usable || p > MOST_VIEWS && !all(is.finite(known))) {
     plain <- is_plain(x) && is.double(x)
     args <- list(if (plain) host_view(x) else host_series(x), weights, method = method, sides = sides,
@@ -138,7 +138,7 @@ filter_array <- function(x, filter, method, sides, circular, start) {
   out <- if (p <= MOST_VIEWS) weighted_windows(values, weights) else match_precision(strided(linear_convolution(known,
     upload_like(as.double(weights), values)), n + p - 1, 1, n - p + 1, start = p - 1), values)
   # a window that contains a missing element is NA, whatever the weight of that element
-  if (missing) out <- ifelse(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
+  if (missing) out <- select_by(rolled(is.na(values) + 0L, p, `+`) > 0L, NA_real_, out)
   after <- if (sides == 2L) p %/% 2L else 0L
   before <- p - 1L - after
   out <- join(c(list(rep(NA_real_, before))[before > 0L], list(out), list(rep(NA_real_, after))[after > 0L]))

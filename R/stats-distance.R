@@ -53,9 +53,9 @@ distances <- function(x, method, diag, upper, p) {
     if (methods[which] == "canberra") {
       # columns where both rows are 0 do not count; the sum is scaled up to all columns
       none <- is.nan(term)
-      total <- .Call(C_reduce_groups, "sum", ifelse(none, 0, term), FALSE, c(1, k, rows * columns), FALSE)
+      total <- .Call(C_reduce_groups, "sum", select_by(none, 0, term), FALSE, c(1, k, rows * columns), FALSE)
       left <- k - .Call(C_reduce_groups, "sum", none, FALSE, c(1, k, rows * columns), FALSE)
-      value <- ifelse(left == 0, NA_real_, total / (left / k))
+      value <- select_by(left == 0, NA_real_, total / (left / k))
     } else {
       value <- .Call(C_reduce_groups, if (methods[which] == "maximum") "max" else "sum", term, FALSE,
         c(1, k, rows * columns), FALSE)

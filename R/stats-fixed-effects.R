@@ -101,7 +101,7 @@ connected_parts <- function(a, b, w) {
   repeat {
     spread <- least(least(labels[of_a], of_b, b$groups)[of_b], of_a, a$groups)
     if (all(spread == labels | is.infinite(spread))) break
-    labels <- ifelse(is.finite(spread), spread, labels)
+    labels <- select_by(is.finite(spread), spread, labels)
   }
   length(unique(collect(labels)[collect(a$size) > 0]))
 }

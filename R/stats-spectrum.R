@@ -148,7 +148,7 @@ tapered <- function(x, part) {
   m <- floor(n * part)
   if (m < 1) return(x)
   k <- gpu_seq(0, by = 1, length.out = n, dtype = "float64", device = gpu_device(x))
-  x * ifelse(pmin(k, n - 1 - k) < m, 0.5 * (1 - cos(pi * (2 * pmin(k, n - 1 - k) + 1) / (2 * m))), 1)
+  x * select_by(pmin(k, n - 1 - k) < m, 0.5 * (1 - cos(pi * (2 * pmin(k, n - 1 - k) + 1) / (2 * m))), 1)
 }
 
 # Smooths power at frequencies 0 to 1 / 2 by a symmetric kernel. Power is an even function of period `n`. Its value at 0
@@ -199,10 +199,10 @@ autocorrelations <- function(x, lag.max, type, na.action, demean, series, frame)
   missing <- is.na(y)
   has_missing <- anyNA(y)
   if (demean || type == "partial") y <- y - mean(y, na.rm = TRUE)
-  if (has_missing) y <- ifelse(missing, 0, y)
+  if (has_missing) y <- select_by(missing, 0, y)
   products <- lagged_products(y, lags)
-  pairs <- if (has_missing) round(lagged_products(ifelse(missing, 0, 1), lags)) else n - 0:lags
-  covariance <- ifelse(pairs > 0, products / (pairs + 0:lags), NA_real_)
+  pairs <- if (has_missing) round(lagged_products(select_by(missing, 0, 1), lags)) else n - 0:lags
+  covariance <- select_by(pairs > 0, products / (pairs + 0:lags), NA_real_)
   values <- covariance
   if (type != "covariance") values <- pmax(-1, pmin(1, covariance / covariance[1L]))
   frequency <- if (is.null(attr(x, "tsp"))) 1 else attr(x, "tsp")[3L]

@@ -266,7 +266,7 @@ part_rowsum <- function(x, group, na.rm) {
   groups <- unique(host)
   codes <- as_gpu(match(host, groups), device = running_member()$device)
   y <- widen_for_sum(as_gpu(x))
-  if (na.rm) y <- ifelse(is.na(y), 0, y)
+  if (na.rm) y <- select_by(is.na(y), 0, y)
   if (is.null(dim(y))) dim(y) <- c(length(y), 1L)
   list(groups = groups, sums = as.vector(collect(group_sums(y, codes, length(groups)))))
 }

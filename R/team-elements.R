@@ -90,8 +90,11 @@ split_elements <- function(name, args, call) {
   if (name == "ifelse" && state_of(x)$kind == "vector" && any(vapply(args[-1L], function(arg) is_split(arg) &&
     state_of(arg)$kind == "matrix", NA))) refuse_split(name, call,
       "If `yes` or `no` is a matrix, the test must be one, too.")
-  recorded_elements(name, args, call)
+  for (arg in Filter(is_split, args)) frames_refused(arg, name, call)
+  recorded_elements(if (name == "ifelse") "part_ifelse" else name, args, call)
 }
+# The type of a part must not depend on its elements.
+part_ifelse <- function(test, yes, no) select_by(test, yes, no)
 
 #' @export
 anyNA.gpu_split <- function(x, recursive = FALSE) {

@@ -32,7 +32,7 @@ begun_mean <- function(begun, eta) begun$family$linkinv(eta)
 begun_residuals <- function(begun, eta, mu) (begun$y - mu) / begun$family$mu.eta(eta)
 begun_weights <- function(begun, eta) {
   slope <- begun$family$mu.eta(eta)
-  ifelse(begun$w > 0 & slope != 0, begun$w * slope^2 / begun$family$variance(begun$family$linkinv(eta)), 0)
+  select_by(begun$w > 0 & slope != 0, begun$w * slope^2 / begun$family$variance(begun$family$linkinv(eta)), 0)
 }
 family_value <- function(begun, part, ...) begun$family[[part]](...)
 
@@ -65,11 +65,11 @@ glm_step <- function(state, products) {
   slope <- own$mu.eta(state$eta)
   positive <- state$w > 0
   good <- positive & slope != 0
-  state$d$scale <- ifelse(good, sqrt(state$w * slope^2 / variance), 0)
-  state$target <- ifelse(good, (state$eta - state$offset + (state$y - state$mu) / slope) * state$d$scale, 0)
+  state$d$scale <- select_by(good, sqrt(state$w * slope^2 / variance), 0)
+  state$target <- select_by(good, (state$eta - state$offset + (state$y - state$mu) / slope) * state$d$scale, 0)
   counts <- list(is.na(variance) & positive, variance == 0 & positive, is.na(slope) & positive, good)
   counts <- lapply(counts, function(x) {
-    x <- widen_for_sum(ifelse(is.na(x), FALSE, x))
+    x <- widen_for_sum(select_by(is.na(x), FALSE, x))
     dim(x) <- c(length(x), 1L)
     strip(colSums(x))
   })

@@ -94,7 +94,7 @@ part_leverages <- function(d, columns, to_q, w) {
   to_q <- as_gpu(to_q, device = d$device)
   hat <- join(by_blocks(d, function(from, count)
     with_rows(d, from, count, function(x) list(rowSums((x %*% to_q)^2)))[[1L]]))
-  ifelse(hat > 1 - 10 * .Machine$double.eps, 1, hat)
+  select_by(hat > 1 - 10 * .Machine$double.eps, 1, hat)
 }
 
 # ---- least squares -------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ split_aware <- function(name) {
     # each member is sent the elements of an ordinary vector for its rows
     long <- base::which(vapply(args, function(arg) !is_split(arg) && length(arg) > 1L, NA))
     args[long] <- lapply(args[long], operand_for, x = x, call = parent.frame())
-    record_split(x, name, args)
+    record_split(x, if (name == "ifelse") "part_ifelse" else name, args)
   }
 }
 

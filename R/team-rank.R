@@ -47,8 +47,8 @@ part_ranked <- function(x, sorted, others, counts, na.last, ties) {
   missing <- is.na(x)
   if (is.na(na.last)) return(own[!missing])
   place <- cumsum(missing + 0L) + whole(sum(absent[seq_len(rank - 1L)]))
-  if (na.last) return(ifelse(missing, place + whole(sum(known)), own))
-  ifelse(missing, place, own + whole(sum(absent)))
+  if (na.last) return(select_by(missing, place + whole(sum(known)), own))
+  select_by(missing, place, own + whole(sum(absent)))
 }
 
 # Ties are broken by random numbers, those that base R draws, which are added to the ranks. Base R draws none for
@@ -175,7 +175,7 @@ match_in_split <- function(name, x, table, nomatch, call) {
 # Infinite for elements that are not found, so that the minimum over the members is the first place.
 stat_match <- function(table, x, before) {
   at <- as.double(collect(match(x, if (is.factor(table)) as.character(table) else table)))
-  ifelse(is.na(at), Inf, at + before)
+  select_by(is.na(at), Inf, at + before)
 }
 part_matched <- function(x, table, others, counts) {
   x <- part_elements(x)
@@ -188,13 +188,13 @@ part_matched <- function(x, table, others, counts) {
     other <- from_member(k, table, plain_parts(others))
     if (length(x) && length(other)) {
       at <- as_gpu(match(x, other), device = device)
-      out <- gpu_compute(ifelse(is.na(out), if (large) as_float64(at) + before else at + as.integer(before), out))
+      out <- gpu_compute(select_by(is.na(out), if (large) as_float64(at) + before else at + as.integer(before), out))
     }
     before <- before + counts[k]
   }
   out
 }
-part_unmatched <- function(at, nomatch) ifelse(is.na(at), nomatch, at)
+part_unmatched <- function(at, nomatch) select_by(is.na(at), nomatch, at)
 
 # ---- rle() ---------------------------------------------------------------------------------------------------
 

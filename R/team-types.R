@@ -64,7 +64,7 @@ int64_mean <- function(x, na.rm, call) {
   total <- as_gpu(reduced(x, "stat_sum64", list(na.rm), call = call), device = "cpu")
   n <- if (na.rm) reduced(x, "stat_known", call = call) else length(x)
   as_int <- function(number) gpu_cast(as_gpu(as.double(number), device = "cpu"), "int64")
-  collect(if (n == 0) as_int(NA) else ifelse(total < 0, -(-total %/% as_int(n)), total %/% as_int(n)))
+  collect(if (n == 0) as_int(NA) else select_by(total < 0, -(-total %/% as_int(n)), total %/% as_int(n)))
 }
 stat_known <- function(x) numbers_later(sum(widen_for_sum(!is.na(x))))
 
