@@ -294,7 +294,13 @@ setequal <- interposed("setequal", c("x", "y"), equal_sets(x, y))
 is.element <- interposed("is.element", c("el", "set"), in_arrays(el, set, "is.element"), class = c("gpu_array",
   "gpu_split", "gpu_reader"))
 
-set_on_base <- function(name, x, y) call_base(get(name, baseenv()), plain_pair(x, y))
+# A numeric result is an array where the sets computed on the device are.
+set_on_base <- function(name, x, y) {
+  out <- call_base(get(name, baseenv()), plain_pair(x, y))
+  like <- if (is_gpu(x)) x else if (name == "union") y
+  plain <- !is.object(out) && (is.numeric(out) || is.logical(out) || is.complex(out))
+  if (name == "setequal" || is.null(like) || !plain) out else upload_result_like(out, like)
+}
 
 union_of_arrays <- function(x, y) {
   if (!matches_on_device(x, y)) return(set_on_base("union", x, y))

@@ -68,6 +68,34 @@ test_that("median(), order(), rev(), unique() and duplicated() agree with base R
   expect_all_same(found)
 })
 
+test_that("one-dimensional arrays keep or lose their dimension as in base R", {
+  found <- list()
+  for (x in list(array(c(3, 1, 2), 3L), array(c(3, 1, 2), 3L, list(c("a", "b", "c"))), array(c(3, NA, 2), 3L),
+    array(3:1, 3L), array(1:3, 3L), array(c(1L, NA, 2L), 3L, list(c("a", "b", "c"))), array(c(TRUE, FALSE), 2L),
+    array(numeric(), 0L), array(1, 1L), array(c(1i, 0), 2L), array(c(3, 1), 2L, list(axis = c("a", "b")))))
+    for (f in list(function(x) sort(x), function(x) sort(x, decreasing = TRUE), function(x) sort(x, na.last = TRUE),
+      function(x) sort(x, na.last = FALSE), function(x) sort(x, method = "quick"),
+      function(x) sort(x, method = "radix"), function(x) sort(x, method = "shell"), function(x) rev(sort(x)),
+      stats::fivenum, rev))
+      found <- c(found, compare(f, list(x), what = paste(deparse1(f), deparse1(x))))
+  expect_all_same(found)
+})
+
+test_that("sets of complex arrays are arrays, as those of others are", {
+  found <- list()
+  x <- c(1i, 2, 2, 3 + 0i)
+  for (f in list(union, intersect, setdiff, setequal, is.element)) for (y in list(2i, x, 1, 1:3, "a", complex()))
+    found <- c(found, compare(f, list(x, list(y)), what = deparse1(y)),
+      compare(f, list(list(y), x), what = deparse1(y)),
+      if (!is.character(y)) compare(f, list(x, y), what = deparse1(y)))
+  expect_all_same(found)
+  x <- gpu(x)
+  for (y in list(union(x, 2i), union(2i, x), union(x, 1), intersect(x, 2 + 0i), setdiff(x, 1i), setdiff(x, "a")))
+    expect_true(is_gpu(y))
+  expect_identical(gpu_dtype(union(gpu(1i, "complex64"), 2i)), "complex64")
+  expect_false(is_gpu(setdiff(2i, x)))
+})
+
 test_that("the orders are as many as they were", {
   expect_cases(900L)
 })
