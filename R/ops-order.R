@@ -53,7 +53,8 @@ setMethod("which", "gpu_array", function(x, arr.ind = FALSE, useNames = TRUE) {
 #' @export
 sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   more <- list(...)
-  if (length(dim(x)) == 1L && !length(more)) return(x[order(x, na.last = na.last, decreasing = decreasing)])
+  if (length(dim(x)) == 1L && length(more) == length(names(more)) && all(names(more) %in% "method"))
+    return(sort_axis(x, c(list(decreasing = decreasing, na.last = na.last), more)))
   plain <- is_flag(decreasing) && is.logical(na.last) && length(na.last) == 1L &&
     (is.null(more$method) || is_choice(more$method, c("auto", "shell", "quick", "radix")))
   if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
@@ -69,6 +70,21 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (missing == 0L || isTRUE(na.last)) return(out)
   if (is.na(na.last)) return(out[seq_len(n - missing)])
   out[c(n - missing + seq_len(missing), seq_len(n - missing))]
+}
+
+# sort() of a one-dimensional array. Whether the result keeps its dimension depends on the type, the method, for
+# integers on whether they are sorted already, and on the version of R: base R sorts an array of two elements to find
+# out.
+sort_axis <- function(x, args) {
+  names <- names(x)
+  first <- !(is.integer(x) && isFALSE(is.unsorted(x)))
+  like <- base::array(as.vector(c(first, FALSE), typeof(x)), 2L, if (!is.null(names)) list(c("a", "b")))
+  kept <- !is.null(dim(call_base(base::sort, c(list(like), args))))
+  at <- order(x, na.last = args$na.last, decreasing = args$decreasing)
+  if (kept) return(x[at])
+  out <- strip(x)[at]
+  if (!is.null(names)) names(out) <- names[collect(at)]
+  out
 }
 
 # The number of missing elements of a sorted array. The device puts them last, so the last element tells whether there
