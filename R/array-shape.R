@@ -40,10 +40,11 @@ join <- function(parts, dtype = NULL) .Call(C_join, parts, dtype, device_of(part
 
 # Whether base R's function on the host is faster for an array on the cpu device than several device passes. Tests set
 # `settings$force_device_path` to disable this, so that the code paths of a GPU are compared with base R on machines
-# without one.
+# without one. A host copy beyond the device's memory limit is never preferred: it would not count against the limit.
 settings <- new.env(parent = emptyenv())
 settings$force_device_path <- FALSE
-prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$force_device_path
+prefers_host <- function(x) gpu_device(x) == "cpu" && !settings$force_device_path &&
+  (length(x) < 2^16 || 8 * length(x) <= gpu_memory("cpu")[["limit"]])
 
 # Sets dimnames if some axis has names.
 with_dimnames <- function(x, names) {

@@ -41,7 +41,13 @@ NULL
 
 #' @rdname vectors
 #' @export
-rev.gpu_array <- function(x) if (length(x)) x[length(x):1L] else x
+rev.gpu_array <- function(x) {
+  n <- length(x)
+  # Positions beyond the integers would take as much memory of the host as the elements.
+  if (n > .Machine$integer.max && is.null(names(x)) && length(dim(x)) != 1L)
+    return(strided(x, n, 1, n, step = -1, start = n - 1))
+  if (n) x[n:1L] else x
+}
 
 #' @rdname vectors
 #' @export

@@ -69,6 +69,20 @@ test_that("a process that gets no threads computes on the one that it has", {
   expect_child_ends(code, env = "RUST_MIN_STACK=70368744177664")
 })
 
+test_that("arrays beyond the memory limit are not copied to the host", {
+  old <- options(verdigris.memory_limit = 1e6)
+  on.exit(options(old))
+  x <- gpu_full(1, 2e5, device = "cpu")
+  expect_false(verdigris:::prefers_host(x))
+  expect_true(verdigris:::prefers_host(gpu_full(1, 100, device = "cpu")))
+  expect_error(anyDuplicated(x), class = "verdigris_error_memory")
+  vast <- gpu_full(1, 3e9, device = "cpu")
+  expect_error(as.vector(rev(vast)[1L]), class = "verdigris_error_memory")
+  expect_error(diag(vast), class = "verdigris_error_shape")
+  options(old)
+  expect_true(verdigris:::prefers_host(x))
+})
+
 test_that("dimensions whose product is no number are errors", {
   wrong <- quote(list(
     gpu_full(1L, c(2^26, 2^26, 2^26)), gpu_full(1L, c(2^31 - 1, 2^31 - 1, 4)), gpu_full(1L, 2^60),
