@@ -176,6 +176,11 @@ all.equal <- interposed("all.equal", c("target", "current"), all.equal.gpu_array
 #' @rdname vectors
 #' @export
 as.data.frame.gpu_array <- function(x, row.names = NULL, optional = FALSE, ..., nm = deparse1(substitute(x))) {
+  # model.frame() converts objects, and refuses ordinary matrices and vectors. So arrays are refused too.
+  if (identical(sys.function(sys.parent()), stats::model.frame.default)) {
+    call <- sys.call(sys.parent())
+    tryCatch(stats::model.frame.default(~1, blank(x)), error = function(e) stop(simpleError(conditionMessage(e), call)))
+  }
   if (is_viewer(sys.function(sys.parent())))
     return(as.data.frame(viewed(x), row.names = row.names, optional = optional, ..., nm = nm))
   if (length(dim(x)) > 2L)
