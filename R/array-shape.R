@@ -180,6 +180,15 @@ bind <- function(parts, labels, given, level, by_row) {
   if (turned) out <- .Call(C_permute, out, c(n, sum(size)), 2:1)
   dim(out) <- if (by_row) c(sum(size), n) else c(n, sum(size))
 
+  # Base R gives some matrices without elements dimnames that are all NULL.
+  if (n == 0L) {
+    likes <- lapply(parts, function(x) if (length(dim(x)) == 2L) blank(x) else if (!is.null(x))
+      `names<-`(logical(length(x)), names(x)))
+    names(likes) <- ifelse(matrices, "", labels)
+    names <- attr(suppressWarnings(call_by_place(f, c(likes, list(deparse.level = 0)))), "dimnames")
+    if (!is.null(names)) dimnames(out) <- names
+    return(out)
+  }
   # The shared axis takes the first names found.
   shared <- Filter(Negate(is.null), lapply(present, function(k) if (matrices[k]) dimnames(parts[[k]])[[side]] else
     if (long[k] == n) names(parts[[k]])))
@@ -382,7 +391,10 @@ outer_arrays <- function(X, Y, FUN, ...) {
     }
   }
   dim(out) <- d
-  with_dimnames(out, c(names_of(X), names_of(Y)))
+  # As in base R, dimnames are set even if the names of an empty vector leave them empty.
+  labelled <- function(x) !is.null(if (is.null(dim(x))) names(x) else dimnames(x))
+  if (labelled(X) || labelled(Y)) dimnames(out) <- c(names_of(X), names_of(Y))
+  out
 }
 
 # An array without dimensions and names.

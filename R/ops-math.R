@@ -10,8 +10,8 @@ recycled <- function(row, f, ...) {
   if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .External2(C_recycled, row, list(...), -1L)
   if (is.null(out)) return(on_host(f, ...))
-  # For a result without elements base R keeps only the attributes of the first argument.
-  if (length(out) == 0L && length(..1)) strip(out) else out
+  # For a result without elements base R keeps only the attributes of the first argument, and densities keep none.
+  if (length(out) == 0L && (length(..1) || grepl("^[dpq]norm", row))) strip(out) else out
 }
 
 #' Elementwise functions of several arguments

@@ -275,6 +275,8 @@ median_found <- function(found, n, type, na.rm) {
 #' @importFrom stats median
 #' @export
 median.gpu_array <- function(x, na.rm = FALSE, ...) {
+  # Base R names the missing median of a named vector without elements.
+  if (length(x) == 0L) return(stats::median(host_copy(x, silent = TRUE), na.rm = na.rm, ...))
   if (is.complex(x) || !is_switch(na.rm)) return(stats::median(as.vector(ordinary_copy(x)), na.rm = na.rm, ...))
   x <- strip(x)
   found <- at_ranks(x, median_ranks)

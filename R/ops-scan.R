@@ -3,6 +3,12 @@
 scan_method <- function(name) {
   force(name)
   function(x) {
+    if (is.complex(x) && length(x) == 0L) {
+      # Versions of R may refuse complex vectors without elements too.
+      call_base(get(name, baseenv()), list(complex()))
+      y <- strip(x)
+      return(if (is.null(names(x))) y else `names<-`(y, names(x)))
+    }
     out <- .Call(C_scan, name, x)
     y <- out[[1L]]
     if (out[[2L]]) {

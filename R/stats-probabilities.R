@@ -97,5 +97,6 @@ probability <- function(letter, name, frame) {
   row <- paste0(letter, row, if (isFALSE(flags$lower.tail)) "_upper", if (is_log) "_log")
   out <- .External2(C_recycled, row, unname(operands), -1L)
   if (is.null(out)) return(hosted_call(f, frame))
-  if (length(out) == 0L && length(operands[[1L]])) strip(out) else out
+  # Without elements base R keeps the attributes of the first argument, and with several parameters none.
+  if (length(out) == 0L && (length(operands) > 2L || length(operands[[1L]]))) strip(out) else out
 }
