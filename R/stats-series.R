@@ -4,7 +4,8 @@
 #'
 #' `diff()` is computed on the device; a time series keeps its time attributes. `time()` and `cycle()` return ordinary
 #' time series and read no elements; `aggregate()`, `diffinv()`, `kernapply()` and `toeplitz()` are computed on the
-#' host. `window()` and `lag()` return arrays.
+#' host. `window()` and `lag()` return arrays. An array with the attribute `tsp` is a time series, even if `tsp<-` has
+#' set it; an ordinary vector needs the class `ts` as well.
 #' @param x An array.
 #' @param lag,differences,... As in [base::diff()], [stats::time()] and [stats::aggregate()].
 #' @returns `diff()`: an array on the device of `x`; operations recorded in `x` are computed first. `diffinv()`,
