@@ -297,6 +297,9 @@ level_given <- function(f, level) {
 #' @name shape
 NULL
 
+# The length of R's longest vectors. Base R raises an error for longer ones.
+MOST_ELEMENTS <- 2^52
+
 # Reshapes x for unusual arguments: `places` is what base R's function returns for the indices of x.
 placed <- function(x, places) {
   # Evaluated first, so that its errors keep base R's call even if `[` dispatches by S4.
@@ -316,8 +319,8 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
   rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
   columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
   d <- if (whole(rows) && whole(columns)) unname(trunc(c(rows[1L], columns[1L])))
-  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 || !is_flag(byrow) ||
-    !is_labels(dimnames)) {
+  if (is.null(d) || anyNA(d) || n == 0L || prod(d) != n && n != 1L || prod(d) == 0 ||
+    prod(d) > MOST_ELEMENTS || !is_flag(byrow) || !is_labels(dimnames)) {
     args <- c(list(seq_len(n)), if (!no_rows) list(nrow = nrow), if (!no_columns) list(ncol = ncol),
       list(byrow = byrow, dimnames = dimnames))
     return(placed(data, call_base(base::matrix, args)))
@@ -338,6 +341,7 @@ array_of_array <- function(data, dim, dimnames) {
   plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
     isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))
+  if (prod(dim) > MOST_ELEMENTS) call_base(base::array, list(0, dim))
   dim <- as.integer(dim)
   out <- recycle(data, prod(dim))
   dim(out) <- dim

@@ -57,7 +57,7 @@ rep.gpu_array <- function(x, times = 1, length.out = NA, each = 1, ...) {
     plain(length.out, 0))
   if (all_plain && length(x) == 0L && (is.na(length.out) || length.out == 0)) return(x)
   if (!all_plain || length(x) == 0L) {
-    at <- rep(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...)
+    at <- call_base(base::rep, list(seq_along(x), times = host_copy(times), length.out = length.out, each = each, ...))
     if (length(x) == 0L && length(at) == 0L) return(x)
     y <- strip(x)[at]
     # Base R sets empty names when it lengthens an empty vector.

@@ -40,10 +40,10 @@ leaves_out <- function(name, na.rm, frame = parent.frame()) {
 reduce_parts <- function(name, x, na.rm) {
   frame <- environment()
   if (any(vapply(x, is.character, NA)))
-    return(do.call(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm))))
+    return(call_base(get(name, baseenv()), c(lapply(x, host_copy), list(na.rm = na.rm)), frame))
   decided <- FALSE
   if (!is_flag(na.rm)) na.rm <- leaves_out(name, na.rm, frame)
-  parts <- lapply(x, function(x) {
+  reduced <- function(x) {
     # As in base R, arguments after the one that decides any() or all() are not evaluated further.
     if (decided) return(logical())
     if (!is_gpu(x)) {
@@ -59,8 +59,10 @@ reduce_parts <- function(name, x, na.rm) {
     if (!is.list(out)) return(out)
     if (bitwAnd(out[[2L]], STATUS_EMPTY)) return(vector(typeof(x), 0L))
     out[[1L]]
-  })
-  do.call(get(name, baseenv()), c(parts, list(na.rm = na.rm)))
+  }
+  # A call of lapply() would become that of conditions.
+  for (k in seq_along(x)) x[k] <- list(reduced(x[[k]]))
+  call_base(get(name, baseenv()), c(x, list(na.rm = na.rm)), frame)
 }
 
 #' Reductions

@@ -61,22 +61,19 @@ tabulate <- interposed("tabulate", "bin", tabulate_array(bin, if (!missing(nbins
 tabulate_array <- function(bin, given = NULL) {
   if (is_split(bin)) return(split_tabulate(bin, given[[1L]], parent.frame()))
   if (is_reader(bin)) return(reader_tabulate(bin, given, parent.frame()))
+  if (!is.numeric(bin)) return(call_base(base::tabulate, c(list(ordinary_copy(bin)), given)))
   nbins <- given[[1L]]
   # Evaluating base R's default, max(1L, bin), would dispatch on `bin` and copy the array to the host.
   if (is.null(given)) {
     counts <- counted_codes(strip(bin))
     # tabulate() ignores values below 1.
     if (!is.null(counts)) return(as.integer(counts[1L + seq_len(max(1L, base::which(counts[-1L] > 0)))]))
-    nbins <- if (is.numeric(bin)) {
-      max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE)))
-    } else {
-      max(1L, host_copy(bin), na.rm = TRUE)
-    }
+    nbins <- max(1L, suppressWarnings(max(if (is_int64(bin)) as_float64(bin) else bin, na.rm = TRUE)))
     # Base R converts the elements to integer before it counts.
     if (nbins > .Machine$integer.max) return(call_base(base::tabulate, list(ordinary_copy(bin))))
   }
   usual <- is_count(nbins) && nbins <= .Machine$integer.max
-  if (!is.numeric(bin) || !usual || nbins > MOST_BINS)
+  if (!usual || nbins > MOST_BINS)
     return(call_base(base::tabulate, list(ordinary_copy(bin), nbins)))
   nbins <- as.integer(nbins)
   if (prefers_host(bin) && !is.integer(bin)) return(call_base(base::tabulate, list(collect(strip(bin)), nbins)))

@@ -3,13 +3,19 @@ raise <- function(condition, unused) {
   if (condition$kind == "interrupt") rlang::interrupt() # jumps like Ctrl-C
   frame <- if (sys.nframe() > 1L) sys.frame(-1L)
   if (is.null(condition$source)) {
-    stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame)
+    also <- if (grepl(BASE_MESSAGES, condition$message)) "simpleError"
+    stop_verdigris(condition$kind, condition$message, condition$advice, detail = condition$detail, call = frame,
+      also = also)
   }
   stop_verdigris(
     condition$kind, condition$message, condition$advice,
     detail = condition$detail, log = condition$detail, source = condition$source, call = frame
   )
 }
+
+# Messages of base R for complex numbers, which Rust code words for the functions that it computes.
+BASE_MESSAGES <- paste0("^(invalid comparison with complex values|invalid 'type' [(]complex[)] of argument|",
+  "invalid input type|unimplemented complex (function|operation)|'cum[a-z]*' not defined for complex numbers)$")
 
 # Raises an error of classes verdigris_error_<kind>, `also` and verdigris_error. The texts are not formatted.
 stop_verdigris <- function(kind, message, advice = character(), ..., call = parent.frame(), also = character()) {
@@ -24,18 +30,19 @@ stop_verdigris <- function(kind, message, advice = character(), ..., call = pare
 }
 
 # The user's call that led to `frame`, a frame of this package: that of the outermost of the package's running
-# functions, with the name of its generic. cbind() and rbind() call their methods as `cbind(deparse.level, ...)`.
+# functions, with the name of its generic. cbind(), rbind(), rep.int() and rep_len() call their methods with arguments
+# of their own, as in `cbind(deparse.level, ...)`.
 written_call <- function(frame = parent.frame()) {
   frames <- sys.frames()
   k <- 1L
   while (k <= length(frames) && !identical(frames[[k]], frame)) k <- k + 1L
   if (k > length(frames)) return(NULL)
   home <- topenv()
+  calls_with_its_own <- list(base::cbind, base::rbind, base::rep.int, base::rep_len)
   ours <- function(k) {
     if (k < 1L) return(FALSE)
     f <- sys.function(k)
-    is_interposed(f) || identical(f, base::cbind) || identical(f, base::rbind) || identical(topenv(environment(f)),
-      home)
+    is_interposed(f) || identical(topenv(environment(f)), home) || any(vapply(calls_with_its_own, identical, NA, f))
   }
   parents <- sys.parents()
   while (ours(parents[k])) k <- parents[k]

@@ -114,6 +114,44 @@ test_that("conditions show the call that was written, not methods and helpers", 
   shows(median(gpu("a")), quote(as_gpu(x, dtype = dtype, device = test_device)))
 })
 
+test_that("errors about complex numbers have base R's message and classes", {
+  x <- gpu(c(1i, 2))
+  for (call in expression(x > 1, max(x), min(x, 1), floor(x), x %% 2, cummax(x), cummin(x), pmin(x, 1), gamma(x))) {
+    e <- expect_error(eval(call), class = "verdigris_error_dtype")
+    wanted <- tryCatch(eval(call, list(x = c(1i, 2))), error = identity)
+    expect_s3_class(e, "simpleError")
+    expect_identical(conditionMessage(e), conditionMessage(wanted))
+  }
+  # an error that is not base R's
+  expect_false(inherits(tryCatch(as_gpu("a"), error = identity), "simpleError"))
+})
+
+test_that("errors name the generic that was called", {
+  x <- gpu(1:2)
+  for (call in expression(rep(x, -1), rep(x, each = -1), rep(x, times = 1:3), rep(x, length.out = -1), rep_len(x, -1),
+    rep.int(x, -1), sum(x, "a"), prod(x, "a"), max(x, list()), sum(x, list()), sum(x, quote(a)), min(x, gpu(1i)),
+    array(x, c(1e9, 1e9)), matrix(x, 1e9, 1e9), tabulate(x + 1i), tabulate(x > 1L))) {
+    e <- expect_error(eval(call))
+    expect_identical(deparse1(conditionCall(e)[[1L]]), deparse1(call[[1L]]))
+    if (!grepl("gpu", deparse1(call))) expect_identical(conditionMessage(e),
+      conditionMessage(tryCatch(eval(call, list(x = 1:2)), error = identity)))
+  }
+})
+
+test_that("data that model.frame() refuses as ordinary vectors are refused as arrays", {
+  m <- matrix(1:6, 3, dimnames = list(NULL, c("a", "b")))
+  f <- c(1, 2, 3)
+  for (x in list(m, array(1:3, 3L), c(a = 1, b = 2))) for (call in expression(model.matrix(~., x), model.frame(~f, x),
+    xtabs(~f, x), lm(f ~ 1, x), glm(f ~ 1, data = x))) {
+    wanted <- tryCatch(eval(call, list(x = x, f = f)), error = identity)
+    # xtabs() takes a matrix
+    if (!inherits(wanted, "error")) next
+    e <- expect_error(eval(call, list(x = gpu(x), f = f)), class = "simpleError")
+    expect_identical(conditionMessage(e), conditionMessage(wanted))
+    expect_identical(deparse1(conditionCall(e)), deparse1(conditionCall(wanted)))
+  }
+})
+
 test_that("errors of replacement functions have the user's call, and base R's words", {
   called <- function(x, assign) {
     e <- tryCatch(assign(x), error = identity)
