@@ -68,7 +68,7 @@
 #' S@@x <- log1p(S@@x)
 #' gpu_dense(S)
 #' @aliases gpu_sparse-class
-#' @aliases which,gpu_sparse-method
+#' @aliases which,gpu_sparse-method ifelse,gpu_sparse-method
 #' @aliases %*%,gpu_sparse,gpu_sparse-method
 #' @aliases %*%,gpu_sparse,ANY-method
 #' @aliases %*%,ANY,gpu_sparse-method

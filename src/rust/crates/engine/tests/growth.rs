@@ -64,7 +64,7 @@ const LISTED: [(&str, usize, &str); 75] = [
     ("engine/array/kernel_call.rs", 2, "arguments of a kernel"),
     ("engine/array/many.rs", 2, "results of a factorisation"),
     ("engine/array/mod.rs", 1, "operands"),
-    ("engine/array/segments/mod.rs", 2, "operands"),
+    ("engine/array/segments.rs", 2, "operands"),
     ("engine/array/strided.rs", 4, "axes"),
     ("engine/array/subscript.rs", 2, "axes, and up to MOST_EXCLUDED numbers"),
     ("engine/array/view.rs", 1, "axes"),

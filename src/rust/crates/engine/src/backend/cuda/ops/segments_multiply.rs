@@ -195,7 +195,7 @@ impl Work<'_> {
         let (bits, threads, teams) = Work::tables(bin);
         args.push(1u32 << bits).push(32 - bits as u32).push(self.lanes).push(counts.address);
         let name = if teams > 1 { "count_warp" } else { "count_block" };
-        self.launch(name, n.div_ceil(teams), threads, teams * 4 << bits, &mut args)
+        self.launch(name, n.div_ceil(teams), threads, (teams * 4) << bits, &mut args)
     }
 
     /// Computes the elements of a bin's columns.
@@ -232,7 +232,7 @@ impl Work<'_> {
         output(&mut args);
         // of a slot 12 bytes, and room for the keys that are found: see `multiply_by_hash`
         let (name, bytes) = if teams > 1 { ("multiply_warp", 16) } else { ("multiply_block", 14) };
-        self.launch(name, n.div_ceil(teams), threads, teams * bytes << bits, &mut args)
+        self.launch(name, n.div_ceil(teams), threads, (teams * bytes) << bits, &mut args)
     }
 
     fn list(&self, pass: u32, bins: &Buffer, progress: &Buffer) -> Result<()> {
