@@ -46,7 +46,12 @@ test_that("%*% of views, mixed types and missing values agrees with base R", {
     compare(`%*%`, list(matrix(c(NA, 1, 2, 3), 2L), matrix(1:4 + 0, 2L)), ulp = 64, what = "with NA"),
       compare(`%*%`, list(matrix(c(Inf, 1, 2, 3), 2L), matrix(0, 2L, 2L)), ulp = 64, what = "with Inf"),
     compare(`%*%`, list(m, list("a")), what = "with a string"), compare(`%*%`, list(m, list(list(1))),
-      what = "with a list"), compare(`%*%`, list(m, list(NULL)), what = "with NULL"))
+      what = "with a list"), compare(`%*%`, list(m, list(NULL)), what = "with NULL"),
+    compare(function(v) v %*% NULL, list(diag(2) * 3), what = "square with NULL"),
+    compare(function(v) v %*% NULL, list(1:3), what = "vector with NULL"),
+    compare(function(v) NULL %*% v, list(diag(2) * 3), what = "NULL with square"),
+    compare(function(v) crossprod(v, NULL), list(m), ulp = 64, what = "crossprod with NULL"),
+    compare(function(v) tcrossprod(v, NULL), list(m), ulp = 64, what = "tcrossprod with NULL"))
   expect_all_same(found)
   expect_identical(gpu_dtype(gpu(m, "float32") %*% gpu(t(m), "float32")), "float32")
   expect_identical(gpu_device(gpu(m) %*% gpu(t(m))), test_device)

@@ -157,9 +157,10 @@ entries! {
         multiplied(x, y, turned, halves)
     }
 
-    /// As `product`, for arrays without dimnames; a NULL `y` is x. NULL for all other factors, which R must look at.
+    /// As `product`, for arrays without dimnames; `y` may be NULL, for x, in products with a transpose. NULL for all
+    /// other factors, which are left to R.
     fn product_unnamed(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
-        let y = if r::is_null(y) { x } else { y };
+        let y = if r::is_null(y) && turned != 0 { x } else { y };
         let is_unnamed_array = |x| handle::is_array(x) && !attributes::has_dimnames(x);
         if !is_unnamed_array(x) || !is_unnamed_array(y) {
             return Ok(None);
