@@ -228,6 +228,8 @@ stat_count <- function(x, na.rm) numbers_later(sum(widen_for_sum(x), na.rm = na.
   sum(widen_for_sum(!is.na(x))) else length(x))
 stat_prod <- function(x, na.rm) numbers_later(prod(widen_for_sum(x), na.rm = na.rm))
 stat_range <- function(x, na.rm) {
+  # warnings of operations recorded in x are not those of range()
+  if (is_gpu(x)) gpu_compute(x)
   ends <- suppressWarnings(range(widen_for_sum(x), na.rm = na.rm))
   later(function() suppressWarnings(as.vector(ends)) * c(-1, 1))
 }

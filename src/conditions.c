@@ -98,6 +98,9 @@ SEXP vg_raise_pending(SEXP result) {
     vg_continue_jump();
   }
   PROTECT(result);
+  // Warnings that suppressWarnings() takes may come again, of another reader; others are raised once.
+  if (vg_warning_count() > 0)
+    vg_warnings_settle(Rf_asInteger(vg_eval_helper("warning_fate", R_NilValue, R_NilValue)) == VG_SUPPRESSED);
   // cleared even if R runs out of memory here, so that the next entry does not raise it
   SEXP taken = PROTECT(R_ExecWithCleanup(take_condition, NULL, clear_condition, NULL));
   SEXP error = VECTOR_ELT(taken, 0), warnings = VECTOR_ELT(taken, 1);
@@ -107,7 +110,7 @@ SEXP vg_raise_pending(SEXP result) {
     UNPROTECT(1);
   }
   if (error != R_NilValue) {
-    if (strcmp(CHAR(STRING_ELT(VECTOR_ELT(error, 0), 0)), "interrupt") == 0) vg_raise_kept();
+    if (strcmp(CHAR(STRING_ELT(VECTOR_ELT(error, 0), 0)), "interrupt") == 0) vg_raise_wait_error();
     vg_eval_helper("raise", error, R_NilValue);
     Rf_errorcall(R_NilValue, "%s", "verdigris: raise() returned");
   }

@@ -17,7 +17,7 @@ SEXP vg_compute_now(SEXP x);    // Rust: computes an array, and waits for its wa
 
 // What to do about the warnings: give them when the operation is computed, suppress them, or compute at once so that
 // the handler gets them. CONTINUE: no handler so far, look further out. The values are those of frame_verdict() in R.
-enum { LATER = 0, NEVER = 1, NOW = 2, CONTINUE = 3 };
+enum { LATER = 0, NEVER = VG_SUPPRESSED, NOW = 2, CONTINUE = 3 };
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define BODY_OF(f) R_ClosureBody(f)

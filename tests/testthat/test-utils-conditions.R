@@ -226,6 +226,9 @@ test_that("an operation that several readers compute warns once, without a handl
     cat("value", sum(y, na.rm = TRUE), max(y, na.rm = TRUE), collect(y), "\n")
     # each operation warns, also of the same call
     for (k in 1:3) z <- c(z = sum(sqrt(as_gpu(c(-1, 4)))))
+    # suppressed for one reader only
+    u <- log(as_gpu(c(-3, 2)))
+    cat("value", suppressWarnings(sum(u)), mean(u), max(u), "\n")
     # two operations that one reader computes
     collect(log(as_gpu(-1)) + sqrt(as_gpu(-4)))
   }))
@@ -233,6 +236,7 @@ test_that("an operation that several readers compute warns once, without a handl
   expect_length(grep("log(as_gpu(c(-1, 1, 2)))", said, fixed = TRUE), 1L)
   expect_length(grep("integer overflow", out, fixed = TRUE), 1L)
   expect_length(grep("sqrt(as_gpu(c(-1, 4)))", said, fixed = TRUE), 3L)
+  expect_length(grep("log(as_gpu(c(-3, 2)))", said, fixed = TRUE), 1L)
   expect_length(grep("log(as_gpu(-1))", said, fixed = TRUE), 1L)
   expect_length(grep("sqrt(as_gpu(-4))", said, fixed = TRUE), 1L)
 })

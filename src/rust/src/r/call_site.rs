@@ -186,25 +186,34 @@ pub fn is_silent(site: &CallSite) -> bool {
     is_marked(call(site))
 }
 
-/// Notes that a warning of this call site is raised. False if it has been before, since base R warns once, when the
-/// operation is called.
-pub fn raise_once(site: &CallSite, message: &str) -> bool {
-    /// Enough for the operations that are recorded at one time.
-    const KEPT: usize = 4096;
-    static RAISED: Mutex<VecDeque<(Serial, u64)>> = Mutex::new(VecDeque::new());
-    let Some(call) = site.downcast_ref::<Call>() else { return true };
+/// The operation and the message of a warning; `None` for sites without a call.
+pub type WarningKey = (Serial, u64);
+
+pub fn warning_key(site: &CallSite, message: &str) -> Option<WarningKey> {
+    let call = site.downcast_ref::<Call>()?;
     let mut hasher = DefaultHasher::new();
     message.hash(&mut hasher);
-    let key = (call.serial, hasher.finish());
+    Some((call.serial, hasher.finish()))
+}
+
+/// The latest warnings that have been raised.
+static RAISED: Mutex<VecDeque<WarningKey>> = Mutex::new(VecDeque::new());
+
+pub fn is_raised(key: WarningKey) -> bool {
+    RAISED.lock().unwrap_or_else(|p| p.into_inner()).contains(&key)
+}
+
+pub fn note_raised(key: WarningKey) {
+    /// Enough for the operations that are recorded at one time.
+    const KEPT: usize = 4096;
     let mut raised = RAISED.lock().unwrap_or_else(|p| p.into_inner());
     if raised.contains(&key) {
-        return false;
+        return;
     }
     if raised.len() == KEPT {
         raised.pop_front();
     }
     raised.push_back(key);
-    true
 }
 
 /// Compares the function's name instead of a symbol: this runs at the end of an entry, where nothing may jump, and

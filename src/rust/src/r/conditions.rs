@@ -158,8 +158,7 @@ pub fn collect_warnings() {
     if warning::any() {
         for noted in warning::take() {
             if noted.class != Class::Error {
-                let is_due = |site| !call_site::is_silent(site) && call_site::raise_once(site, &noted.message);
-                if !noted.site.as_ref().is_none_or(is_due) {
+                if noted.site.as_ref().is_some_and(call_site::is_silent) {
                     continue;
                 }
                 push(noted.message.to_string(), noted.site, noted.class);
@@ -238,6 +237,26 @@ extern "C" fn vg_warning_count() -> c_int {
 #[no_mangle]
 extern "C" fn vg_warning_text(index: c_int, bytes: *mut c_int) -> *const c_char {
     CONDITION.with_borrow(|c| give(c.warnings.get(index as usize).map(|w| w.message.as_str()), bytes))
+}
+
+/// Drops the warnings that have been raised before, of operations that another reader has computed: base R warns once,
+/// when the operation is called. The others count as raised, unless `suppressed`.
+#[no_mangle]
+extern "C" fn vg_warnings_settle(suppressed: c_int) {
+    CONDITION.with_borrow_mut(|c| {
+        let mut keys = Vec::new();
+        c.warnings.retain(|warned| {
+            let Some(key) = warned.site.as_ref().and_then(|site| call_site::warning_key(site, &warned.message)) else {
+                return true;
+            };
+            let is_new = !keys.contains(&key) && !call_site::is_raised(key);
+            keys.push(key);
+            is_new
+        });
+        if suppressed == 0 {
+            keys.into_iter().for_each(call_site::note_raised);
+        }
+    })
 }
 
 /// The class of a warning in front of R's own; null for most, which are warnings of base R too.
