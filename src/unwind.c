@@ -10,12 +10,15 @@
 static SEXP tokens[2];
 static int current = 0;
 static SEXP jumping = NULL; // the token of the waiting jump, or NULL
+// A cell that holds the error that R raised within a wait, such as that of setTimeLimit(), until it is raised again.
+static SEXP wait_error = NULL;
 
 void vg_init_unwind(void) {
   for (int k = 0; k < 2; k++) {
     tokens[k] = R_MakeUnwindCont();
     R_PreserveObject(tokens[k]);
   }
+  R_PreserveObject(wait_error = Rf_cons(R_NilValue, R_NilValue));
 }
 
 typedef struct {
@@ -87,43 +90,38 @@ void vg_release_interrupts(int ours) {
   held = 0;
 }
 
-// Holds the error that R raised instead of an interrupt, such as that of setTimeLimit(), until it is raised again.
-static SEXP kept = NULL;
-static int failed = 0;
-
 static SEXP check(void *unused) {
   R_CheckUserInterrupt();
   return R_NilValue;
 }
 
-static SEXP keep(SEXP condition, void *unused) {
-  SETCAR(kept, condition);
-  failed = 1;
+static SEXP keep_error(SEXP condition, void *failed) {
+  SETCAR(wait_error, condition);
+  *(int *)failed = 1;
   return R_NilValue;
 }
 
-static void check_interrupt(void *unused) { R_tryCatchError(check, NULL, keep, NULL); }
+static void check_interrupt(void *failed) { R_tryCatchError(check, NULL, keep_error, failed); }
 
-// Whether the user has interrupted, or R has raised an error instead, which vg_raise_kept() raises. Clears the
-// interrupt.
+// Whether the user has interrupted, or R has raised an error instead, which vg_raise_wait_error() raises. Clears the
+// interrupt. R code may run: tryCatch(), finalizers and handlers of events.
 int vg_interrupted(void) {
   const Rboolean before = R_interrupts_suspended;
   const int ours = held; // a handler of events may run an entry, which clears `held`
-  if (kept == NULL) R_PreserveObject(kept = Rf_cons(R_NilValue, R_NilValue));
-  SETCAR(kept, R_NilValue);
-  failed = 0;
+  int failed = 0;
+  SETCAR(wait_error, R_NilValue);
   if (held) R_interrupts_suspended = FALSE;
-  int done = R_ToplevelExec(check_interrupt, NULL);
+  int done = R_ToplevelExec(check_interrupt, &failed);
   R_interrupts_suspended = before;
   held = ours;
   return !done || failed;
 }
 
 // Raises the error that ended a wait, if any, without its call, which is one of R's internal functions.
-void vg_raise_kept(void) {
-  if (kept == NULL || CAR(kept) == R_NilValue) return;
-  SEXP condition = PROTECT(Rf_shallow_duplicate(CAR(kept)));
-  SETCAR(kept, R_NilValue);
+void vg_raise_wait_error(void) {
+  if (CAR(wait_error) == R_NilValue) return;
+  SEXP condition = PROTECT(Rf_shallow_duplicate(CAR(wait_error)));
+  SETCAR(wait_error, R_NilValue);
   SEXP names = Rf_getAttrib(condition, R_NamesSymbol);
   for (R_xlen_t k = 0; TYPEOF(condition) == VECSXP && k < Rf_xlength(names); k++)
     if (strcmp(CHAR(STRING_ELT(names, k)), "call") == 0) SET_VECTOR_ELT(condition, k, R_NilValue);

@@ -10,4 +10,4 @@ int vg_drop_jump(void);
 int vg_hold_interrupts(void);
 void vg_release_interrupts(int ours);
 int vg_interrupted(void);
-void vg_raise_kept(void);
+void vg_raise_wait_error(void);

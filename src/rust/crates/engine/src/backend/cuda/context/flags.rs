@@ -60,12 +60,14 @@ impl Flags {
         core: &Core,
         words: usize,
         sites: &[(FlagBits, Option<CallSite>)],
-        drain: impl FnOnce() -> Result<Stream>,
+        drain: impl Fn() -> Result<Stream>,
     ) -> Result<((u64, u64), Queueing<'_>)> {
         let mut state = lock(&self.state);
-        if state.used + words > WORDS {
+        while state.used + words > WORDS {
+            drop(state);
             let _entered = core.enter()?;
-            self.hand_on(core, drain()?, &mut state)?;
+            self.collect(core, &drain)?;
+            state = lock(&self.state);
         }
         let first = state.used;
         // failure records consist of 64-bit words
@@ -80,9 +82,17 @@ impl Flags {
     }
 
     /// Raises the warnings of all queued kernels, after `drain` has waited for them. The context must be current.
-    pub(crate) fn collect(&self, core: &Core, drain: impl FnOnce() -> Result<Stream>) -> Result<()> {
-        let mut state = lock(&self.state);
-        self.hand_on(core, drain()?, &mut state)
+    pub(crate) fn collect(&self, core: &Core, drain: impl Fn() -> Result<Stream>) -> Result<()> {
+        // The lock is not held during the wait, which may run R code that launches kernels itself: a finalizer, or a
+        // handler of events. Those kernels are waited for too.
+        loop {
+            let used = lock(&self.state).used;
+            let stream = drain()?;
+            let mut state = lock(&self.state);
+            if state.used == used {
+                return self.hand_on(core, stream, &mut state);
+            }
+        }
     }
 
     fn hand_on(&self, core: &Core, stream: Stream, state: &mut State) -> Result<()> {

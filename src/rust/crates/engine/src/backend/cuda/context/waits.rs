@@ -1,5 +1,6 @@
 //! Waits for streams, and fetches the values and warnings that have arrived on the host by then.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use super::core::lock;
@@ -11,11 +12,36 @@ use super::stream_state::StreamState;
 use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::backend::cuda::driver::api::{CUresult, Stream};
 use crate::plan::{Bound, Register};
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::interrupt::Watch;
 
 /// The offset of the reporting words in a stream's result block, behind the 64 bytes of `receive`.
 const REPORT_AT: usize = 64;
+
+thread_local! {
+    static READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A read of a stream's result block by this thread. Its wait may run R code, a finalizer or a handler of events, whose
+/// own read would wait for this one for ever, and fails instead.
+struct Reading;
+
+impl Reading {
+    fn begin() -> Result<Reading> {
+        if READING.replace(true) {
+            let message = "a number cannot be read from the device while this session waits for another one";
+            return Err(Error::new(Kind::Device, message)
+                .advise("This code runs within that wait, as a finalizer or a handler of events; run it later."));
+        }
+        Ok(Reading)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        READING.set(false);
+    }
+}
 
 impl Cuda {
     /// Waits until a stream is empty, by polling: a wait inside the driver could not be interrupted, and is no faster
@@ -81,6 +107,7 @@ impl Cuda {
         if self.is_capturing() {
             return Err(refuse("a length, or a status, that depends on values"));
         }
+        let _reading = Reading::begin()?;
         let slot = lock(&self.stream_state().slot);
         queue(slot.device)?;
         self.wait()?;
@@ -96,6 +123,7 @@ impl Cuda {
         if self.is_capturing() {
             return Err(refuse("a number that the host reads at once"));
         }
+        let _reading = Reading::begin()?;
         let stream_state = self.stream_state();
         let slot = lock(&stream_state.slot);
         // SAFETY: the slot has 256 bytes, aligned to 64.
