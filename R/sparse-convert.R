@@ -155,8 +155,8 @@ as.vector.gpu_sparse <- function(x, mode = "any") {
 }
 
 # Whether `caller`, the function that called a method, is code of package Matrix: any of its functions, or the one of
-# this name. Matrix's functions that are not generic continue with what the generics called there return, and expect
-# ordinary vectors and factors. A user's call of the same generic gets arrays.
+# this name. Matrix's functions that are not generic continue with values of generics, and expect ordinary vectors and
+# factors. A user's call of the same generic gets arrays.
 called_by_matrix <- function(caller, name = NULL) {
   if (!isNamespaceLoaded("Matrix")) return(FALSE)
   matrix <- asNamespace("Matrix")

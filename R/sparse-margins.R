@@ -232,7 +232,7 @@ apply_sparse <- function(X, MARGIN, FUN, ..., simplify = TRUE) {
   # base R gives integers for logical values, and halves of medians alone
   if (!usable || is.logical(X@x) && name %in% c("sum", "max", "min", "range", "median", "quantile"))
     return(apply(gpu_dense(X), MARGIN, FUN, ..., simplify = simplify))
-  # base R warns for each row or column
+  # once; base R warns for each row or column
   if (name %in% c("any", "all") && !is.logical(X@x)) warn_as_base("coercing argument of type 'double' to logical")
   if (name == "quantile") return(do.call(sparse_quantiles, c(list(X, rows == 1), more)))
   out <- SPARSE_APPLIED[[name]](X, rows == 1, isTRUE(more$na.rm))

@@ -72,7 +72,8 @@ host_triangle <- function(x) {
 }
 
 # The numbers of weights that are missing or negative, and of rows with other weights than zero.
-stat_weights <- function(w) numbers_later(sum(widen_for_sum(is.na(w) | w < 0)), sum(widen_for_sum(w != 0), na.rm = TRUE))
+stat_weights <- function(w) numbers_later(sum(widen_for_sum(is.na(w) | w < 0)),
+  sum(widen_for_sum(w != 0), na.rm = TRUE))
 
 part_times <- function(d, columns, b, offset = NULL) {
   if (!is.null(columns)) d <- design_columns(d, columns)

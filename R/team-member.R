@@ -178,8 +178,8 @@ run_command <- function(member, command) {
 
 failed_part <- function(e) structure(list(message = conditionMessage(e), class = class(e)), class = "failed_part")
 
-# What a function of this package returns in a member instead of waiting for its device: `finish()` waits, and returns
-# the value. The members of one process, which run one after the other, then all work before the first is waited for.
+# A value of a member that is finished later: `finish()` waits for the device, and returns the value. The members of one
+# process, which run one after the other, then all work before the first is waited for.
 later <- function(finish) structure(list(finish = finish), class = "team_later")
 is_later <- function(x) inherits(x, "team_later")
 finished <- function(x) if (is_later(x)) x$finish() else x

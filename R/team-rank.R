@@ -52,7 +52,8 @@ part_ranked <- function(x, sorted, others, counts, na.last, ties) {
 }
 
 # Ties are broken by random numbers, those that base R draws, which are added to the ranks. Base R draws none for
-# missing elements, so the session needs their places.
+# missing elements, so the session needs their places. From 1e8 ties on, sums of ranks and draws may be equal: the first
+# is then before.
 random_ranks <- function(x, na.last, call) {
   n <- length(x)
   missing <- collect(which(is.na(x)))

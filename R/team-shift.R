@@ -176,9 +176,9 @@ part_differences <- function(x, lag, others, counts) {
   rows <- max(0, min(own, sum(counts) - lag - before))
   some <- function(at) if (is.null(dim(x))) x[at] else x[at, , drop = FALSE]
   # other members need no more than this one's first `lag` rows
-  later <- rows_of_whole(x, before + lag, rows, if (is.null(dim(x))) plain_parts(others) else others, counts,
+  shifted <- rows_of_whole(x, before + lag, rows, if (is.null(dim(x))) plain_parts(others) else others, counts,
     some(seq_len(min(lag, own))))
-  gpu_compute(later - some(seq_len(rows)))
+  gpu_compute(shifted - some(seq_len(rows)))
 }
 
 # For a lag that leaves no rows. Base R's differences of an element, or row, have the type and form.

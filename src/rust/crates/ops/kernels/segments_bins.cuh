@@ -1,4 +1,4 @@
-// What products of two sparse matrices (segments_multiply.cuh) count: the products of each column, columns by the size
+// Counts for products of two sparse matrices (segments_multiply.cuh): the products of each column, columns by the size
 // of their tables, and the offsets of the result.
 #pragma once
 #include "segments.cuh"
@@ -28,7 +28,7 @@ VG_FN u32 bin_of(u64 rows, u64 products) {
   return bin == BIN_BLOCK && rows > 2048u ? BIN_WIDE : bin;
 }
 
-// What the host reads, and the kernels' counters. All are 0 at first.
+// Counters of the kernels, read by the host. All are 0 at first.
 struct Progress {
   u64 faults, products, count;
   u64 widest;          // the most rows of a column in BIN_WIDE
@@ -56,7 +56,7 @@ VG_FN void check_rows(const i32* __restrict__ ia, i64 n, i64 rows, Progress* pro
 template <class I> VG_FN void count_products(const I* __restrict__ pa, i64 inner, i64 la, const I* __restrict__ pb,
     const i32* __restrict__ ib, i64 columns, i64 lb, i64 rows, u32* __restrict__ work, u32* __restrict__ counts,
     u8* __restrict__ bins, Progress* progress) {
-  const i64 few = 32;
+  const i64 short_column = 32;
   __shared__ u64 sums[THREADS], all;
   __shared__ u32 longer[THREADS], sizes[BINS], count;
   u64 faults = 0;
@@ -83,7 +83,7 @@ template <class I> VG_FN void count_products(const I* __restrict__ pa, i64 inner
         faults |= BAD_OFFSETS;
         from = to = 0;
       }
-      if (to - from > few) {
+      if (to - from > short_column) {
         longer[atomicAdd(&count, 1u)] = threadIdx.x;
       } else {
         u64 sum = 0;

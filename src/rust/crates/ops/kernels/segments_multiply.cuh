@@ -253,8 +253,8 @@ VG_FN void order_keys(u32& x, u32& y, bool up) {
   x = up ? low : high;
   y = up ? high : low;
 }
-// Sorts R keys of each lane over a warp, bitonically (Batcher 1968); lane l has keys l * R .. l * R + R - 1. Only what
-// needs constant indices is unrolled.
+// Sorts R keys of each lane over a warp, bitonically (Batcher 1968); lane l has keys l * R .. l * R + R - 1. Only loops
+// that need constant indices are unrolled.
 template <int R> VG_FN void sort_in_warp(u32 (&x)[R]) {
   const u32 lane = lane_id();
 #pragma unroll
@@ -318,14 +318,14 @@ template <int TEAM> VG_FN void sort_keys(u32* keys, u32 count) {
 template <int TEAM, class T, class I> VG_FN void multiply_by_hash(const Factors<T, I>& m, const i32* __restrict__ list,
     i64 n, u32 slots, u32 shift, u32 lanes, f64* shared, const Offsets& offsets, i32* __restrict__ rows,
     T* __restrict__ values) {
-  const u32 room = TEAM == WARP ? slots : slots / 2;
+  const u32 capacity = TEAM == WARP ? slots : slots / 2;
   __shared__ u32 taken[WARP];
   const u32 teams = blockDim.x / TEAM, team = threadIdx.x / TEAM, t = threadIdx.x % TEAM;
   const i64 c = (i64)blockIdx.x * teams + team;
   if (c >= n) return;
   f64* const sums = shared + team * slots;
   u32* const keys = (u32*)(shared + teams * slots) + team * slots;
-  u32* const found = (u32*)(shared + teams * slots) + teams * slots + team * room;
+  u32* const found = (u32*)(shared + teams * slots) + teams * slots + team * capacity;
   for (u32 s = t; s < slots; s += TEAM) {
     keys[s] = NO_ROW;
     sums[s] = 0;

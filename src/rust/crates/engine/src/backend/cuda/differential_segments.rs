@@ -228,8 +228,8 @@ fn some(random: &mut Random, count: usize, extent: usize) -> Vec<i32> {
 fn same_products(what: &str, k: usize, a: &Sample, b: &Sample) {
     let dtype = [DType::Float64, DType::Float32][k % 2];
     same(&format!("{what}, {k}"), |device| {
-        let [pa, ia, xa] = a.arrays(device, k % 3 == 0, dtype);
-        let [pb, ib, xb] = b.arrays(device, k % 5 == 0, dtype);
+        let [pa, ia, xa] = a.arrays(device, k.is_multiple_of(3), dtype);
+        let [pb, ib, xb] = b.arrays(device, k.is_multiple_of(5), dtype);
         let left = Matrix { offsets: &pa, positions: &ia, values: (k != 3).then_some(&xa), extent: a.extent };
         let right = Matrix { offsets: &pb, positions: &ib, values: (k != 2).then_some(&xb), extent: b.extent };
         segments::multiply(&left, &right).map(|made| vec![made.offsets, made.positions, made.values])
@@ -277,7 +277,9 @@ fn sparse_products_of_each_size_are_the_cpus() {
 fn structures_that_are_none_are_refused() {
     let (cpu, cuda) = devices();
     let factor = [0, 2, 3, 3];
-    let cases: [([i32; 4], [i32; 3], [i32; 4], [i32; 3]); 7] = [
+    // offsets and positions of both factors
+    type Case = ([i32; 4], [i32; 3], [i32; 4], [i32; 3]);
+    let cases: [Case; 7] = [
         (factor, [0, 4, 1], factor, [0, 3, 1]),
         (factor, [0, 4, 1], factor, [0, -1, 1]),
         (factor, [0, 5, 1], factor, [0, 2, 1]),

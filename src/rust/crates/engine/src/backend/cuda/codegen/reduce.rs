@@ -151,8 +151,8 @@ pub fn source(plan: &Plan, variant: Variant, reduction: Reduction, na_rm: bool, 
         text.push_str("#define SHORT\n");
     }
     text.push_str("#include \"reduce.cuh\"\n");
-    // Long sums of doubles use more registers than a third block leaves, so that too few loads are in flight: with three
-    // they take 3 to 10% less time on an H100. Short groups and other reductions lose (bench/NOTES.md).
+    // Long sums of doubles use more registers than a third block leaves, so that too few loads are in flight: with
+    // three they take 3 to 10% less time on an H100. Short groups and other reductions lose (bench/NOTES.md).
     let is_long = matches!(form, Form::Block | Form::Strided | Form::StridedSingle) && is_wide(plan);
     let blocks =
         (is_long && matches!(reduction, Reduction::Sum | Reduction::Mean) && reduced_class(plan) == Class::F64)

@@ -74,7 +74,7 @@ pub(crate) fn source(offsets: DType, class: Class) -> String {
     )
 }
 
-/// What the device has counted: see `Progress` in segments_bins.cuh.
+/// The device's counters: `Progress` in segments_bins.cuh.
 struct Counted([u64; PROGRESS]);
 
 impl Counted {
