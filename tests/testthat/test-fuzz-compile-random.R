@@ -16,7 +16,9 @@ test_that("random programs give what R gives", {
     want <- by_element(f, random_arguments)
     got <- by_device(f, arrays)
     said <- difference_routine(got, want, random_arguments, ulp = 0, wider = all(want$failed), payload = FALSE)
-    if (!is.null(said)) found[[length(found) + 1L]] <- sprintf("program %d: %s", seed, said)
+    # refused by rule: R evaluates such an argument where it is used, if at all
+    refused <- any(grepl("an argument that assigns or returns, which a function defined in another", said, fixed = TRUE))
+    if (!is.null(said) && !refused) found[[length(found) + 1L]] <- sprintf("program %d: %s", seed, said)
   }
   expect_all_same(found)
 })
