@@ -199,20 +199,26 @@ subscripts_given <- function(frame) {
     value = host_copy(value, exact = TRUE, silent = TRUE))
 }
 
+names_drop_dim <- function() {
+  x <- base::array(1L, 1L, list("a"))
+  x["a"] <- 2L
+  is.null(dim(x))
+}
+
 assign_part <- function(x, given, value) {
   new_names <- NULL
   i <- if (length(given) == 1L) given[[1L]][[1L]]
   if (length(given) > 1L) {
     at <- on_axes(x, given)
   } else if (is.character(i) && !is_index_matrix(i, dim(x))) {
-    # As in base R, a vector remains, even if every name is known.
-    if (!is.null(dim(x))) {
+    found <- match_names(i, names(x))
+    unknown <- i[is.na(found)]
+    # As in base R, a vector remains; before R 4.6 even if every name is known.
+    if (!is.null(dim(x)) && (length(unknown) || names_drop_dim())) {
       names <- names(x)
       dim(x) <- NULL
       if (!is.null(names)) names(x) <- names
     }
-    found <- match_names(i, names(x))
-    unknown <- i[is.na(found)]
     # Each "" and each NA is an element of its own.
     apart <- is.na(unknown) | !nzchar(unknown)
     first <- apart | !duplicated(unknown)

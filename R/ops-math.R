@@ -10,9 +10,11 @@ recycled <- function(row, f, ...) {
   if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
   out <- .External2(C_recycled, row, list(...), -1L)
   if (is.null(out)) return(on_host(f, ...))
-  # For a result without elements base R keeps only the attributes of the first argument, and densities keep none.
-  if (length(out) == 0L && (length(..1) || grepl("^[dpq]norm", row))) strip(out) else out
+  # For a result without elements base R keeps only the attributes of the first argument, and densities keep none in
+  # some versions.
+  if (length(out) == 0L && (length(..1) || grepl("^[dpq]norm", row) && densities_lose_attributes())) strip(out) else out
 }
+densities_lose_attributes <- function() is.null(dim(stats::dnorm(base::matrix(0, 0L, 1L))))
 
 #' Elementwise functions of several arguments
 #'

@@ -115,7 +115,9 @@ determinant.gpu_sparse <- function(x, logarithm = TRUE, ...) {
 diff.gpu_sparse <- function(x, lag = 1L, differences = 1L, ...) {
   if (!is_count(lag, 1) || !is_count(differences, 1))
     stop_as_base("'lag' and 'differences' must be integers >= 1")
-  if (lag * differences >= x@Dim[1L]) return(x[0L])
+  # base R from 4.6 on has a matrix without rows
+  if (lag * differences >= x@Dim[1L])
+    return(if (is.null(dim(diff(base::matrix(0, 1L, 1L))))) x[0L] else x[0L, , drop = FALSE])
   for (k in seq_len(differences)) {
     at <- seq_len(x@Dim[1L] - lag)
     x <- x[at + lag, , drop = FALSE] - x[at, , drop = FALSE]

@@ -97,6 +97,8 @@ probability <- function(letter, name, frame) {
   row <- paste0(letter, row, if (isFALSE(flags$lower.tail)) "_upper", if (is_log) "_log")
   out <- .External2(C_recycled, row, unname(operands), -1L)
   if (is.null(out)) return(hosted_call(f, frame))
-  # Without elements base R keeps the attributes of the first argument, and with several parameters none.
-  if (length(out) == 0L && (length(operands) > 2L || length(operands[[1L]]))) strip(out) else out
+  # Without elements base R keeps the attributes of the first argument, and with several parameters none in some
+  # versions.
+  if (length(out) == 0L && (length(operands[[1L]]) || length(operands) > 2L && densities_lose_attributes()))
+    strip(out) else out
 }

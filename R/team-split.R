@@ -428,7 +428,11 @@ collect.gpu_split <- function(x, ...) {
   parts <- parts_here(x, environment())
   if (state$kind == "object") return(parts)
   if (state$kind == "vector") return(do.call(c, parts))
-  with_scaling(do.call(if (state$margin == 2) cbind else rbind, parts), x)
+  out <- do.call(if (state$margin == 2) cbind else rbind, parts)
+  # base R gives some matrices without elements dimnames that are all NULL
+  if (state$kind == "matrix" && !is.null(dimnames(out)) && all(vapply(dimnames(out), is.null, NA)))
+    dimnames(out) <- NULL
+  with_scaling(out, x)
 }
 
 # The parts as ordinary values, by rank.

@@ -48,10 +48,12 @@ test_that("assignment by name leaves an array on its device, of its dtype", {
   expect_identical(gpu_dtype(x), "int64")
   expect_identical(names(x), c("", NA, "", "a"))
   expect_identical(as.vector(x), c(1, 2, 5, 7))
-  x <- gpu(array(1:3, 3L, list(c("a", "b", "c"))), "int16")
+  like <- array(1:3, 3L, list(c("a", "b", "c")))
+  x <- gpu(like, "int16")
   x["b"] <- 8L
+  like["b"] <- 8L
   expect_true(is_gpu(x))
-  expect_null(dim(x))
+  expect_identical(dim(x), dim(like))
   expect_identical(gpu_dtype(x), "int16")
 })
 
@@ -92,7 +94,8 @@ test_that("empty subscripts of [[ and [[<- are base R's errors", {
       found <- c(found, compare(f, list(x), what = label(deparse1(body(f)), x, NULL)))
   expect_all_same(found)
   m <- gpu(matrices[[1L]])
-  expect_error(m[[1, ]], class = "subscriptOutOfBoundsError")
+  # of another class from R 4.6 on
+  expect_error(m[[1, ]], class = class(tryCatch(matrices[[1L]][[1, ]], error = identity))[1L])
   expect_error(m[["", 1]], class = "subscriptOutOfBoundsError")
   expect_error(m[NA_character_, 1], class = "subscriptOutOfBoundsError")
   x <- gpu(setNames(1:2, c("", NA)))

@@ -214,7 +214,10 @@ test_that("systems, determinants and differences of sparse matrices are base R's
   expect_equal(det(S), det(x))
   expect_equal(determinant(S, logarithm = FALSE)$modulus[1L], abs(det(x)))
   for (lag in 1:2) for (times in 1:2) expect_equal(as.matrix(diff(S, lag, times)), diff(x, lag, times))
-  for (lag in 6:7) expect_identical(collect(diff(S, lag)), diff(x, lag))
+  for (lag in 6:7) {
+    none <- diff(S, lag)
+    expect_identical(if (inherits(none, "gpu_sparse")) as.matrix(none) else collect(none), diff(x, lag))
+  }
   expect_error(diff(S, 0), "integers >= 1")
   expect_error(solve(gpu_sparse(gpu(diag(c(1, 0))))), "singular")
   expect_error(solve(S[1:3, ]), "square")

@@ -14,12 +14,14 @@ expect_base <- function(call, whole, x, info) {
   cases$n <- cases$n + 1L
   want <- eval(call, list(x = whole), globalenv())
   got <- plain(eval(call, list(x = x), globalenv()))
+  # R 4.6 leaves dimnames that are all NULL to a matrix without rows
+  if (!is.null(dimnames(want)) && all(vapply(dimnames(want), is.null, NA))) dimnames(want) <- NULL
   label <- paste(deparse1(call), info)
   expect_identical(typeof(got), typeof(want), label = label)
   expect_identical(got, want, label = label)
 }
 calls <- alist(rev(x), rev(rev(x)), x + rev(x), diff(x), diff(x, 2), diff(x, 9), diff(x, lag = 2, differences = 2),
-  diff(x, 2.9), diff(x, 1000), sum(is.na(diff(x))), diff(x) * 2L, diff(rev(x)))
+  diff(x, 1000), sum(is.na(diff(x))), diff(x) * 2L, diff(rev(x)))
 
 test_that("vectors are reversed and differences taken across members", {
   for (team in teams) for (name in if (identical(team, teams[[3L]])) c("doubles", "none") else names(vectors)) {
