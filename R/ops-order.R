@@ -292,7 +292,8 @@ IQR <- interposed("IQR", "x", iqr_array(x, na.rm, type), home = "stats", class =
 
 iqr_array <- function(x, na.rm, type) {
   if (is_remote(x)) return(remote_iqr(x, na.rm, type))
-  if (!is_switch(na.rm)) return(call_base(stats::IQR, list(if (is_sparse(x)) as.matrix(x) else host_copy(x), na.rm, type)))
+  if (!is_switch(na.rm))
+    return(call_base(stats::IQR, list(if (is_sparse(x)) as.matrix(x) else host_copy(x), na.rm, type)))
   x <- if (is_sparse(x)) with_stored(x, stored_numbers(x)) else as_doubles(strip(x))
   diff(quantile(x, c(0.25, 0.75), na.rm = na.rm, names = FALSE, type = type))
 }

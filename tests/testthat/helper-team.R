@@ -23,6 +23,17 @@ within_seconds <- function(seconds, code) {
   code
 }
 
+# A call of a split x gives what it gives of the whole.
+split_value <- function(value) if (inherits(value, "gpu_split")) collect(value) else value
+expect_split_as_base <- function(call, whole, x, info, want_as = identity) {
+  cases$n <- cases$n + 1L
+  want <- want_as(eval(call, list(x = whole), globalenv()))
+  got <- split_value(eval(call, list(x = x), globalenv()))
+  label <- paste(deparse1(call), info)
+  expect_identical(typeof(got), typeof(want), label = label)
+  expect_identical(got, want, label = label)
+}
+
 # Calls of a matrix m, a vector v of its rows, and a value w of as many as its columns, that a split answers as m does.
 split_calls <- list(
   recorded = alist(

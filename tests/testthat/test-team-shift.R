@@ -9,17 +9,12 @@ set.seed(82)
 vectors <- list(doubles = sample(c(round(rnorm(20), 1), NA, NaN, Inf, -Inf, 0, -0)), integers = sample(c(-3:9, NA), 25,
   TRUE), logicals = sample(c(TRUE, FALSE, NA), 16, TRUE), few = 2:1, one = 2.5, alone = NA, none = numeric(), nothing =
     integer(), complex = complex(real = 1:7, imaginary = 7:1))
-plain <- function(value) if (inherits(value, "gpu_split")) collect(value) else value
-expect_base <- function(call, whole, x, info) {
-  cases$n <- cases$n + 1L
-  want <- eval(call, list(x = whole), globalenv())
-  got <- plain(eval(call, list(x = x), globalenv()))
-  # R 4.6 leaves dimnames that are all NULL to a matrix without rows
+# R 4.6 leaves dimnames that are all NULL to a matrix without rows
+without_empty_dimnames <- function(want) {
   if (!is.null(dimnames(want)) && all(vapply(dimnames(want), is.null, NA))) dimnames(want) <- NULL
-  label <- paste(deparse1(call), info)
-  expect_identical(typeof(got), typeof(want), label = label)
-  expect_identical(got, want, label = label)
+  want
 }
+expect_base <- function(...) expect_split_as_base(..., want_as = without_empty_dimnames)
 calls <- alist(rev(x), rev(rev(x)), x + rev(x), diff(x), diff(x, 2), diff(x, 9), diff(x, lag = 2, differences = 2),
   diff(x, 1000), sum(is.na(diff(x))), diff(x) * 2L, diff(rev(x)))
 

@@ -107,10 +107,7 @@ pub fn look() {
 
 /// The call site of a call that cannot warn; `None` for NULL.
 pub fn of(call: SEXP) -> Option<CallSite> {
-    if r::is_null(call) {
-        return None;
-    }
-    Some(shared(linked(call), next_serial()))
+    of_recorded(call, next_serial())
 }
 
 /// As `of`, for a recorded operation whose call site is made again at each use.
@@ -196,20 +193,18 @@ pub fn warning_key(site: &CallSite, message: &str) -> Option<WarningKey> {
     Some((call.serial, hasher.finish()))
 }
 
-/// The latest warnings that have been raised.
+/// The latest warnings that have been raised, each once.
 static RAISED: Mutex<VecDeque<WarningKey>> = Mutex::new(VecDeque::new());
 
 pub fn is_raised(key: WarningKey) -> bool {
     RAISED.lock().unwrap_or_else(|p| p.into_inner()).contains(&key)
 }
 
+/// For a key that is not raised yet.
 pub fn note_raised(key: WarningKey) {
     /// Enough for the operations that are recorded at one time.
     const KEPT: usize = 4096;
     let mut raised = RAISED.lock().unwrap_or_else(|p| p.into_inner());
-    if raised.contains(&key) {
-        return;
-    }
     if raised.len() == KEPT {
         raised.pop_front();
     }

@@ -250,7 +250,9 @@ extern "C" fn vg_warnings_settle(suppressed: c_int) {
                 return true;
             };
             let is_new = !keys.contains(&key) && !call_site::is_raised(key);
-            keys.push(key);
+            if is_new {
+                keys.push(key);
+            }
             is_new
         });
         if suppressed == 0 {
