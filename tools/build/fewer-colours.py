@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reduces the pictures in the vignettes of a package's tarball to 32 colours, by pngquant: they are half of its pages.
+"""Reduces the pictures in the vignettes of a package's tarball to 16 colours, by pngquant: they are half of its pages.
 
 usage: fewer-colours.py TARBALL >TAR     the archive that it writes is not compressed
 """
@@ -15,7 +15,7 @@ PICTURE = re.compile(rb"(data:image/png;base64,)([A-Za-z0-9+/=]+)")
 
 def reduced(match):
     picture = base64.b64decode(match[2])
-    made = subprocess.run(["pngquant", "--strip", "--speed", "1", "32", "-"], input=picture, capture_output=True)
+    made = subprocess.run(["pngquant", "--strip", "--speed", "1", "16", "-"], input=picture, capture_output=True)
     if made.returncode:
         sys.exit(f"fewer-colours.py: pngquant: {made.stderr.decode().strip()}")
     return match[1] + base64.b64encode(min(picture, made.stdout, key=len))

@@ -1,6 +1,6 @@
 # Draws what README and the site show, into man/figures: ratios.png (twenty cases of bench/results.md against the best
 # peer) and fused.png (an expression, and the kernel that gpu_explain() says it becomes).
-# man/figures/basket-option.png is what examples/basket-option.R writes, reduced by `pngquant 16`.
+# man/figures/basket-option.png is what examples/basket-option.R writes, reduced by `pngquant 8`.
 #
 # usage: Rscript tools/doc/pictures.R [FOLDER]     verdigris must be in R_LIBS
 
@@ -67,9 +67,9 @@ graphics::text(5.75, 2.75, "what gpu_explain() shows", font = 2)
 graphics::text(3.7, seq(2.3, by = -0.235, length.out = length(told)), told, adj = 0, family = "mono", cex = 0.68)
 invisible(grDevices::dev.off())
 
-# 256 colours are enough, for a fourth of the bytes: the pictures are in the tarball.
+# 16 colours are enough, for an eighth of the bytes: the pictures are in the tarball.
 for (name in c("ratios.png", "fused.png")) {
   picture <- file.path(folder, name)
   if (Sys.which("pngquant") == "") stop("pngquant is missing: apt-get install pngquant")
-  system2("pngquant", c("--strip", "--speed", "1", "--quality", "80-98", "--force", "--output", picture, picture))
+  system2("pngquant", c("--strip", "--speed", "1", "--force", "--output", picture, "16", picture))
 }
