@@ -84,7 +84,5 @@ as_extents <- function(dim, call = parent.frame()) {
   as.double(dim)
 }
 
-shaped <- function(x, dim) {
-  if (length(dim) > 1L) dim(x) <- dim
-  x
-}
+# x with these extents (one: a vector) and no other attributes.
+shaped <- function(x, dim) .Call(C_shaped, x, if (length(dim) > 1L) dim)

@@ -23,12 +23,13 @@ recycle <- function(x, n) {
   if (n %% size == 0) y else strided(y, length(y), 1, n)
 }
 
-is_number <- function(x) inherits(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
+is_number <- function(x) is_of(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
 # Converts integer64 vectors to arrays if one of the parts is an array: base R would take their bits for doubles.
 with_integer64 <- function(parts) {
-  wide <- vapply(parts, function(x) inherits(x, "integer64") && !is_gpu(x), NA)
-  if (any(wide) && !is.null(device <- device_of(parts))) parts[wide] <- lapply(parts[wide], as_gpu, device = device)
+  if (!.Call(C_any_inherit, parts, "integer64")) return(parts)
+  wide <- vapply(parts, is_host_int64, NA)
+  if (!is.null(device <- device_of(parts))) parts[wide] <- lapply(parts[wide], as_gpu, device = device)
   parts
 }
 
@@ -315,7 +316,7 @@ matrix <- interposed("matrix", "data", matrix_of_array(data, nrow, ncol, byrow, 
 matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_columns) {
   n <- length(data)
   whole <- function(k) is.numeric(k) && !is_gpu(k) && length(k) >= 1L &&
-    isTRUE(k[1L] >= 0 & k[1L] <= .Machine$integer.max)
+    isTRUE(k[1L] >= 0 && k[1L] <= .Machine$integer.max)
   rows <- if (no_rows && no_columns) n else if (no_rows && whole(ncol)) ceiling(n / trunc(ncol[1L])) else nrow
   columns <- if (no_columns && whole(rows)) (if (no_rows) 1 else ceiling(n / trunc(rows[1L]))) else ncol
   d <- if (whole(rows) && whole(columns)) unname(trunc(c(rows[1L], columns[1L])))
@@ -325,9 +326,8 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
       list(byrow = byrow, dimnames = dimnames))
     return(placed(data, call_base(base::matrix, args)))
   }
-  out <- recycle(data, prod(d))
-  if (byrow && n > 1L) out <- .Call(C_permute, out, rev(d), 2:1)
-  dim(out) <- d
+  out <- if (n == prod(d)) data else recycle(data, prod(d))
+  out <- shaped(if (byrow && n > 1L) .Call(C_permute, out, rev(d), 2:1) else out, d)
   if (length(dimnames)) dimnames(out) <- dimnames
   out
 }
@@ -344,7 +344,8 @@ array_of_array <- function(data, dim, dimnames) {
   if (prod(dim) > MOST_ELEMENTS) call_base(base::array, list(0, dim))
   dim <- as.integer(dim)
   out <- recycle(data, prod(dim))
-  dim(out) <- dim
+  # One dimension is not that of a vector.
+  if (length(dim) > 1L) out <- shaped(out, dim) else dim(out) <- dim
   if (length(dimnames)) dimnames(out) <- dimnames
   out
 }
@@ -372,9 +373,7 @@ outer_arrays <- function(X, Y, FUN, ...) {
       return(.Call(C_result, (a %||% cpu_copy(X)) %*% t(b %||% cpu_copy(Y)), dtype, "cpu"))
     }
     d <- c(length(X), length(Y))
-    out <- repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0
-    dim(out) <- d
-    return(out)
+    return(shaped(repeated(X, times = d[2L]) * repeated(Y, each = d[1L]) + 0, d))
   }
   if (!is_number(X) || !is_number(Y)) return(call_base(base::outer, list(host_copy(X), host_copy(Y), FUN, ...)))
   if (identical(FUN, "*") && ...length()) stop_as_base("using ... with FUN = \"*\" is an error")
@@ -479,9 +478,7 @@ along_columns <- function(x, rows) repeated(x, each = rows)
 index_of <- function(x, margin) {
   d <- dim(x)
   whole <- gpu_seq(1L, by = 1L, length.out = d[margin], device = gpu_device(x))
-  y <- if (margin == 1L) along_rows(whole, d[2L]) else along_columns(whole, d[1L])
-  dim(y) <- d
-  y
+  shaped(if (margin == 1L) along_rows(whole, d[2L]) else along_columns(whole, d[1L]), d)
 }
 
 #' @rdname shape

@@ -2,21 +2,32 @@
 
 # The name among `names` of the base R function that FUN is ("count" for length()); NA for other functions.
 known_function <- function(FUN, names) {
-  known <- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max, prod = base::prod,
-    any = base::any, all = base::all, range = base::range, which.min = base::which.min, which.max = base::which.max,
-    which.min = which.min, which.max = which.max, median = stats::median, quantile = stats::quantile,
-    rank = base::rank, rank = rank, count = base::length, var = stats::var, sd = stats::sd, var = var,
-    sd = sd)
-  known <- known[names(known) %in% names]
   # In package:verdigris some of these are masks.
   if (is_interposed(FUN)) return(base::intersect(environment(FUN)$.Generic, names)[1L])
-  names(known)[vapply(known, identical, NA, FUN)][1L]
+  known <- known_functions()
+  for (k in seq_along(known)) if (identical(known[[k]], FUN)) return(base::intersect(base::names(known)[k], names)[1L])
+  NA_character_
 }
+
+# Listed at the first call: each name takes a lookup.
+known_functions <- local({
+  known <- NULL
+  function() {
+    if (is.null(known)) known <<- list(sum = base::sum, mean = base::mean, min = base::min, max = base::max,
+      prod = base::prod, any = base::any, all = base::all, range = base::range, which.min = base::which.min,
+      which.max = base::which.max, which.min = which.min, which.max = which.max, median = stats::median,
+      quantile = stats::quantile, rank = base::rank, rank = rank, count = base::length, var = stats::var,
+      sd = stats::sd, var = var, sd = sd)
+    known
+  }
+})
 
 REDUCED <- c("sum", "mean", "min", "max", "prod", "any", "all", "var", "sd", "range", "which.min", "which.max")
 
 # The axes that a `MARGIN` names; NULL if it is invalid and base R is to raise the error.
 margin_axes <- function(x, MARGIN) {
+  if (is.numeric(MARGIN) && length(MARGIN) == 1L && !is.object(MARGIN) &&
+    isTRUE(MARGIN >= 1 && MARGIN < length(dim(x)) + 1)) return(as.integer(MARGIN))
   MARGIN <- host_copy(MARGIN, silent = TRUE)
   if (is.object(MARGIN) || !(is.character(MARGIN) || is.numeric(MARGIN) && all(abs(MARGIN) <= length(dim(x)),
     na.rm = TRUE))) return(NULL)
@@ -28,7 +39,7 @@ margin_axes <- function(x, MARGIN) {
 # device's.
 reduce_margin <- function(name, x, kept, na.rm) {
   d <- dim(x)
-  rest <- setdiff(seq_along(d), kept)
+  rest <- seq_along(d)[-kept]
   long <- prod(d[rest])
   if (length(x) == 0L || is.complex(x)) return(NULL)
   if (name %in% c("any", "all") && !is.logical(x)) return(NULL)
@@ -43,7 +54,7 @@ reduce_margin <- function(name, x, kept, na.rm) {
   if (identical(kept, seq_along(kept))) {
     groups <- c(1, long, prod(d[kept]))
   } else {
-    if (!identical(kept, setdiff(seq_along(d), seq_along(rest)))) x <- .Call(C_permute, x, d, c(rest, kept))
+    if (!identical(kept, seq_along(d)[-seq_along(rest)])) x <- .Call(C_permute, x, d, c(rest, kept))
     groups <- c(prod(d[kept]), long, 1)
   }
   if (name %in% c("which.min", "which.max")) {
@@ -151,7 +162,8 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   if (is_split(x)) return(split_sweep(x, MARGIN, STATS, FUN, parent.frame()))
   d <- dim(x)
   kept <- margin_axes(x, MARGIN)
-  if (is_host_int64(STATS)) STATS <- as_gpu(STATS, device = gpu_device(x))
+  device <- gpu_device(x)
+  if (is_host_int64(STATS)) STATS <- as_gpu(STATS, device = device)
   if (is.null(d) || is.null(kept) || !is_number(STATS) || !length(STATS) || !is_switch(check.margin)) {
     return(hosted(base::sweep, list(x, MARGIN, STATS, FUN, check.margin, ...)))
   }
@@ -161,17 +173,16 @@ sweep_array <- function(x, MARGIN, STATS, FUN, check.margin, ...) {
   }
   size <- prod(d[kept])
   whole <- length(STATS) == size
-  stats <- if (is_gpu(STATS)) STATS else as_gpu(as.vector(STATS), dtype = host_dtype(STATS, x), device = gpu_device(x))
+  stats <- if (is_gpu(STATS)) STATS else as_gpu(as.vector(STATS), dtype = host_dtype(STATS, x), device = device)
   if (!whole && size %% length(STATS) != 0) {
     # As in base R, the statistics are recycled over the other dimensions.
     rest <- setdiff(seq_along(d), kept)
     spread <- .Call(C_permute, recycle(stats, prod(d)), d[c(kept, rest)], order(c(kept, rest)))
   } else {
-    axes <- match(seq_along(d), kept, nomatch = 0L)
+    axes <- base::match(seq_along(d), kept, nomatch = 0L)
     spread <- strided(recycle(stats, size), d[kept], pmax.int(axes, 1L), d, step = as.double(axes > 0L))
   }
-  dim(spread) <- d
-  FUN(x, spread, ...)
+  FUN(x, shaped(spread, d), ...)
 }
 
 #' @rdname apply
@@ -230,6 +241,13 @@ asplit_array <- function(x, MARGIN, drop) {
   out
 }
 
+# As scale() computes them: the roots of each column's sum of squares over its known elements but one.
+root_mean_squares <- function(x) {
+  squares <- collect(margin("sum", x^2, TRUE, 1L, FALSE))
+  known <- if (anyNA(x)) collect(margin("sum", !is.na(x), FALSE, 1L, FALSE)) else nrow(x)
+  sqrt(squares / base::pmax(1, known - 1))
+}
+
 #' @rdname apply
 #' @export
 scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
@@ -244,11 +262,11 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
   if (is_narrow(x)) x <- gpu_cast(x, "float64")
   along <- function(v, known) if (known || !is_narrow(given)) v else gpu_cast(cast_like(v, given), "float64")
   found <- is.logical(center)
-  if (found) center <- if (isTRUE(center[1L])) collect(colMeans(x, na.rm = TRUE))
+  if (found) center <- if (isTRUE(center[1L])) collect(margin("mean", x, TRUE, 1L, FALSE))
   center <- host_copy(center)
   if (!is.null(center)) x <- sweep(x, 2L, along(center, found), check.margin = FALSE)
   found <- is.logical(scale)
-  if (found) scale <- if (isTRUE(scale[1L])) collect(sqrt(colSums(x^2, na.rm = TRUE) / pmax(1, colSums(!is.na(x)) - 1)))
+  if (found) scale <- if (isTRUE(scale[1L])) root_mean_squares(x)
   scale <- host_copy(scale)
   if (!is.null(scale)) x <- sweep(x, 2L, along(scale, found), "/", check.margin = FALSE)
   if (is_narrow(given)) x <- gpu_cast(x, gpu_dtype(given))

@@ -68,19 +68,20 @@ places_in_rows <- function(m, ties.method) {
 of_rows <- function(name, x, d) .Call(C_reduce_groups, name, x, FALSE, c(1, d[2L], d[1L]), TRUE)
 
 # The rows for which base R may draw a random number: an element is within 1e-5 of the row's largest magnitude of the
-# largest element before it. A row that is listed without need costs a copy, but no draw.
+# element that base R takes for the largest before it, which is at most as far below the largest one. A row that is
+# listed without need costs a copy, but no draw.
 rows_with_draws <- function(x, d) {
   if (d[2L] == 1L) return(NULL)
   x <- as_float64(x)
   reach <- 1e-5 * of_rows("max", ifelse(is.finite(x), abs(x), 0), d)
   column <- function(k) strided(x, length(x), 1, d[1L], start = (k - 1) * d[1L])
   largest <- column(1L)
+  below <- 2 * reach
   tied <- FALSE
   for (k in seq_len(d[2L])[-1L]) {
     y <- column(k)
-    above <- y > largest + reach
-    tied <- tied | !above & y >= largest - reach
-    largest <- ifelse(above, y, largest)
+    tied <- tied | y >= largest - below & y <= largest + reach
+    largest <- .External2(C_recycled, "pmax", list(largest, y), NULL)
   }
   which(tied)
 }

@@ -302,7 +302,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     out <- as_base_sum(out, x, "sum")
   }
   if (is.integer(x) && is.double(out)) return(on_base())
-  dim(out) <- c(length(values), p)
+  out <- shaped(out, c(length(values), p))
   names <- list(if (is.factor(given)) levels(given)[values] else as.character(values),
     if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
@@ -310,7 +310,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     out <- out[order(first), , drop = FALSE]
     names[[1L]] <- names[[1L]][order(first)]
   }
-  dimnames(out) <- names
+  attr(out, "dimnames") <- names
   out
 }
 

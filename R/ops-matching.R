@@ -25,8 +25,10 @@ first_position <- function(mask, from_last) {
 first_positions <- function(x) {
   at <- .Call(C_firsts, x)
   if (is.null(at)) return(NULL)
-  alone <- unlist(lapply(missing_parts(x), first_position, FALSE))
-  if (length(alone)) sort(c(at, as.integer(alone))) else at
+  missing <- missing_parts(x)
+  if (is.null(missing)) return(at)
+  alone <- base::unlist(lapply(missing, first_position, FALSE))
+  if (length(alone)) base::sort(c(at, as.integer(alone))) else at
 }
 
 repeated_flags <- function(x, from_last) {
@@ -50,7 +52,7 @@ repeated_flags <- function(x, from_last) {
 
 by_rows <- function(x, incomparables, ..., fromLast = FALSE)
   !is_switch(fromLast) || !is.null(dim(x)) || is.complex(x) || !isFALSE(incomparables) ||
-  length(setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
+  ...length() && length(base::setdiff(names(list(...)), c("fromLast", "nmax"))) > 0L
 
 # base R has no methods for integer64 matrices: int64 elements are replaced by codes, their positions among `values`.
 coded_elements <- function(x) {

@@ -7,7 +7,7 @@ REAL_ROWS <- c("atan2", "beta", "lbeta", "choose", "lchoose", "dnorm", "dnorm_lo
 # Records an operation on several operands, which are recycled. Base R handles operands that the device does not take.
 recycled <- function(row, f, ...) {
   # For complex numbers base R computes the function, or raises its error.
-  if (row %in% REAL_ROWS && any(vapply(list(...), is.complex, NA))) return(on_host(f, ...))
+  for (x in list(...)) if (is.complex(x) && row %in% REAL_ROWS) return(on_host(f, ...))
   out <- .External2(C_recycled, row, list(...), -1L)
   if (is.null(out)) return(on_host(f, ...))
   # For a result without elements base R keeps only the attributes of the first argument, and densities keep none in
@@ -218,7 +218,7 @@ select_by <- function(test, yes, no) {
 }
 
 # R's type of an operand; int64 counts as a type.
-type_beside <- function(x) if (is_gpu(x) && is_int64(x) || is_host_int64(x)) "int64" else typeof(x)
+type_beside <- function(x) if (is.object(x) && is_int64(x)) "int64" else typeof(x)
 
 # Whether any element is TRUE, and whether any is FALSE, in one pass.
 any_and_not <- function(test) {
@@ -257,9 +257,9 @@ tail_row <- function(name, lower.tail, log.p) {
 
 # pmin() and pmax(). Base R computes them if an argument is not a plain number.
 extreme <- function(row, f, na.rm, args) {
-  if (any(vapply(args, is_split, NA))) return(split_extreme(row, args, na.rm, parent.frame()))
-  if (any(vapply(args, is_reader, NA))) return(reader_extreme(row, args, na.rm, parent.frame()))
-  if (length(args) > 1L && is_switch(na.rm) && any(vapply(args, is_sparse, NA)))
+  if (.Call(C_any_inherit, args, "gpu_split")) return(split_extreme(row, args, na.rm, parent.frame()))
+  if (.Call(C_any_inherit, args, "gpu_reader")) return(reader_extreme(row, args, na.rm, parent.frame()))
+  if (.Call(C_any_inherit, args, "gpu_sparse") && length(args) > 1L && is_switch(na.rm))
     return(extreme_of_sparse(row, na.rm, args, parent.frame()))
   # Fast path: two arguments, of which the first has the length and attributes of the result.
   if (length(args) == 2L && isFALSE(na.rm)) {
@@ -291,7 +291,7 @@ extreme <- function(row, f, na.rm, args) {
 }
 
 # The elements without attributes. Recorded operations stay recorded.
-strip <- function(x) if (is_gpu(x)) .Call(C_classed, .Call(C_bare, x)) else as.vector(x)
+strip <- function(x) if (is_gpu(x)) .Call(C_shaped, x, NULL) else as.vector(x)
 
 #' @rdname elementwise
 #' @export

@@ -146,7 +146,7 @@ order_arrays <- function(keys, na.last, decreasing, method) {
 
 # Ranks of the elements, equal for equal elements. Missing elements get 0.
 order_first <- function(key, decreasing) {
-  y <- ranked(key, "min", TRUE)
+  y <- ranked(equal_runs(key), "min", TRUE)
   select_by(is.na(key), 0L, if (decreasing) -y + length(y) + 1L else y)
 }
 
@@ -172,11 +172,11 @@ differing <- function(sorted) {
   if (n > 1L) list(sorted[-1L] != sorted[-n])
 }
 
-# Ranks of known elements. Missing elements are ranked last, in their order, or with `keep` stay missing.
-ranked <- function(x, ties, keep) {
-  r <- equal_runs(x)
+# Ranks of the elements whose equal_runs() are `r`. Missing elements are ranked last, in their order, or with `keep`
+# stay missing.
+ranked <- function(r, ties, keep) {
   m <- r$known
-  device <- gpu_device(x)
+  device <- gpu_device(r$sorted)
   missing <- if (ties == "average") NA_real_ else NA_integer_
   if (m == 0L) return(if (keep || r$n == 0L) gpu_full(missing, r$n, device = device) else gpu_seq(1L, by = 1L,
     length.out = r$n, device = device))
@@ -202,22 +202,24 @@ setMethod("rank", "gpu_array", `body<-`(base::rank, envir = topenv(),
 rank_array <- function(x, na.last, ties) {
   names <- names(x)
   x <- strip(x)
-  missing <- is.na(x)
-  known <- length(x) - if (length(x)) sum(missing) else 0L
-  if (is.complex(x) || ties == "random" || known == 0L || length(na.last) != 1L) {
+  runs <- if (!is.complex(x) && ties != "random" && length(x) && length(na.last) == 1L) equal_runs(x)
+  if (is.null(runs) || runs$known == 0L) {
     y <- xtfrm(x)
     return(call_base(base::rank, list(stats::setNames(as.vector(y), names), na.last = na.last, ties.method = ties)))
   }
   keep <- identical(na.last, "keep") || is.na(na.last)
-  y <- ranked(x, ties, keep)
-  if (known < length(x) && !keep && !isTRUE(as.logical(na.last))) {
-    k <- length(x) - known
-    y <- select_by(missing, y - known, y + k)
-    if (ties != "average") y <- gpu_cast(y, "int32")
-  }
-  if (is.na(na.last)) {
-    y <- y[!missing]
-    names <- names[!collect(missing)]
+  y <- ranked(runs, ties, keep)
+  known <- runs$known
+  if (known < length(x)) {
+    missing <- is.na(x)
+    if (!keep && !isTRUE(as.logical(na.last))) {
+      y <- select_by(missing, y - known, y + (length(x) - known))
+      if (ties != "average") y <- gpu_cast(y, "int32")
+    }
+    if (is.na(na.last)) {
+      y <- y[!missing]
+      names <- names[!collect(missing)]
+    }
   }
   if (!is.null(names)) names(y) <- names
   y
@@ -337,8 +339,10 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
 quantile_ranks <- function(n, probs) {
   probs <- probs[!is.na(probs)]
   around <- 1 + (n - 1) * probs
-  sort(unique(pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
-    floor(around) + 2, 1, n), 1), n)))
+  ranks <- pmin.int(pmax.int(c(floor(around) - 2, floor(around) - 1, floor(around), floor(around) + 1,
+    floor(around) + 2, 1, n), 1), n)
+  ranks <- ranks[base::order(ranks)]
+  ranks[!base::duplicated(ranks)]
 }
 
 # Quantiles from the order statistics that `at_ranks()` has found; NA where a probability is.
@@ -352,11 +356,24 @@ quantiles_found <- function(found, probs, names, type, ...) {
   given <- base::which(!is.na(probs))
   value[given] <- quantile_formula(at, n, probs[given], type)
   # R before 4.6 returns integers for some types.
-  if (is.double(stats::quantile(vector(typeof(known), 1L), c(0.5, if (anyNA(probs)) NA), names = FALSE, type = type)))
-    value <- as.double(value)
-  if (names && length(probs)) names(value) <- names(stats::quantile(c(0, 1), probs, ...))
+  if (!is.double(value) && is.double(stats::quantile(vector(typeof(known), 1L), c(0.5, if (anyNA(probs)) NA),
+    names = FALSE, type = type))) value <- as.double(value)
+  if (names && length(probs)) names(value) <- if (...length()) names(stats::quantile(c(0, 1), probs, ...)) else
+    quantile_names(probs)
   value
 }
+
+# The names that quantile() gives, remembered for the last probabilities: programs ask for the same ones many times.
+quantile_names <- local({
+  last <- found <- NULL
+  function(probs) {
+    if (!identical(probs, last)) {
+      found <<- names(stats::quantile(c(0, 1), probs))
+      last <<- probs
+    }
+    found
+  }
+})
 
 # quantile() of `n` elements that `find` finds by their ranks, as at_ranks() does.
 quantiles_by_ranks <- function(find, n, probs, na.rm, names, type, ..., call) {

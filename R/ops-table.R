@@ -98,8 +98,17 @@ is_counted <- function(parts) {
 }
 is_unread_factor <- function(x) is.factor(x) && .Call(C_is_unread, x)
 
+# table() of one vector with these sorted distinct values.
+table_of_counts <- function(values, counts, name) {
+  labels <- list(as.character(values))
+  names(labels) <- name
+  out <- base::array(counts, length(values), labels)
+  class(out) <- "table"
+  out
+}
+
 table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
-  if (any(vapply(parts, is_split, NA))) {
+  if (.Call(C_any_inherit, parts, "gpu_split")) {
     if (length(parts) > 1L || length(options)) refuse_split("table", parent.frame(),
       "Only one split is supported, without `exclude` and `useNA`.")
     name <- if (length(dnn)) dnn[[1L]] else names(parts) %||% if (is.symbol(expressions[[1L]]) && deparse.level > 0)
@@ -107,9 +116,14 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     return(table_of_split(parts[[1L]], name, parent.frame()))
   }
   dnn <- if (is.null(dnn)) labels_of(expressions, deparse.level) else dnn[[1L]]
-  if (any(vapply(parts, is_reader, NA))) {
+  if (.Call(C_any_inherit, parts, "gpu_reader")) {
     if (length(parts) > 1L) refuse_reader("table", parent.frame(), "Only one reader is supported.")
     return(table_of_reader(parts[[1L]], dnn, options, parent.frame()))
+  }
+  # The usual call: one array of whole numbers.
+  if (length(parts) == 1L && !length(options) && is.character(dnn) && length(dnn) == 1L && is_gpu(parts[[1L]])) {
+    known <- counted_whole(parts[[1L]])
+    if (length(known$values)) return(table_of_counts(known$values, known$counts, dnn))
   }
   if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))

@@ -7,7 +7,7 @@
 # `read(from, count, margin)`, which returns an ordinary value or an array; or of `ahead()`, which begins to read a
 # block, and `take()`, which waits for it.
 
-is_reader <- function(x) inherits(x, "gpu_reader")
+is_reader <- function(x) is_of(x, "gpu_reader")
 
 # Makes a reader. `portable` says whether another process can open the source, `step` is the extent of the source's
 # chunks along the margin, and `source` is the source if it is open already.

@@ -25,7 +25,8 @@ NULL
 diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   if (!is_count(lag, 1) || !is_count(differences, 1)) return(hosted(diff, list(x, lag, differences)))
   # base R handles empty results: their type and shape differ between versions of R
-  extent <- function(y) if (is.matrix(x)) nrow(y) else length(y)
+  is_matrix <- length(dim(x)) == 2L
+  extent <- function(y) if (is_matrix) nrow(y) else length(y)
   # its result for a lag that is not whole depends on the version, too
   time <- attr(x, "tsp")
   # a series with one element left gets a name from base R
@@ -35,11 +36,11 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   y <- x
   for (k in seq_len(differences)) {
     later <- (lag + 1L):extent(y)
-    y <- if (is.matrix(x)) y[later, , drop = FALSE] - y[later - lag, , drop = FALSE] else y[later] - y[later - lag]
+    y <- if (is_matrix) y[later, , drop = FALSE] - y[later - lag, , drop = FALSE] else y[later] - y[later - lag]
   }
   if (is.null(time)) return(y)
-  names <- if (is.matrix(x)) list(NULL, colnames(x) %||% paste("Series", seq_len(ncol(x))))
-  with_attributes(y, c(list(dim = dim(y), dimnames = names)[is.matrix(x)],
+  names <- if (is_matrix) list(NULL, colnames(x) %||% paste("Series", seq_len(ncol(x))))
+  with_attributes(y, c(list(dim = dim(y), dimnames = names)[is_matrix],
     list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))
 }
 

@@ -25,7 +25,7 @@ part_ranked <- function(x, sorted, others, counts, na.last, ties) {
   rank <- running_member()$rank
   x <- part_elements(x)
   if (is.logical(x)) x <- x + 0L
-  own <- ranked(x, ties, TRUE)
+  own <- ranked(equal_runs(x), ties, TRUE)
   # integers hold no larger rank
   large <- sum(counts) > .Machine$integer.max
   if (large) own <- as_float64(own)

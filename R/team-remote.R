@@ -3,7 +3,7 @@
 # matrices raises an error that names it instead. Interposed functions refuse by themselves (aaa-interpose.R), generics
 # by the methods below.
 
-is_remote <- function(x) inherits(x, REMOTE)
+is_remote <- function(x) is_of(x, REMOTE)
 
 refuse_ref <- function(name, call = parent.frame()) {
   stop_verdigris("argument", sprintf("`%s()` has no method for references.", name), c(

@@ -10,6 +10,7 @@
 #include "handlers.h"
 #include "holders.h"
 #include "kernel.h"
+#include "kinds.h"
 #include "masks.h"
 #include "operators.h"
 #include "subset.h"
@@ -35,7 +36,9 @@ static const R_CallMethodDef entries[] = {
     {"C_put", (DL_FUNC)C_put, 4},
     {"C_masked", (DL_FUNC)C_masked, 1},
     {"C_mask_assign", (DL_FUNC)C_mask_assign, 2},
+    {"C_inherits", (DL_FUNC)C_inherits, 2},
     {"C_any_inherit", (DL_FUNC)C_any_inherit, 2},
+    {"C_is_int64", (DL_FUNC)C_is_int64, 1},
     {"C_method_of_array", (DL_FUNC)C_method_of_array, 1},
     {"C_method_beside", (DL_FUNC)C_method_beside, 1},
     {"C_other_method_called", (DL_FUNC)C_other_method_called, 0},

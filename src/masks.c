@@ -84,18 +84,6 @@ SEXP C_mask_assign(SEXP state, SEXP value) {
   return R_NilValue;
 }
 
-// Whether an element of a list inherits from one of these classes.
-SEXP C_any_inherit(SEXP list, SEXP classes) {
-  for (R_xlen_t k = 0; k < XLENGTH(list); k++) {
-    SEXP x = VECTOR_ELT(list, k);
-    if (!Rf_isObject(x)) continue;
-    for (R_xlen_t c = 0; c < XLENGTH(classes); c++) {
-      if (Rf_inherits(x, CHAR(STRING_ELT(classes, c)))) return Rf_ScalarLogical(TRUE);
-    }
-  }
-  return Rf_ScalarLogical(FALSE);
-}
-
 // .External2(C_known, name): the value of the caller's argument `name` if no code has to run for it, else NULL. For
 // "..." a list of these for each element.
 SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho) {

@@ -5,5 +5,4 @@
 void vg_init_masks(void);
 SEXP C_masked(SEXP state);
 SEXP C_mask_assign(SEXP state, SEXP value);
-SEXP C_any_inherit(SEXP list, SEXP classes);
 SEXP C_known(SEXP call, SEXP op, SEXP args, SEXP rho);

@@ -7,7 +7,7 @@ use verdigris_engine::memory;
 use verdigris_engine::memory::buffer::{Buffer, Device, View};
 use verdigris_ops::call_site::CallSite;
 use verdigris_ops::dtype::DType;
-use verdigris_ops::error::Result;
+use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::OpId;
 
 use crate::array::{attributes, convert, device, handle};
@@ -94,6 +94,18 @@ entries! {
     /// A new vector on the same array, without attributes.
     fn bare(x: Array) -> SEXP {
         handle::new_without_attributes(x)
+    }
+
+    /// A new vector on the same array with these extents (NULL: none), its class, and no other attributes.
+    fn shaped(x: Array, dim: SEXP) -> Result<SEXP> {
+        if r::is_null(dim) {
+            return Ok(handle::new_vector(x));
+        }
+        let extents = values::sizes(dim)?;
+        if extents.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)) != Some(x.len()) {
+            return Err(Error::new(Kind::Shape, format!("{} elements do not fill these extents", x.len())));
+        }
+        handle::new_of_dim(x, &extents)
     }
 
     /// A new vector of the present values, without attributes. Later writes to shared memory do not change it.

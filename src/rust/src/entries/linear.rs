@@ -34,22 +34,6 @@ fn product_options(halves: usize) -> Result<Options> {
     Ok(Options { precision, halves: (halves < 2).then_some(halves == 1) })
 }
 
-/// The array as a matrix. Not protected.
-pub(super) fn matrix(array: Array, rows: usize, columns: usize) -> Result<SEXP> {
-    let int = |n| {
-        i32::try_from(n).map_err(|_| Error::new(ErrorKind::Shape, format!("a matrix cannot have {n} rows or columns")))
-    };
-    let extents = [int(rows)?, int(columns)?];
-    // SAFETY: both vectors are protected while they are made; the product of the extents is the array's length.
-    Ok(handle::new_with_attributes(array, move |out| unsafe {
-        let dim = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, 2));
-        std::slice::from_raw_parts_mut(r::INTEGER(dim), 2).copy_from_slice(&extents);
-        r::Rf_setAttrib(out, r::R_DimSymbol, dim);
-        r::Rf_unprotect(1);
-        attributes::set_class(out, 2)
-    }))
-}
-
 /// The shape of a factor of a product.
 #[derive(Clone, Copy)]
 enum Shape {
@@ -148,7 +132,7 @@ fn multiplied(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<S
     }
     let options = product_options(halves)?;
     let (a, b) = (factor(x, a, &like, dx, turned[0])?, factor(y, b, &like, dy, turned[1])?);
-    linear::multiply(&a, &b, [m, k, n], options)?.map(|out| matrix(out, m, n)).transpose()
+    linear::multiply(&a, &b, [m, k, n], options)?.map(|out| handle::new_of_dim(out, &[m, n])).transpose()
 }
 
 entries! {
@@ -204,7 +188,7 @@ entries! {
     fn gram(columns: Vec<SEXP>, rows: usize, scale: Option<Array>, scaled: usize) -> Result<Option<SEXP>> {
         let given = optional(columns)?;
         let out = gram::gram(&given, rows, scale.as_ref(), scaled)?;
-        out.map(|out| matrix(out, given.len(), given.len())).transpose()
+        out.map(|out| handle::new_of_dim(out, &[given.len(); 2])).transpose()
     }
 
     /// The sum of `before`, unless NULL, and of a list of columns, each times its number in `by`; NULL is a column of

@@ -7,8 +7,8 @@ use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::reduction::Reduction;
 
+use crate::array::handle;
 use crate::entries::entry::entries;
-use crate::entries::linear::matrix;
 use crate::r::{List, SEXP};
 
 /// list(p, i, x); `last` is the name of the third element.
@@ -22,7 +22,7 @@ entries! {
     fn segment_products(p: Array, i: Array, x: Option<Array>, b: Array, sizes: [usize; 2]) -> Result<SEXP> {
         let [extent, columns] = sizes;
         let a = Matrix { offsets: &p, positions: &i, values: x.as_ref(), extent };
-        matrix(segments::products(&a, &b, columns)?, p.len() - 1, columns)
+        handle::new_of_dim(segments::products(&a, &b, columns)?, &[p.len() - 1, columns])
     }
 
     /// Reduces each segment to a value. Sums of integers are doubles, those of int64 are int64.
@@ -77,6 +77,6 @@ entries! {
     ) -> Result<SEXP> {
         let [extent, columns] = sizes;
         let a = Matrix { offsets: &p, positions: &i, values: x.as_ref(), extent };
-        matrix(segments::solve(&a, &b, columns, upper, unit)?, extent, columns)
+        handle::new_of_dim(segments::solve(&a, &b, columns, upper, unit)?, &[extent, columns])
     }
 }

@@ -154,6 +154,6 @@ entries! {
         let (array, dim) = (convert::array(x)?, attributes::extents(x)?);
         let &[rows, columns] = &dim[..] else { return Err(Error::new(Kind::Argument, "argument is not a matrix")) };
         let turned = array.view(&dim, &[Axis::whole(1, columns), Axis::whole(0, rows)])?.fixed()?;
-        super::linear::matrix(turned, columns, rows)
+        handle::new_of_dim(turned, &[columns, rows])
     }
 }

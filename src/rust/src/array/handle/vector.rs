@@ -94,15 +94,47 @@ pub fn new_with_attributes(array: Array, dress: impl FnOnce(SEXP) -> SEXP + Copy
     x
 }
 
+/// A new vector on an array with these extents, which multiply to its length, and no other attributes. Not protected.
+///
+/// # Errors
+/// `Shape` for an extent that `dim` cannot represent.
+pub fn new_of_dim(array: Array, dim: &[usize]) -> Result<SEXP> {
+    check_extents(dim)?;
+    // SAFETY: protected while it gets its attributes; the product of the extents is the array's length.
+    Ok(new_with_attributes(array, move |out| unsafe { set_dim(out, dim) }))
+}
+
+fn check_extents(dim: &[usize]) -> Result<()> {
+    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
+        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
+    }
+    Ok(())
+}
+
+/// Sets `dim` and the class that it implies. Returns the vector.
+///
+/// # Safety
+/// The vector is protected; the extents multiply to its length, and none is above `i32::MAX`.
+unsafe fn set_dim(out: SEXP, dim: &[usize]) -> SEXP {
+    // SAFETY: the caller's promise; `value` is as long as `dim`.
+    unsafe {
+        let value = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, dim.len() as isize));
+        for (k, &extent) in dim.iter().enumerate() {
+            *r::INTEGER(value).add(k) = extent as i32;
+        }
+        r::Rf_setAttrib(out, r::R_DimSymbol, value);
+        r::Rf_unprotect(1);
+        attributes::set_class(out, dim.len())
+    }
+}
+
 /// A new vector without handle for an array of this dtype and length, with its class, and with `dim` if there are two
 /// or more dimensions. `fill` sets the handle. Not protected.
 ///
 /// # Errors
 /// `Shape` for an extent that `dim` cannot represent.
 pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
-    if dim.len() > 1 && dim.iter().any(|&extent| extent > i32::MAX as usize) {
-        return Err(Error::new(ErrorKind::Shape, "an extent is above 2147483647, which R's `dim` cannot hold"));
-    }
+    check_extents(dim)?;
     // SAFETY: protected while it gets its attributes. R asks for the length, which is stored as the address until the
     // handle is.
     Ok(r::protect(|| unsafe {
@@ -111,13 +143,8 @@ pub fn empty(dtype: DType, len: usize, dim: &[usize]) -> Result<SEXP> {
         }
         let out = r::Rf_protect(r::vg_new(host_copy::r_type(dtype) as c_int));
         external_ptr::set_freed(r::R_altrep_data1(out), len as isize);
-        let value = r::Rf_protect(r::Rf_allocVector(r::SEXPTYPE::INTSXP, dim.len() as isize));
-        for (k, &extent) in dim.iter().enumerate() {
-            *r::INTEGER(value).add(k) = extent as i32;
-        }
-        r::Rf_setAttrib(out, r::R_DimSymbol, value);
-        let out = attributes::set_class(out, dim.len());
-        r::Rf_unprotect(2);
+        let out = set_dim(out, dim);
+        r::Rf_unprotect(1);
         out
     }))
 }
