@@ -19,10 +19,10 @@ library_paths <- function() unique(c(dirname(getNamespaceInfo(topenv(), "path"))
 
 # Sends a worker its request. parallel's clusterCall() stops if a worker has died, and leaves the others' answers
 # unread.
-send_call <- function(node, request) {
+send_call <- function(node, request, paths) {
   f <- get("sendCall", envir = asNamespace("parallel"))
   if (inherits(node, c("SOCKnode", "SOCK0node"))) class(node) <- c("verdigris_node", class(node))
-  f(node, relay, list(request$task, request$args, library_paths()))
+  f(node, relay, list(request$task, request$args, paths))
 }
 
 # serialize() writes to a socket in pieces, and the kernel holds the second piece until the first is acknowledged, which
@@ -56,6 +56,7 @@ cluster_engine <- function(cluster) {
   engine$unread <- integer(length(cluster))
   engine$size <- length(cluster)
   engine$kind <- "cluster"
+  paths <- library_paths()
   engine$ask <- function(requests, patience, limit) {
     answers <- vector("list", engine$size)
     lose <- function(k, why) answers[[k]] <<- list(lost = why)
@@ -67,7 +68,7 @@ cluster_engine <- function(cluster) {
         engine$unread[k] <- engine$unread[k] - 1L
       }
       if (is.null(answers[[k]])) tryCatch({
-        send_call(engine$nodes[[k]], requests(k))
+        send_call(engine$nodes[[k]], requests(k), paths)
         engine$unread[k] <- engine$unread[k] + 1L
       }, error = function(e) lose(k, "its process has ended"))
     }

@@ -4,7 +4,7 @@
 # which `gpu_repair()` makes it again. Operations are queued, and sent to the members with the next request for a value;
 # the members record them like any other operations.
 
-is_split <- function(x) inherits(x, "gpu_split")
+is_split <- function(x) is_of(x, "gpu_split")
 state_of <- function(x) attr(x, "state")
 
 # Divides n rows into contiguous runs, one for each member, as `run()` in the engine does. Returns their numbers from 1.
@@ -113,7 +113,8 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
     paste(layout$counts, collapse = " and "), paste(layout$reported_rows, collapse = " and ")))
   across <- if (margin == 2) dim(x)[1L] else shape$columns
   names <- if (margin == 2) rownames(x) else shape$names
-  new_split(team, recipe, layout, kind, margin, across, names)
+  out <- new_split(team, recipe, layout, kind, margin, across, names)
+  knowing_type(out, if (is_number(x) && !is_int64(x)) typeof(x))
 }
 
 # Whether the members that this session asks are in its own process.
@@ -207,7 +208,7 @@ record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(
   team <- state$team
   recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = state$layout)
   team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
-  new_split(team, recipe, state$layout, kind, margin, across, names)
+  knowing_type(new_split(team, recipe, state$layout, kind, margin, across, names), type_of_call(f, args))
 }
 
 # Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may

@@ -17,6 +17,45 @@ prototype_of <- function(x, call = parent.frame()) {
   }
   state$prototype[[1L]]
 }
+
+# ---- types that are known without asking the members ----------------------------------------------------
+
+# Notes the type of a split's numbers, NULL if it is not known. Asking for it takes a message to each member and back.
+knowing_type <- function(x, type) {
+  state <- state_of(x)
+  if (is.null(type) || !state$kind %in% c("vector", "matrix")) return(x)
+  state$type <- type
+  if (state$kind == "vector") state$prototype <- list(NULL)
+  state$is_plain <- TRUE
+  x
+}
+
+# That type, unless the elements may be 64-bit integers, which type_of() calls doubles.
+known_type <- function(x) {
+  state <- state_of(x)
+  if (isTRUE(state$is_plain) || state$kind == "vector" && identical(state$prototype, list(NULL))) state$type
+}
+
+# Functions whose result's type depends on the types of their arguments alone.
+TYPED_BY_ARGUMENTS <- c("+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", "<=", ">", ">=", "&", "|", "!", "abs",
+  "sign", "sqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "floor", "ceiling", "trunc", "round", "signif",
+  "cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh", "gamma", "lgamma", "digamma", "trigamma",
+  "is.na", "is.nan", "is.finite", "is.infinite")
+
+# The type of the elements of f(args), which base R tells for one element of each type; NULL if it is not known.
+type_of_call <- function(f, args) {
+  if (f %in% c("t", "part_columns", "part_column")) return(known_type(args[[1L]]))
+  if (!f %in% TYPED_BY_ARGUMENTS) return(NULL)
+  examples <- list()
+  for (arg in args) {
+    type <- if (is_split(arg)) known_type(arg) else if (inherits(arg, "team_operand")) (if (!is.object(arg$value)) typeof(arg$value)) else
+      if (!is.object(arg)) typeof(arg)
+    if (is.null(type) || !type %in% c("logical", "integer", "double", "complex")) return(NULL)
+    examples <- c(examples, list(as.vector(1, type)))
+  }
+  tryCatch(typeof(suppressWarnings(do.call(f, examples))), error = function(e) NULL)
+}
+
 part_prototype <- function(x) {
   none <- if (is_gpu(x)) collect(x[0L]) else x[0L]
   if (is.object(none) || !is.numeric(none) && !is.logical(none) && !is.complex(none)) none

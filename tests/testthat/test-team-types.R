@@ -127,3 +127,47 @@ test_that("extremes of 64-bit integers are exact beside parts without elements",
     suppressWarnings(f(numeric())))
   expect_warning(max(none, na.rm = TRUE), "no non-missing arguments to max; returning -Inf")
 })
+
+test_that("the type of elementwise results is known without asking, and is what the members say", {
+  ns <- asNamespace("verdigris")
+  state <- function(x) ns$state_of(x)
+  for (v in list(c(TRUE, NA, FALSE), c(3L, NA, -2L), c(0.5, NA, -2), c(1 + 2i, NA, -1i))) for (whole in list(v, cbind(v, v)))
+    for (f in ns$TYPED_BY_ARGUMENTS) for (other in list(NULL, 2L, TRUE, 2.5, v)) {
+      x <- gpu_split(whole, team)
+      args <- c(list(x), if (!is.null(other)) list(other))
+      out <- tryCatch(suppressWarnings(do.call(f, args)), error = identity)
+      if (!inherits(out, "gpu_split")) next
+      known <- state(out)$type
+      if (is.null(known)) next
+      cases$n <- cases$n + 1L
+      kept <- state(out)
+      kept$type <- NULL
+      # an operation that base R refuses fails when a member computes it
+      asked <- tryCatch(suppressWarnings(ns$type_of(out)), error = function(e) known)
+      expect_identical(known, asked, label = paste(f, "of", typeof(v), "and", typeof(other)))
+      expect_identical(typeof(suppressWarnings(collect(out))), known)
+    }
+  x <- gpu_split(cbind(1:5, 5:1), team)
+  messages <- 0L
+  ask <- team$engine$ask
+  withr::defer(team$engine$ask <- ask)
+  team$engine$ask <- function(...) {
+    messages <<- messages + 1L
+    ask(...)
+  }
+  expect_identical(sum(exp(x[, 1L]) > 3), 4L)
+  expect_identical(sum(t(x) * 2L), 60L)
+  expect_lte(messages, 2L)
+})
+
+test_that("64-bit integers are not taken for doubles by what is computed from them", {
+  skip_if_not_installed("bit64")
+  big <- bit64::as.integer64(c("9007199254740993", "-5", "7"))
+  m <- big
+  dim(m) <- c(3L, 1L)
+  for (x in list(gpu_split(big, team), gpu_split(as_gpu(big), team) + 0L, gpu_split(as_gpu(m), team)[, 1L])) {
+    expect_s3_class(sum(x), "integer64")
+    expect_identical(format(max(x + 1L)), "9007199254740994")
+    expect_s3_class(sum(x * 2L), "integer64")
+  }
+})
