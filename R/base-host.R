@@ -53,13 +53,16 @@ hosted_call <- function(f, frame) {
 #' see [probabilities] and [special].) `attributes(y) <- attributes(x)` and [readRDS()] also return such vectors. A
 #' vector of this kind works, but every operation uploads it again. `print()` and `str()` show that it is in ordinary
 #' memory, and `x <- as_gpu(x)` uploads it once.
-#' @param x An array.
-#' @returns `xtfrm()`: an ordinary vector of numbers that sort as the elements do.
+#' @param x,object An array.
+#' @param con,size,endian,useBytes As in [base::writeBin()].
+#' @returns `xtfrm()`: an ordinary vector of numbers that sort as the elements do. `writeBin()`: raw bytes, or `NULL`
+#'   invisibly; base R's function takes vectors without attributes only.
 #' @section Errors:
 #' Base R's errors and messages; the errors of [collect()] and [as_gpu()].
 #' @examples
 #' x <- as_gpu(c(1, 1, 3, 2), device = "cpu")
 #' as_gpu(stats::dsignrank(x, n = 5))
+#' writeBin(x, raw(), size = 4)
 #' @name host
 NULL
 
@@ -85,6 +88,11 @@ xtfrm.gpu_array <- function(x) {
   y[as.vector(is.na(x))] <- NA
   y
 }
+
+#' @rdname host
+#' @export
+writeBin <- interposed("writeBin", "object", on_host(base::writeBin, object, con, size = size, endian = endian,
+  useBytes = useBytes))
 
 # A host copy in memory that R allocated, for base R functions that access one element after the other. On a large
 # ALTREP vector of this package each access is a function call, which takes up to four times as long.

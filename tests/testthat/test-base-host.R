@@ -140,3 +140,17 @@ test_that("what base R has computed is not copied to the cpu device, and no writ
   m <- matrix(runif(4e4), 200, dimnames = list(NULL, paste(1:200)))
   expect_identical(collect(.Call(verdigris:::C_result, m, NULL, "cpu")), m)
 })
+
+test_that("writeBin() writes what it writes of an ordinary vector, and refuses what it refuses", {
+  for (x in list(c(1.5, NA, -Inf), c(2L, NA, -7L), c(TRUE, NA, FALSE), c(1 + 2i, NA), numeric())) {
+    expect_identical(writeBin(gpu(x), raw()), base::writeBin(x, raw()))
+    if (is.integer(x)) expect_identical(writeBin(gpu(x), raw(), 2L, "big"), base::writeBin(x, raw(), 2L, "big"))
+  }
+  file <- withr::local_tempfile()
+  con <- base::file(file, "wb")
+  expect_identical(withVisible(writeBin(gpu(c(1, 2)), con, size = 4L)), list(value = NULL, visible = FALSE))
+  close(con)
+  expect_identical(readBin(file, "double", 3L, 4L), c(1, 2))
+  expect_error(writeBin(gpu(matrix(1:4, 2L)), raw()), "can only write vector objects", class = "simpleError")
+  expect_identical(conditionCall(tryCatch(writeBin(gpu(c(a = 1)), 3), error = identity))[[1L]], quote(writeBin))
+})
