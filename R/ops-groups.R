@@ -404,7 +404,7 @@ aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
-  read <- function(v) ordinary_copy(v, exact = TRUE)
+  read <- function(v) ordinary_copy(v)
   if (is.list(args$by)) args$by[] <- lapply(args$by, read)
   # These functions return one number for ordinary parts too, so base R may call them on host copies.
   if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)

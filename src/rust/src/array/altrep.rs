@@ -145,7 +145,7 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
-    let dtype = handle.array_unsynced().dtype();
+    let dtype = handle.dtype();
     if host_copy::is_natural(dtype) || handle.is_ordinary() {
         ptr::null()
     } else {

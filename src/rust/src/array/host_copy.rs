@@ -231,7 +231,7 @@ pub unsafe fn write_value(value: &[u8; 32], dtype: DType, out: *mut u8) {
 }
 
 /// Uploads the values that R has left in the block as a new array with the dtype and length of `like`. If that rounds
-/// them, the block gets the rounded values too.
+/// them, the block gets the rounded values too. An int64 array that has got fractions becomes float64.
 ///
 /// # Safety
 /// The block holds as many elements as `like` has, and no one writes meanwhile.
@@ -263,11 +263,15 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
                 let mut lossy = false;
-                for (value, double) in values.iter_mut().zip(doubles) {
+                for (value, double) in values.iter_mut().zip(&*doubles) {
                     let shown = double_of(*value);
                     if shown.to_bits() != double.to_bits() && !(shown.is_nan() && double.is_nan()) {
                         *value = integer64_of(*double);
-                        *double = double_of(*value);
+                        if !double.is_nan() && double_of(*value) != *double {
+                            // C code of R has computed in its copy of an operand: a fit's residuals
+                            block.lossy.set(false);
+                            return Array::upload(Host::Double(doubles), Some(DType::Float64), device, None);
+                        }
                     }
                     lossy |= double.is_nan() && *value != NA_I64;
                 }

@@ -105,8 +105,15 @@ impl Handle {
         owned
     }
 
+    /// The dtype. For int64 elements that R may have written to they are uploaded first, since fractions make them
+    /// float64; if that fails, so does the next read.
     pub fn dtype(&self) -> DType {
-        self.array_unsynced().dtype()
+        let dtype = self.array.borrow().dtype();
+        if dtype == DType::Int64 && self.dirty.get() && !self.freed.get() {
+            let _ = self.upload();
+            return self.array.borrow().dtype();
+        }
+        dtype
     }
 
     /// Replaces the array. Lazy cells keep the values that they were recorded on.
