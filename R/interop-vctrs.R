@@ -13,8 +13,22 @@ prototype <- function(x) {
 common_prototype <- function(x, y, ...) {
   to <- vctrs::vec_ptype2(prototype(x), prototype(y), ...)
   arrays <- Filter(is_gpu, list(x, y))
-  as_gpu(to, dtype = common_dtype(arrays, typeof(to)), device = gpu_device(arrays[[1L]]))
+  doubles <- !all(vapply(list(x, y), function(v) is_gpu(v) || !is.double(v), NA))
+  dtype <- common_dtype(arrays, typeof(to))
+  as_gpu(to, dtype = if (!(doubles && identical(dtype, "int64"))) dtype, device = gpu_device(arrays[[1L]]))
 }
+
+# vctrs takes a subscript for a logical one if it has a common type with logicals, which numbers have otherwise.
+numbers_and_logicals <- function(x, y, ..., x_arg = "", y_arg = "") {
+  # vctrs' C code calls methods by way of frames of its own.
+  above <- base::lapply(seq(to = sys.nframe() - 1L, length.out = min(8L, sys.nframe() - 1L)), sys.function)
+  subscripted <- any(vapply(mget(SUBSCRIPTED, asNamespace("vctrs"), ifnotfound = list(NULL)), function(f)
+    any(vapply(above, identical, NA, f)), NA))
+  if (subscripted) vctrs::stop_incompatible_type(x, y, x_arg = x_arg, y_arg = y_arg, action = "combine")
+  common_prototype(x, y, ..., x_arg = x_arg, y_arg = y_arg)
+}
+SUBSCRIPTED <- c("vec_as_location", "vec_as_subscript", "vec_as_subscript_result", "vec_as_subscript2_result",
+  "num_as_location", "vec_slice", "vec_assign", "vec_slice<-")
 
 # The dtype of a combination of arrays that has this R type; NULL for the type's default dtype.
 common_dtype <- function(arrays, type) {
@@ -30,7 +44,12 @@ cast_to_array <- function(x, to, ...) {
   if (!is_gpu(x) || typeof(x) != typeof(to)) {
     x <- vctrs::vec_cast(host_copy(x, silent = TRUE), prototype(to), ...) # vctrs' own check that nothing is lost
   }
-  as_gpu(x, dtype = gpu_dtype(to), device = gpu_device(to))
+  wanted <- gpu_dtype(to)
+  if (!grepl("int", wanted)) return(as_gpu(x, dtype = wanted, device = gpu_device(to)))
+  # vctrs' own check that nothing is lost knows R's types only
+  out <- suppressWarnings(as_gpu(x, dtype = wanted, device = gpu_device(to)))
+  lost <- host_copy(out, silent = TRUE) != host_copy(x, silent = TRUE) | is.na(host_copy(out, silent = TRUE)) != is.na(host_copy(x, silent = TRUE))
+  vctrs::maybe_lossy_cast(out, x, to, lossy = lost %in% TRUE, ...)
 }
 
 cast_from_array <- function(x, to, ...) vctrs::vec_cast(host_copy(x, silent = TRUE), to, ...)
@@ -55,10 +74,12 @@ register_vctrs <- function() when_loaded("vctrs", function() {
   kinds <- c("gpu_array", names(KINDS))
   for (kind in kinds) {
     for (other in c(kinds, "logical", "integer", "double", "complex")) {
-      method("vec_ptype2", paste0(kind, ".", other), common_prototype)
+      numbers <- other == "logical" && kind %in% c("gpu_integer", "gpu_numeric", "gpu_complex")
+      common <- if (numbers) numbers_and_logicals else common_prototype
+      method("vec_ptype2", paste0(kind, ".", other), common)
       method("vec_cast", paste0(kind, ".", other), cast_to_array)
       if (other %in% kinds) next
-      method("vec_ptype2", paste0(other, ".", kind), common_prototype)
+      method("vec_ptype2", paste0(other, ".", kind), common)
       method("vec_cast", paste0(other, ".", kind), cast_from_array)
     }
     method("vec_restore", kind, restore_array)
