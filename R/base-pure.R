@@ -8,8 +8,9 @@ WORTH_COMPILING <- c(cpu = 2^13, cuda = 2^17)
 is_worth_compiling <- function(x) settings$force_device_path ||
   length(x) >= WORTH_COMPILING[[if (gpu_device(x) == "cpu") "cpu" else "cuda"]]
 
-# Functions with side effects among those that can be compiled. The compiler detects random draws itself.
-IMPURE <- c("stop", "stopifnot", "<<-")
+# Functions with side effects among those that can be compiled, and those whose warnings name a value. The compiler
+# detects random draws itself.
+IMPURE <- c("stop", "stopifnot", "<<-", "choose", "lchoose")
 
 # Functions whose result for an empty vector has length 0 or raises a warning in base R, and is NA or infinite on a
 # device.
@@ -23,7 +24,8 @@ known_pure$found <- list()
 
 # The result of `f` for each part as an ordinary vector or matrix, or NULL if base R must compute it. The kernel is
 # compiled from a function with these parameters and this body, which calls `f` and refers to these variables.
-run_pure <- function(f, way, parameters, body, variables, arguments, device) {
+# `one(k)` is base R's result for the k-th part.
+run_pure <- function(f, way, parameters, body, variables, arguments, device, one) {
   entry <- pure_entry(f, way, parameters, body, variables)
   if (is.null(entry$self)) return(NULL)
   variables$f <- f
@@ -38,11 +40,12 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device) {
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
       variant <- entry$self$last
       if (variant$draws) restore_seed(seed)
-      is_usable <- !variant$draws && (is.null(variant$names) || variant$is_vector) &&
-        !is_widened(out, entry, arguments, variables)
+      is_usable <- !variant$draws && !variant$varies_within && (is.null(variant$names) || variant$is_vector) &&
+        !is_widened(out, entry, arguments, variables) && !has_named(variant, entry, one)
       if (is_usable) {
         if (!is.null(variant$names)) out <- if (ncol(out) == 1L) strip(out) else t(out)
-        computed(out, entry, device)
+        out <- computed(out, entry, device)
+        if (is_gpu(out) && has_other_type(out, variant, one)) FALSE else out
       }
     },
     verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
@@ -70,6 +73,31 @@ computed <- function(out, entry, device) {
     if (any(EXTREMES[[is_none]] %in% entry$names) && any(get(is_none, baseenv())(out))) return(FALSE)
   }
   out
+}
+
+# Whether the type of R's results may be another than the array's: it is the widest that some part gives, whereas the
+# array has the widest of all ways through the function. Base R computes some parts to find out; extremes tell most.
+has_other_type <- function(out, variant, one) {
+  if (variant$missing_varies && all(is.na(out))) return(TRUE)
+  if (!variant$result_varies) return(FALSE)
+  values <- as.vector(out)
+  n <- if (is.null(dim(out))) length(out) else ncol(out)
+  found <- c(which.max(values), which.min(values), base::which(values != trunc(values))[1L])
+  if (length(values) > n) found <- (found - 1) %/% (length(values) / n) + 1
+  places <- unique(c(found[!is.na(found)], unique(round(seq(1, n, length.out = min(n, PROBED))))))
+  for (k in places) if (identical(typeof(one(k)), typeof(out))) return(FALSE)
+  TRUE
+}
+PROBED <- 8L
+
+# Whether the function returns elements of a captured vector with their names, which an array's have not.
+has_named <- function(variant, entry, one) {
+  envs <- scopes_for(variant$names_in_scopes, entry$self$f)
+  for (k in seq_along(variant$paths)) {
+    value <- captured_value(envs[[variant$scopes[[k]]]], variant$paths[[k]])
+    if (!is.null(names(value)) || !is.null(dimnames(value))) return(!is.null(attributes(one(1L))))
+  }
+  FALSE
 }
 
 # Restores the state of the generator: base R repeats the call and draws from there.
@@ -123,7 +151,8 @@ apply_pure <- function(x, margin, f, more) {
   # The condition is always true. It tells the compiler that the row exists, which saves bounds checks of its elements.
   body <- bquote(if (.(inside)) .(called) else stop("no such part"))
   out <- run_pure(f, list(margin, labels, gpu_dtype(x)), "k", body, variables, list(gpu_seq(1L, d[[margin]],
-    device = gpu_device(x))), gpu_device(x))
+    device = gpu_device(x))), gpu_device(x), function(k) quietly(f, c(list(host_copy(if (margin == 1L) x[k, ] else
+    x[, k], silent = TRUE)), more)))
   # If the elements have names, base R's result may have row names.
   if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
   if (is.null(dim(out))) return(with_part_names(out, dimnames(x)[[margin]]))
@@ -156,8 +185,12 @@ map_pure <- function(f, parts, more = NULL) {
   called <- as.call(c(list(quote(f)), stats::setNames(lapply(c(parameters, kept), as.name), c(labels, names(more) %||%
     character(length(more))))))
   run_pure(f, list(labels, names(more), length(more), lapply(parts, of_type)), parameters, called,
-    stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first))
+    stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first), function(k)
+      quietly(f, c(lapply(parts, function(part) host_copy(part[k], silent = TRUE)[[1L]]), more)))
 }
+
+# f's value, without warnings: base R has already computed what the call warns of.
+quietly <- function(f, args) tryCatch(suppressWarnings(do.call(f, args)), error = function(e) NULL)
 
 # On a GPU each group is a thread: at least this many groups, with at most this many elements each.
 MANY_GROUPS <- 512
@@ -179,7 +212,9 @@ tapply_pure <- function(x, keys, f, more) {
   last <- cumsum(counts)
   parts <- lapply(list(last - counts + 1, last), as_gpu, device = gpu_device(x))
   out <- run_pure(f, list("groups", some, labels, gpu_dtype(x)), c("from", "to"), if (some) called else
-    bquote(if (from <= to) .(called) else NA), variables, parts, gpu_device(x))
+    bquote(if (from <= to) .(called) else NA), variables, parts, gpu_device(x), function(k) if (counts[k] > 0)
+      quietly(f, c(list(host_copy(variables$y[(last[k] - counts[k] + 1):last[k]], silent = TRUE)),
+      more)) else NA)
   if (is.null(out) || !is.null(dim(out))) return(NULL)
   dim(out) <- by$extent
   dimnames(out) <- by$levels

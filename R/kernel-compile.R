@@ -405,6 +405,7 @@ surroundings <- function(f, name, stack) {
     }
     every <- setdiff(every, KEYWORDS)
     for (name in setdiff(every, names(scope$functions))) {
+      if (is_active(name, env)) next
       # a promise or an active binding that fails has no meaning
       value <- tryCatch(get0(name, envir = env, mode = "function"), error = function(e) NULL)
       if (is.null(value)) next
@@ -428,12 +429,34 @@ surroundings <- function(f, name, stack) {
         value = if (is.null(home)) value else code_of(value))
     }
     for (name in setdiff(all.vars(code, unique = TRUE), names(scope$variables))) {
+      if (is_active(name, env)) {
+        scopes[[one$scope]]$functions[[name]] <- list("an active binding, whose function runs at each read")
+        next
+      }
       value <- tryCatch(get0(name, envir = env), error = function(e) NULL)
-      if (!is.null(value) && !is.function(value)) scopes[[one$scope]]$variables[[name]] <- value
+      if (is.null(value) || is.function(value)) next
+      if (is.list(value) && has_own_elements(value))
+        scopes[[one$scope]]$functions[[name]] <- list("a list whose class has methods for its elements") else
+        scopes[[one$scope]]$variables[[name]] <- value
     }
   }
   list(functions = functions, scopes = scopes, envs = envs, names = known)
 }
+
+# Whether a name is an active binding of the first environment that has it, but not a mask of this package's.
+is_active <- function(name, env) {
+  while (!identical(env, emptyenv())) {
+    if (exists(name, envir = env, inherits = FALSE)) return(bindingIsActive(as.name(name), env) &&
+      !identical(environmentName(env), "package:verdigris"))
+    env <- parent.env(env)
+  }
+  FALSE
+}
+
+# Whether `$` or `[[` of a list of this class may be something else than its elements.
+has_own_elements <- function(x) is.object(x) && !is.data.frame(x) && (isS4(x) ||
+  any(vapply(c("$", "[["), function(generic) any(vapply(class(x), function(class)
+    !is.null(utils::getS3method(generic, class, optional = TRUE)), NA)), NA)))
 
 given_defaults <- function(formals) Filter(function(default) !identical(default, quote(expr = )), as.list(formals))
 

@@ -207,3 +207,82 @@ test_that("a function that calls a gradient is analysed once", {
   for (k in 1:3) expect_identical(composed(apply(m, 1, function(v) slope(v, 2)[["a"]])), c(6, 8, 10, 12))
   expect_lte(found() - before, 1L)
 })
+
+test_that("a value whose type or class depends on the way taken has base R's type, or is computed by base R", {
+  w <- c(1.5, 2.5, 3.5)
+  named <- c(a = 1.5, b = 2.5)
+  m <- matrix(1:4 + 0.5, 2L, dimnames = list(c("p", "q"), c("r", "s")))
+  hours <- as.difftime(1, units = "hours")
+  minutes <- as.difftime(30, units = "mins")
+  early <- ts(1:10, start = 2000)
+  late <- ts(1:10, start = 2003)
+  day <- as.Date("2024-01-01")
+  counts <- table(c(1, 1, 2))
+  own <- structure(list(a = 1), class = "verdigris_test_list")
+  registerS3method("$", "verdigris_test_list", function(x, name) 42, envir = baseenv())
+  reads <- 0
+  makeActiveBinding("active", function() reads <<- reads + 1, environment())
+  compiled <- list(function(v) if (v > 0) 1L else 0.5, function(v) if (v > 5) 0.5 else 1L,
+    function(v) if (v > 5) TRUE else 2L, function(v) ifelse(v > 0, 1L, 0.5), function(v) ifelse(v > 5, v, NA),
+    function(v) if (v > 2) 1L else NA, function(v) {
+      k <- 1L
+      while (k < v) k <- k * 2
+      k
+    }, function(v) {
+      best <- 0
+      for (i in 1:3) if (w[i] > v) best <- i
+      best
+    }, function(v) {
+      best <- NA
+      for (i in 1:3) if (isTRUE(w[i] > v)) best <- i
+      best
+    }, function(v) {
+      s <- 0
+      for (i in 1:2) for (j in (i + 1):3) s <- s + w[i] * w[j] * (j - i)
+      s
+    }, function(v) {
+      for (i in 1:10) if (i * v > 4) return(i)
+      10
+    }, function(v) (if (v > 0) 1L else 2) / 2, function(v) (if (v > 0) 1L else 2) + 1,
+    function(v) (if (v > 0) TRUE else 2) == 1, function(v) sum(named) * v)
+  others <- list(function(v) {
+    i <- if (v > 0) TRUE else 2L
+    sum(w[i])
+  }, function(v) length(w[if (v > 0) 1L else NA]), function(v) {
+    i <- v > 0
+    if (!i) i <- 3L
+    sum(w[i])
+  }, function(v) {
+    u <- if (v > 0) 2147483647L else 0.5
+    u + 1L
+  }, function(v) 5L %/% (if (v > 0) 0L else 2), function(v) 5L %% (if (v > 0) 0L else 2),
+    function(v) is.integer(if (v > 0) 3L else 1.5), function(v) {
+      x <- c(1L, 2L)
+      if (v > 0) x[1L] <- 0.5
+      x[1L]
+    }, function(v) max(if (v > 0) 1L else 0.5, 2L), function(v) rep(if (v > 0) 1L else 0.5, 2L)[1L],
+    function(v) -(if (v > 0) 1L else 2), function(v) named[1L], function(v) c(named[1L], v), function(v) which.max(named),
+    function(v) m[1L, ], function(v) hours > minutes, function(v) as.numeric(hours - minutes),
+    function(v) sum(early * late), function(v) day * v, function(v) own$a * v, function(v) counts[1L] * v,
+    function(v) any(w * v), function(v) bitwAnd(v > 0, 1L), function(v) choose(5, v + 0.5), function(v) active)
+  run <- function(f, x) {
+    reads <<- 0
+    tryCatch(suppressWarnings(sapply(x, f)), error = conditionMessage)
+  }
+  ran <- function(f) {
+    found <- verdigris:::known_pure$found
+    is <- vapply(found, function(entry) verdigris:::has_code(f, entry$code), NA)
+    any(is) && !is.null(found[[which(is)[1L]]]$self)
+  }
+  for (f in c(compiled, others)) for (values in list(rep(c(1, 2), 5000), rep(c(1, -1), 5000), rep(-3, 1e4),
+    rep(c(1, NA), 5000))) {
+    cases$n <- cases$n + 1L
+    expect_identical(run(f, gpu(values)), run(f, values), label = deparse1(body(f)))
+  }
+  # what base R computes from the first call on is not compiled for nothing, and the rest is still compiled
+  run_once <- function(f) run(f, gpu(rep(c(1, 2), 5000)))
+  for (f in compiled) {
+    run_once(f)
+    expect_true(ran(f), label = deparse1(body(f)))
+  }
+})

@@ -354,7 +354,11 @@ fn find_in(lambda: &Lambda, span: Span) -> Option<&Expr> {
 /// The type of a value as an argument: an element per thread, or a table if it is taken `whole`. `None` is for captured
 /// values, which are tables unless they have length 1 and no dimensions.
 fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
-    if r::inherits(x, "factor") || r::inherits(x, "data.frame") {
+    // A class may give an object's operations and elements another meaning.
+    let plain: &[&str] =
+        if whole.is_some() { &["gpu_array", "integer64", "ts", "AsIs"] } else { &["gpu_array", "integer64"] };
+    // SAFETY: reads the flag of an R object.
+    if unsafe { r::Rf_isObject(x) } != r::Rboolean::FALSE && !plain.iter().any(|class| r::inherits(x, class)) {
         return None;
     }
     let typed =
@@ -469,7 +473,8 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
 
 entries! {
     /// Compiles the first of `functions` for the types of `args` (NULL for a missing argument), or its gradient with
-    /// respect to `wrt`. Returns list(scopes, paths, names, is_vector, draws, pointer).
+    /// respect to `wrt`. Returns list(scopes, paths, names, is_vector, draws,
+    /// varies_within, result_varies, missing_varies, pointer).
     fn routine_compile(
         functions: SEXP,
         scopes: SEXP,
@@ -506,12 +511,14 @@ entries! {
         }
         let draws = output.routine.draws();
         let routine = verdigris_compile::intern(output.routine);
-        let out = List::new(6).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
+        let out = List::new(9).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
         let paths = output.captures.iter().fold(List::new(output.captures.len()), |list, capture| {
             list.add("", r::strings(capture.path.iter()))
         });
         let out = out.add("paths", paths).add("names", output.names.as_deref());
         let out = out.add("is_vector", output.is_vector).add("draws", draws);
+        let out = out.add("varies_within", output.varying.within).add("result_varies", output.varying.result);
+        let out = out.add("missing_varies", output.varying.missing);
         let captured = output.captures.iter().map(|c| c.what).collect();
         Ok(out.add("pointer", Variant { routine, arguments: types, captured, sizes }))
     }

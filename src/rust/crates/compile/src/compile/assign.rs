@@ -195,6 +195,7 @@ impl Compiler<'_> {
             Value::List(parts) => self.combined(parts, value_span)?,
             other => other,
         };
+        self.needs_one_type([&Value::Vector(v.clone()), &new].into_iter());
         let new_type = match &new {
             Value::Vector(new) => new.typed(),
             new => self.as_number(new.clone(), value_span)?.typed,

@@ -4,6 +4,7 @@ use super::control::nth;
 use super::value::{self, Number, Value};
 use super::{Compiled, Compiler, Frame, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form, Meaning};
+use verdigris_ops::dtype::Kind;
 use verdigris_ops::{Group, OpId};
 
 /// Arguments of a builtin, matched by name and position.
@@ -357,7 +358,29 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
+        if name.starts_with("bitw") {
+            for value in &values {
+                self.refuse_logical(value, name, span)?;
+            }
+        }
         self.row_on(op, values, span)
+    }
+
+    /// R's `bitwAnd()` and its like take no logicals.
+    fn refuse_logical(&self, value: &Value, name: &str, span: Span) -> Compiled<()> {
+        let typed = match value {
+            Value::Number(n) => n.typed,
+            Value::Vector(v) => v.typed(),
+            _ => return Ok(()),
+        };
+        match value::dtype(typed).kind() {
+            Kind::Logical => Err(Refusal::new(
+                span,
+                format!("unimplemented type 'logical' in '{name}'"),
+                "Convert it: as.integer().",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The values of operands. If a later operand assigns a variable, earlier ones are copied first.

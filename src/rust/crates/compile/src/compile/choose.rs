@@ -29,6 +29,7 @@ impl Compiler<'_> {
             "ifelse" => self.ifelse(args, span).map(Some),
             "isTRUE" | "isFALSE" => {
                 let n = self.number(nth(args, 0, span, name)?)?;
+                self.needs_known_logical(n);
                 if n.kind() != Kind::Logical {
                     return number(Number::logical(Some(false)));
                 }
@@ -42,6 +43,10 @@ impl Compiler<'_> {
             "as.complex" => self.converts(args, Typed::Value(Kind::Complex), span).map(Some),
             "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null" => {
                 let value = self.expr(nth(args, 0, span, name)?)?;
+                if let (Value::Number(n), true) = (&value, name != "is.null") {
+                    self.needs_one_kind(*n);
+                    self.needs_known_logical(*n);
+                }
                 let kind = match &value {
                     Value::Number(n) => Some(n.kind()),
                     Value::Vector(v) => Some(value::dtype(v.typed()).kind()),

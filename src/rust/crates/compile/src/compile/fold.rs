@@ -103,6 +103,8 @@ impl Compiler<'_> {
             }
             "any" | "all" => {
                 let v = self.reduced(args, span)?;
+                // R warns of doubles.
+                self.varying.within |= !matches!(value::dtype(v.typed()).kind(), Kind::Logical | Kind::Integer);
                 let (start, op) = if name == "any" { (false, id::OR) } else { (true, id::AND) };
                 let states = self.fold(&v, &[Number::logical(Some(start))], span, &mut |c, state, x, _| {
                     Ok(vec![c.apply(op, &[state[0], x], span)?])
@@ -279,6 +281,8 @@ impl Compiler<'_> {
 
     /// The smallest or largest of single numbers.
     fn extreme_number(&mut self, numbers: &[Number], smallest: bool, span: Span) -> Compiled<Number> {
+        let values: Vec<Value> = numbers.iter().map(|&n| Value::Number(n)).collect();
+        self.needs_one_type(values.iter());
         let typed = compared_type(numbers.iter().map(|n| n.typed).reduce(join).expect("there is one"), span)?;
         let op = if smallest { id::PMIN } else { id::PMAX };
         let mut out = self.as_typed(numbers[0], typed);

@@ -457,6 +457,7 @@ impl Compiler<'_> {
             Some(early) if !is_own => (early.results.clone(), early.hints.clone()),
             _ => (self.results.clone(), self.hints.clone()),
         };
+        let own = is_own || !matches!(self.early.last(), Some(Some(_)));
         let mut results = match known {
             Some(results) if results.names == names && results.registers.len() == numbers.len() => results,
             Some(results) => {
@@ -484,11 +485,18 @@ impl Compiler<'_> {
                     .collect();
                 let registers = typed.iter().map(|&t| self.fresh(value::dtype(t).class())).collect::<Vec<_>>();
                 self.variable_registers.extend(&registers);
-                Results { typed, registers, names, is_vector, span, widened: false }
+                let kinds = vec![0; numbers.len()];
+                Results { typed, registers, names, is_vector, span, widened: false, kinds }
             }
         };
         for (k, n) in numbers.iter().enumerate() {
             let typed = join(results.typed[k], n.typed);
+            if own {
+                results.kinds[k] = self.mark_result(*n, results.kinds[k]);
+            } else {
+                let kinds = self.kinds(*n);
+                self.mark(results.registers[k], typed, kinds);
+            }
             if value::dtype(typed).class() == self.routine.registers[results.registers[k] as usize] {
                 let n = self.as_typed(*n, typed);
                 self.write(results.registers[k], n.at);

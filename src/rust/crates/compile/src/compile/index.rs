@@ -135,6 +135,7 @@ impl Compiler<'_> {
             }
             value => self.as_number(value, span)?,
         };
+        self.needs_known_logical(n);
         if n.kind() == Kind::Logical {
             // TRUE selects the first element.
             let [missing, none] =
@@ -459,6 +460,7 @@ impl Compiler<'_> {
                     };
                     let to = self.fresh(from.class());
                     self.emit(Statement::Step { to, from: from.at, counter, step: step.at });
+                    self.mark_step(to, from.typed);
                     Ok(Number::register(to, from.typed))
                 }
             },

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::function::missing_flag;
+use super::kinds;
 use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, Operand, Refusal, Register, Span, Statement, Variables};
 use crate::LocalArray;
@@ -36,7 +37,9 @@ impl Compiler<'_> {
         Ok(match value {
             Value::Number(n) => {
                 let slot = self.slot(frame, name, n.typed);
+                let kinds = self.kinds(n);
                 self.write(slot, n.at);
+                self.mark(slot, n.typed, kinds);
                 Value::Number(Number::register(slot, n.typed))
             }
             Value::Vector(v) => {
@@ -261,6 +264,8 @@ impl Compiler<'_> {
                 Some((frame, name)) => self.slot(frame, name, typed),
                 None => self.fresh(value::dtype(typed).class()),
             };
+            let kinds = kinds::met(numbers.iter().map(|&n| self.kinds(n)));
+            self.mark(to, typed, kinds);
             for (block, n) in blocks.iter_mut().zip(numbers) {
                 self.at_end_of(block, |c| {
                     let n = c.as_typed(n, typed);
@@ -291,6 +296,7 @@ impl Compiler<'_> {
             if vectors.iter().all(|v| v.fixed() == fixed && v.dim() == dim) {
                 let length = n as u16;
                 let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
+                self.varying.within |= vectors.iter().any(|v| differ(v.typed(), typed));
                 let array = match owner {
                     Some((frame, name)) => self.array_slot(frame, name, typed, length, None),
                     None => self.new_array(typed, length),
@@ -345,13 +351,17 @@ impl Compiler<'_> {
                 let value = match value {
                     Value::Number(n) => {
                         let typed = wanted.map_or(n.typed, |w| join(n.typed, *w));
+                        let kinds = self.kinds(n);
+                        let kinds = kinds::met([kinds, wanted.map_or(kinds, |&w| kinds::of(w))].into_iter());
                         let n = self.as_typed(n, typed);
                         let slot = self.slot(frame, name, typed);
                         self.write(slot, n.at);
+                        self.mark(slot, typed, kinds);
                         Value::Number(Number::register(slot, typed))
                     }
                     Value::Vector(v) if v.fixed().is_some_and(|n| n <= MOST_LOCAL) => {
                         let typed = wanted.map_or(v.typed(), |w| join(v.typed(), *w));
+                        self.varying.within |= differ(v.typed(), typed);
                         let v = self.converted(&v, typed);
                         self.stored(frame, name, &v, span)?
                     }
@@ -360,7 +370,10 @@ impl Compiler<'_> {
                         for (k, (part, v)) in parts.into_iter().enumerate() {
                             let label = label(name, part.as_deref(), k);
                             let v = match (v, wider.get(&(frame, label.clone()))) {
-                                (Value::Number(n), Some(w)) => Value::Number(self.as_typed(n, join(n.typed, *w))),
+                                (Value::Number(n), Some(w)) => {
+                                    self.varying.within |= differ(n.typed, join(n.typed, *w));
+                                    Value::Number(self.as_typed(n, join(n.typed, *w)))
+                                }
                                 (v, _) => v,
                             };
                             held.push((part, self.held(frame, &label, v, span)?));
@@ -404,6 +417,11 @@ impl Compiler<'_> {
                 if join(a.typed, b.typed) != a.typed {
                     wider(self, b.typed);
                 } else if let Operand::Register(slot) = a.at {
+                    let kinds = kinds::met([self.kinds(*a), self.kinds(*b)].into_iter());
+                    // What the body reads has other kinds than it was compiled with: it is compiled again.
+                    if self.mark(slot, a.typed, kinds) {
+                        wider(self, a.typed);
+                    }
                     let b = self.as_typed(*b, a.typed);
                     self.write(slot, b.at);
                 }
@@ -412,6 +430,7 @@ impl Compiler<'_> {
                 if join(a.typed(), b.typed()) != a.typed() {
                     wider(self, b.typed());
                 } else if let Vector::Local { array, typed, .. } = **a {
+                    self.varying.within |= differ(b.typed(), typed);
                     self.fill_as(array, b, typed, span)?;
                 } else {
                     return Err(changes_form(name, at_head, &now, span));
@@ -428,6 +447,11 @@ impl Compiler<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether R has different types for these.
+fn differ(a: Typed, b: Typed) -> bool {
+    value::dtype(a).kind() != value::dtype(b).kind()
 }
 
 /// The label of the `k`-th element of a variable's list: `name$part`.

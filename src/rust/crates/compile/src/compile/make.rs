@@ -83,6 +83,7 @@ impl Compiler<'_> {
                 let n = self.fixed_count(matched.needed(names[1])?)?;
                 match self.expr(matched.needed("x")?)? {
                     Value::Number(value) => {
+                        self.needs_one_kind(value);
                         let value = self.frozen(value);
                         Ok(Some(Value::vector(Vector::Same { value, length: Number::long(n).at, dim: None })))
                     }
@@ -118,6 +119,7 @@ impl Compiler<'_> {
                 let dim = Some((rows as u16, columns as u16));
                 match data {
                     Value::Number(value) => {
+                        self.needs_one_kind(value);
                         let value = self.frozen(value);
                         Ok(Some(Value::vector(Vector::Same { value, length: Number::long(n).at, dim })))
                     }

@@ -22,6 +22,7 @@ mod fold;
 mod function;
 mod index;
 mod join;
+mod kinds;
 mod make;
 mod product;
 mod scalar;
@@ -40,6 +41,7 @@ use super::syntax::{Argument, Compiled, Expr, Form, Lambda, Meaning, Path, Refus
 use super::{
     Block, Failure, FailureId, Operand, Parameter, Register, Routine, Source, Statement, Table, MOST_FAILURES,
 };
+pub use kinds::Varying;
 use value::{Number, Value, Vector};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::rule::Typed;
@@ -92,6 +94,8 @@ pub struct Output {
     pub names: Option<Vec<String>>,
     /// Whether several results are elements of one vector rather than of a list.
     pub is_vector: bool,
+    /// What the types of R's values depend on.
+    pub varying: Varying,
 }
 
 /// Compiles a function for the types of its arguments.
@@ -144,6 +148,8 @@ struct Results {
     span: Span,
     /// Whether a later return has a type that does not fit the registers.
     widened: bool,
+    /// The kinds that each has in R.
+    kinds: Vec<kinds::Kinds>,
 }
 
 /// A loop that is being compiled.
@@ -203,6 +209,9 @@ struct Compiler<'a> {
     counts: [Option<Register>; 4],
     hints: Vec<Typed>,
     results: Option<Results>,
+    /// The kinds of registers that have several in R.
+    mixed: HashMap<Register, kinds::Kinds>,
+    varying: kinds::Varying,
 }
 
 impl<'a> Compiler<'a> {
@@ -234,6 +243,8 @@ impl<'a> Compiler<'a> {
             counts: [None; 4],
             hints,
             results: None,
+            mixed: HashMap::new(),
+            varying: kinds::Varying::default(),
         }
     }
 
@@ -271,7 +282,13 @@ impl<'a> Compiler<'a> {
             results.registers.iter().zip(&results.typed).map(|(&r, &typed)| (r, value::dtype(typed))).collect();
         bounds::prove(&mut self.routine);
         tidy::tidy(&mut self.routine);
-        Output { routine: self.routine, captures: self.captures, names: results.names, is_vector: results.is_vector }
+        Output {
+            routine: self.routine,
+            captures: self.captures,
+            names: results.names,
+            is_vector: results.is_vector,
+            varying: self.varying,
+        }
     }
 
     /// The value of a given argument or a capture, number `k` among both.

@@ -15,6 +15,7 @@ impl Compiler<'_> {
         if let Some(folded) = fold(op, args) {
             return Ok(folded);
         }
+        let lower = self.lower_result(op, args);
         let exact = self.exact(op, args);
         let args = exact.as_ref().map_or(args, |both| both.as_slice());
         let types: Vec<Typed> = args.iter().map(|n| n.typed).collect();
@@ -44,6 +45,11 @@ impl Compiler<'_> {
         } else {
             Typed::Array(dtype)
         };
+        if op == id::SELECT {
+            self.mark_chosen(to, typed, &args[1..]);
+        } else if let Some(lower) = lower {
+            self.mark(to, typed, lower);
+        }
         Ok(Number::register(to, typed))
     }
 
@@ -146,6 +152,7 @@ impl Compiler<'_> {
             Operand::Register(r) if self.variable_registers.contains(&r) => {
                 let to = self.fresh(self.routine.registers[r as usize]);
                 self.emit(Statement::Move { to, from: at });
+                self.mark_copy(r, to);
                 Operand::Register(to)
             }
             _ => at,

@@ -84,11 +84,14 @@ impl Compiler<'_> {
         let complex = || Refusal::new(span, "invalid subscript type 'complex'", WRITE_NUMBERS);
         match value {
             Value::Null => Ok(none()),
-            Value::Number(n) => match n.kind() {
-                Kind::Complex => Err(complex()),
-                Kind::Logical => self.by_logical(n, extent, span),
-                _ => self.by_number(n, extent, span),
-            },
+            Value::Number(n) => {
+                self.needs_known_logical(n);
+                match n.kind() {
+                    Kind::Complex => Err(complex()),
+                    Kind::Logical => self.by_logical(n, extent, span),
+                    _ => self.by_number(n, extent, span),
+                }
+            }
             Value::Vector(v) => match value::dtype(v.typed()).kind() {
                 Kind::Complex => Err(complex()),
                 Kind::Logical => self.by_mask(&v, extent, span),

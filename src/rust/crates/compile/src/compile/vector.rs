@@ -21,6 +21,7 @@ type Next<'n, 'a> = &'n mut dyn FnMut(&mut Compiler<'a>, &[Number], Number, Oper
 impl<'a> Compiler<'a> {
     /// A number as a vector of one element.
     pub(super) fn single(&mut self, n: Number) -> Rc<Vector> {
+        self.needs_one_kind(n);
         let value = self.frozen(n);
         Rc::new(Vector::Same { value, length: Number::long(1).at, dim: None })
     }
@@ -45,6 +46,7 @@ impl<'a> Compiler<'a> {
 
     /// `c()` of numbers and vectors of fixed length.
     pub(super) fn combined(&mut self, parts: Parts, span: Span) -> Compiled<Value> {
+        self.needs_one_type(parts.iter().map(|(_, part)| part));
         let mut total = 0;
         let mut types = Vec::new();
         for (_, part) in &parts {
@@ -194,6 +196,7 @@ impl<'a> Compiler<'a> {
         if let Some(kept) = self.map_kept(op, &args, span)? {
             return Ok(kept);
         }
+        self.needs_one_result(op, &args);
         let mut types = Vec::new();
         let mut length: Option<Operand> = None;
         let mut dim = None;
