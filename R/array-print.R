@@ -38,6 +38,10 @@ VIEWED <- 1000L
 #' summary(x)
 #' @export
 print.gpu_array <- function(x, ..., n = SHOWN_FIRST) {
+  if (is_text_of_array(x)) {
+    print(unclass(x), ...)
+    return(invisible(x))
+  }
   cat(header(x), "\n", sep = "")
   d <- dim(x)
   if (gpu_info(x)$state == "freed") return(invisible(x))
@@ -119,9 +123,14 @@ fetched <- function(x, from, n) {
 
 print_values <- function(y, ...) if (is.character(y)) print(y, ..., quote = FALSE) else print(y, ...)
 
+# Whether x is text that has been given the attributes of the array that it describes, as packages do with what
+# format() returns.
+is_text_of_array <- function(x) is.character(x) || is.list(x)
+
 #' @rdname print.gpu_array
 #' @export
 format.gpu_array <- function(x, ..., what = c("values", "header")) {
+  if (is_text_of_array(x)) return(format(unclass(x), ...))
   if (one_of("what", what, c("values", "header")) == "header") return(header(x))
   # A viewer formats a whole column of a data frame.
   above <- sys.parent()

@@ -334,10 +334,11 @@ matrix_of_array <- function(data, nrow, ncol, byrow, dimnames, no_rows, no_colum
 
 #' @rdname shape
 #' @export
-array <- interposed("array", "data", array_of_array(data, dim, dimnames))
+array <- interposed("array", c("data", "dim"), array_of_array(data, dim, dimnames))
 
 array_of_array <- function(data, dim, dimnames) {
   dim <- host_copy(dim, silent = TRUE)
+  if (!is_gpu(data)) return(call_base(base::array, list(data, dim, dimnames)))
   plain <- is.numeric(dim) && !is.object(dim) && is.null(attributes(dim)) && length(dim) &&
     isTRUE(all(dim >= 0 & dim <= .Machine$integer.max))
   if (!plain || !is_labels(dimnames)) return(placed(data, call_base(base::array, list(seq_along(data), dim, dimnames))))

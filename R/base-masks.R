@@ -70,7 +70,7 @@ selector_of <- function(name, ours) {
   if (name == "collect") return(list(arguments = "x", is = is_collected))
   if (!methods::is(ours, "standardGeneric")) return(NULL)
   has <- function(signature) exists(signature, envir = environment(ours)$.MTable, inherits = FALSE)
-  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L],
+  list(arguments = ours@signature[if (has("ANY#gpu_array")) 1:2 else 1L], operands = has("ANY#gpu_array"),
     class = c("gpu_array", if (has("gpu_sparse")) "gpu_sparse", REMOTE), frames = has("data.frame"))
 }
 
@@ -81,6 +81,8 @@ mask_tests <- function(selector, theirs, our_formals) {
   arguments <- selector$arguments
   arguments[arguments == our_formals[1L] & !arguments %in% their_formals] <- their_formals[1L]
   dispatched <- dispatched_by(theirs)
+  # Base R's own function of several operands evaluates all of them, in this order.
+  if (is.null(selector$is) && isTRUE(selector$operands) && is_own_of_r(theirs)) dispatched <- c(dispatched, arguments)
   # A call that tests a value, or the values of a list (`parts`). is.object() comes first: a primitive evaluates the
   # argument in this frame, so that conditions name the user's call.
   counts <- function(value, parts = FALSE) {
@@ -103,6 +105,8 @@ mask_tests <- function(selector, theirs, our_formals) {
   }
   lapply(base::intersect(arguments, their_formals), test)
 }
+
+is_own_of_r <- function(f) environmentName(topenv(environment(f) %||% baseenv())) %in% c("base", "stats")
 
 # The arguments that an S4 generic evaluates to find a method.
 dispatched_by <- function(f) {

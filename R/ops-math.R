@@ -184,6 +184,8 @@ setGeneric("dnorm")
 setGeneric("pnorm")
 setGeneric("qnorm")
 
+is_whole <- function(k) !is.double(k) || all(k == round(k), na.rm = TRUE)
+
 #' @exportMethod atan2
 #' @exportMethod beta
 #' @exportMethod lbeta
@@ -194,10 +196,11 @@ for (signature in PAIRS) {
   setMethod("atan2", signature, function(y, x) recycled("atan2", base::atan2, y, x))
   setMethod("beta", signature, function(a, b) recycled("beta", base::beta, a, b))
   setMethod("lbeta", signature, function(a, b) recycled("lbeta", base::lbeta, a, b))
-  # Base R warns about k that is not a whole number.
-  setMethod("choose", signature, function(n, k) if (is_gpu(k) || !is.double(k) || all(k == round(k), na.rm = TRUE))
-    recycled("choose", base::choose, n, k) else on_host(base::choose, n, k))
-  setMethod("lchoose", signature, function(n, k) recycled("lchoose", base::lchoose, n, k))
+  # Base R warns about k that is not a whole number, and names it.
+  setMethod("choose", signature, function(n, k) if (is_whole(k)) recycled("choose", base::choose, n, k) else
+    hosted(base::choose, list(n, k)))
+  setMethod("lchoose", signature, function(n, k) if (is_whole(k)) recycled("lchoose", base::lchoose, n, k) else
+    hosted(base::lchoose, list(n, k)))
 }
 rm(signature)
 

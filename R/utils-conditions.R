@@ -45,7 +45,8 @@ written_call <- function(frame = parent.frame()) {
     is_interposed(f) || identical(topenv(environment(f)), home) || any(vapply(calls_with_its_own, identical, NA, f))
   }
   parents <- sys.parents()
-  while (ours(parents[k])) k <- parents[k]
+  # A method that R has called from C may be its own parent.
+  while (parents[k] < k && ours(parents[k])) k <- parents[k]
   call <- short_call(sys.call(k))
   # A method of a group generic is called by the name of the group.
   if (identical(call[[1L]], quote(Summary)) || identical(call[[1L]], quote(Math))) {

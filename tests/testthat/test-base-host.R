@@ -154,3 +154,48 @@ test_that("writeBin() writes what it writes of an ordinary vector, and refuses w
   expect_error(writeBin(gpu(matrix(1:4, 2L)), raw()), "can only write vector objects", class = "simpleError")
   expect_identical(conditionCall(tryCatch(writeBin(gpu(c(a = 1)), 3), error = identity))[[1L]], quote(writeBin))
 })
+
+test_that("what C code of R computes in a copy of int64 elements keeps its fractions", {
+  x <- c(1, 2, 3, 5)
+  y <- c(3, 5, 8, 9)
+  wide <- gpu(y, "int64")
+  expect_equal(unname(collect(residuals(lm(wide ~ x)))), unname(residuals(lm(y ~ x))), tolerance = 1e-12)
+  expect_equal(summary(lm(wide ~ x))$coefficients, summary(lm(y ~ x))$coefficients, tolerance = 1e-12)
+  par <- optim(gpu(c(1, 2), "int64"), function(p) sum((p - 0.3)^2), method = "BFGS")$par
+  expect_identical(gpu_dtype(par), "float64")
+  expect_equal(collect(par), c(0.3, 0.3), tolerance = 1e-4)
+  expect_output(print(par), "0.3")
+  expect_identical(gpu_dtype(wide), "int64")
+  d <- data.frame(g = c(1, 1, 2, 2), y = wide)
+  expect_equal(aggregate(d["y"], list(g = d$g), mean), data.frame(g = c(1, 2), y = c(4, 8.5)))
+})
+
+test_that("text with an array's attributes prints as text", {
+  text <- format(c(0.5, 0.25))
+  attributes(text) <- attributes(gpu(c(0.5, 0.25)))
+  setTimeLimit(elapsed = 60)
+  withr::defer(setTimeLimit())
+  expect_output(print(text), "\"0.50\" \"0.25\"", fixed = TRUE)
+  expect_output(print(list(text)), "0.50")
+  expect_identical(format(text), c("0.50", "0.25"))
+  # an error in a method that print() has called from C
+  freed <- gpu(c(1, 2))
+  wrong <- structure(list(), class = c("gpu_numeric", "gpu_array"))
+  expect_output(print(list(wrong)), "list()")
+})
+
+test_that("functions of several operands find the array in any of them, and warn as base R does", {
+  x <- gpu(c(1, 2))
+  for (f in list(choose, lchoose, beta, lbeta, atan2)) {
+    expect_true(.Call(verdigris:::C_is_array, f(5, x)))
+    expect_true(.Call(verdigris:::C_is_array, f(5, x + 0)))
+    expect_identical(collect(f(5, x + 0)), f(5, c(1, 2)))
+  }
+  for (f in list(choose, lchoose)) {
+    expect_warning(expect_identical(collect(f(5, gpu(c(0.5, 1)))), suppressWarnings(f(5, c(0.5, 1)))), "rounded to 0")
+    expect_warning(f(gpu(c(5, 6)), c(0.5, 1)), "rounded to 0")
+    expect_warning(f(gpu(c(5, 6)), c(1, 2)), NA)
+  }
+  a <- array(0, gpu(c(1, 2)))
+  expect_identical(dim(a), 1:2)
+})
