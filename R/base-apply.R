@@ -284,7 +284,8 @@ scale.gpu_array <- function(x, center = TRUE, scale = TRUE) {
 #'
 #' For large arrays `sapply()`, `vapply()`, `mapply()` and `Map()` run a function on the device if [gpu_compile()]
 #' accepts it and it has no side effects: no random draws, no `stop()`, no `<<-`. The result is still an ordinary
-#' vector; if the branches of a function return integers and doubles, it is double even if no element takes the latter.
+#' vector, of base R's type: a function is left to base R if a value of several types (an integer or a double, by a
+#' branch) decides within it, or if it captures objects of a class.
 #' With a function made by [gpu_compile()], `mapply()`, `Map()` and `sapply()` are [gpu_map()], whose result is an
 #' array.
 #' @param FUN,f,...,MoreArgs,SIMPLIFY,USE.NAMES,x,X,simplify,right,nomatch,vectorize.args,FUN.VALUE As in

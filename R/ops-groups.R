@@ -404,9 +404,11 @@ aggregate <- interposed("aggregate", quote(!missing(x) && is.object(x) && .ours$
 
 aggregate_frame <- function(x, by, FUN, ...) {
   args <- c(list(x), if (!missing(by)) list(by = by), if (!missing(FUN)) list(FUN = FUN), list(...))
-  read <- function(v) ordinary_copy(v)
+  read <- function(v, exact = TRUE) ordinary_copy(v, exact = exact)
   if (is.list(args$by)) args$by[] <- lapply(args$by, read)
-  # These functions return one number for ordinary parts too, so base R may call them on host copies.
-  if (!missing(FUN) && !is.na(known_function(match.fun(FUN), GROUPED))) args[[1L]][] <- lapply(x, read)
+  # These functions return one number for ordinary parts too, so base R may call them on host copies. Means of int64
+  # are doubles, whereas those of integer64 are cut to whole numbers.
+  name <- if (missing(FUN)) NA else known_function(match.fun(FUN), c(GROUPED, "median"))
+  if (!is.na(name)) args[[1L]][] <- lapply(x, read, !name %in% c("mean", "median", "var", "sd"))
   call_base(stats::aggregate, args, parent.frame())
 }

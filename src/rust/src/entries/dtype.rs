@@ -30,15 +30,16 @@ entries! {
 
     /// list(dtype, device, length, pending: recorded operations, state: "device", "freed", or "host" for a plain vector
     /// with the class, host: whether there is a host copy, dirty: whether R may have written to it, address: its
-    /// address, for tests). Computes and uploads nothing.
+    /// address, for tests). Computes nothing, and uploads only int64 elements that R may have written to.
     fn info(x: SEXP) -> Result<List> {
         let ((dtype, device), pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
+                let dirty = handle.is_dirty();
                 handle.dtype();
                 let (array, address) = (handle.array_unsynced(), handle.host(false).map_or(0.0, |p| p as usize as f64));
                 let state = if handle.is_freed() { "freed" } else { "device" };
                 let known = (array.dtype(), array.device());
-                (known, array.pending(), state, handle.has_host(), handle.is_dirty(), address)
+                (known, array.pending(), state, handle.has_host(), dirty, address)
             }
             None => (adopted(x)?, 0, "host", true, false, 0.0),
         };
