@@ -7,6 +7,12 @@ match_names <- function(i, names) {
   at
 }
 
+# The position of the element with this name, for `[[`; the subscript itself if it is not one name of an element.
+place_of_name <- function(x, i) {
+  at <- if (length(i) == 1L && !is.object(i)) match_names(i, names(x))
+  if (length(at) && !is.na(at)) at else i
+}
+
 # A subscript in the form that the device takes: names become 1-based positions, factors their codes. With `bounded`,
 # unknown names are invalid. A subscript that base R would refuse signals bad_subscript().
 positional <- function(i, names, bounded) {
@@ -168,6 +174,7 @@ subscripts_given <- function(frame) {
 #' @rdname subsetting
 #' @export
 `[[.gpu_array` <- function(x, i, ...) {
+  if (!missing(i) && is.character(i) && !...length()) i <- place_of_name(x, i)
   out <- .External2(C_subset2)
   if (!is.null(out)) return(out)
   given <- subscripts_given(environment())
@@ -238,6 +245,7 @@ assign_part <- function(x, given, value) {
 #' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
+  if (!missing(i) && is.character(i) && !...length() && !identical(as.vector(i), "NA")) i <- place_of_name(x, i)
   out <- .External2(C_replace_element)
   if (!is.null(out)) return(out)
   given <- subscripts_given(environment())

@@ -239,3 +239,45 @@ test_that("assignment to windows that overlap in memory changes the elements tha
     expect_identical(collect(x), host)
   })
 })
+
+test_that("`[[` and `[[<-` by name are those by the element's number, and base R's otherwise", {
+  h <- c(b = 1, a = 2)
+  calls <- list(function(v) v[["a"]], function(v) v[["z"]], function(v) v[[NA_character_]], function(v) v[[""]],
+    function(v) v[["a", exact = FALSE]], function(v) v[[c("a", "b")]], function(v) v[[factor("a")]],
+    function(v) {
+      v[["a"]] <- 5
+      v
+    }, function(v) {
+      v[["z"]] <- 5
+      v
+    }, function(v) {
+      v[["NA"]] <- 5
+      v
+    }, function(v) {
+      v[["a"]] <- 1:2
+      v
+    }, function(v) {
+      w <- v
+      w[["a"]] <- 9
+      c(v[["a"]], w[["a"]])
+    }, function(v) `[[<-`(v, "a", 3), function(v) {
+      a <- array(v, 2L, list(c("b", "a")))
+      a[["a"]] <- 7
+      a
+    })
+  run <- function(f, v) tryCatch({
+    value <- f(v)
+    if (is_gpu(value)) collect(value) else value
+  }, error = conditionMessage)
+  for (f in calls) {
+    cases$n <- cases$n + 1L
+    expect_identical(run(f, gpu(h)), run(f, h), label = deparse1(body(f)))
+  }
+  # as by number, an element is written in place
+  x <- gpu(stats::setNames(numeric(1e6), c("a", paste0("n", 2:1e6))))
+  invisible(sum(x))
+  before <- .Call(verdigris:::C_live)[[3L]]
+  for (k in 1:10) x[["a"]] <- k
+  expect_lt(.Call(verdigris:::C_live)[[3L]] - before, 1e6)
+  expect_identical(x[["a"]], 10)
+})
