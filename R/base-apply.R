@@ -307,7 +307,7 @@ mapply <- interposed("mapply", quote(.ours$is_mapped(FUN, list(...))), mapply_ar
 mapply_arrays <- function(f, parts, MoreArgs, SIMPLIFY, USE.NAMES) {
   if (is_compiled(f)) return(do.call(gpu_map, c(list(f), parts, list(MoreArgs = MoreArgs)), quote = TRUE))
   plain <- (isTRUE(SIMPLIFY) || isFALSE(SIMPLIFY)) && is_switch(USE.NAMES)
-  out <- if (plain) map_pure(f, parts, MoreArgs)
+  out <- if (plain) map_pure(f, parts, MoreArgs, each = isFALSE(SIMPLIFY))
   if (!is.null(out) && (SIMPLIFY || is.null(dim(out)))) {
     out <- if (SIMPLIFY) out else as.list(out)
     return(with_part_names(out, if (USE.NAMES) names(parts[[1L]])))

@@ -24,8 +24,8 @@ known_pure$found <- list()
 
 # The result of `f` for each part as an ordinary vector or matrix, or NULL if base R must compute it. The kernel is
 # compiled from a function with these parameters and this body, which calls `f` and refers to these variables.
-# `one(k)` is base R's result for the k-th part.
-run_pure <- function(f, way, parameters, body, variables, arguments, device, one) {
+# `one(k)` is base R's result for the k-th part. With `each` the parts' results are not combined to one vector.
+run_pure <- function(f, way, parameters, body, variables, arguments, device, one, each = FALSE) {
   entry <- pure_entry(f, way, parameters, body, variables)
   if (is.null(entry$self)) return(NULL)
   variables$f <- f
@@ -40,12 +40,14 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device, one
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
       variant <- entry$self$last
       if (variant$draws) restore_seed(seed)
+      # each part's own type counts where the parts are not combined
+      one_type <- !each || !variant$result_varies && !variant$missing_varies
       is_usable <- !variant$draws && !variant$varies_within && (is.null(variant$names) || variant$is_vector) &&
-        !is_widened(out, entry, arguments, variables) && !has_named(variant, entry, one)
-      if (is_usable) {
+        !is_widened(out, entry, arguments, variables) && !captures_class(variant, entry)
+      if (!one_type) FALSE else if (is_usable) {
         if (!is.null(variant$names)) out <- if (ncol(out) == 1L) strip(out) else t(out)
         out <- computed(out, entry, device)
-        if (is_gpu(out) && has_other_type(out, variant, one)) FALSE else out
+        if (is_gpu(out) && differs_in_form(out, variant, entry, one)) FALSE else out
       }
     },
     verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
@@ -75,30 +77,42 @@ computed <- function(out, entry, device) {
   out
 }
 
-# Whether the type of R's results may be another than the array's: it is the widest that some part gives, whereas the
-# array has the widest of all ways through the function. Base R computes some parts to find out; extremes tell most.
-has_other_type <- function(out, variant, one) {
+# Whether R's results may have another type than the array, or names. Their type is the widest that some part gives,
+# whereas the array has the widest of all ways through the function. Base R computes some parts to find out.
+differs_in_form <- function(out, variant, entry, one) {
   if (variant$missing_varies && all(is.na(out))) return(TRUE)
-  if (!variant$result_varies) return(FALSE)
+  named <- captures_names(variant, entry)
+  if (!variant$result_varies && !named) return(FALSE)
   values <- as.vector(out)
   n <- if (is.null(dim(out))) length(out) else ncol(out)
-  found <- c(which.max(values), which.min(values), base::which(values != trunc(values))[1L])
+  # extremes tell most
+  found <- if (!is.complex(values)) c(which.max(values), which.min(values), base::which(values != trunc(values))[1L])
   if (length(values) > n) found <- (found - 1) %/% (length(values) / n) + 1
-  places <- unique(c(found[!is.na(found)], unique(round(seq(1, n, length.out = min(n, PROBED))))))
-  for (k in places) if (identical(typeof(one(k)), typeof(out))) return(FALSE)
-  TRUE
+  places <- unique(c(found[!is.na(found)], round(seq(1, n, length.out = min(n, PROBED)))))
+  known <- !variant$result_varies
+  for (k in places) {
+    part <- one(k)
+    if (named && !is.null(attributes(part))) return(TRUE)
+    known <- known || identical(typeof(part), typeof(out))
+    if (known && !named) return(FALSE)
+  }
+  !known
 }
 PROBED <- 8L
 
-# Whether the function returns elements of a captured vector with their names, which an array's have not.
-has_named <- function(variant, entry, one) {
+# The values of the variables that the compiled code reads.
+captures_of <- function(variant, entry) {
   envs <- scopes_for(variant$names_in_scopes, entry$self$f)
-  for (k in seq_along(variant$paths)) {
-    value <- captured_value(envs[[variant$scopes[[k]]]], variant$paths[[k]])
-    if (!is.null(names(value)) || !is.null(dimnames(value))) return(!is.null(attributes(one(1L))))
-  }
-  FALSE
+  if (!is.null(envs)) lapply(seq_along(variant$paths), function(k) captured_value(envs[[variant$scopes[[k]]]],
+    variant$paths[[k]]))
 }
+captures_names <- function(variant, entry) for_any(captures_of(variant, entry), function(value)
+  !is.null(names(value)) || !is.null(dimnames(value)))
+
+# Whether a captured object has a class, whose methods R would call.
+captures_class <- function(variant, entry) for_any(captures_of(variant, entry), function(value)
+  is.object(value) && !is_gpu(value) && !is_host_int64(value))
+for_any <- function(values, test) any(base::vapply(values, test, NA))
 
 # Restores the state of the generator: base R repeats the call and draws from there.
 restore_seed <- function(seed) {
@@ -172,7 +186,7 @@ dimnames_of_parts <- function(names, kept) {
 }
 
 # sapply(), mapply() and similar functions. `parts` are iterated over together; their lengths are equal.
-map_pure <- function(f, parts, more = NULL) {
+map_pure <- function(f, parts, more = NULL, each = FALSE) {
   sizes <- lengths(parts)
   usable <- is_written(f) && length(parts) && all(vapply(parts, function(x) is_number(x) && !is.complex(x) &&
     !(is_gpu(x) && is_int64(x)), NA)) && all(sizes == max(sizes[1L], 1L)) && any(vapply(parts, is_gpu, NA))
@@ -186,7 +200,7 @@ map_pure <- function(f, parts, more = NULL) {
     character(length(more))))))
   run_pure(f, list(labels, names(more), length(more), lapply(parts, of_type)), parameters, called,
     stats::setNames(unname(more), kept), unname(lapply(parts, strip)), gpu_device(first), function(k)
-      quietly(f, c(lapply(parts, function(part) host_copy(part[k], silent = TRUE)[[1L]]), more)))
+      quietly(f, c(lapply(parts, function(part) host_copy(part[k], silent = TRUE)[[1L]]), more)), each)
 }
 
 # f's value, without warnings: base R has already computed what the call warns of.

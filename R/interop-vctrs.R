@@ -48,7 +48,8 @@ cast_to_array <- function(x, to, ...) {
   if (!grepl("int", wanted)) return(as_gpu(x, dtype = wanted, device = gpu_device(to)))
   # vctrs' own check that nothing is lost knows R's types only
   out <- suppressWarnings(as_gpu(x, dtype = wanted, device = gpu_device(to)))
-  lost <- host_copy(out, silent = TRUE) != host_copy(x, silent = TRUE) | is.na(host_copy(out, silent = TRUE)) != is.na(host_copy(x, silent = TRUE))
+  given <- as_gpu(x, device = gpu_device(to))
+  lost <- as.vector(select_by(is.na(out) | is.na(given), is.na(out) != is.na(given), out != given))
   vctrs::maybe_lossy_cast(out, x, to, lossy = lost %in% TRUE, ...)
 }
 

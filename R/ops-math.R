@@ -184,7 +184,8 @@ setGeneric("dnorm")
 setGeneric("pnorm")
 setGeneric("qnorm")
 
-is_whole <- function(k) !is.double(k) || all(k == round(k), na.rm = TRUE)
+# Whether all are whole numbers; while a graph records calls, arrays are taken for such.
+is_whole <- function(k) !is.double(k) || tryCatch(all(k == round(k), na.rm = TRUE), verdigris_error = function(e) TRUE)
 
 #' @exportMethod atan2
 #' @exportMethod beta

@@ -48,8 +48,8 @@ type_of_call <- function(f, args) {
   if (!f %in% TYPED_BY_ARGUMENTS) return(NULL)
   examples <- list()
   for (arg in args) {
-    type <- if (is_split(arg)) known_type(arg) else if (inherits(arg, "team_operand")) (if (!is.object(arg$value)) typeof(arg$value)) else
-      if (!is.object(arg)) typeof(arg)
+    if (inherits(arg, "team_operand")) arg <- arg$value
+    type <- if (is_split(arg)) known_type(arg) else if (!is.object(arg)) typeof(arg)
     if (is.null(type) || !type %in% c("logical", "integer", "double", "complex")) return(NULL)
     examples <- c(examples, list(as.vector(1, type)))
   }

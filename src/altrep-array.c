@@ -278,6 +278,7 @@ static SEXP serialized_state_method(SEXP x) {
   if (vg_pending) vg_raise_pending(R_NilValue);
   if (vg_is_lossy(h)) warn_of_lost(h);
   const char *dtype = vg_handle_dtype(h);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   if (dtype != NULL) {
     SEXP value = PROTECT(Rf_mkString(dtype));
     Rf_setAttrib(x, vg_dtype_symbol, value);

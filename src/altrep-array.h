@@ -35,6 +35,7 @@ int vg_region_cached(void *handle, R_xlen_t from, R_xlen_t n, void *out);
 int vg_region(void *handle, R_xlen_t from, R_xlen_t n, void *out); // 0 on failure, 2 if int64 elements became NA
 int vg_element_at(void *handle, R_xlen_t place, void *out); // 0 on failure, -1 if it must be taken by subsetting
 void *vg_handle_duplicate(void *handle);            // NULL: R copies the elements itself
-const char *vg_handle_dtype(void *handle);          // NULL if R's type implies the dtype
+// NULL if R's type implies the dtype, and on failure, which leaves a condition. May upload what R has written.
+const char *vg_handle_dtype(void *handle);
 void vg_handle_describe(void *handle, char *out, int size);
 double vg_handle_bytes(void *handle);

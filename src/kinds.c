@@ -31,6 +31,7 @@ SEXP C_is_int64(SEXP x) {
   void *handle = vg_handle_of(x);
   if (vg_pending) vg_raise_pending(R_NilValue);
   const char *dtype = handle == NULL ? NULL : vg_handle_dtype(handle);
+  if (vg_pending) vg_raise_pending(R_NilValue);
   if (dtype != NULL) return Rf_ScalarLogical(strcmp(dtype, "int64") == 0);
   if (Rf_inherits(x, "integer64")) return Rf_ScalarLogical(TRUE);
   // an array that readRDS() returned, not yet uploaded

@@ -243,7 +243,17 @@ test_that("a value whose type or class depends on the way taken has base R's typ
     }, function(v) {
       for (i in 1:10) if (i * v > 4) return(i)
       10
-    }, function(v) (if (v > 0) 1L else 2) / 2, function(v) (if (v > 0) 1L else 2) + 1,
+    }, function(v) {
+      y <- rep(NA, 3)
+      for (i in 1:3) y[i] <- w[i] * v
+      sum(y)
+    }, function(v) {
+      s <- 0L
+      for (i in 1:3) s <- s + w[i] * v
+      s^2
+    }, function(v) as.numeric(if (v > 0) 2L else 0.5) + 1L, function(v) sum(w * (if (v > 0) 1L else 2)),
+    function(v) ifelse(v > 0, 1, 2), function(v) if (v > 0) complex(real = v, imaginary = 1) else v,
+    function(v) (if (v > 0) 1L else 2) / 2, function(v) (if (v > 0) 1L else 2) + 1,
     function(v) (if (v > 0) TRUE else 2) == 1, function(v) sum(named) * v)
   others <- list(function(v) {
     i <- if (v > 0) TRUE else 2L
@@ -264,7 +274,18 @@ test_that("a value whose type or class depends on the way taken has base R's typ
     function(v) -(if (v > 0) 1L else 2), function(v) named[1L], function(v) c(named[1L], v), function(v) which.max(named),
     function(v) m[1L, ], function(v) hours > minutes, function(v) as.numeric(hours - minutes),
     function(v) sum(early * late), function(v) day * v, function(v) own$a * v, function(v) counts[1L] * v,
-    function(v) any(w * v), function(v) bitwAnd(v > 0, 1L), function(v) choose(5, v + 0.5), function(v) active)
+    function(v) if (v > 0) named[1L] else 0, function(v) sum(v:3), function(v) max(v:3), function(v) c(v:3, 1L)[1L],
+    function(v) {
+      g <- function(a) {
+        for (i in 1:3) if (a > i) return(1L)
+        0.5
+      }
+      g(v) + 2147483647L
+    }, function(v) {
+      s <- 0
+      for (j in (v + 49999):50001) s <- s + j * j
+      s
+    }, function(v) bitwAnd(if (v > 0) TRUE else 2L, 1L), function(v) any(w * v), function(v) bitwAnd(v > 0, 1L), function(v) choose(5, v + 0.5), function(v) active)
   run <- function(f, x) {
     reads <<- 0
     tryCatch(suppressWarnings(sapply(x, f)), error = conditionMessage)
@@ -278,6 +299,11 @@ test_that("a value whose type or class depends on the way taken has base R's typ
     rep(c(1, NA), 5000))) {
     cases$n <- cases$n + 1L
     expect_identical(run(f, gpu(values)), run(f, values), label = deparse1(body(f)))
+  }
+  for (f in list(function(v) if (v > 0) 1L else 0.5, function(v) if (v > 0) v else NA)) {
+    values <- rep(c(1, -1), 5000)
+    expect_identical(Map(f, gpu(values)), Map(f, values))
+    expect_identical(mapply(f, gpu(values), SIMPLIFY = FALSE), mapply(f, values, SIMPLIFY = FALSE))
   }
   # what base R computes from the first call on is not compiled for nothing, and the rest is still compiled
   run_once <- function(f) run(f, gpu(rep(c(1, 2), 5000)))

@@ -141,11 +141,11 @@ extern "C" fn vg_handle_duplicate(handle: *mut c_void) -> *mut c_void {
     copy.map_or(ptr::null_mut(), |copy| Box::into_raw(copy.owned()).cast())
 }
 
-/// The dtype's name; NULL if R's type implies it.
+/// The dtype's name; NULL if R's type implies it, and on failure.
 #[no_mangle]
 extern "C" fn vg_handle_dtype(handle: *mut c_void) -> *const c_char {
     let handle = unsafe { of(handle) };
-    let dtype = handle.dtype();
+    let Some(dtype) = conditions::attempt(|| handle.dtype()) else { return ptr::null() };
     if host_copy::is_natural(dtype) || handle.is_ordinary() {
         ptr::null()
     } else {

@@ -354,15 +354,14 @@ fn find_in(lambda: &Lambda, span: Span) -> Option<&Expr> {
 /// The type of a value as an argument: an element per thread, or a table if it is taken `whole`. `None` is for captured
 /// values, which are tables unless they have length 1 and no dimensions.
 fn argument_type(x: SEXP, whole: Option<bool>) -> Option<ArgumentType> {
-    // A class may give an object's operations and elements another meaning.
-    let plain: &[&str] =
-        if whole.is_some() { &["gpu_array", "integer64", "ts", "AsIs"] } else { &["gpu_array", "integer64"] };
-    // SAFETY: reads the flag of an R object.
-    if unsafe { r::Rf_isObject(x) } != r::Rboolean::FALSE && !plain.iter().any(|class| r::inherits(x, class)) {
+    if r::inherits(x, "factor") || r::inherits(x, "data.frame") {
         return None;
     }
-    let typed =
-        if let Some(handle) = handle::of(x) { Typed::Array(handle.dtype()) } else { Typed::Value(values::kind(x)?) };
+    let typed = if let Some(handle) = handle::of(x) {
+        Typed::Array(handle.dtype().ok()?)
+    } else {
+        Typed::Value(values::kind(x)?)
+    };
     // SAFETY: reads an attribute.
     let axes = unsafe { r::len(r::Rf_getAttrib(x, r::R_DimSymbol)) } as u8;
     let table = whole.unwrap_or(r::len(x) != 1 || axes > 0);

@@ -16,7 +16,7 @@ fn adopted(x: SEXP) -> Result<(DType, Device)> {
 entries! {
     fn dtype(x: SEXP) -> Result<&'static str> {
         Ok(match handle::of(x) {
-            Some(handle) => handle.dtype().name(),
+            Some(handle) => handle.dtype()?.name(),
             None => convert::adopted_dtype(x)?.name(),
         })
     }
@@ -35,7 +35,7 @@ entries! {
         let ((dtype, device), pending, state, copy, dirty, address) = match handle::of(x) {
             Some(handle) => {
                 let dirty = handle.is_dirty();
-                handle.dtype();
+                handle.dtype()?;
                 let (array, address) = (handle.array_unsynced(), handle.host(false).map_or(0.0, |p| p as usize as f64));
                 let state = if handle.is_freed() { "freed" } else { "device" };
                 let known = (array.dtype(), array.device());

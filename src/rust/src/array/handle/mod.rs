@@ -105,15 +105,15 @@ impl Handle {
         owned
     }
 
-    /// The dtype. For int64 elements that R may have written to they are uploaded first, since fractions make them
-    /// float64; if that fails, so does the next read.
-    pub fn dtype(&self) -> DType {
+    /// The dtype. Int64 elements that R may have written to are uploaded first, since fractions make them float64.
+    pub fn dtype(&self) -> Result<DType> {
         let dtype = self.array.borrow().dtype();
-        if dtype == DType::Int64 && self.dirty.get() && !self.freed.get() {
-            let _ = self.upload();
-            return self.array.borrow().dtype();
+        if dtype != DType::Int64 || !self.dirty.get() || self.freed.get() {
+            return Ok(dtype);
         }
-        dtype
+        self.upload()?;
+        let dtype = self.array.borrow().dtype();
+        Ok(dtype)
     }
 
     /// Replaces the array. Lazy cells keep the values that they were recorded on.

@@ -159,7 +159,7 @@ impl Handle {
     /// Drops the elements on the device, since R may have written to the host copy, which holds the values from now on.
     pub(super) fn let_go(&self) {
         if self.len > 1 {
-            self.array.replace(nothing(self.dtype(), self.len, self.device()));
+            self.array.replace(nothing(self.array_unsynced().dtype(), self.len, self.device()));
         }
     }
 }

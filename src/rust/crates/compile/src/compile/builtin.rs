@@ -367,7 +367,10 @@ impl Compiler<'_> {
     }
 
     /// R's `bitwAnd()` and its like take no logicals.
-    fn refuse_logical(&self, value: &Value, name: &str, span: Span) -> Compiled<()> {
+    fn refuse_logical(&mut self, value: &Value, name: &str, span: Span) -> Compiled<()> {
+        if let Value::Number(n) = value {
+            self.needs_known_logical(*n);
+        }
         let typed = match value {
             Value::Number(n) => n.typed,
             Value::Vector(v) => v.typed(),

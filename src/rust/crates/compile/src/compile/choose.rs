@@ -194,7 +194,8 @@ impl Compiler<'_> {
                         return Ok(Value::Number(n));
                     }
                 }
-                Ok(Value::Number(self.cast(n, value::dtype(to))))
+                let n = self.cast(n, value::dtype(to));
+                Ok(Value::Number(self.of_one_kind(n)))
             }
         }
     }
@@ -222,6 +223,8 @@ impl Compiler<'_> {
         }
         let n = self.as_number(test_value, test.span)?;
         let n = self.cast(n, DType::Bool8);
+        // NA of the test is a logical NA of the result
+        self.varying.missing |= n.constant().is_none();
         let simple = |e: &Expr| !matches!(e.form, Form::Call(..) | Form::CallOf(..));
         if simple(yes) && simple(no) {
             let values = self.operands(&[yes, no])?;

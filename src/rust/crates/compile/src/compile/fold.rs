@@ -238,6 +238,7 @@ impl Compiler<'_> {
         } else {
             self.vector_of(values.into_iter().map(|v| (None, v)).collect(), span)?
         };
+        self.needs_known_type(&v);
         match present {
             true => self.present(v, span),
             false => Ok(v),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::control::nth;
+use super::kinds;
 use super::value::{self, join, Number, Value, Vector};
 use super::ways::{always_returns, may_signal, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Refusal, Results, Span, Statement, DEEPEST};
@@ -494,8 +495,10 @@ impl Compiler<'_> {
             if own {
                 results.kinds[k] = self.mark_result(*n, results.kinds[k]);
             } else {
-                let kinds = self.kinds(*n);
-                self.mark(results.registers[k], typed, kinds);
+                let now = self.kinds(*n);
+                let known = if results.kinds[k] == 0 { now } else { results.kinds[k] };
+                results.kinds[k] = kinds::met([known, now].into_iter());
+                self.mark(results.registers[k], typed, results.kinds[k]);
             }
             if value::dtype(typed).class() == self.routine.registers[results.registers[k] as usize] {
                 let n = self.as_typed(*n, typed);

@@ -66,7 +66,15 @@ impl Compiler<'_> {
     /// Stores a vector of fixed length in the variable's own array.
     pub(super) fn stored(&mut self, frame: usize, name: &str, v: &Vector, span: Span) -> Compiled<Value> {
         let length = v.fixed().expect("only vectors of fixed length are stored") as u16;
+        let missing = match v {
+            Vector::Local { array, .. } if self.missing_arrays.contains(array) => true,
+            _ => self.constant_elements(v).is_some_and(|all| all.iter().all(|&n| self.is_missing(n))),
+        };
         let array = self.array_slot(frame, name, v.typed(), length, Some(v));
+        match missing {
+            true => self.missing_arrays.insert(array),
+            false => self.missing_arrays.remove(&array),
+        };
         self.fill(array, v, span)?;
         Ok(Value::vector(Vector::Local { array, typed: v.typed(), length, dim: v.dim() }))
     }
@@ -296,7 +304,9 @@ impl Compiler<'_> {
             if vectors.iter().all(|v| v.fixed() == fixed && v.dim() == dim) {
                 let length = n as u16;
                 let typed = vectors.iter().map(|v| v.typed()).reduce(join).expect("there are ways");
-                self.varying.within |= vectors.iter().any(|v| differ(v.typed(), typed));
+                for v in &vectors {
+                    self.needs_type(v, typed);
+                }
                 let array = match owner {
                     Some((frame, name)) => self.array_slot(frame, name, typed, length, None),
                     None => self.new_array(typed, length),
@@ -361,7 +371,7 @@ impl Compiler<'_> {
                     }
                     Value::Vector(v) if v.fixed().is_some_and(|n| n <= MOST_LOCAL) => {
                         let typed = wanted.map_or(v.typed(), |w| join(v.typed(), *w));
-                        self.varying.within |= differ(v.typed(), typed);
+                        self.needs_type(&v, typed);
                         let v = self.converted(&v, typed);
                         self.stored(frame, name, &v, span)?
                     }
@@ -371,7 +381,7 @@ impl Compiler<'_> {
                             let label = label(name, part.as_deref(), k);
                             let v = match (v, wider.get(&(frame, label.clone()))) {
                                 (Value::Number(n), Some(w)) => {
-                                    self.varying.within |= differ(n.typed, join(n.typed, *w));
+                                    self.varying.within |= kinds::differ(n.typed, join(n.typed, *w));
                                     Value::Number(self.as_typed(n, join(n.typed, *w)))
                                 }
                                 (v, _) => v,
@@ -430,7 +440,7 @@ impl Compiler<'_> {
                 if join(a.typed(), b.typed()) != a.typed() {
                     wider(self, b.typed());
                 } else if let Vector::Local { array, typed, .. } = **a {
-                    self.varying.within |= differ(b.typed(), typed);
+                    self.needs_type(b, typed);
                     self.fill_as(array, b, typed, span)?;
                 } else {
                     return Err(changes_form(name, at_head, &now, span));
@@ -447,11 +457,6 @@ impl Compiler<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether R has different types for these.
-fn differ(a: Typed, b: Typed) -> bool {
-    value::dtype(a).kind() != value::dtype(b).kind()
 }
 
 /// The label of the `k`-th element of a variable's list: `name$part`.

@@ -8,17 +8,17 @@ use verdigris_ops::rule::{resolve, Typed};
 use verdigris_ops::scalar::{Scalar, NA_I32};
 use verdigris_ops::{id, OpId};
 
-use super::value::{Number, Value};
+use super::value::{Number, Value, Vector};
 use super::{Compiler, Operand, Register};
 
-/// Kinds that a number may have, a bit each, in the order of R's types. `NA` written as such is a kind of its own: it
-/// is logical, but counts as a missing number everywhere except as a subscript.
+/// Kinds that a number may have, a bit each, in the order of R's types.
 pub(super) type Kinds = u8;
 
+/// `NA` as it is written in one of several ways: it is logical, but counts as a missing number except as a subscript.
 const MISSING: Kinds = 1;
 const LOGICAL: Kinds = 2;
-/// Not a kind: ways that meet have different ones. Without it the kinds are those of `a:b` with computed ends, whose
-/// elements are stored as doubles and are integers in R; they are small, so that sums of them do not overflow.
+/// Set where ways with different kinds meet. If it is not set, several kinds are those of the elements of `a:b` with a
+/// computed `a`: stored as doubles, integers in R, and so small that their sums do not overflow.
 const MET: Kinds = 64;
 
 fn bit(kind: Kind) -> Kinds {
@@ -44,6 +44,11 @@ fn kind(bit: Kinds) -> Kind {
 /// The kinds of a type.
 pub(super) fn of(typed: Typed) -> Kinds {
     bit(super::value::dtype(typed).kind())
+}
+
+/// Whether R has different types for these.
+pub(super) fn differ(a: Typed, b: Typed) -> bool {
+    of(a) != of(b)
 }
 
 /// Whether these are several kinds, apart from missing values.
@@ -132,7 +137,10 @@ impl Compiler<'_> {
         for part in parts {
             let (from, to) = match part {
                 Value::Number(n) => (self.low(*n).kind(), n.kind()),
-                Value::Vector(v) => (super::value::dtype(v.typed()).kind(), super::value::dtype(v.typed()).kind()),
+                Value::Vector(v) => {
+                    let kind = super::value::dtype(v.typed()).kind();
+                    (if Self::is_stepped(v) { Kind::Integer } else { kind }, kind)
+                }
                 _ => continue,
             };
             (low, high, any) = (low.max(from), high.max(to), true);
@@ -159,20 +167,79 @@ impl Compiler<'_> {
         if low == kind_of(args.iter().map(|n| n.typed).collect()) {
             return None;
         }
-        let small = args.iter().all(|&n| self.kinds(n) & MET == 0);
-        self.varying.within |= !(small && [id::ADD, id::SUB, id::MUL, id::NEG, id::POS, id::ABS].contains(&op));
+        // neither of these overflows
+        let safe = [id::NEG, id::POS, id::ABS].contains(&op);
+        let large = |n: &Number| n.whole().is_some_and(|k| k.unsigned_abs() >= 1 << 30);
+        let small = args.iter().all(|&n| self.kinds(n) & MET == 0) && !args.iter().any(large);
+        self.varying.within |= !safe && !(small && [id::ADD, id::SUB].contains(&op));
         low.map(bit)
+    }
+
+    /// The number in a register of its own if R has converted it, so that it has one kind.
+    pub(super) fn of_one_kind(&mut self, n: Number) -> Number {
+        match n.at {
+            Operand::Register(r) if self.mixed.contains_key(&r) => {
+                let to = self.fresh(n.class());
+                self.write(to, n.at);
+                Number::register(to, n.typed)
+            }
+            _ => n,
+        }
+    }
+
+    /// Whether the elements are those of `a:b` with a computed double `a`, or integers computed from them: in R they
+    /// are integers if `a` is whole.
+    fn is_stepped(v: &Vector) -> bool {
+        match v {
+            Vector::Range { from, .. } => from.typed == Typed::Value(Kind::Double) && from.constant().is_none(),
+            Vector::Map { args, .. } => {
+                let whole = |a: &Value| match a {
+                    Value::Number(n) => n.kind() != Kind::Double,
+                    Value::Vector(v) => super::value::dtype(v.typed()).kind() != Kind::Double || Self::is_stepped(v),
+                    _ => false,
+                };
+                args.iter().all(whole) && args.iter().any(|a| matches!(a, Value::Vector(v) if Self::is_stepped(v)))
+            }
+            _ => false,
+        }
+    }
+
+    /// `NA` as it is written: logical.
+    pub(super) fn is_missing(&self, n: Number) -> bool {
+        self.kinds(n) == MISSING
+    }
+
+    /// Ways meet of which others give a vector of this type. Of one of NA alone (`rep(NA, 3)`) only the type is left.
+    pub(super) fn needs_type(&mut self, v: &Vector, typed: Typed) {
+        if differ(v.typed(), typed) {
+            match v {
+                Vector::Local { array, .. } if self.missing_arrays.contains(array) => self.varying.missing = true,
+                _ => self.varying.within = true,
+            }
+        }
+    }
+
+    /// A vector stands where its type in R counts.
+    pub(super) fn needs_known_type(&mut self, v: &Vector) {
+        self.varying.within |= Self::is_stepped(v);
     }
 
     /// The same of vectors.
     pub(super) fn needs_one_result(&mut self, op: OpId, args: &[Value]) {
-        let numbers: Vec<Number> =
-            args.iter().filter_map(|a| if let Value::Number(n) = a { Some(*n) } else { None }).collect();
         if op == id::SELECT {
             self.needs_one_type(args[1..].iter());
-        } else {
-            self.varying.within |= numbers.iter().any(|&n| self.varies(n) && self.kinds(n) & MET != 0);
+            return;
         }
+        let kind_of = |low: bool| {
+            let types = args.iter().filter_map(|a| match a {
+                Value::Number(n) => Some(if low { self.low(*n).typed } else { n.typed }),
+                Value::Vector(v) => Some(v.typed()),
+                _ => None,
+            });
+            resolve(op, &types.collect::<Vec<_>>()).map(|(_, dtype)| dtype.kind()).ok()
+        };
+        let differs = kind_of(true) != kind_of(false);
+        self.varying.within |= differs;
     }
 
     /// The elements of `a:b` with a computed double `a` are integers in R if it is whole.

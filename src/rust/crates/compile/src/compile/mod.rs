@@ -211,6 +211,8 @@ struct Compiler<'a> {
     results: Option<Results>,
     /// The kinds of registers that have several in R.
     mixed: HashMap<Register, kinds::Kinds>,
+    /// Arrays of variables that were filled with `NA`.
+    missing_arrays: HashSet<u16>,
     varying: kinds::Varying,
 }
 
@@ -244,6 +246,7 @@ impl<'a> Compiler<'a> {
             hints,
             results: None,
             mixed: HashMap::new(),
+            missing_arrays: HashSet::new(),
             varying: kinds::Varying::default(),
         }
     }

@@ -27,6 +27,7 @@ impl Compiler<'_> {
             // R computes x^2 as x * x.
             if matches!(class, Class::F32 | Class::F64) {
                 let x = self.cast(args[0], dtype);
+                let x = self.of_one_kind(x);
                 return self.apply(id::MUL, &[x, x], span);
             }
         }
