@@ -167,11 +167,12 @@ impl Compiler<'_> {
         if low == kind_of(args.iter().map(|n| n.typed).collect()) {
             return None;
         }
-        // neither of these overflows
+        // none of these overflows
         let safe = [id::NEG, id::POS, id::ABS].contains(&op);
         let large = |n: &Number| n.whole().is_some_and(|k| k.unsigned_abs() >= 1 << 30);
         let small = args.iter().all(|&n| self.kinds(n) & MET == 0) && !args.iter().any(large);
-        self.varying.within |= !safe && !(small && [id::ADD, id::SUB].contains(&op));
+        let safe = safe || small && [id::ADD, id::SUB].contains(&op);
+        self.varying.within |= !safe;
         low.map(bit)
     }
 
