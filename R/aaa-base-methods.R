@@ -37,13 +37,16 @@ with_our_functions <- function(f, ...) {
   masks <- masks[lengths(masks) > 0L]
   if (!within_stats(home, names(masks))) masks <- masks[vapply(names(masks), function(name) {
     found <- get0(name, envir = home, mode = "function")
-    is.null(found) || environmentName(topenv(environment(found) %||% baseenv())) %in% c("base", "stats")
+    is.null(found) || is_own_of_r(found)
   }, NA)]
   masks <- c(masks, list(...))
   masks$.verdigris_original <- f
   environment(f) <- list2env(masks, parent = home)
   f
 }
+
+# Whether a function is one of base or stats.
+is_own_of_r <- function(f) environmentName(topenv(environment(f) %||% baseenv())) %in% c("base", "stats")
 
 # Whether a function with enclosure `home` sees the base and stats functions of these names: `home` is the namespace of
 # stats or a frame directly inside it, and defines none of them.

@@ -245,6 +245,7 @@ assign_part <- function(x, given, value) {
 #' @rdname subsetting
 #' @export
 `[[<-.gpu_array` <- function(x, i, ..., value) {
+  # Base R's assignment does not distinguish the name "NA" from a missing one.
   if (!missing(i) && is.character(i) && !...length() && !identical(as.vector(i), "NA")) i <- place_of_name(x, i)
   out <- .External2(C_replace_element)
   if (!is.null(out)) return(out)

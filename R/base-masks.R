@@ -106,8 +106,6 @@ mask_tests <- function(selector, theirs, our_formals) {
   lapply(base::intersect(arguments, their_formals), test)
 }
 
-is_own_of_r <- function(f) environmentName(topenv(environment(f) %||% baseenv())) %in% c("base", "stats")
-
 # The arguments that an S4 generic evaluates to find a method.
 dispatched_by <- function(f) {
   if (!methods::is(f, "standardGeneric")) return(NULL)

@@ -40,14 +40,16 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device, one
       out <- call_routine(entry$self, entry$self$f, arguments, device, NULL)
       variant <- entry$self$last
       if (variant$draws) restore_seed(seed)
+      envs <- scopes_for(variant$names_in_scopes, entry$self$f)
+      captured <- if (!is.null(envs)) captured_values(variant, envs)
       # each part's own type counts where the parts are not combined
       one_type <- !each || !variant$result_varies && !variant$missing_varies
       is_usable <- !variant$draws && !variant$varies_within && (is.null(variant$names) || variant$is_vector) &&
-        !is_widened(out, entry, arguments, variables) && !captures_class(variant, entry)
+        !is_widened(out, entry, arguments, variables) && !any(vapply(captured, has_methods, NA))
       if (!one_type) FALSE else if (is_usable) {
         if (!is.null(variant$names)) out <- if (ncol(out) == 1L) strip(out) else t(out)
         out <- computed(out, entry, device)
-        if (is_gpu(out) && differs_in_form(out, variant, entry, one)) FALSE else out
+        if (is_gpu(out) && differs_in_form(out, variant, any(vapply(captured, has_names, NA)), one)) FALSE else out
       }
     },
     verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
@@ -78,10 +80,10 @@ computed <- function(out, entry, device) {
 }
 
 # Whether R's results may have another type than the array, or names. Their type is the widest that some part gives,
-# whereas the array has the widest of all ways through the function. Base R computes some parts to find out.
-differs_in_form <- function(out, variant, entry, one) {
+# whereas the array has the widest of all ways through the function; `named` says whether names may come from captured
+# values. Base R computes some parts to find out.
+differs_in_form <- function(out, variant, named, one) {
   if (variant$missing_varies && all(is.na(out))) return(TRUE)
-  named <- captures_names(variant, entry)
   if (!variant$result_varies && !named) return(FALSE)
   values <- as.vector(out)
   n <- if (is.null(dim(out))) length(out) else ncol(out)
@@ -100,19 +102,11 @@ differs_in_form <- function(out, variant, entry, one) {
 }
 PROBED <- 8L
 
-# The values of the variables that the compiled code reads.
-captures_of <- function(variant, entry) {
-  envs <- scopes_for(variant$names_in_scopes, entry$self$f)
-  if (!is.null(envs)) lapply(seq_along(variant$paths), function(k) captured_value(envs[[variant$scopes[[k]]]],
-    variant$paths[[k]]))
-}
-captures_names <- function(variant, entry) for_any(captures_of(variant, entry), function(value)
-  !is.null(names(value)) || !is.null(dimnames(value)))
+# Whether a captured value has names, which R's elements of it keep.
+has_names <- function(value) !is.null(names(value)) || !is.null(dimnames(value))
 
-# Whether a captured object has a class, whose methods R would call.
-captures_class <- function(variant, entry) for_any(captures_of(variant, entry), function(value)
-  is.object(value) && !is_gpu(value) && !is_host_int64(value))
-for_any <- function(values, test) any(base::vapply(values, test, NA))
+# Whether a captured value has a class, whose methods R would call.
+has_methods <- function(value) is.object(value) && !is_gpu(value) && !is_host_int64(value)
 
 # Restores the state of the generator: base R repeats the call and draws from there.
 restore_seed <- function(seed) {

@@ -13,9 +13,10 @@ prototype <- function(x) {
 common_prototype <- function(x, y, ...) {
   to <- vctrs::vec_ptype2(prototype(x), prototype(y), ...)
   arrays <- Filter(is_gpu, list(x, y))
-  doubles <- !all(vapply(list(x, y), function(v) is_gpu(v) || !is.double(v), NA))
   dtype <- common_dtype(arrays, typeof(to))
-  as_gpu(to, dtype = if (!(doubles && identical(dtype, "int64"))) dtype, device = gpu_device(arrays[[1L]]))
+  # int64 holds no fractions of ordinary doubles
+  if (identical(dtype, "int64") && any(vapply(list(x, y), function(v) !is_gpu(v) && is.double(v), NA))) dtype <- NULL
+  as_gpu(to, dtype = dtype, device = gpu_device(arrays[[1L]]))
 }
 
 # vctrs takes a subscript for a logical one if it has a common type with logicals, which numbers have otherwise.

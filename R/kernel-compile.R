@@ -282,8 +282,7 @@ call_routine <- function(self, f, arguments, device, call) {
 }
 
 run_variant <- function(self, variant, envs, arguments, n, device, call) {
-  captured <- .mapply(function(scope, path) captured_value(envs[[scope]], path), list(variant$scopes, variant$paths),
-    NULL)
+  captured <- captured_values(variant, envs)
   device <- device %||% gpu_device_of_any(arguments) %||% gpu_device_of_any(captured)
   .Call(C_routine_call, variant$pointer, arguments, self$whole, captured, n, if (variant$draws) stream_key(), device,
     call)
@@ -310,6 +309,10 @@ scopes_for <- function(names, f) tryCatch({
   }
   envs
 }, error = function(e) NULL)
+
+# The values of the variables outside of the function that the compiled code reads.
+captured_values <- function(variant, envs) .mapply(function(scope, path) captured_value(envs[[scope]], path),
+  list(variant$scopes, variant$paths), NULL)
 
 captured_value <- function(env, path) {
   value <- get0(path[[1L]], envir = env)

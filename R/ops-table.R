@@ -121,10 +121,9 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
     return(table_of_reader(parts[[1L]], dnn, options, parent.frame()))
   }
   # The usual call: one array of whole numbers.
-  if (length(parts) == 1L && !length(options) && is.character(dnn) && length(dnn) == 1L && is_gpu(parts[[1L]])) {
-    known <- counted_whole(parts[[1L]])
-    if (length(known$values)) return(table_of_counts(known$values, known$counts, dnn))
-  }
+  usual <- length(parts) == 1L && !length(options) && is.character(dnn) && length(dnn) == 1L && is_gpu(parts[[1L]])
+  whole <- if (usual) counted_whole(parts[[1L]])
+  if (length(whole$values)) return(table_of_counts(whole$values, whole$counts, dnn))
   if (!is.null(options$exclude)) options$exclude <- spelled(options$exclude)
   on_base <- function(parts) call_base(base::table, c(unname(parts), options, list(dnn = dnn)))
   device <- device_of(parts)
@@ -147,7 +146,7 @@ table_arrays <- function(parts, expressions, dnn, deparse.level, options) {
       return(list(values = if (is.factor(x)) factor(levels(x)[values], levels(x), ordered = is.ordered(x)) else values,
         at = as_gpu(at, device = device)))
     }
-    known <- counted_whole(x)
+    known <- if (usual) whole else counted_whole(x)
     missing <- if (is.null(known) || known$missing > 0) vapply(missing_parts(x), any, NA) else logical()
     if (sum(missing) > 1L) return(NULL)
     # Otherwise base R's table() is faster on the host.

@@ -37,7 +37,7 @@ known_type <- function(x) {
 }
 
 # Functions whose result's type depends on the types of their arguments alone.
-TYPED_BY_ARGUMENTS <- c("+", "-", "*", "/", "^", "%%", "%/%", "==", "!=", "<", "<=", ">", ">=", "&", "|", "!", "abs",
+TYPED_BY_ARGUMENTS <- c(names(OPERATORS), "!", "abs",
   "sign", "sqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "floor", "ceiling", "trunc", "round", "signif",
   "cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh", "gamma", "lgamma", "digamma", "trigamma",
   "is.na", "is.nan", "is.finite", "is.infinite")

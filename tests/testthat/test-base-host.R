@@ -167,7 +167,8 @@ test_that("what C code of R computes in a copy of int64 elements keeps its fract
   expect_output(print(par), "0.3")
   expect_identical(gpu_dtype(wide), "int64")
   d <- data.frame(g = c(1, 1, 2, 2), y = wide)
-  for (f in list(mean, median)) expect_equal(aggregate(d["y"], list(g = d$g), f), data.frame(g = c(1, 2), y = c(4, 8.5)))
+  for (f in list(mean, median))
+    expect_equal(aggregate(d["y"], list(g = d$g), f), data.frame(g = c(1, 2), y = c(4, 8.5)))
 })
 
 test_that("text with an array's attributes prints as text", {

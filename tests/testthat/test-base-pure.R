@@ -271,7 +271,8 @@ test_that("a value whose type or class depends on the way taken has base R's typ
       if (v > 0) x[1L] <- 0.5
       x[1L]
     }, function(v) max(if (v > 0) 1L else 0.5, 2L), function(v) rep(if (v > 0) 1L else 0.5, 2L)[1L],
-    function(v) -(if (v > 0) 1L else 2), function(v) named[1L], function(v) c(named[1L], v), function(v) which.max(named),
+    function(v) -(if (v > 0) 1L else 2), function(v) named[1L], function(v) c(named[1L], v),
+    function(v) which.max(named),
     function(v) m[1L, ], function(v) hours > minutes, function(v) as.numeric(hours - minutes),
     function(v) sum(early * late), function(v) day * v, function(v) own$a * v, function(v) counts[1L] * v,
     function(v) if (v > 0) named[1L] else 0, function(v) sum(v:3), function(v) max(v:3), function(v) c(v:3, 1L)[1L],
@@ -285,7 +286,8 @@ test_that("a value whose type or class depends on the way taken has base R's typ
       s <- 0
       for (j in (v + 49999):50001) s <- s + j * j
       s
-    }, function(v) bitwAnd(if (v > 0) TRUE else 2L, 1L), function(v) any(w * v), function(v) bitwAnd(v > 0, 1L), function(v) choose(5, v + 0.5), function(v) active)
+    }, function(v) bitwAnd(if (v > 0) TRUE else 2L, 1L), function(v) any(w * v),
+    function(v) bitwAnd(v > 0, 1L), function(v) choose(5, v + 0.5), function(v) active)
   run <- function(f, x) {
     reads <<- 0
     tryCatch(suppressWarnings(sapply(x, f)), error = conditionMessage)

@@ -262,29 +262,32 @@ pub unsafe fn write(block: &Block, like: &Array) -> Result<Array> {
                 let mut values = verdigris_engine::memory::fallible::filled(0i64, n)?;
                 like.read(0, HostMut::Integer64(&mut values))?;
                 let doubles: &mut [f64] = std::slice::from_raw_parts_mut(start.cast(), n);
-                let (mut lossy, mut fractions) = (false, false);
-                for (value, double) in values.iter_mut().zip(&*doubles) {
-                    let shown = double_of(*value);
-                    if shown.to_bits() != double.to_bits() && !(shown.is_nan() && double.is_nan()) {
-                        let new = integer64_of(*double);
-                        // the nearest double of a value beyond 2^53 is that value if R has written it
-                        fractions |= !double.is_nan() && (new == NA_I64 || new as f64 != *double);
-                        *value = new;
-                    }
-                    lossy |= double.is_nan() && *value != NA_I64;
-                }
-                if fractions {
-                    // C code of R has computed in its copy of an operand: a fit's residuals
-                    for (value, double) in values.iter().zip(doubles.iter_mut()) {
-                        if double.is_nan() && *value != NA_I64 {
-                            *double = *value as f64;
+                let changed = |value: i64, double: f64| {
+                    let shown = double_of(value);
+                    shown.to_bits() != double.to_bits() && !(shown.is_nan() && double.is_nan())
+                };
+                let is_fraction = |double: f64| {
+                    let new = integer64_of(double);
+                    !double.is_nan() && (new == NA_I64 || new as f64 != double)
+                };
+                if values.iter().zip(&*doubles).any(|(&value, &double)| changed(value, double) && is_fraction(double)) {
+                    // C code of R has computed in its copy of an operand: a fit's residuals. What the copy shows as NA
+                    // and R has not changed becomes the nearest double.
+                    for (&value, double) in values.iter().zip(doubles.iter_mut()) {
+                        if double.is_nan() && value != NA_I64 && !changed(value, *double) {
+                            *double = value as f64;
                         }
                     }
                     block.lossy.set(false);
                     return Array::upload(Host::Double(doubles), Some(DType::Float64), device, None);
                 }
-                for (value, double) in values.iter().zip(doubles) {
-                    *double = double_of(*value);
+                let mut lossy = false;
+                for (value, double) in values.iter_mut().zip(doubles) {
+                    if changed(*value, *double) {
+                        *value = integer64_of(*double);
+                        *double = double_of(*value);
+                    }
+                    lossy |= double.is_nan() && *value != NA_I64;
                 }
                 block.lossy.set(lossy);
                 Array::upload(Host::Integer64(&values), Some(dtype), device, None)?

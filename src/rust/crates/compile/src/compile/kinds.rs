@@ -72,6 +72,11 @@ fn lowest(kinds: Kinds) -> Kind {
     kind(known & known.wrapping_neg())
 }
 
+/// The kind of an operation's result; None for operands that it does not take.
+fn result_kind(op: OpId, types: impl Iterator<Item = Typed>) -> Option<Kind> {
+    resolve(op, &types.collect::<Vec<_>>()).map(|(_, dtype)| dtype.kind()).ok()
+}
+
 /// What R's types of a routine's values depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Varying {
@@ -162,9 +167,8 @@ impl Compiler<'_> {
         if op == id::SELECT || !args.iter().any(|&n| self.varies(n)) {
             return None;
         }
-        let kind_of = |types: Vec<Typed>| resolve(op, &types).map(|(_, dtype)| dtype.kind()).ok();
-        let low = kind_of(args.iter().map(|&n| self.low(n).typed).collect());
-        if low == kind_of(args.iter().map(|n| n.typed).collect()) {
+        let low = result_kind(op, args.iter().map(|&n| self.low(n).typed));
+        if low == result_kind(op, args.iter().map(|n| n.typed)) {
             return None;
         }
         // none of these overflows
@@ -231,15 +235,15 @@ impl Compiler<'_> {
             self.needs_one_type(args[1..].iter());
             return;
         }
-        let kind_of = |low: bool| {
-            let types = args.iter().filter_map(|a| match a {
-                Value::Number(n) => Some(if low { self.low(*n).typed } else { n.typed }),
+        let this = &*self;
+        let types = |low: bool| {
+            args.iter().filter_map(move |a| match a {
+                Value::Number(n) => Some(if low { this.low(*n).typed } else { n.typed }),
                 Value::Vector(v) => Some(v.typed()),
                 _ => None,
-            });
-            resolve(op, &types.collect::<Vec<_>>()).map(|(_, dtype)| dtype.kind()).ok()
+            })
         };
-        let differs = kind_of(true) != kind_of(false);
+        let differs = result_kind(op, types(true)) != result_kind(op, types(false));
         self.varying.within |= differs;
     }
 

@@ -1,6 +1,6 @@
 // What an object is, for methods that ask it of every argument: R's inherits() is a closure, which takes as long as
 // recording an operation.
-#include "kinds.h"
+#include "class-tests.h"
 #include "altrep-array.h"
 #include "conditions.h"
 #include <string.h>
