@@ -318,7 +318,8 @@ mad_array <- function(x, center, args) {
 #' @rdname sorting
 #' @export
 quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names = TRUE, type = 7, ...) {
-  if (is.complex(x) || !is_real(probs) || !is_switch(na.rm) || !is_switch(names)) {
+  if (is.complex(x) || !is_real(probs) || !is_switch(na.rm) || !is_switch(names) || !is_quantile_type(type) ||
+      "fuzz" %in% names(list(...))) {
     return(stats::quantile(as.vector(host_copy(x)), host_copy(probs), na.rm = na.rm, names = names, type = type, ...))
   }
   probs <- as.vector(probs)
@@ -333,6 +334,16 @@ quantile.gpu_array <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   if (found$known == 0) return(stats::quantile(as.vector(x), probs, na.rm = TRUE, names = names, type = type,
     ...))
   quantiles_found(found, probs, names, type, ...)
+}
+
+is_quantile_type <- function(type) is.numeric(type) && length(type) == 1L && type %in% 1:9
+
+# For data whose elements are not all here: base R's error for `type`, which older versions do not check.
+check_quantile_arguments <- function(type, ..., call) {
+  if (!is_quantile_type(type)) stats::quantile(c(0, 1), type = type)
+  if ("fuzz" %in% names(list(...))) stop_verdigris("argument",
+    "`fuzz` of `quantile()` has its default for split, sparse and streamed data.",
+    "Leave it out, or collect() the elements first.", call = call)
 }
 
 # The ranks among n elements that the formulas of all types use.
@@ -378,6 +389,7 @@ quantile_names <- local({
 # quantile() of `n` elements that `find` finds by their ranks, as at_ranks() does.
 quantiles_by_ranks <- function(find, n, probs, na.rm, names, type, ..., call) {
   if (is_gpu(probs)) probs <- collect(probs)
+  check_quantile_arguments(type, ..., call = call)
   # base R raises its errors, and computes the result of no probabilities
   fuzz <- 100 * .Machine$double.eps
   if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))
@@ -389,12 +401,17 @@ quantiles_by_ranks <- function(find, n, probs, na.rm, names, type, ..., call) {
   quantiles_found(found, probs, names, type, ...)
 }
 
+# Whether this R's quantile() has an argument `fuzz`, which is relative to positions. Before, fuzz was absolute.
+RELATIVE_FUZZ <- "fuzz" %in% names(formals(utils::getS3method("quantile", "default")))
+
 # Quantiles by Hyndman and Fan (1996), with base R's fuzz: positions in 1..n, then a weighted mean of two order
 # statistics. `at` is a function that returns the elements at ranks.
 quantile_formula <- function(at, n, probs, type) {
+  fuzz <- if (type == 7 || type == 3 && !RELATIVE_FUZZ) 0 else 4 * .Machine$double.eps
+  below <- function(position) floor(if (RELATIVE_FUZZ) position * (1 + fuzz) else position + fuzz)
   if (type == 7) {
     index <- 1 + (n - 1) * probs
-    low <- floor(index)
+    low <- below(index)
     high <- ceiling(index)
     value <- at(low)
     weight <- index - low
@@ -404,15 +421,13 @@ quantile_formula <- function(at, n, probs, type) {
   }
   if (type <= 3) {
     nppm <- if (type == 3) n * probs - 0.5 else n * probs
-    fuzz <- if (type == 3) 0 else 4 * .Machine$double.eps
-    j <- floor(nppm + fuzz)
+    j <- below(nppm)
     weight <- switch(type, nppm > j, ((nppm > j) + 1) / 2, (nppm != j) | (j %% 2L == 1L))
   } else {
     a <- switch(type - 3, 0, 0.5, 0, 1, 1 / 3, 3 / 8)
     b <- if (type %in% c(5, 6, 8, 9)) switch(type - 4, 0.5, 0, NA, 1 / 3, 3 / 8) else 1
-    fuzz <- 4 * .Machine$double.eps
     nppm <- a + probs * (n + 1 - a - b)
-    j <- floor(nppm + fuzz)
+    j <- below(nppm)
     weight <- nppm - j
     weight[abs(weight) < fuzz] <- 0
   }

@@ -131,6 +131,7 @@ quantile.gpu_split <- function(x, probs = seq(0, 1, 0.25), na.rm = FALSE, names 
   call <- environment()
   ordered_split(x, "quantile", call)
   if (is_gpu(probs)) probs <- collect(probs)
+  check_quantile_arguments(type, ..., call = call)
   # base R raises its errors, and computes the result of no probabilities
   fuzz <- 100 * .Machine$double.eps
   if (!is.numeric(probs) || any(probs < -fuzz | probs > 1 + fuzz, na.rm = TRUE) || !length(probs))

@@ -117,6 +117,14 @@ test_that("order statistics of many elements are those of a sort", {
   run <- function() over_drawn(calls, c("normal", "whole", "near", "constant", "integer", "wide"), limit = 4)
   expect_all_same(run())
   expect_composed_same(run)
+  # positions that are whole but for rounding, and types and arguments that only newer versions of R check
+  at <- c(1, 7, 33, 49, 98) / 99
+  outcome <- function(v, ...) tryCatch(quantile(v, at, ...), error = conditionMessage)
+  for (v in list((1:99)^2, (1:198)^2, c(3L, 1L, 2L))) {
+    for (type in c(as.list(1:9), 1.7, TRUE, 0, "7"))
+      expect_identical(outcome(gpu(v), type = type), outcome(v, type = type), info = format(type))
+    expect_identical(outcome(gpu(v), type = 6, fuzz = 0.01), outcome(v, type = 6, fuzz = 0.01))
+  }
   x <- gpu(c(NaN, rnorm(many)))
   expect_error(quantile(x), "missing values and NaN's not allowed")
   expect_true(is.na(median(x)))
