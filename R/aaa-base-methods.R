@@ -39,8 +39,9 @@ with_our_functions <- function(f, ...) {
     found <- get0(name, envir = home, mode = "function")
     is.null(found) || is_own_of_r(found)
   }, NA)]
-  masks <- c(masks, list(...))
+  more <- list(...)
   masks$.verdigris_original <- f
+  masks[names(more)] <- more
   environment(f) <- list2env(masks, parent = home)
   f
 }

@@ -9,8 +9,9 @@
 #' The iterations use the code of [stats::glm.fit()] in the running R: only its weighted least squares are replaced by
 #' the least squares of [gpu_lm()], and the family's functions are computed on the device. So starting values,
 #' `control`, convergence, step halving, warnings and messages are base R's. The means, weights, working responses and
-#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for three results of
-#' the device: the triangle, the deviance, and the checks of means and weights.
+#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for four results of
+#' the device: the triangle, the deviance, whether the means are valid, and whether each row counts, that is has a
+#' positive weight and a variance and a derivative that are not zero.
 #'
 #' With `fe` each iteration subtracts group means, weighted by the working weights, from the columns and the working
 #' response (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. The limits are those of
@@ -151,12 +152,39 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     y <- .(to_device)(y)
     mustart <- .(to_device)(mustart)
   }))
+  # other packages' functions are called as often as base R calls them
+  are_known <- is_of_stats(family$variance) && is_of_stats(family$mu.eta)
+  if (are_known) {
+    own$variance <- memoise_last(family$variance)
+    own$mu.eta <- memoise_last(family$mu.eta)
+  }
+  passes <- memoise_last(function(eta, frame) is_regular(own$variance(frame$mu), own$mu.eta(eta), frame$weights))
+  is_checked <- function(frame) are_known && is_gpu(eta <- get0("eta", frame, inherits = FALSE)) && length(eta) > 0L &&
+    passes(eta, frame)
+  keeps_all <- memoise_last(function(good, frame) is_checked(frame) || isTRUE(all(good)))
+  # whether an argument is glm.fit()'s `good`, and that all rows: then nothing is copied
+  has_all_rows <- function(written, x, frame) identical(written, quote(good)) && is_gpu(x) && keeps_all(x, frame)
   fit <- stats::glm.fit
-  keeps_all <- memoise_last(all)
   environment(fit) <- list2env(list(
-    # glm.fit() takes the good rows of each vector; usually all rows are good, and nothing is copied
-    "[" = function(x, i, ...) if (!missing(i) && is_gpu(i) && is.logical(i) && isTRUE(keeps_all(i))) x else
+    "[" = function(x, i, ...) if (!missing(i) && has_all_rows(substitute(i), i, parent.frame())) x else
       base::`[`(x, i, ...),
+    "[<-" = function(x, i, ..., value) if (missing(i)) base::`[<-`(x, , ..., value = value) else
+      if (has_all_rows(substitute(i), i, parent.frame()) && length(value) == length(x)) value else
+        base::`[<-`(x, i, ..., value = value),
+    # what is_regular() has answered
+    any = function(x, ...) if (is_step_check(substitute(x)) && is_checked(parent.frame())) FALSE else
+      base::any(x, ...),
+    anyNA = function(x, ...) if (identical(substitute(x), quote(varmu)) && is_checked(parent.frame())) FALSE else
+      base::anyNA(x, ...),
+    all = function(x, ...) if (identical(substitute(x), quote(!good)) && is_checked(parent.frame())) FALSE else
+      base::all(x, ...),
+    sum = function(x, ...) {
+      frame <- parent.frame()
+      if (has_all_rows(substitute(x), x, frame)) return(length(x))
+      # the deviance: predictors and means are stored by the kernel that computes them
+      if (is_gpu(frame$eta) && is_gpu(frame$mu)) gpu_compute(frame$eta, frame$mu)
+      base::sum(x, ...)
+    },
     .Call = function(.NAME, x, y, tol, ...) if (is.null(absorbed_effects)) weighted_step(x, y, tol) else
       absorbed_effects$step(x, y, tol, get("good", parent.frame())),
     rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device),
@@ -176,21 +204,31 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   z
 }
 
-# f with a cache of its last argument (the same object) and result.
+# f with a cache of its last first argument (the same object) and result.
 memoise_last <- function(f) {
   last <- out <- NULL
-  function(x) {
+  function(x, ...) {
     if (is.null(last) || !rlang::is_reference(x, last)) {
-      out <<- f(x)
+      out <<- f(x, ...)
       last <<- x
     }
     out
   }
 }
 
+# What glm.fit() asks of an iteration in six passes over the rows, asked in one: whether no observation has a missing or
+# zero variance or derivative, or a weight that is not positive. If so the answers to its own questions are known, and
+# all rows are good; otherwise it asks them, and raises its errors.
+is_regular <- function(variance, slope, weights)
+  isFALSE(any(is.na(variance) | variance == 0 | is.na(slope) | slope == 0 | !(weights > 0)))
+is_step_check <- function(code) identical(code, quote(varmu == 0)) || identical(code, quote(is.na(mu.eta.val[good])))
+
 # What glm.fit() expects of LINPACK: coefficients in pivot order, 0 for aliased columns.
 weighted_step <- function(d, z, tol) {
-  found <- least_squares(d, strip(z), tol)
+  z <- strip(z)
+  # in one kernel
+  if (is_gpu(z) && is_gpu(d$scale)) gpu_compute(d$scale, z)
+  found <- least_squares(d, z, tol)
   pivot <- found$qr$pivot
   coefficients <- unname(found$coefficients[pivot])
   coefficients[seq_along(coefficients) > found$rank] <- 0
@@ -204,6 +242,8 @@ weighted_step <- function(d, z, tol) {
 is_own <- function(f, original) identical(f, original, ignore.environment = TRUE, ignore.bytecode = TRUE,
   ignore.srcref = TRUE)
 
+is_of_stats <- function(f) is.function(f) && !is.primitive(f) && environmentName(topenv(environment(f))) == "stats"
+
 # A family whose functions take arrays as well as ordinary vectors.
 family_on_device <- function(family) {
   parts <- intersect(c("linkfun", "linkinv", "variance", "dev.resids", "aic", "mu.eta", "validmu", "valideta"),
@@ -211,9 +251,20 @@ family_on_device <- function(family) {
   for (part in parts) {
     f <- without_our_functions(family[[part]])
     family[[part]] <- if (is_own(f, stats::poisson()$dev.resids)) poisson_deviance_or(f) else
-      with_our_functions(f, .Call = family_call, rep.int = ones_beside)
+      with_our_functions(in_one_pass(f), .Call = family_call, rep.int = ones_beside, .verdigris_original = f)
   }
   family
+}
+
+# A function of stats that is `all(a) && all(b)` as one reduction.
+in_one_pass <- function(f) {
+  code <- body(f)
+  is_all <- function(code) is.call(code) && identical(code[[1L]], quote(all)) && length(code) == 2L
+  if (!is_of_stats(f) || !is.call(code) || !identical(code[[1L]], quote(`&&`)) || !is_all(code[[2L]]) ||
+    !is_all(code[[3L]])) return(f)
+  out <- f
+  body(out) <- call("all", call("&", code[[2L]][[2L]], code[[3L]][[2L]]))
+  out
 }
 
 # Mask of rep.int(1, length(mu)) in a family's functions: an array if mu is one.
@@ -255,7 +306,7 @@ LOGIT <- list(
     ifelse(abs(eta) > LOGIT_LIMIT, .Machine$double.eps, exp(eta) / (one * one))
   },
   binomial_dev_resids = function(y, mu, wt) {
-    part <- function(y, mu) ifelse(y == 0, 0, y * log(ifelse(y == 0, 1, y / mu)))
+    part <- function(y, mu) ifelse(y == 0, 0, y * log(y / mu))
     2 * wt * (part(y, mu) + part(1 - y, 1 - mu))
   }
 )

@@ -85,7 +85,8 @@ CALLS <- alist(
     expand.grid = expand.grid(b, 1:2), nlevels = nlevels(v), droplevels = NULL, ordered = ordered(k),
     prettyNum = prettyNum(v), format = format(v), formatC = formatC(v), toString = toString(b),
     sprintf = sprintf("%.2f", v), cat = cat(v), print = print(v), is.na = is.na(v), anyNA = anyNA(v),
-    trigamma = trigamma(v), choose = choose(k, 2), atan2 = atan2(v, w), beta = beta(v, v), jitter = length(jitter(v)),
+    trigamma = trigamma(v), choose = choose(k, 2), lchoose = lchoose(k, 2), atan2 = atan2(v, w),
+    beta = beta(v, v), jitter = length(jitter(v)),
     sample = length(sample(v, 10)), sample.int = length(sample.int(10)),
   # stats
   lm = lm(w ~ v)$coefficients, glm = glm(l ~ v, family = binomial())$coefficients, aov = aov(v ~ g)$coefficients,
