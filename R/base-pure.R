@@ -134,6 +134,7 @@ pure_entry <- function(f, way, parameters, body, variables) {
   if (is_pure) {
     entry$around <- new.env(parent = baseenv())
     entry$self <- environment(gpu_compile(made_function(parameters, body, entry$around)))
+    entry$self$exact <- TRUE
   }
   known_pure$found <- c(list(entry), known_pure$found[seq_len(min(length(known_pure$found), 31L))])
   entry

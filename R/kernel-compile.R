@@ -99,6 +99,7 @@ gpu_compile <- function(f, whole = character(), bounds = c("R", "NA", "error")) 
   self$f <- f
   self$whole <- parameters %in% whole
   self$bounds <- bounds
+  self$exact <- FALSE
   self$parameters <- parameters
   self$variants <- list()
   self$name <- function_name(substitute(f))
@@ -324,8 +325,8 @@ captured_value <- function(env, path) {
 
 compile_variant <- function(self, around, arguments) {
   # the compiler may use half of the free stack for its recursion over the code
-  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$wrt,
-    floor(free_stack() / 2))
+  out <- .Call(C_routine_compile, around$functions, around$scopes, arguments, self$whole, self$bounds, self$exact,
+    self$wrt, floor(free_stack() / 2))
   out$names_in_scopes <- around$names
   out
 }

@@ -317,3 +317,62 @@ test_that("a value whose type or class depends on the way taken has base R's typ
     expect_true(ran(f), label = deparse1(body(f)))
   }
 })
+
+test_that("extremes of no elements within a function are R's, with their types and warnings", {
+  w <- c(4L, 2L, 9L)
+  u <- c(TRUE, FALSE)
+  functions <- list(function(v) max(w, na.rm = TRUE), function(v) (v > 2) - max(w, na.rm = TRUE),
+    function(v) max(which(w > v)), function(v) sign(max(which(w > v))), function(v) max(which(w > v)) > 2,
+    function(v) if (max(w[w > v]) > 3) 1 else 2, function(v) min(u, na.rm = TRUE), function(v) min(u[u]),
+    function(v) 1 / min(c(v, 1)[c(v, 1) > 2]), function(v) range(w[w > v])[1L] %/% 2L, function(v) max(rep(v, 2) > 1,
+      na.rm = TRUE), function(v) is.na(which.max(w[w > v])), function(v) sum(which.max(c(NA, v))), function(v) {
+      best <- which.min(w[w > v])
+      if (isTRUE(best > 1)) 3L else 4L
+    }, function(v) {
+      if (v > 3) {
+        low <- max(numeric(0))
+        return(low > 0)
+      }
+      FALSE
+    }, function(v) max(seq_len(v)), function(v) max(w[-1L], na.rm = FALSE))
+  run <- function() {
+    found <- list()
+    for (x in list(c(1, 5, 2, 12, 3), c(1, 2), c(1L, 12L, 3L), c(3, NA, 8), 0)) for (f in functions) {
+      found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))),
+        compare(function(x) mapply(f, x, SIMPLIFY = FALSE), list(x), what = deparse1(body(f))))
+    }
+    rows <- matrix(c(-1, 2, 3, -4, NA, 6, -7, -8, 2), 3)
+    for (f in list(function(r) max(which(r > 0)), function(r) sign(max(which(r > 0))), function(r) max(r[r > 5]) > 0,
+      function(r) sum(which.max(r[r > 5])), function(r) min(r, na.rm = TRUE), function(r) max(r, na.rm = TRUE) < 0)) {
+      found <- c(found, compare(function(m) apply(m, 1, f), list(rows), what = deparse1(body(f))),
+        compare(function(m) apply(m, 2, f), list(rows * NA), what = deparse1(body(f))),
+        compare(function(m) tapply(m, rep(1:2, length.out = 9), f), list(rows), what = deparse1(body(f))))
+    }
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+  # where there are elements, such functions are computed on the device
+  ran <- function(f) {
+    found <- verdigris:::known_pure$found
+    !is.null(found[[which(vapply(found, function(entry) verdigris:::has_code(f, entry$code), NA))[1L]]]$self)
+  }
+  for (f in functions[1:6]) {
+    values <- rep(c(1, 3), 4096)
+    expect_identical(sapply(gpu(values), f), sapply(values, f))
+    expect_true(ran(f), label = deparse1(body(f)))
+  }
+})
+
+test_that("seq() in a function refuses ends that are not finite, as R's does", {
+  run <- function() {
+    found <- list()
+    for (f in list(function(v) sum(seq(v, by = 1, length.out = 2)), function(v) sum(seq(v, 4, length.out = 3)),
+      function(v) sum(seq(1, v, length.out = 3)), function(v) sum(seq(to = v, by = 2, length.out = 2))))
+      for (x in list(c(1, 2.5), c(1, NA), c(Inf, 1), c(2L, NA), c(2, NaN)))
+        found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))))
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})

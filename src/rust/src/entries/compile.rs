@@ -472,14 +472,15 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
 
 entries! {
     /// Compiles the first of `functions` for the types of `args` (NULL for a missing argument), or its gradient with
-    /// respect to `wrt`. Returns list(scopes, paths, names, is_vector, draws,
-    /// varies_within, result_varies, missing_varies, pointer).
+    /// respect to `wrt`. An `exact` function fails where R's value has another form. Returns list(scopes, paths, names,
+    /// is_vector, draws, varies_within, result_varies, missing_varies, pointer).
     fn routine_compile(
         functions: SEXP,
         scopes: SEXP,
         args: Vec<SEXP>,
         whole: SEXP,
         bounds: SEXP,
+        exact: bool,
         wrt: Vec<String>,
         stack: usize,
     ) -> Result<List> {
@@ -491,7 +492,7 @@ entries! {
             "error" => Bounds::Fail,
             _ => Bounds::AsR,
         };
-        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, scope: &scope, stack };
+        let request = Request { lambda: lambda.clone(), arguments: &types, bounds, exact, scope: &scope, stack };
         let mut output = compile(&request).map_err(|refusal| refused(refusal, &lambda.name, &scope))?;
         let mut sizes = Vec::new();
         if !wrt.is_empty() {

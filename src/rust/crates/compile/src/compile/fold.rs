@@ -11,9 +11,12 @@ use super::wide::{Store, Term};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
 use verdigris_ops::dtype::{Class, Kind};
-use verdigris_ops::id;
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
+use verdigris_ops::{id, OpId};
+
+/// The failure of an extreme of no elements, where R warns, or gives no element.
+const OF_NONE: &str = "the extreme of an empty vector";
 
 impl Compiler<'_> {
     /// None if `name` is none of these functions.
@@ -145,6 +148,10 @@ impl Compiler<'_> {
                         ])
                     },
                 )?;
+                if self.request.exact {
+                    let none = self.apply(id::IS_NA, &[states[1]], span)?;
+                    self.fail_if(none, OF_NONE, span);
+                }
                 number(states[1])
             }
             "cumsum" | "cumprod" | "cummax" | "cummin" => {
@@ -316,10 +323,18 @@ impl Compiler<'_> {
         let typed = compared_type(v.typed(), span)?;
         let infinite = Number::double(if smallest { f64::INFINITY } else { f64::NEG_INFINITY });
         if v.fixed() == Some(0) {
+            if self.request.exact {
+                let fails = self.failure(span, OF_NONE);
+                self.emit(Statement::Fail(fails));
+            }
             return Ok(infinite);
         }
         let is_double = value::dtype(typed).kind() == Kind::Double;
         let there = v.fixed().is_some() || self.is_size(v.length());
+        let exact = self.request.exact && v.fixed().is_none();
+        if exact && !is_double && !there {
+            return self.extreme_integer(v, typed, op, span);
+        }
         let (v, start) = match (is_double, there) {
             (true, _) => (v.clone(), self.as_typed(infinite, typed)),
             // Of integers that may be empty R gives an infinity, so they are compared as doubles.
@@ -342,6 +357,11 @@ impl Compiler<'_> {
         if states[0].kind() != Kind::Double {
             return Ok(states[0]);
         }
+        if exact {
+            // elements that are all infinite fail too
+            let none = self.apply(id::EQ, &[states[0], infinite], span)?;
+            self.fail_if(none, OF_NONE, span);
+        }
         self.na_before_nan(states[0], span, &mut |c| {
             let none = Number::logical(Some(false));
             let any = c.fold(v, &[none], span, &mut |c, state, x, _| {
@@ -350,6 +370,23 @@ impl Compiler<'_> {
             })?;
             Ok(any[0])
         })
+    }
+
+    /// The extreme of integers or logicals of which there may be none, where the function then fails.
+    fn extreme_integer(&mut self, v: &Vector, typed: Typed, op: OpId, span: Span) -> Compiled<Number> {
+        let start = [self.as_typed(Number::integer(0), typed), Number::logical(Some(true))];
+        let states = self.fold(v, &start, span, &mut |c, state, x, _| {
+            let better = c.apply(op, &[state[0], x], span)?;
+            Ok(vec![c.apply(id::SELECT, &[state[1], x, better], span)?, Number::logical(Some(false))])
+        })?;
+        self.fail_if(states[1], OF_NONE, span);
+        Ok(states[0])
+    }
+
+    fn fail_if(&mut self, test: Number, message: &str, span: Span) {
+        let fails = self.failure(span, message);
+        let then = vec![Statement::Fail(fails)];
+        self.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
     }
 
     /// Whether a number is NA, and not NaN.

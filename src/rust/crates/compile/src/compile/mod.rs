@@ -71,6 +71,9 @@ pub struct Request<'a> {
     /// For each parameter; None if it is not given and takes its default.
     pub arguments: &'a [Option<ArgumentType>],
     pub bounds: Bounds,
+    /// Whether the function fails where R's value has another length or type than the routine's, or comes with a
+    /// warning: at extremes of nothing. The caller then has R call the function.
+    pub exact: bool,
     pub scope: &'a dyn Scope,
     /// How much of the thread's stack (bytes) the compiler may use. Recursive walks over the syntax tree need less, and
     /// the caller leaves room for them in addition.

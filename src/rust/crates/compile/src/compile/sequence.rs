@@ -26,6 +26,13 @@ impl Compiler<'_> {
         n: Number,
         span: Span,
     ) -> Compiled<Value> {
+        for (end, message) in [(from, "'from' must be a finite number"), (to, "'to' must be a finite number")] {
+            let Some(end) = end else { continue };
+            let finite = self.apply(id::IS_FINITE, &[end], span)?;
+            let fails = self.failure(span, message);
+            let otherwise = vec![Statement::Fail(fails)];
+            self.emit(Statement::If { value: finite.at, missing: None, then: vec![], otherwise });
+        }
         // R rounds a count up.
         let n = match n.constant() {
             Some(Scalar::F64(x)) => Number::double(x.ceil()),
