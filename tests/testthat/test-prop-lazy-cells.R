@@ -190,3 +190,22 @@ test_that("single elements, and what is computed of them, are base R's", {
   expect_warning(as.vector(sqrt(wide[1] - 1)), "NaNs produced")
   expect_warning(as.vector(gpu(.Machine$integer.max)[1] + gpu(1L)[1]), "integer overflow")
 })
+
+test_that("operators of single elements agree with base R", {
+  numbers <- list(c(-2L, 0L, 1L, 5L, 256L, NA, 46341L), c(TRUE, FALSE, NA), c(-2, 0, 1, 0.5, NA, NaN, Inf))
+  binary <- c("+", "-", "*", "/", "^", "%%", "%/%", "<", "<=", "==", "!=", ">", ">=", "&", "|", "xor")
+  unary <- c("-", "+", "!", "abs", "sign", "floor", "is.na", "as.logical", "as.integer")
+  found <- list()
+  for (x in numbers) for (k in seq_along(x)) {
+    for (f in unary) found <- c(found, compare(function(x) get(f)(x[k]), list(x), what = paste(f, x[k])))
+    for (y in numbers) for (j in seq_along(y)) for (f in binary) {
+      what <- paste(typeof(x), x[k], f, typeof(y), y[j])
+      found <- c(found, compare(function(x, y) get(f)(x[k], y[j]), list(x, y), ulp = 2, what = what))
+    }
+    for (y in list(TRUE, FALSE, NA, 3L, 0)) for (f in c("&", "|", "xor")) {
+      what <- paste(f, x[k], y)
+      found <- c(found, compare(function(x) c(get(f)(x[k], y), get(f)(y, x[k])), list(x), what = what))
+    }
+  }
+  expect_all_same(found)
+})

@@ -340,6 +340,8 @@ fn folded(op: OpId, class: Class, dtype: DType, info: &[Option<OperandInfo>; 2])
     for (slot, info) in numbers.iter_mut().zip(info.iter().flatten()) {
         let value =
             if info.from == Source::Cell { lazy(info.cell)?.get().number()? } else { info.from.value(info.bits) };
+        // the row takes 0, 1 and NA
+        let value = if row.rule == Rule::Logic { value.to_logical() } else { value };
         *slot = match (class, value) {
             (Class::F64, Scalar::F64(x)) => x.to_bits(),
             (Class::F64, Scalar::I32(x)) => if x == NA_I32 { NA_F64 } else { f64::from(x) }.to_bits(),
