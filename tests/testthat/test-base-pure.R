@@ -376,3 +376,17 @@ test_that("seq() in a function refuses ends that are not finite, as R's does", {
   expect_all_same(run())
   expect_composed_same(run)
 })
+
+test_that("parts of a captured list are lists", {
+  parts <- list(2, 3)
+  named <- list(a = 2, b = list(k = 4))
+  run <- function() {
+    found <- list()
+    for (f in list(function(v) v * parts[1], function(v) v * named["a"], function(v) sum(v, named["a"]),
+      function(v) v * parts[[1]], function(v) v * named$a, function(v) v * named[["b"]]$k, function(v) named$b["k"]))
+      found <- c(found, compare(function(x) sapply(x, f), list(c(1, 2)), what = deparse1(body(f))))
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})

@@ -30,6 +30,9 @@ impl Compiler<'_> {
         keeps_none(&drop, span)?;
         match value {
             Value::List(parts) => self.part_of(parts, form, &subscripts, span),
+            Value::Captured(_) if form == "[" && self.request.exact => {
+                Err(Refusal::new(span, "a part of a list, which is a list in R", "Write x[[\"name\"]]."))
+            }
             Value::Captured(path) => {
                 let scope = self.outermost_scope();
                 let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
