@@ -8,6 +8,7 @@
   # Most arrays have no attribute but the class.
   keep <- if (length(keep) > 1L)
     keep[is.na(base::match(names(keep), c("class", "dim", "dimnames", "names", "gpu_dtype")))]
+  front <- fronted(x)
   x <- .Call(C_bare, x)
   with_user_call(dim(x) <- value)
   if (!is.null(keep$tsp)) {
@@ -18,7 +19,22 @@
   } else if (length(keep)) {
     attributes(x) <- c(attributes(x), keep)
   }
+  if (!is.null(front)) oldClass(x) <- front
   .Call(C_classed, x)
+}
+
+# The class attribute of an array, if a user's own classes stand in front of the array's: class(x) <- c("mine",
+# class(x)). C_classed keeps those classes, as base R keeps a class.
+fronted <- function(x) {
+  class <- oldClass(x)
+  if (!is.null(.Call(C_front_classes, class))) class
+}
+
+# The array `out` with the classes that a user has put in front of the class of `x`.
+fronted_like <- function(out, x) {
+  front <- fronted(x)
+  if (is.null(front) || !is_gpu(out)) return(out)
+  with_attributes(out, c(attributes(out)[names(attributes(out)) != "class"], list(class = front)))
 }
 
 # The attributes in an order in which R accepts them one by one. If `dim` was set after `tsp`, `tsp` may describe
@@ -52,9 +68,11 @@ with_each <- function(x, attributes) {
 relabelled <- function(x, value, which, frame = parent.frame()) {
   kept <- attributes(x)
   kept$class <- kept$gpu_dtype <- NULL
+  front <- fronted(x)
   x <- .Call(C_bare, x)
   attributes(x) <- kept
   with_user_call(if (which == "names") names(x) <- value else dimnames(x) <- value, frame)
+  if (!is.null(front)) oldClass(x) <- front
   .Call(C_classed, x)
 }
 
@@ -76,5 +94,5 @@ retyped <- function(x, value, f) {
   if (wide && is.double(x) || is_choice(value, "integer") && is.integer(x)) return(x)
   if (wide && !is.complex(x)) return(with_attributes(gpu_cast(x, "float64"), attributes(x)))
   out <- call_base(f, list(host_copy(x), value))
-  if (is.numeric(out) || is.logical(out) || is.complex(out)) upload_result_like(out, x) else out
+  if (is.numeric(out) || is.logical(out) || is.complex(out)) fronted_like(upload_result_like(out, x), x) else out
 }

@@ -42,7 +42,11 @@ collect.gpu_array <- function(x, ...) {
   # R has no time series of integer64: base R's methods would take the bits for doubles.
   y <- if (gpu_dtype(x) != "int64") collected(x, FALSE) else if (is.null(attr(x, "tsp"))) collected(x, TRUE) else
     collected(gpu_cast(x, "float64"), FALSE)
-  if (inherits(x, "AsIs")) I(y) else y
+  front <- .Call(C_front_classes, oldClass(x))
+  if (is.null(front)) return(y)
+  # I() puts its class in front of the class attribute, and a program usually in front of class(x)
+  oldClass(y) <- c(front, if (identical(front, "AsIs")) oldClass(y) else class(y))
+  y
 }
 
 collected <- function(x, exact) {

@@ -268,7 +268,8 @@ assign_part <- function(x, given, value) {
   })
   # bit64's method would round values, and write base R's NA into gaps.
   if (is_int64(x) && plain && length(value) == 1L) return(assign_int64_element(x, given, value))
-  with_base_fallback(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value, silent = TRUE))
+  fronted_like(with_base_fallback(eval(body), `[[<-`, x, lapply(given, list), value = host_copy(value,
+    silent = TRUE)), x)
 }
 
 # x[[...]] <- value for an int64 array: base R finds the position among the positions, and words the errors. A name or
@@ -304,11 +305,11 @@ NULL
 #' @export
 t.gpu_array <- function(x) {
   # only `dim` and `class`
-  if (length(attributes(x)) == 2L && length(attr(x, "dim")) == 2L) return(.Call(C_transpose, x))
+  if (length(attributes(x)) == 2L && length(attr(x, "dim")) == 2L) return(fronted_like(.Call(C_transpose, x), x))
   out <- transposed(x)
   names <- names(attributes(x))
   kept <- names[is.na(base::match(names, c("class", "dim", "dimnames", "names", "tsp", "gpu_dtype")))]
-  if (length(kept)) with_attributes(out, c(attributes(out), attributes(x)[kept])) else out
+  fronted_like(if (length(kept)) with_attributes(out, c(attributes(out), attributes(x)[kept])) else out, x)
 }
 
 transposed <- function(x) {

@@ -38,7 +38,7 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
     later <- (lag + 1L):extent(y)
     y <- if (is_matrix) y[later, , drop = FALSE] - y[later - lag, , drop = FALSE] else y[later] - y[later - lag]
   }
-  if (is.null(time)) return(y)
+  if (is.null(time)) return(fronted_like(y, x))
   names <- if (is_matrix) list(NULL, colnames(x) %||% paste("Series", seq_len(ncol(x))))
   with_attributes(y, c(list(dim = dim(y), dimnames = names)[is_matrix],
     list(tsp = c(time[2L] - (NROW(y) - 1) / time[3L], time[2:3]))))

@@ -7,13 +7,53 @@ static SEXP classes[4][5]; // class attributes by type (vg_place_of) and shape (
 static SEXP kinds[KINDS + 1];  // CHARSXPs: the first string of each class attribute, and "gpu_array"
 SEXP vg_dtype_symbol;
 
+// How many strings stand in front of the array's own in a class attribute, as class(x) <- c("mine", class(x)) puts them
+// there. 0 if none of the strings is the array's own.
+static R_xlen_t in_front(SEXP class) {
+  if (TYPEOF(class) != STRSXP) return 0;
+  for (R_xlen_t i = 0; i < XLENGTH(class); i++) {
+    SEXP name = STRING_ELT(class, i);
+    for (int k = 0; k <= KINDS; k++)
+      if (kinds[k] == name) return i;
+  }
+  return 0;
+}
+
+// The first `n` strings of `from`, and then `own`.
+static SEXP behind(SEXP from, R_xlen_t n, SEXP own) {
+  SEXP class = Rf_allocVector(STRSXP, n + XLENGTH(own));
+  for (R_xlen_t k = 0; k < n; k++) SET_STRING_ELT(class, k, STRING_ELT(from, k));
+  for (R_xlen_t k = 0; k < XLENGTH(own); k++) SET_STRING_ELT(class, n + k, STRING_ELT(own, k));
+  return class;
+}
+
 SEXP vg_set_class(SEXP x, int shape) {
   // copied from an operand that was saved; it does not describe this array
   if (Rf_getAttrib(x, vg_dtype_symbol) != R_NilValue) Rf_setAttrib(x, vg_dtype_symbol, R_NilValue);
   SEXP class = classes[vg_place_of(TYPEOF(x))][shape];
   // copying an operand's attributes has usually set the class already
-  if (Rf_getAttrib(x, R_ClassSymbol) != class) Rf_setAttrib(x, R_ClassSymbol, class);
+  SEXP now = Rf_getAttrib(x, R_ClassSymbol);
+  if (now == class) return x;
+  // classes of the user's own that came with the operand's attributes stay, as in base R
+  R_xlen_t front = in_front(now);
+  class = PROTECT(front > 0 ? behind(now, front, class) : class);
+  Rf_setAttrib(x, R_ClassSymbol, class);
+  UNPROTECT(1);
   return x;
+}
+
+int vg_is_fronted(SEXP x) { return in_front(Rf_getAttrib(x, R_ClassSymbol)) > 0; }
+
+int vg_is_vector_class(SEXP class) {
+  for (int t = 0; t < 4; t++)
+    if (classes[t][0] == class) return 1;
+  return 0;
+}
+
+// The strings in front of the array's own in the class attribute `class`, or NULL.
+SEXP C_front_classes(SEXP class) {
+  R_xlen_t front = in_front(class);
+  return front > 0 ? Rf_xlengthgets(class, front) : R_NilValue;
 }
 
 int vg_is_own_class(const char *name) {

@@ -37,6 +37,7 @@ static const R_CallMethodDef entries[] = {
     {"C_masked", (DL_FUNC)C_masked, 1},
     {"C_mask_assign", (DL_FUNC)C_mask_assign, 2},
     {"C_inherits", (DL_FUNC)C_inherits, 2},
+    {"C_front_classes", (DL_FUNC)C_front_classes, 1},
     {"C_any_inherit", (DL_FUNC)C_any_inherit, 2},
     {"C_is_int64", (DL_FUNC)C_is_int64, 1},
     {"C_method_of_array", (DL_FUNC)C_method_of_array, 1},

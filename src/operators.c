@@ -77,12 +77,13 @@ static int same_values(SEXP a, SEXP b) {
 // The number of time points of a series with this dim and length.
 static R_xlen_t times_of(SEXP dims, R_xlen_t n) { return dims == R_NilValue ? n : INTEGER_ELT(dims, 0); }
 
-// Whether a vector has no attributes to look up and copy, except maybe its class. 0 also if R's API has no fast test.
+// Whether a vector has no attributes to look up and copy, except maybe the class of an array of no dimensions. 0 also if R's API has no fast test.
 // Looking for absent attributes would be half of the cost of recording.
 #if R_VERSION < R_Version(4, 5, 0)
 static int is_plain(SEXP x) {
   SEXP attributes = ATTRIB(x);
-  return attributes == R_NilValue || (TAG(attributes) == R_ClassSymbol && CDR(attributes) == R_NilValue);
+  return attributes == R_NilValue || (TAG(attributes) == R_ClassSymbol && CDR(attributes) == R_NilValue &&
+    vg_is_vector_class(CAR(attributes)));
 }
 #else
 static int is_plain(SEXP x) { return 0; }
@@ -146,7 +147,12 @@ static SEXP binary(SEXP op, SEXP most, SEXP x, SEXP y, SEXP rho) {
   R_xlen_t n = nx == 0 || ny == 0 ? 0 : nx > ny ? nx : ny;
   if (arithmetic) {
     if (ny == n) Rf_copyMostAttrib(y, out);
-    if (nx == n) Rf_copyMostAttrib(x, out);  // second, so that x's win
+    // x's is second, so that x's win; but an array's own class is none of its attributes in base R
+    SEXP front = PROTECT(ny == n && nx == n && vg_is_fronted(y) && !vg_is_fronted(x) ?
+      Rf_getAttrib(y, R_ClassSymbol) : R_NilValue);
+    if (nx == n) Rf_copyMostAttrib(x, out);
+    if (front != R_NilValue) Rf_setAttrib(out, R_ClassSymbol, front);
+    UNPROTECT(1);
   }
   SEXP which = array ? R_DimNamesSymbol : R_NamesSymbol;
   SEXP xnames = PROTECT(xshape ? Rf_getAttrib(x, which) : R_NilValue);

@@ -86,3 +86,45 @@ test_that("draws of no length are none", {
   expect_length(gpu_rnorm(numeric(), device = test_device), 0L)
   expect_length(gpu_runif(integer(), device = test_device), 0L)
 })
+
+test_that("classes that a user puts in front stay where base R keeps a class", {
+  mine <- function(v) {
+    class(v) <- c("mine", class(v))
+    v
+  }
+  inputs <- list(vector = c(3, 1, 2), named = c(a = 1, b = 2, c = 3), matrix = base::matrix(c(1, 4, 2, 8, 5, 7), 3,
+    dimnames = list(NULL, c("u", "v"))), one = 2)
+  calls <- list(
+    arithmetic = function(x) list(x + 1, 2 - x, x * x, -x, +x, x %% 2, x^2), other = function(x) x + 1:3,
+    beside = function(x) list(x + unclass(x), unclass(x) * x), math = function(x) list(sqrt(x), exp(x), round(x, 1),
+      abs(x), log(x), floor(x), gamma(x)), comparison = function(x) list(x > 1, x == x, !x, is.na(x), x & TRUE),
+    part = function(x) list(x[1], x[-1], x[x > 1], rev(x), sort(x), head(x, 1L), c(x, 1), rep(x, 2), unique(x)),
+    number = function(x) { x[1] <- 9; x }, mask = function(x) { x[x > 1] <- 0; x }, element = function(x)
+      { x[[1]] <- 5; x }, beyond = function(x) { x[length(x) + 2L] <- 5; x }, name = function(x) { x[["z"]] <- 5; x },
+    names = function(x) { names(x) <- letters[seq_along(x)]; x }, attribute = function(x) { attr(x, "u") <- "m"; x },
+    chain = function(x) { x <- x * 2; x[1] <- 0; x <- sqrt(x + 1); attr(x, "u") <- "m"; x - 1 },
+    storage = function(x) { storage.mode(x) <- "double"; x }, diff = diff, ifelse = function(x) ifelse(x > 1, x, 0),
+    column = function(x) data.frame(x = x[1:2], y = 1:2), again = function(x) mine(x + 1) + 1,
+    removed = function(x) { class(x) <- setdiff(class(x), "mine"); x + 1 }, sum = function(x) list(sum(x), mean(x)),
+    extremes = function(x) list(pmax(x, 2), pmin(x, 2))
+  )
+  for (kept in names(inputs)) for (call in setdiff(names(calls), if (kept == "matrix") c("beyond", "name", "names", "removed")))
+    expect_all_same(compare(calls[[call]], unname(inputs[kept]), what = paste(call, kept), before = mine))
+  # base R's class attribute tells the old shape
+  for (call in list(t, function(x) { dim(x) <- c(3, 2); x }))
+    expect_true(inherits(call(mine(gpu(base::matrix(1:6, 2)))), "mine"))
+  series <- mine(gpu(ts(c(1, 2, 4), start = 2000)))
+  expect_identical(class(series + 1)[1:2], c("mine", "gpu_ts"))
+})
+
+test_that("methods of a user's class and of arrays follow each other", {
+  registered <- c(`[.verdigris_kept` = function(x, i) structure(NextMethod(), from = "mine"),
+    Math.verdigris_kept = function(x, ...) structure(NextMethod(), by = .Generic))
+  for (name in names(registered)) {
+    generic <- sub("\\..*", "", name)
+    registerS3method(generic, "verdigris_kept", registered[[name]])
+  }
+  calls <- list(part = function(x) x[2:3], math = function(x) sqrt(x), both = function(x) exp(x)[1])
+  for (call in names(calls)) expect_all_same(compare(calls[[call]], list(c(1, 4, 9)), what = call,
+    before = function(v) { class(v) <- c("verdigris_kept", class(v)); v }))
+})
