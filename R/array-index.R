@@ -115,7 +115,11 @@ NULL
 `[.gpu_array` <- function(x, ..., drop = TRUE) {
   out <- .External2(C_subset)
   # C returns a list of subscripts for R code to handle: names, index matrices and invalid subscripts.
-  if (is.list(out)) with_base_fallback(select(x, out, drop), `[`, x, out, drop = drop) else out
+  if (!is.list(out)) return(out)
+  # x[] with a class of the user's own, which base R drops, and nothing else
+  if (!length(out) || length(out) == 1L && is.null(out[[1L]]))
+    return(with_attributes(x, attributes(x)[names(attributes(x)) != "class"]))
+  with_base_fallback(select(x, out, drop), `[`, x, out, drop = drop)
 }
 
 # Base R's method queries the extents of an array, and takes twice as long.

@@ -256,6 +256,7 @@ SEXP C_take(SEXP x, SEXP at, SEXP drop) { return take(x, at, drops(drop)); }
 SEXP C_subset(SEXP call, SEXP op, SEXP args, SEXP rho) {
   SEXP x = PROTECT(Rf_eval(x_symbol, rho)), values = PROTECT(subscripts(rho)), out = NULL;
   if (XLENGTH(values) == 0 || (XLENGTH(values) == 1 && VECTOR_ELT(values, 0) == R_MissingArg)) {
+    if (vg_is_fronted(x)) x = for_r(values);
     UNPROTECT(2);
     return x;
   }

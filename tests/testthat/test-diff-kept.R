@@ -98,7 +98,7 @@ test_that("classes that a user puts in front stay where base R keeps a class", {
     arithmetic = function(x) list(x + 1, 2 - x, x * x, -x, +x, x %% 2, x^2), other = function(x) x + 1:3,
     beside = function(x) list(x + unclass(x), unclass(x) * x), math = function(x) list(sqrt(x), exp(x), round(x, 1),
       abs(x), log(x), floor(x), gamma(x)), comparison = function(x) list(x > 1, x == x, !x, is.na(x), x & TRUE),
-    part = function(x) list(x[1], x[-1], x[x > 1], rev(x), sort(x), head(x, 1L), c(x, 1), rep(x, 2), unique(x)),
+    part = function(x) list(x[1], x[-1], x[x > 1], rev(x), sort(x), head(x, 1L), c(x, 1), rep(x, 2), unique(x), x[]),
     number = function(x) { x[1] <- 9; x }, mask = function(x) { x[x > 1] <- 0; x }, element = function(x)
       { x[[1]] <- 5; x }, beyond = function(x) { x[length(x) + 2L] <- 5; x }, name = function(x) { x[["z"]] <- 5; x },
     names = function(x) { names(x) <- letters[seq_along(x)]; x }, attribute = function(x) { attr(x, "u") <- "m"; x },
