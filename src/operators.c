@@ -77,8 +77,8 @@ static int same_values(SEXP a, SEXP b) {
 // The number of time points of a series with this dim and length.
 static R_xlen_t times_of(SEXP dims, R_xlen_t n) { return dims == R_NilValue ? n : INTEGER_ELT(dims, 0); }
 
-// Whether a vector has no attributes to look up and copy, except maybe the class of an array of no dimensions. 0 also if R's API has no fast test.
-// Looking for absent attributes would be half of the cost of recording.
+// Whether a vector has no attributes to look up and copy, except maybe the class of an array of no dimensions. 0 also if
+// R's API has no fast test. Looking for absent attributes would be half of the cost of recording.
 #if R_VERSION < R_Version(4, 5, 0)
 static int is_plain(SEXP x) {
   SEXP attributes = ATTRIB(x);
