@@ -1,6 +1,13 @@
 # Functions of R along margins and over elements: on the device where they compile and do nothing but compute, and base
 # R's answer in any case.
 
+# On a GPU short arrays are left to base R, unless this is TRUE. Returns what it was.
+compile_short <- function(value) {
+  before <- verdigris:::settings$force_device_path
+  assign("force_device_path", value, envir = verdigris:::settings)
+  before
+}
+
 fetched <- function() .Call(C_live)[3L]
 
 matrices <- function() {
@@ -209,10 +216,8 @@ test_that("a function that calls a gradient is analysed once", {
 })
 
 test_that("a value whose type or class depends on the way taken has base R's type, or is computed by base R", {
-  # on a GPU such short arrays would be left to base R
-  before <- verdigris:::settings$force_device_path
-  assign("force_device_path", test_device != "cpu", envir = verdigris:::settings)
-  on.exit(assign("force_device_path", before, envir = verdigris:::settings))
+  before <- compile_short(test_device != "cpu")
+  on.exit(compile_short(before))
   w <- c(1.5, 2.5, 3.5)
   named <- c(a = 1.5, b = 2.5)
   m <- matrix(1:4 + 0.5, 2L, dimnames = list(c("p", "q"), c("r", "s")))
@@ -319,6 +324,8 @@ test_that("a value whose type or class depends on the way taken has base R's typ
 })
 
 test_that("extremes of no elements within a function are R's, with their types and warnings", {
+  before <- compile_short(test_device != "cpu")
+  on.exit(compile_short(before))
   w <- c(4L, 2L, 9L)
   u <- c(TRUE, FALSE)
   functions <- list(function(v) max(w, na.rm = TRUE), function(v) (v > 2) - max(w, na.rm = TRUE),
@@ -365,6 +372,8 @@ test_that("extremes of no elements within a function are R's, with their types a
 })
 
 test_that("seq() in a function refuses ends that are not finite, as R's does", {
+  before <- compile_short(test_device != "cpu")
+  on.exit(compile_short(before))
   run <- function() {
     found <- list()
     for (f in list(function(v) sum(seq(v, by = 1, length.out = 2)), function(v) sum(seq(v, 4, length.out = 3)),
@@ -378,6 +387,8 @@ test_that("seq() in a function refuses ends that are not finite, as R's does", {
 })
 
 test_that("parts of a captured list are lists", {
+  before <- compile_short(test_device != "cpu")
+  on.exit(compile_short(before))
   parts <- list(2, 3)
   named <- list(a = 2, b = list(k = 4))
   run <- function() {
