@@ -153,7 +153,7 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
     mustart <- .(to_device)(mustart)
   }))
   # other packages' functions are called as often as base R calls them
-  are_known <- is_of_stats(family$variance) && is_of_stats(family$mu.eta)
+  are_known <- is_known(family$variance) && is_known(family$mu.eta)
   if (are_known) {
     own$variance <- memoise_last(family$variance)
     own$mu.eta <- memoise_last(family$mu.eta)
@@ -242,7 +242,8 @@ weighted_step <- function(d, z, tol) {
 is_own <- function(f, original) identical(f, original, ignore.environment = TRUE, ignore.bytecode = TRUE,
   ignore.srcref = TRUE)
 
-is_of_stats <- function(f) is.function(f) && !is.primitive(f) && environmentName(topenv(environment(f))) == "stats"
+# Whether a family's function is one of R's, whose code is known.
+is_known <- function(f) is.function(f) && is_own_of_r(f)
 
 # A family whose functions take arrays as well as ordinary vectors.
 family_on_device <- function(family) {
@@ -256,11 +257,11 @@ family_on_device <- function(family) {
   family
 }
 
-# A function of stats that is `all(a) && all(b)` as one reduction.
+# A function of R's that is `all(a) && all(b)`, as one reduction.
 in_one_pass <- function(f) {
   code <- body(f)
   is_all <- function(code) is.call(code) && identical(code[[1L]], quote(all)) && length(code) == 2L
-  if (!is_of_stats(f) || !is.call(code) || !identical(code[[1L]], quote(`&&`)) || !is_all(code[[2L]]) ||
+  if (!is_known(f) || !is.call(code) || !identical(code[[1L]], quote(`&&`)) || !is_all(code[[2L]]) ||
     !is_all(code[[3L]])) return(f)
   out <- f
   body(out) <- call("all", call("&", code[[2L]][[2L]], code[[3L]][[2L]]))

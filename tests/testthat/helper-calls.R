@@ -69,11 +69,16 @@ over_matrices <- function(calls, types = c("double", "integer", "logical"), kind
 
 # Runs the code as on a GPU, where the cpu device would leave a function to base R.
 composed <- function(code) {
-  settings <- verdigris:::settings
-  before <- settings$force_device_path
-  settings$force_device_path <- TRUE
-  on.exit(settings$force_device_path <- before)
+  before <- force_device_path(TRUE)
+  on.exit(force_device_path(before))
   force(code)
+}
+
+# Whether calls take a GPU's path with any device and any length. Returns what it was.
+force_device_path <- function(value) {
+  before <- verdigris:::settings$force_device_path
+  assign("force_device_path", value, envir = verdigris:::settings)
+  before
 }
 
 # The same with so many elements of a matrix in memory at a time, where it is taken in parts (R/stats-distance.R).

@@ -10,15 +10,17 @@ in_child <- function(code, timeout = 60, env = character(), R = "Rscript", argum
   writeLines(c(head, if (is.language(code)) deparse(code) else code), file)
   env <- c(env, paste0("R_LIBS=", paste(.libPaths(), collapse = ":")))
   command <- paste(c("exec", file.path(R.home("bin"), R), arguments, shQuote(file)), collapse = " ")
-  # what a shell runs in the background ignores SIGINT, and R from 4.5 on keeps to that; coreutils' env resets it
-  resets <- if (nzchar(Sys.which("env")) && system2("env", c("--default-signal=INT", "true"), stdout = FALSE,
-    stderr = FALSE) == 0L) c("env", "--default-signal=INT")
-  command <- c(resets, "timeout", "--kill-after=5", timeout, "sh", "-c",
+  command <- c(hears_sigint, "timeout", "--kill-after=5", timeout, "sh", "-c",
     shQuote(paste(c(limits, command), collapse = "; ")))
   out <- suppressWarnings(system2(command[1L], command[-1L], stdout = TRUE, stderr = TRUE, env = env))
   status <- attr(out, "status")
   structure(as.vector(out), status = if (is.null(status)) 0L else status)
 }
+
+# What a shell runs in the background ignores SIGINT, and R from 4.5 on keeps to that. With these words in front of a
+# command, where env is that of coreutils, it does not.
+hears_sigint <- if (nzchar(Sys.which("env")) && system2("env", c("--default-signal=INT", "true"), stdout = FALSE,
+  stderr = FALSE) == 0L) c("env", "--default-signal=INT")
 
 # The child came to its end, and its last line is "end".
 expect_child_ends <- function(code, ...) {

@@ -1,11 +1,11 @@
 # Functions of R along margins and over elements: on the device where they compile and do nothing but compute, and base
 # R's answer in any case.
 
-# On a GPU short arrays are left to base R, unless this is TRUE. Returns what it was.
-compile_short <- function(value) {
-  before <- verdigris:::settings$force_device_path
-  assign("force_device_path", value, envir = verdigris:::settings)
-  before
+# Whether the package has compiled this function for sapply() and its like.
+was_compiled <- function(f) {
+  found <- verdigris:::known_pure$found
+  is <- vapply(found, function(entry) verdigris:::has_code(f, entry$code), NA)
+  any(is) && !is.null(found[[which(is)[1L]]]$self)
 }
 
 fetched <- function() .Call(C_live)[3L]
@@ -216,8 +216,9 @@ test_that("a function that calls a gradient is analysed once", {
 })
 
 test_that("a value whose type or class depends on the way taken has base R's type, or is computed by base R", {
-  before <- compile_short(test_device != "cpu")
-  on.exit(compile_short(before))
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
   w <- c(1.5, 2.5, 3.5)
   named <- c(a = 1.5, b = 2.5)
   m <- matrix(1:4 + 0.5, 2L, dimnames = list(c("p", "q"), c("r", "s")))
@@ -301,11 +302,6 @@ test_that("a value whose type or class depends on the way taken has base R's typ
     reads <<- 0
     tryCatch(suppressWarnings(sapply(x, f)), error = conditionMessage)
   }
-  ran <- function(f) {
-    found <- verdigris:::known_pure$found
-    is <- vapply(found, function(entry) verdigris:::has_code(f, entry$code), NA)
-    any(is) && !is.null(found[[which(is)[1L]]]$self)
-  }
   for (f in c(compiled, others)) for (values in list(rep(c(1, 2), 4096), rep(c(1, -1, NA, 2), 2048), rep(-3, 8192))) {
     cases$n <- cases$n + 1L
     expect_identical(run(f, gpu(values)), run(f, values), label = deparse1(body(f)))
@@ -319,13 +315,14 @@ test_that("a value whose type or class depends on the way taken has base R's typ
   run_once <- function(f) run(f, gpu(rep(c(1, 2), 4096)))
   for (f in compiled) {
     run_once(f)
-    expect_true(ran(f), label = deparse1(body(f)))
+    expect_true(was_compiled(f), label = deparse1(body(f)))
   }
 })
 
 test_that("extremes of no elements within a function are R's, with their types and warnings", {
-  before <- compile_short(test_device != "cpu")
-  on.exit(compile_short(before))
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
   w <- c(4L, 2L, 9L)
   u <- c(TRUE, FALSE)
   functions <- list(function(v) max(w, na.rm = TRUE), function(v) (v > 2) - max(w, na.rm = TRUE),
@@ -360,20 +357,17 @@ test_that("extremes of no elements within a function are R's, with their types a
   expect_all_same(run())
   expect_composed_same(run)
   # where there are elements, such functions are computed on the device
-  ran <- function(f) {
-    found <- verdigris:::known_pure$found
-    !is.null(found[[which(vapply(found, function(entry) verdigris:::has_code(f, entry$code), NA))[1L]]]$self)
-  }
   for (f in functions[1:6]) {
     values <- rep(c(1, 3), 4096)
     expect_identical(sapply(gpu(values), f), sapply(values, f))
-    expect_true(ran(f), label = deparse1(body(f)))
+    expect_true(was_compiled(f), label = deparse1(body(f)))
   }
 })
 
 test_that("seq() in a function refuses ends that are not finite, as R's does", {
-  before <- compile_short(test_device != "cpu")
-  on.exit(compile_short(before))
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
   run <- function() {
     found <- list()
     for (f in list(function(v) sum(seq(v, by = 1, length.out = 2)), function(v) sum(seq(v, 4, length.out = 3)),
@@ -387,8 +381,9 @@ test_that("seq() in a function refuses ends that are not finite, as R's does", {
 })
 
 test_that("parts of a captured list are lists", {
-  before <- compile_short(test_device != "cpu")
-  on.exit(compile_short(before))
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
   parts <- list(2, 3)
   named <- list(a = 2, b = list(k = 4))
   run <- function() {

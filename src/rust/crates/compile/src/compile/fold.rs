@@ -383,12 +383,6 @@ impl Compiler<'_> {
         Ok(states[0])
     }
 
-    fn fail_if(&mut self, test: Number, message: &str, span: Span) {
-        let fails = self.failure(span, message);
-        let then = vec![Statement::Fail(fails)];
-        self.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
-    }
-
     /// Whether a number is NA, and not NaN.
     fn is_plain_na(&mut self, n: Number, span: Span) -> Compiled<Number> {
         let missing = self.apply(id::IS_NA, &[n], span)?;

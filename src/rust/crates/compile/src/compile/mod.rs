@@ -370,6 +370,12 @@ impl<'a> Compiler<'a> {
         Ok((block, result?))
     }
 
+    /// Has the function fail where a number is TRUE.
+    fn fail_if(&mut self, test: Number, message: &str, span: Span) {
+        let then = vec![Statement::Fail(self.failure(span, message))];
+        self.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+    }
+
     /// The number of a failure at a span.
     fn failure(&mut self, span: Span, message: impl Into<String>) -> FailureId {
         self.failure_at(span, message, None)

@@ -29,9 +29,8 @@ impl Compiler<'_> {
         for (end, message) in [(from, "'from' must be a finite number"), (to, "'to' must be a finite number")] {
             let Some(end) = end else { continue };
             let finite = self.apply(id::IS_FINITE, &[end], span)?;
-            let fails = self.failure(span, message);
-            let otherwise = vec![Statement::Fail(fails)];
-            self.emit(Statement::If { value: finite.at, missing: None, then: vec![], otherwise });
+            let not_finite = self.apply(id::NOT, &[finite], span)?;
+            self.fail_if(not_finite, message, span);
         }
         // R rounds a count up.
         let n = match n.constant() {
