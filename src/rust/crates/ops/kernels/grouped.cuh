@@ -104,17 +104,19 @@ template <class A> VG_FN void merge_alike(A& a, u32 alike, bool real) {
   }
 }
 
-// `codes` count from 1; elements with codes outside of 1 .. groups are ignored. Each warp takes a chunk of `each`
-// elements, a multiple of WARP * rows. `tables` has one table per warp (a power of two of them), in shared memory if
-// they fit. `parts` gets one table per block.
+// `x` has a column of `n` elements for every `blocks` blocks; all columns share `codes`. These count from 1; elements
+// with codes outside of 1 .. groups are ignored. Each warp takes a chunk of `each` elements of a column, a multiple of
+// WARP * rows. `tables` has one table per warp (a power of two of them), in shared memory if they fit. `parts` gets one
+// table per block.
 template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __restrict__ x,
-    const i32* __restrict__ codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
+    const i32* __restrict__ codes, i64 n, u32 blocks, u32 groups, u32 bits, i64 each, A* parts, A* tables) {
   const int rows = 4;
   const u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   A* const own = tables + (u64)warp * groups;
   for (u32 g = lane_id(); g < groups; g += WARP) own[g] = A::start();
   __syncwarp();
-  const i64 from = ((i64)blockIdx.x * warps + warp) * each, to = from + each < n ? from + each : n;
+  x += (i64)(blockIdx.x / blocks) * n;
+  const i64 from = ((i64)(blockIdx.x % blocks) * warps + warp) * each, to = from + each < n ? from + each : n;
   for (i64 row = from; row < to; row += WARP * rows) {
     u32 code[rows], alike[rows];
     T value[rows];
@@ -164,11 +166,13 @@ template <class A, class T, bool NA_RM> VG_FN void reduce_by_code(const T* __res
     parts[(i64)blockIdx.x * groups + g] = tables[g];
   }
 }
-// One warp per group: each lane merges `each` adjacent blocks' parts, a power of two and at most 128.
-template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 groups, u32 blocks, u32 each,
+// One warp per group of a column: each lane merges `each` adjacent blocks' parts, a power of two and at most 128.
+template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 columns, u32 groups, u32 blocks, u32 each,
     typename A::value* out) {
-  const u32 g = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-  if (g >= groups) return;
+  const u64 at = ((u64)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+  if (at >= (u64)columns * groups) return;
+  const u32 g = (u32)(at % groups);
+  parts += at / groups * blocks * groups;
   // levels[l] holds a merged part of 2^l parts for each set bit l of their number
   A levels[8], all = A::start();
 #pragma unroll 1
@@ -190,5 +194,5 @@ template <class A> VG_FN void finish_by_code(const A* __restrict__ parts, u32 gr
     if ((lane_id() & (2 * by - 1)) == 0) A::merge(all, later);
   }
   u32 status = 0;
-  if (lane_id() == 0) out[g] = A::finish(all, status);
+  if (lane_id() == 0) out[at] = A::finish(all, status);
 }

@@ -8,7 +8,6 @@ use crate::memory::buffer::{Device, View};
 use verdigris_ops::dtype::natural_dtype;
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::{Error, Kind, Result};
-use verdigris_ops::layout::Axis;
 use verdigris_ops::reduction::Reduction;
 use verdigris_ops::rule::{self, Typed};
 
@@ -41,7 +40,7 @@ impl Array {
     }
 
     /// Reduces the elements of each code (int32, from 1 to `groups`; other codes are ignored) to one value, in a fixed
-    /// order. Sums of integers are int64. Returns None if there are too many groups for this method; the caller should
+    /// order; several columns, each as long as the codes, one after the other. Sums of integers are int64. Returns None if there are too many groups for this method; the caller should
     /// then sort by code.
     ///
     /// # Errors
@@ -56,13 +55,6 @@ impl Array {
         no_complex(self.dtype())?;
         let (n, rows) = (self.len(), codes.len());
         let columns = if rows > 0 && n % rows == 0 { n / rows } else { 1 };
-        // The cpu device reduces all columns in one call.
-        if columns > 1 && self.device() != Device::Cpu {
-            let column = |start| self.strided(&[n], &[Axis { of: 0, start, step: 1, extent: rows }]);
-            let found = (0..n).step_by(rows).map(|start| column(start)?.reduce_coded(codes, groups, reduction, na_rm));
-            let Some(parts) = found.collect::<Result<Option<Vec<Array>>>>()? else { return Ok(None) };
-            return Array::join(&parts, parts[0].dtype(), self.device()).map(Some);
-        }
         if columns == 0 || columns * rows != n || !Reduction::GROUPED.contains(&reduction) {
             return Err(Error::new(Kind::Shape, "each element needs a code"));
         }

@@ -198,8 +198,7 @@ pub trait Backend: Send + Sync {
 
     /// Reduces the elements of each group to one value. `codes` (int32) gives the group of each element, 1 to `groups`;
     /// other codes are ignored. Values are of their class's natural dtype. `None` if the caller should sort, because
-    /// there are too many groups for this method. On the cpu device the values may be several columns, each as long as
-    /// the codes.
+    /// there are too many groups for this method. The values may be several columns, each as long as the codes.
     fn reduce_coded(
         &self,
         values: &View,

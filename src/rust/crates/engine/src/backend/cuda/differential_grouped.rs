@@ -82,9 +82,10 @@ fn reductions_by_code_are_the_cpus() {
             if !reduction.serves(class) || !in_turn(d + r, 4) {
                 continue;
             }
-            for n in [1, 2, 33, 257, 4097, 65_537] {
+            for (n, columns) in [(1, 1), (2, 3), (33, 1), (257, 5), (4097, 1), (65_537, 2)] {
                 for groups in [1, 3, 300, 2500] {
-                    let raw = whole(&mut random, dtype, n, if reduction == Reduction::Product { 4 } else { 1000 });
+                    let most = if reduction == Reduction::Product { 4 } else { 1000 };
+                    let raw = whole(&mut random, dtype, n * columns, most);
                     let code = codes(&mut random, n, groups);
                     for na_rm in [false, true] {
                         let run = |device: &'static dyn Backend| {
@@ -93,7 +94,7 @@ fn reductions_by_code_are_the_cpus() {
                             get(device, &out.expect("there is room for so many groups"))
                         };
                         let [wanted, found] = both(run);
-                        let what = format!("{} of {dtype}, {n} in {groups}, {na_rm}", reduction.name());
+                        let what = format!("{} of {dtype}, {n} x {columns} in {groups}, {na_rm}", reduction.name());
                         assert!(wanted == found, "{what}");
                         assert!(found == run(devices().1), "{what}: other bits in another run");
                     }

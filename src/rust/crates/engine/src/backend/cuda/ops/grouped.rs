@@ -69,12 +69,12 @@ pub(crate) fn reduce_source(reduction: Reduction, class: Class, na_rm: bool) -> 
     let threads = WARPS * 32;
     format!(
         "#include \"grouped.cuh\"\ntypedef {}<{t}> A;\ntypedef A::value V;\n\
-         extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 groups, u32 bits, i64 each, A* parts, A* far) {{\n  \
+         extern \"C\" __global__ void __launch_bounds__({threads}) reduce_coded(const {t}* x, const i32* codes, i64 n, u32 blocks, u32 groups, u32 bits, i64 each, A* parts, A* far) {{\n  \
            extern __shared__ u64 shared[];\n  \
            A* const tables = far ? far + (u64)blockIdx.x * (blockDim.x / 32) * groups : (A*)shared;\n  \
-           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, groups, bits, each, parts, tables);\n}}\n\
-         extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 groups, u32 blocks, u32 each, V* out) {{\n  \
-           finish_by_code<A>(parts, groups, blocks, each, out);\n}}\n\
+           reduce_by_code<A, {t}, {na_rm}>(x, codes, n, blocks, groups, bits, each, parts, tables);\n}}\n\
+         extern \"C\" __global__ void __launch_bounds__({threads}) finish_coded(const A* parts, u32 columns, u32 groups, u32 blocks, u32 each, V* out) {{\n  \
+           finish_by_code<A>(parts, columns, groups, blocks, each, out);\n}}\n\
          static_assert(sizeof(A) == {}, \"the size that backend/cuda/ops/grouped.rs allocates for\");\n",
         reduction.accumulator(),
         accumulator_bytes(reduction, class)
@@ -97,6 +97,9 @@ const fn accumulator_bytes(reduction: Reduction, class: Class) -> usize {
     }
 }
 
+/// The most bytes of a launch's tables, one for each of its blocks: more columns are reduced by several launches.
+const PARTS: usize = 256 << 20;
+
 /// See `Backend::reduce_coded`. `None` also if there are no groups or no elements.
 pub fn reduce(
     cuda: &Cuda,
@@ -106,12 +109,13 @@ pub fn reduce(
     reduction: Reduction,
     na_rm: bool,
 ) -> Result<Option<Arc<Buffer>>> {
-    let (n, class) = (values.len(), values.dtype.class());
+    let (n, class) = (codes.len(), values.dtype.class());
+    let columns = values.len().checked_div(n).unwrap_or(0);
     debug_assert_eq!(values.dtype, natural_dtype(class));
     let size = accumulator_bytes(reduction, class);
     let table = groups * size;
     let most = cuda.properties.shared as usize;
-    if table > tree::MOST_CODED || groups == 0 || n == 0 {
+    if table > tree::MOST_CODED || groups == 0 || columns == 0 {
         return Ok(None);
     }
     // each warp has a table in shared memory: as many warps as have tables that fit, a power of two; if not even one
@@ -129,19 +133,27 @@ pub fn reduce(
     cuda.allow_dynamic_shared(&kernel, shared as u32)?;
     let each = tree::chunk(n, groups);
     let blocks = n.div_ceil(each).div_ceil(warps);
-    let parts = cuda.allocate(blocks * table)?;
+    let at_once = (PARTS / (blocks * table)).clamp(1, columns);
+    let parts = cuda.allocate(at_once * blocks * table)?;
     // only on cards with less shared memory than an H100
-    let far = if shared == 0 { Some(cuda.allocate(blocks * warps * table)?) } else { None };
+    let far = if shared == 0 { Some(cuda.allocate(at_once * blocks * warps * table)?) } else { None };
     let bits = usize::BITS - groups.leading_zeros();
-    let mut args = Args::new();
-    args.push(values.address()).push(codes.address()).push(n as i64).push(groups as u32).push(bits).push(each as i64);
-    args.push(parts.address).push(far.as_ref().map_or(0, |far| far.address));
-    cuda.launch(&kernel, [blocks as u32, 1, 1], [threads, 1, 1], shared as u32, &mut args)?;
-    let out = cuda.allocate(groups * reduction.result(class).size())?;
+    let size = reduction.result(class).size();
+    let out = cuda.allocate(columns * groups * size)?;
     let finish = cuda.function(&module, "finish_coded")?;
-    let mut args = Args::new();
     let parts_of_lane = blocks.div_ceil(32).next_power_of_two() as u32;
-    args.push(parts.address).push(groups as u32).push(blocks as u32).push(parts_of_lane).push(out.address);
-    cuda.launch(&finish, [groups.div_ceil(WARPS) as u32, 1, 1], [(WARPS * 32) as u32, 1, 1], 0, &mut args)?;
+    for first in (0..columns).step_by(at_once) {
+        let count = at_once.min(columns - first);
+        let from = values.address() + (first * n * values.dtype.size()) as u64;
+        let mut args = Args::new();
+        args.push(from).push(codes.address()).push(n as i64).push(blocks as u32).push(groups as u32).push(bits);
+        args.push(each as i64).push(parts.address).push(far.as_ref().map_or(0, |far| far.address));
+        cuda.launch(&kernel, [(count * blocks) as u32, 1, 1], [threads, 1, 1], shared as u32, &mut args)?;
+        let mut args = Args::new();
+        args.push(parts.address).push(count as u32).push(groups as u32).push(blocks as u32).push(parts_of_lane);
+        args.push(out.address + (first * groups * size) as u64);
+        let grid = [(count * groups).div_ceil(WARPS) as u32, 1, 1];
+        cuda.launch(&finish, grid, [(WARPS * 32) as u32, 1, 1], 0, &mut args)?;
+    }
     Ok(Some(out))
 }
