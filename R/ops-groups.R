@@ -73,6 +73,10 @@ as_base_sum <- function(out, x, name) {
     gpu_cast(out, "int32") else out
 }
 
+# Results like x: of floats narrower than double they are accumulated in double, and rounded once, as by `colSums()`.
+as_narrow <- function(out, x) if (is.double(x) && is_narrow(x) && gpu_dtype(out) == "float64")
+  gpu_cast(out, "float32") else out
+
 # `reduce_by()` with an accumulator for each group; NULL if the device has no memory for as many.
 reduce_coded <- function(x, codes, groups, name) {
   if (name %in% c("first", "last")) {
@@ -179,7 +183,8 @@ sorted_rows <- function(codes, groups) segment_transpose(gpu_seq(0L, by = 1L, le
 #' @param ... Passed on to `FUN`; for `ave()` the groups.
 #' @returns `gpu_group()` and `tapply()`: an array on the device of `x` with a dimension for each grouping variable and
 #'   the levels as dimnames, as in [base::tapply()]; empty groups are `NA`, and 0 for `"count"`. `rowsum()`: a matrix
-#'   with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays.
+#'   with a row for each group. `ave()`: an array like `x`. `split()`: a list of arrays. Sums and statistics of
+#'   float32 and narrower arrays are accumulated in double; `rowsum()` and `ave()` round them once, to float32.
 #' @section Errors:
 #' `verdigris_error_argument` if the length of the groups differs from the length of `x`; base R's errors and messages.
 #' @examples
@@ -302,7 +307,7 @@ rowsum.gpu_array <- function(x, group, reorder = TRUE, na.rm = FALSE, ...) {
     out <- as_base_sum(out, x, "sum")
   }
   if (is.integer(x) && is.double(out)) return(on_base())
-  out <- shaped(out, c(length(values), p))
+  out <- shaped(as_narrow(out, x), c(length(values), p))
   names <- list(if (is.factor(given)) levels(given)[values] else as.character(values),
     if (length(dim(x)) == 2L) colnames(x))
   if (!reorder) {
@@ -366,7 +371,7 @@ ave_array <- function(x, keys, FUN) {
     }
     return(with_attributes(rank_by(x, by), attributes(x)))
   }
-  value <- strip(grouped(x, by, name, FALSE))
+  value <- as_narrow(strip(grouped(x, by, name, FALSE)), x)
   x[] <- value[by$codes]
   x
 }

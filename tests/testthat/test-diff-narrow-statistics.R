@@ -99,3 +99,24 @@ test_that("statistics of narrow arrays are of the type that other operations alo
   expect_identical(as.vector(scale(y, center = .7, scale = FALSE)), as.vector(y - .7))
   expect_identical(mad(y[, 1L], center = .7), mad(collect(y)[, 1L], center = as.vector(gpu(.7, "float32"))))
 })
+
+test_that("sums by group are of the type that sums along margins have, and rounded once", {
+  set.seed(2)
+  g <- rep_len(c(3L, 1L, 2L), 300L)
+  for (columns in c(1L, 2L, 40L)) for (na.rm in c(FALSE, TRUE)) {
+    m <- matrix(1e7 + runif(300 * columns, 0, 20), ncol = columns)
+    x <- gpu(m, "float32")
+    run <- function() {
+      sums <- rowsum(x, g, na.rm = na.rm)
+      expect_identical(gpu_dtype(sums), "float32")
+      expect_identical(collect(sums), collect(gpu_cast(rowsum(gpu_cast(x, "float64"), g, na.rm = na.rm), "float32")))
+      means <- ave(x[, 1L], g)
+      expect_identical(gpu_dtype(means), "float32")
+      expect_identical(collect(means), collect(gpu_cast(ave(gpu_cast(x[, 1L], "float64"), g), "float32")))
+    }
+    run()
+    composed(run())
+  }
+  expect_identical(gpu_dtype(rowsum(gpu(m), g)), "float64")
+  expect_identical(gpu_dtype(tapply(x[, 1L], g, var)), "float64")
+})
