@@ -26,7 +26,7 @@ frame_of <- function(call, formula, parts, frame, drop = TRUE) {
     attr(out, "row.names") <- rows[collect(at)]
   }
   out <- without_missing(out, action$name)
-  if (drop) drop_levels(out) else out
+  if (drop) drop_levels(out, device_of(out)) else out
 }
 
 # The positions of a `subset` that is a condition on arrays, which model.frame() would read on the host. NULL if base R
@@ -77,11 +77,16 @@ with_missing <- function(frame) {
   arrays <- Filter(is_gpu, frame)
   if (length(unique(vapply(arrays, gpu_device, ""))) == 1L && .Call(C_are_complete, unname(arrays)))
     frame <- frame[!names(frame) %in% names(arrays)]
-  frame[vapply(frame, has_missing, NA)]
+  device <- device_of(arrays)
+  frame[vapply(frame, has_missing, NA, device)]
 }
 
-# anyNA() of a factor would allocate is.na() of all its elements.
-has_missing <- function(x) anyNA(if (is.factor(x)) unclass(x) else x)
+# anyNA() of a factor would allocate is.na() of all its elements. `device`: where codes of factors are counted, or NULL.
+has_missing <- function(x, device) {
+  if (!is.factor(x)) return(anyNA(x))
+  counts <- level_counts(x, device)
+  if (is.null(counts)) anyNA(unclass(x)) else counts[length(counts)] > 0
+}
 
 without_missing <- function(frame, name) {
   bad <- if (name != "na.pass") missing_rows(frame)
@@ -114,15 +119,37 @@ frame_rows <- function(frame, at, keep) {
 }
 
 # Drops the levels that no row has from the factors of a frame.
-drop_levels <- function(frame) {
+drop_levels <- function(frame, device) {
   for (name in names(frame)) {
     x <- frame[[name]]
-    if (!is.factor(x) || all(base::tabulate(x, nlevels(x)) > 0L)) next
+    if (!is.factor(x)) next
+    counts <- level_counts(x, device) %||% base::tabulate(x, nlevels(x))
+    if (all(counts[seq_len(nlevels(x))] > 0L)) next
     frame[[name]] <- x[, drop = TRUE]
     if (!identical(attr(frame[[name]], "contrasts"), attr(x, "contrasts"))) warning(gettextf(
       "contrasts dropped from factor %s due to missing levels", name, domain = "R-stats"), call. = FALSE)
   }
   frame
+}
+
+# The factors whose codes a fit has copied to a GPU: a fit sets `coded_factors$all` to a list, and to NULL when it ends.
+# It counts a factor's levels and missing codes, and computes with its codes: all by one copy.
+coded_factors <- new.env(parent = emptyenv())
+
+# The codes of a factor, as an array.
+codes_in_fit <- function(x, device) {
+  for (one in coded_factors$all) if (one$device == device && rlang::is_reference(one$factor, x)) return(one$codes)
+  codes <- factor_codes(x, device)
+  # the list's reference to the factor keeps R from changing it in place
+  if (!is.null(coded_factors$all))
+    coded_factors$all <- c(coded_factors$all, list(list(factor = x, device = device, codes = codes)))
+  codes
+}
+
+# The counts of a long factor's levels, then of missing codes, on a GPU. NULL where the host is to count.
+level_counts <- function(x, device) {
+  if (is.null(device) || !settings$force_device_path && (device == "cpu" || length(x) < 2^16)) return(NULL)
+  as.vector(.Call(C_count_bins, codes_in_fit(x, device), 1, nlevels(x)))
 }
 
 # The device of a model: the one that was asked for, else that of the frame's arrays, else the current one.
@@ -234,7 +261,7 @@ variable_parts <- function(key, x, contrasts, full, device) {
   }
   levels <- if (is.logical(x)) c("FALSE", "TRUE") else levels(x)
   codes <- if (is.logical(x)) gpu_cast(as_gpu(x, device = device), "int32") + 1L else
-    factor_codes(x, device)
+    codes_in_fit(x, device)
   gpu_compute(codes)
   table <- if (full) diag(1, length(levels)) else {
     coded <- factor(levels, levels = levels)

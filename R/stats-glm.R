@@ -78,6 +78,8 @@ gpu_glm <- function(formula, family = stats::gaussian, data, weights, subset, na
   }
   wanted <- call
   wanted[names(effects)] <- effects
+  coded_factors$all <- list()
+  on.exit(coded_factors$all <- NULL)
   frame <- frame_of(wanted, formula, c("formula", "data", "subset", "weights", "na.action", "etastart", "mustart",
     "offset", names(effects)), parent.frame())
   if (identical(method, "model.frame")) return(frame)
@@ -249,9 +251,10 @@ is_known <- function(f) is.function(f) && is_own_of_r(f)
 family_on_device <- function(family) {
   parts <- intersect(c("linkfun", "linkinv", "variance", "dev.resids", "aic", "mu.eta", "validmu", "valideta"),
     names(family))
+  poisson_deviance <- stats::poisson()$dev.resids
   for (part in parts) {
     f <- without_our_functions(family[[part]])
-    family[[part]] <- if (is_own(f, stats::poisson()$dev.resids)) poisson_deviance_or(f) else
+    family[[part]] <- if (is_own(f, poisson_deviance)) poisson_deviance_or(f) else
       with_our_functions(in_one_pass(f), .Call = family_call, rep.int = ones_beside, .verdigris_original = f)
   }
   family

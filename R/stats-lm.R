@@ -124,6 +124,8 @@ gpu_lm <- function(formula, data, subset, weights, na.action, method = "qr", mod
   }
   wanted <- call
   wanted[names(effects)] <- effects
+  coded_factors$all <- list()
+  on.exit(coded_factors$all <- NULL)
   frame <- frame_of(wanted, if (!missing(formula)) formula, c("formula", "data", "subset", "weights", "na.action",
     "offset", names(effects)), parent.frame())
   if (identical(method, "model.frame")) return(frame)

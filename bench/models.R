@@ -22,7 +22,7 @@ options(verdigris.host_access = "allow")
 normal <- function(n, p) {
   columns <- stats::setNames(lapply(seq_len(p - 1L), function(k) gpu_rnorm(n)), paste0("x", seq_len(p - 1L)))
   columns$eta <- Reduce(`+`, lapply(seq_len(p - 1L), function(k) columns[[k]] * (0.3 / k)))
-  columns
+  structure(columns, class = "data.frame", row.names = .set_row_names(n))
 }
 formula_of <- function(y, p, more = NULL) reformulate(c(paste0("x", seq_len(p - 1L)), more), y)
 code <- function(n, levels) gpu_cast(floor(gpu_runif(n) * levels), "int32") + 1L

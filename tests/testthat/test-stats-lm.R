@@ -193,6 +193,32 @@ test_that("base R's example data give base R's fits", {
   expect_same_fit(dist ~ speed, cars, offset = speed)
 })
 
+test_that("factors whose codes a GPU counts have base R's fits", {
+  set.seed(3)
+  n <- 400L
+  d <- data.frame(x = rnorm(n), g = factor(sample(c("a", "b", "d"), n, TRUE), levels = letters[1:5]), h = gl(4, 100))
+  d$y <- rnorm(n) + as.integer(d$h)
+  copies <- 0
+  suppressMessages(trace(verdigris:::factor_codes, tracer = function() copies <<- copies + 1, print = FALSE,
+    where = asNamespace("verdigris")))
+  on.exit(suppressMessages(untrace(verdigris:::factor_codes, where = asNamespace("verdigris"))))
+  composed({
+    expect_same_fit(y ~ x + g, d)
+    expect_same_fit(y ~ x + g * h, d, subset = h != "2")
+    # the codes are copied once
+    copies <- 0
+    gpu_lm(y ~ x + h + x:h, gpu(d))
+    expect_identical(copies, 1)
+    d$g[c(5, 17, 300)] <- NA
+    d$h[17] <- NA
+    expect_same_fit(y ~ x + g + h, d)
+    expect_same_fit(y ~ g, d, na.action = na.exclude)
+    expect_error(gpu_lm(y ~ g, gpu(d), na.action = na.fail), "missing values in object")
+  })
+  # nothing outlives a fit, even one that failed
+  expect_null(verdigris:::coded_factors$all)
+})
+
 test_that("a matrix of responses has base R's fits", {
   fit <- gpu_lm(cbind(mpg, disp) ~ wt + factor(cyl), gpu(mtcars))
   want <- lm(cbind(mpg, disp) ~ wt + factor(cyl), mtcars)
