@@ -41,7 +41,7 @@
 #'   device of `x` (`centers` in its float type), the others ordinary numbers. [collect()] returns an ordinary object.
 #'   The call waits for the device, once in each iteration and start.
 #' @section Memory:
-#' In addition to `x`: a block of products (on a GPU 0.5 GiB, or an eighth of the free memory), 8 bytes for each row,
+#' In addition to `x`: a block of products (on a GPU 2 GiB, or an eighth of the free memory), 8 bytes for each row,
 #' and 9 more for each start. If the rows are farther from the origin than from each other, a copy of `x` with its
 #' columns centred. `x` is read in place if it is float64 or float32, and converted otherwise.
 #' @section Errors:
@@ -290,8 +290,8 @@ nearest_centers <- function(x, space, centers) {
     # the index, from 0, of that center among those of all starts, and of each row's product with it
     place <- at + repeated(gpu_seq(0, by = k, length.out = starts, device = device), each = rows)
     own <- place * rows + repeated(gpu_seq(0, by = 1, length.out = rows, device = device), times = starts)
-    nearest <- gpu_compute(twice[own + 1])
-    limit <- upper[place + 1] - nearest + 2 * space$tiny + 2 * space$margin *
+    nearest <- gpu_compute(elements_at(twice, own))
+    limit <- elements_at(upper, place) - nearest + 2 * space$tiny + 2 * space$margin *
       repeated(strided(space$squares, n, 1, rows, start = from - 1), times = starts)
     limits <- strided(limit, c(rows, starts), c(1, 1, 2), c(rows, k, starts), step = c(1, 0, 1))
     least <- along_columns(lower, rows) - twice

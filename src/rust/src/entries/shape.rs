@@ -96,6 +96,12 @@ entries! {
         Array::join_rows(&parts, columns, dtype, device)
     }
 
+    /// The elements at 0-based positions, recorded; NA for positions out of bounds. Unlike `x[i]`, whose length depends
+    /// on the positions, this never waits for them.
+    fn gather(x: Array, positions: Array) -> Result<Array> {
+        x.gather(&positions)
+    }
+
     /// A view of an array of shape `dim`, without dimensions. Each axis of the view, fastest first, has `extent`
     /// elements along axis `of` (1-based) from `start` (0-based) on, `step` apart.
     fn strided(
