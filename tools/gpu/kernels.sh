@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Compiles CUDA kernels with NVRTC, which needs no GPU: those of the operation table, those that the differential tests
-# ask for, as tools/test/test.sh left them in build/kernels (5,000 at most; in CI an eighth, in turn, and of the older
-# architectures a share), and those that gather and sort. The table's
-# are compiled to machine code for sm_90, and to PTX for sm_75, sm_80 and the newest architecture that NVRTC knows; the
-# tests' for sm_90 (every fifth to machine code, the others to PTX) and for one of the other three in turn
-# (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is compiled as for a device (in CI a quarter, in turn);
-# the rest with little optimisation, which is where the time goes.
+# ask for, as tools/test/test.sh left them in build/kernels (5,000 at most; in CI a sixteenth, in turn, and of the older
+# architectures a share), and those that gather and sort. The table's are compiled to machine code for sm_90, and to PTX
+# for sm_75, sm_80 and the newest architecture that NVRTC knows; the tests' for sm_90 (every fifth to machine code, the
+# others to PTX) and for one of the other three in turn (VERDIGRIS_TRACED_ALL=1: for each). The table's machine code is
+# compiled as for a device (in CI an eighth, in turn, and three eighths quickly); the rest with little optimisation,
+# which is where the time goes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH"

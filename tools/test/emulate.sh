@@ -27,13 +27,13 @@ tests() { # NAME FILTER [VARIABLE=VALUE ...]
 
 # Left out: tests that need NVRTC or a GPU's two compilers; and for their time a kernel for each row and type (the grids
 # have them all), tests of full memory, most cases of long tables, and what the cpu device shows as well: examples,
-# plots, models, distributions. In CI these are a twelfth of the files, in turn.
+# plots, models, distributions. In CI these are an eighteenth of the files, in turn.
 package='^(?!(diff-(grid|examples|narrow-.*)|fuzz-(hunt|odd)|int-around|base-(coverage|plots)|stats-distributions|device-cuda-graph|prop-(large|memory|planted)).*)'
 engine engine --lib & running=$!
 engine engine-device --test cuda_device --test cuda_exchange & running="$running $!"
 tests grids '^(diff-grid|fuzz-(hunt|odd))' VERDIGRIS_TIER=interpreted
-tests package "$package" VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12 VERDIGRIS_SHARES=12
-tests sample '^diff-grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/40
+tests package "$package" VERDIGRIS_EMULATOR_GUARD=1 VERDIGRIS_PART=1/12 VERDIGRIS_SHARES=18
+tests sample '^diff-grid-(trees|dtypes|reductions)' VERDIGRIS_TIER=compiled VERDIGRIS_PART=1/60
 tests late '^(ops-reduce-deferred|device-chunked|int-travel|utils-conditions|device-streams)' VERDIGRIS_EMULATOR_DELAY=300 VERDIGRIS_TIER=compiled VERDIGRIS_SUBMIT=always
 for each in $running; do wait "$each" || status=1; done
 for log in engine engine-device; do tools/test/count-engine.sh "emulated-$log" "$logs/$log.log"; done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the Rust crates, installs the package into build/library and runs its tests there. One that
 # fails does not keep the next from running. build/counts gets a line "NAME passed failed skipped" each. In CI
-# (VERDIGRIS_TURN) it is half of the package's test files, in turn, and always those of everyday use and of the project.
+# (VERDIGRIS_TURN) it is a third of the package's test files, in turn, and always those of everyday use and of the project.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$HOME/.cargo/bin:$PATH" R_LIBS="$PWD/build/library${R_LIBS:+:$R_LIBS}"
@@ -23,7 +23,7 @@ fi
 
 if R CMD INSTALL --no-multiarch --library=build/library . 2>&1 | tee build/install.log; then
   rm -rf build/kernels; mkdir build/kernels # for tools/gpu/kernels.sh
-  export VERDIGRIS_SHARES=2 VERDIGRIS_ALWAYS='^(array-|diff-(grid|programs)|prop-(docs|rules)|utils-)'
+  export VERDIGRIS_SHARES=3 VERDIGRIS_ALWAYS='^(array-|diff-(grid|programs)|prop-(docs|rules)|utils-)'
   VERDIGRIS_KERNEL_TRACE="$PWD/build/kernels" Rscript --vanilla tools/test/test.R "R-$(Rscript --vanilla -e 'cat(as.character(getRversion()))')" || status=1
   grep -q '^R-' build/counts || { echo "R 0 1 0" >>build/counts; status=1; } # R itself ended
 else

@@ -428,7 +428,9 @@ fn cuda_sources_compile() {
     let (cubins, texts): (Vec<_>, Vec<_>) =
         targets().into_iter().partition(|target| matches!(target, Target::Cubin(_)));
     for target in cubins {
-        let (turn, rest): (Vec<_>, Vec<_>) = jobs.iter().cloned().enumerate().partition(|(k, _)| in_turn(*k, 4));
+        // an eighth as for a device; of the others three eighths with little optimisation, and all as PTX below
+        let (turn, rest): (Vec<_>, Vec<_>) = jobs.iter().cloned().enumerate().partition(|(k, _)| in_turn(*k, 8));
+        let rest = rest.into_iter().filter(|(k, _)| (1..4).any(|next| in_turn(k + next, 8))).collect();
         for (share, effort) in [(turn, Effort::Full), (rest, Effort::Quick)] {
             let share: Vec<Job> = share.into_iter().map(|(_, job)| job).collect();
             if !share.is_empty() {
@@ -455,7 +457,7 @@ fn traced_kernels_compile() {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
         (name, std::fs::read_to_string(path).expect("a source"))
     };
-    let mut kernels = in_turn_of(&distinct(files.iter().map(read).collect()), 0, 8);
+    let mut kernels = in_turn_of(&distinct(files.iter().map(read).collect()), 0, 16);
     if kernels.len() > MOST {
         let all = kernels.len();
         kernels = (0..MOST).map(|k| kernels[k * all / MOST].clone()).collect(); // evenly: names are hashes
