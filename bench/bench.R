@@ -173,13 +173,13 @@ run_transfers <- function(table, round) {
     } else {
       a <- as_gpu(x, dtype = dtype, device = device)
       gpu_sync(device)
-      back <- if (matrix) as.matrix else as.vector
-      if (round == 1L && case$kind != "first" && !near(back(a), x, 1e-6)) {
+      if (round == 1L && case$kind != "first" && !near(collect(a), x, 1e-6)) {
         report_wrong(case, "not what went up")
         next
       }
-      # an array keeps the host copy that it has once made, so each repeat fetches a new one
-      measure_host(case, round, function(b) back(b), before = function() {
+      # as.vector() fetches nothing until an element is read. An array keeps the host copy that it has once made, so each
+      # repeat fetches a new one.
+      measure_host(case, round, function(b) collect(b), before = function() {
         b <- a + 0
         gpu_compute(b)
         b
@@ -207,7 +207,7 @@ run_dtypes <- function(table, round) {
     } else {
       zero <- if (is.logical(x)) FALSE else if (is.integer(x)) 0L else 0
       a <- as_gpu(x, dtype = dtype, device = device)
-      measure_host(case, round, function(b) as.vector(b), before = function() {
+      measure_host(case, round, function(b) collect(b), before = function() {
         b <- gpu_cast(if (is.logical(x)) a & TRUE else a + zero, dtype)
         gpu_compute(b)
         b

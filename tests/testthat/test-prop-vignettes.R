@@ -86,7 +86,7 @@ test_that("the check finds a wrong claim", {
 })
 
 test_that("figures of a card in vignettes are those of bench/results.md", {
-  shown <- utils::read.csv(file.path(folder, "h200.csv"), colClasses = "character")
+  shown <- utils::read.csv(file.path(folder, "h100.csv"), colClasses = "character")
   rows <- grep("^[|] [a-z]", readLines(file.path(folder, "..", "bench", "results.md")), value = TRUE)
   cells <- strsplit(rows, " | ", fixed = TRUE)
   ms <- stats::setNames(vapply(cells, `[`, "", 3L), sub("^[|] ", "", vapply(cells, `[`, "", 1L)))

@@ -37,8 +37,8 @@ at <- graphics::barplot(rows$ratio, horiz = TRUE, names.arg = rows$label, border
   col = ifelse(rows$ratio > 1.03, "#b5452c", "#2a7f62"), xlab = "time, best of CuPy, PyTorch and JAX = 1")
 graphics::axis(1)
 graphics::abline(v = 1, lty = 2)
-graphics::title("verdigris against the fastest Python library, NVIDIA H200", line = 1.6, cex.main = 1.15)
-graphics::mtext("1e8 doubles unless stated; bench/results.md, 2026-11-24", line = 0.5, cex = 0.85)
+graphics::title("verdigris against the fastest Python library, NVIDIA H100", line = 1.6, cex.main = 1.15)
+graphics::mtext("1e8 doubles unless stated; bench/results.md, 2026-11-28", line = 0.5, cex = 0.85)
 who <- sub("^torch$", "PyTorch", sub("^cupy.*", "CuPy", sub("^jax", "JAX", rows$peer)))
 graphics::mtext(who, side = 4, at = at, line = 0.3, cex = 0.75, col = "grey40")
 graphics::legend("bottomright", c("as fast or faster (within 3%)", "slower"), fill = c("#2a7f62", "#b5452c"),

@@ -49,7 +49,7 @@ speed_table <- function(root = ".") {
     fixed = TRUE)
   card <- stats::setNames(vapply(cells, `[`, "", 3L), sub("^[|] ", "", vapply(cells, `[`, "", 1L)))
   ms <- function(seconds) format(signif(1000 * seconds, 3), big.mark = ",", trim = TRUE, scientific = FALSE)
-  c("| 1e8 doubles | base R, ms | cpu device, ms | H200, ms |", "|---|---|---|---|",
+  c("| 1e8 doubles | base R, ms | cpu device, ms | H100, ms |", "|---|---|---|---|",
     sprintf("| %s | %s | %s | %s |", names(CASES), vapply(host[CASES, "base_s"], ms, ""),
       vapply(host[CASES, "cpu_s"], ms, ""), format(signif(as.numeric(card[CASES]), 2), trim = TRUE, drop0trailing = TRUE)))
 }
