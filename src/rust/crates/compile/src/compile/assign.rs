@@ -369,11 +369,9 @@ impl Compiler<'_> {
             Selection::Where(v) if !never_missing(v) => v,
             _ => return Ok(()),
         };
-        let fails = self.failure(axis.own, "NAs are not allowed in subscripted assignments");
         self.walk(v, axis.span, &mut |c, x, _| {
             let missing = c.apply(id::IS_NA, &[x], axis.span)?;
-            let then = vec![Statement::Fail(fails)];
-            c.emit(Statement::If { value: missing.at, missing: None, then, otherwise: vec![] });
+            c.fail_if(missing.at, "NAs are not allowed in subscripted assignments", axis.own);
             Ok(())
         })
     }
@@ -461,15 +459,9 @@ impl Compiler<'_> {
         let to = self.fresh(Class::I64);
         self.emit(Statement::Position { to, from: n.at, extent, low, high, inside: false });
         if strict {
-            let missing = self.failure(span, "[[ ]] subscript out of bounds");
             let number = Number { at: Operand::Register(to), typed: Typed::Value(Kind::Integer64) };
             let below = self.apply(id::LT, &[number, Number::long(0)], span)?;
-            self.emit(Statement::If {
-                value: below.at,
-                missing: None,
-                then: vec![Statement::Fail(missing)],
-                otherwise: vec![],
-            });
+            self.fail_if(below.at, "[[ ]] subscript out of bounds", span);
         }
         Ok(Operand::Register(to))
     }

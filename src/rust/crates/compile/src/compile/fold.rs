@@ -150,7 +150,7 @@ impl Compiler<'_> {
                 )?;
                 if self.request.exact {
                     let none = self.apply(id::IS_NA, &[states[1]], span)?;
-                    self.fail_if(none, OF_NONE, span);
+                    self.fail_if(none.at, OF_NONE, span);
                 }
                 number(states[1])
             }
@@ -343,9 +343,7 @@ impl Compiler<'_> {
                 if v.fixed().is_none() {
                     let none = self.long_op(id::LT, v.length(), Number::long(1).at, span)?;
                     let message = "the extreme of an empty integer vector, which is not an integer in R";
-                    let fails = self.failure(span, message);
-                    let then = vec![Statement::Fail(fails)];
-                    self.emit(Statement::If { value: none, missing: None, then, otherwise: vec![] });
+                    self.fail_if(none, message, span);
                 }
                 let first = self.element(v, Number::integer(0).at, span)?;
                 (v.clone(), self.as_typed(first, typed))
@@ -360,7 +358,7 @@ impl Compiler<'_> {
         if exact {
             // elements that are all infinite fail too
             let none = self.apply(id::EQ, &[states[0], infinite], span)?;
-            self.fail_if(none, OF_NONE, span);
+            self.fail_if(none.at, OF_NONE, span);
         }
         self.na_before_nan(states[0], span, &mut |c| {
             let none = Number::logical(Some(false));
@@ -379,7 +377,7 @@ impl Compiler<'_> {
             let better = c.apply(op, &[state[0], x], span)?;
             Ok(vec![c.apply(id::SELECT, &[state[1], x, better], span)?, Number::logical(Some(false))])
         })?;
-        self.fail_if(states[1], OF_NONE, span);
+        self.fail_if(states[1].at, OF_NONE, span);
         Ok(states[0])
     }
 

@@ -370,10 +370,10 @@ impl<'a> Compiler<'a> {
         Ok((block, result?))
     }
 
-    /// Has the function fail where a number is TRUE.
-    fn fail_if(&mut self, test: Number, message: &str, span: Span) {
+    /// Has the function fail where a test is TRUE.
+    fn fail_if(&mut self, test: Operand, message: &str, span: Span) {
         let then = vec![Statement::Fail(self.failure(span, message))];
-        self.emit(Statement::If { value: test.at, missing: None, then, otherwise: vec![] });
+        self.emit(Statement::If { value: test, missing: None, then, otherwise: vec![] });
     }
 
     /// The number of a failure at a span.

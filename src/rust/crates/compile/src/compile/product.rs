@@ -99,8 +99,7 @@ impl Compiler<'_> {
             } else if x.fixed() == Some(1) || y.fixed() == Some(1) {
                 // The product of vectors of different lengths would repeat the one element.
                 let differ = self.long_op(id::NE, n, m, span)?;
-                let then = vec![Statement::Fail(self.failure(span, "non-conformable arguments"))];
-                self.emit(Statement::If { value: differ, missing: None, then, otherwise: vec![] });
+                self.fail_if(differ, "non-conformable arguments", span);
             }
         }
         let Value::Vector(products) = self.row_on(id::MUL, values, span)? else { unreachable!("of vectors it is one") };

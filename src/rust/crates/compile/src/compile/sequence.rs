@@ -30,7 +30,7 @@ impl Compiler<'_> {
             let Some(end) = end else { continue };
             let finite = self.apply(id::IS_FINITE, &[end], span)?;
             let not_finite = self.apply(id::NOT, &[finite], span)?;
-            self.fail_if(not_finite, message, span);
+            self.fail_if(not_finite.at, message, span);
         }
         // R rounds a count up.
         let n = match n.constant() {
@@ -105,8 +105,7 @@ impl Compiler<'_> {
                     if v.fixed().is_none() {
                         let one = self.apply(id::EQ, &[n, Number::integer(1)], span)?;
                         let message = "seq() of a vector of one element, which counts to it: write seq_along(x)";
-                        let then = vec![Statement::Fail(self.failure(span, message))];
-                        self.emit(Statement::If { value: one.at, missing: None, then, otherwise: vec![] });
+                        self.fail_if(one.at, message, span);
                     }
                     self.counted(n, span)
                 }

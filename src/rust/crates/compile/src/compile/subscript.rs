@@ -408,9 +408,8 @@ impl Compiler<'_> {
                 return Err(Refusal::new(own, MESSAGE, "Give as many logicals as there are elements."));
             }
         }
-        let fails = self.failure(own, MESSAGE);
         let more = self.long_op(id::GT, keep.length(), extent, own)?;
-        self.emit(Statement::If { value: more, missing: None, then: vec![Statement::Fail(fails)], otherwise: vec![] });
+        self.fail_if(more, MESSAGE, own);
         Ok(())
     }
 

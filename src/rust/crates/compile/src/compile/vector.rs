@@ -222,13 +222,7 @@ impl<'a> Compiler<'a> {
                         }
                         Some(known) => {
                             let differs = self.long_op(id::NE, known, v.length(), span)?;
-                            let fails = self.failure(span, "vectors of different lengths are combined");
-                            self.emit(Statement::If {
-                                value: differs,
-                                missing: None,
-                                then: vec![Statement::Fail(fails)],
-                                otherwise: vec![],
-                            });
+                            self.fail_if(differs, "vectors of different lengths are combined", span);
                         }
                     }
                 }
