@@ -24,8 +24,9 @@ known_pure$found <- list()
 
 # The result of `f` for each part as an ordinary vector or matrix, or NULL if base R must compute it. The kernel is
 # compiled from a function with these parameters and this body, which calls `f` and refers to these variables.
-# `one(k)` is base R's result for the k-th part. With `each` the parts' results are not combined to one vector.
-run_pure <- function(f, way, parameters, body, variables, arguments, device, one, each = FALSE) {
+# `one(k)` is base R's result for the k-th part. With `each` the parts' results are not combined to one vector. `named`
+# says whether elements of the parts have names, which c(a = x) makes part of its own.
+run_pure <- function(f, way, parameters, body, variables, arguments, device, one, each = FALSE, named = FALSE) {
   entry <- pure_entry(f, way, parameters, body, variables)
   if (is.null(entry$self)) return(NULL)
   variables$f <- f
@@ -44,12 +45,14 @@ run_pure <- function(f, way, parameters, body, variables, arguments, device, one
       captured <- if (!is.null(envs)) captured_values(variant, envs)
       # each part's own type counts where the parts are not combined
       one_type <- !each || !variant$result_varies && !variant$missing_varies
+      captures_names <- any(vapply(captured, has_names, NA))
       is_usable <- !variant$draws && !variant$varies_within && (is.null(variant$names) || variant$is_vector) &&
-        !is_widened(out, entry, arguments, variables) && !any(vapply(captured, has_methods, NA))
+        !(variant$makes_names && (named || captures_names)) && !is_widened(out, entry, arguments, variables) &&
+        !any(vapply(captured, has_methods, NA))
       if (!one_type) FALSE else if (is_usable) {
         if (!is.null(variant$names)) out <- if (ncol(out) == 1L) strip(out) else t(out)
         out <- computed(out, entry, device)
-        if (is_gpu(out) && differs_in_form(out, variant, any(vapply(captured, has_names, NA)), one)) FALSE else out
+        if (is_gpu(out) && differs_in_form(out, variant, variant$makes_names || captures_names, one)) FALSE else out
       }
     },
     verdigris_error = function(e) if (!inherits(e, "verdigris_error_compile")) FALSE
@@ -80,8 +83,8 @@ computed <- function(out, entry, device) {
 }
 
 # Whether R's results may have another type than the array, or names. Their type is the widest that some part gives,
-# whereas the array has the widest of all ways through the function; `named` says whether names may come from captured
-# values. Base R computes some parts to find out.
+# whereas the array has the widest of all ways through the function; `named` says whether names may come from the
+# function or from captured values. Base R computes some parts to find out.
 differs_in_form <- function(out, variant, named, one) {
   if (variant$missing_varies && all(is.na(out))) return(TRUE)
   if (!variant$result_varies && !named) return(FALSE)
@@ -161,7 +164,7 @@ apply_pure <- function(x, margin, f, more) {
   body <- bquote(if (.(inside)) .(called) else stop("no such part"))
   out <- run_pure(f, list(margin, labels, gpu_dtype(x)), "k", body, variables, list(gpu_seq(1L, d[[margin]],
     device = gpu_device(x))), gpu_device(x), function(k) quietly(f, c(list(host_copy(if (margin == 1L) x[k, ] else
-    x[, k], silent = TRUE)), more)))
+    x[, k], silent = TRUE)), more)), named = !is.null(dimnames(x)[[3L - margin]]))
   # If the elements have names, base R's result may have row names.
   if (!is.null(dim(out)) && !is.null(dimnames(x)[[3L - margin]])) return(NULL)
   if (is.null(dim(out))) return(with_part_names(out, dimnames(x)[[margin]]))
@@ -223,7 +226,7 @@ tapply_pure <- function(x, keys, f, more) {
   out <- run_pure(f, list("groups", some, labels, gpu_dtype(x)), c("from", "to"), if (some) called else
     bquote(if (from <= to) .(called) else NA), variables, parts, gpu_device(x), function(k) if (counts[k] > 0)
       quietly(f, c(list(host_copy(variables$y[(last[k] - counts[k] + 1):last[k]], silent = TRUE)),
-      more)) else NA)
+      more)) else NA, named = !is.null(names(x)))
   if (is.null(out) || !is.null(dim(out))) return(NULL)
   dim(out) <- by$extent
   dimnames(out) <- by$levels

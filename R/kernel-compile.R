@@ -351,7 +351,7 @@ shaped_results <- function(arrays, variant, arguments, n) {
   if (is.null(variant$names)) return(shape(arrays[[1L]]))
   if (variant$is_vector) return(do.call(cbind, unname(arrays)))
   names <- variant$names
-  if (any(nzchar(names))) names(arrays) <- names
+  names(arrays) <- if (any(nzchar(names))) names
   lapply(arrays, shape)
 }
 

@@ -396,3 +396,26 @@ test_that("parts of a captured list are lists", {
   expect_all_same(run())
   expect_composed_same(run)
 })
+
+test_that("lists and named vectors within a function are R's", {
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
+  named <- c(a = 1, b = 2)
+  functions <- list(function(v) c(a = v, b = 2) * 2, function(v) c(a = v, b = 2)["a"], function(v) rev(c(a = v, b = 2)),
+    function(v) sum(c(a = v, b = 2)), function(v) c(list(v), 2L)[[2]], function(v) list(v, 2), function(v) list(v) + 1,
+    function(v) { u <- c(q = named[2]); u[["q"]] + v }, function(v) c(list(q = 1), r = named[2])[["r"]] + v,
+    function(v) { for (e in list(2.5, 1L)) NULL; e }, function(v) { l <- list(v, 1L); l <- list(l[[2]], l[[1]]); l[[1]] },
+    function(v) { g <- function() { for (k in 1:3) if (v > k) return(c(1L, k)); c(3L, 2L) }; g() })
+  run <- function() {
+    found <- list()
+    for (f in functions) for (x in list(c(0.5, 2), 1:3))
+      found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))),
+        compare(function(x) lapply(x, f), list(x), what = deparse1(body(f))))
+    m <- matrix(c(1, 2, 3, 4), 2, dimnames = list(NULL, c("p", "q")))
+    c(found, compare(function(m) apply(m, 1, function(v) { u <- c(k = v[1]); sum(u[["k.p"]], v) }), list(m)),
+      compare(function(m) apply(m, 1, function(v) { u <- c(k = v[1]); u[["k"]] }), list(m)))
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})

@@ -271,3 +271,70 @@ test_that("derivatives that are not known are refused, and those at zeros are R'
   expect_equal(slope(function(x, a) sinpi(a) + cospi(a) + tanpi(a), 1, 0.2),
     pi * (cospi(0.2) - sinpi(0.2) + 1 + tanpi(0.2)^2), tolerance = 1e-12)
 })
+
+test_that("lists are no vectors", {
+  lists <- alist(list(x, 2), c(list(a = x), 2), if (x > 1) list(x, 1) else list(2, x), outer_list,
+    {g <- function(p) {for (k in 1:2) if (p > k) return(list(p, k)); list(p, 1)}; g(x)})
+  outer_list <- list(a = 1, b = 2)
+  uses <- alist(l + 1, -l, !l, l > 1, sqrt(l), exp(l), abs(l), round(l), is.na(l), sum(l), mean(l), max(l), max(x, l), range(l), any(l),
+    prod(l), cumsum(l), rev(l), which(l), as.numeric(l), as.integer(l), ifelse(l, 1, 2), ifelse(x > 1, l, 1),
+    if (l) 1 else 2, l && TRUE, l & TRUE, switch(l, 1, 2), x %in% l, l %in% x, match(x, l), l %*% c(1, 2), crossprod(l),
+    t(l), matrix(l, 1), rep(l, 2), c(1, 2)[l], c(1, 2)[[l]], {v <- c(x, 2); v[l] <- 3; v}, {v <- c(x, 2); v[1] <- l; v},
+    {v <- c(x, 2); v[] <- l; v}, {v <- c(x, 2); v[[1]] <- l; v}, l[1] + 1, l[2:1], l[-1], l[x], l[["a", 1]], l[1, 1], sum(1, l), pmin(l, 1),
+    atan2(l, 1), dnorm(l), 1:l, seq(l), seq_len(l), numeric(l), factorial(l), isTRUE(l), x^l, var(l), c(l, 1) + 1, bitwAnd(l, 1L))
+  for (made in lists) for (use in uses) {
+    f <- body_of(bquote({l <- .(made); .(use)}))
+    environment(f) <- environment()
+    expect_error(gpu_map(f, gpu(c(1, 2))), class = "verdigris_error_compile", label = deparse1(body(f)))
+  }
+  expect_refused(alist({v <- c(x, 2); v$a <- 1; sum(v)}, {v <- c(a = x, b = 2); v$a <- 1; sum(v)}, c(a = x, b = 2)$a,
+    {v <- c(a = x, b = 2); v[["a"]] <- list(1); v}, {v <- c(a = x, b = 2); v["a"] <- NULL; sum(v)},
+    {s <- 0; for (e in list(c(x, 1), 2)) s <- s + length(e); s}, {for (e in list(2.5, 1L)) x; e},
+    if (x > 1) list(1, 2) else c(1, 2), if (x > 1) list(a = 1) else c(a = 1), list(x, ), c(x, ), sum(x, ), max(x, ),
+    {g <- function(p) {for (k in 1:2) if (p > k) return(c(1, k)); list(3, p)}; g(x)}))
+})
+
+test_that("elements of lists are R's", {
+  outer_list <- list(a = 1, b = c(2, 3), d = list(e = 4))
+  is_list <- function(x) is.list(outer_list) * 100 + is.list(outer_list$d) * 10 + is.list(outer_list$a) + x
+  expect_equal(as.vector(gpu_map(is_list, gpu(1))), 111)
+  expect_as_in_r(alist(
+    is.list(list(x)) + x, is.list(x) + x, is.list(c(a = x, b = 1)) + x, is.numeric(list(x)) + x, is.null(list()) + x,
+    is.numeric(c(a = x)) + x, is.integer(c(a = 1L, b = 2L)) + x, is.logical(c(a = TRUE)) + x,
+    length(list(list(x, 2), 3)) + x, NROW(list(1, 2)) + NCOL(list(1, 2)) + x, sum(seq_along(list(x, 2, 3))),
+    list(x, 2)[1], list(a = x, b = 2)["b"], list(x, 2)[[1]] + 1, list(x, list(2, 3))[[2]][[1]] + x,
+    c(list(a = x), 2), c(list(a = x), b = 2), c(list(x), c(1, 2)), c(list(x), y = c(1, 2)), c(z = list(a = x, b = 2)),
+    c(z = list(x, 2)), c(z = list(x)), c(list(x), NULL), c(list(), x), c(list(a = x), list(b = 1), use.names = FALSE),
+    c(z = c(a = x, b = 1)), c(z = c(a = x)), c(a = c(x, 1), b = 3), length(c(list(x), c(1, 2, 3))) + x,
+    {s <- 0; for (e in list(x, 2)) s <- s * 10 + e; s}, {s <- 0; for (e in c(a = x, b = 2)) s <- s * 10 + e; s},
+    {l <- list(); l$a <- x; l[["b"]] <- 2; l}, {l <- list(a = x); l["a"] <- 2; l}, {l <- list(a = x, 2, b = 1); l$a <- NULL; l},
+    {l <- list(a = x); l[["a"]] <- list(2, x); l$a[[2]]}, {l <- list(f = function(y) y + 1); l$f(x)}
+  ))
+})
+
+test_that("a list whose elements change places keeps their values", {
+  expect_as_in_r(alist(
+    {l <- list(a = 1, a = x); l[[2]] * 10 + l[[1]]}, {l <- list(`2` = x, 5); l[[1]] * 10 + l[[2]]},
+    {l <- list(x, 2); l <- list(l[[2]], l[[1]]); l[[1]] * 10 + l[[2]]},
+    {l <- list(a = c(x, 1), b = c(2, 3)); l <- list(a = l$b, b = l$a); sum(c(l$a, l$b) * c(1, 10, 100, 1000))},
+    {v <- c(a = x, b = 2); v <- c(a = v[["b"]], b = v[["a"]]); v[["a"]] * 10 + v[["b"]]},
+    {l <- list(p = list(x, 2), q = list(3, 4)); l <- list(p = l$q, q = l$p); l$p[[1]] * 10 + l$q[[1]]},
+    {l <- list(a = x, b = 2); for (k in 1:3) l <- list(a = l$b, b = l$a * 2); l$a * 10 + l$b},
+    {l <- list(a = x, b = 2); if (x > 1) l <- list(a = l$b, b = l$a); l$a * 10 + l$b}
+  ))
+})
+
+test_that("named vectors keep their names where R's do", {
+  expect_as_in_r(alist(c(a = x, b = 2) * 2, 2 - c(a = x, b = 2), sqrt(c(a = x)), c(a = x, b = 2) > 1, is.na(c(a = x, b = NA)),
+    pmin(c(a = x, b = 2), 1), ifelse(c(a = x > 1, b = TRUE), 1, 2), c(a = x, b = 2) + c(p = 1, q = 2), -c(a = x, b = 2),
+    {g <- function(p) {for (k in 1:3) if (p > k) return(c(a = 1, b = k)); c(a = 3, b = p)}; g(x) * 2},
+    {v <- c(a = 0, b = 1); for (k in 1:3) v <- v * 2 + x; v}, if (c(a = x) > 1) 1 else 2, sum(c(a = x, b = 2), 3)))
+  for (call in alist(c(a = x, b = 2) * 2, pmax(1, c(a = x, b = 2)), as.integer(c(a = x, b = 2)),
+    ifelse(c(x, 1) > 1, c(a = 1, b = 2), 3), bitwAnd(c(a = 1L, b = 2L), 3L), {g <- function(p) {for (k in 1:3) if (p > k)
+      return(c(1, k)); c(3, p)}; g(x)}, list(x, 2))) {
+    f <- body_of(call)
+    expect_identical(names(gpu_map(f, gpu(c(1, 2)))), names(f(1)), label = deparse1(call))
+    if (is.null(names(f(1))) && !is.list(f(1)))
+      expect_equal(unname(as.matrix(gpu_map(f, gpu(c(0.5, 4))))), rbind(f(0.5), f(4)), label = deparse1(call))
+  }
+})

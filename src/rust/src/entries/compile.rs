@@ -473,7 +473,7 @@ fn wanted(wrt: &[String], args: &[SEXP], output: &Output, lambda: &Lambda, scope
 entries! {
     /// Compiles the first of `functions` for the types of `args` (NULL for a missing argument), or its gradient with
     /// respect to `wrt`. An `exact` function fails where R's value has another form. Returns list(scopes, paths, names,
-    /// is_vector, draws, varies_within, result_varies, missing_varies, pointer).
+    /// is_vector, draws, varies_within, result_varies, missing_varies, makes_names, pointer).
     fn routine_compile(
         functions: SEXP,
         scopes: SEXP,
@@ -511,14 +511,14 @@ entries! {
         }
         let draws = output.routine.draws();
         let routine = verdigris_compile::intern(output.routine);
-        let out = List::new(9).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
+        let out = List::new(10).add("scopes", r::reals(output.captures.iter().map(|c| c.scope as f64)));
         let paths = output.captures.iter().fold(List::new(output.captures.len()), |list, capture| {
             list.add("", r::strings(capture.path.iter()))
         });
         let out = out.add("paths", paths).add("names", output.names.as_deref());
         let out = out.add("is_vector", output.is_vector).add("draws", draws);
         let out = out.add("varies_within", output.varying.within).add("result_varies", output.varying.result);
-        let out = out.add("missing_varies", output.varying.missing);
+        let out = out.add("missing_varies", output.varying.missing).add("makes_names", output.varying.names);
         let captured = output.captures.iter().map(|c| c.what).collect();
         Ok(out.add("pointer", Variant { routine, arguments: types, captured, sizes }))
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
 use super::subscript::{never_missing, Selection};
-use super::value::{self, join, Number, Parts, Value, Vector};
+use super::value::{self, join, Container, Number, Parts, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, Kind};
@@ -68,8 +68,9 @@ impl Compiler<'_> {
         let subscripts: Vec<&Argument> = args[1..].iter().filter(|a| !is_drop(a)).collect();
         let to = Assigned { name, form, subscripts: &subscripts, span: target.span };
         match old {
-            Value::List(mut parts) => {
-                let key = match subscripts.first().and_then(|a| a.value.as_ref()).map(|e| &e.form) {
+            Value::Parts(container, mut parts) => {
+                let only = if let [one] = &subscripts[..] { one.value.as_ref() } else { None };
+                let key = match only.map(|e| &e.form) {
                     Some(Form::Name(key)) if form == "$" => key.clone(),
                     Some(Form::Text(key)) => key.clone(),
                     _ => {
@@ -81,13 +82,21 @@ impl Compiler<'_> {
                     }
                 };
                 let at = parts.iter().position(|(n, _)| n.as_deref() == Some(&key));
-                if form != "$" {
-                    keeps_type(&parts, form, &new, target.span)?;
+                match container {
+                    Container::Named => keeps_type(&parts, form, &new, target.span)?,
+                    Container::List if form == "[" && !matches!(new, Value::Number(_) | Value::Null) => {
+                        return Err(Refusal::new(
+                            target.span,
+                            format!("{} is assigned to a part of a list", new.what()),
+                            "Write x$name <- value.",
+                        ))
+                    }
+                    Container::List => {}
                 }
                 if matches!(new, Value::Null) {
                     // `x$name <- NULL` removes the element.
                     at.map(|at| parts.remove(at));
-                    self.assign(name, Value::List(parts), span)?;
+                    self.assign(name, Value::Parts(container, parts), span)?;
                     return Ok(new);
                 }
                 let at = match at {
@@ -100,9 +109,9 @@ impl Compiler<'_> {
                         parts.len() - 1
                     }
                 };
-                self.assign(name, Value::List(parts), span)?;
+                self.assign(name, Value::Parts(container, parts), span)?;
                 match &self.variables[frame][name] {
-                    Value::List(parts) => Ok(parts[at].1.clone()),
+                    Value::Parts(_, parts) => Ok(parts[at].1.clone()),
                     _ => unreachable!("a list was assigned"),
                 }
             }
@@ -113,7 +122,7 @@ impl Compiler<'_> {
                 self.assign_element(&to, &v, new.clone(), value.span)?;
                 Ok(new)
             }
-            Value::Vector(v) => {
+            Value::Vector(v) if form != "$" => {
                 let v = match (&*v, v.fixed()) {
                     (Vector::Local { .. }, _) => v,
                     (_, Some(n)) if n <= super::join::MOST_LOCAL => self.made_own(frame, name, &v, span)?,
@@ -192,7 +201,7 @@ impl Compiler<'_> {
             Value::Vector(v) if v.fixed() == Some(1) => {
                 Value::Number(self.element(&v, Number::integer(0).at, value_span)?)
             }
-            Value::List(parts) => self.combined(parts, value_span)?,
+            Value::Parts(Container::Named, parts) => self.combined(parts, value_span)?,
             other => other,
         };
         self.needs_one_type([&Value::Vector(v.clone()), &new].into_iter());
@@ -467,23 +476,18 @@ impl Compiler<'_> {
     }
 }
 
-/// Refuses `x["name"] <- value` and `x[["name"]] <- value` where a named vector and a list, which are both compiled as
-/// lists, would differ: a vector takes one type for all elements.
+/// Refuses an assignment by name to a vector with names unless it is of a number of the vector's type.
 fn keeps_type(parts: &Parts, form: &str, new: &Value, span: Span) -> Compiled<()> {
     let dtype = |value: &Value| if let Value::Number(n) = value { Some(n.dtype()) } else { None };
-    let first = parts.first().and_then(|(_, value)| dtype(value));
-    // Parts of different types belong to a list.
-    let is_list = first.is_none() || parts.iter().any(|(_, value)| dtype(value) != first);
-    match new {
-        Value::Number(_) if is_list || dtype(new) == first => return Ok(()),
-        Value::Null => return Ok(()),
-        Value::Number(_) => {}
-        _ if form == "[[" => return Ok(()),
-        _ => {}
+    let own = parts.first().and_then(|(_, value)| dtype(value));
+    if form != "$" && own.is_some() && dtype(new) == own {
+        return Ok(());
     }
-    Err(Refusal::new(
-        span,
-        "an element of another type is assigned by its name",
-        "Write x$name <- value for a list; make a named vector of the wider type first: c(a = 1, b = 2.5).",
-    ))
+    let message = match (form, new) {
+        ("$", _) => "an element of a vector is assigned by `$`".to_string(),
+        (_, Value::Number(_)) => "an element of another type is assigned by its name".to_string(),
+        _ => format!("{} is assigned to an element of a vector", new.what()),
+    };
+    let remedy = "Make a list, list(a = 1), or a named vector of the wider type first: c(a = 1, b = 2.5).";
+    Err(Refusal::new(span, message, remedy))
 }

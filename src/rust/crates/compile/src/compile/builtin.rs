@@ -1,7 +1,7 @@
 //! Calls: R's keywords, the supported functions of base R and stats, and the user's own functions.
 
-use super::control::nth;
-use super::value::{self, Number, Value};
+use super::control::{all_given, nth};
+use super::value::{self, Container, Number, Value};
 use super::{Compiled, Compiler, Frame, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form, Meaning};
 use verdigris_ops::dtype::Kind;
@@ -115,7 +115,7 @@ fn formals(name: &str) -> Option<&'static [&'static str]> {
         "seq_along" => &["along.with"],
         "isTRUE" | "isFALSE" | "invisible" | "identity" | "factorial" | "t" | "length" | "nrow" | "ncol" | "NROW"
         | "NCOL" | "dim" | "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null"
-        | "as.numeric" | "as.double" | "as.integer" | "as.logical" | "as.complex" => &["x"],
+        | "is.list" | "as.numeric" | "as.double" | "as.integer" | "as.logical" | "as.complex" => &["x"],
         _ => return None,
     })
 }
@@ -336,7 +336,7 @@ impl Compiler<'_> {
             _ => &[],
         };
         let ordered: Vec<&Expr> = match names.is_empty() || args.iter().all(|a| a.name.is_none()) {
-            true => args.iter().filter_map(|a| a.value.as_ref()).collect(),
+            true => all_given(args, span)?,
             false => {
                 let matched = Matched::new(name, names, args, span)?;
                 names.iter().filter_map(|n| matched.expr(n)).collect()
@@ -358,12 +358,15 @@ impl Compiler<'_> {
         if !self.reachable {
             return Ok(Value::Null);
         }
-        if name.starts_with("bitw") {
-            for value in &values {
-                self.refuse_logical(value, name, span)?;
-            }
+        if !name.starts_with("bitw") {
+            return self.row_on(op, values, span);
         }
-        self.row_on(op, values, span)
+        for value in &values {
+            self.refuse_logical(value, name, span)?;
+        }
+        // Names are dropped.
+        let value = self.row_on(op, values, span)?;
+        self.unnamed(value, span)
     }
 
     /// R's `bitwAnd()` and its like take no logicals.
@@ -374,6 +377,10 @@ impl Compiler<'_> {
         let typed = match value {
             Value::Number(n) => n.typed,
             Value::Vector(v) => v.typed(),
+            Value::Parts(Container::Named, parts) => match parts.first() {
+                Some((_, Value::Number(n))) => n.typed,
+                _ => return Ok(()),
+            },
             _ => return Ok(()),
         };
         match value::dtype(typed).kind() {
@@ -404,15 +411,11 @@ impl Compiler<'_> {
 
     /// Applies a row of the operation table to numbers, or to vectors element by element.
     pub(super) fn row_on(&mut self, op: OpId, values: Vec<Value>, span: Span) -> Compiled<Value> {
-        let values: Vec<Value> = values
-            .into_iter()
-            .map(|v| match v {
-                Value::List(parts) => self.combined(parts, span),
-                other => Ok(other),
-            })
-            .collect::<Compiled<_>>()?;
+        let names: Vec<Vec<Option<String>>> = values.iter().filter_map(names_of).collect();
+        let values = values.into_iter().map(|v| self.unnamed(v, span)).collect::<Compiled<Vec<Value>>>()?;
         if values.iter().any(|v| matches!(v, Value::Vector(_))) {
-            return self.map(op, values, span);
+            let value = self.map(op, values, span)?;
+            return self.with_names(value, names, span);
         }
         let mut numbers = Vec::with_capacity(values.len());
         for value in values {
@@ -426,6 +429,27 @@ impl Compiler<'_> {
         Ok(Value::Number(self.apply(op, &numbers, span)?))
     }
 
+    /// The vector without its names.
+    pub(super) fn unnamed(&mut self, value: Value, span: Span) -> Compiled<Value> {
+        match value {
+            Value::Parts(Container::Named, parts) => self.combined(parts, span),
+            other => Ok(other),
+        }
+    }
+
+    /// The value of an elementwise operation, with the first of the operands' names that are as many as its elements.
+    pub(super) fn with_names(&mut self, value: Value, names: Vec<Vec<Option<String>>>, span: Span) -> Compiled<Value> {
+        let Value::Vector(v) = &value else { return Ok(value) };
+        let fits = |names: &Vec<Option<String>>| v.fixed() == Some(names.len()) && v.dim().is_none();
+        let Some(names) = names.into_iter().find(fits) else { return Ok(value) };
+        let mut parts = Vec::with_capacity(names.len());
+        for (k, name) in names.into_iter().enumerate() {
+            let element = self.element(v, Number::integer(k as i32).at, span)?;
+            parts.push((name, Value::Number(self.as_typed(element, v.typed()))));
+        }
+        Ok(Value::Parts(Container::Named, parts))
+    }
+
     /// Functions with rules of their own. None if `name` is none of them.
     fn special(&mut self, name: &str, args: &[Argument], span: Span) -> Compiled<Option<Value>> {
         for way in [Self::made, Self::folded, Self::chosen, Self::multiplied] {
@@ -434,5 +458,13 @@ impl Compiler<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+/// The names of a vector with names.
+pub(super) fn names_of(value: &Value) -> Option<Vec<Option<String>>> {
+    match value {
+        Value::Parts(Container::Named, parts) => Some(parts.iter().map(|(name, _)| name.clone()).collect()),
+        _ => None,
     }
 }

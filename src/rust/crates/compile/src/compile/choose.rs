@@ -1,10 +1,10 @@
 //! Selection (`ifelse`, `switch`), conversion, type tests, and `stop()`.
 
-use super::builtin::Matched;
+use super::builtin::{names_of, Matched};
 use super::control::nth;
 use super::function::missing_flag;
 use super::subscript::{flat, shaped};
-use super::value::{self, Number, Value};
+use super::value::{self, Container, Number, Value};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{DType, Kind};
@@ -41,13 +41,17 @@ impl Compiler<'_> {
             "as.integer" => self.converts(args, Typed::Value(Kind::Integer), span).map(Some),
             "as.logical" => self.converts(args, Typed::Value(Kind::Logical), span).map(Some),
             "as.complex" => self.converts(args, Typed::Value(Kind::Complex), span).map(Some),
-            "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null" => {
+            "is.numeric" | "is.double" | "is.integer" | "is.logical" | "is.complex" | "is.null" | "is.list" => {
                 let value = self.expr(nth(args, 0, span, name)?)?;
-                if let (Value::Number(n), true) = (&value, name != "is.null") {
+                if let (Value::Number(n), false) = (&value, matches!(name, "is.null" | "is.list")) {
                     self.needs_one_kind(*n);
                     self.needs_known_logical(*n);
                 }
                 let kind = match &value {
+                    Value::Parts(Container::Named, parts) => parts.iter().find_map(|(_, part)| match part {
+                        Value::Number(n) => Some(n.kind()),
+                        _ => None,
+                    }),
                     Value::Number(n) => Some(n.kind()),
                     Value::Vector(v) => Some(value::dtype(v.typed()).kind()),
                     _ => None,
@@ -58,6 +62,7 @@ impl Compiler<'_> {
                     "is.integer" => kind == Some(Kind::Integer),
                     "is.logical" => kind == Some(Kind::Logical),
                     "is.complex" => kind == Some(Kind::Complex),
+                    "is.list" => matches!(value, Value::Parts(Container::List, _) | Value::Captured(_)),
                     _ => matches!(value, Value::Null),
                 };
                 number(Number::logical(Some(is)))
@@ -183,7 +188,8 @@ impl Compiler<'_> {
     }
 
     fn converts(&mut self, args: &[Argument], to: Typed, span: Span) -> Compiled<Value> {
-        match self.operands(&[nth(args, 0, span, "as")?])?.pop().expect("there is one") {
+        let value = self.operands(&[nth(args, 0, span, "as")?])?.pop().expect("there is one");
+        match self.unnamed(value, span)? {
             Value::Vector(v) => Ok(Value::vector(self.converted(&flat(&v), to))),
             Value::Text(_) => Err(Refusal::new(span, "a string is converted", "Write the number.")),
             other => {
@@ -204,7 +210,12 @@ impl Compiler<'_> {
     fn ifelse(&mut self, args: &[Argument], span: Span) -> Compiled<Value> {
         let matched = Matched::new("ifelse", &["test", "yes", "no"], args, span)?;
         let (test, yes, no) = (matched.needed("test")?, matched.needed("yes")?, matched.needed("no")?);
-        let test_value = match self.expr(test)? {
+        let test_value = self.expr(test)?;
+        let names: Vec<_> = names_of(&test_value).into_iter().collect();
+        if !names.is_empty() && (yes.assigns() || no.assigns()) {
+            return Err(Refusal::new(span, "an assignment in ifelse() of a vector with names", "Assign before."));
+        }
+        let test_value = match self.unnamed(test_value, test.span)? {
             // A test of one element takes one element of the alternatives.
             Value::Vector(v) if v.fixed() == Some(1) => {
                 Value::Number(self.element(&v, Number::integer(0).at, test.span)?)
@@ -214,12 +225,14 @@ impl Compiler<'_> {
         if let Value::Vector(v) = test_value {
             let changes = yes.assigns() || no.assigns();
             let v = if changes { self.frozen_vector(v) } else { v };
-            let values = self.operands(&[yes, no])?;
             let dim = v.dim();
-            let values = std::iter::once(Value::Vector(v)).chain(values).collect();
+            let mut values = vec![Value::Vector(v)];
+            for choice in self.operands(&[yes, no])? {
+                values.push(self.unnamed(choice, span)?);
+            }
             let value = self.row_on(id::SELECT, values, span)?;
-            // The result has the dimensions of the test.
-            return Ok(shaped(value, dim));
+            // The result has the dimensions and the names of the test.
+            return self.with_names(shaped(value, dim), names, span);
         }
         let n = self.as_number(test_value, test.span)?;
         let n = self.cast(n, DType::Bool8);

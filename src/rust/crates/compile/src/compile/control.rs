@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::value::{join, Number, Value, Vector};
+use super::value::{join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, LoopContext, Operand, Refusal, Span, Statement, Variables};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -15,6 +15,12 @@ pub(super) fn nth<'a>(args: &'a [Argument], k: usize, span: Span, name: &str) ->
     args.get(k).and_then(|a| a.value.as_ref()).ok_or_else(|| {
         Refusal::new(span, format!("`{name}` lacks an argument"), "Write the call with all its arguments.")
     })
+}
+
+/// The expressions of the arguments, of which none may be empty.
+pub(super) fn all_given(args: &[Argument], span: Span) -> Compiled<Vec<&Expr>> {
+    let empty = |k| Refusal::new(span, format!("argument {k} is empty"), "Write it, or leave its comma out.");
+    args.iter().zip(1..).map(|(a, k)| a.value.as_ref().ok_or_else(|| empty(k))).collect()
 }
 
 impl Compiler<'_> {
@@ -318,7 +324,13 @@ impl Compiler<'_> {
                 let Value::Vector(v) = self.frozen_value(value) else { unreachable!("a frozen vector is one") };
                 v
             }
-            Value::List(parts) => {
+            // In a list each element has a type of its own, and may be a vector, which is one element.
+            Value::Parts(_, parts) if of_one_type(&parts) => {
+                for (_, part) in &parts {
+                    if let Value::Number(n) = part {
+                        self.needs_one_kind(*n);
+                    }
+                }
                 let numbers = self.combined(parts, sequence.span)?;
                 let Value::Vector(v) = self.frozen_value(numbers) else { unreachable!("it is a vector") };
                 v
@@ -392,6 +404,12 @@ impl Compiler<'_> {
     pub(super) fn times(&mut self, over: &Vector) -> Operand {
         self.count_to_int(over.length()).at
     }
+}
+
+/// Whether all parts are numbers of one type.
+fn of_one_type(parts: &Parts) -> bool {
+    let dtype = |part: &Value| if let Value::Number(n) = part { Some(n.dtype()) } else { None };
+    parts.iter().all(|(_, part)| dtype(part).is_some() && dtype(part) == dtype(&parts[0].1))
 }
 
 fn last_index(times: Operand) -> Operand {

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use super::builtin::Matched;
-use super::control::nth;
+use super::control::{all_given, nth};
 use super::join::MOST_LOCAL;
 use super::subscript::shaped;
-use super::value::{self, join, Number, Parts, Value, Vector};
+use super::value::{self, join, Container, Number, Parts, Value, Vector};
 use super::wide::{Store, Term};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
-use crate::syntax::{Argument, Expr};
+use crate::syntax::Argument;
 use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::rule::Typed;
 use verdigris_ops::scalar::Scalar;
@@ -174,16 +174,17 @@ impl Compiler<'_> {
                     ));
                 }
                 let op = if name == "pmin" { id::PMIN } else { id::PMAX };
-                let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
-                let mut values = self.operands(&exprs)?.into_iter();
+                let mut values = self.operands(&all_given(args, span)?)?.into_iter();
                 let Some(mut out) = values.next() else {
                     return Err(Refusal::new(span, "no arguments", "Give numbers."));
                 };
-                // The result has the dimensions of the first argument.
+                // The result has the dimensions and the names of the first argument.
                 let first = if let Value::Vector(v) = &out { Some((v.dim(), v.fixed())) } else { None };
+                let named = matches!(out, Value::Parts(Container::Named, _));
                 for value in values {
                     out = self.row_on(op, vec![out, value], span)?;
                 }
+                let out = if named { out } else { self.unnamed(out, span)? };
                 let length = if let Value::Vector(v) = &out { v.fixed() } else { None };
                 let dim = first.filter(|(_, n)| *n == length).and_then(|(dim, _)| dim);
                 Ok(Some(shaped(out, dim)))
@@ -227,9 +228,8 @@ impl Compiler<'_> {
         }
         let flags: Vec<Argument> = args.iter().filter(|a| named(a, &["na.rm"])).cloned().collect();
         let present = Matched::new("na.rm", &["na.rm"], &flags, span)?.flag(self, "na.rm", false)?;
-        let exprs: Vec<&Expr> =
-            args.iter().filter(|a| !named(a, &["na.rm"])).filter_map(|a| a.value.as_ref()).collect();
-        Ok((self.operands(&exprs)?, present))
+        let rest: Vec<Argument> = args.iter().filter(|a| !named(a, &["na.rm"])).cloned().collect();
+        Ok((self.operands(&all_given(&rest, span)?)?, present))
     }
 
     /// Combines values into one vector, without NA if `present`.
@@ -238,7 +238,7 @@ impl Compiler<'_> {
             match values.pop().expect("there is one") {
                 Value::Vector(v) => v,
                 Value::Number(n) => self.single(n),
-                Value::List(parts) => self.vector_of(parts, span)?,
+                Value::Parts(Container::Named, parts) => self.vector_of(parts, span)?,
                 Value::Null => self.vector_of(Vec::new(), span)?,
                 other => return Err(Refusal::new(span, format!("{} is reduced", other.what()), "Give numbers.")),
             }
@@ -468,7 +468,7 @@ impl Compiler<'_> {
             vectors.push(match value {
                 Value::Vector(v) => v,
                 Value::Number(n) => self.single(n),
-                Value::List(parts) => self.vector_of(parts, span)?,
+                Value::Parts(Container::Named, parts) => self.vector_of(parts, span)?,
                 other => return Err(Refusal::new(span, format!("{} is looked up", other.what()), "Give numbers.")),
             });
         }

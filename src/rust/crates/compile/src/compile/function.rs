@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::control::nth;
 use super::kinds;
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Container, Number, Value, Vector};
 use super::ways::{always_returns, may_signal, returns_early, surely_reads};
 use super::{Compiled, Compiler, Early, Frame, Operand, Refusal, Results, Span, Statement, DEEPEST};
 use crate::syntax::{Argument, Expr, Form, Lambda, Meaning};
@@ -299,12 +299,12 @@ impl Compiler<'_> {
             }
             let numbers =
                 results.registers.iter().zip(&results.typed).map(|(&r, &t)| Value::Number(Number::register(r, t)));
-            return Ok(match results.names {
-                None => numbers.into_iter().next().expect("there is a result"),
-                Some(names) => {
-                    Value::List(names.into_iter().map(|n| (!n.is_empty()).then_some(n)).zip(numbers).collect())
-                }
-            });
+            let Some(names) = results.names else { return Ok(numbers.into_iter().next().expect("there is a result")) };
+            let parts = names.into_iter().map(|n| (!n.is_empty()).then_some(n)).zip(numbers).collect();
+            return match results.form {
+                Some(container) => Ok(Value::Parts(container, parts)),
+                None => self.combined(parts, span),
+            };
         }
     }
 
@@ -412,20 +412,20 @@ impl Compiler<'_> {
     /// Writes the returned value into the result registers.
     pub(super) fn write_results(&mut self, value: Value, span: Span) -> Compiled<()> {
         let remedy = "Let the function end in a number, or in c() or list() of several; an `if` needs its `else`.";
-        let (parts, is_vector) = match value {
+        let (parts, form) = match value {
             Value::Unset(why, at) if why.contains("in different branches") => {
                 let remedy = value::remedy(&why);
                 return Err(Refusal::new(at, why, remedy));
             }
             Value::Unset(why, at) => return Err(Refusal::new(at, why, remedy)),
             Value::Null => return Err(Refusal::new(span, "the function returns NULL", remedy)),
-            Value::Number(n) => (vec![(None, n)], false),
-            Value::List(parts) => {
+            Value::Number(n) => (vec![(None, n)], None),
+            Value::Parts(container, parts) => {
                 let mut numbers = Vec::with_capacity(parts.len());
                 for (name, part) in parts {
                     numbers.push((Some(name.unwrap_or_default()), self.as_number(part, span)?));
                 }
-                (numbers, false)
+                (numbers, Some(container))
             }
             Value::Vector(v) => match v.fixed() {
                 Some(n) if n <= 64 => {
@@ -433,7 +433,7 @@ impl Compiler<'_> {
                     for k in 0..n {
                         numbers.push((Some(String::new()), self.element(&v, Number::integer(k as i32).at, span)?));
                     }
-                    (numbers, true)
+                    (numbers, None)
                 }
                 None if matches!(*v, Vector::Where { .. }) => return Err(self.unfixed(&v, span)),
                 _ => {
@@ -460,19 +460,27 @@ impl Compiler<'_> {
         };
         let own = is_own || !matches!(self.early.last(), Some(Some(_)));
         let mut results = match known {
-            Some(results) if results.names == names && results.registers.len() == numbers.len() => results,
+            Some(results)
+                if (&results.names, results.form) == (&names, form) && results.registers.len() == numbers.len() =>
+            {
+                results
+            }
             Some(results) => {
-                let form = |names: &Option<Vec<String>>, n: usize| match names {
-                    None => "one number".to_string(),
-                    Some(names) if names.iter().all(String::is_empty) => format!("{n} numbers"),
-                    Some(names) => format!("numbers named {}", names.join(", ")),
+                let shown = |names: &Option<Vec<String>>, form, n: usize| match (names, form) {
+                    (None, _) => "one number".to_string(),
+                    (Some(names), Some(Container::List)) if names.iter().all(String::is_empty) => {
+                        format!("a list of {n}")
+                    }
+                    (Some(names), Some(Container::List)) => format!("a list of {}", names.join(", ")),
+                    (Some(names), _) if names.iter().all(String::is_empty) => format!("{n} numbers"),
+                    (Some(names), _) => format!("numbers named {}", names.join(", ")),
                 };
                 return Err(Refusal::new(
                     span,
                     format!(
                         "the function returns {} here and {} elsewhere",
-                        form(&names, numbers.len()),
-                        form(&results.names, results.registers.len())
+                        shown(&names, form, numbers.len()),
+                        shown(&results.names, results.form, results.registers.len())
                     ),
                     "Let every return() give as many numbers, with the same names.",
                 )
@@ -487,7 +495,7 @@ impl Compiler<'_> {
                 let registers = typed.iter().map(|&t| self.fresh(value::dtype(t).class())).collect::<Vec<_>>();
                 self.variable_registers.extend(&registers);
                 let kinds = vec![0; numbers.len()];
-                Results { typed, registers, names, is_vector, span, widened: false, kinds }
+                Results { typed, registers, names, form, span, widened: false, kinds }
             }
         };
         for (k, n) in numbers.iter().enumerate() {
@@ -549,7 +557,7 @@ fn in_order(mut rest: Vec<&(String, Option<Expr>)>) -> Compiled<Vec<&(String, Op
 fn sees(value: &Value, frame: usize) -> bool {
     match value {
         Value::Closure(_, parent) => *parent == Some(frame),
-        Value::List(parts) => parts.iter().any(|(_, v)| sees(v, frame)),
+        Value::Parts(_, parts) => parts.iter().any(|(_, v)| sees(v, frame)),
         _ => false,
     }
 }

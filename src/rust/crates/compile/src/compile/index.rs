@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::control::nth;
 use super::subscript::Selection;
-use super::value::{self, Number, Parts, Value, Vector};
+use super::value::{self, shown_names, Container, Number, Parts, Value, Vector};
 use super::{Bounds, Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -29,9 +29,13 @@ impl Compiler<'_> {
         let (drop, subscripts): (Vec<&Argument>, Vec<&Argument>) = args[1..].iter().partition(|a| is_drop(a));
         keeps_none(&drop, span)?;
         match value {
-            Value::List(parts) => self.part_of(parts, form, &subscripts, span),
-            Value::Captured(_) if form == "[" && self.request.exact => {
-                Err(Refusal::new(span, "a part of a list, which is a list in R", "Write x[[\"name\"]]."))
+            Value::Parts(container, parts) => self.part_of(container, parts, form, &subscripts, span),
+            Value::Captured(_) if form == "[" || subscripts.len() != 1 => {
+                let (message, remedy) = match subscripts.len() {
+                    1 => ("a part of a list, which is a list in R", "Write x[[\"name\"]]."),
+                    _ => ("several subscripts of a list", "Take its element first: x$name[i]."),
+                };
+                Err(Refusal::new(span, message, remedy))
             }
             Value::Captured(path) => {
                 let scope = self.outermost_scope();
@@ -69,35 +73,49 @@ impl Compiler<'_> {
         self.frames[frame].lambda.scope
     }
 
-    /// `x$name`, `x[["name"]]` and `x[[k]]` of a list; a list of numbers is subscripted like a vector.
-    fn part_of(&mut self, parts: Parts, form: &str, subscripts: &[&Argument], span: Span) -> Compiled<Value> {
-        let expr = subscripts.first().and_then(|a| a.value.as_ref());
+    /// Elements of a list, and of a vector with names. `l["a"]` and `l[k]` of a list are lists.
+    fn part_of(
+        &mut self,
+        container: Container,
+        parts: Parts,
+        form: &str,
+        subscripts: &[&Argument],
+        span: Span,
+    ) -> Compiled<Value> {
+        let expr = match subscripts {
+            [one] => one.value.as_ref(),
+            _ => None,
+        };
         let name = match expr.map(|e| &e.form) {
             Some(Form::Name(name)) if form == "$" => Some(name),
             Some(Form::Text(name)) => Some(name),
             _ => None,
         };
+        let is_list = container == Container::List;
+        if form == "$" && !is_list {
+            return Err(Refusal::new(span, "$ operator is invalid for atomic vectors", "Write x[[\"name\"]]."));
+        }
+        let taken = |k: usize| match is_list && form == "[" {
+            true => Value::Parts(container, vec![parts[k].clone()]),
+            false => parts[k].1.clone(),
+        };
         if let Some(name) = name {
-            let found = parts.iter().find(|(n, _)| n.as_deref() == Some(name));
-            return found.map(|(_, v)| v.clone()).ok_or_else(|| {
-                let names: Vec<&str> = parts.iter().filter_map(|(n, _)| n.as_deref()).collect();
-                Refusal::new(
-                    span,
-                    format!("the list has no element `{name}`"),
-                    format!("It has: {}.", names.join(", ")),
-                )
+            let found = parts.iter().position(|(n, _)| n.as_deref() == Some(name));
+            return found.map(taken).ok_or_else(|| {
+                let what = if is_list { "list" } else { "vector" };
+                let message = format!("the {what} has no element `{name}`");
+                Refusal::new(span, message, format!("It has: {}.", shown_names(&parts)))
             });
         }
-        if let Some(expr) = expr {
-            if form == "[[" {
-                if let Some(k) = self.number(expr)?.whole() {
-                    if k >= 1 && k as usize <= parts.len() {
-                        return Ok(parts[k as usize - 1].1.clone());
-                    }
+        if let Some(expr) = expr.filter(|_| is_list) {
+            if let Some(k) = self.number(expr)?.whole() {
+                if k >= 1 && k as usize <= parts.len() {
+                    return Ok(taken(k as usize - 1));
                 }
-            } else if let Ok(Value::Vector(v)) = self.combined(parts, span) {
-                return self.subset_vector(&v, form, subscripts, span);
             }
+        } else if !is_list {
+            let Value::Vector(v) = self.combined(parts, span)? else { unreachable!("c() gives a vector") };
+            return self.subset_vector(&v, form, subscripts, span);
         }
         Err(Refusal::new(
             span,

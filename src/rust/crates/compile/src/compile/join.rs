@@ -51,16 +51,61 @@ impl Compiler<'_> {
                     self.stored(frame, name, &v, span)?
                 }
             }
-            Value::List(parts) => {
+            Value::Parts(container, parts) => {
+                let parts = self.unclobbered(frame, name, parts);
                 let mut held = Vec::with_capacity(parts.len());
                 for (k, (part, value)) in parts.into_iter().enumerate() {
                     let label = label(name, part.as_deref(), k);
                     held.push((part, self.held(frame, &label, value, span)?));
                 }
-                Value::List(held)
+                Value::Parts(container, held)
             }
             other => other,
         })
+    }
+
+    /// The parts of a variable's new value, copied where they read what the variable's earlier parts overwrite.
+    fn unclobbered(&mut self, frame: usize, name: &str, mut parts: Parts) -> Parts {
+        for k in 0..parts.len() {
+            let (mut registers, mut arrays) = (Vec::new(), Vec::new());
+            let (part, value) = &parts[k];
+            self.overwritten(frame, &label(name, part.as_deref(), k), value, &mut registers, &mut arrays);
+            for (_, later) in &mut parts[k + 1..] {
+                if registers.iter().any(|&r| later.holds(r)) || arrays.iter().any(|&a| later.reads(a)) {
+                    *later = self.frozen_value(std::mem::replace(later, Value::Null));
+                }
+            }
+        }
+        parts
+    }
+
+    /// The registers and arrays of a variable that the assignment of a value changes.
+    fn overwritten(
+        &self,
+        frame: usize,
+        name: &str,
+        value: &Value,
+        registers: &mut Vec<Register>,
+        arrays: &mut Vec<u16>,
+    ) {
+        let uid = self.frames[frame].uid;
+        match value {
+            Value::Number(n) => {
+                let slot = self.slots.get(&(uid, name.to_string(), n.typed));
+                registers.extend(slot.filter(|&&slot| n.at != Operand::Register(slot)));
+            }
+            Value::Vector(v) => {
+                let length = v.fixed().filter(|&n| n <= MOST_LOCAL).map(|n| n as u16);
+                let array = length.and_then(|n| self.arrays.get(&(uid, name.to_string(), v.typed(), n)));
+                arrays.extend(array.filter(|a| !matches!(&**v, Vector::Local { array, .. } if array == *a)));
+            }
+            Value::Parts(_, parts) => {
+                for (k, (part, value)) in parts.iter().enumerate() {
+                    self.overwritten(frame, &label(name, part.as_deref(), k), value, registers, arrays);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Stores a vector of fixed length in the variable's own array.
@@ -181,8 +226,8 @@ impl Compiler<'_> {
                 }
                 local => local,
             }),
-            Value::List(parts) => {
-                Value::List(parts.into_iter().map(|(name, v)| (name, self.frozen_value(v))).collect())
+            Value::Parts(container, parts) => {
+                Value::Parts(container, parts.into_iter().map(|(name, v)| (name, self.frozen_value(v))).collect())
             }
             other => other,
         }
@@ -261,7 +306,7 @@ impl Compiler<'_> {
             match value {
                 Value::Number(n) => numbers.push(*n),
                 Value::Vector(v) => vectors.push(v.clone()),
-                Value::List(parts) => lists.push(parts),
+                Value::Parts(container, parts) => lists.push((*container, parts)),
                 _ => {}
             }
         }
@@ -284,19 +329,19 @@ impl Compiler<'_> {
             return Ok(Value::Number(Number::register(to, typed)));
         }
         let same = |a: &Parts, b: &Parts| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0);
-        if lists.len() == all && lists.iter().all(|l| same(l, lists[0])) {
+        if lists.len() == all && lists.iter().all(|l| l.0 == lists[0].0 && same(l.1, lists[0].1)) {
             let mut parts = Vec::new();
-            for (k, (part, _)) in lists[0].iter().enumerate() {
+            for (k, (part, _)) in lists[0].1.iter().enumerate() {
                 let label = owner.map(|(frame, name)| (frame, label(name, part.as_deref(), k)));
                 let owner = label.as_ref().map(|(frame, label)| (*frame, label.as_str()));
-                let each = lists.iter().map(|l| l[k].1.clone()).collect();
+                let each = lists.iter().map(|l| l.1[k].1.clone()).collect();
                 match self.meet(owner, each, blocks, span)? {
                     // A list without an owner is unset as a whole if a part is.
                     unset @ Value::Unset(..) if owner.is_none() => return Ok(unset),
                     value => parts.push((part.clone(), value)),
                 }
             }
-            return Ok(Value::List(parts));
+            return Ok(Value::Parts(lists[0].0, parts));
         }
         let fixed = vectors.first().and_then(|v| v.fixed()).filter(|&n| n <= MOST_LOCAL);
         if let (true, Some(n)) = (vectors.len() == all, fixed) {
@@ -375,7 +420,7 @@ impl Compiler<'_> {
                         let v = self.converted(&v, typed);
                         self.stored(frame, name, &v, span)?
                     }
-                    Value::List(parts) => {
+                    Value::Parts(container, parts) => {
                         let mut held = Vec::new();
                         for (k, (part, v)) in parts.into_iter().enumerate() {
                             let label = label(name, part.as_deref(), k);
@@ -388,7 +433,7 @@ impl Compiler<'_> {
                             };
                             held.push((part, self.held(frame, &label, v, span)?));
                         }
-                        Value::List(held)
+                        Value::Parts(container, held)
                     }
                     other => other,
                 };
@@ -446,7 +491,9 @@ impl Compiler<'_> {
                     return Err(changes_form(name, at_head, &now, span));
                 }
             }
-            (Value::List(a), Value::List(b)) if a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) => {
+            (Value::Parts(x, a), Value::Parts(y, b))
+                if x == y && a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.0 == y.0) =>
+            {
                 for (k, (part, value)) in a.iter().enumerate() {
                     let label = label(name, part.as_deref(), k);
                     self.back(frame, &label, value, Some(b[k].1.clone()), span)?;
@@ -459,10 +506,10 @@ impl Compiler<'_> {
     }
 }
 
-/// The label of the `k`-th element of a variable's list: `name$part`.
+/// The label of the `k`-th element of a variable's list. Names may occur twice in a list, so it has the number too.
 fn label(name: &str, part: Option<&str>, k: usize) -> String {
     match part {
-        Some(part) => format!("{name}${part}"),
+        Some(part) => format!("{name}${}.{part}", k + 1),
         None => format!("{name}${}", k + 1),
     }
 }
@@ -476,7 +523,7 @@ fn changes_form(name: &str, before: &Value, after: &Value, span: Span) -> Refusa
         },
         other => other.what(),
     };
-    let grows = matches!(after, Value::Vector(_)) && !matches!(before, Value::List(_) | Value::Closure(..));
+    let grows = matches!(after, Value::Vector(_)) && !matches!(before, Value::Parts(..) | Value::Closure(..));
     let remedy = match grows {
         true => {
             format!("Make it of its full length first, {name} <- numeric(10), and assign elements: {name}[k] <- ....")

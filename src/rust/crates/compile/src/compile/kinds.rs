@@ -86,6 +86,8 @@ pub struct Varying {
     pub result: bool,
     /// An `NA` of logical type has met numbers: a result that is always NA may have another type.
     pub missing: bool,
+    /// c() makes names. R's result may have them, and names of its operands are part of them.
+    pub names: bool,
 }
 
 impl Compiler<'_> {

@@ -3,11 +3,14 @@
 use std::rc::Rc;
 
 use super::builtin::Matched;
-use super::control::nth;
-use super::value::{join, Number, Value, Vector};
+use super::control::{all_given, nth};
+use super::value::{join, Container, Number, Parts, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Refusal, Span};
 use crate::syntax::{Argument, Expr, Form};
+
+/// Vectors of at most so many elements become elements of a list.
+const MOST_ELEMENTS: usize = 64;
 
 impl Compiler<'_> {
     /// None if `name` is none of these functions.
@@ -16,41 +19,41 @@ impl Compiler<'_> {
             "c" => {
                 let (args, unnamed) = options_of_c(args, span)?;
                 let args = &args[..];
+                let values = self.operands(&all_given(args, span)?)?;
+                if !self.reachable {
+                    return Ok(Some(Value::Null));
+                }
+                let is_list = values.iter().any(|v| matches!(v, Value::Parts(Container::List, _) | Value::Captured(_)));
+                let named = args.iter().any(|a| a.name.is_some())
+                    || values.iter().any(|v| matches!(v, Value::Parts(Container::Named, _)));
+                if !is_list && (unnamed || !named) {
+                    return self.combined(values.into_iter().map(|v| (None, v)).collect(), span).map(Some);
+                }
+                self.varying.names = true;
                 let mut parts = Vec::new();
-                let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
-                let values = self.operands(&exprs)?;
-                let named = !unnamed && args.iter().any(|a| a.name.is_some());
                 for (argument, value) in args.iter().zip(values) {
-                    match value {
-                        Value::List(inner) => parts.extend(inner),
-                        value => parts.push((argument.name.clone(), value)),
+                    parts.extend(self.elements_of(argument.name.as_deref(), value, span)?);
+                }
+                if is_list {
+                    if unnamed {
+                        parts.iter_mut().for_each(|(name, _)| *name = None);
                     }
+                    return Ok(Some(Value::Parts(Container::List, parts)));
                 }
-                if unnamed {
-                    parts.iter_mut().for_each(|(name, _)| *name = None);
+                self.needs_one_type(parts.iter().map(|(_, part)| part));
+                let mut numbers = Vec::with_capacity(parts.len());
+                for (name, value) in parts {
+                    numbers.push((name, self.as_number(value, span)?));
                 }
-                if named || parts.iter().any(|(n, _)| n.is_some()) {
-                    // A named vector is compiled as a list, which keeps names for the result; its elements get one
-                    // type.
-                    let typed = parts
-                        .iter()
-                        .filter_map(|(_, v)| if let Value::Number(n) = v { Some(n.typed) } else { None })
-                        .reduce(join);
-                    let Some(typed) = typed else { return Ok(Some(Value::Null)) };
-                    let mut out = Vec::new();
-                    for (name, value) in parts {
-                        let n = self.as_number(value, span)?;
-                        let n = self.as_typed(n, typed);
-                        out.push((name, Value::Number(n)));
-                    }
-                    return Ok(Some(Value::List(out)));
-                }
-                self.combined(parts, span).map(Some)
+                let typed = numbers.iter().map(|(_, n)| n.typed).reduce(join);
+                let Some(typed) = typed else { return Ok(Some(Value::Null)) };
+                let numbers = numbers.into_iter().map(|(name, n)| (name, Value::Number(self.as_typed(n, typed))));
+                Ok(Some(Value::Parts(Container::Named, numbers.collect())))
             }
             "list" => {
-                let exprs: Vec<&Expr> = args.iter().filter_map(|a| a.value.as_ref()).collect();
-                let values = self.operands(&exprs)?;
-                Ok(Some(Value::List(args.iter().map(|a| a.name.clone()).zip(values).collect())))
+                let values = self.operands(&all_given(args, span)?)?;
+                let parts = args.iter().map(|a| a.name.clone()).zip(values).collect();
+                Ok(Some(Value::Parts(Container::List, parts)))
             }
             "numeric" | "double" | "integer" | "logical" | "vector" => {
                 let (zero, count) = match name {
@@ -149,7 +152,7 @@ impl Compiler<'_> {
             "seq_along" => {
                 let n = match self.expr(nth(args, 0, span, name)?)? {
                     Value::Vector(v) => self.length_of(&v),
-                    Value::List(parts) => Number::integer(parts.len() as i32),
+                    Value::Parts(_, parts) => Number::integer(parts.len() as i32),
                     Value::Number(_) => Number::integer(1),
                     other => {
                         return Err(Refusal::new(span, format!("seq_along() of {}", other.what()), "Give a vector."))
@@ -184,6 +187,38 @@ impl Compiler<'_> {
         }
     }
 
+    /// The elements, with their names in R, that an argument of `c()` adds to a list or to a vector with names.
+    fn elements_of(&mut self, name: Option<&str>, value: Value, span: Span) -> Compiled<Parts> {
+        let inner: Parts = match value {
+            Value::Null => return Ok(Vec::new()),
+            Value::Parts(_, parts) => parts,
+            Value::Vector(v) => {
+                let n = v.fixed().filter(|&n| n <= MOST_ELEMENTS).ok_or_else(|| self.unfixed(&v, span))?;
+                let mut numbers = Vec::with_capacity(n);
+                for k in 0..n {
+                    let element = self.element(&v, Number::integer(k as i32).at, span)?;
+                    numbers.push((None, Value::Number(element)));
+                }
+                numbers
+            }
+            Value::Captured(_) => {
+                return Err(Refusal::new(span, "c() of a list from outside", "Write its elements: c(x$a, x$b)."))
+            }
+            other => return Ok(vec![(name.map(String::from), other)]),
+        };
+        let several = inner.len() > 1;
+        let called = |(k, (own, value)): (usize, (Option<String>, Value))| {
+            let whole = match (name, own) {
+                (Some(outer), Some(own)) => Some(format!("{outer}.{own}")),
+                (Some(outer), None) if several => Some(format!("{outer}{}", k + 1)),
+                (Some(outer), None) => Some(outer.to_string()),
+                (None, own) => own,
+            };
+            (whole, value)
+        };
+        Ok(inner.into_iter().enumerate().map(called).collect())
+    }
+
     /// A count, which must be known at compile time.
     fn fixed_count(&mut self, expr: &Expr) -> Compiled<i64> {
         let n = self.number(expr)?;
@@ -200,7 +235,10 @@ impl Compiler<'_> {
             Value::Number(_) => {
                 return Err(Refusal::new(span, format!("{name}() of a number is NULL"), "Use length() or NROW()."))
             }
-            Value::List(parts) if name == "length" => return Ok(Number::integer(parts.len() as i32)),
+            Value::Parts(_, parts) if matches!(name, "length" | "NROW") => {
+                return Ok(Number::integer(parts.len() as i32))
+            }
+            Value::Parts(..) if name == "NCOL" => return Ok(Number::integer(1)),
             other => return Err(Refusal::new(span, format!("{name}() of {}", other.what()), "Give a vector.")),
         };
         let extents = self.extents(&v);

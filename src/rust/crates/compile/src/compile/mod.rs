@@ -42,7 +42,7 @@ use super::{
     Block, Failure, FailureId, Operand, Parameter, Register, Routine, Source, Statement, Table, MOST_FAILURES,
 };
 pub use kinds::Varying;
-use value::{Number, Value, Vector};
+use value::{Container, Number, Value, Vector};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::rule::Typed;
 
@@ -147,7 +147,8 @@ struct Results {
     typed: Vec<Typed>,
     registers: Vec<Register>,
     names: Option<Vec<String>>,
-    is_vector: bool,
+    /// What the named results form; None if they are elements of a vector without names.
+    form: Option<Container>,
     span: Span,
     /// Whether a later return has a type that does not fit the registers.
     widened: bool,
@@ -281,9 +282,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn finish(mut self, results: Results) -> Output {
-        let mut body = std::mem::take(&mut self.preamble);
-        body.append(&mut self.block);
-        self.routine.body = body;
+        self.preamble.append(&mut self.block);
+        self.routine.body = std::mem::take(&mut self.preamble);
         self.routine.results =
             results.registers.iter().zip(&results.typed).map(|(&r, &typed)| (r, value::dtype(typed))).collect();
         bounds::prove(&mut self.routine);
@@ -291,8 +291,8 @@ impl<'a> Compiler<'a> {
         Output {
             routine: self.routine,
             captures: self.captures,
+            is_vector: results.names.is_some() && results.form.is_none(),
             names: results.names,
-            is_vector: results.is_vector,
             varying: self.varying,
         }
     }
@@ -472,6 +472,7 @@ impl<'a> Compiler<'a> {
             // Unreachable code: nothing reads the number.
             Value::Null if !self.reachable => Ok(Number::double(0.0)),
             Value::Vector(v) if v.fixed() == Some(1) => self.element(&v, Number::integer(0).at, span),
+            Value::Parts(Container::Named, mut parts) if parts.len() == 1 => self.as_number(parts.remove(0).1, span),
             Value::Vector(_) => Err(Refusal::new(
                 span,
                 "a vector stands where one number is needed",

@@ -1,7 +1,7 @@
 //! Products of local matrices and vectors, in R's shapes: `%*%`, `crossprod()`, `tcrossprod()`, and `t()`.
 
 use super::control::nth;
-use super::value::{self, join, Number, Value, Vector};
+use super::value::{self, join, Container, Number, Value, Vector};
 use super::vector::too_long;
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr};
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         let v = match value {
             Value::Vector(v) => v,
             Value::Number(n) => self.single(n),
-            Value::List(parts) => match self.combined(parts, span)? {
+            Value::Parts(Container::Named, parts) => match self.combined(parts, span)? {
                 Value::Vector(v) => v,
                 _ => unreachable!("c() gives a vector"),
             },

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::constants::{cut_off, small};
 use super::join::MOST_LOCAL;
 use super::value::range;
-use super::value::{self, Number, Value, Vector};
+use super::value::{self, Container, Number, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::Typed;
@@ -97,7 +97,7 @@ impl Compiler<'_> {
                 Kind::Logical => self.by_mask(&v, extent, span),
                 _ => self.by_numbers(v, extent, span),
             },
-            Value::List(parts) => {
+            Value::Parts(Container::Named, parts) => {
                 let v = self.combined(parts, span)?;
                 self.selection(v, extent, span)
             }

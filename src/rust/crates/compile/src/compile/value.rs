@@ -123,15 +123,24 @@ pub enum Vector {
     Except { of: Rc<Vector>, length: Operand },
 }
 
-/// Elements of a list, perhaps with names.
+/// Elements of a list or of a vector with names.
 pub type Parts = Vec<(Option<String>, Value)>;
+
+/// What elements with names form.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Container {
+    /// R's list. Its elements may be anything.
+    List,
+    /// A vector with names: numbers of one type.
+    Named,
+}
 
 #[derive(Clone, Debug)]
 pub enum Value {
     Null,
     Number(Number),
     Vector(Rc<Vector>),
-    List(Parts),
+    Parts(Container, Parts),
     Text(String),
     Closure(Rc<Lambda>, Option<usize>),
     /// A list outside of the function, of which only elements can be read.
@@ -165,7 +174,7 @@ impl Value {
         match self {
             Value::Number(n) => n.at == Operand::Register(register),
             Value::Vector(v) => v.holds(register),
-            Value::List(parts) => parts.iter().any(|(_, part)| part.holds(register)),
+            Value::Parts(_, parts) => parts.iter().any(|(_, part)| part.holds(register)),
             _ => false,
         }
     }
@@ -174,7 +183,7 @@ impl Value {
     pub fn reads(&self, array: u16) -> bool {
         match self {
             Value::Vector(v) => v.reads(array),
-            Value::List(parts) => parts.iter().any(|(_, part)| part.reads(array)),
+            Value::Parts(_, parts) => parts.iter().any(|(_, part)| part.reads(array)),
             _ => false,
         }
     }
@@ -186,7 +195,7 @@ impl PartialEq for Value {
             (Value::Null, Value::Null) => true,
             (Value::Number(a), Value::Number(b)) => a == b,
             (Value::Vector(a), Value::Vector(b)) => Rc::ptr_eq(a, b) || a == b,
-            (Value::List(a), Value::List(b)) => a == b,
+            (Value::Parts(x, a), Value::Parts(y, b)) => x == y && a == b,
             (Value::Text(a), Value::Text(b)) => a == b,
             (Value::Closure(a, x), Value::Closure(b, y)) => a.id == b.id && x == y,
             (Value::Captured(a), Value::Captured(b)) => a == b,
@@ -195,6 +204,11 @@ impl PartialEq for Value {
             _ => false,
         }
     }
+}
+
+/// The names of a list or vector.
+pub(super) fn shown_names(parts: &Parts) -> String {
+    parts.iter().filter_map(|(name, _)| name.as_deref()).collect::<Vec<_>>().join(", ")
 }
 
 /// The remedy for `Value::Unset`.
@@ -216,13 +230,11 @@ impl Value {
             Value::Null => "NULL".into(),
             Value::Number(n) => format!("a number ({})", word(n.typed)),
             Value::Vector(_) => "a vector".into(),
-            Value::List(parts) => {
-                let names: Vec<&str> = parts.iter().filter_map(|(name, _)| name.as_deref()).collect();
-                match names.is_empty() {
-                    true => format!("a list of {}", parts.len()),
-                    false => format!("a list of {}", names.join(", ")),
-                }
-            }
+            Value::Parts(Container::Named, parts) => format!("a vector with names ({})", shown_names(parts)),
+            Value::Parts(Container::List, parts) => match parts.iter().all(|(name, _)| name.is_none()) {
+                true => format!("a list of {}", parts.len()),
+                false => format!("a list of {}", shown_names(parts)),
+            },
             Value::Captured(_) => "a list".into(),
             Value::Promise(..) => "an argument".into(),
             Value::Text(_) => "a string".into(),

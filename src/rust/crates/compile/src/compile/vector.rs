@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::value::{self, join, Number, Parts, Value, Vector};
+use super::value::{self, join, Container, Number, Parts, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use verdigris_ops::dtype::{Class, DType, Kind};
 use verdigris_ops::rule::{resolve, Typed};
@@ -44,8 +44,15 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `c()` of numbers and vectors of fixed length.
+    /// `c()` of numbers and vectors of fixed length, without names.
     pub(super) fn combined(&mut self, parts: Parts, span: Span) -> Compiled<Value> {
+        let parts: Parts = parts
+            .into_iter()
+            .flat_map(|part| match part {
+                (_, Value::Parts(Container::Named, inner)) => inner,
+                part => vec![part],
+            })
+            .collect();
         self.needs_one_type(parts.iter().map(|(_, part)| part));
         let mut total = 0;
         let mut types = Vec::new();
