@@ -419,3 +419,20 @@ test_that("lists and named vectors within a function are R's", {
   expect_all_same(run())
   expect_composed_same(run)
 })
+
+test_that("ifelse() of a vector has the type of the alternatives that are taken", {
+  # on a GPU short arrays would be left to base R
+  before <- force_device_path(test_device != "cpu")
+  on.exit(force_device_path(before))
+  functions <- list(function(v) sum(ifelse(c(v, 2) > 0, 1L, 0.5)), function(v) ifelse(c(v, 2) > 0, 1L, 0.5),
+    function(v) ifelse(c(v, 2) > 0, TRUE, 2L), function(v) c(10, 20)[ifelse(c(v, 2) > -5, TRUE, 1L)][1],
+    function(v) ifelse(c(v, 2) > NA, c(v, 1), v), function(v) ifelse(c(v, 2) > 0, c(v, 1), NA))
+  run <- function() {
+    found <- list()
+    for (f in functions) for (x in list(c(0.5, 2), c(-1, 2), c(NA, 2), c(-1, -2), 1:3))
+      found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))))
+    found
+  }
+  expect_all_same(run())
+  expect_composed_same(run)
+})

@@ -231,7 +231,7 @@ test_that("ifelse() and pmin() have R's lengths and dimensions", {
 test_that("NA goes before NaN in max() and min()", {
   for (call in alist(max(c(x, NaN)), max(x, 1, NaN), max(NaN, 1, x), min(c(NaN, x)), max(x, NaN), min(x, NaN),
     range(c(x, NaN))[1], cummax(c(1, NaN, x))[3], cummin(c(1, x, NaN))[3], cummax(c(x, 2, 1))[3], max(x, 2),
-    min(c(x, 3)))) {
+    min(c(x, 3)), max(match(x, 1), NaN) + 0, min(NaN, match(5, x)), max(match(x, 1), x), max(match(x, 1), match(x, 1)) + 0)) {
     f <- body_of(call)
     x <- c(NA, NaN, 1)
     got <- as.vector(gpu_map(f, gpu(x)))

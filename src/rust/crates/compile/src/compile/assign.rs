@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::control::nth;
 use super::index::{is_drop, BELOW, BEYOND};
-use super::subscript::{never_missing, Selection};
+use super::kinds::never_missing;
+use super::subscript::Selection;
 use super::value::{self, join, Container, Number, Parts, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
 use crate::syntax::{Argument, Expr, Form};

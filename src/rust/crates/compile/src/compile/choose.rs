@@ -226,10 +226,11 @@ impl Compiler<'_> {
             let changes = yes.assigns() || no.assigns();
             let v = if changes { self.frozen_vector(v) } else { v };
             let dim = v.dim();
-            let mut values = vec![Value::Vector(v)];
+            let mut values = vec![Value::Vector(v.clone())];
             for choice in self.operands(&[yes, no])? {
                 values.push(self.unnamed(choice, span)?);
             }
+            self.needs_one_choice(&v, &values[1..]);
             let value = self.row_on(id::SELECT, values, span)?;
             // The result has the dimensions and the names of the test.
             return self.with_names(shaped(value, dim), names, span);

@@ -299,10 +299,10 @@ impl Compiler<'_> {
             out = self.apply(op, &[out, n], span)?;
         }
         let out = self.as_typed(out, typed);
-        // pmax() gives the last of several NaNs.
+        // pmax() gives the last of NAs and NaNs.
         let is_nan = |s: Scalar| !matches!(s.to(Class::F64), Scalar::F64(x) if !x.is_nan());
-        let may_be_nan = |n: &&Number| n.kind() == Kind::Double && n.constant().is_none_or(is_nan);
-        if numbers.iter().filter(may_be_nan).count() < 2 {
+        let missing = || numbers.iter().filter(|n| n.constant().is_none_or(is_nan));
+        if missing().count() < 2 || missing().all(|n| n.kind() != Kind::Double) {
             return Ok(out);
         }
         let numbers: Vec<Number> = numbers.iter().map(|&n| self.frozen(n)).collect();

@@ -3,7 +3,7 @@
 //! arithmetic, type tests), the routine is marked, so that a caller that promises base R's results leaves the call to
 //! base R.
 
-use verdigris_ops::dtype::Kind;
+use verdigris_ops::dtype::{Class, Kind};
 use verdigris_ops::rule::{resolve, Typed};
 use verdigris_ops::scalar::{Scalar, NA_I32};
 use verdigris_ops::{id, OpId};
@@ -88,6 +88,26 @@ pub struct Varying {
     pub missing: bool,
     /// c() makes names. R's result may have them, and names of its operands are part of them.
     pub names: bool,
+}
+
+fn is_logical(v: &Vector) -> bool {
+    super::value::dtype(v.typed()).kind() == Kind::Logical
+}
+
+/// Whether a logical vector can be proved never to be NA.
+pub(super) fn never_missing(v: &Vector) -> bool {
+    let known = |n: &Number| n.constant().is_some_and(|s| s.to_logical() != Scalar::na(Class::I32));
+    match v {
+        Vector::Except { .. } => true,
+        Vector::Same { value, .. } => known(value),
+        Vector::Map { op: id::IS_NA | id::IS_NAN | id::IS_FINITE | id::IS_INFINITE, .. } => true,
+        Vector::Map { op: id::NOT | id::AND | id::OR, args, .. } => args.iter().all(|arg| match arg {
+            Value::Number(n) => known(n),
+            Value::Vector(v) => is_logical(v) && never_missing(v),
+            _ => false,
+        }),
+        _ => false,
+    }
 }
 
 impl Compiler<'_> {
@@ -247,6 +267,18 @@ impl Compiler<'_> {
         };
         let differs = result_kind(op, types(true)) != result_kind(op, types(false));
         self.varying.within |= differs;
+    }
+
+    /// The result of `ifelse()` of a vector has in R the type of the alternatives that some element takes, and is
+    /// logical where all are NA.
+    pub(super) fn needs_one_choice(&mut self, test: &Vector, choices: &[Value]) {
+        let all = choices.iter().fold(0, |all, choice| match choice {
+            Value::Number(n) => all | self.kinds(*n),
+            Value::Vector(v) => all | of(v.typed()),
+            _ => all,
+        });
+        self.varying.missing |= all & MISSING != 0 || !never_missing(test);
+        self.varying.within |= vary(all);
     }
 
     /// The elements of `a:b` with a computed double `a` are integers in R if it is whole.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::constants::{cut_off, small};
 use super::join::MOST_LOCAL;
+use super::kinds::never_missing;
 use super::value::range;
 use super::value::{self, Container, Number, Value, Vector};
 use super::{Compiled, Compiler, Operand, Refusal, Span, Statement};
@@ -37,10 +38,6 @@ fn none() -> Selection {
     Selection::At(Rc::new(range(1, Number::long(0).at)))
 }
 
-fn is_logical(v: &Vector) -> bool {
-    value::dtype(v.typed()).kind() == Kind::Logical
-}
-
 /// The same elements without dimensions.
 pub(super) fn flat(v: &Rc<Vector>) -> Rc<Vector> {
     let mut out = (**v).clone();
@@ -60,22 +57,6 @@ pub(super) fn shaped(value: Value, to: Option<(u16, u16)>) -> Value {
         *dim = to;
     }
     Value::vector(out)
-}
-
-/// Whether a logical vector can be proved never to be NA.
-pub(super) fn never_missing(v: &Vector) -> bool {
-    let known = |n: &Number| n.constant().is_some_and(|s| s.to_logical() != Scalar::na(Class::I32));
-    match v {
-        Vector::Except { .. } => true,
-        Vector::Same { value, .. } => known(value),
-        Vector::Map { op: id::IS_NA | id::IS_NAN | id::IS_FINITE | id::IS_INFINITE, .. } => true,
-        Vector::Map { op: id::NOT | id::AND | id::OR, args, .. } => args.iter().all(|arg| match arg {
-            Value::Number(n) => known(n),
-            Value::Vector(v) => is_logical(v) && never_missing(v),
-            _ => false,
-        }),
-        _ => false,
-    }
 }
 
 impl Compiler<'_> {
