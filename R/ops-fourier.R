@@ -67,7 +67,8 @@ fft_array <- function(z, inverse, margin) {
     .Call(C_fft, z, shape, margin, backward), verdigris_error_library = function(e) NULL)
   if (is.null(out)) return(hosted(if (margin == 0) stats::fft else stats::mvfft, list(z, inverse)))
   keep <- attributes(z)
-  if (length(keep) > 1L) with_attributes(out, keep) else out
+  # The class alone is kept if a user has put classes in front of the array's.
+  if (length(keep) > 1L || !is.null(.Call(C_front_classes, keep$class))) with_attributes(out, keep) else out
 }
 
 #' @rdname fourier

@@ -116,6 +116,11 @@ unique.gpu_array <- function(x, incomparables = FALSE, ...) {
     return(with_dimnames(`dim<-`(coded$values[as.vector(kept)], dim(kept)), dimnames(kept)))
   }
   if (by_rows(x, incomparables, ...)) return(through_host(x, unique, incomparables, ...))
+  # Base R keeps these classes, and factor() needs them: its levels are the texts of the distinct elements.
+  if (is.object(x) && inherits(x, c("Date", "POSIXct", "factor"))) {
+    keep <- attributes(x)[c("class", if (is.factor(x)) "levels" else if (inherits(x, "POSIXct")) "tzone")]
+    return(with_attributes(unique(strip(x), incomparables, ...), Filter(Negate(is.null), keep)))
+  }
   if (length(x) < 2L) return(strip(x))
   x <- strip(x)
   from_last <- isTRUE(as.logical(list(...)$fromLast))

@@ -60,6 +60,9 @@ sort.gpu_array <- function(x, decreasing = FALSE, na.last = NA, ...) {
   if (length(setdiff(names(more), "method")) || length(more) != length(names(more)) || is.complex(x) || !plain) {
     return(hosted(sort, c(list(x, decreasing = decreasing, na.last = na.last), more), exact = TRUE))
   }
+  # As in base R, methods for `[` of classes in front of the array's (a user's, Date) decide what the result keeps.
+  if (is.null(dim(x)) && !is.null(.Call(C_front_classes, oldClass(x))))
+    return(x[order(x, na.last = na.last, decreasing = decreasing)])
   n <- length(x)
   named <- !is.null(names(x))
   found <- .Call(C_sort, x, isTRUE(decreasing), named)

@@ -31,8 +31,11 @@ diff.gpu_array <- function(x, lag = 1L, differences = 1L, ...) {
   time <- attr(x, "tsp")
   # a series with one element left gets a name from base R
   left <- extent(x) - lag * differences
-  if (left <= 0 || left == 1 && !is.null(time) || lag != trunc(lag) || differences != trunc(differences))
-    return(hosted(diff, list(x, lag, differences)))
+  if (left <= 0 || left == 1 && !is.null(time) || lag != trunc(lag) || differences != trunc(differences)) {
+    out <- hosted(diff, list(x, lag, differences))
+    # from 4.6 on base R computes an empty result as any other, which keeps a user's class
+    return(if (left <= 0 && is.null(time) && getRversion() >= "4.6.0") fronted_like(out, x) else out)
+  }
   y <- x
   for (k in seq_len(differences)) {
     later <- (lag + 1L):extent(y)

@@ -117,6 +117,50 @@ test_that("classes that a user puts in front stay where base R keeps a class", {
   expect_identical(class(series + 1)[1:2], c("mine", "gpu_ts"))
 })
 
+test_that("dates, times and factors in front of an array's class are sorted, unique and keys as in base R", {
+  # without the names of R's vector types, which class() of a host vector has and a date has not
+  alone <- function(v) {
+    if (is.list(v)) v[] <- lapply(v, alone) else if (inherits(v, c("Date", "POSIXct", "difftime", "factor")))
+      class(v) <- setdiff(class(v), c("numeric", "integer"))
+    v
+  }
+  inputs <- list(
+    Date = list(c(18001, 18000, NA, 18001), class = "Date"), one = list(18001, class = "Date"),
+    POSIXct = list(c(1.6e9, 1.5e9, NA, 1.6e9), class = c("POSIXct", "POSIXt"), tzone = "UTC"),
+    difftime = list(c(2, 1, NA, 2), class = "difftime", units = "hours"),
+    factor = list(c(2L, 1L, NA, 2L), class = "factor", levels = c("b", "a")))
+  calls <- list(sort = sort, decreasing = function(x) sort(x, decreasing = TRUE, na.last = TRUE),
+    unique = function(x) if (inherits(x, "difftime")) NULL else unique(x),
+    last = function(x) if (inherits(x, "difftime")) NULL else unique(x, fromLast = TRUE),
+    factor = function(x) factor(x), split = function(x) split(seq_along(x), x),
+    tapply = function(x) tapply(seq_along(x), x, sum),
+    aggregate = function(x) if (!is.factor(x)) aggregate(seq_along(x), list(k = as.vector(match(x, unique(x)))), sum))
+  for (kind in names(inputs)) for (call in names(calls)) {
+    given <- inputs[[kind]]
+    fronted <- function(v) {
+      for (name in setdiff(names(given), c("", "class"))) attr(v, name) <- given[[name]]
+      class(v) <- c(given$class, if (is_gpu(v)) class(v))
+      v
+    }
+    expect_all_same(compare(function(x) alone(collect(calls[[call]](x))), given[1L], what = paste(call, kind),
+      before = fronted))
+  }
+})
+
+test_that("sort() takes the `[` of a user's class, and fft() keeps the class", {
+  registerS3method("[", "verdigris_sorted", function(x, i) structure(NextMethod(), from = "mine"))
+  mine <- function(v) structure(v, class = c("verdigris_sorted", class(v)))
+  expect_all_same(compare(sort, list(c(4, 1, 9)), before = mine))
+  for (shape in list(3L, c(3L, 1L))) for (call in list(fft, if (length(shape) == 2L) mvfft)) if (!is.null(call)) {
+    x <- base::array(c(4, 1, 9), shape)
+    if (length(shape) == 1L) dim(x) <- NULL
+    got <- call(structure(gpu(x), class = c("mine", class(gpu(x)))))
+    want <- call(structure(x, class = "mine"))
+    expect_true(is_gpu(got) && inherits(got, "mine") && inherits(want, "mine"))
+    expect_equal(unclass(collect(got)), unclass(want))
+  }
+})
+
 test_that("methods of a user's class and of arrays follow each other", {
   registered <- c(`[.verdigris_kept` = function(x, i) structure(NextMethod(), from = "mine"),
     Math.verdigris_kept = function(x, ...) structure(NextMethod(), by = .Generic))
