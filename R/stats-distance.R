@@ -86,8 +86,9 @@ block_size_override <- new.env(parent = emptyenv())
 block_size_override$elements <- NULL
 elements_at_once <- function(x) block_size_override$elements %||% if (gpu_device(x) == "cpu") 2^20 else 2^26
 
-# The same for a matrix of pairs of rows. Results do not depend on it. R needs some 1.3 ms to queue the dozen kernels of
-# a part, as long as a GPU needs for 2^26 elements: so on a GPU parts are larger, at most an eighth of the free memory.
+# The same for a matrix of pairs of rows. Results do not depend on it. A part costs R a dozen launches, and in gpu_knn()
+# a wait, beside a millisecond of work for 2^26 elements: so on a GPU parts are larger, at most an eighth of the free
+# memory.
 pairs_at_once <- function(x) {
   if (gpu_device(x) == "cpu") return(elements_at_once(x))
   min(block_size_override$elements %||% 2^28, max(2^16, free_memory(gpu_device(x)) %/% 64))

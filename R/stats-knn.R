@@ -28,8 +28,8 @@
 #' reader (by default it is `x`). `x` may also be an array if `query` is a reader.
 #' @section Memory:
 #' A block of distances (on a GPU 2 GiB, or an eighth of the free memory), or the distances of one query if they need
-#' more, and up to three blocks of differences; each block is freed before the next block. So at most 2 GiB are used on
-#' a GPU, for any number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of
+#' more, and up to three blocks of differences; each block is freed before the next block. So at most 3.5 GiB are used
+#' on a GPU, for any number of queries; nothing has the size of all pairs. In addition 8 bytes for each row, and a copy of
 #' `x` and `query` if they are not float64 or float32, if their rows are farther from the origin than from each other,
 #' and for `"cosine"`. If very many pairs are equally near (rows that are all equal), all pairs of a block are compared
 #' again, which takes about eight times its memory.

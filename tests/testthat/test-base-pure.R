@@ -364,37 +364,34 @@ test_that("extremes of no elements within a function are R's, with their types a
   }
 })
 
-test_that("seq() in a function refuses ends that are not finite, as R's does", {
+# sapply() of each function and each of its inputs is base R's, also where it is computed as on a GPU. Variables of the
+# functions are the caller's.
+expect_sapply_same <- function(functions, inputs) {
   # on a GPU short arrays would be left to base R
   before <- force_device_path(test_device != "cpu")
   on.exit(force_device_path(before))
   run <- function() {
     found <- list()
-    for (f in list(function(v) sum(seq(v, by = 1, length.out = 2)), function(v) sum(seq(v, 4, length.out = 3)),
-      function(v) sum(seq(1, v, length.out = 3)), function(v) sum(seq(to = v, by = 2, length.out = 2))))
-      for (x in list(c(1, 2.5), c(1, NA), c(Inf, 1), c(2L, NA), c(2, NaN)))
-        found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))))
+    for (f in functions) for (x in inputs)
+      found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))))
     found
   }
   expect_all_same(run())
   expect_composed_same(run)
+}
+
+test_that("seq() in a function refuses ends that are not finite, as R's does", {
+  expect_sapply_same(list(function(v) sum(seq(v, by = 1, length.out = 2)), function(v) sum(seq(v, 4, length.out = 3)),
+    function(v) sum(seq(1, v, length.out = 3)), function(v) sum(seq(to = v, by = 2, length.out = 2))),
+    list(c(1, 2.5), c(1, NA), c(Inf, 1), c(2L, NA), c(2, NaN)))
 })
 
 test_that("parts of a captured list are lists", {
-  # on a GPU short arrays would be left to base R
-  before <- force_device_path(test_device != "cpu")
-  on.exit(force_device_path(before))
   parts <- list(2, 3)
   named <- list(a = 2, b = list(k = 4))
-  run <- function() {
-    found <- list()
-    for (f in list(function(v) v * parts[1], function(v) v * named["a"], function(v) sum(v, named["a"]),
-      function(v) v * parts[[1]], function(v) v * named$a, function(v) v * named[["b"]]$k, function(v) named$b["k"]))
-      found <- c(found, compare(function(x) sapply(x, f), list(c(1, 2)), what = deparse1(body(f))))
-    found
-  }
-  expect_all_same(run())
-  expect_composed_same(run)
+  expect_sapply_same(list(function(v) v * parts[1], function(v) v * named["a"], function(v) sum(v, named["a"]),
+    function(v) v * parts[[1]], function(v) v * named$a, function(v) v * named[["b"]]$k, function(v) named$b["k"]),
+    list(c(1, 2)))
 })
 
 test_that("lists and named vectors within a function are R's", {
@@ -421,18 +418,8 @@ test_that("lists and named vectors within a function are R's", {
 })
 
 test_that("ifelse() of a vector has the type of the alternatives that are taken", {
-  # on a GPU short arrays would be left to base R
-  before <- force_device_path(test_device != "cpu")
-  on.exit(force_device_path(before))
-  functions <- list(function(v) sum(ifelse(c(v, 2) > 0, 1L, 0.5)), function(v) ifelse(c(v, 2) > 0, 1L, 0.5),
+  expect_sapply_same(list(function(v) sum(ifelse(c(v, 2) > 0, 1L, 0.5)), function(v) ifelse(c(v, 2) > 0, 1L, 0.5),
     function(v) ifelse(c(v, 2) > 0, TRUE, 2L), function(v) c(10, 20)[ifelse(c(v, 2) > -5, TRUE, 1L)][1],
-    function(v) ifelse(c(v, 2) > NA, c(v, 1), v), function(v) ifelse(c(v, 2) > 0, c(v, 1), NA))
-  run <- function() {
-    found <- list()
-    for (f in functions) for (x in list(c(0.5, 2), c(-1, 2), c(NA, 2), c(-1, -2), 1:3))
-      found <- c(found, compare(function(x) sapply(x, f), list(x), what = deparse1(body(f))))
-    found
-  }
-  expect_all_same(run())
-  expect_composed_same(run)
+    function(v) ifelse(c(v, 2) > NA, c(v, 1), v), function(v) ifelse(c(v, 2) > 0, c(v, 1), NA)),
+    list(c(0.5, 2), c(-1, 2), c(NA, 2), c(-1, -2), 1:3))
 })

@@ -479,9 +479,8 @@ impl Compiler<'_> {
 
 /// Refuses an assignment by name to a vector with names unless it is of a number of the vector's type.
 fn keeps_type(parts: &Parts, form: &str, new: &Value, span: Span) -> Compiled<()> {
-    let dtype = |value: &Value| if let Value::Number(n) = value { Some(n.dtype()) } else { None };
-    let own = parts.first().and_then(|(_, value)| dtype(value));
-    if form != "$" && own.is_some() && dtype(new) == own {
+    let own = value::typed_of(parts).map(value::dtype);
+    if form != "$" && own.is_some() && new.number_typed().map(value::dtype) == own {
         return Ok(());
     }
     let message = match (form, new) {

@@ -377,9 +377,9 @@ impl Compiler<'_> {
         let typed = match value {
             Value::Number(n) => n.typed,
             Value::Vector(v) => v.typed(),
-            Value::Parts(Container::Named, parts) => match parts.first() {
-                Some((_, Value::Number(n))) => n.typed,
-                _ => return Ok(()),
+            Value::Parts(Container::Named, parts) => match value::typed_of(parts) {
+                Some(typed) => typed,
+                None => return Ok(()),
             },
             _ => return Ok(()),
         };

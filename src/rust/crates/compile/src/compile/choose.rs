@@ -48,10 +48,9 @@ impl Compiler<'_> {
                     self.needs_known_logical(*n);
                 }
                 let kind = match &value {
-                    Value::Parts(Container::Named, parts) => parts.iter().find_map(|(_, part)| match part {
-                        Value::Number(n) => Some(n.kind()),
-                        _ => None,
-                    }),
+                    Value::Parts(Container::Named, parts) => {
+                        value::typed_of(parts).map(|typed| value::dtype(typed).kind())
+                    }
                     Value::Number(n) => Some(n.kind()),
                     Value::Vector(v) => Some(value::dtype(v.typed()).kind()),
                     _ => None,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::value::{join, Number, Parts, Value, Vector};
+use super::value::{self, join, Number, Parts, Value, Vector};
 use super::{Block, Compiled, Compiler, LoopContext, Operand, Refusal, Span, Statement, Variables};
 use crate::syntax::{Argument, Expr, Form};
 use verdigris_ops::dtype::{Class, DType, Kind};
@@ -408,8 +408,8 @@ impl Compiler<'_> {
 
 /// Whether all parts are numbers of one type.
 fn of_one_type(parts: &Parts) -> bool {
-    let dtype = |part: &Value| if let Value::Number(n) = part { Some(n.dtype()) } else { None };
-    parts.iter().all(|(_, part)| dtype(part).is_some() && dtype(part) == dtype(&parts[0].1))
+    let own = value::typed_of(parts).map(value::dtype);
+    parts.iter().all(|(_, part)| own.is_some() && part.number_typed().map(value::dtype) == own)
 }
 
 fn last_index(times: Operand) -> Operand {

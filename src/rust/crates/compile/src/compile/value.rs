@@ -169,6 +169,15 @@ impl Vector {
 }
 
 impl Value {
+    /// The type of a number; None of anything else.
+    pub(super) fn number_typed(&self) -> Option<Typed> {
+        if let Value::Number(n) = self {
+            Some(n.typed)
+        } else {
+            None
+        }
+    }
+
     /// Whether it, or part of it, reads a register.
     pub fn holds(&self, register: Register) -> bool {
         match self {
@@ -204,6 +213,11 @@ impl PartialEq for Value {
             _ => false,
         }
     }
+}
+
+/// The type of a vector with names.
+pub(super) fn typed_of(parts: &Parts) -> Option<Typed> {
+    parts.first().and_then(|(_, value)| value.number_typed())
 }
 
 /// The names of a list or vector.
