@@ -1,6 +1,8 @@
 //! The background thread: it compiles kernels, and when there is nothing to compile it loads modules and libraries that
 //! may be needed next. The thread never ends: otherwise the destructors of libraries' thread-local data would run
 //! concurrently with the libraries' clean-up at process exit.
+//!
+//! It is one thread: with two or four a program's first run takes longer (`bench/NOTES.md`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
