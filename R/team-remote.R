@@ -8,7 +8,7 @@ is_remote <- function(x) is_of(x, REMOTE)
 refuse_ref <- function(name, call = parent.frame()) {
   stop_verdigris("argument", sprintf("`%s()` has no method for references.", name), c(
     "`gpu_together(team, f, refs)` runs a function on the members' arrays.",
-    "`collect(ref)` copies one to this session."), call = call)
+    "`collect(ref)` copies one to this session, and `as_gpu(ref)` to a device."), call = call)
 }
 
 # Raises the error of function `name`, which was called with `values`, of which one or more are splits, readers or

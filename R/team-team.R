@@ -409,16 +409,42 @@ format.gpu_ref <- function(x, ...) {
 #' @export
 collect.gpu_ref <- function(x, ...) {
   if (...length()) rlang::check_dots_empty()
-  ref <- fields_of(x)
-  if (is.null(ref$of)) return(part_of(x, running_member()))
   call <- environment()
+  collect(referred(x, call, function(ask_member, part) ask_member("collect", part)))
+}
+
+# The array itself: between GPUs of one host by a copy that the member exports.
+#' @rdname gpu_ref
+#' @export
+as_gpu.gpu_ref <- function(x, dtype = NULL, device = NULL, ...) {
+  if (...length()) rlang::check_dots_empty()
+  call <- environment()
+  device <- .Call(C_device_name, device)
+  value <- referred(x, call, function(ask_member, part) {
+    is_other_process <- !fields_of(x)$of$engine$kind %in% c("local", "env")
+    exported <- if (is_other_process && device != "cpu") ask_member("export_to", part, this_host())
+    if (is.null(exported)) return(ask_member("identity", part))
+    array <- .Call(C_team_import, exported$handle, exported$dtype, exported$length, device)
+    ask_member("free_export")
+    if (is.null(array)) ask_member("identity", part) else with_attributes(array, exported$attributes)
+  })
+  as_gpu(value, dtype = dtype, device = device)
+}
+
+# A reference's value. `get` receives it from a team that works: from the reference's part, and a function that calls a
+# function of this package in the part's member.
+referred <- function(x, call, get) {
+  ref <- fields_of(x)
   team <- ref$of
+  if (is.null(team)) return(part_of(x, running_member()))
   at <- rank_of(x)
   if (is.na(at)) stop_verdigris("member", "The array was lost with its member.", "Make it again.", call = call)
   if (!is.null(team$broken)) return(kept_array(team, ref$id, call))
-  task <- function(rank) if (rank == at) list(f = "collect", args = list(structure(list(id = ref$id),
-    class = "team_part")))
-  request_all(team, task, "The array could not be collected", call)[[at]]
+  ask_member <- function(f, ...) {
+    task <- list(f = f, args = list(...))
+    request_all(team, function(rank) if (rank == at) task, "The array could not be copied", call)[[at]]
+  }
+  get(ask_member, structure(list(id = ref$id), class = "team_part"))
 }
 
 # A reference's value after its team broke: asks each living member whether it holds the value.

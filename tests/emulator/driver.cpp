@@ -1,6 +1,7 @@
 // libcuda.so.1: the driver functions that the package uses (src/rust/crates/engine/src/backend/cuda/driver/api.rs), on
 // emulated devices. Those of modules and launches are in modules.cpp. Numbers of attributes and statuses are those of
 // cuda.h.
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -55,6 +56,12 @@ struct Event {
   std::mutex lock;
   std::shared_ptr<Moment> moment;
   Device* device = nullptr;
+};
+struct Lent { // CUipcMemHandle
+  pid_t process;
+  uintptr_t address;
+  size_t bytes;
+  char unused[40];
 };
 // Memory of any device, or page-locked memory of the host.
 bool reachable(uintptr_t address, size_t bytes) { return owner(address, bytes) || pinned((void*)address, bytes); }
@@ -351,6 +358,28 @@ API cuMemFree_v2(Address address) {
   give_back(address, piece);
   return SUCCESS;
 }
+// The handle is a process and an address. What is opened is a copy as of that moment.
+API cuIpcGetMemHandle(Lent* out, Address address) {
+  ENTER;
+  Address start = 0;
+  size_t bytes = 0;
+  range(address, &start, &bytes);
+  if (!bytes || start != address) return INVALID_VALUE;
+  *out = {getpid(), address, bytes, {}};
+  return SUCCESS;
+}
+API cuIpcOpenMemHandle_v2(Address* out, Lent lent, unsigned) {
+  ENTER;
+  if (!lent.process) return INVALID_VALUE;
+  if (lent.process == getpid()) return INVALID_CONTEXT;
+  *out = take(*current, nullptr, lent.bytes);
+  if (!*out) return OUT_OF_MEMORY;
+  iovec here{(void*)*out, lent.bytes}, there{(void*)lent.address, lent.bytes};
+  if (process_vm_readv(lent.process, &here, 1, &there, 1, 0) == (ssize_t)lent.bytes) return SUCCESS;
+  cuMemFree_v2(*out);
+  return INVALID_VALUE;
+}
+API cuIpcCloseMemHandle(Address address) { return cuMemFree_v2(address); }
 API cuMemGetInfo_v2(size_t* free, size_t* total) {
   ENTER;
   *free = free_bytes(*current);

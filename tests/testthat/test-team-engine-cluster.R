@@ -70,6 +70,61 @@ test_that("long sums are those in the order of ranks, of all lengths", {
   }
 })
 
+test_that("as_gpu() of a reference is the member's array", {
+  withr::local_options(verdigris.device = test_device)
+  long <- matrix(seq_len(3e5) / 8, 3, dimnames = list(letters[1:3], NULL))
+  values <- list(c(a = 1, b = NA), 1:3, c(TRUE, NA), complex(real = 1:2, imaginary = NaN), numeric(), long, ts(1:5 / 2, 2000))
+  dtypes <- c("float64", "float32", "float16", "int32", "bool8")
+  held <- list()
+  for (x in values) held <- c(held, list(as_gpu(x)))
+  for (dtype in dtypes) held <- c(held, list(as_gpu(c(x = 1, y = 0), dtype)))
+  for (x in held) {
+    refs <- within_seconds(60, gpu_together(team, function(x) gpu_ref(x), x))
+    got <- within_seconds(60, as_gpu(refs[[2]]))
+    expect_identical(list(gpu_dtype(got), gpu_device(got)), list(gpu_dtype(x), gpu_device(x)))
+    expect_identical(attributes(collect(got)), attributes(collect(x)))
+    expect_identical(collect(got), collect(x))
+    expect_identical(collect(as_gpu(refs[[3]], device = "cpu")), collect(x))
+  }
+  refs <- gpu_together(team, function() gpu_ref(as_gpu(gpu_runif(10, dtype = "float32"))[2:4] * gpu_team_rank()))
+  for (k in 1:3) expect_identical(collect(as_gpu(refs[[k]], "float64")), collect(refs[[k]]))
+  expect_identical(gpu_dtype(as_gpu(refs[[1]], "float64")), "float64")
+  # by a handle between processes where the driver can
+  exports <- function(x, host) {
+    exported <- get("export_to", envir = asNamespace("verdigris"))(x, host)
+    if (!is.null(exported)) get("free_export", envir = asNamespace("verdigris"))()
+    !is.null(exported)
+  }
+  host <- get("this_host", envir = asNamespace("verdigris"))()
+  can <- function(x, host) unique(unlist(within_seconds(60, gpu_together(team, exports, x, host))))
+  expect_identical(can(as_gpu(long), host), gpu_device(gpu_zeros(1)) != "cpu")
+  expect_identical(can(as_gpu(long), list(host = "elsewhere", boot = "")), FALSE)
+  expect_identical(can(as_gpu(1:3), host), FALSE)
+  # a handle that the session cannot open: the array travels through the host
+  replaced <- function(broken) {
+    space <- asNamespace("verdigris")
+    if (broken) OWN_EXPORT <<- space$export_to
+    unlockBinding("export_to", space)
+    assign("export_to", if (!broken) OWN_EXPORT else function(x, host) {
+      exported <- OWN_EXPORT(x, host)
+      if (!is.null(exported)) exported$handle[] <- as.raw(0)
+      exported
+    }, envir = space)
+    NULL
+  }
+  environment(replaced) <- globalenv()
+  gpu_together(team, replaced, TRUE)
+  refs <- gpu_together(team, function(x) gpu_ref(x), held[[6]])
+  expect_identical(collect(as_gpu(refs[[2]])), collect(held[[6]]))
+  gpu_together(team, replaced, FALSE)
+  # other values
+  refs <- gpu_together(team, function() gpu_ref(list("a", data.frame(n = 1:2, s = c("x", "y")), "b")[[gpu_team_rank()]]))
+  expect_error(as_gpu(refs[[1]]), class = "verdigris_error_dtype")
+  expect_identical(collect(as_gpu(refs[[2]])), data.frame(n = 1:2, s = c("x", "y")))
+  expect_error(as_gpu(refs[[1]], device = "tpu"), class = "verdigris_error_device")
+  expect_identical(gpu_together(team, function() gpu_team_rank()), list(1L, 2L, 3L))
+})
+
 test_that("references, kept values and functions of rows stay on the workers", {
   refs <- gpu_together(team, function() gpu_ref(as_gpu(1:3 * gpu_team_rank())))
   expect_identical(gpu_together(team, function(x) sum(x), refs), list(6L, 12L, 18L))

@@ -261,7 +261,7 @@ test_that("what living members keep is read, and used, after another has ended",
     "said(gpu_together(team, ends))",
     # before the repair, and what was lost
     "kept <- function() { for (k in c(1, 3)) stopifnot(identical(as.vector(collect(refs[[k]])), k * c(1, 10)),",
-    "  identical(collect(lists[[k]])$a, k)) }",
+    "  identical(collect(lists[[k]])$a, k), identical(collect(as_gpu(refs[[k]])), k * c(1, 10))) }",
     "kept()",
     "said(collect(refs[[2]]))",
     "print(refs)",

@@ -111,6 +111,8 @@ test_that("teams, splits and references print, and functions of one see what the
   expect_identical(gpu_together(team, function(x) sum(x), refs), list(6L, 12L, 18L))
   expect_identical(gpu_together(team, function(x) sum(x), rev(refs)), list(6L, 12L, 18L))
   expect_identical(collect(refs[[3]]), c(3L, 6L, 9L))
+  expect_identical(collect(as_gpu(refs[[3]])), c(3L, 6L, 9L))
+  expect_identical(gpu_together(team, function(x) gpu_dtype(as_gpu(gpu_ref(x), "float32")), 1:3), rep(list("float32"), 3))
   expect_error(gpu_together(team, sum, refs[1:2]), class = "verdigris_error_argument")
   expect_identical(gpu_together(team, function() c(gpu_team_rank(), gpu_team_size())), list(c(1L, 3L), c(2L, 3L),
     c(3L, 3L)))

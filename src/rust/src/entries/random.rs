@@ -18,7 +18,7 @@ pub struct Key(pub i64);
 
 impl FromR for Key {
     fn from_r(x: SEXP, argument: &'static str) -> Result<Key> {
-        let [high, low] = FromR::from_r(x, argument)?;
+        let [high, low]: [usize; 2] = FromR::from_r(x, argument)?;
         Ok(Key(((high as u64) << 32 | low as u64) as i64))
     }
 }

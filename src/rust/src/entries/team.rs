@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use verdigris_engine::array::Array;
+use verdigris_engine::backend::ExportedCopy;
 use verdigris_engine::memory::buffer::Device;
 use verdigris_engine::team::message::Fold;
 use verdigris_engine::team::rendezvous::{JoinOptions, Listener, Token};
 use verdigris_engine::team::{host, Caller, Transport};
+use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 
 use crate::array::{convert, device as devices, handle};
@@ -43,6 +45,17 @@ impl Member {
             Ok(mut transport) => use_it(transport.as_mut()),
             Err(_) => Err(Error::new(Kind::Member, "this member is in a collective, and cannot begin another")),
         }
+    }
+}
+
+/// A copy of a member's array that the session may read.
+struct Exported {
+    _copy: ExportedCopy,
+}
+
+impl External for Exported {
+    fn refused(_: SEXP, _: &str) -> Error {
+        Error::new(Kind::Consumed, "the copy for the session was freed")
     }
 }
 
@@ -174,6 +187,23 @@ entries! {
     fn team_barrier(member: &Member, call: SEXP) -> Result<()> {
         let caller = caller(call)?;
         member.with(|transport| transport.barrier(&caller))
+    }
+
+    /// A copy of an array's elements on its GPU, for other processes of this host: list(copy, handle), of which the copy
+    /// is to be kept until the other process has read it. NULL where there is no such copy.
+    fn team_export(x: Array) -> Result<Option<List>> {
+        let exported = x.export_copy()?;
+        Ok(exported.map(|copy| List::new(2).add("handle", &copy.handle[..]).add("copy", Exported { _copy: copy })))
+    }
+
+    /// Frees a copy of `team_export()`; nothing for NULL.
+    fn team_free_export(copy: Option<Taken<Exported>>) {
+        drop(copy);
+    }
+
+    /// The elements of another process's copy, as an array on a GPU; NULL where this process cannot read it.
+    fn team_import(handle: [u8; 64], dtype: DType, n: usize, device: Device) -> Result<Option<Array>> {
+        Array::import_copy(&handle, dtype, n, device)
     }
 
     /// Ends the team, and sends the reason to the other members.

@@ -97,6 +97,20 @@ impl<const N: usize> FromR for [usize; N] {
     }
 }
 
+/// Exactly `N` bytes of a raw vector.
+impl<const N: usize> FromR for [u8; N] {
+    fn from_r(x: SEXP, argument: &'static str) -> Result<[u8; N]> {
+        if r::kind_of(x) != SEXPTYPE::RAWSXP || r::len(x) != N {
+            return Err(Error::new(
+                Kind::Argument,
+                format!("`{argument}` must be {N} bytes, not {}", values::describe(x)),
+            ));
+        }
+        // SAFETY: a raw vector of this length.
+        Ok(std::array::from_fn(|k| unsafe { *r::RAW_RO(x).add(k) }))
+    }
+}
+
 /// Doubles.
 impl FromR for Vec<f64> {
     fn from_r(x: SEXP, argument: &'static str) -> Result<Vec<f64>> {

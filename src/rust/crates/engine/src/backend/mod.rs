@@ -1,5 +1,6 @@
 //! The interface of a device. The layers above do not know which device an array is on.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use self::basis::BasisStep;
@@ -417,6 +418,43 @@ pub fn copy_across(copies: &[AcrossDevices<'_>]) -> Result<bool> {
     #[cfg(target_os = "macos")]
     {
         let _ = copies;
+        Ok(false)
+    }
+}
+
+/// A copy of elements on a GPU that other processes of this host can read until it is dropped.
+pub struct ExportedCopy {
+    /// What names the memory to other processes.
+    pub handle: [u8; 64],
+    _memory: Box<dyn Any + Send + Sync>,
+}
+
+/// Copies contiguous elements of a CUDA device for other processes of this host, and waits. None where the device cannot
+/// share memory, has none left for the copy, or records a graph.
+///
+/// # Errors
+/// Those of the device.
+pub fn export_copy(view: &View) -> Result<Option<ExportedCopy>> {
+    #[cfg(not(target_os = "macos"))]
+    return cuda::context::ipc::export_copy(view);
+    #[cfg(target_os = "macos")]
+    {
+        let _ = view;
+        Ok(None)
+    }
+}
+
+/// Fills a buffer from another process's `ExportedCopy` of at least as many bytes, on this or another GPU, and waits.
+/// False, with nothing done, where this process cannot open it.
+///
+/// # Errors
+/// Those of the device.
+pub fn import_copy(handle: &[u8; 64], target: &Arc<Buffer>) -> Result<bool> {
+    #[cfg(not(target_os = "macos"))]
+    return cuda::context::ipc::import_copy(handle, target);
+    #[cfg(target_os = "macos")]
+    {
+        let _ = (handle, target);
         Ok(false)
     }
 }

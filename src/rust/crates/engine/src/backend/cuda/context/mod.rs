@@ -1,5 +1,6 @@
 //! A device in use: [`device`] and its streams ([`stream_state`], [`current_stream`], [`waits`], [`hazards`]), its
-//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`peer`] between devices, [`exchange`] with other libraries),
+//! memory ([`memory_pool`], [`allocate`], [`transfer`], [`peer`] between devices, [`ipc`] between processes, [`exchange`]
+//! with other libraries),
 //! results on their way to the host ([`flags`], [`slots`], [`deferred`]), the [`background`] thread, and features for
 //! users: [`capture`] of graphs, [`profile`], [`streams`].
 
@@ -13,6 +14,7 @@ pub mod device;
 pub mod exchange;
 pub mod flags;
 pub mod hazards;
+pub mod ipc;
 pub mod memory_pool;
 pub mod peer;
 pub mod profile;

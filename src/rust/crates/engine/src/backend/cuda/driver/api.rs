@@ -184,12 +184,18 @@ functions! {
 }
 
 functions! {
-    /// Functions of `libcuda` for several devices, and for memory of other processes.
+    /// Functions of `libcuda` for several devices.
     Peers of sys {
         can_access = cuDeviceCanAccessPeer(*mut i32, CUdevice, CUdevice);
         pool_access = cuMemPoolSetAccess(MemoryPool, *const CUmemAccessDesc, usize);
         // arguments: target and its context, source and its context, bytes, stream
         copy_async = cuMemcpyPeerAsync(CUdeviceptr, Context, CUdeviceptr, Context, usize, Stream);
+    }
+}
+
+functions! {
+    /// Functions of `libcuda` for memory of other processes.
+    Ipc of sys {
         export = cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
         import = cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, u32);
         close = cuIpcCloseMemHandle(CUdeviceptr);
@@ -278,6 +284,20 @@ pub fn peers() -> Result<&'static Peers> {
     // SAFETY: this is the driver.
     let table = unsafe { Peers::find(&loaded_driver()?) }?;
     Ok(PEERS.get_or_init(|| table))
+}
+
+/// The functions for memory of other processes.
+///
+/// # Errors
+/// `Library` where the driver lacks one.
+pub fn ipc() -> Result<&'static Ipc> {
+    static IPC: OnceLock<Ipc> = OnceLock::new();
+    if let Some(ipc) = IPC.get() {
+        return Ok(ipc);
+    }
+    // SAFETY: this is the driver.
+    let table = unsafe { Ipc::find(&loaded_driver()?) }?;
+    Ok(IPC.get_or_init(|| table))
 }
 
 /// Read and write access of a device to a memory pool.

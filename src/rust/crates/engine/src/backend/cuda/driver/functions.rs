@@ -135,13 +135,19 @@ pub(crate) mod declared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::api::{Driver, Nvrtc, Peers, Reflection};
+    use super::super::api::{Driver, Ipc, Nvrtc, Peers, Reflection};
     use super::declared::sizes;
 
     #[test]
     fn declarations_are_cudarcs() {
-        let found =
-            [Driver::differences(), Reflection::differences(), Peers::differences(), Nvrtc::differences()].concat();
+        let found = [
+            Driver::differences(),
+            Reflection::differences(),
+            Peers::differences(),
+            Ipc::differences(),
+            Nvrtc::differences(),
+        ]
+        .concat();
         assert_eq!(found, [""; 0]);
     }
 
