@@ -221,8 +221,9 @@ memoise_last <- function(f) {
 # What glm.fit() asks of an iteration in six passes over the rows, asked in one: whether no observation has a missing or
 # zero variance or derivative, or a weight that is not positive. If so the answers to its own questions are known, and
 # all rows are good; otherwise it asks them, and raises its errors.
-is_regular <- function(variance, slope, weights)
-  isFALSE(any(is.na(variance) | variance == 0 | is.na(slope) | slope == 0 | !(weights > 0)))
+is_regular <- function(variance, slope, weights) isFALSE(any(is_irregular(variance, slope, weights)))
+is_irregular <- function(variance, slope, weights)
+  is.na(variance) | variance == 0 | is.na(slope) | slope == 0 | is.na(weights) | weights <= 0
 is_step_check <- function(code) identical(code, quote(varmu == 0)) || identical(code, quote(is.na(mu.eta.val[good])))
 
 # What glm.fit() expects of LINPACK: coefficients in pivot order, 0 for aliased columns.

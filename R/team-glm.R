@@ -50,31 +50,41 @@ glm_advance <- function(state, start) {
   gpu_compute(state$eta, state$mu)
   state
 }
-# The deviance, and 1 if means or predictors are out of bounds, else 0.
+# The deviance, and 1 if means or predictors are out of bounds, else 0. All is queued before anything is waited for.
 stat_glm <- function(state) {
-  valid <- function(f, x) is.null(f) || isTRUE(f(x))
-  deviance <- sum(state$family$dev.resids(state$y, state$mu, state$w))
-  later(function() c(as.vector(deviance),
-    !(valid(state$family$valideta, state$eta) && valid(state$family$validmu, state$mu))))
+  own <- state$family
+  deviance <- sum(own$dev.resids(state$y, state$mu, state$w))
+  valid <- list(if (is.null(own$valideta)) TRUE else own$valideta(state$eta), if (is.null(own$validmu)) TRUE else
+    own$validmu(state$mu))
+  later(function() c(as.vector(deviance), !all(vapply(valid, function(x) isTRUE(as.vector(x)), NA))))
 }
-# Prepares the rows of an iteration's least squares. Returns four counts for the checks of glm.fit(), followed by the
-# cross products if `products` is TRUE.
+# Prepares the rows of an iteration's least squares. Returns the number of rows for which is_regular() is not TRUE,
+# followed by the cross products if `products` is TRUE.
 glm_step <- function(state, products) {
   own <- state$family
   variance <- own$variance(state$mu)
   slope <- own$mu.eta(state$eta)
-  positive <- state$w > 0
-  good <- positive & slope != 0
+  good <- state$w > 0 & slope != 0
   state$d$scale <- select_by(good, sqrt(state$w * slope^2 / variance), 0)
   state$target <- select_by(good, (state$eta - state$offset + (state$y - state$mu) / slope) * state$d$scale, 0)
-  counts <- list(is.na(variance) & positive, variance == 0 & positive, is.na(slope) & positive, good)
-  counts <- lapply(counts, function(x) {
-    x <- widen_for_sum(select_by(is.na(x), FALSE, x))
-    dim(x) <- c(length(x), 1L)
-    strip(colSums(x))
-  })
   gpu_compute(state$d$scale, state$target)
-  flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)), counts)
+  flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)),
+    list(number_true(is_irregular(variance, slope, state$w))))
+}
+# What the checks of glm.fit() ask if there are such rows: how many of positive weight have a missing variance, a
+# variance of zero and a missing derivative, and how many rows are good.
+glm_counts <- function(state) {
+  variance <- state$family$variance(state$mu)
+  slope <- state$family$mu.eta(state$eta)
+  positive <- state$w > 0
+  flat_sums(NULL, lapply(list(is.na(variance) & positive, variance == 0 & positive, is.na(slope) & positive, positive &
+    slope != 0), number_true))
+}
+# The number of elements that are TRUE, as an array.
+number_true <- function(x) {
+  x <- widen_for_sum(select_by(is.na(x), FALSE, x))
+  dim(x) <- c(length(x), 1L)
+  strip(colSums(x))
 }
 # Sums for the null deviance, and the number of weights that are zero.
 stat_null <- function(state) numbers_later(sum(state$w * state$y), sum(state$w), sum(widen_for_sum(state$w == 0)))
@@ -213,16 +223,17 @@ iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok,
   tol <- min(1e-07, control$epsilon / 1000)
   for (iter in seq_len(control$maxit)) {
     flat <- split_sum(state, "glm_step", list(is_tall(h)), here)
-    if (flat[1L] > 0) stop_as_base(translate("NAs in V(mu)"), here)
-    if (flat[2L] > 0) stop_as_base(translate("0s in V(mu)"), here)
-    if (flat[3L] > 0) stop_as_base(translate("NAs in d(mu)/d(eta)"), here)
+    counts <- if (flat[1L] > 0) split_sum(state, "glm_counts", list(), here) else c(0, 0, 0, h$n)
+    if (counts[1L] > 0) stop_as_base(translate("NAs in V(mu)"), here)
+    if (counts[2L] > 0) stop_as_base(translate("0s in V(mu)"), here)
+    if (counts[3L] > 0) stop_as_base(translate("NAs in d(mu)/d(eta)"), here)
     before <- current
-    if (flat[4L] == 0) {
+    if (counts[4L] == 0) {
       converged <- FALSE
       warning(gettextf("no observations informative at iteration %d", iter, domain = "R-stats"), call. = FALSE)
       break
     }
-    found <- split_least_squares(h, state, tol, here, function() flat[-(1:4)])
+    found <- split_least_squares(h, state, tol, here, function() flat[-1L])
     step <- replace(found$coefficients, is.na(found$coefficients), 0)
     if (!all(is.finite(step))) {
       converged <- FALSE
