@@ -1,5 +1,6 @@
 // Products of sparse matrices with dense ones of several columns, and products of dense rows at the elements of a
-// sparse matrix. Dense matrices are stored by rows: a team of lanes reads adjacent elements of a row.
+// sparse matrix. Dense matrices are stored by rows: a team of lanes reads adjacent elements of a row. Only if adjacent
+// segments have adjacent positions, as in a banded matrix, are they stored by columns.
 #pragma once
 #include "segments.cuh"
 
@@ -7,6 +8,20 @@ template <class T, int V> struct Row { T x[V]; };
 
 VG_FN f64 add_term(f64 sum, f64 a, f64 b) { return fma(a, b, sum); }
 VG_FN f32 add_term(f32 sum, f32 a, f32 b) { return fmaf(a, b, sum); }
+
+// A sum that is NaN: NA if an operand is NA, which the hardware does not preserve. `b` is the column's first element, and
+// rows of the dense matrix are `step` apart.
+template <class T, bool WEIGHTED> VG_FN T nan_sum(const Picked<T, WEIGHTED>& job, T sum, const T* b, i64 step, i64 from,
+    i64 to) {
+  Products<T> seen = Products<T>::start();
+  for (i64 e = from; e < to; e++) {
+    const bool inside = (u32)job.at[e] < (u64)job.extent;
+    const T y = inside ? b[job.at[e] * step] : na_of((T)0);
+    if (y != y) Products<T>::add(seen, y, false);
+    if (WEIGHTED && job.x[e] != job.x[e]) Products<T>::add(seen, job.x[e], false);
+  }
+  return kept_sum(sum, seen.s, (T)0);
+}
 
 // Sums the products of elements from .. to of a segment, for V columns.
 template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T, WEIGHTED>& job, i64 columns,
@@ -40,17 +55,8 @@ template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> row_sums(const Picked<T
   }
 #pragma unroll
   for (int v = 0; v < V; v++)
-    if (sums.x[v] != sums.x[v]) {
-      // whether an operand is NA, which the hardware does not preserve
-      Products<T> seen = Products<T>::start();
-      for (i64 e = from; e < to; e++) {
-        const bool inside = (u32)job.at[e] < (u64)job.extent;
-        const T y = inside ? job.b[job.at[e] * columns + column + v] : na_of((T)0);
-        if (y != y) Products<T>::add(seen, y, false);
-        if (WEIGHTED && job.x[e] != job.x[e]) Products<T>::add(seen, job.x[e], false);
-      }
-      sums.x[v] = kept_sum(sums.x[v], seen.s, (T)0);
-    }
+    if (sums.x[v] != sums.x[v])
+      sums.x[v] = nan_sum<T, WEIGHTED>(job, sums.x[v], job.b + column + v, columns, from, to);
   return sums;
 }
 template <class T, int V> VG_FN void write_row(T* to, const Row<T, V>& row) { write_pack<V>(to, row.x); }
@@ -124,6 +130,101 @@ template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, c
       __syncthreads();
     }
   }
+}
+
+// As row_sums, of V columns that are `rows` apart, of which the first `count` exist.
+template <class T, int V, bool WEIGHTED> VG_FN Row<T, V> column_sums(const Picked<T, WEIGHTED>& job, const T* b,
+    i64 rows, int count, i64 from, i64 to) {
+  Row<T, V> sums;
+#pragma unroll
+  for (int v = 0; v < V; v++) sums.x[v] = 0;
+  for (i64 e = from; e < to; e++) {
+    const i32 at = job.at[e];
+    const T x = WEIGHTED ? job.x[e] : (T)1;
+    T y[V];
+    if ((u32)at < (u64)job.extent) {
+      const T* place = b + at;
+#pragma unroll
+      for (int v = 0; v < V; v++) y[v] = v < count ? place[v * rows] : (T)0;
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; v++) y[v] = na_of((T)0);
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++) sums.x[v] = add_term(sums.x[v], x, y[v]);
+  }
+#pragma unroll
+  for (int v = 0; v < V; v++)
+    if (v < count && sums.x[v] != sums.x[v])
+      sums.x[v] = nan_sum<T, WEIGHTED>(job, sums.x[v], b + v * rows, 1, from, to);
+  return sums;
+}
+// The same sums, with the same bits, of dense matrices stored by columns: a thread takes a segment, and V columns at a
+// time. A segment that lies in several parts of the path is summed part by part.
+template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_columns(const Picked<T, WEIGHTED>& job,
+    const I* __restrict__ offsets, i64 segments, i64 len, i64 columns, i64 each, T* __restrict__ out) {
+  const i64 s = (i64)blockIdx.x * THREADS + threadIdx.x;
+  if (s >= segments) return;
+  // Invalid offsets must not lead out of bounds.
+  i64 begin = (i64)offsets[s], to = (i64)offsets[s + 1];
+  begin = begin < 0 ? 0 : begin > len ? len : begin;
+  to = to < begin ? begin : to > len ? len : to;
+  const i64 first = (begin + s) / each, last = (to + s) / each;
+  for (i64 column = (i64)blockIdx.y * V; column < columns; column += (i64)gridDim.y * V) {
+    const T* const b = job.b + column * job.extent;
+    const int count = columns - column < V ? (int)(columns - column) : V;
+    Row<T, V> sums;
+    if (first == last) {
+      sums = column_sums<T, V, WEIGHTED>(job, b, job.extent, count, begin, to);
+    } else {
+      Products<T> total[V];
+#pragma unroll
+      for (int v = 0; v < V; v++) total[v] = Products<T>::start();
+      i64 from = begin;
+#pragma unroll 1
+      for (i64 part = first; part <= last; part++) {
+        const i64 stop = part < last ? (part + 1) * each - s : to;
+        const Row<T, V> piece = column_sums<T, V, WEIGHTED>(job, b, job.extent, count, from, stop);
+#pragma unroll
+        for (int v = 0; v < V; v++) Products<T>::add(total[v], piece.x[v], false);
+        from = stop;
+      }
+#pragma unroll
+      for (int v = 0; v < V; v++) sums.x[v] = total[v].s;
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++) if (v < count) out[(column + v) * segments + s] = sums.x[v];
+  }
+}
+
+// Looks at pairs of adjacent segments: out[0] is how many elements have a position near that of the element of the same
+// rank in the next segment, out[1] how many elements there are. One block.
+template <class I> VG_FN void segment_nearness(const I* __restrict__ offsets, const i32* __restrict__ at, i64 segments,
+    i64 len, u64* out) {
+  const i64 pairs = 4096, longest = 32, near = 32;
+  __shared__ u32 found[2];
+  if (threadIdx.x < 2) found[threadIdx.x] = 0;
+  __syncthreads();
+  u32 close = 0, seen = 0;
+  for (i64 k = threadIdx.x; k < pairs; k += THREADS) {
+    const i64 s = k * (segments - 1) / pairs;
+    i64 bound[3];
+    for (int j = 0; j < 3; j++) {
+      const i64 o = (i64)offsets[s + j], least = j ? bound[j - 1] : 0;
+      bound[j] = o < least ? least : o > len ? len : o;
+    }
+    const i64 own = bound[1] - bound[0], next = bound[2] - bound[1], longer = own > next ? own : next;
+    const i64 shorter = own < next ? own : next;
+    seen += (u32)(longer < 1 << 20 ? longer : 1 << 20);
+    for (i64 l = 0; l < shorter && l < longest; l++) {
+      const i64 away = (i64)at[bound[0] + l] - at[bound[1] + l];
+      close += away >= -near && away <= near;
+    }
+  }
+  atomicAdd(&found[0], close);
+  atomicAdd(&found[1], seen);
+  __syncthreads();
+  if (threadIdx.x < 2) out[threadIdx.x] = found[threadIdx.x];
 }
 
 // For each element, the dot product of the row of `rows` at its position and the row of `others` of its segment.

@@ -154,9 +154,11 @@ pub fn products(a: &Matrix<'_>, b: &Array, columns: usize) -> Result<Array> {
     if total == 0 || operands.positions.is_empty() {
         return Array::full(Scalar::F64(0.0), dtype, total, backend.device());
     }
-    let b = by_rows(&b.cast(dtype, None)?, a.extent, columns)?.contiguous()?;
+    let order = backend.segment_order(&operands.sparse(), columns)?;
+    let b = b.cast(dtype, None)?;
+    let b = if order == Order::ByRows { by_rows(&b, a.extent, columns)? } else { b }.contiguous()?;
     let output = backend.allocate(total * dtype.size())?;
-    let order = backend.segment_products(&operands.sparse(), &b, columns, &output)?;
+    let order = backend.segment_products(&operands.sparse(), &b, order, columns, &output)?;
     let out = array(output, dtype, total);
     match order {
         Order::ByColumns => Ok(out),

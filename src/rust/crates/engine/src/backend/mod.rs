@@ -244,9 +244,20 @@ pub trait Backend: Send + Sync {
     /// `Library` if the device needs a library that is missing.
     fn fourier(&self, transform: &Transform<'_>, input: &View, output: &Arc<Buffer>) -> Result<()>;
 
-    /// The product of a sparse matrix, whose segments are its rows, and a dense one that is stored row by row. Returns
-    /// the order in which the result is stored. The order of additions depends on the sparse matrix's structure alone.
-    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order>;
+    /// The order of a dense matrix of so many columns with which `segment_products` is fastest. May wait.
+    fn segment_order(&self, a: &Sparse<'_>, columns: usize) -> Result<Order>;
+
+    /// The product of a sparse matrix, whose segments are its rows, and a dense one in the order of `segment_order`.
+    /// Returns the order in which the result is stored. The order of additions depends on the sparse matrix's structure
+    /// alone.
+    fn segment_products(
+        &self,
+        a: &Sparse<'_>,
+        b: &View,
+        order: Order,
+        columns: usize,
+        output: &Arc<Buffer>,
+    ) -> Result<Order>;
 
     /// Reduces each segment of elements, which are of their class's natural dtype, to a value of the reduction's result
     /// type.

@@ -340,7 +340,18 @@ impl Backend for Cpu {
         fourier::run(transform, input, output)
     }
 
-    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order> {
+    fn segment_order(&self, _: &Sparse<'_>, _: usize) -> Result<Order> {
+        Ok(Order::ByRows)
+    }
+
+    fn segment_products(
+        &self,
+        a: &Sparse<'_>,
+        b: &View,
+        _: Order,
+        columns: usize,
+        output: &Arc<Buffer>,
+    ) -> Result<Order> {
         let _span = span::on_host(|| "sparse product".into());
         segments::products(a, b, columns, output).map(|()| Order::ByColumns)
     }

@@ -13,6 +13,7 @@ use super::ops::{basis, gram, segments_multiply};
 use crate::array::segments::{self, Matrix};
 use crate::array::transfer::Host;
 use crate::array::{host_bytes, Array};
+use crate::backend::segments::{Order, Segments, Sparse};
 use crate::memory::buffer::Device;
 use crate::testing::turn::in_turn;
 use verdigris_ops::dtype::{Class, DType};
@@ -83,7 +84,28 @@ fn samples() -> Vec<Sample> {
     ];
     lengths.push((0..700).map(|_| random.below(12) as usize).collect());
     let extent = |lengths: &[usize]| lengths.iter().max().copied().unwrap_or(0) + 9;
-    lengths.iter().map(|lengths| Sample::new(&mut random, lengths, extent(lengths))).collect()
+    let mut samples: Vec<Sample> =
+        lengths.iter().map(|lengths| Sample::new(&mut random, lengths, extent(lengths))).collect();
+    samples.push(banded(&mut random, 5_000));
+    samples
+}
+
+/// A matrix of three diagonals, of which some rows lack elements and the last one has 90: its dense factor is stored by
+/// columns on a GPU.
+fn banded(random: &mut Random, rows: usize) -> Sample {
+    let mut sample = Sample { offsets: vec![0], at: Vec::new(), x: Vec::new(), extent: rows };
+    for row in 0..rows {
+        let near = if row + 1 == rows { row - 90..row } else { row.saturating_sub(1)..(row + 2).min(rows) };
+        for at in near {
+            if random.below(40) == 0 {
+                continue;
+            }
+            sample.at.push(at as i32);
+            sample.x.push(if random.below(900) == 0 { NA_F64 } else { random.below(9) as f64 - 4.0 });
+        }
+        sample.offsets.push(sample.at.len() as i32);
+    }
+    sample
 }
 
 /// Asserts that both devices give the same bytes, and CUDA the same in two runs. NaNs other than NA are replaced by a
@@ -140,6 +162,30 @@ fn products_of_segments_are_the_cpus() {
                 });
             }
         }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: VERDIGRIS_TEST_DEVICE=cuda"]
+fn dense_factors_of_bands_alone_are_stored_by_columns() {
+    let (_, cuda) = devices();
+    let mut random = Random(7);
+    let lengths: Vec<usize> = (0..5_000).map(|_| 3 + random.below(6) as usize).collect();
+    let mut scattered = Sample::new(&mut random, &lengths, 100);
+    scattered.at.iter_mut().for_each(|at| *at = random.below(100_000) as i32);
+    let near = banded(&mut random, 5_000);
+    for (sample, columns, order) in [
+        (&near, 64, Order::ByColumns),
+        (&near, 64, Order::ByColumns),
+        (&near, 2, Order::ByRows),
+        (&scattered, 64, Order::ByRows),
+        (&Sample::new(&mut random, &[5, 2], 9), 64, Order::ByRows),
+    ] {
+        let [p, i, _] = sample.arrays(cuda.device(), columns == 2, DType::Float64);
+        let (offsets, positions) = (p.contiguous().unwrap(), i.contiguous().unwrap());
+        let segments = Segments { offsets: &offsets, len: positions.len() };
+        let a = Sparse { segments, positions: &positions, values: None, extent: sample.extent };
+        assert_eq!(cuda.segment_order(&a, columns).unwrap(), order, "{columns} columns");
     }
 }
 

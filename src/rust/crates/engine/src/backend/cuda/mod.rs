@@ -267,9 +267,21 @@ impl Backend for Cuda {
         fourier::run(self, transform, input, output)
     }
 
-    fn segment_products(&self, a: &Sparse<'_>, b: &View, columns: usize, output: &Arc<Buffer>) -> Result<Order> {
+    fn segment_order(&self, a: &Sparse<'_>, columns: usize) -> Result<Order> {
+        let _ordered = self.ordered(|t| _ = t.sparse(a))?;
+        segments::order(self, a, columns)
+    }
+
+    fn segment_products(
+        &self,
+        a: &Sparse<'_>,
+        b: &View,
+        order: Order,
+        columns: usize,
+        output: &Arc<Buffer>,
+    ) -> Result<Order> {
         let _ordered = self.ordered(|t| _ = t.sparse(a).view(b).write(output))?;
-        segments::products(self, a, b, columns, output)
+        segments::products(self, a, b, order, columns, output)
     }
 
     fn segment_reduce(

@@ -4,11 +4,13 @@
 //! If a library's products were used, such as cuSPARSE's, `products` would try them first, with functions declared as
 //! `ops/fourier.rs` declares cuFFT's.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use super::sort;
 use crate::backend::cuda::compile::Module;
-use crate::backend::cuda::context::device::Cuda;
+use crate::backend::cuda::context::core::lock;
+use crate::backend::cuda::context::device::{Cuda, PerDevice};
 use crate::backend::cuda::driver::kernel::{blocks, Args};
 use crate::backend::position_dtype;
 use crate::backend::segments::{Order, Sampled, Segments, Sparse, Transposed, TriangularSystem};
@@ -24,6 +26,11 @@ const TILE: usize = THREADS * ITEMS;
 /// The fewest items of a part, which a team of lanes takes, and the most parts, each of which leaves two partial rows.
 const PART: usize = 64;
 const PARTS: usize = 1 << 16;
+/// Columns that a thread takes at once of a dense matrix stored by columns.
+const COLUMNS: usize = 8;
+/// From so many columns, and elements of the result, on it is asked in which order the dense matrix is better stored.
+const FEWEST_COLUMNS: usize = 4;
+const FEWEST_RESULTS: usize = 1 << 18;
 /// An upper bound of an accumulator's size, in bytes.
 const ACCUMULATOR: usize = 64;
 
@@ -73,6 +80,24 @@ pub(crate) fn rows_source(offsets: DType, class: Class, weighted: bool, width: u
         )
 }
 
+/// Products with a matrix of several columns that is stored by columns.
+pub(crate) fn columns_source(offsets: DType, class: Class, weighted: bool) -> String {
+    let t = class.c_type();
+    head("segments_dense.cuh", offsets)
+        + &format!(
+            "{KERNEL} columns(const i32* at, const {t}* x, const {t}* b, i64 extent, const I* offsets, i64 segments, i64 len, i64 columns, i64 each, {t}* out) {{\n  \
+               const Picked<{t}, {weighted}> job = {{at, x, b, extent}};\n  \
+               segment_columns<{t}, {COLUMNS}, {weighted}, I>(job, offsets, segments, len, columns, each, out);\n}}\n"
+        )
+}
+
+pub(crate) fn nearness_source(offsets: DType) -> String {
+    head("segments_dense.cuh", offsets)
+        + &format!(
+            "{KERNEL} nearness(const I* offsets, const i32* at, i64 segments, i64 len, u64* out) {{ segment_nearness<I>(offsets, at, segments, len, out); }}\n"
+        )
+}
+
 pub(crate) fn reduce_source(offsets: DType, reduction: Reduction, class: Class) -> String {
     let t = class.c_type();
     let accumulator = format!("{}<{t}>", reduction.accumulator());
@@ -115,6 +140,8 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         for class in [Class::F32, Class::F64] {
             for weighted in [false, true] {
                 out.push((format!("segments {offsets} {class:?} {weighted}"), vector_source(offsets, class, weighted)));
+                let name = format!("columns of segments {offsets} {class:?} {weighted}");
+                out.push((name, columns_source(offsets, class, weighted)));
                 for width in [1, 2, 4].into_iter().filter(|width| width * class.size() <= 16) {
                     let name = format!("rows of segments {offsets} {class:?} {weighted} {width}");
                     out.push((name, rows_source(offsets, class, weighted, width)));
@@ -127,6 +154,7 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 out.push((name, reduce_source(offsets, reduction, class)));
             }
         }
+        out.push((format!("nearness {offsets}"), nearness_source(offsets)));
         out.push((format!("structure {offsets}"), structure_source(offsets, offsets)));
         for class in [Class::F32, Class::F64] {
             out.push((format!("triangle {offsets} {class:?}"), solve_source(offsets, offsets, class)));
@@ -194,8 +222,74 @@ fn push_sparse(args: &mut Args, a: &Sparse<'_>, b: &View) {
     args.push(a.positions.address()).push(a.values.map_or(0, View::address)).push(b.address()).push(a.extent as i64);
 }
 
+/// The answers of `order` for the last structures, by the numbers of their buffers.
+type Orders = Mutex<VecDeque<([u64; 2], Order)>>;
+static ORDERS: PerDevice<Orders> = PerDevice::new();
+const ORDERS_KEPT: usize = 32;
+
+/// See `Backend::segment_order`. Where adjacent segments have adjacent positions, threads that take a segment each read
+/// adjacent elements of a column, and nothing has to be transposed. Looks at some thousand segments, and waits, once for
+/// a structure.
+pub fn order(cuda: &Cuda, a: &Sparse<'_>, columns: usize) -> Result<Order> {
+    let segments = &a.segments;
+    if columns < FEWEST_COLUMNS || segments.count() < 2 || segments.count() * columns < FEWEST_RESULTS {
+        return Ok(Order::ByRows);
+    }
+    let structure = [segments.offsets.buffer.number(), a.positions.buffer.number()];
+    let known = lock(ORDERS.of(cuda)).iter().find(|(of, _)| *of == structure).map(|&(_, order)| order);
+    if known.is_some() || cuda.is_capturing() {
+        return Ok(known.unwrap_or(Order::ByRows));
+    }
+    let offsets = segments.offsets.dtype;
+    let kernel = cuda.kernel(&format!("segments/{offsets}/nearness"), || nearness_source(offsets), "nearness")?;
+    let found = cuda.receive(|slot| {
+        let mut args = Args::new();
+        args.push(segments.offsets.address()).push(a.positions.address()).push(segments.count() as i64);
+        args.push(segments.len as i64).push(slot);
+        cuda.launch(&kernel, [1, 1, 1], [THREADS as u32, 1, 1], 0, &mut args)
+    })?;
+    let number = |k: usize| u64::from_ne_bytes(found[8 * k..8 * k + 8].try_into().expect("8 bytes"));
+    let (near, all) = (number(0), number(1));
+    let order = if near > 0 && near * 10 >= all * 9 { Order::ByColumns } else { Order::ByRows };
+    let mut orders = lock(ORDERS.of(cuda));
+    orders.truncate(ORDERS_KEPT - 1);
+    orders.push_front((structure, order));
+    Ok(order)
+}
+
+/// Elements and ends in a part of the path. The bits of sums depend on where parts end, so it must depend on the sparse
+/// matrix alone.
+fn part_of(segments: &Segments<'_>) -> usize {
+    (segments.count() + segments.len).div_ceil(PARTS).next_power_of_two().max(PART)
+}
+
+/// `products` of a dense matrix stored by columns.
+fn products_by_columns(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<()> {
+    let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
+    let offsets = segments.offsets.dtype;
+    let key = format!("segments/{offsets}/{class:?}/{weighted}/columns");
+    let kernel = cuda.kernel(&key, || columns_source(offsets, class, weighted), "columns")?;
+    let mut args = Args::new();
+    push_sparse(&mut args, a, b);
+    push_segments(&mut args, segments).push(columns as i64).push(part_of(segments) as i64).push(out.address);
+    // few segments do not fill the device: their columns are divided
+    let across = blocks(segments.count(), THREADS) as usize;
+    let down = cuda.wave(&kernel, THREADS as u32, 0)?.div_ceil(across).clamp(1, columns.div_ceil(COLUMNS));
+    cuda.launch(&kernel, [across as u32, down as u32, 1], [THREADS as u32, 1, 1], 0, &mut args)
+}
+
 /// See `Backend::segment_products`. A result of one column is stored alike by rows and by columns.
-pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc<Buffer>) -> Result<Order> {
+pub fn products(
+    cuda: &Cuda,
+    a: &Sparse<'_>,
+    b: &View,
+    order: Order,
+    columns: usize,
+    out: &Arc<Buffer>,
+) -> Result<Order> {
+    if columns > 1 && order == Order::ByColumns {
+        return products_by_columns(cuda, a, b, columns, out).map(|()| order);
+    }
     let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
     let offsets = segments.offsets.dtype;
     if columns == 1 {
@@ -214,9 +308,7 @@ pub fn products(cuda: &Cuda, a: &Sparse<'_>, b: &View, columns: usize, out: &Arc
     let lanes = columns.div_ceil(width).next_power_of_two().min(32);
     let key = format!("segments/{offsets}/{class:?}/{weighted}/{width}");
     let module = cuda.module(&key, || rows_source(offsets, class, weighted, width))?;
-    // the bits of sums depend on where parts end, so `each` must depend on the sparse matrix alone
-    let each = (segments.count() + segments.len).div_ceil(PARTS).next_power_of_two().max(PART);
-    let path = Path::new(cuda, &module, segments, each)?;
+    let path = Path::new(cuda, &module, segments, part_of(segments))?;
     let [heads, opens] = [(); 2].map(|()| cuda.allocate(path.parts * columns * size));
     let (heads, opens) = (heads?, opens?);
     let mut args = Args::new();
