@@ -7,9 +7,9 @@
 #' **Inputs** are the arrays among the variables that the block names: `g(x = new)` copies `new` into the graph's own
 #' memory for `x` and runs. It must have the dim, dtype and device of the original; host vectors and matrices are
 #' uploaded. Inputs that are not given keep their latest values. All other values are fixed when they are recorded:
-#' numbers, other arrays (in lists, or used by functions), and random draws, whose key is recorded too. The graph keeps
-#' these other arrays, and uses values that are later written to them in place. A graph does not raise the warnings of
-#' its computations ("NaNs produced").
+#' numbers, other arrays (in lists or sparse matrices, or used by functions), and random draws, whose key is recorded
+#' too. The graph keeps these other arrays, and uses values that are later written to them in place. A graph does not
+#' raise the warnings of its computations ("NaNs produced").
 #'
 #' **The block** is evaluated once, in an environment of its own whose parent is the caller's. Only the work that it
 #' queues on the device is recorded, not the R code around it: loops are unrolled, and branches are fixed. Operations
@@ -54,7 +54,7 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   caller <- parent.frame()
   # variables are looked at one by one: an element of a list keeps one more reference for good, and R copies a pinned
   # vector with two references when it is written
-  named <- Filter(function(name) is_gpu(get0(name, envir = caller)), all.vars(code))
+  named <- Filter(function(name) is_array(get0(name, envir = caller)), all.vars(code))
   inputs <- mget(named, envir = caller, inherits = TRUE)
   if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
   device <- .Call(C_device_name, device)
@@ -63,7 +63,7 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
 
 # Checks an input and uploads host values; errors name the input.
 checked_input <- function(name, x, like) {
-  if (!is_gpu(x)) {
+  if (!is_array(x)) {
     if (!(is.numeric(x) || is.logical(x) || is.complex(x)))
       stop_verdigris("argument", sprintf("`%s` must be an array or a vector, not %s.", name, describe(x)), call = NULL)
     x <- as_gpu(x, dtype = like$dtype, device = like$device)
@@ -120,7 +120,7 @@ own_values <- function(x, like = x) {
 evaluated_graph <- function(code, caller, inputs) {
   last <- list2env(lapply(inputs, own_values), parent = caller)
   compute <- function(x) {
-    if (is_gpu(x)) return(gpu_compute(x))
+    if (is_array(x)) return(gpu_compute(x))
     if (is.list(x) && !is.object(x)) x[] <- lapply(x, compute)
     x
   }
@@ -157,9 +157,12 @@ recorded_graph <- function(code, caller, inputs, copy, device) {
   graph_function(inputs, run, function() c(list(device = device), .Call(C_graph_info, pointer)))
 }
 
+# Not a sparse matrix: the graph uses those that it was recorded with.
+is_array <- function(x) is_of(x, "gpu_array")
+
 # The paths of arrays in a value: index vectors for `[[`, an empty one for the value itself.
 array_places <- function(value, at = integer()) {
-  if (is_gpu(value) || .Call(C_is_pending_number, value)) return(list(at))
+  if (is_array(value) || .Call(C_is_pending_number, value)) return(list(at))
   if (!is.list(value)) return(list())
   unlist(lapply(seq_along(value), function(k) array_places(value[[k]], c(at, k))), recursive = FALSE)
 }
