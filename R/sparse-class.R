@@ -317,8 +317,20 @@ row_structure <- function(S) {
   made
 }
 
-# The values in row order.
-stored_by_rows <- function(S, x = stored(S)) x[row_structure(S)$order + 1L]
+# The values in row order. For products, of which another one often follows, they are kept with the structure until `x`
+# is another array or is changed, if there is memory for them.
+stored_by_rows <- function(S, x = stored(S), keep = FALSE) {
+  rows <- row_structure(S)
+  if (!is.null(rows$values) && .Call(C_is_derived, rows$values, x)) return(rows$values)
+  rows$values <- NULL
+  values <- elements_at(x, rows$order)
+  if (!keep) return(values)
+  tryCatch({
+    gpu_compute(values)
+    if (.Call(C_note_derived, values, x)) rows$values <- values
+  }, verdigris_error_memory = function(e) NULL)
+  values
+}
 
 # Column numbers of the elements, from 0.
 columns_of <- function(S) segment_expand(S@p)

@@ -99,7 +99,7 @@ product_with_dense <- function(S, b, turned) {
   dimnames(b) <- NULL
   out <- if (turned) segment_products(S@p, S@i, x, b) else {
     rows <- row_structure(S)
-    segment_products(rows$p, rows$i, stored_by_rows(S, x), b)
+    segment_products(rows$p, rows$i, stored_by_rows(S, x, keep = TRUE), b)
   }
   # sums of half floats are float32
   in_dtype(out, dtype)

@@ -16,6 +16,70 @@ test_that("products with dense matrices and vectors are Matrix's", {
   expect_same_sparse(dense, skip = skip, front = beside_matrix)
 })
 
+test_that("the values by rows that a product keeps are those of its matrix", {
+  set.seed(8)
+  M <- Matrix::rsparsematrix(60, 40, 0.2)
+  S <- as_gpu(M, device = test_device)
+  hv <- runif(40)
+  v <- as_gpu(hv, device = test_device)
+  product <- function(S, M) {
+    for (again in 1:2) expect_equal(as.vector(collect(S %*% v)), as.vector(M %*% hv), tolerance = 1e-12)
+    expect_equal(collect(t(S)), Matrix::t(M))
+    expect_equal(as.vector(collect(rowSums(S))), Matrix::rowSums(M))
+  }
+  keeps <- function(S) {
+    space <- asNamespace("verdigris")
+    values <- space$row_structure(S)$values
+    !is.null(values) && .Call(space$C_is_derived, values, space$stored(S))
+  }
+  product(S, M)
+  expect_true(keeps(S))
+  # matrices of one structure
+  T <- S
+  T@x <- T@x * 2
+  product(T, M * 2)
+  product(S, M)
+  product(T, M * 2)
+  # values that are assigned, in place too
+  S@x[3] <- 100
+  M@x[3] <- 100
+  product(S, M)
+  S@x[1:4] <- 1:4 / 8
+  M@x[1:4] <- 1:4 / 8
+  product(S, M)
+  S[2, 5] <- M[2, 5] <- 7
+  product(S, M)
+  # elements of other arrays
+  r <- gpu_zeros(5, device = test_device)
+  r[2] <- 1
+  expect_true(keeps(S))
+  # memory that is written from outside
+  gpu_copy(as_gpu(M@x + 1, device = test_device), S@x)
+  M@x <- M@x + 1
+  product(S, M)
+  capsule <- as_dlpack(S@x)
+  product(S, M)
+  gpu_copy(M@x - 3, S@x)
+  M@x <- M@x - 3
+  product(S, M)
+  rm(capsule)
+  # other types
+  L <- S > 0
+  for (again in 1:2) expect_equal(as.vector(collect(L %*% v)), as.vector((M > 0) %*% hv), tolerance = 1e-12)
+  H <- as_gpu(S, dtype = "float16")
+  for (again in 1:2) expect_equal(as.vector(collect(H %*% v)), as.vector(M %*% hv), tolerance = 1e-2)
+  # a graph keeps the values that it was recorded with, and its recording is not used outside
+  if (test_device != "cpu") {
+    S <- as_gpu(M, device = test_device)
+    gpu_compute(S %*% v)
+    g <- gpu_graph(S %*% v)
+    gpu_copy(as_gpu(M@x * 3, device = test_device), S@x)
+    for (again in 1:2) expect_equal(as.vector(collect(S %*% v)), as.vector(M %*% hv) * 3, tolerance = 1e-12)
+    expect_equal(as.vector(collect(g())), as.vector(M %*% hv), tolerance = 1e-12)
+    expect_equal(as.vector(collect(g(v = v * 2))), as.vector(M %*% hv) * 2, tolerance = 1e-12)
+  }
+})
+
 test_that("products of two sparse matrices are Matrix's", {
   expect_same_sparse(sparse)
   expect_same_sparse(sparse, front = beside_matrix)

@@ -1,13 +1,14 @@
 //! Entries: joining arrays, permuting axes, and views.
 
 use verdigris_engine::array::transfer::Host;
-use verdigris_engine::array::{Array, Operand};
+use verdigris_engine::array::{fact_cache, Array, Operand};
 use verdigris_engine::memory::buffer::Device;
 use verdigris_ops::dtype::DType;
 use verdigris_ops::error::{Error, Kind, Result};
 use verdigris_ops::layout::Axis;
 use verdigris_ops::rule::promote;
 
+use crate::array::device::is_capturing;
 use crate::array::{attributes, convert, handle};
 use crate::entries::entry::entries;
 use crate::r::{self, values, *};
@@ -100,6 +101,18 @@ entries! {
     /// on the positions, this never waits for them.
     fn gather(x: Array, positions: Array) -> Result<Array> {
         x.gather(&positions)
+    }
+
+    /// Records that `result`, which R code keeps, was computed from x; FALSE if either may change unnoticed, or if a
+    /// graph is being recorded, whose launches compute it.
+    fn note_derived(result: Array, x: Array) -> Result<bool> {
+        Ok(!is_capturing(x.device())? && fact_cache::note_derived(&result, &x))
+    }
+
+    /// Whether `result` is recorded as computed from x, and both are as they were. FALSE while a graph is recorded,
+    /// whose launches may find other values in x.
+    fn is_derived(result: Array, x: Array) -> Result<bool> {
+        Ok(!is_capturing(x.device())? && fact_cache::is_derived(&result, &x))
     }
 
     /// A view of an array of shape `dim`, without dimensions. Each axis of the view, fastest first, has `extent`

@@ -8,7 +8,7 @@ use crate::array::fact_cache;
 use crate::array::strided::{overlaps, store};
 use crate::array::Array;
 use crate::backend::{self, cpu, Base};
-use crate::memory::buffer::{Device, View};
+use crate::memory::buffer::{Buffer, Device, View};
 use crate::memory::counters;
 use verdigris_ops::dtype::Kind;
 use verdigris_ops::error::Result;
@@ -25,8 +25,8 @@ pub enum Assigned {
     New { array: Array, warned: bool },
 }
 
-fn written_in_place() {
-    fact_cache::invalidate();
+fn written_in_place(buffer: &Arc<Buffer>) {
+    fact_cache::invalidate(buffer);
     counters::IN_PLACE.add(1);
 }
 
@@ -67,7 +67,7 @@ impl Array {
             let (plan, bound) = Array::full(value, dtype, 1, self.device())?.plan()?;
             backend::of(self.device())?.put(&plan, &bound, &part, None)?;
         }
-        written_in_place();
+        written_in_place(&part.buffer);
         Ok(true)
     }
 
@@ -99,7 +99,7 @@ impl Array {
                 if !done {
                     store(value, &part)?;
                 }
-                written_in_place();
+                written_in_place(&part.buffer);
                 return Ok(Assigned::InPlace);
             }
         }
@@ -138,7 +138,7 @@ impl Array {
                 if !at.is_empty() && !values.is_empty() {
                     backend::of(self.device())?.scatter(&view.buffer, self.dtype(), self.len(), &at, &values)?;
                 }
-                written_in_place();
+                written_in_place(&view.buffer);
                 return Ok(Assigned::InPlace);
             }
         }

@@ -38,7 +38,8 @@ pub fn extend(basis: &Array, vector: &Array, coefficients: &Array, step: Step) -
     }
     let (basis, coefficients) = (basis.contiguous()?, coefficients.contiguous()?);
     let vector = vector.cast(dtype, None)?.contiguous()?;
-    fact_cache::invalidate();
+    fact_cache::invalidate(&basis.buffer);
+    fact_cache::invalidate(&coefficients.buffer);
     backend::of(device)?.extend_basis(&BasisStep {
         basis: &basis,
         rows,

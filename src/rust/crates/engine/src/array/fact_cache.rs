@@ -1,12 +1,12 @@
-//! Caches of facts read from arrays in memory: the ranges of subscripts, and which arrays have no missing value. They
-//! hold until values are overwritten in place.
+//! Caches of facts about arrays in memory: the ranges of subscripts, which arrays have no missing value, and which were
+//! computed from which. They hold until values are overwritten in place.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use crate::array::{Array, Operand};
 use crate::graph::node::Node;
-use crate::memory::buffer::Device;
+use crate::memory::buffer::{Buffer, Device};
 use verdigris_ops::error::Result;
 use verdigris_ops::id;
 use verdigris_ops::reduction::Reduction;
@@ -26,14 +26,20 @@ thread_local! {
     /// Recently checked arrays that have no missing value, so that refitting a model does not check its variables
     /// again.
     static COMPLETE: RefCell<Vec<Weak<Node>>> = const { RefCell::new(Vec::new()) };
+    /// Arrays that R code keeps to use them again, each with the array that it was computed from.
+    static DERIVED: RefCell<Vec<[Weak<Node>; 2]>> = const { RefCell::new(Vec::new()) };
 }
 const MOST_RANGES: usize = 4;
 const MOST_COMPLETE: usize = 256;
+const MOST_DERIVED: usize = 256;
 
-/// Empties the caches. Must be called where computed values are overwritten in place.
-pub(crate) fn invalidate() {
+/// Must be called where computed values are overwritten in place. Of what was computed from which only that in the
+/// buffer is forgotten: loops assign elements between products.
+pub(crate) fn invalidate(overwritten: &Arc<Buffer>) {
     RANGES.with_borrow_mut(Vec::clear);
     COMPLETE.with_borrow_mut(Vec::clear);
+    let stays = |node: &Weak<Node>| node.upgrade().is_some_and(|node| !node.lies_in(overwritten));
+    DERIVED.with_borrow_mut(|all| all.retain(|pair| pair.iter().all(stays)));
 }
 
 /// Whether facts read from the array stay true; not if another library shares the memory.
@@ -57,6 +63,26 @@ pub(crate) fn note_range(x: &Array, range: Range) {
             all.insert(0, (Arc::downgrade(x.node()), range));
         });
     }
+}
+
+/// Records that `result` was computed from `source`, for `is_derived`. False if either may change unnoticed.
+pub fn note_derived(result: &Array, source: &Array) -> bool {
+    let lasts = is_lasting(result) && is_lasting(source);
+    if lasts {
+        DERIVED.with_borrow_mut(|all| {
+            all.retain(|pair| pair.iter().all(|node| node.strong_count() > 0));
+            let oldest = (all.len() + 1).saturating_sub(MOST_DERIVED);
+            all.drain(..oldest);
+            all.push([result, source].map(|x| Arc::downgrade(x.node())));
+        });
+    }
+    lasts
+}
+
+/// Whether it is recorded that `result` was computed from `source`, and both are unchanged.
+pub fn is_derived(result: &Array, source: &Array) -> bool {
+    let is_known = |[of, from]: &[Weak<Node>; 2]| is_of(of, result) && is_of(from, source);
+    is_lasting(result) && is_lasting(source) && DERIVED.with_borrow(|all| all.iter().any(is_known))
 }
 
 /// Whether none of these arrays, which must be on one device, has a missing value. On a GPU one kernel reads all arrays

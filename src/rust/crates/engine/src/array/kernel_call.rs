@@ -213,7 +213,7 @@ pub(crate) fn own(array: &Array, view: View, holders: usize, all: bool) -> Resul
     // Two references: the node's view, and `view`.
     let alone = Arc::strong_count(array.node()) <= holders && Arc::strong_count(&view.buffer) <= 2;
     if (alone || view.buffer.is_volatile()) && !view.buffer.is_read_only() {
-        crate::array::fact_cache::invalidate();
+        crate::array::fact_cache::invalidate(&view.buffer);
         return Ok((view, None));
     }
     let other = if all {

@@ -265,7 +265,7 @@ pub fn refuse_overlap(array: &Array, argument: &str) -> Result<()> {
 pub(crate) fn store(values: &Array, view: &View) -> Result<()> {
     let backend = backend::of(view.buffer.device)?;
     let (from, size) = (values.contiguous()?, view.dtype.size());
-    crate::array::fact_cache::invalidate();
+    crate::array::fact_cache::invalidate(&view.buffer);
     if view.is_empty() {
         return Ok(());
     }

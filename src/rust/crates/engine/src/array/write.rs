@@ -100,7 +100,7 @@ fn write_over(value: &Array, target: &Array, view: &View, holders: usize) -> Res
     // Allowed references to the buffer: the node's, the caller's view, and the plan's inputs.
     alone &= Arc::strong_count(&view.buffer) == 2 + reads;
     if alone {
-        fact_cache::invalidate();
+        fact_cache::invalidate(&view.buffer);
         backend::of(value.device())?.run(&plan, &bound, std::slice::from_ref(&view.buffer))?;
         value.node().resolve(view.clone());
     }
