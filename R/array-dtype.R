@@ -16,6 +16,8 @@
 #' gpu_cast(x, "float32")
 #' @export
 is_gpu <- function(x) is_of(x, c("gpu_array", "gpu_sparse"))
+# An array, not a sparse matrix.
+is_array <- function(x) is_of(x, "gpu_array")
 
 # inherits(x, classes) at a fraction of its cost.
 is_of <- function(x, classes) is.object(x) && .Call(C_inherits, x, classes)

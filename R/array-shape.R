@@ -26,7 +26,7 @@ recycle <- function(x, n) {
   if (n %% size == 0) y else strided(y, length(y), 1, n)
 }
 
-is_number <- function(x) is_of(x, "gpu_array") || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
+is_number <- function(x) is_array(x) || !is.object(x) && (is.numeric(x) || is.logical(x) || is.complex(x))
 
 # Converts integer64 vectors to arrays if one of the parts is an array: base R would take their bits for doubles.
 with_integer64 <- function(parts) {

@@ -53,7 +53,7 @@ gpu_graph <- function(expr, copy = TRUE, device = NULL) {
   code <- substitute(expr)
   caller <- parent.frame()
   # variables are looked at one by one: an element of a list keeps one more reference for good, and R copies a pinned
-  # vector with two references when it is written
+  # vector with two references when it is written; the graph keeps the sparse matrices that it was recorded with
   named <- Filter(function(name) is_array(get0(name, envir = caller)), all.vars(code))
   inputs <- mget(named, envir = caller, inherits = TRUE)
   if (is.null(device) && length(inputs)) device <- gpu_device(inputs[[1L]])
@@ -156,9 +156,6 @@ recorded_graph <- function(code, caller, inputs, copy, device) {
   }
   graph_function(inputs, run, function() c(list(device = device), .Call(C_graph_info, pointer)))
 }
-
-# Not a sparse matrix: the graph uses those that it was recorded with.
-is_array <- function(x) is_of(x, "gpu_array")
 
 # The paths of arrays in a value: index vectors for `[[`, an empty one for the value itself.
 array_places <- function(value, at = integer()) {

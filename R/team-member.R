@@ -253,10 +253,10 @@ shape_of <- function(x, kind = NULL) {
 # Up to here the connection is faster: a copy takes 4 ms or more whatever its size, 1e5 elements serialised 14.
 EXPORTED <- 3e4
 
-# Copies an array for a session on `host`, which opens the copy by its handle. NULL where that is not possible: the array
-# then travels through the host.
+# Copies an array for a session on `host`, which opens the copy by its handle. NULL where that is not possible, and for
+# other values: they travel through the host.
 export_to <- function(x, host) {
-  if (!is_gpu(x) || gpu_device(x) == "cpu" || length(x) < EXPORTED || !identical(host, this_host())) return(NULL)
+  if (!is_array(x) || gpu_device(x) == "cpu" || length(x) < EXPORTED || !identical(host, this_host())) return(NULL)
   exported <- .Call(C_team_export, x)
   if (is.null(exported)) return(NULL)
   member <- running_member()

@@ -118,6 +118,9 @@ test_that("as_gpu() of a reference is the member's array", {
   expect_identical(collect(as_gpu(refs[[2]])), collect(held[[6]]))
   gpu_together(team, replaced, FALSE)
   # other values
+  refs <- gpu_together(team, function() gpu_ref(gpu_sparse(i = 1:400, j = 1:400, x = 1:400 / 2, dim = c(400, 400))))
+  expect_s4_class(as_gpu(refs[[2]]), "gpu_sparse")
+  expect_identical(collect(as_gpu(refs[[2]])@x), 1:400 / 2)
   refs <- gpu_together(team, function() gpu_ref(list("a", data.frame(n = 1:2, s = c("x", "y")), "b")[[gpu_team_rank()]]))
   expect_error(as_gpu(refs[[1]]), class = "verdigris_error_dtype")
   expect_identical(collect(as_gpu(refs[[2]])), data.frame(n = 1:2, s = c("x", "y")))
