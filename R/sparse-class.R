@@ -322,9 +322,9 @@ row_structure <- function(S) {
 stored_by_rows <- function(S, x = stored(S), keep = FALSE) {
   rows <- row_structure(S)
   if (!is.null(rows$values) && .Call(C_is_derived, rows$values, x)) return(rows$values)
-  rows$values <- NULL
   values <- elements_at(x, rows$order)
   if (!keep) return(values)
+  rows$values <- NULL
   tryCatch({
     gpu_compute(values)
     if (.Call(C_note_derived, values, x)) rows$values <- values

@@ -54,8 +54,8 @@ glm_advance <- function(state, start) {
 stat_glm <- function(state) {
   own <- state$family
   deviance <- sum(own$dev.resids(state$y, state$mu, state$w))
-  valid <- list(if (is.null(own$valideta)) TRUE else own$valideta(state$eta), if (is.null(own$validmu)) TRUE else
-    own$validmu(state$mu))
+  answer <- function(f, x) if (is.null(f)) TRUE else f(x)
+  valid <- list(answer(own$valideta, state$eta), answer(own$validmu, state$mu))
   later(function() c(as.vector(deviance), !all(vapply(valid, function(x) isTRUE(as.vector(x)), NA))))
 }
 # Prepares the rows of an iteration's least squares. Returns the number of rows for which is_regular() is not TRUE,

@@ -254,3 +254,32 @@ template <class O> VG_FN void segment_pick(const i32* __restrict__ from, const O
   const i64 step = (i64)gridDim.x * THREADS;
   for (i64 k = (i64)blockIdx.x * THREADS + threadIdx.x; k < len; k += step) out[k] = from[order[k]];
 }
+// Looks at pairs of adjacent segments: out[0] is how many elements have a position near that of the element of the same
+// rank in the next segment, out[1] how many elements there are. One block.
+template <class I> VG_FN void segment_nearness(const I* __restrict__ offsets, const i32* __restrict__ at, i64 segments,
+    i64 len, u64* out) {
+  const i64 pairs = 4096, longest = 32, near = 32;
+  __shared__ u32 found[2];
+  if (threadIdx.x < 2) found[threadIdx.x] = 0;
+  __syncthreads();
+  u32 close = 0, seen = 0;
+  for (i64 k = threadIdx.x; k < pairs; k += THREADS) {
+    const i64 s = k * (segments - 1) / pairs;
+    i64 bound[3];
+    for (int j = 0; j < 3; j++) {
+      const i64 o = (i64)offsets[s + j], least = j ? bound[j - 1] : 0;
+      bound[j] = o < least ? least : o > len ? len : o;
+    }
+    const i64 own = bound[1] - bound[0], next = bound[2] - bound[1], longer = own > next ? own : next;
+    const i64 shorter = own < next ? own : next;
+    seen += (u32)(longer < 1 << 20 ? longer : 1 << 20);
+    for (i64 l = 0; l < shorter && l < longest; l++) {
+      const i64 away = (i64)at[bound[0] + l] - at[bound[1] + l];
+      close += away >= -near && away <= near;
+    }
+  }
+  atomicAdd(&found[0], close);
+  atomicAdd(&found[1], seen);
+  __syncthreads();
+  if (threadIdx.x < 2) out[threadIdx.x] = found[threadIdx.x];
+}

@@ -197,36 +197,6 @@ template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_columns(con
   }
 }
 
-// Looks at pairs of adjacent segments: out[0] is how many elements have a position near that of the element of the same
-// rank in the next segment, out[1] how many elements there are. One block.
-template <class I> VG_FN void segment_nearness(const I* __restrict__ offsets, const i32* __restrict__ at, i64 segments,
-    i64 len, u64* out) {
-  const i64 pairs = 4096, longest = 32, near = 32;
-  __shared__ u32 found[2];
-  if (threadIdx.x < 2) found[threadIdx.x] = 0;
-  __syncthreads();
-  u32 close = 0, seen = 0;
-  for (i64 k = threadIdx.x; k < pairs; k += THREADS) {
-    const i64 s = k * (segments - 1) / pairs;
-    i64 bound[3];
-    for (int j = 0; j < 3; j++) {
-      const i64 o = (i64)offsets[s + j], least = j ? bound[j - 1] : 0;
-      bound[j] = o < least ? least : o > len ? len : o;
-    }
-    const i64 own = bound[1] - bound[0], next = bound[2] - bound[1], longer = own > next ? own : next;
-    const i64 shorter = own < next ? own : next;
-    seen += (u32)(longer < 1 << 20 ? longer : 1 << 20);
-    for (i64 l = 0; l < shorter && l < longest; l++) {
-      const i64 away = (i64)at[bound[0] + l] - at[bound[1] + l];
-      close += away >= -near && away <= near;
-    }
-  }
-  atomicAdd(&found[0], close);
-  atomicAdd(&found[1], seen);
-  __syncthreads();
-  if (threadIdx.x < 2) out[threadIdx.x] = found[threadIdx.x];
-}
-
 // For each element, the dot product of the row of `rows` at its position and the row of `others` of its segment.
 template <class T> VG_FN void segment_sampled(const i32* __restrict__ at, const i32* __restrict__ segment, i64 len,
     const T* __restrict__ rows, i64 extent, const T* __restrict__ others, i64 inner, T* __restrict__ out) {

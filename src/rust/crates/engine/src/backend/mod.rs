@@ -1,6 +1,5 @@
 //! The interface of a device. The layers above do not know which device an array is on.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use self::basis::BasisStep;
@@ -437,11 +436,11 @@ pub fn copy_across(copies: &[AcrossDevices<'_>]) -> Result<bool> {
 pub struct ExportedCopy {
     /// What names the memory to other processes.
     pub handle: [u8; 64],
-    _memory: Box<dyn Any + Send + Sync>,
+    _memory: Arc<Buffer>,
 }
 
-/// Copies contiguous elements of a CUDA device for other processes of this host, and waits. None where the device cannot
-/// share memory, has none left for the copy, or records a graph.
+/// Copies contiguous elements of a CUDA device for other processes of this host, and waits. None for the cpu device, and
+/// where the device cannot share memory, has none left for the copy, or records a graph.
 ///
 /// # Errors
 /// Those of the device.

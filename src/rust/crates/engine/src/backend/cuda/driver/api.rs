@@ -245,20 +245,28 @@ fn loaded_driver() -> Result<library::Handle> {
         .map_err(|e| Error::new(Kind::Library, format!("{} cannot be loaded: {}", path.display(), e.reason)))
 }
 
+/// A table of the driver's functions, made once; a failure is not remembered.
+fn once<T>(table: &'static OnceLock<T>, make: impl FnOnce(&library::Handle) -> Result<T>) -> Result<&'static T> {
+    if let Some(table) = table.get() {
+        return Ok(table);
+    }
+    let made = make(&loaded_driver()?)?;
+    Ok(table.get_or_init(|| made))
+}
+
 /// The driver's functions, after a successful `cuInit`.
 ///
 /// # Errors
 /// `Library` where there is no driver, with the findings of `library`.
 pub fn driver() -> Result<&'static Driver> {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
-    if let Some(driver) = DRIVER.get() {
-        return Ok(driver);
-    }
-    // SAFETY: this is the driver.
-    let table = unsafe { Driver::find(&loaded_driver()?) }?;
-    // SAFETY: takes a number.
-    check(&table, unsafe { (table.init)(0) }, "cuInit")?;
-    Ok(DRIVER.get_or_init(|| table))
+    once(&DRIVER, |loaded| {
+        // SAFETY: this is the driver.
+        let table = unsafe { Driver::find(loaded) }?;
+        // SAFETY: takes a number.
+        check(&table, unsafe { (table.init)(0) }, "cuInit")?;
+        Ok(table)
+    })
 }
 
 /// The functions that describe modules; None for drivers before CUDA 12.4.
@@ -278,12 +286,8 @@ pub fn reflection() -> Option<&'static Reflection> {
 /// `Library` where the driver lacks one.
 pub fn peers() -> Result<&'static Peers> {
     static PEERS: OnceLock<Peers> = OnceLock::new();
-    if let Some(peers) = PEERS.get() {
-        return Ok(peers);
-    }
     // SAFETY: this is the driver.
-    let table = unsafe { Peers::find(&loaded_driver()?) }?;
-    Ok(PEERS.get_or_init(|| table))
+    once(&PEERS, |loaded| unsafe { Peers::find(loaded) })
 }
 
 /// The functions for memory of other processes.
@@ -292,12 +296,8 @@ pub fn peers() -> Result<&'static Peers> {
 /// `Library` where the driver lacks one.
 pub fn ipc() -> Result<&'static Ipc> {
     static IPC: OnceLock<Ipc> = OnceLock::new();
-    if let Some(ipc) = IPC.get() {
-        return Ok(ipc);
-    }
     // SAFETY: this is the driver.
-    let table = unsafe { Ipc::find(&loaded_driver()?) }?;
-    Ok(IPC.get_or_init(|| table))
+    once(&IPC, |loaded| unsafe { Ipc::find(loaded) })
 }
 
 /// Read and write access of a device to a memory pool.

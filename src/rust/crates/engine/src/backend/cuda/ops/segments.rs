@@ -91,13 +91,6 @@ pub(crate) fn columns_source(offsets: DType, class: Class, weighted: bool) -> St
         )
 }
 
-pub(crate) fn nearness_source(offsets: DType) -> String {
-    head("segments_dense.cuh", offsets)
-        + &format!(
-            "{KERNEL} nearness(const I* offsets, const i32* at, i64 segments, i64 len, u64* out) {{ segment_nearness<I>(offsets, at, segments, len, out); }}\n"
-        )
-}
-
 pub(crate) fn reduce_source(offsets: DType, reduction: Reduction, class: Class) -> String {
     let t = class.c_type();
     let accumulator = format!("{}<{t}>", reduction.accumulator());
@@ -110,7 +103,8 @@ pub(crate) fn structure_source(offsets: DType, order: DType) -> String {
         + &format!(
             "{KERNEL} expand(const I* offsets, i64 segments, i64 len, i32* out) {{ segment_expand<I>(offsets, segments, len, out); }}\n\
              {KERNEL} bounds(const i32* sorted, i64 len, i64 extent, I* out) {{ segment_bounds<I>(sorted, len, extent, out); }}\n\
-             {KERNEL} pick(const i32* from, const {o}* order, i64 len, i32* out) {{ segment_pick<{o}>(from, order, len, out); }}\n"
+             {KERNEL} pick(const i32* from, const {o}* order, i64 len, i32* out) {{ segment_pick<{o}>(from, order, len, out); }}\n\
+             {KERNEL} nearness(const I* offsets, const i32* at, i64 segments, i64 len, u64* out) {{ segment_nearness<I>(offsets, at, segments, len, out); }}\n"
         )
 }
 
@@ -154,7 +148,6 @@ pub(crate) fn sources() -> Vec<(String, String)> {
                 out.push((name, reduce_source(offsets, reduction, class)));
             }
         }
-        out.push((format!("nearness {offsets}"), nearness_source(offsets)));
         out.push((format!("structure {offsets}"), structure_source(offsets, offsets)));
         for class in [Class::F32, Class::F64] {
             out.push((format!("triangle {offsets} {class:?}"), solve_source(offsets, offsets, class)));
@@ -235,13 +228,14 @@ pub fn order(cuda: &Cuda, a: &Sparse<'_>, columns: usize) -> Result<Order> {
     if columns < FEWEST_COLUMNS || segments.count() < 2 || segments.count() * columns < FEWEST_RESULTS {
         return Ok(Order::ByRows);
     }
-    let structure = [segments.offsets.buffer.number(), a.positions.buffer.number()];
-    let known = lock(ORDERS.of(cuda)).iter().find(|(of, _)| *of == structure).map(|&(_, order)| order);
+    let buffers = [segments.offsets.buffer.number(), a.positions.buffer.number()];
+    let known = lock(ORDERS.of(cuda)).iter().find(|(of, _)| *of == buffers).map(|&(_, order)| order);
     if known.is_some() || cuda.is_capturing() {
         return Ok(known.unwrap_or(Order::ByRows));
     }
     let offsets = segments.offsets.dtype;
-    let kernel = cuda.kernel(&format!("segments/{offsets}/nearness"), || nearness_source(offsets), "nearness")?;
+    let module = structure(cuda, offsets, offsets)?;
+    let kernel = cuda.function(&module, "nearness")?;
     let found = cuda.receive(|slot| {
         let mut args = Args::new();
         args.push(segments.offsets.address()).push(a.positions.address()).push(segments.count() as i64);
@@ -253,7 +247,7 @@ pub fn order(cuda: &Cuda, a: &Sparse<'_>, columns: usize) -> Result<Order> {
     let order = if near > 0 && near * 10 >= all * 9 { Order::ByColumns } else { Order::ByRows };
     let mut orders = lock(ORDERS.of(cuda));
     orders.truncate(ORDERS_KEPT - 1);
-    orders.push_front((structure, order));
+    orders.push_front((buffers, order));
     Ok(order)
 }
 
@@ -287,7 +281,7 @@ pub fn products(
     columns: usize,
     out: &Arc<Buffer>,
 ) -> Result<Order> {
-    if columns > 1 && order == Order::ByColumns {
+    if order == Order::ByColumns {
         return products_by_columns(cuda, a, b, columns, out).map(|()| order);
     }
     let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
