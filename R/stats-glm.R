@@ -144,6 +144,10 @@ glm_fit_on_device <- function(x, y, weights = NULL, start = NULL, etastart = NUL
   if (inherits(x, "gpu_split_design")) return(glm_fit_of_split(x, y, weights, start, etastart, mustart, offset, family,
     control, intercept, singular.ok, environment()))
   d <- as_design(x)
+  if (is.null(absorbed_effects)) {
+    z <- glm_fit_by_passes(d, y, weights, start, etastart, mustart, offset, family, control, intercept)
+    if (!is.null(z)) return(z)
+  }
   family <- family_on_device(family)
   own <- family
   to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
@@ -261,10 +265,11 @@ family_on_device <- function(family) {
   family
 }
 
+is_all <- function(code) is.call(code) && identical(code[[1L]], quote(all)) && length(code) == 2L
+
 # A function of R's that is `all(a) && all(b)`, as one reduction.
 in_one_pass <- function(f) {
   code <- body(f)
-  is_all <- function(code) is.call(code) && identical(code[[1L]], quote(all)) && length(code) == 2L
   if (!is_known(f) || !is.call(code) || !identical(code[[1L]], quote(`&&`)) || !is_all(code[[2L]]) ||
     !is_all(code[[3L]])) return(f)
   out <- f

@@ -1,30 +1,8 @@
 # Generalised linear models of splits: the iterations of base R's glm.fit(), in which each pass over the rows is one
 # call of all members, and one collective. Rules, warnings and messages are those of glm.fit().
 
-# ---- what members compute ------------------------------------------------------------------------------
+# ---- what members compute, from the list of begin_glm() ------------------------------------------------
 
-# In a member: what the iterations do not change: the rows, the response and weights as the family initialises them, and
-# the linear predictor to begin with.
-begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start) {
-  if (!is.null(columns)) d <- design_columns(d, columns)
-  to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
-  own <- family_on_device(family)
-  zeros <- gpu_full(0, d$n, device = d$device)
-  given <- list2env(list(y = y, weights = w %||% (zeros + 1), nobs = d$n, start = start, etastart = etastart,
-    mustart = mustart, offset = offset %||% zeros, family = own, n = NULL,
-    rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device)),
-    parent = MODEL_MASKS)
-  warnings <- character()
-  withCallingHandlers(eval(family$initialize, given), warning = function(warning) {
-    warnings <<- c(warnings, conditionMessage(warning))
-    tryInvokeRestart("muffleWarning")
-  })
-  mustart <- to_device(mustart %||% given$mustart)
-  eta <- etastart %||% if (!is.null(start)) given$offset + part_times(d, NULL, start) else if (d$p == 0L) given$offset +
-    0 else own$linkfun(mustart)
-  list(d = d, family = own, y = to_device(given$y), w = to_device(given$weights), n = to_device(given$n),
-    offset = given$offset, eta = eta, warnings = warnings)
-}
 begun_warnings <- function(begun) list(begun$warnings, !is.null(begun$n))
 begun_part <- function(begun, name) begun[[name]]
 begun_eta <- function(begun, start) if (is.null(start)) begun$eta else part_times(begun$d, NULL, start, begun$offset)

@@ -309,6 +309,9 @@ inline void vg_ptx_f16_of_f32(unsigned short& to, float x) {
 template <class W> inline void vg_ptx_store_pair(void* to, W a, W b) { *(volatile W*)to = a; ((volatile W*)to)[1] = b; }
 template <class W> inline void vg_ptx_load_pair(W& a, W& b, const void* from) { a = *(const volatile W*)from;
 b = ((const volatile W*)from)[1]; }
+// The copy is done at once, which the PTX ISA allows; addresses of shared memory are ordinary ones.
+inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)p; }
+inline void vg_ptx_copy_double(size_t to, const double* from) { *(double*)to = *from; }
 // c += a b of 8 x 4 and 4 x 8 elements, as the lanes hold them (PTX ISA, mma.m8n8k4).
 inline void vg_ptx_multiply_add(double& c0, double& c1, double a, double b, int site) {
   const unsigned row = vg_lane() / 4, column = vg_lane() % 4 * 2;

@@ -26,6 +26,8 @@ const Ptx KNOWN[] = {
     {"{ .reg .pred p; .reg .b32 t; and.b32 t, %1, %2; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; @!p not.b32 %0, %0; }",
      "vg_ptx_same_bit", true},
     {"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};", "vg_ptx_multiply_add", true},
+    {"cp.async.ca.shared.global [%0], [%1], 8;", "vg_ptx_copy_double", false},
+    {"cp.async.wait_all;", "vg_ptx_event", false},
 };
 
 bool in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }

@@ -3,6 +3,7 @@
 use verdigris_engine::array::gram;
 use verdigris_engine::array::linear::{self, Options};
 use verdigris_engine::array::many::{many as factor_many, Sides};
+use verdigris_engine::array::weighted_gram::{Recorded, WeightedGram};
 use verdigris_engine::array::Array;
 use verdigris_engine::backend::cpu::blas::{self, Blas};
 use verdigris_engine::backend::dense::{Method, Precision};
@@ -16,6 +17,7 @@ use verdigris_ops::rule::{promote, Typed};
 
 use crate::array::{attributes, convert, handle, host_vector};
 use crate::entries::entry::entries;
+use crate::entries::module::{pointed, pointer, Pointed};
 use crate::r::typed::FromR;
 use crate::r::{self, options, values, List, SEXP};
 
@@ -117,6 +119,21 @@ fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
     Ok(out)
 }
 
+/// The arrays of a list.
+fn arrays(list: Vec<SEXP>) -> Result<Vec<Array>> {
+    let mut out = fallible::with_capacity(list.len())?;
+    for x in list {
+        out.push(Array::from_r(x, "arrays")?);
+    }
+    Ok(out)
+}
+
+impl Pointed for WeightedGram {
+    fn tag() -> SEXP {
+        r::known_symbol!(c"verdigris_weighted_gram")
+    }
+}
+
 /// The entry `product`.
 fn multiplied(x: SEXP, y: SEXP, turned: usize, halves: usize) -> Result<Option<SEXP>> {
     let turned = [turned == 1, turned == 2];
@@ -189,6 +206,37 @@ entries! {
         let given = optional(columns)?;
         let out = gram::gram(&given, rows, scale.as_ref(), scaled)?;
         out.map(|out| handle::new_of_dim(out, &[given.len(); 2])).transpose()
+    }
+
+    /// A pointer for `weighted_gram_pass()`; NULL if one kernel cannot compute what was recorded. `values` and
+    /// `operations` are the steps; `outputs` the factor, `rights` right sides, and the values to add up.
+    fn weighted_gram(
+        columns: Vec<SEXP>,
+        predictor: Array,
+        values: Vec<SEXP>,
+        operations: Vec<SEXP>,
+        outputs: Vec<SEXP>,
+        rights: usize,
+        fixed: Vec<SEXP>,
+    ) -> Result<Option<SEXP>> {
+        let steps: Vec<(Array, Array)> = arrays(values)?.into_iter().zip(arrays(operations)?).collect();
+        let outputs = arrays(outputs)?;
+        let (scale, others) =
+            outputs.split_first().ok_or_else(|| Error::new(ErrorKind::Argument, "`outputs` is empty"))?;
+        let (rights, sums) = others.split_at(rights.min(others.len()));
+        let fixed = arrays(fixed)?;
+        let recorded = Recorded { predictor: &predictor, steps: &steps, scale, rights, sums, fixed: &fixed };
+        Ok(WeightedGram::new(optional(columns)?, &recorded)?.map(pointer))
+    }
+
+    /// list(predictor, scale, results, rights) of a pass, whose predictor is `before` plus the columns times `by`;
+    /// without numbers it is `before`. NULL if the device has no kernel. The results are cross products, unless there
+    /// are right sides, then the sums.
+    fn weighted_gram_pass(x: SEXP, by: Vec<f64>, before: Option<Array>) -> Result<Option<List>> {
+        let Some(pass) = pointed::<WeightedGram>(x)?.pass(&by, before.as_ref())? else { return Ok(None) };
+        let rights = pass.rights.map(|rights| rights.into_iter().fold(List::new(1), |list, x| list.add("", x)));
+        let list = List::new(4).add("predictor", pass.predictor).add("scale", pass.scale);
+        Ok(Some(list.add("results", pass.results).add("rights", rights)))
     }
 
     /// The sum of `before`, unless NULL, and of a list of columns, each times its number in `by`; NULL is a column of

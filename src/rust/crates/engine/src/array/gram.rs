@@ -30,7 +30,7 @@ pub fn gram(columns: &[Option<Array>], rows: usize, scale: Option<&Array>, scale
         views.push(column.as_ref().map(ready).transpose()?);
     }
     let count = columns.len();
-    let job = Gram { columns: &views, rows, scale: scale.as_ref(), scaled: scaled.min(count) };
+    let job = Gram { columns: &views, rows, scale: scale.as_ref(), scaled: scaled.min(count), sums: &[] };
     let backend = backend::of(device)?;
     let output = backend.allocate(count * count * DType::Float64.size())?;
     let made = backend.gram(&job, &output)?;

@@ -20,6 +20,7 @@ pub mod strided;
 pub mod subscript;
 pub mod transfer;
 mod view;
+pub mod weighted_gram;
 pub mod write;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use self::basis::BasisStep;
 use self::dense::{BatchedFactoring, Multiplied, Product, Task};
 use self::fourier::Transform;
-use self::gram::Gram;
+use self::gram::{Gram, PlannedGram};
 use self::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use self::streams::Streams;
 use crate::kernel::{Arguments, Function, Geometry, Module, Signature};
@@ -289,8 +289,14 @@ pub trait Backend: Send + Sync {
     /// Writes the next column of an orthonormal basis, and its numbers.
     fn extend_basis(&self, job: &BasisStep<'_>) -> Result<()>;
 
-    /// Cross products of columns, as a matrix; false if the device has no kernel for it.
+    /// Cross products of columns, as a matrix, followed by sums; false if the device has no kernel for it.
     fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool>;
+
+    /// As `gram`, in one pass that also computes the plan, and stores the predictor and the factors. False if the device
+    /// has no kernel for it, or not yet.
+    fn planned_gram(&self, _job: &PlannedGram<'_>, _stored: [&Arc<Buffer>; 2], _output: &Arc<Buffer>) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Queues a kernel of a user's module.
     fn launch(&self, _launch: &Launch<'_>) -> Result<()> {

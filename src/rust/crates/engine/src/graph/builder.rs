@@ -186,6 +186,11 @@ impl Builder {
         (register, input)
     }
 
+    /// Makes a register hold a node's value for what is added from now on.
+    pub fn stand_for(&mut self, node: &Node, register: Register) {
+        self.walk.note(node, register);
+    }
+
     /// The register that already holds a node's value; None if nothing built so far computes it. Nothing may be added
     /// to the builder afterwards.
     pub fn find(&mut self, node: &Node) -> Option<Register> {

@@ -16,12 +16,19 @@ const BLOCK: usize = 1 << 17;
 /// Rows of one column that a task packs.
 const TASK: usize = 1 << 13;
 
-/// Writes the cross products to `output`.
+/// Writes the cross products, and the sums after them, to `output`.
 pub fn gram(job: &Gram<'_>, output: &Buffer) -> Result<()> {
     let m = job.columns.len();
-    // SAFETY: the output has m * m elements, and was made for this call.
-    let out = unsafe { raw_slice::slice_mut(output.address as *mut f64, m * m) };
+    // SAFETY: the output has this many elements, and was made for this call.
+    let out = unsafe { raw_slice::slice_mut(output.address as *mut f64, m * m + job.sums.len()) };
+    let (out, totals) = out.split_at_mut(m * m);
     out.fill(0.0);
+    for (total, column) in totals.iter_mut().zip(job.sums) {
+        *total = sum(elements(column))?;
+    }
+    if m == 0 {
+        return Ok(());
+    }
     let block = (BLOCK / m).max(1).min(job.rows.max(1));
     let mut packed = fallible::filled(0.0, block * m)?;
     let mut sums = fallible::filled(0.0, m * m)?;
@@ -39,6 +46,21 @@ pub fn gram(job: &Gram<'_>, output: &Buffer) -> Result<()> {
         from += rows;
     }
     Ok(())
+}
+
+/// The sum of a column: of the sums of its parts, in order.
+fn sum(column: &[f64]) -> Result<f64> {
+    let parts = column.len().div_ceil(TASK);
+    let mut sums = fallible::filled(0.0, parts)?;
+    let to = Shared(sums.as_mut_ptr());
+    parallel(parts, 1, |first, last| {
+        for part in first..last {
+            let own = &column[part * TASK..column.len().min((part + 1) * TASK)];
+            // SAFETY: a task has this sum to itself.
+            unsafe { *to.at(part) = own.iter().sum() };
+        }
+    })?;
+    Ok(sums.iter().sum())
 }
 
 /// Packs rows `from .. from + rows` of the columns, scaled, one column after the other.

@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use super::codegen::{self, Tiled, Variant};
 use super::compile;
 use super::compile::nvrtc::Target;
 use super::context::core::lock;
@@ -16,6 +17,7 @@ use crate::array::{host_bytes, Array};
 use crate::backend::segments::{Order, Segments, Sparse};
 use crate::memory::buffer::Device;
 use crate::testing::turn::in_turn;
+use crate::testing::{array, twice};
 use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::parallel::parallel;
@@ -402,7 +404,13 @@ fn kernels_of_segments_compile_for_every_generation() {
         }
     }
     kernels.extend([Class::F32, Class::F64].map(|class| (format!("basis int32 {class:?}"), basis::source(class))));
-    kernels.extend([1, 2, 4, 8].map(|eights| (format!("gram int32 F64 {eights}"), gram::source(eights))));
+    kernels
+        .extend([1, 2, 4, 8].map(|eights| (format!("gram int32 F64 {eights}"), gram::source(eights, 3, eights < 8))));
+    let mut plan = twice(&array(&[1.0, 2.0])).plan().expect("a plan").0;
+    plan.outputs = vec![plan.outputs[0]; 4];
+    let variant = Variant { tiled: Tiled { inputs: 1, axis: 0 }, ..Variant::default() };
+    let planned = |eights| codegen::gram::source(&plan, variant, eights, 1, 0, eights == 4);
+    kernels.extend([1, 4, 8].map(|eights| (format!("planned gram int32 F64 {eights}"), planned(eights))));
     // only generation 90 compiles all kernels; the others compile those with int32 offsets and float64 values
     let seen = |arch, name: &str| arch == 90 || name.contains("int32") && !name.contains("F32");
     let jobs: Vec<_> = older

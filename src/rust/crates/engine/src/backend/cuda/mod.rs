@@ -43,7 +43,7 @@ use self::tiers::run;
 use super::basis::BasisStep;
 use super::dense::{BatchedFactoring, Multiplied, Product, Task};
 use super::fourier::{Direction, Transform};
-use super::gram::Gram;
+use super::gram::{Gram, PlannedGram};
 use super::segments::{Order, Sampled, Segments, Sparse, SparseProduct, Transposed, TriangularSystem};
 use super::streams::Streams;
 use super::{Backend, Base, Deferred, Launch, Memory, Outcome, Ranked, Touching};
@@ -335,12 +335,22 @@ impl Backend for Cuda {
     }
 
     fn gram(&self, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
-        let views = || job.columns.iter().flatten().chain(job.scale);
+        let views = || job.columns.iter().flatten().chain(job.scale).chain(job.sums);
         let _ordered = self.ordered(|t| {
             views().for_each(|view| _ = t.view(view));
             t.write(output);
         })?;
         gram::gram(self, job, output)
+    }
+
+    fn planned_gram(&self, job: &PlannedGram<'_>, stored: [&Arc<Buffer>; 2], output: &Arc<Buffer>) -> Result<bool> {
+        let views = || job.columns.iter().flatten().chain(job.before);
+        let _ordered = self.ordered(|t| {
+            views().for_each(|view| _ = t.view(view));
+            stored.iter().for_each(|buffer| _ = t.write(buffer));
+            t.bound(job.bound).write(output);
+        })?;
+        gram::planned(self, job, stored, output)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {

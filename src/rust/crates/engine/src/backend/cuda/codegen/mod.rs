@@ -6,6 +6,7 @@
 
 pub mod body;
 pub mod elementwise;
+pub mod gram;
 pub mod mask;
 pub mod notes;
 pub mod parameters;

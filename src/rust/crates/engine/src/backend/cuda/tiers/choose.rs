@@ -119,7 +119,7 @@ fn compile_and_wait(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Variant)
 fn is_served(cuda: &Cuda, plan: &Plan, how: KernelKind) -> bool {
     let class = plan.class(plan.outputs[0].0);
     let second = match how {
-        KernelKind::Store | KernelKind::Put(_) | KernelKind::Patch(_) => {
+        KernelKind::Store | KernelKind::Put(_) | KernelKind::Patch(_) | KernelKind::Gram { .. } => {
             return interpret::can_interpret_now(cuda, plan)
         }
         KernelKind::Mask(keep_na) => prebuilt::positions_name(keep_na),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::backend::cuda::codegen::notes::FlagBits;
 use crate::backend::cuda::codegen::{
-    body, elementwise, mask, parameters, patch, prebuilt, reduce, scan, tiled, Variant, THREADS,
+    body, elementwise, gram, mask, parameters, patch, prebuilt, reduce, scan, tiled, Variant, THREADS,
 };
 use crate::backend::cuda::context::core::lock;
 use crate::backend::cuda::context::device::{Cuda, PerDevice};
@@ -29,6 +29,14 @@ pub(crate) enum KernelKind {
     Put(u8),
     /// Written to a second array, with the old array's elements around it; with the number of the part's windows.
     Patch(u8),
+    /// Factors of rows, right sides and summed values of cross products of up to `8 * eights` columns; see
+    /// `codegen::gram`. With the bytes of the tiles in shared memory.
+    Gram {
+        eights: u8,
+        rights: u8,
+        input: u16,
+        shared: u32,
+    },
 }
 
 /// A kernel for a plan, and what launching it takes.
@@ -40,6 +48,8 @@ pub(crate) struct PlanKernel {
     pub v: usize,
     /// For a mask: the number of blocks that the device runs at once.
     pub wave: usize,
+    /// Bytes of dynamic shared memory of `kernel`.
+    shared: u32,
     bits: Vec<(Register, FlagBits)>,
     words: usize,
 }
@@ -91,6 +101,10 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Varian
         KernelKind::Scan(scan) => (scan::source(plan, variant, scan), scan::NAME, scan::pack_size(plan)),
         KernelKind::Put(rank) => (patch::source(plan, variant, rank, false), patch::NAME, 1),
         KernelKind::Patch(rank) => (patch::source(plan, variant, rank, true), patch::NAME, 1),
+        KernelKind::Gram { eights, rights, input, shared } => {
+            let source = gram::source(plan, variant, eights.into(), rights.into(), input, shared > 0);
+            (source, gram::ROWS, 1)
+        }
     };
     let label = match how {
         KernelKind::Store => plan.key(),
@@ -98,12 +112,14 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Varian
         KernelKind::Mask(_) => format!("subset of {}", plan.key()),
         KernelKind::Scan(scan) => format!("{} of {}", scan.name(), plan.key()),
         KernelKind::Put(_) | KernelKind::Patch(_) => format!("assignment of {}", plan.key()),
+        KernelKind::Gram { .. } => format!("cross products of {}", plan.key()),
     };
     // prebuilt kernels are of this variant, so no other needs to be looked up in the package
     let module =
         if variant == prebuilt::PLAIN { cuda.load_typed(&source, &label) } else { cuda.load(&source, &label) }?;
     let second = match how {
         KernelKind::Mask(_) => Some(cuda.function(&module, mask::WRITE)?),
+        KernelKind::Gram { .. } => Some(cuda.function(&module, gram::WHOLE)?),
         KernelKind::Scan(scan) if scan::widens(plan, scan) => Some(cuda.function(&module, scan::SECOND)?),
         _ => None,
     };
@@ -112,7 +128,11 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Varian
     kernel.name = label;
     let (bits, words) = body::flag_bits(plan);
     let wave = if matches!(how, KernelKind::Mask(_)) { cuda.wave(&kernel, THREADS as u32, 0)? } else { 0 };
-    let made = Arc::new(PlanKernel { kernel: Arc::new(kernel), second, v, wave, bits, words });
+    let shared = if let KernelKind::Gram { shared, .. } = how { shared } else { 0 };
+    if shared > 0 {
+        cuda.allow_shared(&kernel, shared)?;
+    }
+    let made = Arc::new(PlanKernel { kernel: Arc::new(kernel), second, v, wave, shared, bits, words });
     let mut known = lock(&PLANS.of(cuda).known);
     known.entry(plan.clone()).or_insert_with(|| PlanKernels::new(plan)).kernels.push((how, variant, made.clone()));
     Ok(made)
@@ -121,7 +141,7 @@ pub(crate) fn planned(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Varian
 impl PlanKernel {
     /// A prebuilt kernel, for a plan that only loads its input.
     pub(super) fn of_plain(kernel: Arc<Kernel>, v: usize) -> PlanKernel {
-        PlanKernel { kernel, second: None, v, wave: 0, bits: Vec::new(), words: 0 }
+        PlanKernel { kernel, second: None, v, wave: 0, shared: 0, bits: Vec::new(), words: 0 }
     }
 
     /// Queues the kernel, with its `Params` and, for kinds of kernels that take one, the struct `job`.
@@ -193,7 +213,8 @@ impl PlanKernel {
         let arguments = [params.bytes(), job.map_or(&[], Packed::bytes)];
         let count = 1 + usize::from(job.is_some());
         for &(kernel, grid) in kernels.iter().filter(|(_, grid)| *grid > 0) {
-            let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared: 0 };
+            let shared = if Arc::ptr_eq(kernel, &self.kernel) { self.shared } else { 0 };
+            let shape = Shape { grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], shared };
             // SAFETY: the structs are those that the kernel's source declares.
             unsafe { cuda.launch_at(kernel, shape, &arguments[..count], awaited)? };
         }

@@ -1,0 +1,148 @@
+# The iterations of glm.fit() as one pass over the rows each: the linear predictor, what the family computes from it, the
+# cross products of the weighted columns, and the deviance. Nothing but the predictor and the weights is stored.
+#
+# These are the iterations in which glm.fit() has no case to decide: all rows count, means are valid, the least squares
+# are well conditioned. Otherwise the result is NULL, and base R's own code starts from the beginning.
+
+# What the iterations do not change: the rows, the response and weights as the family initialises them, and the linear
+# predictor to begin with.
+begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start) {
+  if (!is.null(columns)) d <- design_columns(d, columns)
+  to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
+  own <- family_on_device(family)
+  zeros <- gpu_full(0, d$n, device = d$device)
+  given <- list2env(list(y = y, weights = w %||% (zeros + 1), nobs = d$n, start = start, etastart = etastart,
+    mustart = mustart, offset = offset %||% zeros, family = own, n = NULL,
+    rep.int = function(x, times) if (is.character(x)) x[0L] else gpu_full(as.double(x), times, device = d$device)),
+    parent = MODEL_MASKS)
+  warnings <- character()
+  withCallingHandlers(eval(family$initialize, given), warning = function(warning) {
+    warnings <<- c(warnings, conditionMessage(warning))
+    tryInvokeRestart("muffleWarning")
+  })
+  mustart <- to_device(mustart %||% given$mustart)
+  eta <- etastart %||% if (!is.null(start)) given$offset + part_times(d, NULL, start) else if (d$p == 0L) given$offset +
+    0 else own$linkfun(mustart)
+  list(d = d, family = own, y = to_device(given$y), w = to_device(given$weights), n = to_device(given$n),
+    offset = given$offset, eta = eta, warnings = warnings)
+}
+
+# glm.fit() of a design whose columns are in memory; NULL as said above.
+glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, family, control, intercept) {
+  control <- do.call(stats::glm.control, control)
+  if (isTRUE(control$trace) || !has_cross_products(d)) return(NULL)
+  # glm.fit() raises errors and warnings of the response
+  begun <- tryCatch(begin_glm(d, NULL, family, y, weights, offset, etastart, mustart, start), error = function(e) NULL)
+  if (is.null(begun) || length(begun$warnings)) return(NULL)
+  given <- begun[c("y", "w", "eta")]
+  if (!all(vapply(given, is_gpu, NA)) || !all(lengths(given) == d$n)) return(NULL)
+  iterations <- passes_of_glm(begun, offset)
+  if (is.null(iterations)) return(NULL)
+  tol <- min(1e-07, control$epsilon / 1000)
+  now <- iterations(NULL)
+  for (iter in seq_len(control$maxit)) {
+    if (is.null(now)) return(NULL)
+    # one pass must be accurate enough
+    found <- cholesky_qr(d, NULL, tol, now$sums(), again = function(inverse) list(NaN))
+    if (is.null(found) || found$rank < d$p || !all(is.finite(found$coefficients))) return(NULL)
+    before <- now
+    now <- iterations(unname(found$coefficients))
+    if (!is.null(now) && abs(now$deviance - before$deviance) / (abs(now$deviance) + 0.1) < control$epsilon)
+      return(fit_of_passes(begun, now, before$scale, found, iter, intercept))
+  }
+  NULL
+}
+
+# Whether cross products are taken of all columns in memory in one pass.
+has_cross_products <- function(d) d$p > 0L && d$p < GRAM_COLUMNS && d$n >= 4 * d$p && !is_small(d) && !(is.null(d$x) &&
+  is.null(d$plain))
+
+# A function of the coefficients, NULL for the initial predictor, that makes a pass. It returns list(predictor, scale,
+# deviance, sums), of which sums() gives the cross products, or NULL if some row or mean needs a decision. NULL if a pass
+# cannot compute the family's functions.
+passes_of_glm <- function(begun, offset) {
+  d <- begun$d
+  own <- begun$family
+  # a copy: with an identity link the predictor is the response
+  eta <- strip(begun$eta + 0)
+  y <- begun$y
+  w <- begun$w
+  steps <- function() list(mu = strip(own$linkinv(eta)), slope = strip(own$mu.eta(eta)))
+  values <- steps()
+  values$variance <- strip(own$variance(values$mu))
+  if (!all(vapply(values, is_gpu, NA))) return(NULL)
+  gpu_compute(eta, values$mu, values$slope, values$variance)
+  recorded <- c(steps(), list(variance = strip(own$variance(values$mu))))
+  scale <- sqrt(w * values$slope^2 / values$variance)
+  target <- (eta - begun$offset + (y - values$mu) / values$slope) * scale
+  counted <- list(is_irregular(values$variance, values$slope, w), invalid_rows(own$valideta, eta),
+    invalid_rows(own$validmu, values$mu))
+  if (anyNA(counted)) return(NULL)
+  sums <- c(list(own$dev.resids(y, values$mu, w)), lapply(Filter(is_gpu, counted), widen_for_sum))
+  outputs <- lapply(c(list(scale, target), sums), function(x) if (is_gpu(x)) strip(x))
+  if (any(vapply(outputs, is.null, NA))) return(NULL)
+  parts <- dense_parts(d, 0, d$n)
+  program <- .Call(C_weighted_gram, parts, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu, list(y, w,
+    offset)))
+  if (is.null(program)) return(NULL)
+  k <- d$p + 1L
+  columns <- seq_len(d$p)
+  function(b) {
+    # glm.fit() raises the warnings
+    out <- results <- NULL
+    tryCatch({
+      out <- .Call(C_weighted_gram_pass, program, b %||% numeric(), if (is.null(b)) eta else offset)
+      results <- as.vector(collect(out$results))
+    }, warning = function(w) out <<- NULL)
+    if (is.null(out)) return(NULL)
+    counts <- results[length(results) - length(sums) + seq_along(sums)]
+    if (!is.finite(counts[1L]) || !isTRUE(all(counts[-1L] == 0))) return(NULL)
+    list(predictor = out$predictor, scale = out$scale, deviance = counts[1L], sums = function() {
+      # of the columns and the working response
+      if (!is.null(out$rights)) results <- as.vector(collect(.Call(C_gram, c(parts, out$rights), d$n, out$scale, d$p)))
+      products <- base::matrix(results[seq_len(k^2)], k)
+      list(xx = products[columns, columns, drop = FALSE], xy = products[columns, k, drop = FALSE])
+    })
+  }
+}
+
+# The rows for which `valid`, a family's check of means or predictors, is not TRUE: an array, or FALSE if it does not look
+# at them. NA if its code is not known to ask of all rows alike.
+invalid_rows <- function(valid, x) {
+  if (is.null(valid)) return(FALSE)
+  f <- without_our_functions(valid)
+  if (!is_known(f)) return(NA)
+  f <- in_one_pass(f)
+  code <- body(f)
+  if (isTRUE(code)) return(FALSE)
+  if (!is_all(code)) return(NA)
+  body(f) <- code[[2L]]
+  answers <- with_our_functions(f)(x)
+  if (is_gpu(answers)) !answers else NA
+}
+
+# The list of glm.fit(). `scale`: the square roots of the last step's weights.
+fit_of_passes <- function(begun, now, scale, found, iter, intercept) {
+  own <- begun$family
+  d <- begun$d
+  y <- begun$y
+  w <- begun$w
+  eta <- now$predictor
+  mu <- strip(own$linkinv(eta))
+  residuals <- (y - mu) / own$mu.eta(eta)
+  weights <- scale^2
+  gpu_compute(mu, residuals, weights, w)
+  eps <- 10 * .Machine$double.eps
+  ends <- switch(own$family, binomial = any(mu > 1 - eps | mu < eps), poisson = any(mu < eps), FALSE)
+  if (isTRUE(ends)) warning(gettext(if (own$family == "binomial")
+    "glm.fit: fitted probabilities numerically 0 or 1 occurred" else "glm.fit: fitted rates numerically 0 occurred",
+    domain = "R-stats"), call. = FALSE)
+  mean <- if (intercept) sum(w * y) / sum(w) else own$linkinv(begun$offset)
+  found$qr <- structure(unclass(found$qr)[c("qr", "rank", "qraux", "pivot", "tol")], class = "qr")
+  list(coefficients = found$coefficients, residuals = residuals, fitted.values = mu, effects = found$effects,
+    R = with_triangle(found$qr$qr$r, d$names), rank = found$rank, qr = found$qr, family = own, linear.predictors = eta,
+    deviance = now$deviance, aic = as.vector(own$aic(y, begun$n, mu, w, now$deviance))[1L] + 2 * found$rank,
+    null.deviance = as.vector(sum(own$dev.resids(y, mean, w))), iter = iter, weights = weights, prior.weights = w,
+    df.residual = as_whole(d$n - found$rank), df.null = as_whole(d$n - as.integer(intercept)), y = y, converged = TRUE,
+    boundary = FALSE)
+}
