@@ -29,9 +29,17 @@ with_other_heads <- function(code, from, to) {
 
 # A copy of `f`, a function of a user or of any package, that calls this package's versions of the base and stats
 # functions that it would find by name. A name that resolves to another function, such as the user's own, is left alone.
-with_our_functions <- function(f, ...) {
+# `original`: what without_our_functions() gives back.
+with_our_functions <- function(f, ..., original = f, within = our_functions_for(environment(f), ...)) {
   if (!is.function(f) || is.primitive(f)) return(f)
-  home <- environment(f)
+  own <- new.env(parent = within)
+  own$.verdigris_original <- original
+  environment(f) <- own
+  f
+}
+
+# The enclosure of such copies of functions with enclosure `home`, with further functions.
+our_functions_for <- function(home, ...) {
   # Functions that are generic in this version of R are not defined here.
   masks <- mget(ARITHMETIC_MASKS, envir = topenv(), ifnotfound = list(NULL))
   masks <- masks[lengths(masks) > 0L]
@@ -40,10 +48,8 @@ with_our_functions <- function(f, ...) {
     is.null(found) || is_own_of_r(found)
   }, NA)]
   more <- list(...)
-  masks$.verdigris_original <- f
   masks[names(more)] <- more
-  environment(f) <- list2env(masks, parent = home)
-  f
+  list2env(masks, parent = home)
 }
 
 # Whether a function is one of base or stats.

@@ -120,9 +120,8 @@ frame_rows <- function(frame, at, keep) {
 
 # Drops the levels that no row has from the factors of a frame.
 drop_levels <- function(frame, device) {
-  for (name in names(frame)) {
+  for (name in names(frame)[vapply(unclass(frame), is.factor, NA)]) {
     x <- frame[[name]]
-    if (!is.factor(x)) next
     counts <- level_counts(x, device) %||% base::tabulate(x, nlevels(x))
     if (all(counts[seq_len(nlevels(x))] > 0L)) next
     frame[[name]] <- x[, drop = TRUE]
@@ -177,18 +176,33 @@ is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
   if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
-  template_matrix <- stats::model.matrix(terms, one_row(frame, n), contrasts)
-  made <- list(n = n, names = colnames(template_matrix), assign = attr(template_matrix, "assign"),
-    contrasts = attr(template_matrix, "contrasts"), device = device)
+  made <- c(list(n = n), columns_of(terms, frame, n, contrasts), list(device = device))
   columns <- recipes(terms, frame, made$contrasts, device)
   # base R has used another rule, so it makes the matrix
-  if (length(columns) != ncol(template_matrix)) {
+  if (length(columns) != length(made$assign)) {
     host <- stats::model.matrix(terms, collect(frame), contrasts)
     return(structure(c(made, list(p = ncol(host), x = strip_names(as_gpu(unclass(host), device = device)))),
       class = "gpu_design"))
   }
   structure(c(made, list(p = length(columns), columns = columns, plain = plain_columns(columns), groups = alike(columns),
     sorted = sorted_codes())), class = "gpu_design")
+}
+
+# The names, `assign` and `contrasts` of base R's model matrix. If each term is a variable with one number for each row,
+# they follow from the terms.
+columns_of <- function(terms, frame, n, contrasts) {
+  labels <- attr(terms, "term.labels")
+  if (is.null(contrasts) && length(labels) && all(attr(terms, "order") == 1L)) {
+    pattern <- attr(terms, "factors")
+    used <- rownames(pattern)[rowSums(pattern > 0L) > 0L]
+    is_plain <- function(v) is.null(dim(v)) && is.numeric(v) && (is_gpu(v) || !is.object(v))
+    has_response <- attr(terms, "response") > 0L && rownames(pattern)[attr(terms, "response")] %in% used
+    one <- if (attr(terms, "intercept") > 0L) 0L
+    if (!has_response && all(vapply(unclass(frame)[used], is_plain, NA))) return(list(names = c(if (length(one))
+      "(Intercept)", labels), assign = c(one, seq_along(labels)), contrasts = NULL))
+  }
+  out <- stats::model.matrix(terms, one_row(frame, n), contrasts)
+  list(names = colnames(out), assign = attr(out, "assign"), contrasts = attr(out, "contrasts"))
 }
 
 # The arrays of columns that all are in memory (NULL for a column of ones). NULL if some column has to be computed.
@@ -253,7 +267,7 @@ recipes <- function(terms, frame, contrasts, device) {
 variable_parts <- function(key, x, contrasts, full, device) {
   if (!is_coded(x)) {
     x <- on_device_of(x, device)
-    gpu_compute(x)
+    .Call(C_compute, list(x))
     if (is.null(dim(x))) return(list(list(key = paste(key, 1L), values = strip(x))))
     n <- NROW(x)
     return(lapply(seq_len(NCOL(x)), function(j) list(key = paste(key, j),

@@ -24,7 +24,7 @@ begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start
   eta <- etastart %||% if (!is.null(start)) given$offset + part_times(d, NULL, start) else if (d$p == 0L) given$offset +
     0 else own$linkfun(mustart)
   list(d = d, family = own, y = to_device(given$y), w = to_device(given$weights), n = to_device(given$n),
-    offset = given$offset, eta = eta, warnings = warnings)
+    offset = given$offset, given_offset = offset, eta = eta, warnings = warnings)
 }
 
 # glm.fit() of a design whose columns are in memory; NULL as said above.
@@ -34,10 +34,10 @@ glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, f
   # glm.fit() raises errors and warnings of the response
   begun <- tryCatch(begin_glm(d, NULL, family, y, weights, offset, etastart, mustart, start), error = function(e) NULL)
   if (is.null(begun) || length(begun$warnings)) return(NULL)
-  given <- begun[c("y", "w", "eta")]
-  if (!all(vapply(given, is_gpu, NA)) || !all(lengths(given) == d$n)) return(NULL)
-  iterations <- passes_of_glm(begun, offset)
-  if (is.null(iterations)) return(NULL)
+  pass <- passes_of_glm(begun)
+  if (is.null(pass)) return(NULL)
+  # glm.fit() raises the family's warnings, too
+  iterations <- function(b) tryCatch(values_of_pass(pass(b)), warning = function(w) NULL)
   tol <- min(1e-07, control$epsilon / 1000)
   now <- iterations(NULL)
   for (iter in seq_len(control$maxit)) {
@@ -54,19 +54,20 @@ glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, f
 }
 
 # Whether cross products are taken of all columns in memory in one pass.
-has_cross_products <- function(d) d$p > 0L && d$p < GRAM_COLUMNS && d$n >= 4 * d$p && !is_small(d) && !(is.null(d$x) &&
-  is.null(d$plain))
+has_cross_products <- function(d) d$n >= 4 * d$p && !is_small(d) && has_columns(d)
+has_columns <- function(d) d$n > 0 && d$p > 0L && d$p < GRAM_COLUMNS && !(is.null(d$x) && is.null(d$plain))
 
-# A function of the coefficients, NULL for the initial predictor, that makes a pass. It returns list(predictor, scale,
-# deviance, sums), of which sums() gives the cross products, or NULL if some row or mean needs a decision. NULL if a pass
+# A function of the coefficients, NULL for the initial predictor, that queues a pass; see values_of_pass(). NULL if a pass
 # cannot compute the family's functions.
-passes_of_glm <- function(begun, offset) {
+passes_of_glm <- function(begun) {
   d <- begun$d
   own <- begun$family
-  # a copy: with an identity link the predictor is the response
-  eta <- strip(begun$eta + 0)
   y <- begun$y
   w <- begun$w
+  given <- list(y, w, begun$eta)
+  if (!all(vapply(given, is_gpu, NA)) || !all(lengths(given) == d$n)) return(NULL)
+  # a copy: with an identity link the predictor is the response
+  eta <- strip(begun$eta + 0)
   steps <- function() list(mu = strip(own$linkinv(eta)), slope = strip(own$mu.eta(eta)))
   values <- steps()
   values$variance <- strip(own$variance(values$mu))
@@ -74,50 +75,65 @@ passes_of_glm <- function(begun, offset) {
   gpu_compute(eta, values$mu, values$slope, values$variance)
   recorded <- c(steps(), list(variance = strip(own$variance(values$mu))))
   scale <- sqrt(w * values$slope^2 / values$variance)
-  target <- (eta - begun$offset + (y - values$mu) / values$slope) * scale
   counted <- list(is_irregular(values$variance, values$slope, w), invalid_rows(own$valideta, eta),
     invalid_rows(own$validmu, values$mu))
   if (anyNA(counted)) return(NULL)
   sums <- c(list(own$dev.resids(y, values$mu, w)), lapply(Filter(is_gpu, counted), widen_for_sum))
-  outputs <- lapply(c(list(scale, target), sums), function(x) if (is_gpu(x)) strip(x))
+  outputs <- lapply(c(list(scale, working_response(begun, eta, values$mu, values$slope) * scale), sums), function(x)
+    if (is_gpu(x)) strip(x))
   if (any(vapply(outputs, is.null, NA))) return(NULL)
-  parts <- dense_parts(d, 0, d$n)
-  program <- .Call(C_weighted_gram, parts, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu, list(y, w,
+  columns <- dense_parts(d, 0, d$n)
+  offset <- begun$given_offset
+  program <- .Call(C_weighted_gram, columns, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu, list(y, w,
     offset)))
   if (is.null(program)) return(NULL)
-  k <- d$p + 1L
-  columns <- seq_len(d$p)
+  n <- d$n
+  p <- d$p
+  count <- length(sums)
+  # their memory is needed no longer
+  rm(begun, d, given, values, recorded, scale, counted, sums, outputs)
   function(b) {
-    # glm.fit() raises the warnings
-    out <- results <- NULL
-    tryCatch({
-      out <- .Call(C_weighted_gram_pass, program, b %||% numeric(), if (is.null(b)) eta else offset)
-      results <- as.vector(collect(out$results))
-    }, warning = function(w) out <<- NULL)
+    out <- .Call(C_weighted_gram_pass, program, b %||% numeric(), if (is.null(b)) eta else offset)
     if (is.null(out)) return(NULL)
-    counts <- results[length(results) - length(sums) + seq_along(sums)]
-    if (!is.finite(counts[1L]) || !isTRUE(all(counts[-1L] == 0))) return(NULL)
-    list(predictor = out$predictor, scale = out$scale, deviance = counts[1L], sums = function() {
-      # of the columns and the working response
-      if (!is.null(out$rights)) results <- as.vector(collect(.Call(C_gram, c(parts, out$rights), d$n, out$scale, d$p)))
-      products <- base::matrix(results[seq_len(k^2)], k)
-      list(xx = products[columns, columns, drop = FALSE], xy = products[columns, k, drop = FALSE])
-    })
+    # cross products of the columns and the working response
+    products <- function() strip(.Call(C_gram, c(columns, out$rights), n, out$scale, p))
+    list(predictor = out$predictor, scale = out$scale, results = out$results, products = if (!is.null(out$rights)) products,
+      p = p, count = count)
   }
+}
+
+working_response <- function(begun, eta, mu, slope) eta - begun$offset + (begun$y - mu) / slope
+
+# What a pass has computed: list(predictor, scale, deviance, sums), of which sums() gives the cross products. NULL if some
+# row or mean needs a decision.
+values_of_pass <- function(out) {
+  if (is.null(out)) return(NULL)
+  results <- as.vector(collect(out$results))
+  counts <- counts_of_pass(out$count, results)
+  if (!is.finite(counts$deviance) || !isTRUE(counts$irregular == 0) || !counts$valid) return(NULL)
+  list(predictor = out$predictor, scale = out$scale, deviance = counts$deviance, sums = function() {
+    k <- out$p + 1L
+    products <- base::matrix(if (is.null(out$products)) results[seq_len(k^2)] else as.vector(collect(out$products())), k)
+    list(xx = products[-k, -k, drop = FALSE], xy = products[-k, k, drop = FALSE])
+  })
+}
+
+# The last `count` numbers of a pass: the deviance, how many rows are irregular, and how many predictors or means are not
+# valid.
+counts_of_pass <- function(count, results) {
+  counts <- results[length(results) - count + seq_len(count)]
+  list(deviance = counts[1L], irregular = counts[2L], valid = isTRUE(all(counts[-(1:2)] == 0)))
 }
 
 # The rows for which `valid`, a family's check of means or predictors, is not TRUE: an array, or FALSE if it does not look
 # at them. NA if its code is not known to ask of all rows alike.
 invalid_rows <- function(valid, x) {
   if (is.null(valid)) return(FALSE)
-  f <- without_our_functions(valid)
-  if (!is_known(f)) return(NA)
-  f <- in_one_pass(f)
-  code <- body(f)
+  code <- body(valid)
+  if (!is_known(without_our_functions(valid)) || !(isTRUE(code) || is_all(code))) return(NA)
   if (isTRUE(code)) return(FALSE)
-  if (!is_all(code)) return(NA)
-  body(f) <- code[[2L]]
-  answers <- with_our_functions(f)(x)
+  body(valid) <- code[[2L]]
+  answers <- valid(x)
   if (is_gpu(answers)) !answers else NA
 }
 

@@ -256,14 +256,22 @@ is_known <- function(f) is.function(f) && is_own_of_r(f)
 family_on_device <- function(family) {
   parts <- intersect(c("linkfun", "linkinv", "variance", "dev.resids", "aic", "mu.eta", "validmu", "valideta"),
     names(family))
-  poisson_deviance <- stats::poisson()$dev.resids
+  # functions of one enclosure share the masks
+  known <- list()
+  masks <- function(home) {
+    for (made in known) if (identical(parent.env(made), home)) return(made)
+    made <- our_functions_for(home, .Call = family_call, rep.int = ones_beside)
+    known <<- c(known, made)
+    made
+  }
   for (part in parts) {
     f <- without_our_functions(family[[part]])
-    family[[part]] <- if (is_own(f, poisson_deviance)) poisson_deviance_or(f) else
-      with_our_functions(in_one_pass(f), .Call = family_call, rep.int = ones_beside, .verdigris_original = f)
+    family[[part]] <- if (is_own(f, POISSON_DEVIANCE)) poisson_deviance_or(f) else
+      with_our_functions(in_one_pass(f), original = f, within = masks(environment(f)))
   }
   family
 }
+POISSON_DEVIANCE <- stats::poisson()$dev.resids
 
 is_all <- function(code) is.call(code) && identical(code[[1L]], quote(all)) && length(code) == 2L
 

@@ -20,7 +20,21 @@ glm_state <- function(begun) {
   state <- list2env(begun, parent = emptyenv())
   state$mu <- state$family$linkinv(state$eta)
   gpu_compute(state$eta, state$mu)
+  if (has_columns(state$d)) state$pass <- passes_of_glm(begun)
   state
+}
+glm_has_pass <- function(state) list(!is.null(state$pass))
+# An iteration in one pass. Returns the cross products, then the numbers that counts_of_pass() takes.
+glm_pass_of_part <- function(state, start) {
+  out <- state$pass(start)
+  if (is.null(out)) stop_verdigris("device", "The device has no kernel for cross products.", call = NULL)
+  state$eta <- out$predictor
+  state$d$scale <- out$scale
+  # seldom needed
+  delayedAssign("mu", state$family$linkinv(state$eta), assign.env = state)
+  delayedAssign("target", working_response(state, state$eta, state$mu, state$family$mu.eta(state$eta)) * state$d$scale,
+    assign.env = state)
+  if (is.null(out$products)) out$results else flat_sums(list(out$results), list(out$products()))
 }
 glm_advance <- function(state, start) {
   state$eta <- part_times(state$d, NULL, start, state$offset)
@@ -44,7 +58,7 @@ glm_step <- function(state, products) {
   slope <- own$mu.eta(state$eta)
   good <- state$w > 0 & slope != 0
   state$d$scale <- select_by(good, sqrt(state$w * slope^2 / variance), 0)
-  state$target <- select_by(good, (state$eta - state$offset + (state$y - state$mu) / slope) * state$d$scale, 0)
+  state$target <- select_by(good, working_response(state, state$eta, state$mu, slope) * state$d$scale, 0)
   gpu_compute(state$d$scale, state$target)
   flat_sums(if (products) cross_sums(state$d, state$target, factor_columns(state$d)),
     list(number_true(is_irregular(variance, slope, state$w))))
@@ -135,13 +149,19 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
   gathered <- gathered_lists(begun, "begun_warnings", list(), here)
   for (text in unique(unlist(lapply(gathered, `[[`, 1L)))) warning(text, call. = FALSE)
   state <- part_of_rows("glm_state", begun)
+  has_passes <- h$p > 0L && is_tall(h) && all(unlist(gathered_lists(state, "glm_has_pass", list(), here)))
   # the deviance, and whether the bounds hold, after the members have changed their state
   at <- function(moved) {
     found <- reduced(moved, "stat_glm", call = here)
     list(dev = found[1L], valid = found[2L] == 0)
   }
-  move <- function(start) at(part_of_rows("glm_advance", state, unname(start)))
-  now <- at(state)
+  move <- if (!has_passes) function(start) at(part_of_rows("glm_advance", state, unname(start))) else function(start) {
+    flat <- split_sum(state, "glm_pass_of_part", list(unname(start)), here)
+    products <- seq_len((h$p + 1L)^2)
+    counts <- counts_of_pass(length(flat) - length(products), flat)
+    list(dev = counts$deviance, valid = counts$valid, products = if (isTRUE(counts$irregular == 0)) flat[products])
+  }
+  now <- if (has_passes) move(NULL) else at(state)
   iter <- 0L
   coefficients <- numeric()
   before <- NULL # the coefficients of the predictor from which the last step was made
@@ -152,7 +172,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     found <- NULL
   } else {
     if (!now$valid) stop_as_base(translate("cannot find valid starting values: please specify some"), here)
-    moved <- iterate_glm(h, state, start, now$dev, move, control, singular.ok, translate, here)
+    moved <- iterate_glm(h, state, start, now, move, control, singular.ok, translate, here)
     now <- moved$now
     iter <- moved$iter
     coefficients <- moved$coefficients
@@ -189,18 +209,19 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     df.null = as_whole(ok - as.integer(intercept)), y = response, converged = converged, boundary = boundary)
 }
 
-# The iterations of glm.fit(). `last` are the coefficients of the members' final predictor, `before` those of the
-# predictor that the last least squares problem was built from; NULL means the initial predictor.
-iterate_glm <- function(h, state, start, dev_before, move, control, singular.ok, translate, here) {
+# The iterations of glm.fit(), from `now`, what `move(start)` returns: the deviance, whether the bounds hold, and the cross
+# products if a pass has computed them and all rows count. `last` are the coefficients of the members' final predictor,
+# `before` those of the predictor that the last least squares problem was built from; NULL means the initial predictor.
+iterate_glm <- function(h, state, start, now, move, control, singular.ok, translate, here) {
   old <- start
   before <- current <- NULL
   coefficients <- start %||% numeric(h$p)
   converged <- boundary <- FALSE
-  now <- list(dev = dev_before)
+  dev_before <- now$dev
   found <- NULL
   tol <- min(1e-07, control$epsilon / 1000)
   for (iter in seq_len(control$maxit)) {
-    flat <- split_sum(state, "glm_step", list(is_tall(h)), here)
+    flat <- if (is.null(now$products)) split_sum(state, "glm_step", list(is_tall(h)), here) else c(0, now$products)
     counts <- if (flat[1L] > 0) split_sum(state, "glm_counts", list(), here) else c(0, 0, 0, h$n)
     if (counts[1L] > 0) stop_as_base(translate("NAs in V(mu)"), here)
     if (counts[2L] > 0) stop_as_base(translate("0s in V(mu)"), here)

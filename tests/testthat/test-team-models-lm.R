@@ -149,10 +149,36 @@ test_that("gpu_glm() of a split data frame is glm() of the whole", {
   }
 })
 
+test_that("long splits are fitted by one pass an iteration", {
+  set.seed(12)
+  n <- 2400
+  long <- data.frame(x = rnorm(n), z = runif(n), o = rnorm(n) / 4, w = runif(n) + 0.5)
+  long$b <- rbinom(n, 1, plogis(long$x - long$z))
+  long$c <- rpois(n, exp(long$x / 3 + long$z))
+  long$none <- replace(long$w, 3, 0)
+  calls <- list(function(fit, data) fit(b ~ x + z, binomial(), data),
+    function(fit, data) fit(b ~ x + z, binomial("probit"), data, offset = o),
+    function(fit, data) fit(c ~ x + I(z^2), poisson(), data, weights = w),
+    function(fit, data) fit(c ~ x + z, quasipoisson(), data, weights = w, start = c(0.1, 0.2, 0.3)),
+    # a row that does not count, and columns that need a second pass
+    function(fit, data) fit(c ~ x + z, quasipoisson(), data, weights = none),
+    function(fit, data) fit(c ~ x + I(x + z / 1e4), poisson(), data))
+  for (team in teams) {
+    split <- gpu_split(long, team)
+    for (call in calls) {
+      got <- within_seconds(60, call(gpu_glm, split))
+      # summary() warns of a weight of zero
+      expect_identical(suppressWarnings(differences(got, call(glm, long))), NULL)
+    }
+  }
+})
+
 test_that("warnings of glm.fit() are given once", {
   apart <- data.frame(x = c(-(10:1), 1:10), y = rep(0:1, each = 10))
   halves <- data.frame(x = 1:9, y = c(0.5, rep(0:1, 4)))
-  for (team in teams) {
+  # the longer one is fitted by passes
+  for (team in teams) for (times in c(1, 150)) {
+    apart <- apart[rep(seq_len(20L), times), ]
     said <- testthat::capture_warnings(got <- gpu_glm(y ~ x, binomial, gpu_split(apart, team)))
     expect_identical(said, testthat::capture_warnings(want <- glm(y ~ x, binomial, apart)))
     expect_identical(got$converged, want$converged)
@@ -167,7 +193,8 @@ test_that("steps are halved as by glm.fit()", {
   calls <- list(function(fit, data) fit(y ~ x, poisson("identity"), data, start = c(60, 1)),
     function(fit, data) fit(y ~ x, Gamma("inverse"), data, start = c(0.2, 0.01)),
     function(fit, data) fit(y ~ x, poisson("identity"), data, start = c(1, -1)))
-  for (call in calls) {
+  for (call in calls) for (times in c(1, 400)) {
+    few <- few[rep(1:6, times), ]
     want <- tryCatch(suppressWarnings(call(glm, few)), error = identity)
     for (team in teams) {
       got <- tryCatch(suppressWarnings(call(gpu_glm, gpu_split(few, team))), error = identity)
