@@ -27,7 +27,7 @@ begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start
     offset = given$offset, given_offset = offset, eta = eta, warnings = warnings)
 }
 
-# glm.fit() of a design whose columns are in memory; NULL as said above.
+# glm.fit() of a design; NULL as said above.
 glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, family, control, intercept) {
   control <- do.call(stats::glm.control, control)
   if (isTRUE(control$trace) || !has_cross_products(d)) return(NULL)
@@ -53,9 +53,15 @@ glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, f
   NULL
 }
 
-# Whether cross products are taken of all columns in memory in one pass.
+# Whether passes pay, and are accurate enough.
 has_cross_products <- function(d) d$n >= 4 * d$p && !is_small(d) && has_columns(d)
-has_columns <- function(d) d$n > 0 && d$p > 0L && d$p < GRAM_COLUMNS && !(is.null(d$x) && is.null(d$plain))
+
+# Whether all columns may be in memory during the fit. Factors of many levels are not columns, see cross_sums().
+has_columns <- function(d) d$n > 0 && d$p > 0L && d$p < GRAM_COLUMNS && (!is.null(d$x) || !is.null(d$plain) ||
+  8 * d$n * sum(!vapply(d$columns, is_in_memory, NA)) <= MOST_COMPUTED && !length(factor_columns(d)))
+
+# The most bytes of columns that are computed for the time of a fit: indicators and products.
+MOST_COMPUTED <- 2^30
 
 # A function of the coefficients, NULL for the initial predictor, that queues a pass; see values_of_pass(). NULL if a pass
 # cannot compute the family's functions.
@@ -83,6 +89,7 @@ passes_of_glm <- function(begun) {
     if (is_gpu(x)) strip(x))
   if (any(vapply(outputs, is.null, NA))) return(NULL)
   columns <- dense_parts(d, 0, d$n)
+  .Call(C_compute, Filter(is_gpu, columns))
   offset <- begun$given_offset
   program <- .Call(C_weighted_gram, columns, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu, list(y, w,
     offset)))

@@ -9,9 +9,9 @@
 #' The iterations use the code of [stats::glm.fit()] in the running R: only its weighted least squares are replaced by
 #' the least squares of [gpu_lm()], and the family's functions are computed on the device. So starting values,
 #' `control`, convergence, step halving, warnings and messages are base R's. The means, weights, working responses and
-#' deviances of an iteration are recorded expressions, fused into few kernels. Each iteration waits for four results of
-#' the device: the triangle, the deviance, whether the means are valid, and whether each row counts, that is has a
-#' positive weight and a variance and a derivative that are not zero.
+#' deviances of an iteration are recorded expressions, fused into few kernels. Where all rows count (have a positive
+#' weight, and a variance and a derivative that are not zero), means are valid and the columns are well conditioned, an
+#' iteration is one pass over the rows and one wait; if not, base R's code makes the fit from the beginning.
 #'
 #' With `fe` each iteration subtracts group means, weighted by the working weights, from the columns and the working
 #' response (Stammann 2018); degrees of freedom, `logLik()` and `AIC()` count the effects. The limits are those of

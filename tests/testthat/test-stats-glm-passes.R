@@ -77,6 +77,24 @@ test_that("columns of a data frame are multiplied where they are, and gpu_glm() 
   expect_equal(unname(collect(fit$weights)), unname(want$weights), tolerance = 1e-8)
 })
 
+test_that("indicators and products are columns of a pass", {
+  d <- passes_data()
+  d$h <- factor(sample(letters[1:4], nrow(d), TRUE))
+  d$t <- d$o > 0
+  calls <- list(list(y ~ a * h + b + c, binomial()), list(k ~ h + t + poly(a, 2), poisson()),
+    list(z ~ 0 + h + a:b, Gamma("log")), list(x ~ a * b * t + h, gaussian()))
+  for (call in calls) for (data in list(d, gpu(d))) {
+    fit <- gpu_glm(call[[1L]], call[[2L]], data, device = test_device)
+    want <- glm(call[[1L]], call[[2L]], d)
+    frame <- model.frame(fit)
+    design <- design_of(terms(frame), frame, NULL, gpu_device(fit$weights))
+    expect_true(has_cross_products(design))
+    expect_equal(coef(summary(fit)), coef(summary(want)), tolerance = 1e-7)
+    expect_identical(fit$iter, want$iter)
+    expect_equal(deviance(fit), deviance(want), tolerance = 1e-9)
+  }
+})
+
 test_that("what glm.fit() has to decide is left to it", {
   d <- passes_data()
   formula <- y ~ a + b + c + e + f + g

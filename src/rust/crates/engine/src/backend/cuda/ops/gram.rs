@@ -8,7 +8,7 @@ use crate::backend::cuda::context::device::Cuda;
 use crate::backend::cuda::driver::kernel::{Args, Packed};
 use crate::backend::cuda::tiers::choose;
 use crate::backend::cuda::tiers::planned::KernelKind;
-use crate::backend::gram::{Gram, PlannedGram, MOST_COLUMNS};
+use crate::backend::gram::{Gram, PlannedGram, MOST_COLUMNS, MOST_SUMS};
 use crate::memory::buffer::{Buffer, View};
 use verdigris_ops::error::{Kind, Result};
 
@@ -86,11 +86,12 @@ pub fn gram(cuda: &Cuda, job: &Gram<'_>, output: &Arc<Buffer>) -> Result<bool> {
     cuda.allow_dynamic_shared(&rows, work.shared as u32)?;
     let scratch = cuda.allocate(work.scratch)?;
     // `struct Stored`
-    let mut stored = vec![job.scale.map_or(0, |view| view.address()).to_ne_bytes()];
-    stored.extend(job.sums.iter().map(|view| view.address().to_ne_bytes()));
-    stored.resize(1 + sums.max(1), [0; 8]);
+    let mut stored = [[0; 8]; 1 + MOST_SUMS];
+    let views = std::iter::once(job.scale).chain(job.sums.iter().map(Some));
+    stored.iter_mut().zip(views).for_each(|(to, view)| *to = view.map_or(0, |view| view.address()).to_ne_bytes());
     let mut args = Args::new();
-    args.push_bytes(addresses(job.columns)[..eights * EIGHT].as_flattened()).push_bytes(stored.as_flattened());
+    args.push_bytes(addresses(job.columns)[..eights * EIGHT].as_flattened())
+        .push_bytes(stored[..1 + sums.max(1)].as_flattened());
     args.push(m as u32).push(if job.scale.is_some() { job.scaled as u32 } else { 0 });
     args.push(job.rows as i64).push(scratch.address);
     cuda.launch(&rows, [work.blocks as u32, 1, 1], [THREADS as u32, 1, 1], work.shared as u32, &mut args)?;

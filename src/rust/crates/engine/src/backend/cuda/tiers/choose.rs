@@ -119,9 +119,11 @@ fn compile_and_wait(cuda: &Cuda, plan: &Plan, how: KernelKind, variant: Variant)
 fn is_served(cuda: &Cuda, plan: &Plan, how: KernelKind) -> bool {
     let class = plan.class(plan.outputs[0].0);
     let second = match how {
-        KernelKind::Store | KernelKind::Put(_) | KernelKind::Patch(_) | KernelKind::Gram { .. } => {
+        KernelKind::Store | KernelKind::Put(_) | KernelKind::Patch(_) => {
             return interpret::can_interpret_now(cuda, plan)
         }
+        // the kernels for stored values are not prebuilt either
+        KernelKind::Gram { .. } => return false,
         KernelKind::Mask(keep_na) => prebuilt::positions_name(keep_na),
         KernelKind::Scan(scan) => prebuilt::scan_name(scan, class),
         KernelKind::Reduce(_, _, form) => prebuilt::reductions_name(class, form.is_across()),
