@@ -176,7 +176,7 @@ is_coded <- function(x) is.factor(x) || is.logical(x) || is.character(x)
 design_of <- function(terms, frame, contrasts, device) {
   n <- if (length(frame)) NROW(frame[[1L]]) else length(attr(frame, "row.names"))
   if (any(vapply(frame, is.character, NA))) frame[] <- lapply(frame, function(v) if (is.character(v)) factor(v) else v)
-  made <- c(list(n = n), columns_of(terms, frame, n, contrasts), list(device = device))
+  made <- c(list(n = n), columns_of_terms(terms, frame, n, contrasts), list(device = device))
   columns <- recipes(terms, frame, made$contrasts, device)
   # base R has used another rule, so it makes the matrix
   if (length(columns) != length(made$assign)) {
@@ -190,7 +190,7 @@ design_of <- function(terms, frame, contrasts, device) {
 
 # The names, `assign` and `contrasts` of base R's model matrix. If each term is a variable with one number for each row,
 # they follow from the terms.
-columns_of <- function(terms, frame, n, contrasts) {
+columns_of_terms <- function(terms, frame, n, contrasts) {
   labels <- attr(terms, "term.labels")
   if (is.null(contrasts) && length(labels) && all(attr(terms, "order") == 1L)) {
     pattern <- attr(terms, "factors")

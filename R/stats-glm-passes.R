@@ -1,11 +1,12 @@
-# The iterations of glm.fit() as one pass over the rows each: the linear predictor, what the family computes from it, the
-# cross products of the weighted columns, and the deviance. Nothing but the predictor and the weights is stored.
+# The iterations of glm.fit() as one pass over the rows each: the linear predictor, what the family computes from it,
+# the cross products of the weighted columns, and the deviance. Nothing but the predictor and the weights is stored.
 #
 # These are the iterations in which glm.fit() has no case to decide: all rows count, means are valid, the least squares
 # are well conditioned. Otherwise the result is NULL, and base R's own code starts from the beginning.
 
 # What the iterations do not change: the rows, the response and weights as the family initialises them, and the linear
-# predictor to begin with.
+# predictor to begin with. `bernoulli`: whether the log-likelihood is -1/2 times the deviance, since each row is one trial
+# of a binomial family: of weight 1, and its response has raised no warning.
 begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start) {
   if (!is.null(columns)) d <- design_columns(d, columns)
   to_device <- function(v) if (is.null(v) || is_gpu(v)) v else strip(on_device_of(v, d$device))
@@ -24,8 +25,11 @@ begin_glm <- function(d, columns, family, y, w, offset, etastart, mustart, start
   eta <- etastart %||% if (!is.null(start)) given$offset + part_times(d, NULL, start) else if (d$p == 0L) given$offset +
     0 else own$linkfun(mustart)
   list(d = d, family = own, y = to_device(given$y), w = to_device(given$weights), n = to_device(given$n),
-    offset = given$offset, given_offset = offset, eta = eta, warnings = warnings)
+    offset = given$offset, given_offset = offset, eta = eta, warnings = warnings, bernoulli = is.null(w) &&
+      NCOL(y) == 1L && !length(warnings) && is_own(without_our_functions(own$aic), BINOMIAL_AIC))
 }
+
+BINOMIAL_AIC <- stats::binomial()$aic
 
 # glm.fit() of a design; NULL as said above.
 glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, family, control, intercept) {
@@ -40,11 +44,15 @@ glm_fit_by_passes <- function(d, y, weights, start, etastart, mustart, offset, f
   iterations <- function(b) tryCatch(values_of_pass(pass(b)), warning = function(w) NULL)
   tol <- min(1e-07, control$epsilon / 1000)
   now <- iterations(NULL)
+  before <- NULL
   for (iter in seq_len(control$maxit)) {
     if (is.null(now)) return(NULL)
     # one pass must be accurate enough
     found <- cholesky_qr(d, NULL, tol, now$sums(), again = function(inverse) list(NaN))
     if (is.null(found) || found$rank < d$p || !all(is.finite(found$coefficients))) return(NULL)
+    # R's collector would come too late
+    gpu_free(now$predictor)
+    if (!is.null(before)) gpu_free(before$scale)
     before <- now
     now <- iterations(unname(found$coefficients))
     if (!is.null(now) && abs(now$deviance - before$deviance) / (abs(now$deviance) + 0.1) < control$epsilon)
@@ -63,8 +71,8 @@ has_columns <- function(d) d$n > 0 && d$p > 0L && d$p < GRAM_COLUMNS && (!is.nul
 # The most bytes of columns that are computed for the time of a fit: indicators and products.
 MOST_COMPUTED <- 2^30
 
-# A function of the coefficients, NULL for the initial predictor, that queues a pass; see values_of_pass(). NULL if a pass
-# cannot compute the family's functions.
+# A function of the coefficients, NULL for the initial predictor, that queues a pass; see values_of_pass(). NULL if a
+# pass cannot compute the family's functions.
 passes_of_glm <- function(begun) {
   d <- begun$d
   own <- begun$family
@@ -91,8 +99,8 @@ passes_of_glm <- function(begun) {
   columns <- dense_parts(d, 0, d$n)
   .Call(C_compute, Filter(is_gpu, columns))
   offset <- begun$given_offset
-  program <- .Call(C_weighted_gram, columns, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu, list(y, w,
-    offset)))
+  program <- .Call(C_weighted_gram, columns, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu,
+    list(y, w, offset)))
   if (is.null(program)) return(NULL)
   n <- d$n
   p <- d$p
@@ -103,16 +111,15 @@ passes_of_glm <- function(begun) {
     out <- .Call(C_weighted_gram_pass, program, b %||% numeric(), if (is.null(b)) eta else offset)
     if (is.null(out)) return(NULL)
     # cross products of the columns and the working response
-    products <- function() strip(.Call(C_gram, c(columns, out$rights), n, out$scale, p))
-    list(predictor = out$predictor, scale = out$scale, results = out$results, products = if (!is.null(out$rights)) products,
-      p = p, count = count)
+    products <- if (!is.null(out$rights)) function() strip(.Call(C_gram, c(columns, out$rights), n, out$scale, p))
+    list(predictor = out$predictor, scale = out$scale, results = out$results, products = products, p = p, count = count)
   }
 }
 
 working_response <- function(begun, eta, mu, slope) eta - begun$offset + (begun$y - mu) / slope
 
-# What a pass has computed: list(predictor, scale, deviance, sums), of which sums() gives the cross products. NULL if some
-# row or mean needs a decision.
+# What a pass has computed: list(predictor, scale, deviance, sums), of which sums() gives the cross products. NULL if
+# some row or mean needs a decision.
 values_of_pass <- function(out) {
   if (is.null(out)) return(NULL)
   results <- as.vector(collect(out$results))
@@ -120,25 +127,27 @@ values_of_pass <- function(out) {
   if (!is.finite(counts$deviance) || !isTRUE(counts$irregular == 0) || !counts$valid) return(NULL)
   list(predictor = out$predictor, scale = out$scale, deviance = counts$deviance, sums = function() {
     k <- out$p + 1L
-    products <- base::matrix(if (is.null(out$products)) results[seq_len(k^2)] else as.vector(collect(out$products())), k)
+    products <- if (is.null(out$products)) results[seq_len(k^2)] else as.vector(collect(out$products()))
+    products <- base::matrix(products, k)
     list(xx = products[-k, -k, drop = FALSE], xy = products[-k, k, drop = FALSE])
   })
 }
 
-# The last `count` numbers of a pass: the deviance, how many rows are irregular, and how many predictors or means are not
-# valid.
+# The last `count` numbers of a pass: the deviance, how many rows are irregular, and how many predictors or means are
+# not valid.
 counts_of_pass <- function(count, results) {
   counts <- results[length(results) - count + seq_len(count)]
   list(deviance = counts[1L], irregular = counts[2L], valid = isTRUE(all(counts[-(1:2)] == 0)))
 }
 
-# The rows for which `valid`, a family's check of means or predictors, is not TRUE: an array, or FALSE if it does not look
-# at them. NA if its code is not known to ask of all rows alike.
+# The rows for which `valid`, a family's check of means or predictors, is not TRUE: an array, or FALSE if it does not
+# look at them. NA if its code is not `TRUE` or base R's all() of something, or two of these.
 invalid_rows <- function(valid, x) {
   if (is.null(valid)) return(FALSE)
   code <- body(valid)
-  if (!is_known(without_our_functions(valid)) || !(isTRUE(code) || is_all(code))) return(NA)
+  while (is.call(code) && identical(code[[1L]], quote(`{`)) && length(code) == 2L) code <- code[[2L]]
   if (isTRUE(code)) return(FALSE)
+  if (!is_all(code) || !identical(get("all", environment(valid), mode = "function"), base::all)) return(NA)
   body(valid) <- code[[2L]]
   answers <- valid(x)
   if (is_gpu(answers)) !answers else NA
@@ -164,7 +173,8 @@ fit_of_passes <- function(begun, now, scale, found, iter, intercept) {
   found$qr <- structure(unclass(found$qr)[c("qr", "rank", "qraux", "pivot", "tol")], class = "qr")
   list(coefficients = found$coefficients, residuals = residuals, fitted.values = mu, effects = found$effects,
     R = with_triangle(found$qr$qr$r, d$names), rank = found$rank, qr = found$qr, family = own, linear.predictors = eta,
-    deviance = now$deviance, aic = as.vector(own$aic(y, begun$n, mu, w, now$deviance))[1L] + 2 * found$rank,
+    deviance = now$deviance, aic = (if (begun$bernoulli) now$deviance else as.vector(own$aic(y, begun$n, mu, w,
+      now$deviance))[1L]) + 2 * found$rank,
     null.deviance = as.vector(sum(own$dev.resids(y, mean, w))), iter = iter, weights = weights, prior.weights = w,
     df.residual = as_whole(d$n - found$rank), df.null = as_whole(d$n - as.integer(intercept)), y = y, converged = TRUE,
     boundary = FALSE)

@@ -3,7 +3,7 @@
 
 # ---- what members compute, from the list of begin_glm() ------------------------------------------------
 
-begun_warnings <- function(begun) list(begun$warnings, !is.null(begun$n))
+begun_warnings <- function(begun) list(begun$warnings, !is.null(begun$n), begun$bernoulli)
 begun_part <- function(begun, name) begun[[name]]
 begun_eta <- function(begun, start) if (is.null(start)) begun$eta else part_times(begun$d, NULL, start, begun$offset)
 begun_mean <- function(begun, eta) begun$family$linkinv(eta)
@@ -200,7 +200,8 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     r <- with_triangle(found$qr$qr$r, h$names[found$qr$pivot])
   }
   n <- if (isTRUE(gathered[[1L]][[2L]])) part("n")
-  aic <- aic_of_split(family, response, n, mu, prior, now$dev)
+  bernoulli <- all(vapply(gathered, function(part) isTRUE(as.logical(part[[3L]])), NA))
+  aic <- if (bernoulli) now$dev else aic_of_split(family, response, n, mu, prior, now$dev)
   list(coefficients = coefficients, residuals = part_of_rows("begun_residuals", begun, eta, mu), fitted.values = mu,
     effects = found$effects, R = if (!is.null(found)) r, rank = rank, qr = found$qr,
     family = split_family(family, begun), linear.predictors = eta, deviance = now$dev, aic = as.vector(aic)[1L] + 2 *
@@ -209,9 +210,10 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     df.null = as_whole(ok - as.integer(intercept)), y = response, converged = converged, boundary = boundary)
 }
 
-# The iterations of glm.fit(), from `now`, what `move(start)` returns: the deviance, whether the bounds hold, and the cross
-# products if a pass has computed them and all rows count. `last` are the coefficients of the members' final predictor,
-# `before` those of the predictor that the last least squares problem was built from; NULL means the initial predictor.
+# The iterations of glm.fit(), from `now`, what `move(start)` returns: the deviance, whether the bounds hold, and the
+# cross products if a pass has computed them and all rows count. `last` are the coefficients of the members' final
+# predictor, `before` those of the predictor that the last least squares problem was built from; NULL means the initial
+# predictor.
 iterate_glm <- function(h, state, start, now, move, control, singular.ok, translate, here) {
   old <- start
   before <- current <- NULL

@@ -54,6 +54,14 @@ test_that("fits are base R's", {
   expect_same_fit(of("x"), gaussian(), d)
   expect_same_fit(of("x"), gaussian(), d, weights = d$w, offset = d$o)
   expect_same_fit(of("z"), inverse.gaussian("log"), d)
+  # as of another package
+  own <- quasipoisson()
+  own$validmu <- function(mu) {
+    all(mu > 0)
+  }
+  own$variance <- function(mu) mu + mu^2 / 3
+  own$dev.resids <- function(y, mu, wt) 2 * wt * (y * log(pmax(1, y) / mu) - (y + 3) * log((y + 3) / (mu + 3)))
+  expect_same_fit(of("k"), own, d)
   start <- unname(coef(glm(of("k"), poisson(), d))) * 0.9
   expect_same_fit(of("k"), poisson(), d, start = start)
 })
