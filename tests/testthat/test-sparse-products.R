@@ -122,3 +122,40 @@ test_that("the structure by rows is made once, and again after slots were assign
   expect_equal(as.vector(S %*% 1:2), c(1, -2, 6))
   expect_equal(as.vector(R %*% 1:2), c(2, 12, -4))
 })
+
+test_that("what a product keeps of a structure is forgotten where the structure changes", {
+  p <- as_gpu(c(0L, 2L, 5L, 6L))
+  i <- as_gpu(c(0L, 2L, 0L, 1L, 2L, 1L))
+  x <- as_gpu(as.double(1:6))
+  b <- as_gpu(c(1, 10, 100))
+  wide <- as_gpu(matrix(c(1, 10, 100, 2, 20, 200), 3))
+  expected <- function(p, b) {
+    rows <- rep(seq_len(3L), diff(p))
+    out <- rowsum(as.double(1:6) * matrix(b, 3)[c(1L, 3L, 1L, 2L, 3L, 2L), , drop = FALSE], factor(rows, 1:3))
+    full <- matrix(0, 3, ncol(out))
+    full[as.integer(rownames(out)), ] <- out
+    full
+  }
+  product <- function(b) matrix(collect(segment_products(p, i, x, b)), 3)
+  for (times in 1:2) {
+    expect_equal(product(b), expected(c(0L, 2L, 5L, 6L), collect(b)))
+    expect_equal(product(wide), expected(c(0L, 2L, 5L, 6L), collect(wide)))
+  }
+  # assigned in place, or where that is not possible to a copy
+  p[2L] <- 1L
+  p[3L] <- 3L
+  for (times in 1:2) {
+    expect_equal(product(b), expected(c(0L, 1L, 3L, 6L), collect(b)))
+    expect_equal(product(wide), expected(c(0L, 1L, 3L, 6L), collect(wide)))
+  }
+  # written by another array's values
+  gpu_copy(as_gpu(c(0L, 3L, 3L, 6L)), p)
+  expect_equal(product(b), expected(c(0L, 3L, 3L, 6L), collect(b)))
+  # parts of an array with the same buffer
+  all <- as_gpu(c(0L, 2L, 5L, 6L, 0L, 4L, 4L, 6L))
+  gpu_compute(all)
+  for (from in c(0, 4, 0)) {
+    p <- all[from + 1:4]
+    expect_equal(product(b), expected(collect(p), collect(b)))
+  }
+})

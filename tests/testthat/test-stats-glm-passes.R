@@ -1,7 +1,7 @@
 # Iterations of gpu_glm() that are one pass over the rows each: base R's fits, the cases that are left to glm.fit(), and
 # the cross products of a pass.
 
-passes_data <- function(n = if (emulated) 800 else 4000) {
+passes_data <- function(n = if (emulated) 1000 else 4000) {
   set.seed(41)
   d <- data.frame(a = rnorm(n), b = rnorm(n), c = runif(n), e = rnorm(n), f = rnorm(n), g = rnorm(n), w = runif(n) + 0.5,
     o = rnorm(n) / 4)

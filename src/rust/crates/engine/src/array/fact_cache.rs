@@ -36,6 +36,7 @@ const MOST_DERIVED: usize = 256;
 /// Must be called where computed values are overwritten in place. Of what was computed from which only that in the
 /// buffer is forgotten: loops assign elements between products.
 pub(crate) fn invalidate(overwritten: &Arc<Buffer>) {
+    overwritten.forget_kept();
     RANGES.with_borrow_mut(Vec::clear);
     COMPLETE.with_borrow_mut(Vec::clear);
     let stays = |node: &Weak<Node>| node.upgrade().is_some_and(|node| !node.lies_in(overwritten));

@@ -63,6 +63,8 @@ pub struct Buffer {
     origins: AtomicU64,
     /// How many entries of `LOST`, from the first on, are known not to concern this buffer.
     cleared: AtomicUsize,
+    /// What a backend has computed from the content, and keeps to use it again; see `keep`.
+    kept: Mutex<Vec<([u64; 4], Arc<Buffer>)>>,
     // Dropping the owner frees the memory: a block of a pool, or a foreign tensor by its deleter.
     _owner: Box<dyn Any + Send + Sync>,
 }
@@ -128,8 +130,34 @@ impl Buffer {
             number: MADE.fetch_add(1, Ordering::Relaxed) + 1,
             origins: AtomicU64::new(0),
             cleared: AtomicUsize::new(0),
+            kept: Mutex::new(Vec::new()),
             _owner: owner,
         }
+    }
+
+    /// What `keep` was given for this key, if the content has not changed since.
+    pub fn kept(&self, key: [u64; 4]) -> Option<Arc<Buffer>> {
+        self.all_kept().iter().find(|(known, _)| *known == key).map(|(_, kept)| kept.clone())
+    }
+
+    /// Keeps what was computed from the content, until the buffer is freed, written to or lent. Only what few keys
+    /// stand for is kept. Does nothing if the content may change unnoticed.
+    pub fn keep(&self, key: [u64; 4], computed: &Arc<Buffer>) {
+        const MOST: usize = 4;
+        if self.is_private() {
+            let mut kept = self.all_kept();
+            kept.truncate(MOST - 1);
+            kept.insert(0, (key, computed.clone()));
+        }
+    }
+
+    /// Must be called where the content changes.
+    pub fn forget_kept(&self) {
+        drop(std::mem::take(&mut *self.all_kept()));
+    }
+
+    fn all_kept(&self) -> MutexGuard<'_, Vec<([u64; 4], Arc<Buffer>)>> {
+        self.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The number of the buffer, in the order in which the process made them.
@@ -256,6 +284,7 @@ impl Buffer {
     pub fn share(&self) {
         if !self.shared.swap(true, Ordering::AcqRel) {
             SHARED.fetch_add(1, Ordering::AcqRel);
+            self.forget_kept();
         }
     }
 
@@ -353,6 +382,7 @@ impl ExternalBorrow {
         SHARED.fetch_add(1, Ordering::AcqRel);
         buffer.lent.fetch_add(1, Ordering::AcqRel);
         buffer.lent_to_write.fetch_add(u32::from(writes), Ordering::AcqRel);
+        buffer.forget_kept();
         if buffer.bytes > 0 {
             let end = buffer.address + buffer.bytes as u64;
             let mut borrowed = borrowed();
