@@ -157,6 +157,11 @@ connect <- function(team, call) {
   taken <- paste(hosts, devices)[devices != "cpu"]
   if (anyDuplicated(taken)) rlang::inform(sprintf("Several members share a GPU: %d members have %d.", length(taken),
     length(unique(taken))), class = "verdigris_shared_gpu")
+  # what this session has cached on the GPUs would lack its workers
+  if (length(taken)) {
+    gc()
+    .Call(C_device_trim_all)
+  }
   one_host <- length(unique(hosts)) == 1L
   address <- if (one_host) "127.0.0.1" else address_of(engine, about[[1L]]$host)
   # only the first member listens; a ping gives the others something to answer

@@ -16,6 +16,15 @@ test_that("splits over workers answer as the whole matrix does", {
   expect_cases(350L)
 })
 
+test_that("the session leaves memory that it does not use to the workers of its GPU", {
+  skip_if(test_device == "cpu" || all(team$members$device == "cpu"), "no GPU")
+  x <- gpu_compute(gpu_runif(4e6, device = test_device) + 1)
+  gpu_free(x)
+  expect_gt(gpu_memory(test_device)[["cached"]], 16e6)
+  within_seconds(60, suppressMessages(gpu_team(cl[1:2], timeout = 30)))
+  expect_lt(gpu_memory(test_device)[["cached"]], 16e6)
+})
+
 test_that("collectives give all members the same, in the order of ranks", {
   all_same <- function(want, f, ...) {
     for (workers in list(team, two)) for (value in within_seconds(60, gpu_together(workers, f, ...)))

@@ -165,6 +165,11 @@ entries! {
         Ok(())
     }
 
+    /// As `device_trim` for all devices that this process has used.
+    fn device_trim_all() -> Result<()> {
+        backend::trim_all()
+    }
+
     /// The NVIDIA driver's version if the system reports it, "" if there seems to be a driver, else NULL. Does not load
     /// the driver, so that forking stays possible.
     fn device_hint() -> Option<String> {

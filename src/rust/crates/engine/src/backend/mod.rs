@@ -416,6 +416,18 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
+/// Gives the cached memory of all devices that this process has used back to the system.
+///
+/// # Errors
+/// Those of the devices.
+pub fn trim_all() -> Result<()> {
+    #[cfg(not(target_os = "macos"))]
+    for cuda in cuda::context::device::Cuda::in_use() {
+        cuda.trim()?;
+    }
+    cpu::backend().trim()
+}
+
 /// A copy of contiguous elements into a buffer of another device, at the byte offset `at`.
 pub struct AcrossDevices<'a> {
     pub source: &'a View,

@@ -57,13 +57,19 @@ impl<T: Default> PerDevice<T> {
     }
 }
 
+static DEVICES: [OnceLock<&'static Cuda>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
+
 impl Cuda {
+    /// The devices that this process has used so far.
+    pub(crate) fn in_use() -> impl Iterator<Item = &'static Cuda> {
+        DEVICES.iter().filter_map(|slot| slot.get().copied())
+    }
+
     /// The device with an ordinal, initialised at first use.
     ///
     /// # Errors
     /// `Device`, `Library` or `Fork`, where it cannot be used.
     pub fn of(ordinal: u32) -> Result<&'static Cuda> {
-        static DEVICES: [OnceLock<&'static Cuda>; MOST_DEVICES] = [const { OnceLock::new() }; MOST_DEVICES];
         static MAKING: Mutex<()> = Mutex::new(());
         check_not_forked()?;
         let Some(slot) = DEVICES.get(ordinal as usize) else {
