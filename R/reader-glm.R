@@ -237,8 +237,8 @@ iterate_reader_glm <- function(rows, facts, family, start, control, singular.ok,
   if (p > 0L && is.null(found)) stop_as_base(gettext("object 'fit' not found", domain = "R"), frame)
   eps <- 10 * .Machine$double.eps
   if (family$family == "binomial" && (pass$ends[2L] > 1 - eps || pass$ends[1L] < eps))
-    say("glm.fit: fitted probabilities numerically 0 or 1 occurred")
-  if (family$family == "poisson" && pass$ends[1L] < eps) say("glm.fit: fitted rates numerically 0 occurred")
+    say(BOUND_REACHED[["binomial"]])
+  if (family$family == "poisson" && pass$ends[1L] < eps) say(BOUND_REACHED[["poisson"]])
   rank <- if (is.null(found)) 0L else found$rank
   if (!singular.ok && rank < p) stop_as_base(gettext("singular fit encountered", domain = "R-stats"), frame)
   used <- pass$counts[["used"]]

@@ -267,7 +267,7 @@ recipes <- function(terms, frame, contrasts, device) {
 variable_parts <- function(key, x, contrasts, full, device) {
   if (!is_coded(x)) {
     x <- on_device_of(x, device)
-    .Call(C_compute, list(x))
+    computed_arrays(list(x))
     if (is.null(dim(x))) return(list(list(key = paste(key, 1L), values = strip(x))))
     n <- NROW(x)
     return(lapply(seq_len(NCOL(x)), function(j) list(key = paste(key, j),

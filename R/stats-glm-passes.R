@@ -97,7 +97,7 @@ passes_of_glm <- function(begun) {
     if (is_gpu(x)) strip(x))
   if (any(vapply(outputs, is.null, NA))) return(NULL)
   columns <- dense_parts(d, 0, d$n)
-  .Call(C_compute, Filter(is_gpu, columns))
+  computed_arrays(Filter(is_gpu, columns))
   offset <- begun$given_offset
   program <- .Call(C_weighted_gram, columns, eta, unname(values), unname(recorded), outputs, 1L, Filter(is_gpu,
     list(y, w, offset)))
@@ -153,6 +153,10 @@ invalid_rows <- function(valid, x) {
   if (is_gpu(answers)) !answers else NA
 }
 
+# glm.fit()'s warnings of means at the bounds, by family.
+BOUND_REACHED <- c(binomial = "glm.fit: fitted probabilities numerically 0 or 1 occurred",
+  poisson = "glm.fit: fitted rates numerically 0 occurred")
+
 # The list of glm.fit(). `scale`: the square roots of the last step's weights.
 fit_of_passes <- function(begun, now, scale, found, iter, intercept) {
   own <- begun$family
@@ -160,15 +164,13 @@ fit_of_passes <- function(begun, now, scale, found, iter, intercept) {
   y <- begun$y
   w <- begun$w
   eta <- now$predictor
-  mu <- strip(own$linkinv(eta))
-  residuals <- (y - mu) / own$mu.eta(eta)
+  mu <- strip(begun_mean(begun, eta))
+  residuals <- begun_residuals(begun, eta, mu)
   weights <- scale^2
   gpu_compute(mu, residuals, weights, w)
   eps <- 10 * .Machine$double.eps
   ends <- switch(own$family, binomial = any(mu > 1 - eps | mu < eps), poisson = any(mu < eps), FALSE)
-  if (isTRUE(ends)) warning(gettext(if (own$family == "binomial")
-    "glm.fit: fitted probabilities numerically 0 or 1 occurred" else "glm.fit: fitted rates numerically 0 occurred",
-    domain = "R-stats"), call. = FALSE)
+  if (isTRUE(ends)) warning(gettext(BOUND_REACHED[[own$family]], domain = "R-stats"), call. = FALSE)
   mean <- if (intercept) sum(w * y) / sum(w) else own$linkinv(begun$offset)
   found$qr <- structure(unclass(found$qr)[c("qr", "rank", "qraux", "pivot", "tol")], class = "qr")
   list(coefficients = found$coefficients, residuals = residuals, fitted.values = mu, effects = found$effects,

@@ -19,8 +19,9 @@ family_value <- function(begun, part, ...) begun$family[[part]](...)
 glm_state <- function(begun) {
   state <- list2env(begun, parent = emptyenv())
   state$mu <- state$family$linkinv(state$eta)
-  gpu_compute(state$eta, state$mu)
   if (has_columns(state$d)) state$pass <- passes_of_glm(begun)
+  # a pass computes its own
+  if (is.null(state$pass)) gpu_compute(state$eta, state$mu)
   state
 }
 glm_has_pass <- function(state) list(!is.null(state$pass))
@@ -200,7 +201,7 @@ glm_fit_of_split <- function(h, y, weights = NULL, start = NULL, etastart = NULL
     r <- with_triangle(found$qr$qr$r, h$names[found$qr$pivot])
   }
   n <- if (isTRUE(gathered[[1L]][[2L]])) part("n")
-  bernoulli <- all(vapply(gathered, function(part) isTRUE(as.logical(part[[3L]])), NA))
+  bernoulli <- all(vapply(gathered, `[[`, NA, 3L))
   aic <- if (bernoulli) now$dev else aic_of_split(family, response, n, mu, prior, now$dev)
   list(coefficients = coefficients, residuals = part_of_rows("begun_residuals", begun, eta, mu), fitted.values = mu,
     effects = found$effects, R = if (!is.null(found)) r, rank = rank, qr = found$qr,
@@ -282,12 +283,10 @@ iterate_glm <- function(h, state, start, now, move, control, singular.ok, transl
 }
 
 warn_bounds <- function(family, state, translate, here) {
-  if (!family$family %in% c("binomial", "poisson")) return()
+  if (!family$family %in% names(BOUND_REACHED)) return()
   found <- reduced(state, "stat_bounds", list(10 * .Machine$double.eps), call = here)
-  if (family$family == "binomial" && any(found > 0))
-    warning(translate("glm.fit: fitted probabilities numerically 0 or 1 occurred"), call. = FALSE)
-  if (family$family == "poisson" && found[2L] > 0)
-    warning(translate("glm.fit: fitted rates numerically 0 occurred"), call. = FALSE)
+  if (switch(family$family, binomial = any(found > 0), poisson = found[2L] > 0))
+    warning(translate(BOUND_REACHED[[family$family]]), call. = FALSE)
 }
 
 # ---- gpu_glm() -----------------------------------------------------------------------------------------

@@ -119,15 +119,6 @@ fn optional(columns: Vec<SEXP>) -> Result<Vec<Option<Array>>> {
     Ok(out)
 }
 
-/// The arrays of a list.
-fn arrays(list: Vec<SEXP>) -> Result<Vec<Array>> {
-    let mut out = fallible::with_capacity(list.len())?;
-    for x in list {
-        out.push(Array::from_r(x, "arrays")?);
-    }
-    Ok(out)
-}
-
 impl Pointed for WeightedGram {
     fn tag() -> SEXP {
         r::known_symbol!(c"verdigris_weighted_gram")
@@ -219,6 +210,7 @@ entries! {
         rights: usize,
         fixed: Vec<SEXP>,
     ) -> Result<Option<SEXP>> {
+        let arrays = |list: Vec<SEXP>| list.into_iter().map(convert::array).collect::<Result<Vec<_>>>();
         let steps: Vec<(Array, Array)> = arrays(values)?.into_iter().zip(arrays(operations)?).collect();
         let outputs = arrays(outputs)?;
         let (scale, others) =
