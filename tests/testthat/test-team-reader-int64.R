@@ -26,8 +26,13 @@ readers <- function(v, env = parent.frame()) {
 # The value as R has it, and what has been said meanwhile.
 said <- function(expr) {
   told <- character()
-  value <- withCallingHandlers(tryCatch(if (is_remote(expr)) collect(expr) else expr, error = function(e) e),
-    warning = function(w) {
+  value <- withCallingHandlers(tryCatch({
+    v <- expr
+    # a number that is on its way is looked at here, where its warnings are heard
+    v <- if (is_remote(v)) collect(v) else v[]
+    if (test_device != "cpu") gpu_sync(test_device)
+    v
+  }, error = function(e) e), warning = function(w) {
     told <<- c(told, paste(class(w)[1L], conditionMessage(w)))
     tryInvokeRestart("muffleWarning")
   })
