@@ -1,9 +1,9 @@
 # Runs code in a separate R process, so that a crash or a hang is a failure and not the end of the suite. The child uses
 # the device of the tests. The value is its output; attribute "status" is its exit status: 0, R's own, 128 + a signal's
-# number, or 124 where `timeout` seconds were not enough. Without `attach` the package is on the child's library path
-# only. `limits` are the shell's, such as "ulimit -v 2000000".
-in_child <- function(code, timeout = 60, env = character(), R = "Rscript", arguments = "--vanilla", attach = TRUE,
-  limits = NULL) {
+# number, or 124 where `timeout` seconds were not enough (an emulated GPU's kernels take g++ a second each). Without
+# `attach` the package is on the child's library path only. `limits` are the shell's, such as "ulimit -v 2000000".
+in_child <- function(code, timeout = if (emulated) 240 else 60, env = character(), R = "Rscript",
+  arguments = "--vanilla", attach = TRUE, limits = NULL) {
   file <- tempfile(fileext = ".R")
   on.exit(unlink(file))
   head <- if (attach) c("suppressMessages(library(verdigris))", sprintf("gpu_use(%s)", deparse(test_device)))
