@@ -120,7 +120,7 @@ cat("A DLPack capsule carried", length(returned), "payoffs on", gpu_device(retur
 
 # ---- the picture ---------------------------------------------------------------------------------------------
 set.seed(2)
-walk <- 200
+walk <- 60
 steps <- lapply(weights, function(w) matrix(collect(gpu_rnorm(walk * days, device = "cpu")), walk))
 log_paths <- lapply(seq_along(weights), function(k) {
   shock <- Reduce(`+`, lapply(seq_len(k), function(j) factor[k, j] * steps[[j]]))
@@ -129,7 +129,7 @@ log_paths <- lapply(seq_along(weights), function(k) {
 basket <- Reduce(`+`, Map(function(w, l) w * 100 * exp(l), weights, log_paths))
 picture <- file.path(folder, "basket-option.png")
 if (!capabilities("png")) quit(save = "no") # an R without graphics: the table and the checks are done
-png(picture, width = 1400, height = 600, res = 120)
+png(picture, width = 1050, height = 450, res = 90)
 layout(t(1:2))
 par(mar = c(4, 4, 3, 1))
 matplot(seq_len(days), t(basket), type = "l", lty = 1, col = adjustcolor("#2a7f72", 0.25), xlab = "trading day",
