@@ -16,9 +16,11 @@ fields_of <- function(x) attr(x, "fields", exact = TRUE)
 # whereas they would treat a list as an empty one. It holds one variable because some functions treat an empty
 # environment as data without elements.
 remote_object <- function(class, ...) {
-  home <- list2env(list(remote = class), parent = emptyenv())
+  home <- new.env(hash = FALSE, parent = emptyenv(), size = 1L)
+  home$remote <- class
   lockEnvironment(home, bindings = TRUE)
-  structure(home, ..., class = c(class, REMOTE))
+  attributes(home) <- list(..., class = c(class, REMOTE))
+  home
 }
 
 # S4 looks only at the first string of the class attribute, which names the kind of array. Each kind extends the

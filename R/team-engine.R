@@ -164,13 +164,13 @@ own_engine <- function(members, kind, size) {
   engine$size <- size
   engine$members <- members
   engine$ask <- function(requests, patience, limit) {
-    asked <- lapply(members, function(member) requests(member$rank)$args)
-    # all members run the queued commands, even if the task fails on one of them
-    for (k in seq_along(members)) run_member(members[[k]], asked[[k]]$commands, NULL)
+    asked <- lapply(members, function(member) requests(member$rank))
+    # all members free what they are told to, even if the task fails on one of them
+    for (k in seq_along(members)) run_commands(members[[k]], asked[[k]]$commands)
     # a task that is to wait for its device does so when those of all members have begun
     begun <- lapply(seq_along(members), function(k) {
       task <- asked[[k]]$task
-      run_member(members[[k]], list(), if (!is.null(task)) c(task, begin = TRUE))
+      if (!is.null(task)) as_member(members[[k]], run_task(members[[k]], c(task, begin = TRUE)))
     })
     lapply(seq_along(members), function(k) list(value = if (is_later(begun[[k]])) as_member(members[[k]],
       begun[[k]]$finish()) else begun[[k]]))

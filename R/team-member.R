@@ -158,29 +158,36 @@ share_cores <- function(processes) {
 
 # Runs commands and then a task as this member.
 run_member <- function(member, commands, task) as_member(member, {
-  for (command in commands) run_command(member, command)
+  run_commands(member, commands)
   if (!is.null(task)) run_task(member, task)
 })
 
 # Evaluates code as this member, on its device. If it fails, the other members are sent the reason.
 as_member <- function(member, code) {
   before <- RUNNING$member
-  RUNNING$member <- member
-  on.exit(RUNNING$member <- before)
   device <- .Call(C_device_use, member$device)
-  on.exit(.Call(C_device_use, device), add = TRUE)
-  stops <- function(reason) if (!is.null(member$link)) .Call(C_team_stop, member$link, reason)
+  RUNNING$member <- member
+  on.exit({
+    RUNNING$member <- before
+    .Call(C_device_use, device)
+  })
+  if (is.null(member$link)) return(code)
+  stops <- function(reason) .Call(C_team_stop, member$link, reason)
   withCallingHandlers(code, error = function(e) stops(substr(conditionMessage(e), 1L, 400L)),
     interrupt = function(e) stops("it was interrupted"))
 }
 
-# Frees or makes a part. If a part cannot be made, its error is stored, and raised by the task that uses the part.
-run_command <- function(member, command) {
-  if (command$do == "free") {
-    rm(list = intersect(command$ids, names(member$store)), envir = member$store)
-    return()
-  }
-  member$store[[command$id]] <- tryCatch(call_in_member(member, command), error = failed_part)
+# Frees and makes parts. If a part cannot be made, its error is stored, and raised by the task that uses the part. One
+# handler serves all commands, since setting one up takes as long as a command.
+run_commands <- function(member, commands) {
+  store <- member$store
+  done <- 0L
+  while (done < length(commands)) tryCatch(while (done < length(commands)) {
+    done <- done + 1L
+    command <- commands[[done]]
+    if (command$do == "free") rm(list = intersect(command$ids, names(store)), envir = store) else
+      store[[command$id]] <- call_in_member(member, command)
+  }, error = function(e) store[[command$id]] <- failed_part(e))
 }
 
 failed_part <- function(e) structure(list(message = conditionMessage(e), class = class(e)), class = "failed_part")
@@ -200,7 +207,7 @@ numbers_later <- function(...) {
 
 # `task$f` is the name of a function of this package, or a function of the user.
 call_in_member <- function(member, task) {
-  f <- if (is.character(task$f)) get(task$f, envir = topenv(), mode = "function") else task$f
+  f <- if (is.character(task$f)) get(task$f, envir = parent.env(environment()), mode = "function") else task$f
   call_by_place(f, lapply(task$args, part_of, member))
 }
 
@@ -224,6 +231,7 @@ run_task <- function(member, task) {
 
 # The value of a task's argument: references and parts are looked up in the member's store.
 part_of <- function(x, member) {
+  if (inherits(x, "team_held")) return(x[[1L]])
   # an array that another process has sent is uploaded once
   if (is_gpu(x)) return(as_gpu(x, device = member$device))
   if (!inherits(x, c("team_part", "gpu_ref"))) return(x)
@@ -233,6 +241,11 @@ part_of <- function(x, member) {
   if (is.null(part) && !id %in% names(member$store))
     stop_verdigris("member", "A part of the split is missing on this member.", "`gpu_repair(team)` makes it again.",
       call = NULL)
+  usable_part(part)
+}
+
+# The part, or its error.
+usable_part <- function(part) {
   if (inherits(part, "failed_part"))
     rlang::abort(paste0("A part of the split could not be made: ", part$message), class = part$class, call = NULL)
   part

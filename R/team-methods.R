@@ -183,9 +183,8 @@ reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = pare
   state <- state_of(x)
   team <- state$team
   args <- lapply(c(list(x), args), function(arg) wire_argument(recipe_argument(arg), state$layout))
-  task <- function(rank) for_rank(list(f = stat, args = args, fold = fold, once = TRUE), rank)
-  if (team$engine$kind == "env") task <- function(rank) for_rank(list(f = stat, args = args, fold = fold), rank)
-  values <- request_all(team, task, what %||% "The split could not be reduced", call)
+  task <- list(f = stat, args = args, fold = fold, once = if (team$engine$kind != "env") TRUE)
+  values <- request_all(team, function(rank) task, what %||% "The split could not be reduced", call)
   if (team$engine$kind != "local") {
     values <- values[[1L]]
     # a team of one has gathered nothing: its value is not a list
@@ -273,7 +272,7 @@ less_means <- function(y, means) y - if (is_gpu(y)) along_columns(means, nrow(y)
 type_of <- function(x) {
   state <- state_of(x)
   if (is.null(state$type)) {
-    part <- structure(list(id = state$id), class = "team_part")
+    part <- part_reference(x)
     # parts that were made by a function may differ: the widest type is the whole's
     task <- function(rank) list(f = "stat_type", args = list(part))
     codes <- unlist(request_all(state$team, task, "The split could not be reduced", parent.frame()))

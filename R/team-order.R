@@ -237,8 +237,7 @@ sorted_numbers <- function(x, decreasing, call) {
   if (team$engine$kind != "local") return(compute_split(x, "part_exchanged", list(x, decreasing), kind = "vector"))
   sorted <- compute_split(x, "part_sorted", list(x), kind = "vector", call = call)
   splitters <- splitters_of(reduced(sorted, "stat_samples", fold = "gather"), team$engine$size)
-  id <- state_of(sorted)$id
-  runs <- lapply(team$engine$members, function(member) runs_of_part(member$store[[id]], splitters))
+  runs <- lapply(seq_len(team$engine$size), function(rank) runs_of_part(part_here(state_of(sorted), rank), splitters))
   if (decreasing) runs <- lapply(runs, rev)
   compute_split(x, "part_merged", list(structure(function(rank) lapply(runs, `[[`, rank), class = "team_each"),
     decreasing), kind = "vector")

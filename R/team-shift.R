@@ -5,12 +5,8 @@
 # An argument for from_member(): in a team of this process, a function that returns member k's part of the split x. NULL
 # in other teams, whose members send each other their parts.
 parts_of <- function(x) {
-  team <- state_of(x)$team
-  if (team$engine$kind != "local") return(NULL)
-  part <- structure(list(id = state_of(x)$id), class = "team_part")
-  # a split in the function's environment would keep its parts
-  rm(x)
-  structure(function(rank) function(k) part_of(part, team$engine$members[[k]]), class = "team_each")
+  state <- state_of(x)
+  if (state$team$engine$kind == "local") structure(function(rank) function(k) part_here(state, k), class = "team_each")
 }
 
 # All members' numbers of rows: a function, since a repair changes them.

@@ -1,8 +1,9 @@
 # Matrices, vectors and data frames whose rows, or columns, are distributed over the members of a team.
 #
-# A split has a state, an environment: its id, its kind, how many rows (or columns) each member has, and a recipe by
-# which `gpu_repair()` makes it again. Operations are queued, and sent to the members with the next request for a value;
-# the members record them like any other operations.
+# A split has a state, an environment: its kind, how many rows (or columns) each member has, and the members' parts if
+# they are in this process (team-here.R). Otherwise it has an id, and a recipe by which `gpu_repair()` makes it again;
+# operations are then queued, and sent to the members with the next request for a value. The members record them like
+# any other operations.
 
 is_split <- function(x) is_of(x, "gpu_split")
 state_of <- function(x) attr(x, "state")
@@ -117,23 +118,21 @@ gpu_split <- function(x, team, margin = 1, n = NULL) {
   knowing_type(out, if (is_number(x) && !is_int64(x)) typeof(x))
 }
 
-# Whether the members that this session asks are in its own process.
-are_here <- function(team) team$engine$kind %in% c("local", "env")
-
 next_id <- function(team) {
   team$made <- team$made + 1
   sprintf("p%.0f", team$made)
 }
 
-# A split whose parts the members free when its state is garbage. `across` is the extent of the dimension that is not
-# split, NULL for a vector, and `names` are the names along it.
+# A split with the parts that members have stored under the recipe's id. `across` is the extent of the dimension that is
+# not split, NULL for a vector, and `names` are the names along it.
 new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) {
+  if (are_here(team)) return(split_here(team, stored_parts(team, recipe$id), layout, kind, margin, across, names))
   id <- recipe$id
-  # a team that is never repaired does not need the source and the operands again
-  if (are_here(team)) recipe <- recipe["id"]
   state <- list2env(list(team = team, id = id, recipe = recipe, layout = layout, kind = kind, margin = margin,
     across = across, names = names), parent = emptyenv())
+  # by which a repair finds it
   team$splits[[id]] <- rlang::new_weakref(state)
+  # the members free their parts when the state is garbage
   reg.finalizer(state, releasing(team, id))
   split_of(state)
 }
@@ -143,8 +142,13 @@ releasing <- function(team, id) {
   force(id)
   function(state) {
     release(team, id)
-    if (exists(id, envir = team$splits, inherits = FALSE)) rm(list = id, envir = team$splits)
+    if (!is.null(team$splits[[id]])) rm(list = id, envir = team$splits)
   }
+}
+# Lets the members free their parts now: R's collector may run late.
+free_parts <- function(x) {
+  state <- state_of(x)
+  if (are_here(state$team)) state$parts <- NULL else release(state$team, state$id)
 }
 
 split_of <- function(state) remote_object("gpu_split", state = state)
@@ -154,7 +158,7 @@ split_of <- function(state) remote_object("gpu_split", state = state)
 # Makes a part at once, and returns its shape on the first member. `layout$reported_rows` becomes the members' numbers
 # of rows, and so does `layout$counts` if it is not yet known.
 make_part <- function(team, command, what, call) {
-  shapes <- request_all(team, function(rank) c(for_rank(command, rank), list(keep = command$id)), what, call)
+  shapes <- request_all(team, function(rank) c(command, list(keep = command$id)), what, call)
   kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
   # values of `gpu_together(keep = TRUE)` may be of any kind
   if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split",
@@ -200,15 +204,21 @@ source_part <- function(rows, read = NULL) {
   y
 }
 
-# Queues a call of `f` on the members' parts, and returns a split with the runs of x. Arguments are splits,
-# `team_operand`s, or values that all members are sent whole.
+# Records a call of `f` on the members' parts, and returns a split with the runs of x. Arguments are splits,
+# `team_operand`s, or values that all members get whole.
 record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(x)$margin, across = state_of(x)$across,
   names = state_of(x)$names) {
-  state <- state_of(x)
-  team <- state$team
-  recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = state$layout)
-  team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
-  knowing_type(new_split(team, recipe, state$layout, kind, margin, across, names), type_of_call(f, args))
+  team <- state_of(x)$team
+  layout <- state_of(x)$layout
+  if (are_here(team)) {
+    parts <- parts_made(team, f, args, layout)
+    out <- split_here(team, parts, layout, kind, margin, across, names)
+  } else {
+    recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = layout)
+    team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
+    out <- new_split(team, recipe, layout, kind, margin, across, names)
+  }
+  knowing_type(out, type_of_call(f, args))
 }
 
 # Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may
@@ -229,10 +239,15 @@ computed_command <- function(recipe, layout) {
   command
 }
 
-# An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts.
+# An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts;
+# in this process, where recipes are used once, a function that returns the parts.
 recipe_argument <- function(arg) {
   if (!is_split(arg)) return(arg)
-  structure(list(recipe = state_of(arg)$recipe, layout = state_of(arg)$layout), class = "team_source")
+  state <- state_of(arg)
+  if (are_here(state$team)) return(parts_held(state))
+  source <- list(recipe = state$recipe, layout = state$layout)
+  class(source) <- "team_source"
+  source
 }
 
 call_command <- function(recipe) {
@@ -242,16 +257,20 @@ call_command <- function(recipe) {
 
 # An argument as members are sent it: the id of a part, a function of the rank, or the value.
 wire_argument <- function(arg, layout) {
-  if (inherits(arg, "team_source")) return(structure(list(id = arg$recipe$id), class = "team_part"))
+  if (inherits(arg, "team_source")) return(part_named(arg$recipe$id))
   if (inherits(arg, "team_operand")) return(structure(function(rank) operand_of(arg, layout, rank),
     class = "team_each"))
   arg
 }
 
-part_reference <- function(x, team, call) {
-  check_team_of(x, team, call)
-  structure(list(id = state_of(x)$id), class = "team_part")
+# Stands for the part of this id in what members are sent.
+part_named <- function(id) {
+  part <- list(id = id)
+  class(part) <- "team_part"
+  part
 }
+# An argument for which members get their parts of the split x.
+part_reference <- function(x) wire_argument(recipe_argument(x), NULL)
 check_team_of <- function(x, team, call) {
   if (!identical(state_of(x)$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
     "Split the data over this team by `gpu_split()`.", call = call)
@@ -390,8 +409,9 @@ print.gpu_split <- function(x, ...) {
   cat(format(x), "\n", sep = "")
   state <- state_of(x)
   if (state$kind == "object") return(invisible(x))
-  first <- request_all(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = list(structure(list(id =
-    state$id), class = "team_part"), state$kind, state$margin)), "The split could not be shown", environment())[[1L]]
+  args <- list(part_reference(x), state$kind, state$margin)
+  first <- request_all(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = args),
+    "The split could not be shown", environment())[[1L]]
   if (!is.null(first)) print(first)
   left <- sum(state$layout$counts) - if (state$kind == "vector") length(first) else if (state$margin == 2)
     NCOL(first) else NROW(first)
@@ -439,7 +459,7 @@ collect.gpu_split <- function(x, ...) {
 # The parts as ordinary values, by rank.
 parts_here <- function(x, call) {
   state <- state_of(x)
-  task <- list(f = "collect", args = list(structure(list(id = state$id), class = "team_part")))
+  task <- list(f = "collect", args = list(part_reference(x)))
   what <- "The split could not be collected"
   if (state$team$engine$kind != "env") return(request_all(state$team, function(rank) task, what, call))
   if (!state$kind %in% c("vector", "matrix")) stop_verdigris("split",

@@ -271,7 +271,7 @@ format.gpu_team <- function(x, ...) sprintf("<gpu_team of %d>", x$engine$size)
 
 # The values of an engine's answers, or an error that names the members that failed or were lost.
 values_of <- function(answers, call, what = "The team could not be made") {
-  failed <- which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  failed <- base::which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
   if (length(failed)) fail_of(answers, failed, call, what)
   lapply(answers, function(answer) answer$value)
 }
@@ -303,13 +303,14 @@ request_all <- function(team, task, what, call) {
   queue <- team$queue
   team$queue <- list()
   freed <- names(team$freed)
-  rm(list = freed, envir = team$freed)
-  if (length(freed)) queue <- c(queue, list(list(do = "free", ids = freed)))
-  requests <- function(rank) list(task = "run", args = list(team$id, lapply(queue, for_rank, rank), task(rank)))
-  if (team$engine$kind %in% c("local", "env")) requests <- function(rank) list(args = list(commands = lapply(queue,
-    for_rank, rank), task = task(rank)))
+  if (length(freed)) {
+    rm(list = freed, envir = team$freed)
+    queue <- c(queue, list(list(do = "free", ids = freed)))
+  }
+  asked <- function(rank) list(commands = lapply(queue, for_rank, rank), task = for_rank(task(rank), rank))
+  requests <- if (are_here(team)) asked else function(rank) list(task = "run", args = c(list(team$id), asked(rank)))
   answers <- ask(team$engine, requests, team$timeout)
-  failed <- which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  failed <- base::which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
   if (!length(failed)) return(lapply(answers, function(answer) answer$value))
   lost <- which(vapply(answers, function(answer) !is.null(answer$lost), NA))
   if (length(lost)) {
@@ -322,11 +323,13 @@ request_all <- function(team, task, what, call) {
   fail_of(answers, failed, call, what)
 }
 
-# A command or task for one rank: arguments of class team_each are functions of the rank, which are called here.
+# A command or task for one rank, or NULL.
 for_rank <- function(command, rank) {
-  command$args <- lapply(command$args, function(arg) if (inherits(arg, "team_each")) unclass(arg)(rank) else arg)
+  if (!is.null(command)) command$args <- lapply(command$args, wire_for_rank, rank)
   command
 }
+# Arguments of class team_each are functions of the rank.
+wire_for_rank <- function(arg, rank) if (inherits(arg, "team_each")) unclass(arg)(rank) else arg
 
 #' @rdname gpu_team
 #' @export
@@ -338,7 +341,7 @@ gpu_together <- function(team, f, ..., keep = FALSE) {
   args <- lapply(list(...), argument_of, team, call)
   if (keep) return(kept_split(team, f, args, call))
   args <- lapply(args, function(arg) wire_argument(recipe_argument(arg), NULL))
-  values <- request_all(team, function(rank) for_rank(list(f = f, args = args), rank), "`f` failed", call)
+  values <- request_all(team, function(rank) list(f = f, args = args), "`f` failed", call)
   lapply(values, receive_value, team)
 }
 
@@ -359,7 +362,7 @@ argument_of <- function(x, team, call) {
     if (!identical(sort(ranks), seq_len(team$engine$size))) stop_verdigris("argument",
       "A list of references must have one from each member of this team, as `gpu_together()` returns it.", call = call)
     x <- x[order(ranks)]
-    return(structure(function(rank) structure(list(id = fields_of(x[[rank]])$id), class = "team_part"), class = "team_each"))
+    return(structure(function(rank) part_named(fields_of(x[[rank]])$id), class = "team_each"))
   }
   x
 }
@@ -449,7 +452,7 @@ referred <- function(x, call, get) {
     task <- list(f = f, args = list(...))
     request_all(team, function(rank) if (rank == at) task, "The array could not be copied", call)[[at]]
   }
-  get(ask_member, structure(list(id = ref$id), class = "team_part"))
+  get(ask_member, part_named(ref$id))
 }
 
 # A reference's value after its team broke: asks each living member whether it holds the value.

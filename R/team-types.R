@@ -8,7 +8,7 @@ prototype_of <- function(x, call = parent.frame()) {
   state <- state_of(x)
   if (state$kind != "vector") return(NULL)
   if (is.null(state$prototype)) {
-    part <- structure(list(id = state$id), class = "team_part")
+    part <- part_reference(x)
     task <- function(rank) list(f = "part_prototype", args = list(part))
     found <- unique(request_all(state$team, task, "The split could not be read", call))
     if (length(found) > 1L) stop_verdigris("split", "The members' parts are of different classes, or have other levels.",
@@ -23,9 +23,10 @@ prototype_of <- function(x, call = parent.frame()) {
 # Notes the type of a split's numbers, NULL if it is not known. Asking for it takes a message to each member and back.
 knowing_type <- function(x, type) {
   state <- state_of(x)
-  if (is.null(type) || !state$kind %in% c("vector", "matrix")) return(x)
+  kind <- state$kind
+  if (is.null(type) || kind != "vector" && kind != "matrix") return(x)
   state$type <- type
-  if (state$kind == "vector") state$prototype <- list(NULL)
+  if (kind == "vector") state$prototype <- list(NULL)
   state$is_plain <- TRUE
   x
 }
@@ -42,17 +43,27 @@ TYPED_BY_ARGUMENTS <- c(names(OPERATORS), "!", "abs",
   "cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh", "gamma", "lgamma", "digamma", "trigamma",
   "is.na", "is.nan", "is.finite", "is.infinite")
 
-# The type of the elements of f(args), which base R tells for one element of each type; NULL if it is not known.
+# The type of the elements of f(args), NULL if it is not known.
 type_of_call <- function(f, args) {
-  if (f %in% c("t", "part_columns", "part_column")) return(known_type(args[[1L]]))
-  if (!f %in% TYPED_BY_ARGUMENTS) return(NULL)
-  examples <- list()
-  for (arg in args) {
+  if (f == "t" || f == "part_columns" || f == "part_column") return(known_type(args[[1L]]))
+  types <- character(length(args))
+  for (k in seq_along(args)) {
+    arg <- args[[k]]
     if (inherits(arg, "team_operand")) arg <- arg$value
     type <- if (is_split(arg)) known_type(arg) else if (!is.object(arg)) typeof(arg)
-    if (is.null(type) || !type %in% c("logical", "integer", "double", "complex")) return(NULL)
-    examples <- c(examples, list(as.vector(1, type)))
+    if (is.null(type)) return(NULL)
+    types[k] <- type
   }
+  key <- paste(c(f, types), collapse = " ")
+  if (is.null(TYPES_OF_CALLS[[key]])) TYPES_OF_CALLS[[key]] <- list(type_by_base(f, types))
+  TYPES_OF_CALLS[[key]][[1L]]
+}
+TYPES_OF_CALLS <- new.env(parent = emptyenv())
+
+# Base R tells the type for one element of each type.
+type_by_base <- function(f, types) {
+  if (!f %in% TYPED_BY_ARGUMENTS || !all(types %in% c("logical", "integer", "double", "complex"))) return(NULL)
+  examples <- lapply(types, function(type) as.vector(1, type))
   tryCatch(typeof(suppressWarnings(do.call(f, examples))), error = function(e) NULL)
 }
 

@@ -129,8 +129,10 @@ frame_verdict <- function(k, unused) {
 # and functions that deparse their arguments, or keep their call, would take 20 times as long. The arguments are not
 # symbols, from which cbind() and similar functions would take names.
 VALUES <- as.name(".values")
+value_places <- function(n) lapply(seq_len(n), function(k) call("[[", VALUES, k))
+VALUE_PLACES <- value_places(8L)
 call_by_place <- function(f, .values) {
-  places <- lapply(seq_along(.values), function(k) call("[[", VALUES, k))
+  places <- if (length(.values) <= length(VALUE_PLACES)) VALUE_PLACES[seq_along(.values)] else value_places(length(.values))
   names(places) <- names(.values)
   do.call(f, places)
 }

@@ -16,6 +16,19 @@ test_that("splits over workers answer as the whole matrix does", {
   expect_cases(350L)
 })
 
+test_that("workers free parts when their split is garbage", {
+  stored <- function() {
+    gc()
+    unlist(gpu_together(team, function() length(ls(verdigris:::running_member()$store))))
+  }
+  before <- stored()
+  x <- gpu_split(c(1, 2, 3), team)
+  for (k in 1:20) sum(x + k)
+  expect_identical(stored(), before + 1L)
+  rm(x)
+  expect_identical(stored(), before)
+})
+
 test_that("the session leaves memory that it does not use to the workers of its GPU", {
   skip_if(test_device == "cpu" || all(team$members$device == "cpu"), "no GPU")
   x <- gpu_compute(gpu_runif(4e6, device = test_device) + 1)
