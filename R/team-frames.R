@@ -370,7 +370,7 @@ part_uniques <- function(x) {
 # numbers, so there the values must be what packed() can encode.
 gathered_lists <- function(x, f, args = list(), call = parent.frame()) {
   state <- state_of(x)
-  args <- lapply(c(list(x), args), function(arg) wire_argument(recipe_argument(arg), state$layout))
+  args <- lapply(c(list(x), args), task_argument, state$layout)
   values <- request_all(state$team, function(rank) list(f = f, args = args), "The split could not be read", call)
   if (state$team$engine$kind != "env") return(values)
   unpacked(lapply(packed(values[[1L]]), function(part) as.vector(gpu_all_gather(part))), gpu_team_size())
@@ -556,7 +556,7 @@ split_design <- function(made, contrasts, here) {
 # `columns` selects columns of the part's design; NULL selects all.
 known_design <- function(part, columns, here) {
   state <- state_of(part)
-  reference <- part_reference(part)
+  reference <- task_argument(part)
   task <- function(rank) if (rank == 1L || state$team$engine$kind == "env") list(f = "design_facts", args =
     list(reference, columns))
   about <- request_all(state$team, task, "The model matrix could not be made", here)[[1L]]

@@ -20,27 +20,15 @@ parts_made <- function(team, f, args, layout) {
 
 # An argument of a recorded operation as this member's function gets it.
 argument_here <- function(arg, member, layout) {
-  if (!is.object(arg)) return(arg)
-  if (is_split(arg)) return(part_here(state_of(arg), member$rank))
-  part_of(wire_for_rank(wire_argument(arg, layout), member$rank), member)
+  if (is.object(arg)) part_of(wire_for_rank(wire_argument(arg, layout), member$rank), member) else arg
 }
 
 # A member's part of the split with this state.
 part_here <- function(state, rank) {
-  if (is_later(state$parts[[rank]])) state$parts[rank] <- list(tryCatch(state$parts[[rank]]$finish(),
-    error = failed_part))
-  usable_part(state$parts[[rank]])
+  part <- state$parts[[rank]]
+  if (is_later(part)) state$parts[rank] <- list(part <- finished_part(part))
+  usable_part(part)
 }
-
-# Stands for the parts in a task: each member gets its own as it is.
-parts_held <- function(state) structure(function(rank) {
-  held <- list(part_here(state, rank))
-  class(held) <- "team_held"
-  held
-}, class = "team_each")
-
-split_here <- function(team, parts, layout, kind, margin, across, names) split_of(list2env(list(team = team,
-  parts = parts, layout = layout, kind = kind, margin = margin, across = across, names = names), parent = emptyenv()))
 
 # Takes the parts that members have stored under this id.
 stored_parts <- function(team, id) {

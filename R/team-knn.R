@@ -67,7 +67,7 @@ rows_of_member <- function(x, rank, call) {
   state <- state_of(x)
   if (state$team$engine$kind == "env") refuse_split("gpu_knn", call,
     "In a launcher's team `query` must be an ordinary matrix.")
-  part <- part_reference(x)
+  part <- task_argument(x)
   ordinary_rows(request_all(state$team, function(k) if (k == rank) list(f = "collect", args = list(part)),
     "The queries could not be read", call)[[rank]])
 }

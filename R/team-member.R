@@ -229,20 +229,23 @@ run_task <- function(member, task) {
   if (member$rank == 1L || is.null(task$once)) collect(value)
 }
 
-# The value of a task's argument: references and parts are looked up in the member's store.
+# The value of a task's argument: of a split the member's part; references and named parts are looked up in its store.
 part_of <- function(x, member) {
-  if (inherits(x, "team_held")) return(x[[1L]])
+  # of this process
+  if (is_split(x)) return(part_here(state_of(x), member$rank))
   # an array that another process has sent is uploaded once
   if (is_gpu(x)) return(as_gpu(x, device = member$device))
   if (!inherits(x, c("team_part", "gpu_ref"))) return(x)
   id <- if (inherits(x, "gpu_ref")) fields_of(x)$id else unclass(x)$id
   part <- member$store[[id]]
-  if (is_later(part)) part <- member$store[[id]] <- tryCatch(part$finish(), error = failed_part)
+  if (is_later(part)) part <- member$store[[id]] <- finished_part(part)
   if (is.null(part) && !id %in% names(member$store))
     stop_verdigris("member", "A part of the split is missing on this member.", "`gpu_repair(team)` makes it again.",
       call = NULL)
   usable_part(part)
 }
+
+finished_part <- function(part) tryCatch(part$finish(), error = failed_part)
 
 # The part, or its error.
 usable_part <- function(part) {

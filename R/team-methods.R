@@ -182,7 +182,7 @@ part_column <- function(x, at) if (is.data.frame(x)) x[[at]] else strip(x[, at])
 reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = parent.frame()) {
   state <- state_of(x)
   team <- state$team
-  args <- lapply(c(list(x), args), function(arg) wire_argument(recipe_argument(arg), state$layout))
+  args <- lapply(c(list(x), args), task_argument, state$layout)
   task <- list(f = stat, args = args, fold = fold, once = if (team$engine$kind != "env") TRUE)
   values <- request_all(team, function(rank) task, what %||% "The split could not be reduced", call)
   if (team$engine$kind != "local") {
@@ -272,7 +272,7 @@ less_means <- function(y, means) y - if (is_gpu(y)) along_columns(means, nrow(y)
 type_of <- function(x) {
   state <- state_of(x)
   if (is.null(state$type)) {
-    part <- part_reference(x)
+    part <- task_argument(x)
     # parts that were made by a function may differ: the widest type is the whole's
     task <- function(rank) list(f = "stat_type", args = list(part))
     codes <- unlist(request_all(state$team, task, "The split could not be reduced", parent.frame()))

@@ -139,7 +139,7 @@ rows_of_split <- function(x, at, call) {
   ends <- cumsum(state$layout$counts)
   rank <- findInterval(at - 1, ends) + 1L
   own <- structure(function(k) at[rank == k] - (ends - state$layout$counts)[k], class = "team_each")
-  task <- list(f = part_rows, args = list(part_reference(x), own))
+  task <- list(f = part_rows, args = list(task_argument(x), own))
   parts <- request_all(state$team, function(k) task, "Rows could not be read", call)
   out <- base::matrix(0, length(at), ncol(x))
   for (k in seq_along(parts)) if (any(rank == k)) out[rank == k, ] <- collect(parts[[k]])
@@ -199,7 +199,7 @@ lloyd_of_split <- function(x, starts, iter.max, largest) {
   each <- 1 + k * (1 + ncol(x))
   of_parts <- function(f, args) record_split(x, f, args, kind = "object", across = NULL, names = NULL)
   space <- of_parts("part_space", list(x, largest))
-  # the space may be a copy of the rows: it is released now, since R's collector may run late
+  # the space may be a copy of the rows
   on.exit(free_parts(space))
   fits <- lapply(starts, function(centers) list(centers = centers, iter = iter.max + 1L))
   active <- seq_along(fits)

@@ -56,7 +56,7 @@ cumulated_before <- function(x, name, independent, call) {
     own <- lapply(gathered_lists(x, "part_last", list(name, list(NULL)), call), `[[`, "value")
     return(lapply(seq_len(size), function(rank) joined_last(name, own[seq_len(rank - 1L)])))
   }
-  part <- part_reference(x)
+  part <- task_argument(x)
   carries <- vector("list", size)
   for (k in seq_len(size - 1L)) {
     task <- function(rank) if (rank == k) list(f = "part_last", args = list(part, name, carries[k]))

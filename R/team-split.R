@@ -123,17 +123,19 @@ next_id <- function(team) {
   sprintf("p%.0f", team$made)
 }
 
-# A split with the parts that members have stored under the recipe's id. `across` is the extent of the dimension that is
-# not split, NULL for a vector, and `names` are the names along it.
-new_split <- function(team, recipe, layout, kind, margin, across, names = NULL) {
-  if (are_here(team)) return(split_here(team, stored_parts(team, recipe$id), layout, kind, margin, across, names))
-  id <- recipe$id
-  state <- list2env(list(team = team, id = id, recipe = recipe, layout = layout, kind = kind, margin = margin,
-    across = across, names = names), parent = emptyenv())
-  # by which a repair finds it
-  team$splits[[id]] <- rlang::new_weakref(state)
-  # the members free their parts when the state is garbage
-  reg.finalizer(state, releasing(team, id))
+# A split with `parts`, or with those that members have stored under the recipe's id. `across` is the extent of the
+# dimension that is not split, NULL for a vector, and `names` are the names along it.
+new_split <- function(team, recipe, layout, kind, margin, across, names = NULL, parts = stored_parts(team, recipe$id)) {
+  state <- list2env(list(team = team, layout = layout, kind = kind, margin = margin, across = across, names = names),
+    parent = emptyenv())
+  if (are_here(team)) state$parts <- parts else {
+    id <- state$id <- recipe$id
+    state$recipe <- recipe
+    # by which a repair finds it
+    team$splits[[id]] <- rlang::new_weakref(state)
+    # the members free their parts when the state is garbage
+    reg.finalizer(state, releasing(team, id))
+  }
   split_of(state)
 }
 # Not made in new_split(), whose frame has all of the recipe.
@@ -158,7 +160,8 @@ split_of <- function(state) remote_object("gpu_split", state = state)
 # Makes a part at once, and returns its shape on the first member. `layout$reported_rows` becomes the members' numbers
 # of rows, and so does `layout$counts` if it is not yet known.
 make_part <- function(team, command, what, call) {
-  shapes <- request_all(team, function(rank) c(command, list(keep = command$id)), what, call)
+  task <- c(command, list(keep = command$id))
+  shapes <- request_all(team, function(rank) task, what, call)
   kinds <- unique(lapply(shapes, function(shape) shape[c("kind", "columns", "names")]))
   # values of `gpu_together(keep = TRUE)` may be of any kind
   if (length(kinds) > 1L && isTRUE(command$alike)) stop_verdigris("split",
@@ -210,15 +213,12 @@ record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(
   names = state_of(x)$names) {
   team <- state_of(x)$team
   layout <- state_of(x)$layout
-  if (are_here(team)) {
-    parts <- parts_made(team, f, args, layout)
-    out <- split_here(team, parts, layout, kind, margin, across, names)
-  } else {
+  recipe <- parts <- NULL
+  if (are_here(team)) parts <- parts_made(team, f, args, layout) else {
     recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = layout)
     team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
-    out <- new_split(team, recipe, layout, kind, margin, across, names)
   }
-  knowing_type(out, type_of_call(f, args))
+  knowing_type(new_split(team, recipe, layout, kind, margin, across, names, parts), type_of_call(f, args))
 }
 
 # Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may
@@ -239,12 +239,11 @@ computed_command <- function(recipe, layout) {
   command
 }
 
-# An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts;
-# in this process, where recipes are used once, a function that returns the parts.
+# An argument as a recipe keeps it. Of a split it keeps the recipe, but not the state, whose finalizer frees the parts.
+# In this process, where a recipe is used once, the split stays.
 recipe_argument <- function(arg) {
-  if (!is_split(arg)) return(arg)
+  if (!is_split(arg) || are_here(state_of(arg)$team)) return(arg)
   state <- state_of(arg)
-  if (are_here(state$team)) return(parts_held(state))
   source <- list(recipe = state$recipe, layout = state$layout)
   class(source) <- "team_source"
   source
@@ -269,8 +268,9 @@ part_named <- function(id) {
   class(part) <- "team_part"
   part
 }
-# An argument for which members get their parts of the split x.
-part_reference <- function(x) wire_argument(recipe_argument(x), NULL)
+
+# An argument of a task: for a split members get their parts. The runs `layout` are needed for a `team_operand`.
+task_argument <- function(arg, layout = NULL) wire_argument(recipe_argument(arg), layout)
 check_team_of <- function(x, team, call) {
   if (!identical(state_of(x)$team$id, team$id)) stop_verdigris("split", "The split belongs to another team.",
     "Split the data over this team by `gpu_split()`.", call = call)
@@ -409,7 +409,7 @@ print.gpu_split <- function(x, ...) {
   cat(format(x), "\n", sep = "")
   state <- state_of(x)
   if (state$kind == "object") return(invisible(x))
-  args <- list(part_reference(x), state$kind, state$margin)
+  args <- list(task_argument(x), state$kind, state$margin)
   first <- request_all(state$team, function(rank) if (rank == 1L) list(f = "first_rows", args = args),
     "The split could not be shown", environment())[[1L]]
   if (!is.null(first)) print(first)
@@ -459,7 +459,7 @@ collect.gpu_split <- function(x, ...) {
 # The parts as ordinary values, by rank.
 parts_here <- function(x, call) {
   state <- state_of(x)
-  task <- list(f = "collect", args = list(part_reference(x)))
+  task <- list(f = "collect", args = list(task_argument(x)))
   what <- "The split could not be collected"
   if (state$team$engine$kind != "env") return(request_all(state$team, function(rank) task, what, call))
   if (!state$kind %in% c("vector", "matrix")) stop_verdigris("split",

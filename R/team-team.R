@@ -271,10 +271,13 @@ format.gpu_team <- function(x, ...) sprintf("<gpu_team of %d>", x$engine$size)
 
 # The values of an engine's answers, or an error that names the members that failed or were lost.
 values_of <- function(answers, call, what = "The team could not be made") {
-  failed <- base::which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  failed <- failed_ranks(answers)
   if (length(failed)) fail_of(answers, failed, call, what)
   lapply(answers, function(answer) answer$value)
 }
+
+failed_ranks <- function(answers) base::which(vapply(answers, function(answer) !is.null(answer$error) ||
+  !is.null(answer$lost), NA))
 
 # Raises one error for several failures: of the function itself if there is one, else of a lost member, else of the
 # team, since errors of class verdigris_error_member are mostly consequences of the others.
@@ -310,7 +313,7 @@ request_all <- function(team, task, what, call) {
   asked <- function(rank) list(commands = lapply(queue, for_rank, rank), task = for_rank(task(rank), rank))
   requests <- if (are_here(team)) asked else function(rank) list(task = "run", args = c(list(team$id), asked(rank)))
   answers <- ask(team$engine, requests, team$timeout)
-  failed <- base::which(vapply(answers, function(answer) !is.null(answer$error) || !is.null(answer$lost), NA))
+  failed <- failed_ranks(answers)
   if (!length(failed)) return(lapply(answers, function(answer) answer$value))
   lost <- which(vapply(answers, function(answer) !is.null(answer$lost), NA))
   if (length(lost)) {
@@ -340,7 +343,7 @@ gpu_together <- function(team, f, ..., keep = FALSE) {
   call <- environment()
   args <- lapply(list(...), argument_of, team, call)
   if (keep) return(kept_split(team, f, args, call))
-  args <- lapply(args, function(arg) wire_argument(recipe_argument(arg), NULL))
+  args <- lapply(args, task_argument)
   values <- request_all(team, function(rank) list(f = f, args = args), "`f` failed", call)
   lapply(values, receive_value, team)
 }

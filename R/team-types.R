@@ -8,7 +8,7 @@ prototype_of <- function(x, call = parent.frame()) {
   state <- state_of(x)
   if (state$kind != "vector") return(NULL)
   if (is.null(state$prototype)) {
-    part <- part_reference(x)
+    part <- task_argument(x)
     task <- function(rank) list(f = "part_prototype", args = list(part))
     found <- unique(request_all(state$team, task, "The split could not be read", call))
     if (length(found) > 1L) stop_verdigris("split", "The members' parts are of different classes, or have other levels.",

@@ -132,7 +132,8 @@ VALUES <- as.name(".values")
 value_places <- function(n) lapply(seq_len(n), function(k) call("[[", VALUES, k))
 VALUE_PLACES <- value_places(8L)
 call_by_place <- function(f, .values) {
-  places <- if (length(.values) <= length(VALUE_PLACES)) VALUE_PLACES[seq_along(.values)] else value_places(length(.values))
+  n <- length(.values)
+  places <- if (n <= length(VALUE_PLACES)) VALUE_PLACES[seq_len(n)] else value_places(n)
   names(places) <- names(.values)
   do.call(f, places)
 }

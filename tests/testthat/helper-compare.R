@@ -11,6 +11,13 @@ Sys.unsetenv("_R_CHECK_LENGTH_1_LOGIC2_")
 
 gpu <- function(x, dtype = NULL) as_gpu(x, dtype = dtype, device = test_device)
 
+# An ordinary value. If it is a number that is on its way, it is looked at here, where its warnings are heard.
+looked_at <- function(v) {
+  if (is.numeric(v) && is.null(attributes(v))) v <- v[]
+  if (test_device != "cpu") gpu_sync(test_device)
+  v
+}
+
 # Value, warnings and error of a call.
 outcome <- function(expr) {
   warnings <- character()
@@ -18,10 +25,7 @@ outcome <- function(expr) {
     withCallingHandlers(
       {
         v <- expr
-        # a number that is on its way is looked at here, where its warnings are heard
-        if (is_gpu(v) || is.list(v)) v <- collect(v) else if (is.numeric(v) && is.null(attributes(v))) v <- v[]
-        if (test_device != "cpu") gpu_sync(test_device)
-        v
+        looked_at(if (is_gpu(v) || is.list(v)) collect(v) else v)
       },
       warning = function(w) {
         warnings <<- c(warnings, conditionMessage(w))

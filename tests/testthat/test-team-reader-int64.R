@@ -28,10 +28,7 @@ said <- function(expr) {
   told <- character()
   value <- withCallingHandlers(tryCatch({
     v <- expr
-    # a number that is on its way is looked at here, where its warnings are heard
-    v <- if (is_remote(v)) collect(v) else v[]
-    if (test_device != "cpu") gpu_sync(test_device)
-    v
+    looked_at(if (is_remote(v)) collect(v) else v)
   }, error = function(e) e), warning = function(w) {
     told <<- c(told, paste(class(w)[1L], conditionMessage(w)))
     tryInvokeRestart("muffleWarning")

@@ -144,6 +144,18 @@ test_that("parts are freed when their split is garbage", {
   expect_lte(alive()[["handles"]], before)
 })
 
+test_that("values of references are freed although a part could not be made", {
+  local <- gpu_team(rep(test_device, 2))
+  failed <- gpu_split(data.frame(s = c("a", "b")), local)$s + 1
+  refs <- gpu_together(local, function() gpu_ref(1))
+  stored <- function() lengths(lapply(local$engine$members, function(member) grep("^ref", ls(member$store))))
+  expect_identical(stored(), c(1L, 1L))
+  rm(refs)
+  gc()
+  expect_error(sum(failed), "could not be made: non-numeric argument")
+  expect_identical(stored(), c(0L, 0L))
+})
+
 test_that("wrong arguments are refused by name", {
   refused <- function(code, pattern) expect_error(code, pattern, class = "verdigris_error_argument")
   for (odd in list(NULL, 1, "team", list())) {
