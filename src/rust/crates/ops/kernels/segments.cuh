@@ -52,137 +52,207 @@ template <class T> struct Products {
   VG_FN T finish(const Products& a, u32&) { return a.s; }
 };
 
-// Loads elements unchanged.
+// ---- loads ------------------------------------------------------------------------------------------
+// How elements are read, each once: so that they leave the caches first, or as usual, which is faster where the L1 cache
+// holds all of b.
+struct Streamed { template <class T> VG_FN T read(const T* p) { return __ldcs(p); } };
+struct Cached { template <class T> VG_FN T read(const T* p) { return *p; } };
+
+// `take` loads COUNT elements behind element e, `step` apart, of which those before the n-th exist.
+// Elements unchanged.
 template <class T> struct Plain {
   typedef T value;
   const T* x;
-  VG_FN void load(const Plain& job, i64 e, i64 n, T* out) {
-    for (i64 k = threadIdx.x; k < n; k += THREADS) out[k] = job.x[e + k];
+  template <int COUNT, class> VG_FN void take(const Plain& job, i64 e, i32 first, i32 step, i32 n, T* out) {
+#pragma unroll
+    for (int l = 0; l < COUNT; l++) out[l] = first + l * step < n ? job.x[e + first + l * step] : T();
   }
 };
-// Loads products of the elements' values (1 unless WEIGHTED) and the elements of b at the elements' positions.
+// Products of the elements' values (1 unless WEIGHTED) and the elements of b at the elements' positions.
 template <class T, bool WEIGHTED> struct Picked {
   typedef T value;
   const i32* at;
   const T* x;
   const T* b;
   i64 extent;
-  VG_FN void load(const Picked& job, i64 e, i64 n, T* out) {
-    const int ahead = ITEMS < 8 ? ITEMS : 8;
-    for (i64 first = threadIdx.x; first < n; first += ahead * THREADS) {
-      i32 at[ahead];
-      T x[ahead], y[ahead];
+  template <int COUNT, class HOW> VG_FN void take(const Picked& job, i64 e, i32 first, i32 step, i32 n, T* out) {
+    i32 at[COUNT];
+    T x[COUNT], y[COUNT];
 #pragma unroll
-      for (int l = 0; l < ahead; l++) {
-        const i64 k = first + l * THREADS;
-        at[l] = k < n ? job.at[e + k] : 0;
-        x[l] = WEIGHTED && k < n ? job.x[e + k] : (T)1;
-      }
-#pragma unroll
-      for (int l = 0; l < ahead; l++) y[l] = (u32)at[l] < (u64)job.extent ? job.b[at[l]] : na_of((T)0);
-#pragma unroll
-      for (int l = 0; l < ahead; l++) {
-        const i64 k = first + l * THREADS;
-        if (k < n) out[k] = kept_sum(x[l] * y[l], x[l], y[l]);
-      }
+    for (int l = 0; l < COUNT; l++) {
+      const i32 k = first + l * step;
+      at[l] = k < n ? HOW::read(job.at + e + k) : 0;
+      x[l] = WEIGHTED && k < n ? HOW::read(job.x + e + k) : (T)1;
     }
+#pragma unroll
+    for (int l = 0; l < COUNT; l++) y[l] = (u32)at[l] < (u64)job.extent ? job.b[at[l]] : na_of((T)0);
+#pragma unroll
+    for (int l = 0; l < COUNT; l++) out[l] = kept_sum(x[l] * y[l], x[l], y[l]);
   }
 };
 
 // ---- tiles ------------------------------------------------------------------------------------------
-template <class A> VG_FN A shuffle_up(const A& a, int by) {
-  constexpr int words = sizeof(A) / 4;
-  u32 w[words];
-  memcpy(w, &a, sizeof(A));
-#pragma unroll
-  for (int j = 0; j < words; j++) w[j] = __shfl_up_sync(ALL_LANES, w[j], by);
-  A b;
-  memcpy(&b, w, sizeof(A));
-  return b;
-}
+// The tile of a block: n elements from e0 on, of which the first `real` exist, and m ends, the first that of segment s0.
+// The ends cut the elements into m + 1 pieces. Invalid (decreasing) offsets do not lead out of bounds.
+template <class I> struct Tile {
+  const I* offsets;
+  i64 s0, e0;
+  i32 m, n, real;
+  VG_FN Tile of(const I* offsets, i64 segments, i64 len, const i64* __restrict__ starts) {
+    const i64 total = segments + len, place = (i64)blockIdx.x * TILE, next = place + TILE < total ? place + TILE : total;
+    const i64 s0 = starts[blockIdx.x], e0 = place - s0, span = next - place, wanted = starts[blockIdx.x + 1] - s0;
+    const i64 m = wanted < 0 ? 0 : wanted > span ? span : wanted, n = span - m;
+    const i64 real = e0 + n <= len ? n : len > e0 ? len - e0 : 0;
+    return {offsets, s0, e0, (i32)m, (i32)n, (i32)real};
+  }
+  // Where piece j ends.
+  VG_FN i32 end(const Tile& tile, i32 j) {
+    if (j >= tile.m) return tile.n;
+    const i64 end = (i64)tile.offsets[tile.s0 + 1 + j] - tile.e0;
+    return end < 0 ? 0 : end > tile.n ? tile.n : (i32)end;
+  }
+  // Stores piece j: the first one is the tile's part of the segment that ends first in it, the last one that of the
+  // segment that is still open, and those between are segments.
+  template <class A> VG_FN void put(const Tile& tile, i32 j, const A& a, typename A::value* out, A* heads, A* opens) {
+    u32 status = 0;
+    if (j == tile.m) opens[blockIdx.x] = a;
+    else if (j == 0) heads[blockIdx.x] = a;
+    else out[tile.s0 + j] = A::finish(a, status);
+  }
+};
+
 // Merges b, a later part, into a copy of a.
 template <class A> VG_FN A merged(const A& a, const A& b) { A r = a; A::merge(r, b); return r; }
+// Merges the accumulators of a team of lanes into that of its first lane.
+template <class A> VG_FN A merged_lanes(A a, i32 lanes) {
+  for (i32 by = lanes / 2; by > 0; by /= 2) A::merge(a, shuffle_down(a, by));
+  return a;
+}
+// Reduces elements from .. to, `step` apart.
+template <class A, class T> VG_FN A reduced(const T* elements, i32 from, i32 to, i32 step, bool na_rm) {
+  A a = A::start();
+  for (i32 k = from; k < to; k += step) A::add(a, elements[k], na_rm);
+  return a;
+}
 
-// Reduces a tile's segments. Segments that begin and end in the tile go to `out`. `heads` gets the tile's part of the
-// segment that ends first, `opens` its part of the segment that is still open.
+// Reduces the pieces of a tile, whose elements wait in shared memory. Teams of lanes take a piece each, by turns; those
+// that are far longer than the tile's others are left to whole warps.
 template <class A, class LOAD, class I> VG_FN void segment_tile(const LOAD& job, const I* __restrict__ offsets,
     i64 segments, i64 len, const i64* __restrict__ starts, bool na_rm, typename A::value* __restrict__ out, A* heads,
     A* opens) {
   typedef typename LOAD::value T;
-  __shared__ T elements[TILE];
-  __shared__ i32 ends[TILE];
-  __shared__ A of_warp[THREADS / WARP];
-  __shared__ u32 begun[THREADS / WARP];
-  const i64 total = segments + len, place = (i64)blockIdx.x * TILE, next = place + TILE < total ? place + TILE : total;
-  // Invalid (decreasing) offsets must not lead out of bounds.
-  const i64 s0 = starts[blockIdx.x], e0 = place - s0, span = next - place;
-  i64 wanted = starts[blockIdx.x + 1] - s0;
-  wanted = wanted < 0 ? 0 : wanted > span ? span : wanted;
-  const i32 m = (i32)wanted, n = (i32)(span - wanted);
-  LOAD::load(job, e0, e0 + n > len ? (len > e0 ? len - e0 : 0) : n, elements);
-  for (i32 k = (i32)threadIdx.x; k < m; k += THREADS) {
-    const i64 end = (i64)offsets[s0 + 1 + k] - e0;
-    ends[k] = (i32)(end < 0 ? 0 : end > n ? n : end);
-  }
-  __syncthreads();
-
-  // each thread takes a part of the tile's path
-  i32 d = (i32)threadIdx.x * ITEMS, stop = d + ITEMS;
-  d = d < m + n ? d : m + n;
-  stop = stop < m + n ? stop : m + n;
-  i32 s = d > n ? d - n : 0;
-  for (i32 to = d < m ? d : m; s < to;) {
-    const i32 half = (s + to) / 2;
-    if (ends[half] < d - half) s = half + 1; else to = half;
-  }
-  const i32 first = s;
-  i32 e = d - s;
-  u32 status = 0;
-  A a = A::start(), head = a;
-#pragma unroll 1
-  for (; d < stop; d++) {
-    if (s < m && ends[s] <= e) {
-      if (s == first) head = a; else out[s0 + s] = A::finish(a, status);
-      a = A::start();
-      s++;
-    } else if (e < n) {
-      A::add(a, elements[e], na_rm);
-      e++;
-    }
-  }
-  // A segmented scan: the open part behind each thread, over all threads since the last one in which a segment began.
-  u32 fresh = s > first;
+  const int ahead = 4, most_steps = 32;  // more loads ahead take registers from more threads
+  // elements from the front, ends from the back: shared memory is taken from the L1 cache, which holds b
+  constexpr int unit = sizeof(T) > 4 ? sizeof(T) : 4;
+  __shared__ u64 room[TILE * unit / 8];
+  const Tile<I> tile = Tile<I>::of(offsets, segments, len, starts);
+  const i32 m = tile.m;
+  T* const elements = (T*)room;
+  i32* const ends = (i32*)(room + TILE * unit / 8) - m;
+  for (i32 first = (i32)threadIdx.x; first < tile.real; first += ahead * THREADS) {
+    T taken[ahead];
+    LOAD::template take<ahead, Streamed>(job, tile.e0, first, THREADS, tile.real, taken);
 #pragma unroll
-  for (int by = 1; by < WARP; by *= 2) {
-    const A before = shuffle_up(a, by);
-    const u32 fresh_before = __shfl_up_sync(ALL_LANES, fresh, by);
-    if (lane_id() >= by) {
-      if (!fresh) a = merged(before, a);
-      fresh |= fresh_before;
+    for (int l = 0; l < ahead; l++)
+      if (first + l * THREADS < tile.real) elements[first + l * THREADS] = taken[l];
+  }
+  i32 lanes = 1;
+  while (lanes < WARP && 2 * lanes * (m + 1) <= THREADS) lanes *= 2;
+  const i32 most = lanes * most_steps;
+  bool longer = false;
+  for (i32 j = (i32)threadIdx.x; j <= m; j += THREADS) {
+    const i32 from = j > 0 ? Tile<I>::end(tile, j - 1) : 0, to = Tile<I>::end(tile, j);
+    if (j < m) ends[j] = to;
+    longer |= to - from > most;
+  }
+  longer = __syncthreads_or(longer);
+
+  const i32 lane = (i32)threadIdx.x & (lanes - 1), teams = THREADS / lanes;
+  for (i32 turn = 0; turn <= m; turn += teams) {
+    const i32 j = turn + (i32)threadIdx.x / lanes;
+    const i32 from = j > 0 && j <= m ? ends[j - 1] : 0, to = j < m ? ends[j] : j == m ? tile.n : 0;
+    const bool own = j <= m && to - from <= most;
+    const A a = merged_lanes(reduced<A>(elements, from + lane, own ? to : 0, lanes, na_rm), lanes);
+    if (own && lane == 0) Tile<I>::put(tile, j, a, out, heads, opens);
+  }
+  if (!longer) return;
+  u32 seen = 0;
+  for (i32 first = 0; first <= m; first += WARP) {
+    const i32 j = first + (i32)lane_id();
+    const i32 from = j > 0 && j <= m ? ends[j - 1] : 0, to = j < m ? ends[j] : j == m ? tile.n : 0;
+    for (u32 left = __ballot_sync(ALL_LANES, to - from > most); left != 0; left &= left - 1, seen++) {
+      if (seen % (THREADS / WARP) != threadIdx.x / WARP) continue;
+      const i32 of = __ffs(left) - 1;
+      const i32 begin = __shfl_sync(ALL_LANES, from, of), end = __shfl_sync(ALL_LANES, to, of);
+      const A a = merged_lanes(reduced<A>(elements, begin + (i32)lane_id(), end, WARP, na_rm), WARP);
+      if (lane_id() == 0) Tile<I>::put(tile, first + of, a, out, heads, opens);
     }
   }
-  const u32 warp = threadIdx.x / WARP;
-  if (lane_id() == WARP - 1) {
-    of_warp[warp] = a;
-    begun[warp] = fresh;
+}
+
+// Reduces those elements of a warp's run that are at from .. to of the tile, where `own` is the lane's first.
+template <class A, class T> VG_FN A reduced_run(const T (&elements)[ITEMS], i32 own, i32 from, i32 to, bool na_rm) {
+  A a = A::start();
+#pragma unroll
+  for (int l = 0; l < ITEMS; l++)
+    if (own + l * WARP >= from && own + l * WARP < to) A::add(a, elements[l], na_rm);
+  return merged_lanes(a, WARP);
+}
+// Reduces a tile of long segments. Each warp takes an equal run of the elements, which stay in registers: all of the L1
+// cache is left to b, and no warp waits for another one's loads.
+template <class A, class LOAD, class I> VG_FN void segment_run(const LOAD& job, const I* __restrict__ offsets,
+    i64 segments, i64 len, const i64* __restrict__ starts, bool na_rm, typename A::value* __restrict__ out, A* heads,
+    A* opens) {
+  const i32 warps = THREADS / WARP, run = WARP * ITEMS;
+  __shared__ A open_of[warps];
+  __shared__ u32 ends_in[warps];
+  const Tile<I> tile = Tile<I>::of(offsets, segments, len, starts);
+  const i32 warp = (i32)threadIdx.x / WARP, lane = (i32)lane_id(), begin = warp * run;
+  typename LOAD::value elements[ITEMS];
+  LOAD::template take<ITEMS, Cached>(job, tile.e0, begin + lane, WARP, tile.real, elements);
+
+  i32 from = begin, first = -1;
+  A head = A::start();
+  for (i32 chunk = 0; chunk < tile.m; chunk += WARP) {
+    const i32 j = chunk + lane, end = j < tile.m ? Tile<I>::end(tile, j) : -1;
+    const bool own = end <= begin + run && (end > begin || (end == 0 && warp == 0));
+    for (u32 left = __ballot_sync(ALL_LANES, own); left != 0; left &= left - 1) {
+      const i32 of = __ffs(left) - 1, to = __shfl_sync(ALL_LANES, end, of);
+      const A a = reduced_run<A>(elements, begin + lane, from, to, na_rm);
+      if (first < 0) {
+        first = chunk + of;
+        head = a;
+      } else if (lane == 0) {
+        Tile<I>::put(tile, chunk + of, a, out, heads, opens);
+      }
+      from = to;
+    }
+  }
+  const A open = reduced_run<A>(elements, begin + lane, from, tile.n, na_rm);
+  if (lane == 0) {
+    open_of[warp] = open;
+    ends_in[warp] = first >= 0;
   }
   __syncthreads();
-  A open = A::start();
-  for (u32 w = 0; w < warp; w++) open = begun[w] ? of_warp[w] : merged(open, of_warp[w]);
-  if (!fresh) a = merged(open, a);
-  const A of_lane = shuffle_up(a, 1);
-  if (lane_id() > 0) open = of_lane;
-  if (s > first) {
-    head = merged(open, head);
-    if (first == 0) heads[blockIdx.x] = head; else out[s0 + first] = A::finish(head, status);
-  }
-  if (threadIdx.x == THREADS - 1) opens[blockIdx.x] = a;
+  if (lane != 0) return;
+  A before = A::start();
+  for (i32 w = 0; w < warp; w++) before = ends_in[w] ? open_of[w] : merged(before, open_of[w]);
+  if (first >= 0) Tile<I>::put(tile, first, merged(before, head), out, heads, opens);
+  if (warp == warps - 1) Tile<I>::put(tile, tile.m, first >= 0 ? open : merged(before, open), out, heads, opens);
 }
 
 // The first of the tiles whose open segment is the one that ends first in tile t.
 VG_FN i64 first_open(const i64* __restrict__ starts, i64 t) {
   const i64 wanted = starts[t];
   i64 from = 0, to = t;
+  // mostly that is the tile before
+  for (i64 back = 1; back <= t; back *= 2) {
+    if (starts[t - back] < wanted) {
+      from = t - back + 1;
+      break;
+    }
+    to = t - back;
+  }
   while (from < to) {
     const i64 half = (from + to) / 2;
     if (starts[half] < wanted) from = half + 1; else to = half;

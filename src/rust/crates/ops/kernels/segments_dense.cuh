@@ -85,47 +85,62 @@ template <class T, int V, bool WEIGHTED, class I> VG_FN void segment_rows(const 
   }
 }
 
-// Finishes the segments that end first in their parts: one warp each, or the whole block for a segment over many parts.
+// Segments over more parts than that are finished by `segment_rows_finish_long`.
+const i64 FEW_PARTS = 32;
+
+// Finishes the segments that end first in their parts, one warp each.
 template <class T> VG_FN void segment_rows_finish(const T* __restrict__ heads, const T* __restrict__ opens,
     const i64* __restrict__ starts, i64 parts, i64 columns, T* __restrict__ out) {
   typedef Products<T> A;
-  const int few = 32, warps = THREADS / WARP;
-  __shared__ i64 longer[warps];
-  __shared__ T sums[warps][WARP];
-  const u32 warp = threadIdx.x / WARP;
-  const i64 part = (i64)blockIdx.x * warps + warp;
-  i64 from = 0;
-  bool is_long = false;
-  if (part < parts && starts[part + 1] > starts[part]) {
-    from = first_open(starts, part);
-    is_long = part - from > few;
-    if (!is_long)
-      for (i64 j = lane_id(); j < columns; j += WARP) {
-        A a = A::start();
-        for (i64 k = from; k < part; k++) A::add(a, opens[k * columns + j], false);
-        A::add(a, heads[part * columns + j], false);
-        out[starts[part] * columns + j] = a.s;
-      }
+  const i64 part = ((i64)blockIdx.x * THREADS + threadIdx.x) / WARP;
+  if (part >= parts || starts[part + 1] <= starts[part]) return;
+  const i64 from = first_open(starts, part);
+  if (part - from > FEW_PARTS) return;
+  for (i64 j = lane_id(); j < columns; j += WARP) {
+    A a = A::start();
+    for (i64 k = from; k < part; k++) A::add(a, opens[k * columns + j], false);
+    A::add(a, heads[part * columns + j], false);
+    out[starts[part] * columns + j] = a.s;
   }
-  if (lane_id() == 0) longer[warp] = is_long ? part : -1;
+}
+// A block looks at THREADS parts, and takes every gridDim.y-th set of adjacent columns, of 16 bytes a row: one block
+// alone would take longer for one long segment than the rest of the product.
+template <class T> VG_FN void segment_rows_finish_long(const T* __restrict__ heads, const T* __restrict__ opens,
+    const i64* __restrict__ starts, i64 parts, i64 columns, T* __restrict__ out) {
+  typedef Products<T> A;
+  const u32 set = 16 / sizeof(T), rows = THREADS / set;
+  __shared__ i64 longer[THREADS][2];
+  __shared__ u32 count;
+  __shared__ A sums[THREADS];
+  if (threadIdx.x == 0) count = 0;
   __syncthreads();
-  for (int w = 0; w < warps; w++) {
-    const i64 open = longer[w];
-    if (open < 0) continue;
-    const i64 begin = first_open(starts, open), each = (open - begin + warps - 1) / warps;
-    const i64 stop = begin + (warp + 1) * each < open ? begin + (warp + 1) * each : open;
-    for (i64 j0 = 0; j0 < columns; j0 += WARP) {
-      const i64 j = j0 + lane_id();
+  const i64 own = (i64)blockIdx.x * THREADS + threadIdx.x;
+  if (own < parts && starts[own + 1] > starts[own]) {
+    const i64 from = first_open(starts, own);
+    if (own - from > FEW_PARTS) {
+      i64* const found = longer[atomicAdd(&count, 1u)];
+      found[0] = from;
+      found[1] = own;
+    }
+  }
+  __syncthreads();
+  const i64 least = (i64)blockIdx.y * set + threadIdx.x % set, step = (i64)gridDim.y * set;
+  for (u32 l = 0; l < count; l++) {
+    const i64 from = longer[l][0], part = longer[l][1];
+    for (i64 j = least; j - threadIdx.x % set < columns; j += step) {
       A a = A::start();
       if (j < columns)
 #pragma unroll 8
-        for (i64 k = begin + warp * each; k < stop; k++) A::add(a, opens[k * columns + j], false);
-      sums[warp][lane_id()] = a.s;
-      __syncthreads();
-      if (warp == 0 && j < columns) {
-        for (int k = 1; k < warps; k++) A::add(a, sums[k][lane_id()], false);
-        A::add(a, heads[open * columns + j], false);
-        out[starts[open] * columns + j] = a.s;
+        for (i64 k = from + threadIdx.x / set; k < part; k += rows) A::add(a, opens[k * columns + j], false);
+      sums[threadIdx.x] = a;
+      for (u32 by = THREADS / 2; by >= set; by /= 2) {
+        __syncthreads();
+        if (threadIdx.x < by) sums[threadIdx.x] = merged(sums[threadIdx.x], sums[threadIdx.x + by]);
+      }
+      if (threadIdx.x < set && j < columns) {
+        a = sums[threadIdx.x];
+        A::add(a, heads[part * columns + j], false);
+        out[starts[part] * columns + j] = a.s;
       }
       __syncthreads();
     }

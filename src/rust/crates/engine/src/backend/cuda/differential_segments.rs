@@ -85,6 +85,13 @@ fn samples() -> Vec<Sample> {
         vec![63, 1, 62, 2, 0, 64, 65],
     ];
     lengths.push((0..700).map(|_| random.below(12) as usize).collect());
+    // of each length on average, with segments that are far longer or shorter than the others of their tiles
+    for (rare, usual, unusual) in [(90, 6, 700), (20, 60, 900), (4, 900, 3), (1_000, 300, 2)] {
+        let length = |k: usize| if k % rare == rare - 1 { unusual } else { random.below(usual) as usize };
+        lengths.push((0..400).map(length).collect());
+    }
+    // ends at the edges of warps' runs and of tiles
+    lengths.push(vec![0, 256, 255, 0, 1, 257, 511, 1020, 0, 0, 256, 256, 1024, 1]);
     let extent = |lengths: &[usize]| lengths.iter().max().copied().unwrap_or(0) + 9;
     let mut samples: Vec<Sample> =
         lengths.iter().map(|lengths| Sample::new(&mut random, lengths, extent(lengths))).collect();

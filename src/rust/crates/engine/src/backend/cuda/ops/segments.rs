@@ -20,13 +20,16 @@ use verdigris_ops::dtype::{Class, DType};
 use verdigris_ops::error::Result;
 use verdigris_ops::reduction::Reduction;
 
-/// Threads of a block, and items of a tile that each takes. An item is an element or the end of a segment.
+/// Threads of a block, and elements that each takes in kernels without tiles.
 const THREADS: usize = 128;
 const ITEMS: usize = 8;
-const TILE: usize = THREADS * ITEMS;
+/// From so many elements a segment on average on, segments are long.
+const LONG: usize = 64;
 /// The fewest items of a part, which a team of lanes takes, and the most parts, each of which leaves two partial rows.
 const PART: usize = 64;
 const PARTS: usize = 1 << 16;
+/// Segments over so many parts or fewer are finished by `ends`: `FEW_PARTS` of the kernels.
+const FEW_PARTS: usize = 32;
 /// Columns that a thread takes at once of a dense matrix stored by columns.
 const COLUMNS: usize = 8;
 /// From so many columns, and elements of the result, on it is asked in which order the dense matrix is better stored.
@@ -37,11 +40,52 @@ const ACCUMULATOR: usize = 64;
 
 const KERNEL: &str = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
 
+/// How long segments are on average: each length has a kernel that reduces tiles. The bits of sums depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    Short,
+    Long,
+}
+
+impl Lengths {
+    #[cfg(test)]
+    const ALL: [Lengths; 2] = [Lengths::Short, Lengths::Long];
+
+    fn of(segments: &Segments<'_>) -> Lengths {
+        if segments.len / segments.count().max(1) < LONG {
+            Lengths::Short
+        } else {
+            Lengths::Long
+        }
+    }
+
+    /// Threads of a block. Each takes `ITEMS` items of a tile, which are elements and ends of segments.
+    fn threads(self) -> usize {
+        if self == Lengths::Short {
+            2 * THREADS
+        } else {
+            THREADS
+        }
+    }
+
+    fn tile(self) -> usize {
+        self.threads() * ITEMS
+    }
+
+    fn kernel(self) -> &'static str {
+        if self == Lengths::Short {
+            "segment_tile"
+        } else {
+            "segment_run"
+        }
+    }
+}
+
 /// What all sources begin with: definitions, and the kernel `starts`.
-fn head(file: &str, offsets: DType) -> String {
+fn head(file: &str, offsets: DType, threads: usize) -> String {
     let starts = "starts(const I* offsets, i64 segments, i64 len, i64 each, i64 parts, i64* starts)";
     format!(
-        "#define THREADS {THREADS}\n#define ITEMS {ITEMS}\n#include \"{file}\"\ntypedef {} I;\n\
+        "#define THREADS {threads}\n#define ITEMS {ITEMS}\n#include \"{file}\"\ntypedef {} I;\n\
          {KERNEL} {starts} {{ segment_starts<I>(offsets, segments, len, each, parts, starts); }}\n",
         offsets.c_type()
     )
@@ -49,42 +93,45 @@ fn head(file: &str, offsets: DType) -> String {
 
 /// The kernels `tiles`, which reduces tiles, and `ends`, which merges segments that cross tiles. `accumulator` and
 /// `job` are C++ types; `parameters` declares the job's fields, `made` initialises it.
-fn tiles(accumulator: &str, job: &str, parameters: &str, made: &str) -> String {
+fn tiles(offsets: DType, lengths: Lengths, accumulator: &str, job: &str, parameters: &str, made: &str) -> String {
+    let kernel = lengths.kernel();
+    let head = head("segments.cuh", offsets, lengths.threads());
     format!(
-        "typedef {accumulator} A;\ntypedef {job} Job;\n\
+        "{head}typedef {accumulator} A;\ntypedef {job} Job;\n\
          {KERNEL} tiles({parameters}, const I* offsets, i64 segments, i64 len, const i64* starts, u32 na_rm, A::value* out, A* heads, A* opens) {{\n  \
            const Job job = {made};\n  \
-           segment_tile<A, Job, I>(job, offsets, segments, len, starts, na_rm != 0, out, heads, opens);\n}}\n\
+           {kernel}<A, Job, I>(job, offsets, segments, len, starts, na_rm != 0, out, heads, opens);\n}}\n\
          {KERNEL} ends(const A* heads, const A* opens, const i64* starts, i64 tiles, A::value* out) {{ segment_finish<A>(heads, opens, starts, tiles, out); }}\n\
          static_assert(sizeof(A) <= {ACCUMULATOR}, \"the size that backend/cuda/ops/segments.rs allocates for\");\n"
     )
 }
 
 /// Products with a matrix of one column.
-pub(crate) fn vector_source(offsets: DType, class: Class, weighted: bool) -> String {
+pub(crate) fn vector_source(offsets: DType, lengths: Lengths, class: Class, weighted: bool) -> String {
     let t = class.c_type();
+    let (accumulator, job) = (format!("Products<{t}>"), format!("Picked<{t}, {weighted}>"));
     let parameters = format!("const i32* at, const {t}* x, const {t}* b, i64 extent");
-    head("segments.cuh", offsets)
-        + &tiles(&format!("Products<{t}>"), &format!("Picked<{t}, {weighted}>"), &parameters, "{at, x, b, extent}")
+    tiles(offsets, lengths, &accumulator, &job, &parameters, "{at, x, b, extent}")
 }
 
 /// Products with a matrix of several columns, of which a lane computes `width`.
 pub(crate) fn rows_source(offsets: DType, class: Class, weighted: bool, width: usize) -> String {
     let t = class.c_type();
-    head("segments_dense.cuh", offsets)
+    head("segments_dense.cuh", offsets, THREADS)
         + &format!(
             "typedef Picked<{t}, {weighted}> Job;\n\
              {KERNEL} rows(const i32* at, const {t}* x, const {t}* b, i64 extent, const I* offsets, i64 segments, i64 len, i64 columns, u32 lanes, i64 each, i64 parts, const i64* starts, {t}* out, {t}* heads, {t}* opens) {{\n  \
                const Job job = {{at, x, b, extent}};\n  \
                segment_rows<{t}, {width}, {weighted}, I>(job, offsets, segments, len, columns, lanes, each, parts, starts, out, heads, opens);\n}}\n\
-             {KERNEL} ends(const {t}* heads, const {t}* opens, const i64* starts, i64 parts, i64 columns, {t}* out) {{ segment_rows_finish<{t}>(heads, opens, starts, parts, columns, out); }}\n"
+             {KERNEL} ends(const {t}* heads, const {t}* opens, const i64* starts, i64 parts, i64 columns, {t}* out) {{ segment_rows_finish<{t}>(heads, opens, starts, parts, columns, out); }}\n\
+             {KERNEL} long_ends(const {t}* heads, const {t}* opens, const i64* starts, i64 parts, i64 columns, {t}* out) {{ segment_rows_finish_long<{t}>(heads, opens, starts, parts, columns, out); }}\n"
         )
 }
 
 /// Products with a matrix of several columns that is stored by columns.
 pub(crate) fn columns_source(offsets: DType, class: Class, weighted: bool) -> String {
     let t = class.c_type();
-    head("segments_dense.cuh", offsets)
+    head("segments_dense.cuh", offsets, THREADS)
         + &format!(
             "{KERNEL} columns(const i32* at, const {t}* x, const {t}* b, i64 extent, const I* offsets, i64 segments, i64 len, i64 columns, i64 each, {t}* out) {{\n  \
                const Picked<{t}, {weighted}> job = {{at, x, b, extent}};\n  \
@@ -92,15 +139,15 @@ pub(crate) fn columns_source(offsets: DType, class: Class, weighted: bool) -> St
         )
 }
 
-pub(crate) fn reduce_source(offsets: DType, reduction: Reduction, class: Class) -> String {
+pub(crate) fn reduce_source(offsets: DType, lengths: Lengths, reduction: Reduction, class: Class) -> String {
     let t = class.c_type();
     let accumulator = format!("{}<{t}>", reduction.accumulator());
-    head("segments.cuh", offsets) + &tiles(&accumulator, &format!("Plain<{t}>"), &format!("const {t}* x"), "{x}")
+    tiles(offsets, lengths, &accumulator, &format!("Plain<{t}>"), &format!("const {t}* x"), "{x}")
 }
 
 pub(crate) fn structure_source(offsets: DType, order: DType) -> String {
     let o = order.c_type();
-    head("segments.cuh", offsets)
+    head("segments.cuh", offsets, THREADS)
         + &format!(
             "{KERNEL} expand(const I* offsets, i64 segments, i64 len, i32* out) {{ segment_expand<I>(offsets, segments, len, out); }}\n\
              {KERNEL} bounds(const i32* sorted, i64 len, i64 extent, I* out) {{ segment_bounds<I>(sorted, len, extent, out); }}\n\
@@ -111,7 +158,7 @@ pub(crate) fn structure_source(offsets: DType, order: DType) -> String {
 
 pub(crate) fn sampled_source(class: Class) -> String {
     let t = class.c_type();
-    head("segments_dense.cuh", DType::Int32)
+    head("segments_dense.cuh", DType::Int32, THREADS)
         + &format!(
             "{KERNEL} sampled(const i32* at, const i32* segment, i64 len, const {t}* rows, i64 extent, const {t}* others, i64 inner, {t}* out) {{\n  \
                segment_sampled<{t}>(at, segment, len, rows, extent, others, inner, out);\n}}\n"
@@ -120,7 +167,7 @@ pub(crate) fn sampled_source(class: Class) -> String {
 
 pub(crate) fn solve_source(offsets: DType, order: DType, class: Class) -> String {
     let (o, t) = (order.c_type(), class.c_type());
-    head("segments_solve.cuh", offsets)
+    head("segments_solve.cuh", offsets, THREADS)
         + &format!(
             "extern \"C\" __global__ void __launch_bounds__(WARP) solve(const I* offsets, const i32* at, const {o}* order, const {t}* x, i64 n, i64 columns, u32 upper, u32 unit, const {t}* b, {t}* out, u32* done, u64* ticket) {{\n  \
                segment_solve<{t}, I, {o}>(offsets, at, order, x, n, columns, upper != 0, unit != 0, b, out, done, ticket);\n}}\n"
@@ -134,7 +181,10 @@ pub(crate) fn sources() -> Vec<(String, String)> {
     for offsets in [DType::Int32, DType::Int64] {
         for class in [Class::F32, Class::F64] {
             for weighted in [false, true] {
-                out.push((format!("segments {offsets} {class:?} {weighted}"), vector_source(offsets, class, weighted)));
+                for lengths in Lengths::ALL {
+                    let name = format!("segments {offsets} {lengths:?} {class:?} {weighted}");
+                    out.push((name, vector_source(offsets, lengths, class, weighted)));
+                }
                 let name = format!("columns of segments {offsets} {class:?} {weighted}");
                 out.push((name, columns_source(offsets, class, weighted)));
                 for width in [1, 2, 4].into_iter().filter(|width| width * class.size() <= 16) {
@@ -145,8 +195,12 @@ pub(crate) fn sources() -> Vec<(String, String)> {
         }
         for reduction in Reduction::ALL.into_iter().filter(|&reduction| takes(reduction)) {
             for class in Class::ALL.into_iter().filter(|&class| reduction.serves(class)) {
-                let name = format!("{} of segments {offsets} {class:?}", reduction.name());
-                out.push((name, reduce_source(offsets, reduction, class)));
+                for lengths in
+                    Lengths::ALL.into_iter().filter(|&lengths| offsets == DType::Int32 || lengths == Lengths::Short)
+                {
+                    let name = format!("{} of segments {offsets} {lengths:?} {class:?}", reduction.name());
+                    out.push((name, reduce_source(offsets, lengths, reduction, class)));
+                }
             }
         }
         out.push((format!("structure {offsets}"), structure_source(offsets, offsets)));
@@ -168,6 +222,8 @@ fn takes(reduction: Reduction) -> bool {
 /// holds for each part the first segment that ends in it.
 struct Path<'a> {
     segments: &'a Segments<'a>,
+    /// Threads of a block of the kernels.
+    threads: usize,
     each: usize,
     parts: usize,
     starts: Arc<Buffer>,
@@ -176,20 +232,20 @@ struct Path<'a> {
 impl<'a> Path<'a> {
     /// The starts depend on the offsets alone, so they are kept with these: a product of a vector takes a fifth less
     /// time. Not where there are several streams: kept memory is not declared to be used.
-    fn new(cuda: &Cuda, module: &Module, segments: &'a Segments<'a>, each: usize) -> Result<Path<'a>> {
+    fn new(cuda: &Cuda, module: &Module, segments: &'a Segments<'a>, threads: usize, each: usize) -> Result<Path<'a>> {
         let parts = (segments.count() + segments.len).div_ceil(each);
         let offsets = segments.offsets;
         let key = [offsets.layout.offset(), offsets.len(), segments.len, each].map(|number| number as u64);
         let is_plain = cuda.mode() & (SEVERAL | CAPTURING | LOST | AWAITED) == 0;
         if let Some(starts) = is_plain.then(|| offsets.buffer.kept(key)).flatten() {
-            return Ok(Path { segments, each, parts, starts });
+            return Ok(Path { segments, threads, each, parts, starts });
         }
-        let path = Path { segments, each, parts, starts: cuda.allocate((parts + 1) * 8)? };
+        let path = Path { segments, threads, each, parts, starts: cuda.allocate((parts + 1) * 8)? };
         let mut args = Args::new();
         path.push_segments(&mut args);
         args.push(each as i64).push(parts as i64).push(path.starts.address);
-        let grid = [blocks(parts + 1, THREADS), 1, 1];
-        cuda.launch(&cuda.function(module, "starts")?, grid, [THREADS as u32, 1, 1], 0, &mut args)?;
+        let grid = [blocks(parts + 1, threads), 1, 1];
+        cuda.launch(&cuda.function(module, "starts")?, grid, [threads as u32, 1, 1], 0, &mut args)?;
         if is_plain {
             offsets.buffer.keep(key, &path.starts);
         }
@@ -206,7 +262,7 @@ impl<'a> Path<'a> {
         let (heads, opens) = (heads?, opens?);
         self.push_segments(args).push(self.starts.address).push(u32::from(na_rm));
         args.push(out.address).push(heads.address).push(opens.address);
-        let threads = [THREADS as u32, 1, 1];
+        let threads = [self.threads as u32, 1, 1];
         cuda.launch(&cuda.function(module, "tiles")?, [self.parts as u32, 1, 1], threads, 0, args)?;
         let mut args = Args::new();
         args.push(heads.address)
@@ -214,7 +270,7 @@ impl<'a> Path<'a> {
             .push(self.starts.address)
             .push(self.parts as i64)
             .push(out.address);
-        let grid = [blocks(self.parts, THREADS), 1, 1];
+        let grid = [blocks(self.parts, self.threads), 1, 1];
         cuda.launch(&cuda.function(module, "ends")?, grid, threads, 0, &mut args)
     }
 }
@@ -299,9 +355,10 @@ pub fn products(
     let (segments, class, weighted) = (&a.segments, b.dtype.class(), a.values.is_some());
     let offsets = segments.offsets.dtype;
     if columns == 1 {
-        let key = format!("segments/{offsets}/{class:?}/{weighted}");
-        let module = cuda.module(&key, || vector_source(offsets, class, weighted))?;
-        let path = Path::new(cuda, &module, segments, TILE)?;
+        let lengths = Lengths::of(segments);
+        let key = format!("segments/{offsets}/{lengths:?}/{class:?}/{weighted}");
+        let module = cuda.module(&key, || vector_source(offsets, lengths, class, weighted))?;
+        let path = Path::new(cuda, &module, segments, lengths.threads(), lengths.tile())?;
         let mut args = Args::new();
         push_sparse(&mut args, a, b);
         path.tiles(cuda, &module, &mut args, false, out)?;
@@ -314,7 +371,7 @@ pub fn products(
     let lanes = columns.div_ceil(width).next_power_of_two().min(32);
     let key = format!("segments/{offsets}/{class:?}/{weighted}/{width}");
     let module = cuda.module(&key, || rows_source(offsets, class, weighted, width))?;
-    let path = Path::new(cuda, &module, segments, part_of(segments))?;
+    let path = Path::new(cuda, &module, segments, THREADS, part_of(segments))?;
     let [heads, opens] = [(); 2].map(|()| cuda.allocate(path.parts * columns * size));
     let (heads, opens) = (heads?, opens?);
     let mut args = Args::new();
@@ -329,6 +386,10 @@ pub fn products(
     args.push(columns as i64).push(out.address);
     let grid = [blocks(path.parts, THREADS / 32), 1, 1];
     cuda.launch(&cuda.function(&module, "ends")?, grid, threads, 0, &mut args)?;
+    if path.parts > FEW_PARTS {
+        let grid = [blocks(path.parts, THREADS), columns.div_ceil(16 / size).min(64) as u32, 1];
+        cuda.launch(&cuda.function(&module, "long_ends")?, grid, threads, 0, &mut args)?;
+    }
     Ok(Order::ByRows)
 }
 
@@ -341,10 +402,10 @@ pub fn reduce(
     na_rm: bool,
     out: &Arc<Buffer>,
 ) -> Result<()> {
-    let (offsets, class) = (segments.offsets.dtype, values.dtype.class());
-    let key = format!("segments/{offsets}/{}/{class:?}", reduction.name());
-    let module = cuda.module(&key, || reduce_source(offsets, reduction, class))?;
-    let path = Path::new(cuda, &module, segments, TILE)?;
+    let (offsets, lengths, class) = (segments.offsets.dtype, Lengths::of(segments), values.dtype.class());
+    let key = format!("segments/{offsets}/{lengths:?}/{}/{class:?}", reduction.name());
+    let module = cuda.module(&key, || reduce_source(offsets, lengths, reduction, class))?;
+    let path = Path::new(cuda, &module, segments, lengths.threads(), lengths.tile())?;
     let mut args = Args::new();
     args.push(values.address());
     path.tiles(cuda, &module, &mut args, na_rm, out)
@@ -360,7 +421,7 @@ pub fn expand(cuda: &Cuda, segments: &Segments<'_>, out: &Arc<Buffer>) -> Result
     let module = structure(cuda, offsets, offsets)?;
     let mut args = Args::new();
     push_segments(&mut args, segments).push(out.address);
-    let grid = [blocks(segments.len, TILE), 1, 1];
+    let grid = [blocks(segments.len, THREADS * ITEMS), 1, 1];
     cuda.launch(&cuda.function(&module, "expand")?, grid, [THREADS as u32, 1, 1], 0, &mut args)
 }
 
