@@ -166,14 +166,14 @@ own_engine <- function(members, kind, size) {
   engine$ask <- function(requests, patience, limit) {
     asked <- lapply(members, function(member) requests(member$rank))
     # all members free what they are told to, even if the task fails on one of them
-    for (k in seq_along(members)) run_commands(members[[k]], asked[[k]]$commands)
+    for (k in seq_along(members)) if (length(asked[[k]]$commands)) run_commands(members[[k]], asked[[k]]$commands)
     # a task that is to wait for its device does so when those of all members have begun
-    begun <- lapply(seq_along(members), function(k) {
-      task <- asked[[k]]$task
-      if (!is.null(task)) as_member(members[[k]], run_task(members[[k]], c(task, begin = TRUE)))
-    })
-    lapply(seq_along(members), function(k) list(value = if (is_later(begun[[k]])) as_member(members[[k]],
-      begun[[k]]$finish()) else begun[[k]]))
+    answers <- rep(list(list()), length(members))
+    for (k in seq_along(members)) if (!is.null(asked[[k]]$task))
+      answers[[k]]$value <- as_member(members[[k]], run_task(members[[k]], c(asked[[k]]$task, begin = TRUE)))
+    for (k in seq_along(members)) if (is_later(answers[[k]]$value))
+      answers[[k]]$value <- as_member(members[[k]], answers[[k]]$value$finish())
+    answers
   }
   engine
 }

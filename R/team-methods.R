@@ -195,11 +195,14 @@ reduced <- function(x, stat, args = list(), fold = "+", what = NULL, call = pare
   fold_values(values, fold)
 }
 
+FEW_VALUES <- 2^14
 # Folds the values of members of this process, in the order of ranks.
 fold_values <- function(values, fold) {
   f <- switch(fold, "+" = `+`, "*" = `*`, min = pmin, max = pmax)
   here <- values[[1L]]
-  move <- function(value) if (is_gpu(here)) as_gpu(value, device = gpu_device(here)) else value
+  # a copy between devices takes longer than a few elements' way to the host
+  device <- if (is_gpu(here)) if (length(here) <= FEW_VALUES) "cpu" else gpu_device(here)
+  move <- function(value) if (is_gpu(here)) as_gpu(value, device = device) else value
   collect(Reduce(f, lapply(values, move)))
 }
 
@@ -272,10 +275,8 @@ less_means <- function(y, means) y - if (is_gpu(y)) along_columns(means, nrow(y)
 type_of <- function(x) {
   state <- state_of(x)
   if (is.null(state$type)) {
-    part <- task_argument(x)
     # parts that were made by a function may differ: the widest type is the whole's
-    task <- function(rank) list(f = "stat_type", args = list(part))
-    codes <- unlist(request_all(state$team, task, "The split could not be reduced", parent.frame()))
+    codes <- unlist(told_by_parts(x, "stat_type", "The split could not be reduced", parent.frame()))
     if (state$team$engine$kind == "env") codes <- gpu_all_gather(codes)
     if (anyNA(codes)) stop_verdigris("split", "The split has elements that are not numbers.",
       "`gpu_together(team, f, x)` runs a function on each member's part.", call = parent.frame())

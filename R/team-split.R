@@ -218,7 +218,9 @@ record_split <- function(x, f, args, kind = state_of(x)$kind, margin = state_of(
     recipe <- list(id = next_id(team), how = "call", f = f, args = lapply(args, recipe_argument), like = layout)
     team$queue[[length(team$queue) + 1L]] <- call_command(recipe)
   }
-  knowing_type(new_split(team, recipe, layout, kind, margin, across, names, parts), type_of_call(f, args))
+  out <- new_split(team, recipe, layout, kind, margin, across, names, parts)
+  # parts that are all in this process tell it when it is asked for
+  if (team$engine$kind == "local") out else knowing_type(out, type_of_call(f, args))
 }
 
 # Computes a split whose number of rows on each member depends on the values: it is known once the part is made, and may

@@ -313,7 +313,8 @@ request_all <- function(team, task, what, call) {
   asked <- function(rank) list(commands = lapply(queue, for_rank, rank), task = for_rank(task(rank), rank))
   requests <- if (are_here(team)) asked else function(rank) list(task = "run", args = c(list(team$id), asked(rank)))
   answers <- ask(team$engine, requests, team$timeout)
-  failed <- failed_ranks(answers)
+  # errors in this process are not caught
+  failed <- if (!are_here(team)) failed_ranks(answers)
   if (!length(failed)) return(lapply(answers, function(answer) answer$value))
   lost <- which(vapply(answers, function(answer) !is.null(answer$lost), NA))
   if (length(lost)) {

@@ -8,14 +8,20 @@ prototype_of <- function(x, call = parent.frame()) {
   state <- state_of(x)
   if (state$kind != "vector") return(NULL)
   if (is.null(state$prototype)) {
-    part <- task_argument(x)
-    task <- function(rank) list(f = "part_prototype", args = list(part))
-    found <- unique(request_all(state$team, task, "The split could not be read", call))
+    found <- unique(told_by_parts(x, "part_prototype", "The split could not be read", call))
     if (length(found) > 1L) stop_verdigris("split", "The members' parts are of different classes, or have other levels.",
       "The function must return parts of the same form on all members.", call = call)
     state$prototype <- list(found[[1L]])
   }
   state$prototype[[1L]]
+}
+
+# f(part) by rank, of attributes of the parts alone. Nobody is asked where all parts are arrays of this process.
+told_by_parts <- function(x, f, what, call) {
+  here <- arrays_here(x)
+  if (!is.null(here)) return(lapply(here, f))
+  task <- list(f = f, args = list(task_argument(x)))
+  request_all(state_of(x)$team, function(rank) task, what, call)
 }
 
 # ---- types that are known without asking the members ----------------------------------------------------
@@ -37,11 +43,11 @@ known_type <- function(x) {
   if (isTRUE(state$is_plain) || state$kind == "vector" && identical(state$prototype, list(NULL))) state$type
 }
 
-# Functions whose result's type depends on the types of their arguments alone.
-TYPED_BY_ARGUMENTS <- c(names(OPERATORS), "!", "abs",
-  "sign", "sqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "floor", "ceiling", "trunc", "round", "signif",
-  "cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh", "gamma", "lgamma", "digamma", "trigamma",
-  "is.na", "is.nan", "is.finite", "is.infinite")
+# Elementwise functions: the result's type depends on the types of their arguments alone.
+ELEMENTWISE <- list2env(sapply(c(names(OPERATORS), "!", "abs", "sign", "sqrt", "exp", "expm1", "log", "log1p", "log2",
+  "log10", "floor", "ceiling", "trunc", "round", "signif", "cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh",
+  "tanh", "gamma", "lgamma", "digamma", "trigamma", "is.na", "is.nan", "is.finite", "is.infinite"),
+  function(name) TRUE, simplify = FALSE))
 
 # The type of the elements of f(args), NULL if it is not known.
 type_of_call <- function(f, args) {
@@ -62,12 +68,13 @@ TYPES_OF_CALLS <- new.env(parent = emptyenv())
 
 # Base R tells the type for one element of each type.
 type_by_base <- function(f, types) {
-  if (!f %in% TYPED_BY_ARGUMENTS || !all(types %in% c("logical", "integer", "double", "complex"))) return(NULL)
+  if (is.null(ELEMENTWISE[[f]]) || !all(types %in% c("logical", "integer", "double", "complex"))) return(NULL)
   examples <- lapply(types, function(type) as.vector(1, type))
   tryCatch(typeof(suppressWarnings(do.call(f, examples))), error = function(e) NULL)
 }
 
 part_prototype <- function(x) {
+  if (is_gpu(x) && oldClass(x)[1L] %in% names(KINDS) && !is_int64(x)) return()
   none <- if (is_gpu(x)) collect(x[0L]) else x[0L]
   if (is.object(none) || !is.numeric(none) && !is.logical(none) && !is.complex(none)) none
 }
