@@ -109,7 +109,8 @@ gpu_sync <- function(device = NULL) {
 #' otherwise do at a later garbage collection.
 #'
 #' Memory that arrays no longer need stays in the device's pool for new arrays, and is not available to other programs;
-#' `gpu_memory(trim = TRUE)` returns it to the system, after a garbage collection.
+#' `gpu_memory(trim = TRUE)` returns it to the system, after a garbage collection and once the device has finished its
+#' work.
 #'
 #' R's garbage collector does not see device memory, so it is started when the arrays have grown considerably since the
 #' last collection (for at most 5% of the time until three quarters of the limit are used). If there is no memory for an

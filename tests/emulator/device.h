@@ -29,6 +29,7 @@ struct Graph {
 };
 
 /// A queue that a thread of the system works off.
+struct Pool;
 class Stream {
  public:
   /// Where it is captured: what is queued goes there.
@@ -38,6 +39,8 @@ class Stream {
   bool empty() const { return done_.load(std::memory_order_acquire) == queued_.load(std::memory_order_relaxed); }
   void wait();
   Device& device;
+  /// Bytes of pools that were freed here since the host last synchronised with this stream.
+  std::map<Pool*, size_t> freed;
 
  private:
   void work();
@@ -51,6 +54,7 @@ class Stream {
 struct Pool {
   Device& device;
   size_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+  size_t unobserved = 0;  // freed on streams that the host has not synchronised with since
   uint64_t threshold = 0;
 };
 
@@ -94,6 +98,9 @@ void give_back(uintptr_t address, const Piece& piece);
 /// The device whose live memory holds these bytes; null where none does.
 Device* owner(uintptr_t address, size_t bytes);
 void range(uintptr_t address, uintptr_t* start, size_t* bytes);  // the piece that the address lies in
+/// Notes what a stream is to free. Trimming a pool keeps it until `observe`: the host synchronises with the stream.
+void note_freed(Stream& stream, const Piece& piece);
+void observe(Stream& stream);
 void trim(Pool& pool, size_t keep);
 size_t free_bytes(Device& device);
 

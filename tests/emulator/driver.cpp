@@ -205,6 +205,7 @@ API cuStreamSynchronize(void* handle) {
   Stream* stream = stream_of(handle);
   NOT_CAPTURED(stream, CAPTURE_UNSUPPORTED);
   stream->wait();
+  observe(*stream);
   return stream->device.broken;
 }
 API cuStreamQuery(void* handle) {
@@ -341,6 +342,7 @@ API cuMemFreeAsync(Address address, void* handle) {
   Piece piece;
   NOT_CAPTURED(stream_of(handle), CAPTURE_UNSUPPORTED);
   if (!drop(address, piece)) return INVALID_VALUE;
+  note_freed(*stream_of(handle), piece);
   return queue(stream_of(handle), [=] { give_back(address, piece); });
 }
 API cuMemAlloc_v2(Address* out, size_t bytes) {

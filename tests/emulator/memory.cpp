@@ -172,9 +172,22 @@ void range(uintptr_t address, uintptr_t* start, size_t* bytes) {
   *bytes = after->second.bytes;
 }
 
+void note_freed(Stream& stream, const Piece& piece) {
+  if (!piece.pool) return;
+  std::lock_guard<std::mutex> held(lock);
+  stream.freed[piece.pool] += piece.room;
+  piece.pool->unobserved += piece.room;
+}
+
+void observe(Stream& stream) {
+  std::lock_guard<std::mutex> held(lock);
+  for (auto& [pool, bytes] : stream.freed) pool->unobserved -= bytes;
+  stream.freed.clear();
+}
+
 void trim(Pool& pool, size_t keep) {
   std::lock_guard<std::mutex> held(lock);
-  pool.reserved = std::min(pool.reserved, std::max(up(pool.used, CHUNK), up(keep, CHUNK)));
+  pool.reserved = std::min(pool.reserved, std::max(up(pool.used + pool.unobserved, CHUNK), up(keep, CHUNK)));
   // all devices' pieces lie in the same bins
   for (auto& [room, bin] : bins) {
     if (room < CHUNK) continue;

@@ -364,7 +364,7 @@ pub trait Backend: Send + Sync {
 
     fn memory(&self) -> Result<Memory>;
 
-    /// Gives cached memory back to the system.
+    /// Waits for queued work, and gives cached memory back to the system.
     fn trim(&self) -> Result<()>;
 }
 
@@ -416,7 +416,7 @@ pub fn of(device: Device) -> Result<&'static dyn Backend> {
     }
 }
 
-/// Gives the cached memory of all devices that this process has used back to the system.
+/// Waits for all devices that this process has used, and gives their cached memory back to the system.
 ///
 /// # Errors
 /// Those of the devices.

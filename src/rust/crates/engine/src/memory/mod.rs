@@ -337,7 +337,7 @@ pub trait Source {
     /// Waits for queued work whose completion frees memory.
     fn finish(&self) -> Result<()>;
 
-    /// Returns cached memory to the system.
+    /// Waits for queued work, and returns cached memory to the system.
     fn trim(&self) -> Result<()>;
 
     fn device(&self) -> Device;

@@ -77,6 +77,13 @@ impl Source for Cuda {
                 unsafe { (self.driver.free_async)(address, stream_state.queue()) };
             }
         }
+        self.wait_all()?;
+        // The driver keeps what was freed on a stream until the host has synchronised with it. Asking whether it is
+        // empty, as our waits do, is not enough.
+        for stream_state in self.running_streams() {
+            // SAFETY: our stream, which is empty.
+            self.check(unsafe { (self.driver.stream_synchronize)(stream_state.handle()) }, "cuStreamSynchronize")?;
+        }
         // SAFETY: our pool.
         self.check(unsafe { (self.driver.pool_trim)(self.pool.handle, 0) }, "cuMemPoolTrimTo")
     }
